@@ -60,10 +60,10 @@ arrow::StatusCode code_of(const error& failure) {
 
 constexpr const char* detail_type = "saeta::error";
 
-/// An exception on its way through libarrow.
+/// Carries an exception through libarrow.
 class passed_exception final : public arrow::StatusDetail {
 public:
-  /// Of the exception that is being handled.
+  /// Takes the exception that is being handled.
   explicit passed_exception(std::string_view kind) : kind_(kind) {}
   [[nodiscard]] const char* type_id() const override { return detail_type; }
   [[nodiscard]] std::string ToString() const override { return kind_; }
@@ -78,7 +78,7 @@ arrow::Status carried(arrow::StatusCode code, std::string_view message, std::str
   return {code, std::string(message), std::make_shared<passed_exception>(kind)};
 }
 
-/// Throws what another method of ours has passed on; returns where there is nothing.
+/// Throws the exception that the status carries. Returns if it carries none.
 void throw_passed(const arrow::Status& status, std::string_view where) {
   const auto& known = status.detail();
   if (known == nullptr || std::strcmp(known->type_id(), detail_type) != 0) {

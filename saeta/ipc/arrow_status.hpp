@@ -1,10 +1,11 @@
-// Between libarrow's Status and Result and Saeta's error: the one place where one becomes the other.
+// Conversion between libarrow's Status and Result and Saeta's error.
 //
-// Failure   Invalid and serialization errors are format; an IOError is io where errno says so and format where the bytes
-//           ended early; NotImplemented is unsupported; OutOfMemory out_of_memory. The message starts with `where`: the
-//           file and the batch.
-// Back      An exception of ours that libarrow passes on travels in the detail of its Status, and is thrown again as it was: a
-//           refused budget keeps its numbers, an interrupt stays one.
+// Failure   Invalid and serialization errors become format. An IOError becomes io if it has an errno, else
+//           format (the bytes ended early). NotImplemented becomes unsupported, OutOfMemory out_of_memory,
+//           CapacityError overflow. The message starts with `where`: the file and the batch.
+// Back      A Saeta exception that passes through libarrow travels in the detail of the Status. It is thrown
+//           again with its original type: a refused budget keeps its numbers, an interrupt stays an
+//           interrupt.
 #pragma once
 
 #include "saeta/base/error.hpp"
@@ -19,7 +20,7 @@ namespace saeta::ipc {
 
 [[noreturn]] void raise(const arrow::Status& status, std::string_view where);
 
-/// Throws the error being handled again, with `where` before its message; a budget refusal stays as it is.
+/// Throws the error being handled again, with `where` before its message. A budget refusal is not changed.
 [[noreturn]] void rethrow(const error& failure, std::string_view where);
 
 inline void check(const arrow::Status& status, std::string_view where) {
@@ -34,11 +35,12 @@ T take(arrow::Result<T> result, std::string_view where) {
   return std::move(result).ValueUnsafe();
 }
 
-/// For methods that libarrow calls, out of which nothing may be thrown: the exception being handled, with its message. Call only
-/// inside a catch block. Refused budgets are OutOfMemory, ranges IndexError, what a device or the system refused IOError.
+/// Returns the exception being handled as a Status, for methods that libarrow calls and that may not throw.
+/// Call it only inside a catch block. A refused budget becomes OutOfMemory, a range error IndexError, a
+/// device or io error IOError.
 arrow::Status current_failure();
 
-/// What `action` returns, a Status or a Result; current_failure() where it throws.
+/// Returns the Status or Result of `action`, or current_failure() if it throws.
 template <class Action>
 auto guarded(const Action& action) -> decltype(action()) {
   try {

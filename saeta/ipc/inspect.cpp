@@ -56,7 +56,7 @@ void add_batch(file_summary& summary, const arrow::Schema& described, const arro
   summary.batch_rows.push_back(batch.rows);
 }
 
-/// Sizes of the dictionaries at the end of the source, by their numbers.
+/// Sizes of the dictionaries by their ids, as they are at the end of the source.
 class dictionary_sizes {
 public:
   void add(const arrow::ipc::Message& message) {

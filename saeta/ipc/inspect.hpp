@@ -1,7 +1,7 @@
-// What an Arrow IPC file says about itself.
+// A summary of an Arrow IPC file or stream, from its metadata.
 //
 // What      Bodies are not read.
-// Failure   As of the reader (ipc/reader.hpp); a type that a context can't hold is no failure.
+// Failure   The same as the reader (ipc/reader.hpp). A type that a context can't hold is not an error.
 #pragma once
 
 #include "saeta/column/schema.hpp"
@@ -19,7 +19,7 @@ namespace saeta::ipc {
 
 struct column_summary {
   std::string name;
-  std::string type; ///< in Arrow's words
+  std::string type; ///< Arrow's name for it
   bool nullable = true;
   bool supported = true; ///< false: a context can't hold this type yet
   std::int64_t nulls = 0;
@@ -35,9 +35,9 @@ struct file_summary {
   std::vector<column_summary> columns;
 };
 file_summary inspect(const std::filesystem::path& file);
-/// Of bytes, which nobody may change meanwhile.
+/// Summarizes bytes in memory. They must not change during the call.
 file_summary inspect(std::span<const std::byte> bytes);
-/// Of an object that reads ranges, and of a stream that is still being sent: as reader::open.
+/// These two take an object that reads ranges and a stream that is still being sent, like reader::open.
 file_summary inspect(std::string name, std::uint64_t size,
                      std::function<void(std::uint64_t, std::span<std::byte>)> read);
 file_summary inspect(std::string name, std::function<std::size_t(std::span<std::byte>)> read_some);

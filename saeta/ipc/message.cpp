@@ -43,8 +43,8 @@ void require_buffer(const detail::buffer_place& place, std::size_t number, std::
   }
 }
 
-/// libarrow swaps the values of files and streams, and leaves those of a single message as they are. Dictionaries come from the
-/// caller, in the order of this machine.
+/// Swaps the values of a batch to this machine's byte order. libarrow does this for files and streams, but
+/// not for a single message. Dictionaries come from the caller in this machine's byte order.
 std::shared_ptr<arrow::RecordBatch> in_native_order(const arrow::RecordBatch& batch,
                                                     arrow::MemoryPool* pool) {
   std::vector<std::shared_ptr<arrow::ArrayData>> columns;

@@ -1,6 +1,7 @@
-// Single encapsulated messages of record batches in host memory: encoding, checking and decoding, for what keeps messages elsewhere.
+// Encodes, checks and decodes single record batch messages in host memory, for code that stores messages
+// elsewhere.
 //
-// Failure   error format naming the number that does not fit; unsupported, out_of_memory.
+// Failure   error format with the number that does not fit; unsupported, out_of_memory.
 // Standard  Arrow IPC, encapsulated message format; Message.fbs.
 #pragma once
 
@@ -22,16 +23,19 @@ class context;
 
 namespace saeta::ipc {
 
-/// The message of a batch whose buffers are all in host memory: metadata, then the body at a multiple of 8.
+/// Returns the message of a batch whose buffers are all in host memory: metadata, then the body at a multiple
+/// of 8.
 std::shared_ptr<arrow::Buffer> encode_batch(const std::shared_ptr<arrow::RecordBatch>& batch);
 
-/// Checks what the metadata of a record batch message says against its body before anything follows it: every buffer lies in the body at
-/// a multiple of 8, lengths, null counts (-1 is unknown) and the number of buffers behind views are possible.
-/// @param metadata  which libarrow has verified. Returns whether the buffers are compressed.
+/// Checks the metadata of a record batch message against the size of its body. Every buffer must lie in the
+/// body at a multiple of 8. Lengths, null counts (-1: unknown) and the counts of variadic buffers must be
+/// possible.
+/// @param metadata  verified by libarrow. Returns whether the buffers are compressed.
 bool check_body(std::span<const std::byte> metadata, std::int64_t body_bytes);
 
-/// The batch of a message in host memory, structurally valid. What is decompressed is charged as host memory of `ctx` while it
-/// lives; a buffer that claims more than its bytes can hold is refused before.
+/// Returns the batch of a message in host memory, structurally valid. Decompressed bytes are charged as host
+/// memory of `ctx` while they live. A buffer that claims more bytes than its frames can hold is refused
+/// before any allocation.
 std::shared_ptr<arrow::RecordBatch> decode_batch(const std::shared_ptr<context>& ctx,
                                                  const arrow::ipc::Message& message,
                                                  const std::shared_ptr<arrow::Schema>& described,

@@ -1,4 +1,4 @@
-// How far a read or a write has come.
+// Progress of a read or a write.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,8 @@
 
 namespace saeta::ipc {
 
-/// Rows and bytes of bodies read or written so far, and the total number of batches (-1: a stream, not known).
+/// Batches, rows and body bytes read or written so far, and the total number of batches (-1: a stream,
+/// unknown).
 struct progress {
   std::int64_t batches = 0;
   std::int64_t total_batches = -1;

@@ -37,7 +37,7 @@ void append_dictionaries(const arrow::ArrayData& of, dictionary_list& found) {
   }
 }
 
-/// The dictionaries of a batch, in the order of its columns; those inside dictionaries are a part of the outer one.
+/// The dictionaries of a batch, in the order of its columns. A nested dictionary is a part of the outer one.
 dictionary_list dictionaries_of(const arrow::RecordBatch& source) {
   dictionary_list found;
   for (const auto& column : source.column_data()) {
@@ -46,7 +46,8 @@ dictionary_list dictionaries_of(const arrow::RecordBatch& source) {
   return found;
 }
 
-/// A null count that is not 0 is not believed: whoever asks for it counts. 0 says that nobody looks at the validity.
+/// Discards null counts other than 0, which a source may state wrongly. They are counted now or when first
+/// needed. A count of 0 is kept: the validity bitmap is then never read.
 void forget_null_counts(arrow::ArrayData& data, bool count) {
   if (!data.buffers.empty() && data.buffers[0] != nullptr && data.null_count > 0) {
     data.null_count = arrow::kUnknownNullCount;
@@ -62,7 +63,7 @@ void forget_null_counts(arrow::ArrayData& data, bool count) {
   }
 }
 
-/// @param data  whose offsets and views have been checked.
+/// @param data  its offsets and views have been checked.
 arrow::Status check_texts(const std::shared_ptr<arrow::ArrayData>& data) {
   if (data->length != 0) {
     switch (data->type->storage_id()) {
@@ -87,7 +88,7 @@ arrow::Status check_texts(const std::shared_ptr<arrow::ArrayData>& data) {
 
 void require_views(const arrow::ArrayData& data, std::span<const std::byte> view, const std::string& column) {
   if (data.length == 0) {
-    return; // nothing is read there
+    return; // no buffer is read
   }
   for (const auto& part : data.buffers) {
     if (part != nullptr && !detail::contains(view, part->data(), static_cast<std::size_t>(part->size()))) {
@@ -127,18 +128,19 @@ struct reader::impl {
   detail::message_source* messages = nullptr; ///< owned by `stream`
   detail::projection projected;
   std::shared_ptr<arrow::ipc::RecordBatchStreamReader> stream;
-  schema fields; ///< of the batches as they are in the source
-  schema shown;  ///< of the columns that they become
+  schema fields; ///< of the batches in the source, after projection
+  schema shown;  ///< of the imported columns
   progress so_far;
-  bool views = false;      ///< of the next batch, in place of a copy
-  bool ended = false;      ///< by a read of all batches at once
-  std::int64_t number = 0; ///< of the batch that is read next, in the source
+  bool views = false;      ///< columns of the next batch view the source
+  bool ended = false;      ///< all batches were read at once
+  std::int64_t number = 0; ///< number in the source of the batch that is read next
 
-  std::shared_ptr<arrow::RecordBatch> decoded; ///< read, but not in a context yet
-  std::optional<error> broken;                 ///< what stopped the decoder: it can't go on
-  bool retry = false;                          ///< the decoder had no memory, and gets the batch again
-  bool reopen = false;                         ///< from the beginning
-  // The cache keeps alive what it knows, a decoded batch perhaps: it begins anew when a dictionary changes.
+  std::shared_ptr<arrow::RecordBatch> decoded; ///< decoded, but not imported into a context yet
+  std::optional<error> broken;                 ///< the error after which the decoder can't continue
+  bool retry = false;                          ///< the decoder had no memory and gets the batch again
+  bool reopen = false;                         ///< the decoder must start from the beginning
+  // The cache keeps its dictionaries alive, and with them perhaps a decoded batch. It is cleared when a
+  // dictionary changes.
   dictionary_cache uploaded;
   dictionary_list on_host;
   std::shared_ptr<context> uploaded_to;
@@ -173,7 +175,7 @@ bool reader::impl::decode() {
   if (const auto status = stream->ReadNext(&decoded); !status.ok()) {
     if (status.IsOutOfMemory()) {
       retry = messages->repeat() || so_far.batches == 0;
-      reopen = retry && so_far.batches == 0; // it may have a part of the dictionaries
+      reopen = retry && so_far.batches == 0; // the decoder may have read only some dictionaries
     }
     raise(status, place());
   }
@@ -219,7 +221,7 @@ std::optional<batch> reader::impl::next(const std::shared_ptr<context>& ctx) {
   }
   views = ctx->on_host() && options.copy != copy_policy::always;
   if (ctx->on_host() && !views) {
-    pool->charge_to(ctx->memory_budget()); // copied at once: no memory of the context's own
+    pool->charge_to(ctx->memory_budget()); // columns are copied out at once, so ordinary memory is enough
   } else {
     pool->allocate_for(ctx);
   }
@@ -264,7 +266,7 @@ std::optional<batch> reader::impl::decode_and_import(const std::shared_ptr<conte
   }
 }
 
-/// Every batch from the next one on; nothing where that takes another way.
+/// Reads all remaining batches with one plan. Returns nullopt if a plan can't take the source.
 std::optional<table> reader::impl::read_at_once(const std::shared_ptr<context>& ctx, bool join,
                                                 const progress_hook& hook) {
   constexpr std::int64_t unknown = std::numeric_limits<std::int64_t>::max();
@@ -313,7 +315,7 @@ table reader::impl::read_all(const std::shared_ptr<context>& ctx, const progress
   }
   const bool join = options.rechunk.value_or(!ctx->on_host());
   const bool symbols = fields != shown;
-  // A plan reads single offsets before the rest: one request each where every read is one.
+  // A plan reads single offsets first. With an object that reads ranges, each of them would be a request.
   const bool near_by = from->descriptor() >= 0 || !from->view().empty();
   const bool planned = near_by && !symbols && !ended && options.copy != copy_policy::never;
   const auto copied = [&] {

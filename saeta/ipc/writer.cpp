@@ -22,20 +22,21 @@
 namespace saeta::ipc {
 namespace {
 
-/// What compressed bodies are made in: charged to the budget of the host, of a host context to its own.
+/// The pool for compressed bodies. It charges the budget of page-locked memory, on a host context the
+/// context's own budget.
 detail::bounded_pool::pointer pool_for(const context& ctx) {
   auto pool = detail::bounded_pool::make();
   pool->charge_to(ctx.on_host() ? ctx.memory_budget() : ctx.pinned_budget());
   return pool;
 }
 
-/// Writes all of the table to `sink`, which stays open. @param name  begins messages.
+/// Writes the whole table to `sink`, which stays open. @param name  begins error messages.
 void encode(const table& source, arrow::io::OutputStream* sink, const std::string& name,
             const write_options& options, detail::write_team& team, const progress_hook& hook) {
   const auto pool = pool_for(*source.ctx());
   auto encoding = arrow::ipc::IpcWriteOptions::Defaults();
-  encoding.allow_64bit = true;  // a batch of a device may have 2^31 rows and more
-  encoding.use_threads = false; // the team's do the work
+  encoding.allow_64bit = true;  // a device batch may have 2^31 rows or more
+  encoding.use_threads = false; // the team's threads compress
   encoding.emit_dictionary_deltas = options.dictionary_deltas;
   encoding.memory_pool = pool.get();
   std::shared_ptr<detail::block_codec> codec;
@@ -52,7 +53,7 @@ void encode(const table& source, arrow::io::OutputStream* sink, const std::strin
   so_far.total_batches = static_cast<std::int64_t>(source.batches().size());
   for (auto window = feed.next(); !window.batches.empty(); window = feed.next()) {
     std::vector<arrow::ipc::IpcPayload> encoded(window.batches.size());
-    if (encoded.size() == 1) { // by all threads
+    if (encoded.size() == 1) { // all threads work on this batch
       encoded.front() = streamed.encode(*window.batches.front(), so_far.batches, window.bytes);
     } else {
       team.run(encoded.size(), [&](std::size_t i) {

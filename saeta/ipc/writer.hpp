@@ -1,20 +1,25 @@
-// Writing tables as Arrow IPC files and streams, on libarrow.
+// Writes tables as Arrow IPC files and streams. Uses libarrow.
 //
-// What      Batches as the table has them, dictionaries once, bodies plain or compressed. A device table is downloaded
-//           window by window, of several batches or of a part of one, the next one while threads put the one before into the
-//           file; they compress blocks and batches at once.
-// Memory    About three windows, however large a batch is, and dictionaries. Of a batch larger than a window run-end encoded columns, list views,
-//           symbols, indices that change since dictionaries are united, and slices of less than half of a column of views
-//           come as a whole besides. What is compressed stays until it is in the file: three windows of it, or the largest batch. All of it
-//           is charged to the budget of the host, of a host context to its own.
-// Atomic    A path gets its file after everything is written; a failure, or the end of the process, leaves what was there
-//           before. A sink has what was handed to it. The file replaced is followed through symbolic links and hands its permissions on, and its owner where the
-//           system allows that.
-// Files     A file holds one dictionary a column: different ones are united, and the index type becomes wider where that needs it. A
-//           stream holds them as they are.
-// Interrupt  The thread that writes looks for one (base/interrupt.hpp) at least after each few MiB; what it was writing is gone then.
-// Failure   budget_exceeded (of the host), io (full disk, no directory, no permission: errno's text and the path), unsupported (dictionaries that can't
-//           be united or read by anybody), format and out_of_range (a column whose offsets or indices contradict its buffers).
+// What      Batches are written as they are in the table, plain or compressed. A device table is downloaded
+//           in windows of several batches or of a part of one. While one window is downloaded, threads
+//           compress the previous one or write it to the file. They compress blocks and batches in parallel.
+// Memory    About three windows, however large a batch is, and the dictionaries. In a batch larger than a
+//           window these columns are downloaded as a whole: run-end encoded columns, list views, symbols,
+//           indices that change because dictionaries are united, and slices of less than half of a column of
+//           views. Compressed bytes are kept until they are in the file: three windows of them, or the
+//           largest batch. Everything is charged to the budget of page-locked memory, on a host context to
+//           the context's own budget.
+// Atomic    The path gets its file after everything is written. A failure or the end of the process leaves
+//           the old file in place. A sink has already received earlier bytes. Symbolic links are followed.
+//           The new file takes over the permissions of the file it replaces, and its owner if the system
+//           allows that.
+// Files     A file holds one dictionary per column. Different dictionaries are united, and the index type is
+//           widened if needed. A stream holds dictionaries as they are.
+// Interrupt  The writing thread checks for an interrupt (base/interrupt.hpp) at least every few MiB. The
+//           unfinished file is then removed.
+// Failure   budget_exceeded, io (full disk, no directory, no permission: errno's text and the path),
+//           unsupported (dictionaries that can't be united or read back), format and out_of_range (a column
+//           whose offsets or indices contradict its buffers).
 #pragma once
 
 #include "saeta/column/table.hpp"
@@ -33,36 +38,40 @@ namespace saeta::ipc {
 
 enum class compression { none, lz4, zstd };
 
-/// @throws error invalid_argument naming what there is.
+/// @throws error invalid_argument with the known names.
 compression parse_compression(std::string_view name);
 
 struct write_options {
   container format = container::file;
   compression body = compression::none;
-  /// In streams: a dictionary that begins with the one before it is written as a delta. Not every reader knows deltas.
+  /// In streams, writes a dictionary that begins with the previous one as a delta. Not every reader supports
+  /// deltas.
   bool dictionary_deltas = false;
-  /// When `write` returns, the file and its name outlast a crash of the system (fsync of the file before it gets its name,
-  /// and of its folder afterwards). False: they outlast the process, and a crash soon after may leave an empty or a broken file.
+  /// When `write` returns, the file and its name survive a system crash: the file is synced before it gets
+  /// its name, its folder afterwards. If false, they survive the process, but a crash soon after may leave an
+  /// empty or broken file.
   bool durable = true;
-  /// A file without permission to write is replaced as well; otherwise that is error io.
+  /// Also replaces a file that the process may not write; otherwise such a file is error io.
   bool replace_read_only = false;
   /// Bytes of columns that are downloaded and encoded together.
   std::uint64_t window_bytes = std::uint64_t{64} << 20;
 };
 
-/// Bytes of the finished file.
+/// Writes a table to a file. Returns the bytes of the finished file.
 std::uint64_t write(const table& source, const std::filesystem::path& file, const write_options& options = {},
                     const progress_hook& hook = {});
 
-/// Takes the next bytes, which it keeps no longer than the call: a few MiB at most, in order, on the thread that writes.
+/// Takes the next bytes, in order and a few MiB at most. Called on the writing thread; the bytes are valid
+/// during the call.
 using byte_sink = std::function<void(std::span<const std::byte>)>;
 
-/// The same to a sink. A window is handed over before the next one is downloaded. What the sink throws ends the write and is thrown as
-/// it is. @param name  begins messages. The options `durable` and `replace_read_only` are for files.
+/// Writes a table to a sink. Each window is handed over before the next one is downloaded. An exception from
+/// the sink ends the write and is rethrown unchanged. `durable` and `replace_read_only` are ignored.
+/// @param name  begins error messages.
 std::uint64_t write(const table& source, const byte_sink& sink, const std::string& name,
                     const write_options& options = {}, const progress_hook& hook = {});
 
-/// The same into memory.
+/// Writes a table into memory.
 std::string write_bytes(const table& source, const write_options& options = {});
 
 } // namespace saeta::ipc

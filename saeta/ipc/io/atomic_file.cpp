@@ -14,16 +14,16 @@
 namespace saeta::ipc::detail {
 namespace {
 
-constexpr int attempts = 100; ///< to find a name that nobody has
+constexpr int attempts = 100; ///< to find an unused name
 constexpr mode_t new_file = 0666;
 constexpr mode_t permission_bits = 07777;
-constexpr mode_t identity_bits = S_ISUID | S_ISGID; ///< which say whose rights a program has
+constexpr mode_t identity_bits = S_ISUID | S_ISGID; ///< a program runs with its owner's or group's rights
 
 std::filesystem::path folder_of(const std::filesystem::path& file) {
   return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
 }
 
-/// The status of what a path names, a symbolic link as such; nothing where there is nothing.
+/// The status of a path, without following symbolic links; nullopt if the path does not exist.
 std::optional<struct stat> status_of(const std::filesystem::path& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) == 0) {
@@ -35,9 +35,9 @@ std::optional<struct stat> status_of(const std::filesystem::path& path) {
   return std::nullopt;
 }
 
-/// The file that is replaced or made: where symbolic links end, also where nothing is there.
+/// The file to replace or create: the end of the chain of symbolic links, which need not exist.
 std::filesystem::path end_of_links(const std::filesystem::path& target) {
-  constexpr int most_links = 40; // as the system follows
+  constexpr int most_links = 40; // the system's limit
   std::filesystem::path at = target;
   for (int links = 0; links <= most_links; ++links) {
     const auto status = status_of(at);
@@ -49,7 +49,7 @@ std::filesystem::path end_of_links(const std::filesystem::path& target) {
     if (failure) {
       throw os_error("write", at, failure.value());
     }
-    at = folder_of(at) / next; // an absolute one stands alone
+    at = folder_of(at) / next; // an absolute link target replaces the folder
   }
   throw os_error("write", target, ELOOP);
 }
@@ -63,7 +63,7 @@ void require_replaceable(const std::filesystem::path& target, const struct stat&
     throw error(errc::io,
                 concat("can't write '", target.string(), "': it is no regular file, so it is not replaced"));
   }
-  // Of a user who may do anything, `faccessat` says that he may write.
+  // `faccessat` lets root write any file, so the permission bits are checked as well.
   const bool writable = (status.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH)) != 0 &&
                         ::faccessat(AT_FDCWD, target.c_str(), W_OK, AT_EACCESS) == 0;
   if (!writable && !replace_read_only) {
@@ -82,7 +82,8 @@ atomic_file::atomic_file(const std::filesystem::path& target, const file_options
   if (replaced_) {
     require_replaceable(target_, *replaced_, options_.replace_read_only);
   }
-  // Without names only a writer that ended between two calls of `give_name` has left one: a large folder is not searched.
+  // With unnamed files, only a process that ended inside `give_name` leaves a temporary name behind. That is
+  // rare, so only the first entries of a large folder are searched.
   constexpr std::size_t searched = 4096;
   if (create_without_name()) {
     remove_stale_files(folder_of(target_), searched);
@@ -94,13 +95,13 @@ atomic_file::atomic_file(const std::filesystem::path& target, const file_options
 
 bool atomic_file::create_without_name() {
   if (::access("/proc/self/fd", X_OK) != 0) {
-    return false; // it could not be named
+    return false; // `give_name` needs it
   }
   descriptor_ = ::open(folder_of(target_).c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, new_file);
   if (descriptor_ >= 0) {
     return true;
   }
-  if (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL) { // it has none
+  if (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL) { // O_TMPFILE is not supported
     return false;
   }
   throw os_error("create a file beside", target_, errno);
@@ -123,7 +124,8 @@ void atomic_file::create_with_name() {
   throw os_error("create a file beside", target_, EEXIST);
 }
 
-/// A new owner takes rights away, so it comes first. Who may not give the file away keeps it, without the rights of another's.
+/// Changing the owner clears permission bits, so it comes first. If the owner can't be changed, the file does
+/// not get the permissions that were meant for another owner or group.
 void atomic_file::take_over_permissions() {
   const struct stat& old = *replaced_;
   const bool same_owner = ::fchown(descriptor_, old.st_uid, old.st_gid) == 0;
@@ -134,7 +136,7 @@ void atomic_file::take_over_permissions() {
   }
   if (!same_group) {
     mode &= ~static_cast<mode_t>(S_IRWXG);
-    mode |= (old.st_mode & S_IRWXO) << 3U; // a group that is another's has the rights of others
+    mode |= (old.st_mode & S_IRWXO) << 3U; // another group gets the rights of others
   }
   if (::fchmod(descriptor_, mode) != 0) {
     throw os_error("set the permissions of", target_, errno);
@@ -151,7 +153,7 @@ void atomic_file::give_name() {
     if (failure == 0) {
       return;
     }
-    // A link replaces nothing, so the file gets a name of its own for a moment.
+    // `linkat` can't replace a file. The file gets a temporary name and is then renamed.
     lock_new_file(descriptor_);
     for (int attempt = 0; attempt < attempts && failure == EEXIST; ++attempt) {
       auto candidate = temporary_name(folder_of(target_));
@@ -170,7 +172,7 @@ void atomic_file::give_name() {
   temporary_.clear();
 }
 
-/// Some file systems refuse bytes only when a file is closed. The file itself stays open, and its lock with it.
+/// Some file systems report write errors only on close. Closing a duplicate keeps the file open and locked.
 void atomic_file::close_a_copy() const {
   const int copy = ::fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
   if (copy < 0 || ::close(copy) != 0) {

@@ -1,16 +1,19 @@
 // A file that appears under its name only when it is complete.
 //
-// What      Writes go to a file without a name in the folder of the target, which goes with its descriptor, however the process
-//           ends. `commit` gives it the name; where it replaces a file, it has another one for a moment. Who has the old file open or mapped keeps the old bytes. Where the file
-//           system has no files without names, it has a name (.saeta-*.tmp) and a lock while its writer lives; writers that come
-//           later remove those without.
-// Target    A symbolic link is followed: the file that it names is replaced, or made. The new file has the permissions of
-//           the one it replaces, and its owner and group as far as the system lets the process set them; else those of a new file.
-//           A file that nobody may write, or not this process, is not replaced unless that is asked for.
-// Owner     Owns the file and its descriptor; without `commit` both are gone afterwards.
-// Thread    One. An interrupt (base/interrupt.hpp) ends the wait for the disk in `commit`, and the file is not named.
-// Failure   error io with errno's text: no such folder, no permission, a name that is too long, a full disk, or a target that
-//           is there but is no regular file (a directory, a device, a pipe), which is never replaced.
+// What      Bytes are written to an unnamed file in the target's folder. It disappears with its descriptor,
+//           however the process ends. `commit` gives it the target's name; if it replaces a file, it has a
+//           temporary name for a moment. Processes that have the old file open or mapped keep the old bytes.
+//           If the file system does not support unnamed files, the file has a temporary name (.saeta-*.tmp)
+//           and a lock while its writer lives. Later writers remove such files that are not locked.
+// Target    A symbolic link is followed: the file that it names is replaced or created. The new file has the
+//           permissions of the file it replaces, and its owner and group if the process may set them;
+//           otherwise those of a new file. A file that this process may not write is replaced only on request
+//           (`replace_read_only`).
+// Owner     Owns the file and its descriptor. Without `commit` the destructor removes the file.
+// Thread    One. An interrupt (base/interrupt.hpp) ends the wait for the disk in `commit`; the file then gets
+//           no name.
+// Failure   error io with errno's text: no such folder, no permission, name too long, full disk. An existing
+//           target that is not a regular file (a directory, a device, a pipe) is never replaced: error io.
 #pragma once
 
 #include <filesystem>
@@ -22,7 +25,7 @@ namespace saeta::ipc::detail {
 
 struct file_options {
   bool durable =
-      true; ///< the file is on the disk before it gets its name, and the name when `commit` returns
+      true; ///< sync the file before it gets its name, and the folder before `commit` returns
   bool replace_read_only = false;
 };
 
@@ -33,12 +36,12 @@ public:
   atomic_file& operator=(const atomic_file&) = delete;
   ~atomic_file();
 
-  /// Of the file, for writing; stays with this object.
+  /// The file's descriptor for writing. This object keeps it.
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
   void commit();
 
 private:
-  /// False where the file system has none.
+  /// Returns false if unnamed files are not supported.
   bool create_without_name();
   void create_with_name();
   void take_over_permissions();
@@ -48,7 +51,7 @@ private:
   std::filesystem::path target_;
   file_options options_;
   std::optional<struct stat> replaced_;
-  std::filesystem::path temporary_; ///< empty where the file has no name or its own
+  std::filesystem::path temporary_; ///< temporary name; empty if the file has no name or its final one
   int descriptor_ = -1;
 };
 

@@ -19,10 +19,10 @@
 namespace saeta::ipc::detail {
 namespace {
 
-/// The errno of fsync, 0 for none.
+/// Returns the errno of fsync; 0: success.
 int synced(int descriptor) { return ::fsync(descriptor) == 0 ? 0 : errno; }
 
-/// What the thread that waits for the disk shares with the one that waits for it.
+/// State shared by the thread that calls fsync and the thread that waits for the result.
 struct pending_sync {
   explicit pending_sync(int of) : descriptor(::fcntl(of, F_DUPFD_CLOEXEC, 0)) {}
   pending_sync(const pending_sync&) = delete;
@@ -39,7 +39,8 @@ struct pending_sync {
   std::optional<int> result;
 };
 
-/// On another thread, since nothing ends an fsync. Nothing where there is none to be had.
+/// Calls fsync on another thread, because fsync itself can't be interrupted. Returns nullopt if no thread or
+/// descriptor is available.
 std::optional<int> synced_interruptibly(int descriptor) {
   const auto shared = std::make_shared<pending_sync>(descriptor);
   if (shared->descriptor < 0) {
@@ -83,7 +84,7 @@ void close_unwanted(int descriptor) noexcept {
     try {
       std::thread([descriptor] { ::close(descriptor); }).detach();
       return;
-    } catch (const std::system_error&) { // no thread to be had
+    } catch (const std::system_error&) { // no thread is available
     }
   }
   ::close(descriptor);
@@ -106,7 +107,7 @@ folder_sync::~folder_sync() {
 void folder_sync::wait() {
   const int failure = descriptor_ < 0 ? 0 : synced(descriptor_);
   if (failure != 0 && failure != EINVAL &&
-      failure != ENOTSUP) { // these two: the file system syncs no folders
+      failure != ENOTSUP) { // EINVAL, ENOTSUP: the file system can't sync folders
     throw os_error("sync the folder of", file_, failure);
   }
 }

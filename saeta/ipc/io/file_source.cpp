@@ -19,7 +19,7 @@ file_source::open_descriptor::~open_descriptor() {
 }
 
 std::shared_ptr<const file_source> file_source::open(const std::filesystem::path& file) {
-  // A pipe without a writer would block the call, before it can be told from a file.
+  // Opening a pipe that has no writer would block before the file type is known.
   open_descriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (opened.value < 0) {
     throw os_error("open", file, errno);
@@ -70,8 +70,9 @@ std::span<const std::byte> file_source::view() const {
       return;
     }
     const auto bytes = checked_cast<std::size_t>(size(), "file size");
-    // Consumers that take no notice of a read-only flag write to pages of their own, and the file stays as it is. Memory is not
-    // reserved for that: files may be larger than it. A system that reserves all the same gets a mapping for reading.
+    // The mapping is private: a consumer that ignores the read-only flag writes to private pages and never to
+    // the file. No memory is reserved for such pages, since files may be larger than memory. If the system
+    // refuses this mapping, a read-only one is made.
     void* mapped =
         ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, descriptor(), 0);
     if (mapped == MAP_FAILED && errno == ENOMEM) {

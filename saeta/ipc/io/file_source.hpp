@@ -1,10 +1,10 @@
-// A regular file as a source: read by `pread`, mapped only when somebody wants views.
+// A regular file as a source: read with `pread`, mapped only when a view is requested.
 //
-// What      What was mapped stays readable when the name is taken by another file; a file that others shorten meanwhile
-//           does not.
-// Owner     The mapping and the descriptor go with the last that shares the source.
+// What      Mapped bytes stay readable when another file takes the name, but not when the file is shortened
+//           meanwhile.
+// Owner     The mapping and the descriptor live as long as the source, which is shared.
 // Thread    Any.
-// Failure   error io: missing, a directory or another thing that is not a regular file, unreadable, not mappable.
+// Failure   error io: missing, not a regular file (a directory, for example), unreadable, not mappable.
 #pragma once
 
 #include "saeta/ipc/io/source.hpp"
@@ -24,7 +24,7 @@ public:
   [[nodiscard]] int descriptor() const noexcept override { return descriptor_.value; }
 
 private:
-  /// Closed with its owner.
+  /// Closes the descriptor in its destructor.
   struct open_descriptor {
     explicit open_descriptor(int of) noexcept : value(of) {}
     open_descriptor(open_descriptor&& other) noexcept : value(std::exchange(other.value, -1)) {}

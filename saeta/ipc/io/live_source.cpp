@@ -12,7 +12,7 @@
 namespace saeta::ipc::detail {
 namespace {
 
-constexpr std::size_t most_at_once = std::size_t{1} << 20; ///< bytes of one call
+constexpr std::size_t most_at_once = std::size_t{1} << 20; ///< bytes per call
 
 } // namespace
 

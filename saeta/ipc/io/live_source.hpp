@@ -1,12 +1,14 @@
-// A stream that somebody is still sending, as a source: a pipe, a socket, an object that can't seek.
+// A stream that is still being sent, as a source: a pipe, a socket, an object that can't seek.
 //
-// What      Reads exactly the bytes that are asked for, forward: what follows the end of the Arrow stream stays unread. A part of a
-//           message grows as its bytes come, so that a length which lies takes no memory. What was read stays until
-//           `forget_before`: a batch that a budget has refused is decoded again.
-// Owner     The memory of what was read and not forgotten: one message, and the dictionaries before the first batch. It is charged to
-//           nobody, as the body of a batch is while its columns are copied.
+// What      Reads forward and only the requested bytes: bytes behind the end of the Arrow stream stay unread.
+//           The memory of a message part grows as bytes arrive, so a false length takes no memory. Bytes are
+//           kept until `forget_before`, because a batch that a budget refused is decoded again.
+// Owner     Owns the memory of the bytes that were read and not forgotten: one message, and the dictionaries
+//           before the first batch. It is not charged to a budget, like the body of a batch while its columns
+//           are copied.
 // Thread    One.
-// Failure   What the function throws. Bytes that came before stay, so that a read goes on after an interrupt.
+// Failure   Exceptions of the function. Bytes that arrived before are kept, so a read continues after an
+//           interrupt.
 #pragma once
 
 #include "saeta/ipc/io/source.hpp"
@@ -32,7 +34,7 @@ private:
   struct freed {
     void operator()(std::byte* memory) const noexcept { std::free(memory); }
   };
-  /// Bytes that were asked for at once: the part of a message.
+  /// A part of a message: the bytes of one request.
   struct part {
     std::uint64_t offset;
     std::size_t filled = 0;

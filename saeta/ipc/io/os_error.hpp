@@ -1,4 +1,4 @@
-// Failures of the operating system as errors of Saeta.
+// Converts an errno to an error of Saeta.
 #pragma once
 
 #include "saeta/base/text.hpp"
@@ -10,7 +10,7 @@
 
 namespace saeta::ipc::detail {
 
-/// Error io: "can't open '/data/x.arrow': No such file or directory (errno 2)".
+/// Returns an error io: "can't open '/data/x.arrow': No such file or directory (errno 2)".
 inline error os_error(std::string_view action, const std::filesystem::path& file, int number,
                       std::source_location where = std::source_location::current()) {
   return {errc::io,

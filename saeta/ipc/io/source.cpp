@@ -20,7 +20,7 @@ constexpr std::string_view magic = "ARROW1";
 constexpr std::uint32_t continuation =
     0xFFFFFFFF; ///< before the length of a message, since format version 0.15
 
-/// Bytes of the caller.
+/// Bytes in the caller's memory.
 class memory_source final : public byte_source {
 public:
   memory_source(std::span<const std::byte> bytes, std::shared_ptr<const void> keepalive)
@@ -40,7 +40,7 @@ private:
   std::shared_ptr<const void> keepalive_;
 };
 
-/// Bytes that a function reads, large ranges in several calls at once.
+/// Bytes that a function reads. Large ranges are split into several concurrent calls.
 class function_source final : public byte_source {
 public:
   using function = std::function<void(std::uint64_t, std::span<std::byte>)>;
@@ -52,7 +52,7 @@ public:
       read_piece(offset, target);
       return;
     }
-    // Whoever reads ranges for us waits for a network, mostly: several at once take no longer than one.
+    // Such a function mostly waits for a network, where several concurrent requests take no longer than one.
     std::atomic<std::size_t> next{0};
     const auto work = [&] {
       for (std::size_t at = next.fetch_add(piece); at < target.size(); at = next.fetch_add(piece)) {
@@ -69,7 +69,7 @@ public:
     for (std::size_t i = 0; i < helpers; ++i) {
       others.push_back(std::async(std::launch::async, work));
     }
-    work(); // where it throws, the futures wait for the others
+    work(); // if it throws, the destructors of the futures wait for the other calls
     for (auto& each : others) {
       each.get();
     }
@@ -98,25 +98,27 @@ std::string hexadecimal(std::span<const std::byte> bytes) {
 }
 
 bool begins_with_message(std::span<const std::byte> beginning, const byte_source& from) {
-  /// Four letters are a larger number, and a stream that is still being sent might be waited for.
+  /// Four ASCII letters read as a length are larger than this. Waiting for so many bytes of a live stream may
+  /// never end.
   constexpr std::uint32_t longest_of_live = std::uint32_t{64} << 20;
   std::uint32_t first = 0;
   if (beginning.size() < sizeof(first)) {
     return false;
   }
   std::memcpy(&first, beginning.data(), sizeof(first));
-  // Older streams begin with the length itself.
+  // Streams before format version 0.15 begin with the length itself.
   return first == continuation ||
          (first > 0 && first <= (from.live() ? longest_of_live : from.size() - sizeof(first)));
 }
 
-/// Whether bytes that may be cut off begin with `front`.
+/// Whether the bytes, which may be truncated, begin with `front`.
 bool is_beginning(std::span<const std::byte> bytes, std::string_view front) {
   const std::size_t known = std::min(bytes.size(), front.size());
   return known != 0 && std::memcmp(bytes.data(), front.data(), known) == 0;
 }
 
-/// What people take for an Arrow file, by its first bytes, and what to do with it; empty where it is none of these.
+/// Names a format that is often mistaken for an Arrow file, by its first bytes, and what to do with it; empty
+/// if unknown.
 std::string_view other_format(std::span<const std::byte> beginning) {
   struct known {
     std::string_view front;
@@ -187,7 +189,7 @@ source source_of(std::string name, std::uint64_t size,
 
 container recognise(const byte_source& from) {
   std::array<std::byte, 8> first{};
-  // A live stream is asked for one word: an old one may have no more.
+  // From a live stream only one word is requested: an old stream may have no more.
   const auto beginning =
       std::span(first).first(from.available(0, from.live() ? sizeof(std::uint32_t) : first.size()));
   if (beginning.empty()) {

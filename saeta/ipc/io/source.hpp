@@ -1,13 +1,15 @@
-// The bytes that a reader reads: a file, memory of the caller, an object that reads ranges for us, or a live stream.
+// The bytes that a reader reads: a file, memory of the caller, an object that reads ranges, or a live stream.
 //
-// What      Ranges are copied with `read_at`. `view` is all bytes in memory, for those who keep columns as views: the caller's
-//           bytes as they are, a file mapped when it is first asked for. A mapped page that is gone because somebody cut the
-//           file short ends the process with SIGBUS; `read_at` says so by an error. So whoever copies anyway uses `read_at`.
-// Live      A pipe or a socket (io/live_source.hpp) is read forward, and only what is asked for. So a message asks with
-//           `available` for its parts, one after the other, before it reads them.
+// What      `read_at` copies a range. `view` returns all bytes in memory, for columns that are views: the
+//           caller's bytes, or a file that is mapped at the first call. If the file is shortened, access to a
+//           lost page of the mapping ends the process with SIGBUS, while `read_at` throws an error. Code that
+//           copies anyway therefore uses `read_at`.
+// Live      A pipe or a socket (io/live_source.hpp) is read forward, and only the requested bytes. A message
+//           therefore requests its parts with `available`, one after the other, before it reads them.
 // Owner     Shared by the reader and everything that views the bytes.
-// Thread    Any.
-// Failure   error io naming the source, the offset and the bytes: refused by the system, or the source has become shorter.
+// Thread    Any; a live source: one.
+// Failure   error io with the source, the offset and the bytes: refused by the system, or the source became
+//           shorter.
 #pragma once
 
 #include "saeta/ipc/container.hpp"
@@ -29,25 +31,26 @@ public:
   byte_source& operator=(const byte_source&) = delete;
   virtual ~byte_source() = default;
 
-  /// For messages: the path, or "bytes".
+  /// The name for messages: the path, or "bytes".
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  /// Bytes, as they were when it was opened; of a live source those that have come.
+  /// Bytes when the source was opened; for a live source, the bytes that have arrived.
   [[nodiscard]] virtual std::uint64_t size() const noexcept { return size_; }
-  /// How many bytes there are from `offset` on, at most `most`. A live source waits for them, and fewer are its end.
-  /// @param kept  whether they will be read: a live source drops them otherwise.
+  /// Returns how many bytes there are from `offset` on, at most `most`. A live source waits for them; fewer
+  /// mean its end.
+  /// @param kept  whether they will be read. If not, a live source drops them.
   [[nodiscard]] virtual std::uint64_t available(std::uint64_t offset, std::uint64_t most,
                                                 [[maybe_unused]] bool kept = true) const {
     return offset < size_ ? std::min(most, size_ - offset) : 0;
   }
-  /// Bytes before `offset` are not read again.
+  /// Promises that bytes before `offset` are not read again.
   virtual void forget_before([[maybe_unused]] std::uint64_t offset) const {}
-  /// Whether it is read forward only, each byte when it is asked for.
+  /// Whether the source is read forward only, and only the requested bytes.
   [[nodiscard]] virtual bool live() const noexcept { return false; }
   /// Fills the target with the bytes from `offset` on.
   virtual void read_at(std::uint64_t offset, std::span<std::byte> target) const = 0;
-  /// All bytes; empty for a source that is not in memory and can't be mapped. @throws error io.
+  /// Returns all bytes; empty if the source is not in memory and can't be mapped. @throws error io.
   [[nodiscard]] virtual std::span<const std::byte> view() const { return {}; }
-  /// Of a file, for `pread`; -1: it is none.
+  /// The descriptor of a file for `pread`; -1: the source is not a file.
   [[nodiscard]] virtual int descriptor() const noexcept { return -1; }
 
 protected:
@@ -60,23 +63,23 @@ private:
 
 using source = std::shared_ptr<const byte_source>;
 
-/// @throws error io: missing, a directory or another thing that is not a regular file, unreadable.
+/// @throws error io: missing, not a regular file (a directory, for example), unreadable.
 source open_source(const std::filesystem::path& file);
-/// @param keepalive  keeps the bytes.
+/// @param keepalive  keeps the bytes alive.
 source source_of(std::span<const std::byte> bytes, std::shared_ptr<const void> keepalive);
 /// @param read  as byte_source::read_at.
 source source_of(std::string name, std::uint64_t size,
                  std::function<void(std::uint64_t offset, std::span<std::byte> target)> read);
 
-/// @param read_some  fills the beginning of the target, which is not empty, and returns how many bytes; 0 at the end. Called on the
-/// thread of the reader.
+/// @param read_some  fills the beginning of the target, which is never empty, and returns the number of
+/// bytes, 0 at the end. Called on the reader's thread.
 source live_source_of(std::string name, std::function<std::size_t(std::span<std::byte> target)> read_some);
 
-/// True when all of a non-empty range lies in the bytes; an empty one always does.
+/// Returns whether the whole range lies in the bytes; true for an empty range.
 bool contains(std::span<const std::byte> bytes, const void* data, std::size_t size) noexcept;
 
-/// Tells a file (it begins and ends with the magic) from a stream (it begins with a message).
-/// @throws error format: empty, neither of them, or a file that was cut off; io.
+/// Distinguishes a file (it begins and ends with the magic) from a stream (it begins with a message).
+/// @throws error format: empty, neither format, or a truncated file; io.
 container recognise(const byte_source& from);
 
 } // namespace saeta::ipc::detail

@@ -31,7 +31,7 @@ void remove_if_stale(const std::filesystem::path& file) {
     return;
   }
   if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) {
-    ::unlink(file.c_str()); // under the lock: a writer that locks it afterwards sees that it is gone
+    ::unlink(file.c_str()); // under the lock, so that a writer that locks it later sees that it is gone
   }
   ::close(descriptor);
 }
@@ -54,7 +54,7 @@ void remove_stale_files(const std::filesystem::path& folder, std::size_t most) n
         remove_if_stale(entry.path());
       }
     }
-  } catch (const std::exception&) { // a folder may be writable without being readable
+  } catch (const std::exception&) { // a writable folder need not be readable
     return;
   }
 }

@@ -1,7 +1,7 @@
-// Names of files that are being written, and what is left of those whose writers are gone.
+// Temporary names of files that are being written, and removal of stale files whose writers have ended.
 //
-// Standard  flock(2): a lock goes with the last descriptor of its open file, so with its process. A child of fork that lives on
-//           keeps it.
+// Standard  flock(2): a lock is released with the last descriptor of its open file, so it ends with the
+//           process. A forked child that still runs keeps the lock.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,17 @@
 
 namespace saeta::ipc::detail {
 
-/// ".saeta-<random number>.tmp" in a folder.
+/// Returns ".saeta-<random number>.tmp" in a folder.
 std::filesystem::path temporary_name(const std::filesystem::path& folder);
 
-/// Removes the files with such names that nobody has locked. What can't be looked at stays.
-/// @param most  names of the folder that are looked at
+/// Removes the files with such names that are not locked. Files that can't be opened stay.
+/// @param most  maximum number of folder entries to look at
 void remove_stale_files(const std::filesystem::path& folder,
                         std::size_t most = std::numeric_limits<std::size_t>::max()) noexcept;
 
-/// Locks a file that has just been made under a name, so that nobody takes it for stale. False where it was removed meanwhile;
-/// on a file system without locks it stays unlocked, and nobody else can lock it to remove it.
+/// Locks a file that was just created under a name, so that no other writer takes it for stale. Returns false
+/// if it was removed meanwhile. On a file system without locks the file stays unlocked; other writers can't
+/// lock and remove it either.
 bool lock_new_file(int descriptor) noexcept;
 
 } // namespace saeta::ipc::detail
