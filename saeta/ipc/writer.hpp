@@ -51,7 +51,7 @@ struct write_options {
   /// its name, its folder afterwards. If false, they survive the process, but a crash soon after may leave an
   /// empty or broken file.
   bool durable = true;
-  /// Also replaces a file that the process may not write; otherwise such a file is error io.
+  /// Also replaces a read-only file; otherwise such a file is error io.
   bool replace_read_only = false;
   /// Bytes of columns that are downloaded and encoded together.
   std::uint64_t window_bytes = std::uint64_t{64} << 20;

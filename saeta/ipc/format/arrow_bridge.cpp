@@ -15,7 +15,7 @@
 namespace saeta::ipc::detail {
 namespace {
 
-/// Why a context can't hold columns of this field; nothing when it can.
+/// Returns why a context can't hold columns of this field; nullopt if it can.
 std::optional<std::string> obstacle(const arrow::Field& described) {
   if (described.name().find('\0') != std::string::npos) {
     return "has a zero byte in its name, which can't pass the Arrow C Data Interface";

@@ -1,6 +1,7 @@
-// Schemas and batches across the border between libarrow and Saeta, through the Arrow C Data Interface.
+// Converts schemas and batches between libarrow and Saeta through the Arrow C Data Interface.
 //
-// Failure   unsupported names the column and its type in Arrow's words; `where` (a path, a batch) begins every message.
+// Failure   unsupported names the column and its Arrow type. Every message begins with `where` (a path, a
+//           batch).
 #pragma once
 
 #include "saeta/interop/arrow/c_data.hpp"
@@ -13,7 +14,7 @@
 
 namespace saeta::ipc::detail {
 
-/// True when a context can hold columns of this field.
+/// Whether a context can hold columns of this field.
 bool carried(const arrow::Field& described);
 
 schema schema_of(const arrow::Schema& described, std::string_view where);
@@ -23,7 +24,7 @@ std::shared_ptr<arrow::Schema> arrow_schema(const schema& described);
 batch import_record_batch(const std::shared_ptr<context>& ctx, const schema& fields,
                           const arrow::RecordBatch& source, dictionary_cache& dictionaries,
                           const import_options& options);
-/// Batches [first, first + count) of a table; from a device context one download.
+/// Exports batches [first, first + count) of a table. From a device context this is one download.
 std::vector<std::shared_ptr<arrow::RecordBatch>>
 export_record_batches(const table& source, std::size_t first, std::size_t count,
                       const std::shared_ptr<arrow::Schema>& described);

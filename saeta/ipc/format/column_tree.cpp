@@ -8,15 +8,15 @@
 namespace saeta::ipc::detail {
 namespace {
 
-// Numbers of the fields in their tables.
+// FlatBuffers field numbers.
 constexpr unsigned schema_fields = 1;
 constexpr unsigned field_dictionary = 4;
 constexpr unsigned field_children = 5;
 constexpr unsigned encoding_id = 0;
 
-/// Adds what a column takes of a message's lists.
+/// Adds the entries that a column has in the lists of a message.
 void pass_over(const arrow::DataType& type, column_tree& tree) {
-  const message_parts parts = parts_of(type, arrow::ipc::MetadataVersion::V5); // no plan takes older ones
+  const message_parts parts = parts_of(type, arrow::ipc::MetadataVersion::V5); // plans take only this version
   tree.rows += parts.nodes;
   tree.buffers += parts.buffers;
   tree.views += parts.variadic;
@@ -26,7 +26,7 @@ class tree_maker {
 public:
   explicit tree_maker(dictionary_trees& dictionaries) : dictionaries_(dictionaries) {}
 
-  /// Appends a node with all below it. False where a plan can't take it.
+  /// Appends a node with its descendants. Returns false if a plan can't take it.
   bool add(column_tree& tree, const data_type& type, const flat_table& described, std::size_t parent,
            std::size_t child) {
     const std::size_t at = tree.nodes.size();
@@ -87,7 +87,8 @@ private:
     return number;
   }
 
-  /// The values of a dictionary are described by the same field, whose children are theirs.
+  /// The FlatBuffer field of a dictionary column also describes its values: its children are the children of
+  /// the values.
   bool add_values(column_tree& tree, const flat_table& described) {
     const data_type& type = tree.fields.front().type;
     if (type.id() == type_id::dictionary || !add(tree, type, described, no_node, 0)) {

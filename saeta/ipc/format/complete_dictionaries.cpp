@@ -21,7 +21,7 @@ namespace {
 using arrow::ipc::MessageType;
 using message_pointer = std::unique_ptr<arrow::ipc::Message>;
 
-// Numbers of the fields in their tables: Message.fbs and Schema.fbs.
+// FlatBuffers field numbers: Message.fbs and Schema.fbs.
 constexpr unsigned message_table = 2;
 constexpr unsigned schema_fields = 1;
 constexpr unsigned field_dictionary = 4;
@@ -54,7 +54,7 @@ arrow::Result<message_pointer> complete_dictionaries::ReadNextMessage() {
     ARROW_ASSIGN_OR_RAISE(held_, from_->ReadNextMessage());
   }
   return guarded([this]() -> arrow::Result<message_pointer> {
-    if (held_ == nullptr) { // a stream that ends after some dictionaries is one without batches
+    if (held_ == nullptr) { // a stream may end after some dictionaries, without batches
       return given_ && !missing_.empty() ? next_missing() : message_pointer();
     }
     switch (held_->type()) {

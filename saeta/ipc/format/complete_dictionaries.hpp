@@ -1,7 +1,9 @@
-// The messages of a source, with an empty dictionary for each that was not given before the first batch.
+// The messages of a source, with an empty dictionary added for each one that is missing before the first
+// batch.
 //
-// What      Arrow lets the dictionary of a column come behind batches that have only nulls there, or no rows. libarrow's reader wants
-//           all dictionaries first. Indices into the empty one are refused as all outside of their dictionary are.
+// What      Arrow allows the dictionary of a column to follow batches in which the column has only nulls or
+//           no rows. libarrow's reader requires all dictionaries first. Indices into an empty dictionary are
+//           refused like any index outside its dictionary.
 // Owner     Owns the messages.
 // Thread    One.
 #pragma once
@@ -21,7 +23,7 @@ namespace saeta::ipc::detail {
 
 class complete_dictionaries final : public arrow::ipc::MessageReader {
 public:
-  /// @param from  begins with its schema.
+  /// @param from  begins with the schema message.
   explicit complete_dictionaries(std::unique_ptr<arrow::ipc::MessageReader> from);
   complete_dictionaries(const complete_dictionaries&) = delete;
   complete_dictionaries& operator=(const complete_dictionaries&) = delete;
@@ -35,7 +37,7 @@ private:
   std::unique_ptr<arrow::ipc::MessageReader> from_;
   std::unique_ptr<arrow::ipc::DictionaryMemo> types_;
   std::set<std::int64_t> missing_; ///< ids
-  bool given_ = false;             ///< one at least
+  bool given_ = false;             ///< the source has given at least one dictionary
   std::unique_ptr<arrow::ipc::Message> held_;
 };
 

@@ -1,10 +1,11 @@
-// A view of one FlatBuffers table, as far as Arrow's message metadata needs it.
+// A view of one FlatBuffers table, limited to what Arrow's message metadata needs.
 //
-// What      Fields by number: scalars, tables, vectors of structs. libarrow has verified the buffers already and offers
-//           no way to the fields that `inspect` shows; every step is checked against the bytes here all the same.
+// What      Reads fields by number: scalars, tables, vectors of structs and of tables. libarrow has verified
+//           the buffers but does not expose the fields that `inspect` shows. Every access is checked against
+//           the bytes again.
 // Owner     Borrows the bytes.
 // Failure   error format naming the offset and the size.
-// Standard  FlatBuffers internals (flatbuffers.dev); the numbers of the fields are those of Arrow's *.fbs.
+// Standard  FlatBuffers internals (flatbuffers.dev). Field numbers are those of Arrow's *.fbs.
 #pragma once
 
 #include "saeta/base/text.hpp"
@@ -23,7 +24,7 @@ namespace saeta::ipc::detail {
 static_assert(std::endian::native == std::endian::little,
               "FlatBuffers are little-endian and read as they are");
 
-/// A vector of structs that lies in the bytes, at any alignment.
+/// A view of a vector of structs in the bytes, at any alignment.
 template <class T>
 class flat_structs {
 public:
@@ -59,7 +60,8 @@ public:
     return at == 0 ? missing : load<T>(buffer_, at);
   }
 
-  /// Where a field's value is, from the beginning of the buffer; nothing when the table has none.
+  /// Offset of a field's value from the beginning of the buffer; nullopt if the table does not have the
+  /// field.
   [[nodiscard]] std::optional<std::size_t> place(unsigned field) const {
     const std::size_t at = place_of(field);
     return at == 0 ? std::nullopt : std::optional(at);
@@ -73,7 +75,7 @@ public:
     return flat_table(buffer_, at + load<std::uint32_t>(buffer_, at));
   }
 
-  /// A vector of structs of T's layout; empty when the field is missing.
+  /// Returns a vector of structs with T's layout; empty if the field is missing.
   template <class T>
   requires std::is_trivially_copyable_v<T>
   [[nodiscard]] std::vector<T> structs(unsigned field) const {
@@ -85,7 +87,7 @@ public:
     return values;
   }
 
-  /// The same without a copy: valid as long as the bytes are.
+  /// The same without a copy. The view is valid as long as the bytes.
   template <class T>
   requires std::is_trivially_copyable_v<T>
   [[nodiscard]] flat_structs<T> view(unsigned field) const {
@@ -100,7 +102,7 @@ public:
     return {buffer_.data() + first, count};
   }
 
-  /// A vector of tables; empty when the field is missing.
+  /// Returns a vector of tables; empty if the field is missing.
   [[nodiscard]] std::vector<flat_table> tables(unsigned field) const {
     const auto offsets = view<std::uint32_t>(field);
     std::vector<flat_table> found;
@@ -111,7 +113,7 @@ public:
     return found;
   }
 
-  /// Of the table, from the beginning of the buffer.
+  /// Offset of the table from the beginning of the buffer.
   [[nodiscard]] std::size_t position() const noexcept { return position_; }
 
 private:
@@ -123,9 +125,9 @@ private:
     vtable_bytes_ = load<std::uint16_t>(buffer, vtable_);
   }
 
-  /// Position of a field's value, 0 when the table has none.
+  /// Offset of a field's value; 0 if the table does not have the field.
   [[nodiscard]] std::size_t place_of(unsigned field) const {
-    const std::size_t entry = (field + 2) * sizeof(std::uint16_t); // the first two are sizes
+    const std::size_t entry = (field + 2) * sizeof(std::uint16_t); // the first two entries are sizes
     if (entry + sizeof(std::uint16_t) > vtable_bytes_) {
       return 0;
     }

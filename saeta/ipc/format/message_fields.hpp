@@ -1,6 +1,6 @@
-// Numbers of the fields of record batch messages in their tables.
+// FlatBuffers field numbers of record batch messages.
 //
-// Standard  Arrow's Message.fbs: a field's number is its place in the table that the flatbuffer declares.
+// Standard  Arrow's Message.fbs. A field's number is its position in the declaration of its table.
 #pragma once
 
 namespace saeta::ipc::detail {

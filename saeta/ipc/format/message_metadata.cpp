@@ -9,7 +9,7 @@
 namespace saeta::ipc::detail {
 namespace {
 
-// Numbers of the fields in their tables.
+// FlatBuffers field numbers.
 constexpr unsigned footer_version = 0;
 constexpr unsigned footer_schema = 1;
 constexpr unsigned footer_dictionaries = 2;
@@ -28,11 +28,11 @@ constexpr std::int16_t version_4 = 3; // the oldest that libarrow reads
 constexpr std::uint8_t header_of_schema = 1;
 constexpr std::uint8_t header_of_dictionary = 2;
 
-/// A schema message whose table is the footer's own: every offset in a flatbuffer is relative, so it stays right with the footer
-/// moved behind the message's table.
+/// Makes a schema message that contains the whole footer and refers to its schema table. Offsets in a
+/// FlatBuffer are relative, so they stay valid when the footer is copied behind the message's table.
 std::vector<std::byte> schema_message(std::span<const std::byte> footer, std::int16_t version,
                                       std::size_t schema) {
-  constexpr std::size_t front = 32; // keeps every alignment of the footer
+  constexpr std::size_t front = 32; // keeps the alignment of everything in the footer
   constexpr std::uint32_t table = 16;
   constexpr std::uint32_t vtable = 4;
   constexpr std::uint16_t header_at = 4; // from the table on

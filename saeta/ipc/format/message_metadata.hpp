@@ -1,6 +1,8 @@
-// What libarrow knows of a message and does not tell: where the messages of a file lie, and what a batch says of itself.
+// Message metadata that libarrow does not expose: positions of the messages in a file, nodes and buffers of a
+// batch.
 //
-// Standard  Arrow's File.fbs (Footer, Block) and Message.fbs (Message, RecordBatch, FieldNode, BodyCompression).
+// Standard  Arrow's File.fbs (Footer, Block) and Message.fbs (Message, RecordBatch, FieldNode,
+//           BodyCompression).
 // Failure   error format.
 #pragma once
 
@@ -12,7 +14,7 @@
 
 namespace saeta::ipc::detail {
 
-/// Place of one message in a file: File.fbs, struct Block.
+/// Position of one message in a file: File.fbs, struct Block.
 struct message_block {
   std::int64_t offset = 0;
   std::int32_t metadata_bytes = 0; ///< prefix and padding included
@@ -23,16 +25,17 @@ struct message_block {
 struct file_footer {
   std::vector<message_block> dictionaries;
   std::vector<message_block> batches;
-  /// A schema message of the footer's schema, of the footer's version, or of the oldest that is read: files of the format 0.14 have none
-  /// in their footers, and it is the messages that say how their buffers lie. The one at the beginning of a file is not needed: writers differ in what they put
-  /// there, and where both differ the footer's is believed, as libarrow does.
+  /// A schema message with the footer's schema. Its version is the footer's, or the oldest supported one:
+  /// footers of format 0.14 have no version, and the version of each message decides its buffer layout. The
+  /// schema message at the beginning of the file is not used. Writers differ in what they put there, and
+  /// libarrow uses the footer's schema as well.
   std::vector<std::byte> schema;
 };
 
-/// @param footer  its flatbuffer alone. The schema is not verified.
+/// @param footer  the footer's FlatBuffer without its size and magic. The schema is not verified.
 file_footer read_footer(std::span<const std::byte> footer);
 
-/// Bytes of the body behind a message. Not checked.
+/// Returns the body length that a message states. It is not checked.
 std::int64_t read_body_length(std::span<const std::byte> message);
 
 /// One field of a batch, depth first: Message.fbs, struct FieldNode.
@@ -48,26 +51,27 @@ struct buffer_place {
 };
 
 struct batch_metadata {
-  std::int16_t version = 0; ///< of the message, which the footer of a file need not know
+  std::int16_t version = 0; ///< of the message; the footer of a file may not have it
   std::int64_t rows = 0;
   std::vector<field_node> nodes;
   std::vector<buffer_place> buffers;
-  std::vector<std::int64_t> variadic_counts; ///< of each column of views, the buffers behind them
-  std::string compression; ///< "none", "lz4", "zstd", or "codec N" for one that the standard did not have
+  std::vector<std::int64_t> variadic_counts; ///< number of variadic buffers of each view column
+  std::string compression; ///< "none", "lz4", "zstd", or "codec N" for an unknown codec
 };
 
-/// @param message  metadata of a record batch message, or of a dictionary batch: then of its values.
+/// Reads the batch of a record batch message, or the values of a dictionary batch message.
+/// @param message  metadata of the message.
 batch_metadata read_batch_metadata(std::span<const std::byte> message);
 
-/// Writes other places of buffers, as many as there are, and the length of their body into the metadata of a record batch message.
-/// @param message  which has a body, so that its length is written there.
+/// Overwrites the places of all buffers and the body length in the metadata of a record batch message.
+/// @param message  metadata of a message with a body, so that it has a body length field.
 void place_buffers(std::span<std::byte> message, std::span<const buffer_place> places,
                    std::int64_t body_bytes);
 
 struct dictionary_metadata {
   std::int64_t id = 0;
   std::int64_t values = 0;
-  bool is_delta = false; ///< the values follow those that the dictionary has already
+  bool is_delta = false; ///< the values are appended to the dictionary
 };
 
 /// @param message  metadata of a dictionary batch message.

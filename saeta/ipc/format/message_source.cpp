@@ -23,7 +23,7 @@ using arrow::ipc::MessageType;
 constexpr std::uint32_t continuation = 0xFFFFFFFF;
 constexpr std::uint64_t word = sizeof(std::uint32_t);
 
-/// A part of a view, which keeps its source.
+/// A part of a source's view. It keeps the source alive.
 class viewed_buffer final : public arrow::Buffer {
 public:
   viewed_buffer(source of, std::span<const std::byte> bytes)
@@ -139,7 +139,7 @@ std::shared_ptr<arrow::Buffer> message_source::read_some(const place& at, const 
 
 arrow::Result<std::optional<message_source::place>> message_source::find(std::uint64_t offset,
                                                                          std::int64_t front_bytes) const {
-  // Behind the old mark of the end of a live stream, a word of zeros, nothing is asked for.
+  // An old end mark is a single word of zeros. From a live stream nothing behind it may be requested.
   const std::uint64_t asked = from_->live() ? word : 2 * word;
   std::uint64_t there = from_->available(offset, asked);
   if (there == 0) {
@@ -152,7 +152,7 @@ arrow::Result<std::optional<message_source::place>> message_source::find(std::ui
   if (there >= word) {
     fill(0, there);
   }
-  const bool marked = front[0] == continuation; // before 0.15 messages had no mark in front
+  const bool marked = front[0] == continuation; // messages before 0.15 have no continuation mark
   const std::uint64_t prefix = marked ? 2 * word : word;
   if (there == word && there < prefix) {
     there += from_->available(offset + word, word);
@@ -176,7 +176,7 @@ arrow::Result<std::optional<message_source::place>> message_source::find(std::ui
   }
   place found;
   found.metadata = read(offset + prefix, bytes, arrow::default_memory_pool());
-  ARROW_RETURN_NOT_OK(Message::Open(found.metadata, nullptr)); // verifies them
+  ARROW_RETURN_NOT_OK(Message::Open(found.metadata, nullptr)); // verifies the metadata
   const std::uint64_t end = prefix + static_cast<std::uint64_t>(bytes);
   found.offset = offset;
   found.body = offset + (front_bytes < 0 ? end : static_cast<std::uint64_t>(front_bytes));
@@ -220,7 +220,7 @@ arrow::Result<std::unique_ptr<Message>> message_source::message_at(const place& 
     scratch_ = body != nullptr;
   }
   if (body == nullptr) {
-    // libarrow views what a compressed body has as it is, so that it may stay as well.
+    // A compressed body may have uncompressed buffers. libarrow views them, so the body may have to stay.
     body = read(at.body, at.body_bytes, how_ == bodies::viewed ? pool_ : arrow::default_memory_pool());
   }
   if (packed) {
@@ -262,7 +262,7 @@ bool message_source::packed() const {
   }
   const auto next = find(at, front);
   if (!next.ok() || !*next || !bring_body(**next, false).ok()) {
-    return false; // whoever reads it says so
+    return false; // reading the message reports the error
   }
   const auto bare = Message::Open((*next)->metadata, nullptr);
   return bare.ok() && Message::HasBody((*bare)->type()) &&
@@ -313,7 +313,7 @@ arrow::Result<std::unique_ptr<Message>> message_source::next_of_stream() {
     }
     ARROW_ASSIGN_OR_RAISE(const auto at, find(at_));
     if (!at) {
-      ended_ = true; // what follows is not ours
+      ended_ = true; // bytes behind the end of the stream are not read
       return nullptr;
     }
     const std::uint64_t next = at->body + static_cast<std::uint64_t>(at->body_bytes);

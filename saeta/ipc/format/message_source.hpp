@@ -1,13 +1,14 @@
-// The messages of a source in reading order, the same for both containers.
+// The messages of a source in reading order, for files and streams.
 //
-// What      A stream's messages as they come. A file's are picked through its footer: schema, dictionaries, then only the
-//           batches asked for. So one decoder reads both, and whatever is not compressed can stay a view of the bytes
-//           (libarrow's own file reader copies when columns are selected). Metadata are always read; bodies as `take_bodies` says.
-// Owner     Messages share what they are made of.
-// Order     Record batches outside [first, last) are passed over without their bodies.
+// What      Messages of a stream come as they were sent. Messages of a file are found through its footer:
+//           schema, dictionaries, then only the requested batches. So one decoder reads both, and
+//           uncompressed bodies can be views of the source (libarrow's file reader copies when columns are
+//           selected). Metadata is always read; `take_bodies` decides about bodies.
+// Owner     Messages share ownership of their bytes.
+// Order     Record batches outside [first, last) are skipped without reading their bodies.
 // Thread    One.
-// Failure   error from the constructor and `close_range`; arrow::Status from `ReadNextMessage`, after which the same message
-//           comes next.
+// Failure   error from the constructor and `close_range`; arrow::Status from `ReadNextMessage`. After a
+//           failure the same message comes next.
 #pragma once
 
 #include "saeta/ipc/codec/bounded_pool.hpp"
@@ -28,11 +29,11 @@ namespace saeta::ipc::detail {
 /// Batches by number, [first, second).
 using batch_range = std::optional<std::pair<std::int64_t, std::int64_t>>;
 
-/// How a message has its body.
+/// How the body of a message is read.
 enum class bodies {
   none,   ///< it is not read
-  copied, ///< read; it is gone when the columns have been copied, so it is not charged
-  viewed, ///< where it lies; read into memory of the pool where it is compressed or the source can't be viewed
+  copied, ///< read into memory that is freed when the columns have been copied, so it is not charged
+  viewed, ///< a view of the source; read into memory of the pool if compressed or if the source has no view
 };
 
 class message_source final : public arrow::ipc::MessageReader {
@@ -42,42 +43,45 @@ public:
   message_source& operator=(const message_source&) = delete;
   ~message_source() override;
 
-  /// Null after the last message of the range.
+  /// Returns null after the last message of the range.
   arrow::Result<std::unique_ptr<arrow::ipc::Message>> ReadNextMessage() override;
-  /// For the messages that come next. @param pool  what bodies that stay are charged to.
+  /// Sets how the bodies of the next messages are read. @param pool provides the memory of bodies that
+  /// columns keep.
   void take_bodies(bodies how, bounded_pool& pool) noexcept {
     how_ = how;
     pool_ = &pool;
   }
-  /// Only these columns are needed of the bodies of record batches; the others' bytes may be zeros. @param columns  ascending.
+  /// Sets the columns that are needed of record batch bodies. The bytes of others may be zeros. @param
+  /// columns ascending.
   void project(std::vector<int> columns) { columns_ = std::move(columns); }
-  /// Whether the body of the last record batch must not stay: columns are to be copied out of it.
+  /// Whether columns must be copied out of the body of the last record batch, because the body is temporary.
   [[nodiscard]] bool scratch() const noexcept { return scratch_; }
-  /// Lets the last message come again, whose body or decoder may have had no memory. False where that is not possible: it was
-  /// given out and is no record batch.
+  /// Makes the last message come again, for example after its body or decoder got no memory. Returns false if
+  /// that is not possible: the message was returned and is not a record batch.
   bool repeat();
 
   [[nodiscard]] container format() const noexcept { return format_; }
-  /// Of the whole source, before any projection.
+  /// The schema of the source, before projection.
   [[nodiscard]] const std::shared_ptr<arrow::Schema>& described() const noexcept { return schema_; }
-  /// The dictionary's number of a column; nothing for a column that is not a dictionary itself.
+  /// The dictionary id of a column; nullopt if the column is not a dictionary itself.
   [[nodiscard]] std::optional<std::int64_t> dictionary_of(int column) const;
   [[nodiscard]] arrow::ipc::MetadataVersion version() const noexcept { return version_; }
   /// Batches in the range; -1 for a stream.
   [[nodiscard]] std::int64_t batch_count() const noexcept;
   /// Number in the source of the record batch that comes next.
   [[nodiscard]] std::int64_t next_batch() const noexcept { return next_batch_; }
-  /// Whether the body that comes next is compressed, so that nobody can view it.
+  /// Whether the body that comes next is compressed and can't be viewed.
   [[nodiscard]] bool packed() const;
-  /// Bytes of the record batch bodies that were given out.
+  /// Bytes of the record batch bodies that were returned.
   [[nodiscard]] std::uint64_t body_bytes() const noexcept { return body_bytes_; }
-  /// What was given out so far is not asked for again, neither by `repeat` nor by a message_source that begins anew.
+  /// Promises that the messages returned so far are not read again, by `repeat` or by a new message_source of
+  /// this source.
   void forget_read() const;
-  /// To be called at the end of a stream. @throws error out_of_range when it has fewer batches than were asked for.
+  /// Call it at the end of a stream. @throws error out_of_range if it has fewer batches than requested.
   void close_range() const;
 
 private:
-  /// Where a message lies.
+  /// Position of a message.
   struct place {
     std::shared_ptr<arrow::Buffer> metadata;
     std::uint64_t offset = 0;
@@ -87,16 +91,16 @@ private:
   void open_file();
   arrow::Result<std::unique_ptr<arrow::ipc::Message>> next_of_file();
   arrow::Result<std::unique_ptr<arrow::ipc::Message>> next_of_stream();
-  /// The message that begins at an offset; nothing at the end of a stream. @param front_bytes  before its body, as a footer says;
-  /// -1: as the message does.
+  /// Finds the message that begins at an offset. Returns nullopt at the end of a stream.
+  /// @param front_bytes  bytes before its body, as the footer states; -1: as the message states.
   [[nodiscard]] arrow::Result<std::optional<place>> find(std::uint64_t offset,
                                                          std::int64_t front_bytes = -1) const;
   arrow::Result<std::unique_ptr<arrow::ipc::Message>> message_at(const place& at);
-  /// Refuses a body that the source does not have. @param kept  whether it will be read
+  /// Waits for a body. Fails if the source does not have all of it. @param kept  whether it will be read.
   [[nodiscard]] arrow::Status bring_body(const place& at, bool kept) const;
   [[nodiscard]] std::shared_ptr<arrow::Buffer> read(std::uint64_t offset, std::int64_t bytes,
                                                     arrow::MemoryPool* pool) const;
-  /// The ranges of the projected columns, where they are a small part; else null.
+  /// Reads only the ranges of the projected columns. Returns null if they are half of the body or more.
   [[nodiscard]] std::shared_ptr<arrow::Buffer> read_some(const place& at, const batch_metadata& batch) const;
 
   source from_;
@@ -104,16 +108,16 @@ private:
   batch_range range_;
   bodies how_ = bodies::none;
   bool scratch_ = false;
-  bounded_pool* pool_ = nullptr; ///< unless bodies are not read
+  bounded_pool* pool_ = nullptr; ///< null if bodies are not read
   std::vector<int> columns_;     ///< empty: all
-  std::uint64_t at_ = 0;         ///< of a stream: where the next message begins
-  bool ended_ = false;           ///< a stream has come to its end
-  bool failed_ = false;          ///< the last message was not given out
+  std::uint64_t at_ = 0;         ///< in a stream: where the next message begins
+  bool ended_ = false;           ///< the stream has ended
+  bool failed_ = false;          ///< the last message was not returned
   std::optional<std::pair<std::uint64_t, std::uint64_t>>
-      last_batch_;     ///< where a stream's last one began; bytes of its body
-  file_footer footer_; ///< of a file only
+      last_batch_;     ///< where the last batch of a stream began, and its body bytes
+  file_footer footer_; ///< for a file only
   std::size_t next_dictionary_ = 0;
-  std::unique_ptr<arrow::ipc::Message> first_; ///< the schema message, until it has been given out
+  std::unique_ptr<arrow::ipc::Message> first_; ///< the schema message, until it is returned
   std::unique_ptr<arrow::ipc::DictionaryMemo> dictionaries_;
   std::shared_ptr<arrow::Schema> schema_;
   arrow::ipc::MetadataVersion version_{};

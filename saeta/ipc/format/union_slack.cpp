@@ -14,7 +14,7 @@ namespace saeta::ipc::detail {
 namespace {
 
 bool is_union(const arrow::ArrayData& array) {
-  const arrow::Type::type id = array.type->storage_id(); // of an extension too
+  const arrow::Type::type id = array.type->storage_id(); // for extension types too
   return id == arrow::Type::SPARSE_UNION || id == arrow::Type::DENSE_UNION;
 }
 
@@ -30,7 +30,7 @@ bool has_union(const arrow::ArrayData& array) {
   return array.dictionary != nullptr && has_union(*array.dictionary);
 }
 
-/// As many zeros behind the bytes as there are bytes: an offset is never larger.
+/// Adds as many zeros as there are bytes. An offset is never larger.
 std::shared_ptr<arrow::Buffer> with_slack(const std::shared_ptr<arrow::Buffer>& bytes) {
   if (bytes == nullptr || bytes->size() == 0) {
     return bytes;
@@ -42,7 +42,7 @@ std::shared_ptr<arrow::Buffer> with_slack(const std::shared_ptr<arrow::Buffer>& 
   return arrow::SliceBuffer(copy, 0, size);
 }
 
-/// @param sliced  an offset may come from a parent: a struct's own, or where the values of a list begin.
+/// @param sliced  the offset may come from a parent: the offset of a struct, or the first value of a list.
 std::shared_ptr<arrow::ArrayData> with_slack(const std::shared_ptr<arrow::ArrayData>& array, bool sliced) {
   if (!has_union(*array)) {
     return array;

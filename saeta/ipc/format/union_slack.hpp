@@ -1,8 +1,9 @@
-// Room behind the buffers of unions, which libarrow's writer reads past.
+// Zeros behind the buffers of unions, because libarrow's writer reads past their end.
 //
-// What      The writer cuts the type ids and offsets of a union at its offset, and then takes as many bytes as the whole buffer has:
-//           up to `offset` rows past the end (libarrow 26, GetTruncatedBuffer in ipc/writer.cc). What it reads there is written
-//           into the file as padding. So these buffers are copied, with zeros behind them, where an offset can stand before them.
+// What      The writer slices the type ids and offsets of a union at its offset but keeps the length of the
+//           whole buffer. It reads up to `offset` rows past the end (libarrow 26, GetTruncatedBuffer in
+//           ipc/writer.cc) and writes them into the file as padding. So buffers of unions that may have an
+//           offset are copied, with zeros behind them.
 // Owner     The copies belong to the batch that is returned.
 #pragma once
 
@@ -12,7 +13,7 @@
 
 namespace saeta::ipc::detail {
 
-/// The same batch; shared where nothing had to be copied.
+/// Returns the batch with such copies, or `source` itself if nothing had to be copied.
 std::shared_ptr<arrow::RecordBatch> with_union_slack(const std::shared_ptr<arrow::RecordBatch>& source);
 
 } // namespace saeta::ipc::detail

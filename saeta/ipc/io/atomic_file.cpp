@@ -63,7 +63,7 @@ void require_replaceable(const std::filesystem::path& target, const struct stat&
     throw error(errc::io,
                 concat("can't write '", target.string(), "': it is no regular file, so it is not replaced"));
   }
-  // `faccessat` lets root write any file, so the permission bits are checked as well.
+  // For root, `faccessat` reports every file as writable, so the permission bits are checked as well.
   const bool writable = (status.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH)) != 0 &&
                         ::faccessat(AT_FDCWD, target.c_str(), W_OK, AT_EACCESS) == 0;
   if (!writable && !replace_read_only) {
