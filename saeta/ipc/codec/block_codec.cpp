@@ -14,12 +14,12 @@
 namespace saeta::ipc::detail {
 namespace {
 
-/// The head of a frame of independent blocks of at most 4 MiB, without checksums: magic number, flags, size class, and the
-/// second byte of the head's XXH32.
+/// The header of a frame of independent blocks of at most 4 MiB, without checksums: magic number, flags,
+/// block size class, and the second byte of the header's XXH32.
 constexpr std::array<std::uint8_t, 7> lz4_head{0x04, 0x22, 0x4D, 0x18, 0x60, 0x70, 0x73};
-constexpr std::int64_t lz4_end_bytes = 4; ///< zeros behind the last block
+constexpr std::int64_t lz4_end_bytes = 4; ///< zeros after the last block
 constexpr std::int64_t lz4_size_bytes = 4;
-constexpr std::uint32_t lz4_stored = 0x80000000U; ///< in a block's size: its values are not compressed
+constexpr std::uint32_t lz4_stored = 0x80000000U; ///< bit in a block's size: the block is not compressed
 
 std::unique_ptr<arrow::util::Codec> codec(arrow::Compression::type kind) {
   return take(arrow::util::Codec::Create(kind), "compression");
@@ -75,7 +75,7 @@ std::int64_t block_codec::compress_block(std::int64_t bytes, const std::uint8_t*
     made = bytes;
     size = static_cast<std::uint32_t>(bytes) | lz4_stored;
   }
-  std::memcpy(target, &size, sizeof(size)); // little-endian, as this machine is
+  std::memcpy(target, &size, sizeof(size)); // little-endian, like this machine
   return made + lz4_size_bytes;
 }
 

@@ -1,11 +1,12 @@
 // Compression of one buffer by several threads.
 //
-// What      A codec of libarrow. A buffer larger than `whole_below` is compressed in blocks at once: LZ4 makes one frame of
-//           independent blocks, which readers may decode at once as well, and ZSTD one frame a block, since readers
-//           take frames in a row for one. Smaller ones are compressed as libarrow does it.
+// What      A codec of libarrow. A buffer larger than `whole_below` is compressed in parallel blocks: LZ4
+//           makes one frame of independent blocks, which readers may also decode in parallel. ZSTD makes one
+//           frame per block, since readers accept consecutive frames. libarrow's codec compresses smaller
+//           buffers.
 // Owner     Borrows the team.
 // Thread    Any that may call `write_team::run`.
-// Failure   arrow::Status, with what ended the team (arrow_status.hpp).
+// Failure   arrow::Status with the failure of the team (arrow_status.hpp).
 #pragma once
 
 #include "saeta/ipc/write/write_team.hpp"
@@ -23,7 +24,7 @@ namespace saeta::ipc::detail {
 class block_codec final : public arrow::util::Codec {
 public:
   static constexpr std::int64_t block_bytes = std::int64_t{4}
-                                              << 20; ///< of values; the largest that LZ4 frames have
+                                              << 20; ///< bytes of values; the largest LZ4 block size
   static constexpr std::int64_t whole_below = std::int64_t{16} << 20;
 
   block_codec(compression kind, write_team& team);
@@ -32,7 +33,8 @@ public:
   arrow::Result<std::int64_t> Compress(std::int64_t bytes, const std::uint8_t* values, std::int64_t room,
                                        std::uint8_t* target) override;
   std::int64_t MaxCompressedLen(std::int64_t bytes, const std::uint8_t* values) override;
-  /// One block of a buffer, to be put together by the caller: `front()`, blocks in their order, `back()`. By any thread.
+  /// Compresses one block of a buffer. The caller concatenates `front()`, the blocks in order and `back()`.
+  /// Any thread.
   /// @param bytes  1 to `block_bytes`.
   [[nodiscard]] std::shared_ptr<arrow::Buffer> block(std::int64_t bytes, const std::uint8_t* values,
                                                      arrow::MemoryPool* pool) const;
@@ -57,8 +59,8 @@ public:
 
 private:
   [[nodiscard]] std::int64_t most_a_block(std::int64_t bytes = block_bytes) const;
-  /// Bytes of one block at `target`, with what frames have in front of it.
-  /// @param room  at `target`, at least `most_a_block(bytes)`.
+  /// Compresses one block with its header to `target`. Returns the bytes written.
+  /// @param room  bytes at `target`, at least `most_a_block(bytes)`.
   std::int64_t compress_block(std::int64_t bytes, const std::uint8_t* values, std::int64_t room,
                               std::uint8_t* target) const;
 

@@ -15,13 +15,13 @@
 namespace saeta::ipc::detail {
 namespace {
 
-constexpr std::int64_t front = arrow::kDefaultBufferAlignment; ///< of an allocation, for its account
+constexpr std::int64_t front = arrow::kDefaultBufferAlignment; ///< bytes before an allocation for its account
 
-/// In front of each allocation: whose it is.
+/// The owner of an allocation, stored in front of it.
 struct account {
   std::shared_ptr<context> ctx;    ///< null: ordinary memory
-  std::shared_ptr<budget> charged; ///< of ordinary memory; null: nobody's
-  buffer own;                      ///< of the context
+  std::shared_ptr<budget> charged; ///< for ordinary memory; null: none
+  buffer own;                      ///< the context's memory
 };
 static_assert(sizeof(account) <= front);
 
@@ -29,7 +29,7 @@ account& account_of(std::uint8_t* memory) {
   return *std::launder(reinterpret_cast<account*>(memory - front));
 }
 
-/// Bytes before ordinary memory, which keep its alignment; the account is at their end.
+/// Bytes before an allocation. They keep its alignment, and the account is at their end.
 std::int64_t before(std::int64_t alignment) { return std::max(alignment, front); }
 
 arrow::Status require_size(std::int64_t size, std::int64_t alignment) {
@@ -56,7 +56,7 @@ void refund(budget* charged, std::int64_t bytes) noexcept {
   }
 }
 
-/// Memory of a host context, aligned, with room for the account in front.
+/// Allocates aligned memory of a host context, with the account in front.
 std::uint8_t* allocate_own(const std::shared_ptr<context>& ctx, std::int64_t size, std::int64_t alignment) {
   buffer own = buffer::allocate(ctx, static_cast<std::size_t>(size + before(alignment) + alignment),
                                 ctx->work_stream(), tag("read_ipc"));
@@ -96,7 +96,7 @@ arrow::Status bounded_pool::resize(std::int64_t old_size, std::int64_t new_size,
                                    std::uint8_t** memory) {
   account& of = account_of(*memory);
   charge(of.charged.get(), new_size - old_size);
-  account taken = std::exchange(of, {}); // bytes may move, a shared pointer may not
+  account taken = std::exchange(of, {}); // the bytes may be moved by memcpy, shared pointers may not
   of.~account();
   std::uint8_t* base = *memory - before(alignment);
   auto status =
@@ -109,7 +109,7 @@ arrow::Status bounded_pool::resize(std::int64_t old_size, std::int64_t new_size,
 
 void bounded_pool::free(std::uint8_t* memory, std::int64_t size, std::int64_t alignment) noexcept {
   account& of = account_of(memory);
-  const account taken = std::exchange(of, {}); // own memory goes with it
+  const account taken = std::exchange(of, {}); // its destructor frees memory of a context
   of.~account();
   if (taken.ctx == nullptr) {
     upstream_->Free(memory - before(alignment), size + before(alignment), alignment);

@@ -1,13 +1,16 @@
-// Host memory that libarrow takes while it reads one source, charged to a budget for as long as it lives.
+// Host memory that libarrow allocates while it reads one source, charged to a budget while it lives.
 //
-// What      Every byte is charged before memory is asked for: what a source may be decoded to is bounded by the budget of whom it
-//           is for. Values that were decoded, and bodies that columns view, count until the last column lets them go. For a
-//           host context they are memory of its own, as its ledger shows; for a device they are ordinary memory, charged to the
-//           budget of page-locked memory.
-// Owner     Columns may view decoded memory long after the reader is gone, and libarrow frees with a plain pointer to the
-//           pool. So the pool lives until its owner has left it and its last byte is back. Each allocation knows its budget.
-// Thread    Any: libarrow decompresses on several. `charge_to` and `allocate_for` while nobody allocates.
-// Failure   arrow::Status OutOfMemory, of a budget with the refusal (arrow_status.hpp).
+// What      Bytes are charged before memory is allocated, so the budget bounds the decoded size of a source.
+//           Decoded values and bodies that columns view are charged until the last column releases them. For
+//           a host context they are memory of the context and appear in its ledger. For a device they are
+//           ordinary memory, charged to the budget of page-locked memory.
+// Owner     Columns may view decoded memory long after the reader is gone, and libarrow frees with a plain
+//           pointer to the pool. So the pool lives until its owner has dropped it and all memory is freed.
+//           Each allocation keeps its budget.
+// Thread    Any: libarrow decompresses on several threads. Call `charge_to` and `allocate_for` while no
+//           thread allocates.
+// Failure   arrow::Status OutOfMemory. If a budget refused, the status carries the refusal
+//           (arrow_status.hpp).
 #pragma once
 
 #include "saeta/budget/budget.hpp"
@@ -33,15 +36,15 @@ public:
   };
   using pointer = std::unique_ptr<bounded_pool, leave>;
 
-  /// Charges nothing until it is told whom.
+  /// Makes a pool that charges no budget until `charge_to` or `allocate_for` is called.
   static pointer make() { return pointer(new bounded_pool); }
 
-  /// What allocations are charged to from now on; null: nothing.
+  /// Charges later allocations of ordinary memory to a budget; null: to none.
   void charge_to(std::shared_ptr<budget> charged) noexcept {
     charged_ = std::move(charged);
     ctx_ = nullptr;
   }
-  /// Allocations are host memory for this context from now on.
+  /// Makes later allocations host memory of this context (of a device context: ordinary memory, charged).
   void allocate_for(const std::shared_ptr<context>& ctx);
 
   arrow::Status Allocate(std::int64_t size, std::int64_t alignment, std::uint8_t** out) override;
@@ -61,7 +64,7 @@ private:
   bounded_pool() = default;
   arrow::Status allocate(std::int64_t size, std::int64_t alignment, std::shared_ptr<budget> charged,
                          const std::shared_ptr<context>& ctx, std::uint8_t** out);
-  /// Of ordinary memory.
+  /// Resizes ordinary memory.
   arrow::Status resize(std::int64_t old_size, std::int64_t new_size, std::int64_t alignment,
                        std::uint8_t** memory);
   void free(std::uint8_t* memory, std::int64_t size, std::int64_t alignment) noexcept;
@@ -75,11 +78,11 @@ private:
 
   arrow::MemoryPool* upstream_ = arrow::default_memory_pool();
   std::shared_ptr<budget> charged_;
-  std::shared_ptr<context> ctx_; ///< of the host, whose memory it is; null: ordinary memory
+  std::shared_ptr<context> ctx_; ///< the host context that provides the memory; null: ordinary memory
   std::atomic<std::int64_t> live_{0};
   std::atomic<std::int64_t> total_{0};
   std::atomic<std::int64_t> allocations_{0};
-  std::atomic<std::int64_t> holders_{1}; ///< the owner, and each allocation
+  std::atomic<std::int64_t> holders_{1}; ///< counts the owner and each allocation
 };
 
 } // namespace saeta::ipc::detail

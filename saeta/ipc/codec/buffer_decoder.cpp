@@ -11,8 +11,9 @@
 namespace saeta::ipc::detail {
 namespace {
 
-/// What is read at once: little enough to be still in the processor's cache when it is decoded. Reading all of a buffer first made
-/// LZ4 a third slower, and ZSTD, which then needs no window of its own, no faster.
+/// Compressed bytes per read: few enough that they are still in the processor's cache when they are decoded.
+/// Reading whole buffers first made LZ4 a third slower. It made ZSTD no faster, although ZSTD then needs no
+/// window of its own.
 constexpr std::size_t most_input = 128u << 10;
 constexpr std::size_t least_input = 64u << 10;
 constexpr std::size_t passed_bytes = 64u << 10;
@@ -49,7 +50,7 @@ void buffer_decoder::begin(const packed_buffer& of, seen_borders* seen) {
   decoder_ = kept.get();
 }
 
-/// Small buffers lie side by side: what follows is read with them.
+/// Small buffers lie side by side, so the bytes that follow are read as well.
 void buffer_decoder::refill() {
   const auto bytes =
       static_cast<std::size_t>(std::min<std::uint64_t>(of_.packed_bytes - fetched_, most_input));
@@ -70,13 +71,13 @@ void buffer_decoder::refill() {
   left_ = {input_.get() + (at - held_at_), bytes};
 }
 
-/// Bytes that were made; perhaps none, while input is taken.
+/// Returns the number of decoded bytes. It may be 0 while input is consumed.
 std::size_t buffer_decoder::decode(std::span<std::byte> target) {
   if (left_.empty() && fetched_ != of_.packed_bytes) {
     refill();
   }
   if (decoder_->IsFinished() && !left_.empty()) {
-    check(decoder_->Reset(), name_of(of_.codec)); // another frame
+    check(decoder_->Reset(), name_of(of_.codec)); // the next frame begins
   }
   const auto made =
       take(decoder_->Decompress(std::ssize(left_), reinterpret_cast<const std::uint8_t*>(left_.data()),
@@ -92,7 +93,7 @@ std::size_t buffer_decoder::decode(std::span<std::byte> target) {
 
 void buffer_decoder::note(std::span<const std::byte> bytes) const {
   const auto take_number = [&](std::uint64_t at, std::int64_t& number) {
-    // A number may come in parts.
+    // A number may be split between two calls.
     for (std::uint64_t i = 0; i < of_.width; ++i) {
       if (at + i >= position_ && at + i - position_ < bytes.size()) {
         std::memcpy(reinterpret_cast<std::byte*>(&number) + i, &bytes[at + i - position_], 1);
@@ -137,7 +138,7 @@ void buffer_decoder::skip(std::uint64_t bytes) {
 
 void buffer_decoder::finish() {
   skip(of_.bytes - position_);
-  // What is left says only that the frames end here.
+  // The remaining input may only end the frames. It must not decode to further bytes.
   while (decoder_ != nullptr && (!decoder_->IsFinished() || !left_.empty() || fetched_ != of_.packed_bytes)) {
     std::byte more{};
     if (decode({&more, 1}) != 0) {

@@ -1,9 +1,11 @@
-// Decodes one compressed buffer of a body after the other, front to back.
+// Decodes compressed buffers of a body one after the other, each from front to back.
 //
-// What      Compressed bytes are read from the source by pieces, and decoded straight into the target that is asked for. Memory
-//           of its own: one piece of compressed bytes, and what the decoder keeps of its window.
+// What      Reads compressed bytes from the source in parts and decodes them directly into the caller's
+//           target.
+// Owner     Owns one part of compressed bytes and the window of the decoder. Borrows the source.
 // Thread    One.
-// Failure   error format where the frames are broken, or hold more or fewer bytes than the buffer claims; io of the source.
+// Failure   error format if the frames are broken or hold more or fewer bytes than the buffer claims; io of
+//           the source.
 // Standard  Arrow IPC format, "Compression": LZ4 frames and ZSTD.
 #pragma once
 
@@ -21,10 +23,10 @@ namespace saeta::ipc::detail {
 
 enum class body_codec : std::uint8_t { none, lz4, zstd };
 
-/// "lz4", "zstd".
+/// Returns "none", "lz4" or "zstd".
 const char* name_of(body_codec codec) noexcept;
 
-/// Two numbers of a buffer, seen while it is decoded: the offsets of its first and its last value.
+/// The first and the last offset of a buffer of offsets, recorded while it is decoded.
 struct seen_borders {
   std::int64_t first = 0;
   std::int64_t last = 0;
@@ -32,52 +34,52 @@ struct seen_borders {
 
 /// A buffer of a compressed body.
 struct packed_buffer {
-  std::uint64_t at = 0;     ///< where its first byte lies among all decoded bytes
-  std::uint64_t bytes = 0;  ///< decoded
-  std::uint64_t source = 0; ///< byte of the source where the frames begin
+  std::uint64_t at = 0;     ///< position of its first byte among all decoded bytes
+  std::uint64_t bytes = 0;  ///< decoded bytes
+  std::uint64_t source = 0; ///< position in the source where the frames begin
   std::uint64_t packed_bytes = 0;
-  body_codec codec = body_codec::none; ///< none: as they are
-  // Of offsets whose first and last are to be seen:
-  std::uint8_t width = 0;     ///< 0: none
-  std::uint64_t first_at = 0; ///< decoded byte
+  body_codec codec = body_codec::none; ///< none: stored uncompressed
+  // For a buffer of offsets whose first and last offset are recorded:
+  std::uint8_t width = 0;     ///< bytes of an offset; 0: nothing is recorded
+  std::uint64_t first_at = 0; ///< decoded byte where the first one begins
   std::uint64_t last_at = 0;
-  std::int64_t assumed = -1; ///< what the last one is assumed to be, and the first to be 0; -1: anything
+  std::int64_t assumed = -1; ///< assumed last offset, with 0 as the first; -1: no assumption
 };
 
 class buffer_decoder {
 public:
-  /// @param from  outlives this
+  /// @param from  must outlive the decoder
   explicit buffer_decoder(const scatter_source& from);
   ~buffer_decoder();
 
-  /// From its first byte on. @param seen  gets the offsets that the buffer names, when they are passed.
+  /// Begins a buffer at its first byte. @param seen  receives the recorded offsets when they are decoded.
   void begin(const packed_buffer& of, seen_borders* seen = nullptr);
-  /// Bytes of it that were read or passed over.
+  /// Decoded bytes that were read or skipped so far.
   [[nodiscard]] std::uint64_t position() const noexcept { return position_; }
-  /// The next bytes; no more than are left.
+  /// Reads the next bytes, at most as many as are left.
   void read(std::span<std::byte> target);
   void skip(std::uint64_t bytes);
-  /// Decodes what is left.
+  /// Decodes the rest and checks that the frames end there.
   void finish();
 
 private:
   [[nodiscard]] std::size_t decode(std::span<std::byte> target);
   void refill();
-  /// Of the decoded bytes from the position on.
+  /// Records the offsets that are in `bytes`, the decoded bytes from the position on.
   void note(std::span<const std::byte> bytes) const;
 
   const scatter_source& from_;
   packed_buffer of_;
   seen_borders* seen_ = nullptr;
   std::uint64_t position_ = 0;
-  std::uint64_t fetched_ = 0; ///< of the compressed bytes
+  std::uint64_t fetched_ = 0; ///< compressed bytes that were read
   std::unique_ptr<std::byte[]> input_;
   std::size_t room_ = 0;
-  std::uint64_t held_at_ = 0;       ///< byte of the source where the input begins
+  std::uint64_t held_at_ = 0;       ///< position in the source where the input begins
   std::size_t held_ = 0;            ///< bytes of the input
-  std::span<const std::byte> left_; ///< of the input, to be decoded
+  std::span<const std::byte> left_; ///< the input that is not decoded yet
   std::unique_ptr<std::byte[]> passed_;
-  std::array<std::shared_ptr<arrow::util::Decompressor>, 2> decoders_; ///< of LZ4, of ZSTD
+  std::array<std::shared_ptr<arrow::util::Decompressor>, 2> decoders_; ///< LZ4, ZSTD
   arrow::util::Decompressor* decoder_ = nullptr;
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 using range_reader = std::function<std::span<const std::byte>(std::uint64_t at, std::size_t bytes)>;
 
-/// Reads little-endian numbers one after the other; `ended` once there are too few bytes.
+/// Reads consecutive little-endian numbers. `ended` is true once there were too few bytes.
 class walker {
 public:
   walker(std::uint64_t bytes, const range_reader& read) : bytes_(bytes), read_(read) {}
@@ -46,13 +46,13 @@ bool is_skippable(std::uint64_t magic) { return (magic & 0xFFFFFFF0) == 0x184D2A
 
 bool bit(std::uint64_t of, int number) { return (of >> number & 1) != 0; }
 
-/// Bytes of one frame behind its magic number.
+/// Returns the bound of one frame. `from` stands behind the magic number.
 std::uint64_t lz4_frame(walker& from) {
   constexpr std::uint64_t most_expansion = 255;
   const std::uint64_t flags = from.number(1);
   const std::uint64_t largest = std::uint64_t{1} << (8 + 2 * (from.number(1) >> 4 & 7));
   const std::uint64_t content = bit(flags, 3) ? from.number(8) : unknown;
-  from.skip((bit(flags, 0) ? 4U : 0U) + 1U); // the number of a dictionary, and the checksum of the header
+  from.skip((bit(flags, 0) ? 4U : 0U) + 1U); // dictionary id and header checksum
   std::uint64_t sum = 0;
   while (!from.ended()) {
     const std::uint64_t head = from.number(4);
@@ -71,7 +71,7 @@ std::uint64_t zstd_frame(walker& from) {
   constexpr std::uint64_t largest_block = std::uint64_t{1} << 17;
   const std::uint64_t flags = from.number(1);
   const bool single = bit(flags, 5);
-  from.skip((single ? 0U : 1U) + (1U << (flags & 3) >> 1)); // the window, and the number of a dictionary
+  from.skip((single ? 0U : 1U) + (1U << (flags & 3) >> 1)); // window descriptor and dictionary id
   const std::uint64_t width = flags >> 6;
   const std::uint64_t content = width == 0 ? (single ? from.number(1) : unknown)
                                            : from.number(std::size_t{1} << width) + (width == 1 ? 256U : 0U);
@@ -116,7 +116,7 @@ std::uint64_t most_decoded(std::string_view codec, std::uint64_t bytes, const ra
 
 void require_honest_sizes(const batch_metadata& batch, std::span<const std::byte> body) {
   if (batch.compression != "lz4" && batch.compression != "zstd") {
-    return; // plain, or a codec that libarrow refuses
+    return; // uncompressed, or a codec that libarrow refuses
   }
   for (std::size_t i = 0; i < batch.buffers.size(); ++i) {
     const buffer_place& place = batch.buffers[i];
@@ -130,7 +130,7 @@ void require_honest_sizes(const batch_metadata& batch, std::span<const std::byte
         body.subspan(static_cast<std::size_t>(place.offset), static_cast<std::size_t>(place.length));
     std::memcpy(&claimed, bytes.data(), sizeof(claimed));
     if (claimed <= 0) {
-      continue; // -1: stored as it is; libarrow refuses the others
+      continue; // -1: stored uncompressed; libarrow refuses other values
     }
     const std::uint64_t most = most_decoded(batch.compression, bytes.subspan(prefix));
     if (static_cast<std::uint64_t>(claimed) > most) {

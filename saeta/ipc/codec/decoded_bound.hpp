@@ -1,7 +1,8 @@
-// How many bytes a compressed buffer can hold at most, by the headers of its own blocks.
+// An upper bound of the decoded size of a compressed buffer, from its block headers.
 //
-// What      Compressed bodies say how large they are when decoded, and a hostile file says anything. The frames of LZ4 and ZSTD
-//           bound it: each block says its size or has a largest one. The blocks are walked, not decoded.
+// What      A compressed body states its decoded size, which a hostile file can make arbitrary. LZ4 and ZSTD
+//           frames bound it: each block states its size or has a maximum. The block headers are read; nothing
+//           is decoded.
 // Standard  LZ4 Frame Format 1.6.2; RFC 8878 (Zstandard).
 #pragma once
 
@@ -15,15 +16,17 @@
 
 namespace saeta::ipc::detail {
 
-/// Bytes that the decoder can make of these; where the frames are broken, of those before. @param codec  "lz4" or "zstd".
+/// Returns the most bytes that a decoder can produce; from a broken frame on, nothing is counted.
+/// @param codec  "lz4" or "zstd".
 std::uint64_t most_decoded(std::string_view codec, std::span<const std::byte> compressed);
-/// The same of bytes that are somewhere else. @param read  some of them, at most 8; valid until the next call.
+/// The same for bytes that are read on demand. @param read returns at most 8 bytes, valid until the next
+/// call.
 std::uint64_t
 most_decoded(std::string_view codec, std::uint64_t bytes,
              const std::function<std::span<const std::byte>(std::uint64_t at, std::size_t bytes)>& read);
 
-/// Checks the sizes that the compressed buffers of a record batch claim, before memory is asked for.
-/// @param body  a buffer of which only zeros are there claims nothing.
+/// Checks the decoded sizes that the compressed buffers of a record batch claim, before memory is allocated.
+/// @param body  buffers that were not read are zeros there and claim nothing.
 /// @throws error format naming the buffer.
 void require_honest_sizes(const batch_metadata& batch, std::span<const std::byte> body);
 

@@ -8,7 +8,7 @@
 
 namespace saeta::ipc::detail {
 
-/// Of one thread. It stays in the buffer that it read last.
+/// The reader of one thread. It keeps its position in the buffer that it read last.
 class packed_bodies::reader final : public ordered_reader {
 public:
   explicit reader(const packed_bodies& of) : of_(of), decoder_(of.from_) {}
@@ -37,7 +37,7 @@ public:
   }
 
 private:
-  /// Most often the one behind the last.
+  /// Returns the buffer that contains the position. Most often it is the one after the last.
   const packed_buffer& next(std::uint64_t position) {
     const auto holds = [&](std::size_t i) {
       return i < of_.buffers_.size() && position >= of_.buffers_[i].at &&
@@ -74,7 +74,7 @@ private:
   const packed_bodies& of_;
   buffer_decoder decoder_;
   const packed_buffer* current_ = nullptr;
-  std::size_t last_ = 0; ///< number of the buffer that was begun last
+  std::size_t last_ = 0; ///< index of the buffer that was begun last
 };
 
 packed_bodies::packed_bodies(const scatter_source& from, labels label)
@@ -108,7 +108,7 @@ bool packed_bodies::as_assumed() const noexcept {
 }
 
 void packed_bodies::place(piece_table& pieces) {
-  constexpr std::uint64_t alignment = 64; // of the places in a message
+  constexpr std::uint64_t alignment = 64; // of positions in a message
   for (std::size_t piece = 0; piece < pieces.messages.size(); ++piece) {
     auto& packed = pieces.packed[piece];
     if (packed.empty()) {

@@ -1,12 +1,12 @@
-// The batches of a table as libarrow's writer takes them, by windows.
+// The batches of a table as libarrow's writer takes them, window by window.
 //
-// What      A window has as many batches as have `window_bytes`, and at least one. From a device context each is one transfer into one
-//           allocation, which lives until the last of its batches is dropped. A batch with more bytes than that stays on the
-//           device, and its window says how to bring them; the columns that can't be brought in parts come as a whole. On a host
-//           context batches are views.
-// Owner     Borrows the dictionaries, and the table through them.
+// What      A window has as many batches as fit into `window_bytes`, at least one. From a device context each
+//           window is one transfer into one allocation, which lives until its last batch is dropped. A larger
+//           batch stays on the device, and its window has a column stream that downloads its bytes. Columns
+//           that can't be downloaded in parts are downloaded as a whole. On a host context batches are views.
+// Owner     Borrows the dictionaries and, through them, the table.
 // Thread    One.
-// Failure   As the download: thrown by `next`.
+// Failure   `next` throws the errors of the download.
 #pragma once
 
 #include "saeta/ipc/write/written_dictionaries.hpp"
@@ -23,14 +23,14 @@ namespace saeta::ipc::detail {
 
 struct fed_window {
   std::vector<std::shared_ptr<arrow::RecordBatch>> batches;
-  std::shared_ptr<const column_stream> bytes; ///< of the one batch, where they have not been brought
+  std::shared_ptr<const column_stream> bytes; ///< bytes of the single batch that are still on the device, or null
 };
 
 class batch_feed {
 public:
   batch_feed(const written_dictionaries& dictionaries, std::uint64_t window_bytes);
 
-  /// Without batches after the last one.
+  /// Returns the next window; one without batches at the end.
   fed_window next();
 
 private:
@@ -38,7 +38,7 @@ private:
   [[nodiscard]] fed_window streamed(std::size_t index) const;
 
   const written_dictionaries& dictionaries_;
-  std::shared_ptr<arrow::Schema> plain_; ///< of the table that has indices in place of dictionaries
+  std::shared_ptr<arrow::Schema> plain_; ///< schema with indices in place of dictionaries
   std::uint64_t window_bytes_;
   std::size_t next_ = 0;
 };

@@ -9,9 +9,9 @@
 namespace saeta::ipc::detail {
 namespace {
 
-constexpr std::int64_t small_gap = 4096; // reading it costs less than another call
+constexpr std::int64_t small_gap = 4096; // bytes; reading them costs less than another call
 
-/// Buffers of the type itself.
+/// Number of buffers of the type itself, without children.
 std::size_t own_buffers(arrow::Type::type id, bool before_v5) {
   switch (id) {
   case arrow::Type::NA:
@@ -21,7 +21,7 @@ std::size_t own_buffers(arrow::Type::type id, bool before_v5) {
   case arrow::Type::FIXED_SIZE_LIST:
     return 1;
   case arrow::Type::SPARSE_UNION:
-    return before_v5 ? 2 : 1; // unions had a validity bitmap
+    return before_v5 ? 2 : 1; // before V5 unions had a validity bitmap
   case arrow::Type::DENSE_UNION:
     return before_v5 ? 3 : 2;
   case arrow::Type::STRING:

@@ -1,4 +1,5 @@
-// Bytes of compressed strings: their offsets are decoded first, into their place, and say then which bytes there are.
+// Bytes of compressed strings: their offsets are decoded first, into their place, and say then which bytes
+// there are.
 #include "saeta/base/checked.hpp"
 #include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/read/whole_plan.hpp"

@@ -13,13 +13,15 @@ namespace saeta::ipc::detail {
 namespace {
 
 constexpr std::size_t prefix_bytes = 8;
-/// Compressed bodies up to this size are read at once: what their buffers say of themselves is in all of their parts.
+/// Compressed bodies up to this size are read at once: what their buffers say of themselves is in all of
+/// their parts.
 constexpr std::int64_t small_body = 128 << 10;
 /// The same of plain ones, where offsets are read: so many bytes cost less than two reads.
 constexpr std::int64_t small_plain_body = 8 << 10;
 constexpr std::size_t most_messages_of_task = 64;
-/// Decoded bytes for each compressed one that a buffer may claim unproven: its blocks are walked only where it claims more. A lie below
-/// that costs no more memory than a few files of its size, and is found when it is decoded.
+/// Decoded bytes for each compressed one that a buffer may claim unproven: its blocks are walked only where
+/// it claims more. A lie below that costs no more memory than a few files of its size, and is found when it
+/// is decoded.
 constexpr std::uint64_t modest_expansion = 4;
 
 /// Nothing for one that is not known here.

@@ -11,7 +11,7 @@
 namespace saeta::ipc::detail {
 namespace {
 
-/// Takes what has been written off the parts.
+/// Removes the bytes that have been written from the parts.
 void skip(std::vector<iovec>& parts, std::size_t& first, std::size_t written) {
   while (written != 0) {
     iovec& part = parts[first];

@@ -1,13 +1,13 @@
-// An output stream of libarrow that threads put into a file, each piece at its place.
+// An output stream of libarrow whose bytes several threads write to a file.
 //
-// What      What is written becomes pieces of the file, which end at multiples of `piece_bytes`; each is one vectored write by
-//           whatever thread of the team is free. Buffers are kept until then and not copied, so they
-//           own their memory.
-// Order     None among the pieces. `finish` returns when all of them are in the file.
-// Owner     Borrows the team and the descriptor, whose file is empty.
-// Thread    That of the team's owner.
-// Failure   error io with errno's text and the name of the file: thrown by the team's next call, and by `finish`. A method that
-//           libarrow calls returns it as a Status (arrow_status.hpp).
+// What      The bytes are cut into pieces that end at multiples of `piece_bytes`. Any free thread of the team
+//           writes a piece with one vectored write at its offset. Buffers are kept until then and not copied,
+//           so they must own their memory.
+// Order     Pieces are written in any order. `finish` returns when all of them are in the file.
+// Owner     Borrows the team and the descriptor. The file must be empty.
+// Thread    The thread of the team's owner.
+// Failure   error io with errno's text and the name of the file: thrown by the team's next call, and by
+//           `finish`. A method that libarrow calls returns it as a Status (arrow_status.hpp).
 #pragma once
 
 #include "saeta/ipc/write/write_team.hpp"
@@ -28,7 +28,7 @@ namespace saeta::ipc::detail {
 class piece_sink final : public arrow::io::OutputStream {
 public:
   static constexpr std::size_t piece_bytes = std::size_t{4} << 20;
-  static constexpr std::size_t most_parts = 256; ///< buffers of one piece
+  static constexpr std::size_t most_parts = 256; ///< buffers in one piece
 
   piece_sink(write_team& team, int descriptor, std::filesystem::path name);
   ~piece_sink() override = default;
@@ -39,7 +39,7 @@ public:
   [[nodiscard]] arrow::Result<std::int64_t> Tell() const override {
     return static_cast<std::int64_t>(written_);
   }
-  /// Ends the piece that has begun, so that its buffers are kept no longer than it takes to write them.
+  /// Queues the current piece, so that its buffers are released as soon as they are written.
   arrow::Status Flush() override;
   arrow::Status Close() override {
     closed_ = true;
@@ -47,7 +47,7 @@ public:
   }
   [[nodiscard]] bool closed() const override { return closed_; }
 
-  /// Waits until everything is in the file. Returns its bytes.
+  /// Waits until all bytes are in the file. Returns their number.
   std::uint64_t finish();
 
 private:
@@ -66,7 +66,7 @@ private:
   int descriptor_;
   std::filesystem::path name_;
   std::uint64_t written_ = 0;
-  std::shared_ptr<piece> open_; ///< the piece that what comes next belongs to
+  std::shared_ptr<piece> open_; ///< the piece that takes the next bytes
   bool closed_ = false;
 };
 

@@ -1,8 +1,8 @@
 // The record batches of a source by column: what each brings to every node of a tree.
 //
-// What      `read_pieces` parses the messages by several threads, checks every number in them, and reads from the source only
-//           what says how many bytes, rows or runs offsets and run ends name. `take_groups` counts pieces together into
-//           groups that become one column each.
+// What      `read_pieces` parses the messages by several threads, checks every number in them, and reads from
+//           the source only what says how many bytes, rows or runs offsets and run ends name. `take_groups`
+//           counts pieces together into groups that become one column each.
 // Failure   error format naming the batch, the column and the numbers.
 #pragma once
 
@@ -43,8 +43,8 @@ struct piece_table {
   std::vector<std::uint64_t> body_bytes;
   std::vector<piece_span> spans;                      ///< message by message, node by node
   std::vector<std::vector<variadic_buffer>> variadic; ///< of each message, where the tree has views
-  /// The compressed buffers that are taken of each message. Their places, those of the message's spans and of its buffers behind
-  /// views count from 0 until they are given theirs (packed_bodies.hpp).
+  /// The compressed buffers that are taken of each message. Their places, those of the message's spans and of
+  /// its buffers behind views count from 0 until they are given theirs (packed_bodies.hpp).
   std::vector<std::vector<packed_buffer>> packed;
   std::vector<std::uint64_t> read_bytes; ///< of each message, decoded: what is taken of its body
 
@@ -64,8 +64,9 @@ void name_pointed(const data_type& type, piece_span& span, std::int64_t first, s
 using task_runner = std::function<void(std::size_t tasks, const std::function<void(std::size_t task)>& work)>;
 
 /// Fills what the table says of its messages. False where a plan can't take one of them.
-/// @param assume  of compressed offsets of lists, that the first is 0 and the last all that there is, as writers write them. They are
-/// not decoded here, and whoever decodes them finds out. Those of bytes are late.
+/// @param assume  of compressed offsets of lists, that the first is 0 and the last all that there is, as
+/// writers write them. They are not decoded here, and whoever decodes them finds out. Those of bytes are
+/// late.
 bool read_pieces(piece_table& pieces, const scatter_source& source, bool assume,
                  const task_runner& in_parallel);
 
@@ -83,7 +84,8 @@ struct piece_group {
   std::vector<node_sums> sums; ///< of each node
 };
 
-/// Counts pieces together, as many as 32-bit offsets can count. @param cut  true where a piece begins a group in any case.
+/// Counts pieces together, as many as 32-bit offsets can count. @param cut true where a piece begins a group
+/// in any case.
 std::vector<piece_group> take_groups(piece_table& pieces, const std::function<bool(std::size_t piece)>& cut);
 
 } // namespace saeta::ipc::detail

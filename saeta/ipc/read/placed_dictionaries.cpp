@@ -21,7 +21,8 @@
 namespace saeta::ipc::detail {
 namespace {
 
-/// Dictionaries of equal values in different memory that are looked for among so many of the last ones: it saves to unite them.
+/// Dictionaries of equal values in different memory that are looked for among so many of the last ones: it
+/// saves to unite them.
 constexpr std::size_t most_compared = 8;
 
 void append_places(const data_type& type, child_path& path, std::vector<child_path>& found) {

@@ -1,15 +1,16 @@
 // The dictionaries that the batches of a table have at one place: of a column itself, or inside of its type.
 //
-// What      A stream holds them as they are. For a file they are united into one: each value once, in the order in which the batches
-//           have them first; values are told apart by their bits, NaNs and zeros too. Nested values and views are compared as
-//           whole dictionaries only, and joined. Indices are renumbered, and widened where the union has more values than
-//           they can name.
+// What      A stream holds them as they are. For a file they are united into one: each value once, in the
+//           order in which the batches have them first; values are told apart by their bits, NaNs and zeros
+//           too. Nested values and views are compared as whole dictionaries only, and joined. Indices are
+//           renumbered, and widened where the union has more values than they can name.
 // Owner     Holds the host's copies (on a host context views).
-// Memory    To unite them takes them, and 8 bytes a value, on the context once more, for as long as that takes.
+// Memory    To unite them takes them, and 8 bytes a value, on the context once more, for as long as that
+//           takes.
 // Thread    `put` may be called from any thread.
-// Failure   unsupported: dictionaries that don't fit into one, indices inside of an extension type that would have to be wider;
-//           out_of_range: an index of the column itself that is outside its dictionary. Inside of another type nobody may name such a
-//           row: there it becomes 0, as in `combine_chunks`.
+// Failure   unsupported: dictionaries that don't fit into one, indices inside of an extension type that would
+//           have to be wider; out_of_range: an index of the column itself that is outside its dictionary.
+//           Inside of another type nobody may name such a row: there it becomes 0, as in `combine_chunks`.
 #pragma once
 
 #include "saeta/column/table.hpp"

@@ -32,7 +32,8 @@ planned_dictionary dictionary_of(const message_header& header, const planned_mes
           header.header->scalar<std::uint8_t>(dictionary_is_delta, 0) != 0};
 }
 
-/// A message of a file. The body is as long as the message says; that it lies in the file is checked with its buffers.
+/// A message of a file. The body is as long as the message says; that it lies in the file is checked with its
+/// buffers.
 template <class Place>
 planned_message message_at(const message_block& block, std::uint64_t source_bytes, Place place) {
   const auto end =

@@ -1,8 +1,10 @@
 // Where the messages of a source lie, found before a body is read.
 //
-// What      Of a file from its footer, of a stream by a walk from message to message. Only what a plan over the whole read can
-//           take is found (whole_read.hpp): messages of metadata version 5 in this machine's byte order.
-// Order     Dictionaries are numbered together with the batches: one counts for what comes after it, of a file for everything.
+// What      Of a file from its footer, of a stream by a walk from message to message. Only what a plan over
+//           the whole read can take is found (whole_read.hpp): messages of metadata version 5 in this
+//           machine's byte order.
+// Order     Dictionaries are numbered together with the batches: one counts for what comes after it, of a
+//           file for everything.
 // Failure   error format naming the batch, io.
 // Standard  Arrow's File.fbs, Message.fbs and Schema.fbs.
 #pragma once
@@ -64,7 +66,8 @@ struct message_header {
 /// @throws error format.
 message_header read_header(std::span<const std::byte> metadata);
 
-/// The prefix of a message: the bytes of its FlatBuffer, -1 for one of older versions, 0 for the end of a stream.
+/// The prefix of a message: the bytes of its FlatBuffer, -1 for one of older versions, 0 for the end of a
+/// stream.
 std::int64_t read_prefix(std::span<const std::byte> prefix);
 
 struct planned_messages {

@@ -43,7 +43,7 @@ projection project(const arrow::Schema& source, const std::optional<std::vector<
     std::sort(chosen.decoded.begin(), chosen.decoded.end());
     chosen.decoded.erase(std::unique(chosen.decoded.begin(), chosen.decoded.end()), chosen.decoded.end());
     if (chosen.decoded.empty() && source.num_fields() > 0) {
-      chosen.decoded = {0}; // to libarrow an empty list means every column
+      chosen.decoded = {0}; // libarrow takes an empty list for all columns
     }
   }
 

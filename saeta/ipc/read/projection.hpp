@@ -1,4 +1,4 @@
-// Which columns of a source are decoded, and the order in which they are given out.
+// The columns of a source that are decoded, and the order in which they are returned.
 #pragma once
 
 #include <arrow/type_fwd.h>
@@ -12,13 +12,13 @@
 namespace saeta::ipc::detail {
 
 struct projection {
-  std::shared_ptr<arrow::Schema> described; ///< the columns asked for, in the order asked for
-  std::vector<int> decoded;                 ///< their numbers in the source, ascending; empty: all
-  std::vector<int> order;                   ///< for each column asked for, its place among those decoded
+  std::shared_ptr<arrow::Schema> described; ///< the requested columns, in the requested order
+  std::vector<int> decoded;                 ///< their indices in the source, ascending; empty: all
+  std::vector<int> order;                   ///< for each requested column, its index among the decoded ones
 };
 
-/// @param columns  names, each unique in the source; may repeat. Nothing: every column.
-/// @throws error invalid_argument naming the column, and those that there are.
+/// @param columns  names, each unique in the source; a name may be repeated. nullopt: all columns.
+/// @throws error column_name with the name and the names in the source.
 projection project(const arrow::Schema& source, const std::optional<std::vector<std::string>>& columns,
                    std::string_view where);
 

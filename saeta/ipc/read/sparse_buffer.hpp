@@ -1,8 +1,8 @@
-// Memory of which only some ranges are used.
+// A buffer in which only some ranges are used.
 //
-// What      Addresses for the whole length; the system gives memory to the pages that are written. So the offsets of a message stay
-//           right when some of its columns are read.
-// Owner     Its memory, which is charged to nobody.
+// What      Reserves addresses for the whole length. The system allocates only the pages that are written. So
+//           the offsets of a message stay valid when only some of its columns are read.
+// Owner     Owns its memory, which is not charged to a budget.
 // Failure   error out_of_memory.
 #pragma once
 

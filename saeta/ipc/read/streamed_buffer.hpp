@@ -1,8 +1,8 @@
-// Buffers of a message whose bytes are not in memory when the message is made.
+// Buffers of a message whose bytes are not in memory when the message is encoded.
 //
-// What      libarrow takes their sizes for the metadata and hands them to the sink, which asks them for their bytes: part after part, in
-//           their order. Whoever else looks at the data finds none.
-// Thread    The one that writes.
+// What      libarrow uses their sizes for the metadata and hands them to the sink. The sink makes them write
+//           their bytes in parts, in order. Their data pointer is null for all other code.
+// Thread    The writing thread.
 #pragma once
 
 #include <arrow/buffer.h>
@@ -21,7 +21,8 @@ public:
   virtual arrow::Status pass_to(arrow::io::OutputStream& target) = 0;
 };
 
-/// An output stream that gets the bytes of streamed buffers and passes everything on. Borrows the target.
+/// An output stream that makes streamed buffers write their bytes and passes everything else on. Borrows the
+/// target.
 class streamed_sink final : public arrow::io::OutputStream {
 public:
   explicit streamed_sink(arrow::io::OutputStream& target) : target_(target) {}

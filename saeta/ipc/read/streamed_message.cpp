@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::int64_t body_alignment = 8;
 
-/// A window, counted until its memory is back: whoever waits for that may ask the budget for another one.
+/// A window that is counted until its memory is freed. After that the budget has room for another window.
 class counted_window {
 public:
   counted_window(std::shared_ptr<std::byte> memory, std::shared_ptr<std::atomic<std::size_t>> alive)
@@ -43,7 +43,7 @@ private:
   std::shared_ptr<std::atomic<std::size_t>> alive_;
 };
 
-/// Bytes of a window, which live as long as somebody has them.
+/// A part of a window. It keeps the window alive.
 class window_part final : public arrow::Buffer {
 public:
   window_part(std::shared_ptr<counted_window> window, std::size_t first, std::int64_t bytes)
@@ -54,15 +54,15 @@ private:
   std::shared_ptr<counted_window> window_;
 };
 
-/// The windows of a stream in their order, a few of them in memory at a time.
+/// The windows of a column stream in order, a few of them in memory at a time.
 class rising_windows {
 public:
-  /// @param alive  windows of all streams of one write
+  /// @param alive  number of live windows, shared by all streams of one write
   rising_windows(std::shared_ptr<const column_stream> from, write_team& team,
                  std::shared_ptr<std::atomic<std::size_t>> alive)
       : from_(std::move(from)), team_(team), alive_(std::move(alive)) {}
 
-  /// Writes the bytes at a place that is not before the one of the last call.
+  /// Writes bytes of the stream from `place` on. `place` must not be before the one of the last call.
   void write(std::size_t place, std::size_t bytes, arrow::io::OutputStream& target) {
     while (bytes != 0) {
       const std::size_t number = place / from_->window_bytes();
@@ -83,7 +83,7 @@ private:
       return;
     }
     window_ = nullptr;
-    check(target.Flush(), "window"); // what it has begun would keep a window
+    check(target.Flush(), "window"); // an unfinished piece would keep a window alive
     team_.wait_until([&] { return *alive_ < streamed_messages::most_windows; });
     window_ = std::make_shared<counted_window>(from_->bring(number), alive_);
     number_ = number;
@@ -96,7 +96,7 @@ private:
   std::size_t number_ = 0;
 };
 
-/// A buffer at addresses of a stream.
+/// A buffer whose bytes are a range of a column stream.
 class windowed_buffer final : public streamed_buffer {
 public:
   windowed_buffer(std::shared_ptr<rising_windows> windows, std::size_t place, std::int64_t bytes)
@@ -114,7 +114,7 @@ private:
   std::size_t place_;
 };
 
-/// A compressed buffer in parts, which are given away when they are written.
+/// A compressed buffer in parts. Each part is released when the target takes it.
 class buffer_in_parts final : public streamed_buffer {
 public:
   explicit buffer_in_parts(std::vector<std::shared_ptr<arrow::Buffer>> parts)
@@ -139,7 +139,7 @@ private:
   std::vector<std::shared_ptr<arrow::Buffer>> parts_;
 };
 
-/// Makes nothing of what it is to compress: for messages whose buffers come from elsewhere.
+/// A codec whose output is always empty, for messages whose buffers are replaced afterwards.
 class empty_codec final : public arrow::util::Codec {
 public:
   explicit empty_codec(const block_codec& like)
@@ -169,14 +169,14 @@ private:
   int level_;
 };
 
-/// One buffer on its way to its compressed form.
+/// A buffer that is being compressed.
 struct packed_source {
   std::span<const std::uint8_t> values;
-  std::optional<std::size_t> place; ///< in the stream; nothing: the values are in memory
+  std::optional<std::size_t> place; ///< position in the stream; nullopt: the values are in memory
   std::vector<std::shared_ptr<arrow::Buffer>> blocks{};
 };
 
-/// Values of one source that become one block.
+/// Values of one buffer that become one compressed block.
 struct unpacked_block {
   packed_source* of;
   const std::uint8_t* values;
@@ -193,7 +193,8 @@ void cut(packed_source& of, const std::uint8_t* values, std::size_t bytes,
   }
 }
 
-/// What of the sources lies in window `number`, which has landed.
+/// Returns the blocks of the parts of `sources` that are in window `number`. `landed` is that window in host
+/// memory.
 std::vector<unpacked_block> blocks_in(const column_stream& from, std::size_t number, const std::byte* landed,
                                       std::span<packed_source> sources) {
   const std::size_t begin = number * from.window_bytes();
@@ -213,7 +214,7 @@ std::shared_ptr<arrow::Buffer> text_buffer(std::string text) {
   return arrow::Buffer::FromString(std::move(text));
 }
 
-/// As the IPC format has compressed buffers: the number of bytes that they are decoded to, then the frames.
+/// Makes a compressed buffer in the IPC format: the number of decoded bytes, then the frames.
 std::shared_ptr<arrow::Buffer> put_together(packed_source& of, const block_codec& codec) {
   const auto bytes = static_cast<std::int64_t>(of.values.size());
   std::string front(sizeof bytes, '\0');
@@ -267,7 +268,7 @@ arrow::ipc::IpcPayload streamed_messages::compressed(const arrow::RecordBatch& r
       cut(each, each.values.data(), each.values.size(), blocks);
     }
   }
-  // Each round compresses what is there and brings the window that follows.
+  // Each round compresses the blocks in memory and downloads the next window.
   std::shared_ptr<std::byte> landed;
   const std::size_t windows = bytes == nullptr ? 0 : bytes->windows();
   for (std::size_t next = 0;; ++next) {

@@ -1,11 +1,13 @@
-// The message of a batch that comes to the host window by window (transfer/column_stream.hpp).
+// The message of a batch that is downloaded window by window (transfer/column_stream.hpp).
 //
-// What      Plain: windows are brought while the message is written, each while threads put the one before into the file; there are
-//           at most `most_windows` of them. Compressed: sizes stand in front of the body, so all of it is compressed before the
-//           message is written; each window is brought while threads compress the one before, two windows at a time.
-// Owner     Borrows the messages, the team and the pool, which is charged for what is compressed.
-// Thread    That of the team's owner.
-// Failure   As the download and the pool; error format where libarrow's message is not what was expected.
+// What      Uncompressed: windows are downloaded while the message is written, each while threads write the
+//           previous one to the file. At most `most_windows` are in memory. Compressed: sizes precede the
+//           body, so the whole body is compressed before the message is written. Each window is downloaded
+//           while threads compress the previous one; two windows are in memory.
+// Owner     Borrows the messages, the team and the pool. Compressed bytes are allocated from the pool.
+// Thread    The thread of the team's owner.
+// Failure   The errors of the download and of the pool; error format if libarrow's message is not as
+//           expected.
 #pragma once
 
 #include "saeta/ipc/codec/block_codec.hpp"
@@ -28,14 +30,14 @@ class streamed_messages {
 public:
   static constexpr std::size_t most_windows = 3;
 
-  /// @param codec  null: bodies are plain.
+  /// @param codec  null: bodies are not compressed.
   streamed_messages(const message_writer& messages, write_team& team, std::shared_ptr<block_codec> codec,
                     arrow::MemoryPool* pool)
       : messages_(messages), team_(team), codec_(std::move(codec)), pool_(pool) {}
 
-  /// To be written to a `streamed_sink`.
-  /// @param bytes  where the buffers of the batch are, as far as they are not in memory. Null: all are, and blocks of all of them
-  ///               are compressed side by side.
+  /// Encodes a message that must be written to a `streamed_sink`.
+  /// @param bytes  the stream of buffers that are still on the device. Null: all are in memory. Their blocks
+  ///               are then compressed in parallel.
   [[nodiscard]] arrow::ipc::IpcPayload encode(const arrow::RecordBatch& rows, std::int64_t number,
                                               const std::shared_ptr<const column_stream>& bytes) const;
 
@@ -50,7 +52,7 @@ private:
   std::shared_ptr<block_codec> codec_;
   arrow::MemoryPool* pool_;
   std::shared_ptr<std::atomic<std::size_t>> alive_ =
-      std::make_shared<std::atomic<std::size_t>>(0); ///< windows of plain messages
+      std::make_shared<std::atomic<std::size_t>>(0); ///< live windows of uncompressed messages
 };
 
 } // namespace saeta::ipc::detail

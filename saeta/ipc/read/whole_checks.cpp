@@ -7,7 +7,8 @@
 namespace saeta::ipc::detail {
 namespace {
 
-/// The values of the piece that has the wrong row, as the source has them: in the slab some have been changed since.
+/// The values of the piece that has the wrong row, as the source has them: in the slab some have been changed
+/// since.
 class values_of_piece final : public checked_values {
 public:
   values_of_piece(const checked_rows& looked_at, const scatter_check& check, std::int64_t bad_row,

@@ -276,7 +276,8 @@ void whole_plan::add_text_check(const planned_table& table, const planned_group&
   name_validity(node, 0, check);
 }
 
-/// Borders between pieces were read before, so that offsets in order within a group are in order within every piece.
+/// Borders between pieces were read before, so that offsets in order within a group are in order within every
+/// piece.
 void whole_plan::add_group_checks(const planned_table& table, const planned_group& group,
                                   std::size_t number) {
   const data_type& type = *table.pieces.tree->nodes[number].type;

@@ -1,9 +1,10 @@
-// The plan of a whole read: where each column of the result lies in one slab, and the steps that bring it there.
+// The plan of a whole read: where each column of the result lies in one slab, and the steps that bring it
+// there.
 //
-// What      Groups of pieces become one column each. Places are laid out first, for all groups and dictionaries; then the steps
-//           are made in the order in which the source is read. What names rows of other buffers (list views, unions, views) is
-//           checked piece by piece as the source has it, and changed afterwards; offsets, indices and run ends are checked
-//           group by group.
+// What      Groups of pieces become one column each. Places are laid out first, for all groups and
+//           dictionaries; then the steps are made in the order in which the source is read. What names rows
+//           of other buffers (list views, unions, views) is checked piece by piece as the source has it, and
+//           changed afterwards; offsets, indices and run ends are checked group by group.
 // Owner     Borrows the pieces.
 // Failure   error overflow for sizes that no memory has.
 #pragma once
@@ -72,8 +73,8 @@ public:
   void end_layout() { slab_.end_layout(); }
   /// Early steps, for offsets that tell only when they are decoded which bytes they name.
   void add_late_offsets(const planned_table& table);
-  /// After the early steps have been read, if there are any: bytes take the place that the offsets name. @param borders  of the
-  /// offsets that begin at a byte of the source.
+  /// After the early steps have been read, if there are any: bytes take the place that the offsets name.
+  /// @param borders of the offsets that begin at a byte of the source.
   void settle(planned_table& table, const std::function<seen_borders(std::uint64_t at)>& borders);
   void add_steps(planned_table& table);
   /// To be called once, after all tables.

@@ -14,7 +14,8 @@
 namespace saeta::ipc::detail {
 namespace {
 
-/// The columns that are decoded, each once and in the order of the source, and for each column asked for its place among them.
+/// The columns that are decoded, each once and in the order of the source, and for each column asked for its
+/// place among them.
 struct decoded_columns {
   std::vector<int> numbers;
   std::vector<field> fields;

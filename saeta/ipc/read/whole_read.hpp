@@ -3,9 +3,10 @@
 // What      Every column of the result, joined or batch by batch, lies in one slab, which one scatter fills
 //           (staging/scatter.hpp): one allocation and one planned transfer, whatever the number of batches.
 // Owner     The table shares the slab.
-// Order     The table is ready on the context's work stream; the host has waited for what was counted and checked.
-// Failure   error format naming the batch, the column and the row; budget_exceeded, out_of_memory, io, device. Nothing stays
-//           allocated.
+// Order     The table is ready on the context's work stream; the host has waited for what was counted and
+//           checked.
+// Failure   error format naming the batch, the column and the row; budget_exceeded, out_of_memory, io,
+//           device. Nothing stays allocated.
 #pragma once
 
 #include "saeta/column/table.hpp"

@@ -1,8 +1,8 @@
 // The messages of a file or stream, on libarrow: encoded by any thread, written in their order.
 //
-// What      A batch becomes a payload without regard to the others, so several are encoded at once. Dictionaries go in front of
-//           the first batch that needs them: once where they stay the same, and in streams again where they change, as a
-//           delta where that was asked for and they only grew.
+// What      A batch becomes a payload without regard to the others, so several are encoded at once.
+//           Dictionaries go in front of the first batch that needs them: once where they stay the same, and
+//           in streams again where they change, as a delta where that was asked for and they only grew.
 // Owner     Borrows the sink, which stays open.
 // Thread    `encode`: any. The others: one.
 // Failure   As arrow_status.hpp turns what libarrow says into errors; `name`, the file, begins the message.

@@ -1,12 +1,14 @@
 // The threads of one write: they compress blocks and put pieces into the file.
 //
-// What      `run` does numbered tasks together with the calling thread, and may be called inside of a task. `queue` leaves a
-//           piece of work to the threads and goes on; few of them do queued work at a time, since a file system lets
-//           one thread after the other into a file.
+// What      `run` does numbered tasks together with the calling thread, and may be called inside of a task.
+//           `queue` leaves a piece of work to the threads and goes on; few of them do queued work at a time,
+//           since a file system lets one thread after the other into a file.
 // Owner     One write. The destructor waits for the tasks that have begun and drops the others.
-// Thread    `queue`, `wait_until` and `finish`: the one that made it. `run`: that one, and whoever does a task.
-// Failure   The first failure ends everything: nothing that waits is begun any more, and each call throws it from then on. Calls
-//           look for an interrupt (base/interrupt.hpp) between two tasks and while they wait.
+// Thread    `queue`, `wait_until` and `finish`: the one that made it. `run`: that one, and whoever does a
+//           task.
+// Failure   The first failure ends everything: nothing that waits is begun any more, and each call throws it
+//           from then on. Calls look for an interrupt (base/interrupt.hpp) between two tasks and while they
+//           wait.
 #pragma once
 
 #include "saeta/base/interrupt_pace.hpp"
@@ -28,7 +30,8 @@ public:
   static constexpr std::size_t most_queued = std::size_t{64} << 20; ///< bytes that `queue` goes on with
   static constexpr std::size_t most_at_queue = 4;                   ///< threads that do queued work
 
-  /// @param threads  beside the calling one; 0: one less than the machine has. They start when there is something to do.
+  /// @param threads  beside the calling one; 0: one less than the machine has. They start when there is
+  /// something to do.
   explicit write_team(std::size_t threads = 0);
   write_team(const write_team&) = delete;
   write_team& operator=(const write_team&) = delete;
@@ -37,7 +40,8 @@ public:
   void run(std::size_t tasks, const std::function<void(std::size_t task)>& work);
   /// @param bytes  that the work keeps in memory. Waits until at most `most_queued` are left, and takes part.
   void queue(std::size_t bytes, std::function<void()> work);
-  /// Waits until `enough()` or until everything queued is done, and takes part. `enough` is called again after each piece of work.
+  /// Waits until `enough()` or until everything queued is done, and takes part. `enough` is called again
+  /// after each piece of work.
   void wait_until(const std::function<bool()>& enough);
   /// Waits until everything queued is done, and takes part.
   void finish();

@@ -1,14 +1,15 @@
 // The dictionaries of a table on their way into a file or a stream.
 //
-// What      The batches of a table may share a dictionary, have equal ones, or different ones. Those of whole columns are brought to
-//           the host once each; the batches then travel as plain indices and get their dictionary back here. A file holds
-//           one dictionary for a column and for each place inside of its type: different ones are united (placed_dictionaries.hpp). A
-//           stream replaces them on the way. Symbols travel as their numbers and get one dictionary of all names that the table has of them: what is
-//           on a device is downloaded twice, once to find the names.
+// What      The batches of a table may share a dictionary, have equal ones, or different ones. Those of whole
+//           columns are brought to the host once each; the batches then travel as plain indices and get their
+//           dictionary back here. A file holds one dictionary for a column and for each place inside of its
+//           type: different ones are united (placed_dictionaries.hpp). A stream replaces them on the way.
+//           Symbols travel as their numbers and get one dictionary of all names that the table has of them:
+//           what is on a device is downloaded twice, once to find the names.
 // Owner     Holds the host's copies (on a host context views) while a table is written.
 // Thread    `restore` may be called from any thread, one at a time.
-// Failure   As placed_dictionaries.hpp; unsupported: dictionaries that nobody can read; out_of_range: a symbol that its table does
-//           not have. All name the column.
+// Failure   As placed_dictionaries.hpp; unsupported: dictionaries that nobody can read; out_of_range: a
+//           symbol that its table does not have. All name the column.
 #pragma once
 
 #include "saeta/column/table.hpp"
@@ -25,8 +26,8 @@
 
 namespace saeta::ipc::detail {
 
-/// @throws error unsupported naming the column: dictionaries of dictionaries, which libarrow writes and can't read, and of an
-///         extension type, for which the format has no place.
+/// @throws error unsupported naming the column: dictionaries of dictionaries, which libarrow writes and can't
+///         read, and of an extension type, for which the format has no place.
 void require_writable(const schema& fields);
 
 class written_dictionaries {
