@@ -96,7 +96,7 @@ arrow::Status bounded_pool::resize(std::int64_t old_size, std::int64_t new_size,
                                    std::uint8_t** memory) {
   account& of = account_of(*memory);
   charge(of.charged.get(), new_size - old_size);
-  account taken = std::exchange(of, {}); // the bytes may be moved by memcpy, shared pointers may not
+  account taken = std::exchange(of, {}); // reallocation copies bytes, which shared pointers do not allow
   of.~account();
   std::uint8_t* base = *memory - before(alignment);
   auto status =

@@ -56,7 +56,7 @@ struct batch_metadata {
   std::vector<field_node> nodes;
   std::vector<buffer_place> buffers;
   std::vector<std::int64_t> variadic_counts; ///< number of variadic buffers of each view column
-  std::string compression; ///< "none", "lz4", "zstd", or "codec N" for an unknown codec
+  std::string compression;                   ///< "none", "lz4", "zstd", or "codec N" for an unknown codec
 };
 
 /// Reads the batch of a record batch message, or the values of a dictionary batch message.

@@ -24,8 +24,7 @@
 namespace saeta::ipc::detail {
 
 struct file_options {
-  bool durable =
-      true; ///< sync the file before it gets its name, and the folder before `commit` returns
+  bool durable = true; ///< sync the file before it gets its name, and the folder before `commit` returns
   bool replace_read_only = false;
 };
 

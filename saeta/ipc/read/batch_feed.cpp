@@ -20,7 +20,7 @@ namespace {
 struct selection {
   schema fields;
   batch rows;
-  std::vector<std::size_t> numbers; ///< in the table
+  std::vector<std::size_t> numbers; ///< columns of the table
 
   void add(const table& source, const batch& of, std::size_t number) {
     fields.fields.push_back(source.fields().fields[number]);

@@ -1,5 +1,4 @@
-// Bytes of compressed strings: their offsets are decoded first, into their place, and say then which bytes
-// there are.
+// Compressed strings: their offsets are decoded first, into the slab, and then give the range of their bytes.
 #include "saeta/base/checked.hpp"
 #include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/read/whole_plan.hpp"
@@ -61,7 +60,7 @@ void whole_plan::settle_bytes(planned_table& table, planned_group& group, std::s
       }
     }
     span.pointed_base = pointed;
-    pointed += span.pointed; // no more than before
+    pointed += span.pointed; // at most the size that was laid out
   }
   group.pieces.sums[number].pointed = pointed;
   slab_place& bytes = group.nodes[number].buffers[2];

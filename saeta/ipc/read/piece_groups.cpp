@@ -4,10 +4,10 @@
 namespace saeta::ipc::detail {
 namespace {
 
-/// What 32-bit offsets, or short run ends, of some node can count.
+/// The most rows or values that the 32-bit offsets or the short run ends of a node can count.
 struct node_limit {
   std::size_t node = 0;
-  bool pointed = false; ///< what its rows point to, instead of its rows
+  bool pointed = false; ///< limits what the rows point to, not the rows
   std::int64_t most = 0;
 };
 

@@ -13,18 +13,18 @@ namespace saeta::ipc::detail {
 namespace {
 
 constexpr std::size_t prefix_bytes = 8;
-/// Compressed bodies up to this size are read at once: what their buffers say of themselves is in all of
-/// their parts.
+/// Compressed bodies up to this size are read with one call, because the sizes of their buffers are spread
+/// over the body.
 constexpr std::int64_t small_body = 128 << 10;
-/// The same of plain ones, where offsets are read: so many bytes cost less than two reads.
+/// The same for uncompressed bodies if offsets are read: reading so many bytes costs less than two reads.
 constexpr std::int64_t small_plain_body = 8 << 10;
 constexpr std::size_t most_messages_of_task = 64;
-/// Decoded bytes for each compressed one that a buffer may claim unproven: its blocks are walked only where
-/// it claims more. A lie below that costs no more memory than a few files of its size, and is found when it
-/// is decoded.
+/// Decoded bytes per compressed byte that a buffer may claim unchecked. Block headers are read only if it
+/// claims more. A smaller false claim costs no more memory than a few files of that size, and decoding finds
+/// it.
 constexpr std::uint64_t modest_expansion = 4;
 
-/// Nothing for one that is not known here.
+/// Returns nullopt for an unknown codec or method.
 std::optional<body_codec> codec_of(const flat_table& batch) {
   const auto compression = batch.table(batch_compression);
   if (!compression) {
@@ -38,7 +38,7 @@ std::optional<body_codec> codec_of(const flat_table& batch) {
   return codec == 0 ? body_codec::lz4 : body_codec::zstd;
 }
 
-/// One message after the other.
+/// Parses messages one after the other.
 class piece_reader {
 public:
   piece_reader(piece_table& pieces, const scatter_source& source, bool assume)
@@ -47,7 +47,7 @@ public:
           return node.type->offset_width() != 0 || node.type->layout() == layout_kind::run_ends;
         })) {}
 
-  /// False where a plan can't take it.
+  /// Returns false if a plan can't take the message.
   bool read(std::size_t piece) {
     try {
       return parse(piece);
@@ -154,13 +154,13 @@ private:
     }
   }
 
-  /// A buffer where it is read from, decoded.
+  /// Position and size of a buffer, decoded if it is compressed.
   struct taken_buffer {
     std::uint64_t at = 0;
     std::int64_t bytes = 0;
   };
 
-  /// A buffer with at least `needed` bytes.
+  /// Returns a buffer. @throws error format if it has fewer than `needed` bytes.
   taken_buffer place(std::size_t number, std::size_t needed, std::string_view name) {
     const buffer_place found = buffers_[number];
     if (found.offset < 0 || found.length < 0 || found.offset > body_bytes_ ||
@@ -178,7 +178,7 @@ private:
     return taken;
   }
 
-  /// A compressed buffer begins with its size when decoded; -1: it is as it is.
+  /// A compressed buffer begins with its decoded size; -1: it is stored uncompressed.
   taken_buffer unpacked(std::size_t number, std::uint64_t at, std::int64_t length) {
     constexpr std::uint64_t alignment = 64;
     std::int64_t claimed = 0;
@@ -224,7 +224,7 @@ private:
     }
   }
 
-  /// Rows of a node of which its parent's rows name some; all of them where that can't be known.
+  /// Sets the rows of a node that the rows of its parent refer to, or all of its rows if these are unknown.
   void name_rows(std::size_t piece, const tree_node& node, const field_node& said, piece_span& span) const {
     if (node.parent == no_node) {
       if (said.length != rows_) {
@@ -266,7 +266,7 @@ private:
     if (span.rows == 0) {
       return;
     }
-    const std::int64_t end = span.first + span.rows; // not beyond the node's length
+    const std::int64_t end = span.first + span.rows; // at most the node's length
     span.nulls = type.has_validity() ? nulls_of_part(said.null_count, said.length, span.rows) : 0;
     const std::size_t shift = variadic_before_[node.views_before];
     taken_buffer last;
@@ -329,7 +329,7 @@ private:
     name_pointed(type, span, span.pointed_first, value(span.at[1], width, span.first + span.rows));
   }
 
-  /// The runs that the rows lie in.
+  /// Finds the runs that contain the rows.
   void read_runs(std::size_t number, piece_span& span) {
     const tree_node& ends = tree_.nodes[number + 1];
     const field_node said = nodes_[ends.row];
@@ -342,7 +342,7 @@ private:
     const taken_buffer found = place(ends.buffer + variadic_before_[ends.views_before] + 1,
                                      required_bytes(*ends.type, 1, said.length), "run ends");
     const auto first_above = [&](std::int64_t row) {
-      if (codec_ != body_codec::none) { // decoded once, from the begin on
+      if (codec_ != body_codec::none) { // a linear search decodes the run ends only once
         std::int64_t run = 0;
         while (run < said.length && value(found.at, width, run) <= row) {
           ++run;
@@ -387,16 +387,16 @@ private:
   source_window values_;
   buffer_decoder decoder_;
   bool reads_offsets_;
-  // Of the message:
+  // State of the current message:
   body_codec codec_ = body_codec::none;
   std::vector<packed_buffer>* packed_ = nullptr;
-  std::uint64_t decoding_ = scatter_source::nowhere; ///< place of the buffer that the decoder is in
+  std::uint64_t decoding_ = scatter_source::nowhere; ///< position of the buffer being decoded
   std::uint64_t body_ = 0;
   std::int64_t body_bytes_ = 0;
   std::int64_t rows_ = 0;
   flat_structs<field_node> nodes_;
   flat_structs<buffer_place> buffers_;
-  std::vector<std::size_t> variadic_before_; ///< buffers behind views, of the nodes of views before each
+  std::vector<std::size_t> variadic_before_; ///< variadic buffers before each view node
 };
 
 } // namespace
@@ -422,7 +422,7 @@ bool read_pieces(piece_table& pieces, const scatter_source& source, bool assume,
   pieces.packed.resize(count);
   pieces.read_bytes.resize(count);
   std::atomic<bool> planned{true};
-  // Compressed offsets are decoded here: few messages are worth a task each.
+  // Compressed offsets are decoded here, so a task is worthwhile even for a few messages.
   const std::size_t messages =
       std::clamp<std::size_t>(count / most_messages_of_task, 1, most_messages_of_task);
   in_parallel((count + messages - 1) / messages, [&](std::size_t task) {

@@ -1,9 +1,9 @@
-// The record batches of a source by column: what each brings to every node of a tree.
+// The record batches of a source (pieces), with the rows that each piece adds to every node of a tree.
 //
-// What      `read_pieces` parses the messages by several threads, checks every number in them, and reads from
-//           the source only what says how many bytes, rows or runs offsets and run ends name. `take_groups`
-//           counts pieces together into groups that become one column each.
-// Failure   error format naming the batch, the column and the numbers.
+// What      `read_pieces` parses the messages in several threads and checks every number in them. From the
+//           bodies it reads only the offsets and run ends that give the number of bytes, rows or runs.
+//           `take_groups` joins pieces into groups; each group becomes one column.
+// Failure   error format with the batch, the column and the numbers.
 #pragma once
 
 #include "saeta/compute/piece_rows.hpp"
@@ -19,16 +19,16 @@
 
 namespace saeta::ipc::detail {
 
-/// The rows of a node that one message brings; `at` are bytes of the source, decoded.
+/// The rows of a node in one message. `at` are positions in the source or in its decoded ranges.
 struct piece_span : piece_rows {
-  std::int64_t nulls = 0; ///< column::unknown_nulls where they have to be counted
+  std::int64_t nulls = 0; ///< column::unknown_nulls if they have to be counted
   bool late =
-      false; ///< bytes: which ones is known when the offsets are decoded; until then they are all that there are
-  std::size_t variadic = 0; ///< the first of its buffers behind views, in the list of its message
+      false; ///< the byte range is known only after the offsets are decoded; until then all bytes count
+  std::size_t variadic = 0; ///< index of its first variadic buffer in the list of its message
   std::size_t variadic_count = 0;
 };
 
-/// A buffer behind views.
+/// A variadic buffer of a view column.
 struct variadic_buffer {
   std::uint64_t at = 0;
   std::uint64_t bytes = 0;
@@ -37,16 +37,16 @@ struct variadic_buffer {
 struct piece_table {
   const column_tree* tree = nullptr;
   std::vector<planned_message> messages;
-  std::function<std::string(std::size_t piece)> place; ///< for errors
+  std::function<std::string(std::size_t piece)> place; ///< label for errors
   std::vector<std::int64_t> rows;                      ///< of each message
-  std::vector<std::uint64_t> body_end;                 ///< of each message, byte of the source
+  std::vector<std::uint64_t> body_end;                 ///< of each message, position in the source
   std::vector<std::uint64_t> body_bytes;
   std::vector<piece_span> spans;                      ///< message by message, node by node
-  std::vector<std::vector<variadic_buffer>> variadic; ///< of each message, where the tree has views
-  /// The compressed buffers that are taken of each message. Their places, those of the message's spans and of
-  /// its buffers behind views count from 0 until they are given theirs (packed_bodies.hpp).
+  std::vector<std::vector<variadic_buffer>> variadic; ///< of each message; empty if the tree has no views
+  /// The compressed buffers that are read of each message. Their positions, and those of the message's spans
+  /// and variadic buffers, count from 0 until packed_bodies::place assigns the final ones.
   std::vector<std::vector<packed_buffer>> packed;
-  std::vector<std::uint64_t> read_bytes; ///< of each message, decoded: what is taken of its body
+  std::vector<std::uint64_t> read_bytes; ///< decoded bytes that are read of each message
 
   [[nodiscard]] piece_span& span(std::size_t piece, std::size_t node) {
     return spans[piece * tree->nodes.size() + node];
@@ -56,25 +56,26 @@ struct piece_table {
   }
 };
 
-/// Sets what the rows point to from their first and last offset. @param span  `pointed` is all that there is.
-/// @throws error format where it is less.
+/// Sets the range that the rows refer to from their first and last offset.
+/// @param span  its `pointed` is the number of bytes or values that exist.
+/// @throws error format if the offsets exceed it.
 void name_pointed(const data_type& type, piece_span& span, std::int64_t first, std::int64_t last);
 
-/// Runs `work` for tasks [0, tasks), perhaps by several threads.
+/// Runs `work` for tasks [0, tasks), possibly in several threads.
 using task_runner = std::function<void(std::size_t tasks, const std::function<void(std::size_t task)>& work)>;
 
-/// Fills what the table says of its messages. False where a plan can't take one of them.
-/// @param assume  of compressed offsets of lists, that the first is 0 and the last all that there is, as
-/// writers write them. They are not decoded here, and whoever decodes them finds out. Those of bytes are
-/// late.
+/// Fills the table from its messages. Returns false if a plan can't take one of them.
+/// @param assume  whether to assume that compressed list offsets begin with 0 and end with the length of the
+/// values, as writers write them. They are not decoded here; packed_bodies::as_assumed checks them later.
+/// Compressed offsets of bytes are never decoded here (`late`).
 bool read_pieces(piece_table& pieces, const scatter_source& source, bool assume,
                  const task_runner& in_parallel);
 
-/// What the pieces of a group bring to a node together.
+/// Sums of the pieces of a group for one node.
 struct node_sums {
   std::int64_t rows = 0;
   std::int64_t pointed = 0;
-  bool counts_nulls = false; ///< of pieces that say of themselves that they have some, or don't know
+  bool counts_nulls = false; ///< a piece has nulls, or an unknown number of them
 };
 
 /// Pieces [first, end).
@@ -84,8 +85,8 @@ struct piece_group {
   std::vector<node_sums> sums; ///< of each node
 };
 
-/// Counts pieces together, as many as 32-bit offsets can count. @param cut true where a piece begins a group
-/// in any case.
+/// Joins consecutive pieces into groups, each as large as 32-bit offsets and run ends allow.
+/// @param cut  returns whether a piece must begin a new group.
 std::vector<piece_group> take_groups(piece_table& pieces, const std::function<bool(std::size_t piece)>& cut);
 
 } // namespace saeta::ipc::detail

@@ -21,8 +21,8 @@
 namespace saeta::ipc::detail {
 namespace {
 
-/// Dictionaries of equal values in different memory that are looked for among so many of the last ones: it
-/// saves to unite them.
+/// A dictionary is compared with so many of the previous different ones. Equal ones in different memory need
+/// no union.
 constexpr std::size_t most_compared = 8;
 
 void append_places(const data_type& type, child_path& path, std::vector<child_path>& found) {
@@ -54,7 +54,7 @@ const data_type& at(const data_type& top, std::span<const std::size_t> path) {
   return *found;
 }
 
-/// A dictionary column with a row for each value, in order.
+/// Makes a dictionary column with one row for each value, in order.
 column each_value_of(const column& dictionary) {
   std::vector<std::int64_t> rows(static_cast<std::size_t>(dictionary.length()));
   std::iota(rows.begin(), rows.end(), std::int64_t{0});
@@ -71,9 +71,9 @@ column each_value_of(const column& dictionary) {
 }
 
 data_type wide_enough(data_type index, std::int64_t values) {
-  while (values > most_entries(index)) { // which 64 bits end
+  while (values > most_entries(index)) { // 64-bit indices end the loop
     index = data_type(
-        static_cast<type_id>(static_cast<int>(index.id()) + 2)); // signed and unsigned ones alternate
+        static_cast<type_id>(static_cast<int>(index.id()) + 2)); // signed and unsigned types alternate
   }
   return index;
 }
@@ -150,8 +150,8 @@ placed_dictionaries::placed_dictionaries(const table& source, std::size_t number
 }
 
 void placed_dictionaries::unite(const table& source, std::span<const column> distinct) {
-  std::vector<std::size_t> different; // of `distinct`
-  std::vector<std::size_t> like;      // for each of `distinct` its place in `different`
+  std::vector<std::size_t> different; // indices into `distinct`
+  std::vector<std::size_t> like;      // for each of `distinct` its index in `different`
   for (const entry& each : distinct_) {
     std::size_t found = different.size();
     for (std::size_t i = different.size(); i-- > 0 && found - i <= most_compared;) {
@@ -200,7 +200,7 @@ void placed_dictionaries::unite(const table& source, std::span<const column> dis
   renumbers_ = true;
 }
 
-/// @throws error unsupported inside of an extension type, which says what its storage is.
+/// @throws error unsupported inside an extension type, whose storage type can't be changed.
 void placed_dictionaries::widen(const data_type& column, std::int64_t values) {
   written_ = wide_enough(index_, values);
   if (written_ == index_) {
@@ -267,7 +267,7 @@ std::shared_ptr<arrow::Buffer> placed_dictionaries::renumber(const entry& dictio
   const auto* const validity = indices.buffers[0] == nullptr ? nullptr : indices.buffers[0]->data();
   for (std::int64_t row = indices.offset; row < rows; ++row) {
     if (validity != nullptr && !arrow::bit_util::GetBit(validity, static_cast<std::uint64_t>(row))) {
-      continue; // what stands under a null is no index
+      continue; // the value under a null is not an index
     }
     if (std::in_range<std::size_t>(read[row]) &&
         static_cast<std::size_t>(read[row]) < dictionary.renumbered.size()) {

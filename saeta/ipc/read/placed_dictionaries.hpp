@@ -1,16 +1,17 @@
-// The dictionaries that the batches of a table have at one place: of a column itself, or inside of its type.
+// The dictionaries that the batches of a table have at one place: of a column itself, or inside its type.
 //
-// What      A stream holds them as they are. For a file they are united into one: each value once, in the
-//           order in which the batches have them first; values are told apart by their bits, NaNs and zeros
-//           too. Nested values and views are compared as whole dictionaries only, and joined. Indices are
-//           renumbered, and widened where the union has more values than they can name.
-// Owner     Holds the host's copies (on a host context views).
-// Memory    To unite them takes them, and 8 bytes a value, on the context once more, for as long as that
-//           takes.
+// What      A stream holds them as they are. For a file they are united into one that has each value once, in
+//           order of first appearance. Values are compared by their bits, NaNs and zeros too. Nested values
+//           and views are compared only as whole dictionaries, and different dictionaries are concatenated.
+//           Indices are renumbered, and widened if the union has more values than they can count.
+// Owner     Holds copies on the host (on a host context, views).
+// Memory    While they are united, a second copy of the dictionaries and 8 bytes per value are allocated on
+//           the context.
 // Thread    `put` may be called from any thread.
-// Failure   unsupported: dictionaries that don't fit into one, indices inside of an extension type that would
-//           have to be wider; out_of_range: an index of the column itself that is outside its dictionary.
-//           Inside of another type nobody may name such a row: there it becomes 0, as in `combine_chunks`.
+// Failure   unsupported: dictionaries that don't fit into one, or indices inside an extension type that would
+//           have to be widened. out_of_range: an index of the column itself outside its dictionary. Inside
+//           another type such an index becomes 0, as in `combine_chunks`, because the parent may not refer to
+//           its row.
 #pragma once
 
 #include "saeta/column/table.hpp"
@@ -27,10 +28,10 @@
 
 namespace saeta::ipc::detail {
 
-/// Numbers of children, from a column down to a dictionary.
+/// Indices of children on the path from a column to a dictionary.
 using child_path = std::vector<std::size_t>;
 
-/// The dictionaries of a type that lie in no other dictionary.
+/// Returns the paths to all dictionaries of a type that are not inside another dictionary.
 std::vector<child_path> dictionary_places(const data_type& type);
 
 class placed_dictionaries {
@@ -40,10 +41,10 @@ public:
   [[nodiscard]] std::size_t number() const noexcept { return number_; }
   /// Whether `put` changes indices.
   [[nodiscard]] bool renumbers() const noexcept { return renumbers_; }
-  /// The type of the column with indices that are wide enough.
+  /// Returns the type of the column with wide enough indices.
   [[nodiscard]] data_type retyped(const data_type& column) const;
-  /// Rows of the column in batch `index` with this dictionary.
-  /// @param data  of the column; at the place itself plain indices do.
+  /// Returns the column's rows in batch `index` with this dictionary.
+  /// @param data  of the column. In place of the dictionary column, plain indices are enough.
   [[nodiscard]] std::shared_ptr<arrow::ArrayData> put(std::size_t index, const arrow::ArrayData& data,
                                                       const std::shared_ptr<arrow::DataType>& type) const;
 
@@ -69,8 +70,8 @@ private:
   std::string label_;
   child_path path_;
   std::vector<entry> distinct_;
-  std::vector<std::size_t> of_batch_; ///< which of `distinct_`
-  data_type index_;                   ///< of the table
+  std::vector<std::size_t> of_batch_; ///< index into `distinct_`
+  data_type index_;                   ///< index type in the table
   data_type written_;
   bool renumbers_ = false;
 };

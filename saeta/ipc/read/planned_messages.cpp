@@ -6,7 +6,7 @@
 namespace saeta::ipc::detail {
 namespace {
 
-// Numbers of the fields in their tables.
+// FlatBuffers field numbers.
 constexpr unsigned message_version = 0;
 constexpr unsigned message_kind = 1;
 constexpr unsigned message_table = 2;
@@ -20,7 +20,7 @@ constexpr unsigned dictionary_is_delta = 2;
 
 constexpr std::int16_t version_5 = 4;
 constexpr std::size_t prefix_bytes = 8;
-/// Read at once where a message is expected: most metadata are shorter.
+/// Bytes read at once at the position of a message. Most metadata is shorter.
 constexpr std::size_t expected_bytes = 4096;
 
 bool little_endian(const flat_table& schema) {
@@ -32,8 +32,8 @@ planned_dictionary dictionary_of(const message_header& header, const planned_mes
           header.header->scalar<std::uint8_t>(dictionary_is_delta, 0) != 0};
 }
 
-/// A message of a file. The body is as long as the message says; that it lies in the file is checked with its
-/// buffers.
+/// Returns the position of a message in a file. piece_reader reads the body length from the message and
+/// checks it.
 template <class Place>
 planned_message message_at(const message_block& block, std::uint64_t source_bytes, Place place) {
   const auto end =
@@ -89,7 +89,7 @@ std::optional<planned_messages> find_in_file(source_window& from, const std::str
   const auto count = static_cast<std::int64_t>(batches.size());
   found.first_batch = range.first;
   for (std::int64_t i = range.first; i < std::min(range.second, count); ++i) {
-    // The place as text is only made for an error: there may be many batches.
+    // The label is only built for an error, because there may be many batches.
     const message_block block = batches[static_cast<std::size_t>(i)];
     planned_message message = message_at(block, from.size(), [&] { return concat(name, ": batch ", i); });
     message.order = dictionaries.size() + found.batches.size();
@@ -201,10 +201,10 @@ std::int64_t read_prefix(std::span<const std::byte> prefix) {
     return first == 0 ? 0 : -1;
   }
   if (prefix.size() < prefix_bytes) {
-    return prefix_bytes; // more than there is
+    return prefix_bytes; // more than is left, so the caller reports a truncated message
   }
   std::memcpy(&size, prefix.data() + sizeof first, sizeof size);
-  return size < 0 ? std::int64_t{1} << 40 : size; // a negative one is larger than any source
+  return size < 0 ? std::int64_t{1} << 40 : size; // a negative size becomes one larger than any source
 }
 
 std::optional<planned_messages> find_messages(source_window& from, container format, const std::string& name,

@@ -1,11 +1,11 @@
-// Where the messages of a source lie, found before a body is read.
+// The positions of a source's messages, found before any body is read.
 //
-// What      Of a file from its footer, of a stream by a walk from message to message. Only what a plan over
-//           the whole read can take is found (whole_read.hpp): messages of metadata version 5 in this
+// What      Messages of a file are found in its footer, those of a stream by walking from message to message.
+//           Only sources that a plan can take (whole_read.hpp) are supported: metadata version 5 in this
 //           machine's byte order.
-// Order     Dictionaries are numbered together with the batches: one counts for what comes after it, of a
-//           file for everything.
-// Failure   error format naming the batch, io.
+// Order     `order` numbers dictionaries and batches together. In a stream a dictionary applies to later
+//           messages, in a file to all.
+// Failure   error format with the batch, io.
 // Standard  Arrow's File.fbs, Message.fbs and Schema.fbs.
 #pragma once
 
@@ -22,11 +22,11 @@
 
 namespace saeta::ipc::detail {
 
-/// Bytes of a source by position, in memory of this. The source outlives it.
+/// Reads ranges of a source into its own memory. The source must outlive it.
 class source_window {
 public:
   explicit source_window(const scatter_source& from) : from_(from) {}
-  /// Valid until the next call that reads other bytes. @throws error format where the source has fewer.
+  /// The result is valid until the next call. @throws error format if the source has fewer bytes.
   [[nodiscard]] std::span<const std::byte> read(std::uint64_t position, std::size_t bytes);
   [[nodiscard]] std::uint64_t size() const noexcept { return from_.bytes; }
 
@@ -34,15 +34,15 @@ private:
   const scatter_source& from_;
   std::vector<std::byte> memory_;
   std::uint64_t held_at_ = 0;
-  std::size_t held_ = 0; ///< bytes of the memory that are those of the source
+  std::size_t held_ = 0; ///< valid bytes in the memory
 };
 
 struct planned_message {
-  std::uint64_t metadata = 0; ///< byte of the source where its FlatBuffer begins
+  std::uint64_t metadata = 0; ///< position in the source where its FlatBuffer begins
   std::size_t metadata_bytes = 0;
-  std::uint64_t body = 0; ///< byte of the source
+  std::uint64_t body = 0; ///< position in the source
   std::size_t order = 0;
-  bool prefixed = false; ///< `metadata` begins with the prefix, and may end with padding
+  bool prefixed = false; ///< `metadata` begins with the prefix and may end with padding
 };
 
 struct planned_dictionary {
@@ -51,13 +51,13 @@ struct planned_dictionary {
   bool delta = false;
 };
 
-/// What a message says of itself.
+/// The fields of a Message table.
 struct message_header {
   static constexpr int schema = 1;
   static constexpr int dictionary_batch = 2;
   static constexpr int record_batch = 3;
 
-  bool planned = false; ///< of the version that plans take
+  bool planned = false; ///< plans support its metadata version
   int kind = 0;
   std::int64_t body_bytes = 0;
   std::optional<flat_table> header;
@@ -66,21 +66,21 @@ struct message_header {
 /// @throws error format.
 message_header read_header(std::span<const std::byte> metadata);
 
-/// The prefix of a message: the bytes of its FlatBuffer, -1 for one of older versions, 0 for the end of a
+/// Reads the prefix of a message. Returns the bytes of its FlatBuffer; -1: an older format; 0: the end of a
 /// stream.
 std::int64_t read_prefix(std::span<const std::byte> prefix);
 
 struct planned_messages {
-  std::vector<planned_message> batches; ///< those of the range
+  std::vector<planned_message> batches; ///< batches in the range
   std::vector<planned_dictionary> dictionaries;
   std::int64_t first_batch = 0; ///< number of the first of them in the source
-  std::int64_t passed = 0;      ///< batches of a stream up to the end of the range, or its own
+  std::int64_t passed = 0;      ///< batches of a stream up to the end of the range or of the stream
   bool file = false;
   std::vector<std::byte> schema; ///< FlatBuffer with the schema table
 };
 
-/// Nothing where a plan can't take the source.
-/// @param range  [first, second) in batches of the source; the second may be beyond a stream's end.
+/// Returns nullopt if a plan can't take the source.
+/// @param range  batches [first, second) of the source; second may be beyond the end of a stream.
 std::optional<planned_messages> find_messages(source_window& from, container format, const std::string& name,
                                               const std::pair<std::int64_t, std::int64_t>& range);
 

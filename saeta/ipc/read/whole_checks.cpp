@@ -7,15 +7,15 @@
 namespace saeta::ipc::detail {
 namespace {
 
-/// The values of the piece that has the wrong row, as the source has them: in the slab some have been changed
-/// since.
+/// The values of the piece with the bad row. They are read from the source, because fixes have changed some
+/// in the slab.
 class values_of_piece final : public checked_values {
 public:
   values_of_piece(const checked_rows& looked_at, const scatter_check& check, std::int64_t bad_row,
                   const scatter_source& source)
       : table_(looked_at.table->pieces), node_(looked_at.node), check_(check), source_(source),
         piece_(looked_at.first) {
-    // Rows of run ends are those of their child.
+    // A check of run ends counts rows of the run ends child.
     const std::size_t counted = check.kind == check_kind::run_ends ? node_ + 1 : node_;
     const std::int64_t row = table_.span(piece_, counted).row_base + bad_row;
     while (piece_ + 1 < looked_at.end &&
@@ -82,7 +82,7 @@ private:
   std::size_t piece_;
   const piece_span* span_ = nullptr; ///< of the node that has the values
   const data_type* type_ = nullptr;  ///< of that node
-  std::int64_t row_ = 0;             ///< of the piece
+  std::int64_t row_ = 0;             ///< the bad row, counted in the piece
 };
 
 } // namespace

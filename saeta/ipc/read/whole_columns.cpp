@@ -38,7 +38,7 @@ column whole_columns::make(const planned_table& table, const planned_group& grou
   for (const slab_place& each : planned.variadic) {
     parts.buffers.push_back(in_slab(each));
   }
-  if (node.dictionary != no_node) { // of no rows, too: batches of one column share theirs
+  if (node.dictionary != no_node) { // also without rows, so that batches of a column share a dictionary
     const dictionary_state state = states_(table, group.pieces.end - 1, node.dictionary);
     parts.dictionary = state.given()
                            ? dictionary(state, node.dictionary)

@@ -1,4 +1,4 @@
-// The columns over the slab of a whole read.
+// Makes the columns that view the slab of a whole read.
 #pragma once
 
 #include "saeta/column/column.hpp"
@@ -19,7 +19,8 @@ public:
       : ctx_(std::move(ctx)), plan_(plan), made_(made), dictionaries_(dictionaries),
         states_(std::move(states)) {}
 
-  /// Node `number` of a group with all below it. Groups with the same values share a dictionary.
+  /// Makes the column of node `number` of a group, with its children. Groups with the same dictionary share
+  /// it.
   [[nodiscard]] column make(const planned_table& table, const planned_group& group, std::size_t number);
 
 private:
@@ -31,7 +32,7 @@ private:
   const scattered& made_;
   const std::vector<planned_table>& dictionaries_;
   whole_plan::state_finder states_;
-  /// By number, group and rows.
+  /// Dictionaries by number, group and rows.
   std::map<std::tuple<std::size_t, std::size_t, std::int64_t>, std::shared_ptr<const column>> known_;
 };
 

@@ -76,7 +76,7 @@ void whole_plan::add_validity(const piece_span& span, planned_node& node) {
   }
 }
 
-/// Late ones are in their place already.
+/// Late offsets are in the slab already and only need their addend.
 void whole_plan::add_offsets(const data_type& type, const piece_span& span, const planned_node& node,
                              std::int64_t rows) {
   const auto width = static_cast<std::int32_t>(type.offset_width());
@@ -84,7 +84,7 @@ void whole_plan::add_offsets(const data_type& type, const piece_span& span, cons
   const std::int64_t addend = span.pointed_base - span.pointed_first;
   if (!span.late) {
     scatter_step& step = slab_.add_offsets(span, width, node.buffers[1], is_last);
-    if (addend == 0) { // copies may go straight to their place
+    if (addend == 0) { // a plain copy can be read directly into its place
       step.kind = join_kind::copy;
       step.count *= width;
     }
@@ -115,7 +115,8 @@ void whole_plan::name_validity(const planned_node& node, std::int64_t row, scatt
   }
 }
 
-/// Buffers behind views are counted through the group; each piece counts its own.
+/// A piece counts its variadic buffers from 0, a group counts them through all of its pieces, so views are
+/// adjusted.
 void whole_plan::add_views(const planned_table& table, std::size_t piece, std::size_t number,
                            planned_node& node) {
   constexpr std::int32_t width = 16;
@@ -190,8 +191,8 @@ void whole_plan::add_list_view(const planned_table& table, std::size_t piece, st
 
 void whole_plan::add_union(const planned_table& table, std::size_t piece, std::size_t number,
                            const planned_node& node) {
-  constexpr std::size_t fixed_ids = 128;   // that a fix looks up
-  constexpr std::size_t checked_ids = 256; // as unsigned bytes
+  constexpr std::size_t fixed_ids = 128;   // type ids that a fix looks up
+  constexpr std::size_t checked_ids = 256; // type ids as unsigned bytes
   const column_tree& tree = *table.pieces.tree;
   const data_type& type = *tree.nodes[number].type;
   const bool dense = type.layout() == layout_kind::dense_union;
@@ -233,7 +234,7 @@ void whole_plan::add_union(const planned_table& table, std::size_t piece, std::s
   }
 }
 
-/// Indices of pieces that know as many entries are checked at once.
+/// Consecutive pieces whose dictionaries have the same number of values share one check.
 void whole_plan::add_index_checks(const planned_table& table, const planned_group& group,
                                   std::size_t number) {
   const tree_node& node = table.pieces.tree->nodes[number];
@@ -276,8 +277,8 @@ void whole_plan::add_text_check(const planned_table& table, const planned_group&
   name_validity(node, 0, check);
 }
 
-/// Borders between pieces were read before, so that offsets in order within a group are in order within every
-/// piece.
+/// The first and last offsets of pieces were checked before. So offsets that ascend within a group ascend
+/// within every piece.
 void whole_plan::add_group_checks(const planned_table& table, const planned_group& group,
                                   std::size_t number) {
   const data_type& type = *table.pieces.tree->nodes[number].type;
@@ -345,7 +346,7 @@ void whole_plan::add_piece(const planned_table& table, planned_group& group, std
 }
 
 void whole_plan::add_steps(planned_table& table) {
-  // Most nodes of a piece have one step. Growing as they come cost more than all else here.
+  // Most nodes of a piece have one step. Growing the vector step by step cost more than everything else here.
   slab_.made().steps.reserve(slab_.made().steps.size() + table.pieces.spans.size());
   for (planned_group& group : table.groups) {
     for (std::size_t piece = group.pieces.first; piece != group.pieces.end; ++piece) {

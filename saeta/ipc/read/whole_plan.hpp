@@ -1,12 +1,11 @@
-// The plan of a whole read: where each column of the result lies in one slab, and the steps that bring it
-// there.
+// The plan of a whole read: the place of each column in one slab, and the steps that fill it.
 //
-// What      Groups of pieces become one column each. Places are laid out first, for all groups and
-//           dictionaries; then the steps are made in the order in which the source is read. What names rows
-//           of other buffers (list views, unions, views) is checked piece by piece as the source has it, and
-//           changed afterwards; offsets, indices and run ends are checked group by group.
+// What      Each group of pieces becomes one column. Places for all groups and dictionaries are laid out
+//           first. Then the steps are made and sorted in the order of the source. Values that refer to rows
+//           of other buffers (list views, unions, views) are checked per piece, as they are in the source,
+//           and adjusted afterwards. Offsets, indices and run ends are checked per group.
 // Owner     Borrows the pieces.
-// Failure   error overflow for sizes that no memory has.
+// Failure   error overflow for impossible sizes.
 #pragma once
 
 #include "saeta/compute/slab_plan.hpp"
@@ -24,8 +23,8 @@ struct planned_node {
   std::array<slab_place, 3> buffers;
   std::vector<slab_place> variadic;
   std::uint32_t counter = scatter_step::not_counted;
-  std::size_t ones = slab_plan::no_fill; ///< the last one of its validity
-  std::size_t variadic_done = 0;         ///< buffers behind views that have their steps
+  std::size_t ones = slab_plan::no_fill; ///< the last fill of ones in its validity
+  std::size_t variadic_done = 0;         ///< variadic buffers that have steps
 };
 
 struct planned_group {
@@ -33,20 +32,20 @@ struct planned_group {
   std::vector<planned_node> nodes;
 };
 
-/// Pieces with their groups: the batches, or the values of a dictionary.
+/// Pieces with their groups: the batches of a source, or the values of one dictionary.
 struct planned_table {
   piece_table pieces;
   std::vector<planned_group> groups;
 };
 
-/// What a dictionary is for a piece that has its indices.
+/// The state of a dictionary at a piece with indices into it.
 struct dictionary_state {
-  std::size_t group = static_cast<std::size_t>(-1); ///< of its table; none was given so far
+  std::size_t group = static_cast<std::size_t>(-1); ///< group in the dictionary's table; -1: not given so far
   std::int64_t length = 0;
   [[nodiscard]] bool given() const noexcept { return group != static_cast<std::size_t>(-1); }
 };
 
-/// What a check looks at: rows of pieces [first, end) of a node, from the first of them on.
+/// The rows that a check covers: rows of a node in pieces [first, end).
 struct checked_rows {
   const planned_table* table = nullptr;
   std::size_t node = 0;
@@ -59,30 +58,31 @@ bool has_late_bytes(const piece_table& pieces, const piece_group& group, std::si
 
 class whole_plan {
 public:
-  /// @param states  of dictionary `number` for a piece of a table.
+  /// Returns the state of dictionary `number` at a piece of a table.
   using state_finder =
       std::function<dictionary_state(const planned_table&, std::size_t piece, std::size_t number)>;
 
-  /// @param texts  strings are checked to be UTF-8, too
+  /// @param texts  also check that strings are UTF-8
   whole_plan(validation check, bool texts, state_finder states)
       : check_(check), texts_(texts), states_(std::move(states)), slab_("bytes of a table") {}
 
-  /// Lays out the groups of a table; all tables before `end_layout`.
+  /// Lays out the groups of a table. Call it for all tables before `end_layout`.
   void lay_out(planned_table& table);
-  /// The slab has its size now.
+  /// Fixes the size of the slab.
   void end_layout() { slab_.end_layout(); }
-  /// Early steps, for offsets that tell only when they are decoded which bytes they name.
+  /// Adds early steps for compressed offsets of bytes, which must be decoded before the ranges of their bytes
+  /// are known.
   void add_late_offsets(const planned_table& table);
-  /// After the early steps have been read, if there are any: bytes take the place that the offsets name.
-  /// @param borders of the offsets that begin at a byte of the source.
+  /// Sets the ranges of such bytes. Call it after the early steps have been read.
+  /// @param borders  returns the first and last offset of the buffer that begins at a position.
   void settle(planned_table& table, const std::function<seen_borders(std::uint64_t at)>& borders);
   void add_steps(planned_table& table);
-  /// To be called once, after all tables.
+  /// Call it once, after all tables.
   void finish();
 
   [[nodiscard]] const scatter_plan& steps() const noexcept { return slab_.made(); }
   [[nodiscard]] const std::vector<checked_rows>& checks() const noexcept { return checks_; }
-  /// Byte of the slab.
+  /// Offset of a place in the slab.
   [[nodiscard]] std::uint64_t byte_of(const slab_place& place) const noexcept { return slab_.byte_of(place); }
 
 private:

@@ -14,8 +14,8 @@
 namespace saeta::ipc::detail {
 namespace {
 
-/// The columns that are decoded, each once and in the order of the source, and for each column asked for its
-/// place among them.
+/// The columns to decode, each once and in the order of the source, and for each requested column its index
+/// among them.
 struct decoded_columns {
   std::vector<int> numbers;
   std::vector<field> fields;
@@ -41,10 +41,10 @@ decoded_columns columns_of(const whole_request& asked) {
   return made;
 }
 
-/// All batches and the dictionaries that they need.
+/// Reads all batches and the dictionaries that they need.
 class whole_reader {
 public:
-  /// @param assume  compressed offsets to be as writers write them
+  /// @param assume  assume that compressed offsets are as writers write them (read_pieces)
   whole_reader(const std::shared_ptr<context>& ctx, const whole_request& asked, bool assume)
       : ctx_(ctx), asked_(asked), assume_(assume), source_(source_of(*asked.from)),
         bodies_(source_, [this](std::uint64_t at) { return label_of(at); }), ring_(staging_ring::of(ctx)),
@@ -97,7 +97,7 @@ public:
     return result;
   }
 
-  /// Whether nothing was read because of an assumption.
+  /// Whether `read` returned nullopt because an assumption was false.
   [[nodiscard]] bool assumed_wrongly() const noexcept { return assumed_wrongly_; }
 
 private:
@@ -106,7 +106,7 @@ private:
             [&from](std::uint64_t position, std::span<std::byte> target) { from.read_at(position, target); }};
   }
 
-  /// Messages, columns, and what each message brings.
+  /// Finds the messages, makes the tree of columns and parses each message.
   bool find() {
     source_window window(source_);
     auto found = find_messages(window, asked_.format, asked_.from->name(), asked_.batches);
@@ -150,7 +150,7 @@ private:
     return read_pieces(batches_.pieces, source_, assume_, in_parallel);
   }
 
-  /// A stream shows only now how many batches it has.
+  /// The number of batches in a stream is known only now.
   void require_range(const planned_messages& found) const {
     const auto [first, last] = asked_.batches;
     if (!found.file && last != std::numeric_limits<std::int64_t>::max() && found.passed < last) {
@@ -171,7 +171,7 @@ private:
       }
       add_groups(table, cut);
       if (table.groups.size() != versions) {
-        return false; // more bytes than the offsets of one dictionary can count
+        return false; // the dictionary is larger than its 32-bit offsets can count
       }
     }
     for (const planned_table& table : dictionaries_) {
@@ -193,7 +193,7 @@ private:
     }
   }
 
-  /// Whether a piece has another dictionary than the one before it.
+  /// Whether a piece has a different dictionary than the piece before it.
   [[nodiscard]] bool replaced(const planned_table& table, std::size_t piece) const {
     return std::ranges::any_of(table.pieces.tree->nodes, [&](const tree_node& node) {
       return node.dictionary != no_node &&
@@ -201,7 +201,7 @@ private:
     });
   }
 
-  /// In a file all dictionaries count for all batches, in a stream those that came before.
+  /// In a file all dictionaries apply to all batches. In a stream those before a batch apply.
   [[nodiscard]] dictionary_state state(const planned_table& table, std::size_t piece,
                                        std::size_t number) const {
     const planned_table& dictionary = dictionaries_[number];
@@ -220,7 +220,7 @@ private:
     return {static_cast<std::size_t>(group - dictionary.groups.begin()), span.row_base + span.rows};
   }
 
-  /// Dictionaries first.
+  /// Runs `action` for all tables, dictionaries first.
   template <class Action>
   void for_tables(Action action) {
     for (planned_table& each : dictionaries_) {
@@ -238,7 +238,7 @@ private:
     return all;
   }
 
-  /// Of the buffer that begins at a byte of the source.
+  /// Returns the label of the buffer that begins at a position.
   [[nodiscard]] std::string label_of(std::uint64_t at) const {
     for (const planned_table* const table : tables()) {
       const piece_table& pieces = table->pieces;
@@ -281,7 +281,8 @@ private:
     return sum;
   }
 
-  /// Tells of batches whose bytes have about been read. The scatter counts bytes from the first step on.
+  /// Reports the batches whose bytes have been read, approximately: the scatter counts bytes from the first
+  /// step on.
   scatter_progress progress(const progress_hook& hook) {
     if (!hook) {
       return {};
@@ -321,9 +322,8 @@ private:
   whole_plan plan_;
   bool file_ = false;
   std::int64_t first_batch_ = 0;
-  std::vector<std::uint64_t>
-      body_before_;      ///< bytes of the bodies, decoded, up to each batch, itself included
-  std::size_t told_ = 0; ///< batches
+  std::vector<std::uint64_t> body_before_; ///< decoded body bytes of all batches up to each one, inclusive
+  std::size_t told_ = 0;                   ///< batches that were reported
   ipc::progress so_far_;
 };
 
@@ -333,7 +333,7 @@ std::optional<whole_result> read_whole(const std::shared_ptr<context>& ctx, cons
                                        const progress_hook& hook) {
   ipc::progress told;
   const progress_hook rising = [&](const ipc::progress& so_far) {
-    if (so_far.batches >= told.batches) { // a second read begins anew
+    if (so_far.batches >= told.batches) { // a second read starts from 0
       told = so_far;
     }
     hook(told);

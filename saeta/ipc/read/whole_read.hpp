@@ -1,12 +1,11 @@
-// A read of all batches of a source at once.
+// Reads all batches of a source at once.
 //
-// What      Every column of the result, joined or batch by batch, lies in one slab, which one scatter fills
-//           (staging/scatter.hpp): one allocation and one planned transfer, whatever the number of batches.
-// Owner     The table shares the slab.
-// Order     The table is ready on the context's work stream; the host has waited for what was counted and
-//           checked.
-// Failure   error format naming the batch, the column and the row; budget_exceeded, out_of_memory, io,
-//           device. Nothing stays allocated.
+// What      All columns of the result, joined or per batch, are in one slab that one scatter fills
+//           (staging/scatter.hpp): one allocation and one planned transfer, however many batches there are.
+// Owner     The columns of the table share the slab.
+// Order     The table is ready on the context's work stream. The host has waited for the counts and checks.
+// Failure   error format with the batch, the column and the row; budget_exceeded, out_of_memory, io, device.
+//           A failed read leaves no allocations.
 #pragma once
 
 #include "saeta/column/table.hpp"
@@ -31,22 +30,22 @@ struct whole_request {
   container format = container::file;
   std::shared_ptr<arrow::Schema> described; ///< of the source
   const projection* projected = nullptr;
-  const schema* fields = nullptr; ///< of the columns asked for
-  /// Batches by number, [first, second); of a stream the second may be beyond its end.
+  const schema* fields = nullptr; ///< of the requested columns
+  /// Batches [first, second) by number; second may be beyond the end of a stream.
   std::pair<std::int64_t, std::int64_t> batches;
-  bool join = true; ///< all batches, else each on its own
+  bool join = true; ///< join all batches; false: keep each one
   validation check = validation::full;
-  bool texts = false; ///< strings are checked to be UTF-8
+  bool texts = false; ///< also check that strings are UTF-8
 };
 
 struct whole_result {
   table rows;
-  std::int64_t batches = 0; ///< of the source that were read
+  std::int64_t batches = 0; ///< batches of the source that were read
   std::uint64_t body_bytes = 0;
 };
 
-/// Nothing where a plan can't take the source: older metadata, another byte order.
-/// @param hook  hears of this read alone.
+/// Returns nullopt if a plan can't take the source, for example older metadata or another byte order.
+/// @param hook  receives the progress of this read alone.
 std::optional<whole_result> read_whole(const std::shared_ptr<context>& ctx, const whole_request& asked,
                                        const progress_hook& hook);
 

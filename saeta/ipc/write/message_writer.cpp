@@ -13,7 +13,7 @@
 namespace saeta::ipc::detail {
 namespace {
 
-/// Deltas of these can't be read.
+/// Whether values contain dictionaries. Deltas of such values can't be read.
 bool has_dictionaries_inside(const arrow::ArrayData& values) {
   if (values.type->id() == arrow::Type::DICTIONARY) {
     return true;

@@ -1,11 +1,11 @@
-// The messages of a file or stream, on libarrow: encoded by any thread, written in their order.
+// Encodes messages of a file or stream in any thread and writes them in order. Uses libarrow.
 //
-// What      A batch becomes a payload without regard to the others, so several are encoded at once.
-//           Dictionaries go in front of the first batch that needs them: once where they stay the same, and
-//           in streams again where they change, as a delta where that was asked for and they only grew.
+// What      Batches are encoded independently, so several can be encoded in parallel. A dictionary is written
+//           before the first batch that needs it, once if it stays the same. In a stream it is written again
+//           when it changes, or as a delta if that was requested and it only grew.
 // Owner     Borrows the sink, which stays open.
-// Thread    `encode`: any. The others: one.
-// Failure   As arrow_status.hpp turns what libarrow says into errors; `name`, the file, begins the message.
+// Thread    `encode`: any. Other methods: one.
+// Failure   Errors of libarrow, converted by arrow_status.hpp. The message begins with `name`, the file.
 #pragma once
 
 #include "saeta/ipc/container.hpp"
@@ -28,10 +28,10 @@ public:
                  arrow::ipc::IpcWriteOptions encoding, container format, std::string name);
 
   [[nodiscard]] arrow::ipc::IpcPayload encode(const arrow::RecordBatch& rows, std::int64_t number) const;
-  /// The same with a codec that takes the place of the one that this was made with.
+  /// The same with another codec than the one of the constructor.
   [[nodiscard]] arrow::ipc::IpcPayload encode(const arrow::RecordBatch& rows, std::int64_t number,
                                               std::shared_ptr<arrow::util::Codec> codec) const;
-  /// @param encoded  what `encode` made of the batch.
+  /// @param encoded  the payload that `encode` returned for the batch.
   void write(const arrow::RecordBatch& rows, const arrow::ipc::IpcPayload& encoded);
   void close();
 
@@ -47,7 +47,7 @@ private:
   std::string name_;
   arrow::ipc::DictionaryFieldMapper fields_;
   std::unique_ptr<arrow::ipc::internal::IpcPayloadWriter> target_;
-  std::unordered_map<std::int64_t, std::shared_ptr<arrow::Array>> written_; ///< the dictionaries, by id
+  std::unordered_map<std::int64_t, std::shared_ptr<arrow::Array>> written_; ///< dictionaries by id
 };
 
 } // namespace saeta::ipc::detail

@@ -1,9 +1,10 @@
 // An output stream of libarrow that hands its bytes to a function, in order.
 //
-// What      Small writes are gathered; a piece has at most `piece_bytes`.
+// What      Small writes are gathered. A call passes at most `piece_bytes`.
 // Owner     Borrows the function.
-// Thread    That of the writer, which the function is called on.
-// Failure   What the function throws; a method that libarrow calls returns it as a Status (arrow_status.hpp).
+// Thread    The writing thread. It calls the function.
+// Failure   Exceptions of the function. A method that libarrow calls returns them as a Status
+//           (arrow_status.hpp).
 #pragma once
 
 #include "saeta/ipc/arrow_status.hpp"
@@ -43,7 +44,7 @@ public:
   }
   [[nodiscard]] bool closed() const override { return closed_; }
 
-  /// Hands over what is left. Returns all bytes.
+  /// Passes on the gathered bytes. Returns the number of all bytes written.
   std::uint64_t finish() {
     pass_gathered();
     return written_;

@@ -9,7 +9,7 @@
 namespace saeta::ipc::detail {
 namespace {
 
-/// The integers of the same width in place of floating-point numbers.
+/// Returns the integer type of the same width for a floating-point type.
 std::shared_ptr<arrow::DataType> as_integers(const std::shared_ptr<arrow::DataType>& type) {
   switch (type->id()) {
   case arrow::Type::EXTENSION:

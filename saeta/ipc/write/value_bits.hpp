@@ -1,8 +1,8 @@
-// Values of libarrow's arrays compared by their bits.
+// Compares values of libarrow's arrays by their bits.
 //
-// libarrow takes 0.0 and -0.0 for equal, and NaNs whatever their bits. The union of dictionaries
-// (compute/dictionary_union.hpp) tells values apart by their bits, so whoever says that two dictionaries are
-// one has to as well.
+// libarrow can treat 0.0 and -0.0 as equal, and NaNs with different bits. The union of dictionaries
+// (compute/dictionary_union.hpp) distinguishes values by their bits, so the comparison of whole dictionaries
+// must too.
 #pragma once
 
 #include <arrow/type_fwd.h>
@@ -11,12 +11,11 @@
 
 namespace saeta::ipc::detail {
 
-/// True where rows [0, rows) of two arrays of one type are the same. What lies under a null does not count.
-/// False for NaNs inside of nested values, which libarrow can't compare by their bits: they count as
-/// different.
+/// Returns whether rows [0, rows) of two arrays of the same type are equal. Values under nulls are ignored.
+/// NaNs inside nested values count as different, because libarrow can't compare them by their bits.
 bool same_bits(const arrow::Array& a, const arrow::Array& b, std::int64_t rows);
 
-/// All rows.
+/// Compares all rows.
 bool same_bits(const arrow::Array& a, const arrow::Array& b);
 
 } // namespace saeta::ipc::detail

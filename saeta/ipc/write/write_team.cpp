@@ -29,7 +29,7 @@ void write_team::start() noexcept {
   if (threads_.size() < most_threads_) {
     try {
       threads_.emplace_back([this] { loop(); });
-    } catch (...) { // then the others do more, the caller among them
+    } catch (...) { // the other threads and the caller do the work
       most_threads_ = threads_.size();
     }
   }
@@ -75,7 +75,7 @@ void write_team::take_queued(lock_type& lock) {
   ++at_queue_;
   attempt(lock, [&] {
     taken.work();
-    taken.work = nullptr; // its memory goes before its bytes are taken off
+    taken.work = nullptr; // free its memory before its bytes are subtracted
   });
   --at_queue_;
   queued_bytes_ -= taken.bytes;
@@ -111,7 +111,7 @@ void write_team::run(std::size_t tasks, const std::function<void(std::size_t)>& 
     return;
   }
   shared_run mine{&work, tasks};
-  runs_.push_front(&mine); // what is inside of a task first
+  runs_.push_front(&mine); // nested runs go first
   for (std::size_t more = 1; more < tasks && threads_.size() < most_threads_; ++more) {
     start();
   }
@@ -128,7 +128,7 @@ void write_team::run(std::size_t tasks, const std::function<void(std::size_t)>& 
     if (!failure_) {
       failure_ = std::current_exception();
     }
-    changed_.wait(lock, [&] { return mine.running == 0; }); // its tasks refer to what the caller owns
+    changed_.wait(lock, [&] { return mine.running == 0; }); // running tasks refer to memory of the caller
   }
   throw_failure();
 }

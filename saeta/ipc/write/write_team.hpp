@@ -1,14 +1,13 @@
-// The threads of one write: they compress blocks and put pieces into the file.
+// The threads of one write. They compress blocks and write pieces to the file.
 //
-// What      `run` does numbered tasks together with the calling thread, and may be called inside of a task.
-//           `queue` leaves a piece of work to the threads and goes on; few of them do queued work at a time,
-//           since a file system lets one thread after the other into a file.
-// Owner     One write. The destructor waits for the tasks that have begun and drops the others.
-// Thread    `queue`, `wait_until` and `finish`: the one that made it. `run`: that one, and whoever does a
-//           task.
-// Failure   The first failure ends everything: nothing that waits is begun any more, and each call throws it
-//           from then on. Calls look for an interrupt (base/interrupt.hpp) between two tasks and while they
-//           wait.
+// What      `run` runs numbered tasks on the threads and the calling thread. It may be called inside a task.
+//           `queue` hands work to the threads and returns. Only a few threads run queued work at a time,
+//           because a file system serializes writes to one file.
+// Owner     One write. The destructor waits for tasks that have begun and drops the others.
+// Thread    `queue`, `wait_until` and `finish`: the thread that made the team. `run`: that thread, and
+//           threads in a task.
+// Failure   After the first failure no waiting task begins, and every call throws that failure. Calls check
+//           for an interrupt (base/interrupt.hpp) between two tasks and while they wait.
 #pragma once
 
 #include "saeta/base/interrupt_pace.hpp"
@@ -27,23 +26,25 @@ namespace saeta::ipc::detail {
 
 class write_team {
 public:
-  static constexpr std::size_t most_queued = std::size_t{64} << 20; ///< bytes that `queue` goes on with
-  static constexpr std::size_t most_at_queue = 4;                   ///< threads that do queued work
+  static constexpr std::size_t most_queued = std::size_t{64}
+                                             << 20; ///< bytes in the queue when `queue` returns
+  static constexpr std::size_t most_at_queue = 4;   ///< threads that run queued work
 
-  /// @param threads  beside the calling one; 0: one less than the machine has. They start when there is
-  /// something to do.
+  /// @param threads  in addition to the calling one; 0: one less than the machine has. They start when work
+  /// arrives.
   explicit write_team(std::size_t threads = 0);
   write_team(const write_team&) = delete;
   write_team& operator=(const write_team&) = delete;
   ~write_team();
 
   void run(std::size_t tasks, const std::function<void(std::size_t task)>& work);
-  /// @param bytes  that the work keeps in memory. Waits until at most `most_queued` are left, and takes part.
+  /// Queues work, then helps until at most `most_queued` bytes are queued. @param bytes that the work keeps
+  /// in memory.
   void queue(std::size_t bytes, std::function<void()> work);
-  /// Waits until `enough()` or until everything queued is done, and takes part. `enough` is called again
-  /// after each piece of work.
+  /// Helps with queued work until `enough()` is true or all of it is done. `enough` is called again after
+  /// each task.
   void wait_until(const std::function<bool()>& enough);
-  /// Waits until everything queued is done, and takes part.
+  /// Helps with queued work until all of it is done.
   void finish();
 
 private:
@@ -66,7 +67,7 @@ private:
   void take(lock_type& lock);
   void take_of(shared_run& from, lock_type& lock);
   void take_queued(lock_type& lock);
-  /// Does it without the lock; what it throws becomes the failure, unless there is one.
+  /// Runs `action` without the lock. Its exception becomes the team's failure, unless there is one already.
   template <class Action>
   void attempt(lock_type& lock, const Action& action) noexcept;
   void throw_failure() const;
@@ -77,11 +78,11 @@ private:
   std::condition_variable changed_;
   bool stop_ = false;
   std::exception_ptr failure_;
-  std::list<shared_run*> runs_; ///< with tasks that nobody has begun
+  std::list<shared_run*> runs_; ///< runs that have tasks not yet begun
   std::deque<queued_work> queue_;
-  std::size_t queued_bytes_ = 0; ///< with those of work that has begun
-  std::size_t at_queue_ = 0;     ///< threads that do queued work
-  interrupt_pace pace_;          ///< of the owner's thread
+  std::size_t queued_bytes_ = 0; ///< includes work that has begun
+  std::size_t at_queue_ = 0;     ///< threads that run queued work
+  interrupt_pace pace_;          ///< for the owner's thread
 };
 
 } // namespace saeta::ipc::detail

@@ -36,7 +36,7 @@ table with_plain_indices(const table& source) {
   return table::make(source.ctx(), std::move(fields), std::move(batches));
 }
 
-/// Why nobody could read the dictionaries of a type; nothing where there is no reason.
+/// Returns why the dictionaries of a type can't be read back; nullopt if they can.
 std::optional<std::string> obstacle(const data_type& type) {
   if (const data_type* const values = type.value_type()) {
     if (values->id() == type_id::dictionary) {
@@ -58,7 +58,7 @@ std::optional<std::string> obstacle(const data_type& type) {
   return std::nullopt;
 }
 
-/// Bytes of names, which threads may write after the dictionary itself is gone.
+/// Bytes of names. Threads may write them to the file after the dictionary itself is gone.
 class text_buffer final : public arrow::Buffer {
 public:
   text_buffer(std::span<const std::byte> bytes, std::shared_ptr<const void> kept)
@@ -70,7 +70,7 @@ private:
   std::shared_ptr<const void> kept_;
 };
 
-/// Rows of symbols in libarrow's memory.
+/// A view of rows of symbols in libarrow's memory.
 host_array symbols_in(const arrow::ArrayData& numbers) {
   const auto bytes = [](const std::shared_ptr<arrow::Buffer>& of) {
     return of == nullptr ? std::span<const std::byte>()
@@ -106,7 +106,7 @@ written_dictionaries::written_dictionaries(const table& source, container format
       continue;
     }
     for (child_path& path : dictionary_places(type)) {
-      // Those inside of other types come along with their rows, and a stream takes them as they come.
+      // Dictionaries inside other types are downloaded with their rows. A stream takes them as they are.
       if (path.empty() || (format == container::file && source.batches().size() > 1)) {
         type = placed_.emplace_back(source, number, std::move(path), format).retyped(type);
       }
