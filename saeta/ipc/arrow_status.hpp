@@ -36,8 +36,8 @@ T take(arrow::Result<T> result, std::string_view where) {
 }
 
 /// Returns the exception being handled as a Status, for methods that libarrow calls and that may not throw.
-/// Call it only inside a catch block. A refused budget becomes OutOfMemory, a range error IndexError, a
-/// device or io error IOError.
+/// Call it only inside a catch block. A refused budget becomes OutOfMemory, out_of_range becomes IndexError,
+/// a device or io error becomes IOError.
 arrow::Status current_failure();
 
 /// Returns the Status or Result of `action`, or current_failure() if it throws.

@@ -1,5 +1,4 @@
-// Encodes, checks and decodes single record batch messages in host memory, for code that stores messages
-// elsewhere.
+// Encodes, checks and decodes single record batch messages in host memory, for messages kept elsewhere.
 //
 // Failure   error format with the number that does not fit; unsupported, out_of_memory.
 // Standard  Arrow IPC, encapsulated message format; Message.fbs.
@@ -29,8 +28,8 @@ std::shared_ptr<arrow::Buffer> encode_batch(const std::shared_ptr<arrow::RecordB
 
 /// Checks the metadata of a record batch message against the size of its body. Every buffer must lie in the
 /// body at a multiple of 8. Lengths, null counts (-1: unknown) and the counts of variadic buffers must be
-/// possible.
-/// @param metadata  verified by libarrow. Returns whether the buffers are compressed.
+/// possible. Returns whether the buffers are compressed.
+/// @param metadata  verified by libarrow.
 bool check_body(std::span<const std::byte> metadata, std::int64_t body_bytes);
 
 /// Returns the batch of a message in host memory, structurally valid. Decompressed bytes are charged as host

@@ -22,8 +22,8 @@
 namespace saeta::ipc {
 namespace {
 
-/// The pool for compressed bodies. It charges the budget of page-locked memory, on a host context the
-/// context's own budget.
+/// Makes the pool for compressed bodies. It charges the budget of page-locked memory, or the own budget of a
+/// host context.
 detail::bounded_pool::pointer pool_for(const context& ctx) {
   auto pool = detail::bounded_pool::make();
   pool->charge_to(ctx.on_host() ? ctx.memory_budget() : ctx.pinned_budget());

@@ -44,7 +44,8 @@ public:
     charged_ = std::move(charged);
     ctx_ = nullptr;
   }
-  /// Makes later allocations host memory of this context (of a device context: ordinary memory, charged).
+  /// Makes later allocations host memory for this context: memory of a host context, or ordinary memory
+  /// charged to the page-locked budget of a device context.
   void allocate_for(const std::shared_ptr<context>& ctx);
 
   arrow::Status Allocate(std::int64_t size, std::int64_t alignment, std::uint8_t** out) override;

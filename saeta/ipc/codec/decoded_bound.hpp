@@ -19,8 +19,8 @@ namespace saeta::ipc::detail {
 /// Returns the most bytes that a decoder can produce; from a broken frame on, nothing is counted.
 /// @param codec  "lz4" or "zstd".
 std::uint64_t most_decoded(std::string_view codec, std::span<const std::byte> compressed);
-/// The same for bytes that are read on demand. @param read returns at most 8 bytes, valid until the next
-/// call.
+/// The same for bytes that are read on demand.
+/// @param read  returns at most 8 bytes, valid until the next call.
 std::uint64_t
 most_decoded(std::string_view codec, std::uint64_t bytes,
              const std::function<std::span<const std::byte>(std::uint64_t at, std::size_t bytes)>& read);

@@ -1,5 +1,4 @@
-// The messages of a source, with an empty dictionary added for each one that is missing before the first
-// batch.
+// The messages of a source, with an empty dictionary for each that is missing before the first batch.
 //
 // What      Arrow allows the dictionary of a column to follow batches in which the column has only nulls or
 //           no rows. libarrow's reader requires all dictionaries first. Indices into an empty dictionary are

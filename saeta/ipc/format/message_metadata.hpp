@@ -1,5 +1,4 @@
-// Message metadata that libarrow does not expose: positions of the messages in a file, nodes and buffers of a
-// batch.
+// Metadata that libarrow does not expose: positions of messages in a file, nodes and buffers of a batch.
 //
 // Standard  Arrow's File.fbs (Footer, Block) and Message.fbs (Message, RecordBatch, FieldNode,
 //           BodyCompression).

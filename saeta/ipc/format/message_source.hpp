@@ -45,14 +45,14 @@ public:
 
   /// Returns null after the last message of the range.
   arrow::Result<std::unique_ptr<arrow::ipc::Message>> ReadNextMessage() override;
-  /// Sets how the bodies of the next messages are read. @param pool provides the memory of bodies that
-  /// columns keep.
+  /// Sets how the bodies of the next messages are read.
+  /// @param pool  provides the memory of bodies that columns keep.
   void take_bodies(bodies how, bounded_pool& pool) noexcept {
     how_ = how;
     pool_ = &pool;
   }
-  /// Sets the columns that are needed of record batch bodies. The bytes of others may be zeros. @param
-  /// columns ascending.
+  /// Sets the columns that are needed of record batch bodies. The bytes of other columns may be zeros.
+  /// @param columns  ascending.
   void project(std::vector<int> columns) { columns_ = std::move(columns); }
   /// Whether columns must be copied out of the body of the last record batch, because the body is temporary.
   [[nodiscard]] bool scratch() const noexcept { return scratch_; }

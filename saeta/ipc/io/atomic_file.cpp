@@ -17,7 +17,7 @@ namespace {
 constexpr int attempts = 100; ///< to find an unused name
 constexpr mode_t new_file = 0666;
 constexpr mode_t permission_bits = 07777;
-constexpr mode_t identity_bits = S_ISUID | S_ISGID; ///< a program runs with its owner's or group's rights
+constexpr mode_t identity_bits = S_ISUID | S_ISGID; ///< a program runs as the file's owner or group
 
 std::filesystem::path folder_of(const std::filesystem::path& file) {
   return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");

@@ -7,8 +7,8 @@
 //           and a lock while its writer lives. Later writers remove such files that are not locked.
 // Target    A symbolic link is followed: the file that it names is replaced or created. The new file has the
 //           permissions of the file it replaces, and its owner and group if the process may set them;
-//           otherwise those of a new file. A file that this process may not write is replaced only on request
-//           (`replace_read_only`).
+//           otherwise those of a new file. A read-only file, or one that this process may not write, is
+//           replaced only with `replace_read_only`.
 // Owner     Owns the file and its descriptor. Without `commit` the destructor removes the file.
 // Thread    One. An interrupt (base/interrupt.hpp) ends the wait for the disk in `commit`; the file then gets
 //           no name.

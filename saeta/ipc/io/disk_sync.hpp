@@ -23,8 +23,8 @@ public:
   folder_sync& operator=(const folder_sync&) = delete;
   ~folder_sync();
 
-  /// Waits until the entries are on the disk. Does nothing if the file system can't sync folders. @throws
-  /// error io.
+  /// Waits until the entries are on the disk. Does nothing if the file system can't sync folders.
+  /// @throws error io.
   void wait();
 
 private:

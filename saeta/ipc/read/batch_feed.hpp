@@ -23,8 +23,7 @@ namespace saeta::ipc::detail {
 
 struct fed_window {
   std::vector<std::shared_ptr<arrow::RecordBatch>> batches;
-  std::shared_ptr<const column_stream>
-      bytes; ///< bytes of the single batch that are still on the device, or null
+  std::shared_ptr<const column_stream> bytes; ///< of the single batch, if they are on the device; or null
 };
 
 class batch_feed {

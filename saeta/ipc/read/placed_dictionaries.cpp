@@ -21,8 +21,8 @@
 namespace saeta::ipc::detail {
 namespace {
 
-/// A dictionary is compared with so many of the previous different ones. Equal ones in different memory need
-/// no union.
+/// A dictionary is compared with at most this many previous different ones. Equal ones in different memory
+/// need no union.
 constexpr std::size_t most_compared = 8;
 
 void append_places(const data_type& type, child_path& path, std::vector<child_path>& found) {

@@ -26,7 +26,8 @@ namespace saeta::ipc::detail {
 class source_window {
 public:
   explicit source_window(const scatter_source& from) : from_(from) {}
-  /// The result is valid until the next call. @throws error format if the source has fewer bytes.
+  /// The result is valid until the next call that reads other bytes.
+  /// @throws error format if the source has fewer bytes.
   [[nodiscard]] std::span<const std::byte> read(std::uint64_t position, std::size_t bytes);
   [[nodiscard]] std::uint64_t size() const noexcept { return from_.bytes; }
 

@@ -1,7 +1,7 @@
 // Buffers of a message whose bytes are not in memory when the message is encoded.
 //
 // What      libarrow uses their sizes for the metadata and hands them to the sink. The sink makes them write
-//           their bytes in parts, in order. Their data pointer is null for all other code.
+//           their bytes in parts, in order. Other code finds no data, since the data pointer is null.
 // Thread    The writing thread.
 #pragma once
 

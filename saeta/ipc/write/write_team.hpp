@@ -26,9 +26,8 @@ namespace saeta::ipc::detail {
 
 class write_team {
 public:
-  static constexpr std::size_t most_queued = std::size_t{64}
-                                             << 20; ///< bytes in the queue when `queue` returns
-  static constexpr std::size_t most_at_queue = 4;   ///< threads that run queued work
+  static constexpr std::size_t most_queued = std::size_t{64} << 20; ///< most bytes left when `queue` returns
+  static constexpr std::size_t most_at_queue = 4;                   ///< threads that run queued work
 
   /// @param threads  in addition to the calling one; 0: one less than the machine has. They start when work
   /// arrives.
@@ -38,8 +37,8 @@ public:
   ~write_team();
 
   void run(std::size_t tasks, const std::function<void(std::size_t task)>& work);
-  /// Queues work, then helps until at most `most_queued` bytes are queued. @param bytes that the work keeps
-  /// in memory.
+  /// Queues work, then helps until at most `most_queued` bytes are queued.
+  /// @param bytes  bytes that the work keeps in memory.
   void queue(std::size_t bytes, std::function<void()> work);
   /// Helps with queued work until `enough()` is true or all of it is done. `enough` is called again after
   /// each task.
