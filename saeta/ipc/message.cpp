@@ -5,7 +5,7 @@
 #include "saeta/ipc/codec/bounded_pool.hpp"
 #include "saeta/ipc/codec/decoded_bound.hpp"
 #include "saeta/ipc/format/message_metadata.hpp"
-#include "saeta/ipc/format/union_slack.hpp"
+#include "saeta/ipc/write/union_slack.hpp"
 
 #include <arrow/array/util.h>
 #include <arrow/buffer.h>

@@ -1,4 +1,4 @@
-#include "saeta/ipc/read/piece_sink.hpp"
+#include "saeta/ipc/write/piece_sink.hpp"
 
 #include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/io/os_error.hpp"

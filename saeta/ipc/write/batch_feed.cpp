@@ -1,10 +1,10 @@
-#include "saeta/ipc/read/batch_feed.hpp"
+#include "saeta/ipc/write/batch_feed.hpp"
 
 #include "saeta/base/text.hpp"
 #include "saeta/interop/arrow/batches.hpp"
 #include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/format/arrow_bridge.hpp"
-#include "saeta/ipc/format/union_slack.hpp"
+#include "saeta/ipc/write/union_slack.hpp"
 #include "saeta/transfer/download.hpp"
 
 #include <arrow/c/bridge.h>

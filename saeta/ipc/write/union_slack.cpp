@@ -1,4 +1,4 @@
-#include "saeta/ipc/format/union_slack.hpp"
+#include "saeta/ipc/write/union_slack.hpp"
 
 #include "saeta/ipc/arrow_status.hpp"
 

@@ -1,8 +1,8 @@
-#include "saeta/ipc/read/streamed_message.hpp"
+#include "saeta/ipc/write/streamed_message.hpp"
 
 #include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/format/message_metadata.hpp"
-#include "saeta/ipc/read/streamed_buffer.hpp"
+#include "saeta/ipc/write/streamed_buffer.hpp"
 
 #include <arrow/buffer.h>
 #include <arrow/memory_pool.h>
