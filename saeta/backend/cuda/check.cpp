@@ -7,8 +7,8 @@ namespace saeta::cuda {
 
 namespace {
 
-/// The errors after which "any further CUDA work will return the same error", as CUDA's headers say it. The runtime's and
-/// the driver's numbers are the same.
+/// The errors after which "any further CUDA work will return the same error", in the words of CUDA's headers.
+/// The runtime and the driver use the same numbers.
 bool breaks_the_context(int status) noexcept {
   switch (status) {
   case cudaErrorECCUncorrectable:

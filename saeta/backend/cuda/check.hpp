@@ -1,7 +1,7 @@
-// Status codes of CUDA as errors of Saeta, for the runtime's calls and the driver's alike.
+// Turns status codes of CUDA's runtime and driver into errors of Saeta.
 //
-// Thread    Any. A failure is taken off the thread's last error, so that no later call is blamed for it; an error that
-//           has broken the context stays broken, as CUDA wants it.
+// Thread    Any. A failure is cleared from the thread's last error, so that it is not reported again by a
+//           later call. An error that has broken the context stays, as CUDA defines it.
 #pragma once
 
 #include "saeta/base/text.hpp"
@@ -15,9 +15,9 @@
 
 namespace saeta::cuda {
 
-/// The call that is checked, and where it stands.
+/// The checked call and its source location.
 struct call_site {
-  // Implicit: a check reads check(cudaFree(p), "cudaFree").
+  // Implicit, so that callers write check(cudaFree(p), "cudaFree").
   call_site(const char* called, std::source_location at = std::source_location::current())
       : name(called), where(at) {}
 
@@ -34,7 +34,8 @@ std::string describe(CUresult status);
 [[noreturn]] void raise(cudaError_t status, const call_site& call, const std::string& detail);
 [[noreturn]] void raise(CUresult status, const call_site& call, const std::string& detail);
 
-/// Throws unless `status` is success. The parts of `detail` are joined behind the call's name, only on failure.
+/// Throws unless `status` is success. On failure, the parts of `detail` are joined and follow the call's name
+/// in the message.
 template <class Status, class... Parts>
 void check(Status status, const call_site& call, const Parts&... detail) {
   if (status != Status{}) {
@@ -42,11 +43,12 @@ void check(Status status, const call_site& call, const Parts&... detail) {
   }
 }
 
-/// For what can't throw: reports a failure and returns whether the call succeeded. A call that comes after the runtime
-/// was unloaded at the end of the process counts as a success: what it would give back has gone with the context.
+/// For callers that can't throw: reports a failure and returns whether the call succeeded. A call made after
+/// the runtime was unloaded at the end of the process counts as a success: the context has already freed its
+/// resources.
 [[nodiscard]] bool settled(cudaError_t status, const call_site& call) noexcept;
 
-/// True for "the process is ending", which is nobody's failure.
+/// True for the statuses that only mean that the process is ending or that the context is gone.
 bool shutting_down(cudaError_t status) noexcept;
 bool shutting_down(CUresult status) noexcept;
 

@@ -13,7 +13,8 @@ namespace {
 constexpr std::size_t most_devices = 64;
 
 CUcontext retain_primary_context(std::int32_t ordinal) {
-  // Through the runtime first: it then counts the context among its own and never finds it half made.
+  // The runtime initializes the device first, so that it knows the context and never finds it half
+  // initialized.
   check(cudaInitDevice(ordinal, 0, 0), "cudaInitDevice", ": device ", ordinal);
   CUdevice device = 0;
   check(driver().device_get(&device, ordinal), "cuDeviceGet", ": device ", ordinal);
@@ -42,10 +43,10 @@ CUcontext primary_context(std::int32_t ordinal) {
   return slot.load(std::memory_order_relaxed);
 }
 
-// The calls of the destructors don't fail once those of the constructors have succeeded, but when the process ends in between.
+// Once a constructor's calls have succeeded, its destructor's calls fail only if the process is ending.
 
 current_context::current_context(CUcontext context) noexcept {
-  const driver_calls& calls = driver(); // looked up when `context` was made: can't throw any more
+  const driver_calls& calls = driver(); // can't throw: looked up when `context` was created
   CUcontext current = nullptr;
   status_ = calls.context_get_current(&current);
   if (status_ == CUDA_SUCCESS && current != context) {

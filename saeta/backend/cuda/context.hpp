@@ -1,7 +1,7 @@
-// The primary context of a device, and making it current for the length of one call.
+// The primary context of a device, and scopes that make it current for one call.
 //
-// Owner     Primary contexts are retained once a process and kept, as the CUDA runtime keeps them.
-// Thread    `primary_context` any; a `context_scope` stays on its thread, scopes nest.
+// Owner     The process. Each primary context is retained once and never released, as in the CUDA runtime.
+// Thread    `primary_context`: any. A scope stays on its thread; scopes nest.
 #pragma once
 
 #include <cuda.h>
@@ -10,13 +10,13 @@
 
 namespace saeta::cuda {
 
-/// The same context for the whole process; created at the first call.
+/// Returns the same context for the whole process. The first call creates it.
 /// @throws error device for an ordinal that the machine does not have.
 CUcontext primary_context(std::int32_t ordinal);
 
-/// Makes a context current and leaves the thread exactly as it was: its context, or that it had none.
+/// Makes a context current, and restores the thread's previous context, or that it had none.
 ///
-/// Enough for the calls that no capture minds, of which asking for a capture is one.
+/// Sufficient for calls that do not disturb a graph capture, such as the query whether a stream captures.
 class current_context {
 public:
   explicit current_context(CUcontext context) noexcept;
@@ -24,7 +24,7 @@ public:
   current_context& operator=(const current_context&) = delete;
   ~current_context();
 
-  /// What became of it; without success nothing was changed and nothing will be.
+  /// Whether the context became current. On failure nothing was changed and nothing will be restored.
   [[nodiscard]] CUresult status() const noexcept { return status_; }
 
 private:
@@ -32,10 +32,11 @@ private:
   bool pushed_ = false;
 };
 
-/// The same for all other calls.
+/// A `current_context` for all other calls.
 ///
-/// While it lives, the thread's capture mode is "relaxed": none of our calls is part of a graph that somebody else
-/// captures, and in the default mode a query or an allocation from here would spoil such a capture on any thread.
+/// While it lives, the thread's capture mode is "relaxed". In the default mode a query or an allocation on
+/// this thread would invalidate a capture that another library has begun on any thread. Our calls never
+/// belong to such a graph.
 class context_scope : public current_context {
 public:
   explicit context_scope(CUcontext context) noexcept;

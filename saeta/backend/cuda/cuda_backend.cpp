@@ -27,7 +27,7 @@ using cuda::check;
 using cuda::context_scope;
 using cuda::settled;
 
-/// What every allocation of CUDA is aligned to, at least.
+/// The least alignment of every CUDA allocation.
 constexpr std::size_t driver_alignment = 256;
 
 cudaStream_t native(stream_handle stream) { return reinterpret_cast<cudaStream_t>(stream); }
@@ -48,12 +48,12 @@ cudaMemcpyKind native(copy_kind kind) {
   throw error(errc::invalid_argument, concat("copy kind ", static_cast<int>(kind), " is none of the four"));
 }
 
-/// Every refusal of the driver that comes of a stream that captures a graph.
+/// True for every status with which the driver refuses a call because a stream captures a graph.
 bool refused_for_capture(CUresult status) {
   return status >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && status <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
 }
 
-/// "Not ready" is an answer, but the runtime remembers it as an error.
+/// "Not ready" is a normal result, but the runtime records it as the thread's last error.
 bool finished(cudaError_t status, const cuda::call_site& call) {
   if (status == cudaErrorNotReady) {
     static_cast<void>(cudaGetLastError());
@@ -63,7 +63,8 @@ bool finished(cudaError_t status, const cuda::call_site& call) {
   return true;
 }
 
-/// Of the legacy default stream: whether a stream that synchronises with it captures.
+/// Whether a stream captures a graph. The legacy default stream counts as capturing while a blocking stream
+/// captures.
 bool captures(CUcontext context, cudaStream_t stream) {
   const cuda::current_context current(context);
   check(current.status(), "cuCtxPushCurrent");
@@ -106,14 +107,14 @@ public:
     static_cast<void>(attempt("cudaStreamDestroy", [&] { return cudaStreamDestroy(native(stream)); }));
   }
   std::uint64_t stream_id(stream_handle stream) override {
-    // Of a capturing stream the driver does not tell the id, and the question would end the capture.
+    // The driver does not tell the id of a capturing stream, and asking for it would invalidate the capture.
     if (captures(context_, native(stream))) {
       return new_capture_id();
     }
     if (stream != legacy_stream) {
       return id_of(stream, context_);
     }
-    // The one stream that most libraries work on stays the same as long as the context does.
+    // Most libraries use the legacy stream. Its id does not change while the context exists.
     std::uint64_t known = legacy_id_.load(std::memory_order_relaxed);
     if (known == 0) {
       known = id_of(stream, context_);
@@ -279,7 +280,8 @@ public:
   }
 
 private:
-  /// Runs a call that gives something back; reports a failure. At the end of the process nothing is left to give back.
+  /// Runs a call that frees a resource, and reports a failure. At the end of the process nothing is left to
+  /// free.
   template <class Call>
   [[nodiscard]] bool attempt(const char* name, Call call) const noexcept {
     const context_scope scope(context_);
@@ -303,7 +305,7 @@ private:
     }
   }
 
-  /// Lets work on another device touch the pool.
+  /// Lets work on another device touch memory of our pool and of imported pools.
   void admit(std::int32_t ordinal) {
     const std::scoped_lock lock(pool_mutex_);
     pool().admit(ordinal);
@@ -322,30 +324,31 @@ private:
     const active_context active(context);
     unsigned long long id = 0;
     check(cuda::driver().stream_get_id(native(stream), &id), "cuStreamGetId");
-    // 0 means that there is no stream; the driver does not promise that it never uses it.
+    // We use 0 for "no stream", but the driver does not promise that an id is never 0.
     return id == 0 ? first_capture_id - 1 : id;
   }
 
   std::int32_t ordinal_;
   CUcontext context_;
-  std::atomic<std::uint64_t> legacy_id_{0}; ///< 0: nobody has asked yet
+  std::atomic<std::uint64_t> legacy_id_{0}; ///< 0: not asked for yet
   std::optional<cuda::memory_pool> own_pool_;
-  std::optional<cuda::memory_pool> exportable_pool_; ///< stands in for the other one once it is there
+  std::optional<cuda::memory_pool> exportable_pool_; ///< replaces `own_pool_` once it exists
   std::atomic<cuda::memory_pool*> pool_{nullptr};
-  std::mutex pool_mutex_; ///< of what is set for the pool
+  std::mutex pool_mutex_; ///< guards the settings of the pool
   std::optional<std::uint64_t> pool_threshold_;
-  std::vector<std::int32_t> admitted_; ///< devices
+  std::vector<std::int32_t> admitted_; ///< devices whose work may touch the pool
   cuda::imported_pools imported_pools_{ordinal_};
   std::optional<cuda::waiters> waiters_;
   std::mutex mutex_;
-  std::unordered_map<void*, void*> bases_; ///< allocation that an address aligned by us lies in
+  std::unordered_map<void*, void*> bases_; ///< by an address that we aligned: the base of its allocation
 };
 
 device_properties cuda_backend::properties() const { return describe_cuda_device(ordinal_); }
 
 fence_outcome cuda_backend::record_context(event_handle event) {
   const active_context active(context_);
-  // The driver would end a capture that is in the way. Those of blocking streams can be seen beforehand, unharmed.
+  // The driver invalidates a capture that is active. A capture on a blocking stream can be detected
+  // beforehand without harm.
   if (captures(context_, cudaStreamLegacy)) {
     return fence_outcome::refused;
   }
@@ -386,8 +389,9 @@ memory_kind cuda_backend::kind_of(const void* pointer) const {
   if (pointer == nullptr) {
     return memory_kind::host;
   }
-  // The driver's call: it needs no context, and every import of memory of others pays for it.
-  unsigned type = 0; // stays as it is for memory that CUDA does not know
+  // The driver's call needs no current context. It is used because every import of external memory pays for
+  // this query.
+  unsigned type = 0; // stays 0 for memory that CUDA does not know
   unsigned managed = 0;
   std::array attributes{CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED};
   std::array<void*, 2> answers{&type, &managed};
@@ -431,12 +435,12 @@ void cuda_backend::enable_peer_access(backend& other) {
   }
   const active_context active(context_);
   const cudaError_t status = cudaDeviceEnablePeerAccess(peer.ordinal_, 0);
-  if (status == cudaErrorPeerAccessAlreadyEnabled) { // by us or by another library
+  if (status == cudaErrorPeerAccessAlreadyEnabled) { // by Saeta or by another library
     static_cast<void>(cudaGetLastError());
   } else {
     check(status, "cudaDeviceEnablePeerAccess", ": cuda:", ordinal_, " to cuda:", peer.ordinal_);
   }
-  peer.admit(ordinal_); // what peer access means to cudaMalloc's memory, a pool must be told by itself
+  peer.admit(ordinal_); // peer access covers memory of cudaMalloc; a pool needs its own setting
 }
 
 void* cuda_backend::allocate(std::size_t bytes, std::size_t alignment) {
@@ -462,7 +466,7 @@ bool cuda_backend::deallocate(void* pointer, std::size_t, std::size_t alignment)
   if (alignment <= driver_alignment) {
     return attempt("cudaFree", [&] { return cudaFree(pointer); });
   }
-  // Taken out before the call: once it is freed, another thread may be given the same address.
+  // Removed before the call: once the memory is freed, another thread may get the same address.
   std::unique_lock lock(mutex_);
   auto base = bases_.extract(pointer);
   lock.unlock();

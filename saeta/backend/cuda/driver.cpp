@@ -5,7 +5,7 @@
 namespace saeta::cuda {
 namespace {
 
-/// Null when the driver has no such call in this version of its interface.
+/// Null when the driver lacks this version of the call.
 template <class Function>
 Function find(const char* name, unsigned version) {
   void* entry = nullptr;

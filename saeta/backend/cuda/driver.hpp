@@ -1,5 +1,5 @@
-// The calls of the CUDA driver that the runtime has no name for or makes more than twice as dear (stream_*), looked up when
-// CUDA is first used.
+// Calls of the CUDA driver that the runtime lacks, or that take more than twice as long through the runtime
+// (stream_*). They are looked up when CUDA is first used.
 //
 // Owner     The process; the driver is never unloaded.
 // Thread    Any.

@@ -9,7 +9,7 @@ namespace saeta::cuda {
 
 cudaMemPool_t imported_pools::add(int descriptor) {
   cudaMemPool_t pool = nullptr;
-  // The call wants the number itself where it says pointer.
+  // The pointer argument takes the descriptor's number itself.
   check(cudaMemPoolImportFromShareableHandle(&pool,
                                              reinterpret_cast<void*>(static_cast<std::uintptr_t>(descriptor)),
                                              cudaMemHandleTypePosixFileDescriptor, 0),

@@ -1,8 +1,9 @@
 // The memory pools of other processes that one device has imported.
 //
-// What      An imported pool has no access of its own: the device's, and that of other devices that may touch its memory, is set here.
-// Owner     Whoever imported a pool releases it. Destroying the object releases none.
-// Thread    Any; the device's primary context is current.
+// What      CUDA gives no device access to an imported pool. This class sets the access of its own device and
+//           of the other devices that may touch the memory.
+// Owner     The caller that imported a pool releases it. The destructor releases none.
+// Thread    Any. The device's primary context must be current.
 // Failure   error device.
 #pragma once
 
@@ -18,16 +19,17 @@ class imported_pools {
 public:
   explicit imported_pools(std::int32_t ordinal) : admitted_{ordinal} {}
 
-  /// @param descriptor  from cudaMemPoolExportToShareableHandle of another process; stays the caller's.
+  /// @param descriptor  from cudaMemPoolExportToShareableHandle of another process. The caller keeps and
+  /// closes it.
   [[nodiscard]] cudaMemPool_t add(int descriptor);
-  /// Allocations of it that are open stay valid.
+  /// Open allocations of the pool stay valid.
   [[nodiscard]] cudaError_t release(cudaMemPool_t pool) noexcept;
-  /// Work on device `ordinal` may touch what is opened of all of them, those of later, too.
+  /// Lets work on device `ordinal` touch memory opened from these pools and from pools imported later.
   void admit(std::int32_t ordinal);
 
 private:
   std::mutex mutex_;
-  std::vector<std::int32_t> admitted_; ///< devices; the own one first
+  std::vector<std::int32_t> admitted_; ///< devices; the pools' own device first
   std::vector<cudaMemPool_t> pools_;
 };
 

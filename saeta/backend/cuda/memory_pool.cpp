@@ -38,7 +38,7 @@ memory_pool::memory_pool(std::int32_t ordinal, bool exportable) : ordinal_(ordin
   properties.location.type = cudaMemLocationTypeDevice;
   properties.location.id = ordinal;
   check(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate", " on cuda:", ordinal);
-  // By default a pool gives everything back at every synchronisation and asks for it again.
+  // By default a pool gives all unused memory back at every synchronization and must allocate it again.
   try {
     set_threshold(std::numeric_limits<std::uint64_t>::max());
     if (exportable) {
@@ -75,7 +75,7 @@ std::size_t memory_pool::trim(std::size_t keep) {
   }
   const std::uint64_t before = reserved_bytes();
   if (keep >= before) {
-    return 0; // the driver takes a number beyond its own for 0
+    return 0; // the driver treats a number above the pool's size as 0
   }
   check(cudaMemPoolTrimTo(pool_, keep), "cudaMemPoolTrimTo", ": keeping ", keep, " of ", before,
         " bytes on cuda:", ordinal_);

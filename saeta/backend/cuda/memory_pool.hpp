@@ -1,7 +1,8 @@
-// A stream-ordered memory pool of one device: ours alone, so that trimming it takes nothing from other libraries.
+// A stream-ordered memory pool of one device. Only Saeta uses it, so trimming it takes nothing from other
+// libraries.
 //
-// Owner     Destroying the pool keeps what is still allocated from it until that is freed.
-// Thread    Any; the device's primary context is current.
+// Owner     Memory allocated from the pool stays valid after the pool is destroyed, until it is freed.
+// Thread    Any. The device's primary context must be current.
 // Failure   error device or out_of_memory; unsupported on a device without such pools.
 #pragma once
 
@@ -18,23 +19,26 @@ namespace saeta::cuda {
 class memory_pool {
 public:
   /// On a device without pools the object is empty, and only `allocate` fails.
-  /// @param exportable  its memory can be shared with other processes by file descriptors (cudaMemPoolExportToShareableHandle).
-  /// @throws error unsupported for an exportable pool where the device has none.
+  /// @param exportable  whether other processes can open its memory through file descriptors
+  /// (cudaMemPoolExportToShareableHandle).
+  /// @throws error unsupported for an exportable pool on a device that supports none.
   explicit memory_pool(std::int32_t ordinal, bool exportable = false);
   memory_pool(const memory_pool&) = delete;
   memory_pool& operator=(const memory_pool&) = delete;
   ~memory_pool();
 
   void* allocate(std::size_t bytes, cudaStream_t stream);
-  /// Returns the bytes that went back to the device. What was freed on a stream that has not got there yet stays.
+  /// Returns the bytes that went back to the device. Memory whose free is still pending on a stream stays in
+  /// the pool.
   std::size_t trim(std::size_t keep);
-  /// What is unused beyond so many bytes goes back whenever the host waits. At first everything is kept.
+  /// Unused memory beyond `bytes` goes back to the device whenever the host synchronizes. A new pool keeps
+  /// everything.
   void set_threshold(std::uint64_t bytes);
 
-  /// Work on device `ordinal` may touch what is allocated from the pool, before this call or after it.
+  /// Lets work on device `ordinal` touch memory of the pool, allocated before or after this call.
   void admit(std::int32_t ordinal);
 
-  /// Of an exportable pool: a descriptor that the caller closes, and the name of an allocation. @throws error device.
+  /// For an exportable pool: a descriptor that the caller closes. @throws error device.
   [[nodiscard]] int descriptor() const;
   [[nodiscard]] allocation_name name_of(const void* base) const;
 
@@ -47,10 +51,13 @@ private:
   std::int32_t ordinal_;
   cudaMemPool_t pool_ = nullptr;
   int shared_ =
-      -1; ///< the descriptor of an exportable pool: the driver names allocations only of pools that are shared already
+      /// the descriptor of an exportable pool; the driver only names allocations of a pool that has been
+      /// exported
+      -1;
 };
 
-/// Lets work on device `ordinal` touch what is allocated from a pool, before this call or after it. @param whose  the pool is.
+/// Lets work on device `ordinal` touch memory of a pool, allocated before or after this call. `whose` names
+/// the pool's owner in errors.
 void set_pool_access(cudaMemPool_t pool, std::int32_t ordinal, const std::string& whose);
 
 } // namespace saeta::cuda

@@ -13,7 +13,7 @@
 namespace saeta {
 namespace {
 
-/// The fork generation in which CUDA was found to be usable, + 1; 0: in none so far.
+/// 1 + the fork generation in which CUDA started; 0 if it has not started yet.
 constinit std::atomic<std::uint64_t> usable_in{0};
 
 bool parent_used_cuda() noexcept {
@@ -39,7 +39,7 @@ std::string why_not(cudaError_t status, const cuda_status& found) {
   }
 }
 
-/// Whether the device has a primary context, which the process then uses; asking makes none.
+/// Whether the device has an active primary context in this process. The query creates none.
 bool in_use(CUdevice device) {
   unsigned flags = 0;
   int active = 0;
@@ -76,7 +76,7 @@ cuda_status probe_cuda() {
     found.reason = why_not(status, found);
     return found;
   }
-  usable_in = fork_generation() + 1; // CUDA has started, whatever its version
+  usable_in = fork_generation() + 1; // CUDA has started, even if the driver proves too old
   found.reason = cuda::driver_too_old(found.driver_version);
   found.usable = found.reason.empty();
   if (!found.usable) {

@@ -1,11 +1,11 @@
-// Waiting for an event without spinning, for events that were not made for it.
+// Waits for events without spinning, although the events were not created for blocking waits.
 //
-// What      An event that can block the host slows down every record and query of it, and hardly any event is ever
-//           waited for. So events are plain, and a wait puts a second, blocking event behind the first on a stream of
-//           its own; those pairs are kept and used again.
-// Owner     The pairs belong to the pool, which must be destroyed in the context that it was used in.
-// Thread    Any; each wait has a pair for itself, so that no wait is held up by another.
-// Failure   error device; nothing is kept of the pair.
+// What      An event that can block the host slows down every record and query of it, and few events are ever
+//           waited for. So events are plain, and a wait records a second, blocking event after the first on a
+//           stream of its own. These pairs of stream and event are kept and reused.
+// Owner     This object owns the pairs and must be destroyed in the context that it was used in.
+// Thread    Any. Each wait uses a pair of its own, so waits do not delay each other.
+// Failure   error device. The pair is destroyed.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -23,7 +23,7 @@ public:
   waiters& operator=(const waiters&) = delete;
   ~waiters();
 
-  /// Blocks the calling thread until the event is complete. The event's context is current.
+  /// Blocks the calling thread until the event is complete. The event's context must be current.
   void wait(cudaEvent_t event);
 
 private:

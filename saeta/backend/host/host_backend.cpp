@@ -19,11 +19,11 @@ namespace saeta {
 namespace {
 
 constexpr std::size_t least_alignment = 64;
-/// What device memory and page-locked memory have, so that code written for one works on the other.
+/// The same alignment as page-locked memory of CUDA, so that code written for one backend works on the other.
 constexpr std::size_t pinned_alignment = 256;
 
-/// Names streams and events of every host backend of the process; never repeats, and starts above the two default
-/// streams.
+/// The next handle for a stream or an event of any host backend of the process. Handles never repeat and
+/// start above those of the two default streams.
 std::uintptr_t next_handle() noexcept {
   static std::atomic<std::uintptr_t> last{static_cast<std::uintptr_t>(per_thread_stream)};
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -49,11 +49,12 @@ std::string architecture() {
 
 std::uint64_t total_bytes() {
   struct sysinfo memory {};
-  static_cast<void>(::sysinfo(&memory)); // fails for a bad address alone
+  static_cast<void>(::sysinfo(&memory)); // fails only for a bad address
   return std::uint64_t{memory.totalram} * memory.mem_unit;
 }
 
-/// What new allocations may take without swapping; free pages alone leave out the page cache.
+/// The bytes that new allocations may take without swapping. The number of free pages would leave out the
+/// page cache.
 std::optional<std::uint64_t> available_bytes() {
   const std::string kibibytes = value_of("/proc/meminfo", "MemAvailable");
   return kibibytes.empty()
@@ -61,23 +62,25 @@ std::optional<std::uint64_t> available_bytes() {
              : std::optional<std::uint64_t>(std::strtoull(kibibytes.c_str(), nullptr, 10) * 1024);
 }
 
-/// Faulting small pages in takes longer than filling them. Where the system has no huge pages, small ones do.
+/// Faulting small pages in takes longer than filling them. Without huge pages on the system, this does
+/// nothing.
 void ask_for_huge_pages(void* memory, std::size_t bytes) noexcept {
   constexpr std::uintptr_t huge_page = std::uintptr_t{2} << 20;
   constexpr std::size_t worth_it =
-      2 * huge_page; // smaller ones come from memory that the C library has used before
+      2 * huge_page; // smaller allocations come from memory that the C library has used before
   if (bytes < worth_it) {
     return;
   }
   const auto begin = reinterpret_cast<std::uintptr_t>(memory);
   const std::uintptr_t first = (begin + huge_page - 1) / huge_page * huge_page;
   const std::uintptr_t last =
-      (begin + bytes) / huge_page * huge_page; // whole pages alone: nobody else's memory grows
+      (begin + bytes) / huge_page * huge_page; // whole pages only, so that neighbouring memory does not grow
   ::madvise(static_cast<std::byte*>(memory) + (first - begin), last - first, MADV_HUGEPAGE);
 }
 
 void* allocate_aligned(std::size_t bytes, std::size_t alignment) {
-  // No object is larger, and rounded up to its alignment such a size could be one of a few bytes.
+  // An object can't be larger than this, and rounding such a size up to the alignment could wrap to a few
+  // bytes.
   const bool impossible = bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
   void* const pointer =
       impossible ? nullptr : ::operator new (bytes, std::align_val_t{alignment}, std::nothrow);
@@ -103,7 +106,7 @@ public:
     device_properties found;
     found.architecture = architecture();
     const std::string model = value_of("/proc/cpuinfo", "model name");
-    found.name = model.empty() ? found.architecture : model; // Arm and others name no model
+    found.name = model.empty() ? found.architecture : model; // some systems, Arm among them, name no model
     found.total_bytes = total_bytes();
     found.free_bytes = available_bytes();
     found.multiprocessors = static_cast<std::int32_t>(std::thread::hardware_concurrency());
@@ -144,7 +147,7 @@ public:
   bool deallocate_async(void* pointer, std::size_t bytes, stream_handle) noexcept override {
     return deallocate(pointer, bytes, least_alignment);
   }
-  /// The C library keeps no pool that is ours to trim.
+  /// There is no pool: memory comes from the C library.
   std::size_t trim_pool(std::size_t) override { return 0; }
   [[nodiscard]] std::uint64_t pool_bytes() const override { return 0; }
   void set_pool_threshold(std::uint64_t) override {}
@@ -163,7 +166,7 @@ public:
 
   [[nodiscard]] memory_kind kind_of(const void*) const override { return memory_kind::host; }
 
-  /// Every backend of the host has the same memory.
+  /// All host backends share the same memory.
   [[nodiscard]] bool can_access_peer(const backend& other) const override {
     return other.device().kind == device_kind::cpu;
   }
@@ -175,7 +178,7 @@ public:
   }
 
   void copy(void* target, const void* source, std::size_t bytes, copy_kind, stream_handle) override {
-    if (bytes != 0) { // memcpy refuses null pointers even then
+    if (bytes != 0) { // memcpy must not get null pointers, even for 0 bytes
       std::memcpy(target, source, bytes);
     }
   }

@@ -1,9 +1,10 @@
 // The host backend: ordinary memory behind the device contract (saeta/device/backend.hpp).
 //
-// Order     Everything runs inline on the calling thread, so streams are always idle and events always complete. Any
-//           stream handle is accepted, also one that this backend did not create.
-// Thread    Any. The caller orders its own threads: a call has done its work when it returns.
-// Failure   error out_of_memory naming the bytes; nothing else fails.
+// Order     Everything runs inline on the calling thread, so streams are always idle and events always
+//           complete. Any stream handle is accepted, even one that this backend did not create.
+// Thread    Any. A call has done its work when it returns. The caller orders its own threads.
+// Failure   error out_of_memory naming the bytes, unsupported for pools and for peer access to another kind
+//           of device.
 #pragma once
 
 #include "saeta/device/backend.hpp"

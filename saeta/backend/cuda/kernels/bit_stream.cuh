@@ -1,8 +1,8 @@
 // A run of bits at any address and bit offset, read by a whole grid as vectors of 128 bits.
 //
-// Vector v holds bits [128 v, 128 v + 128) of the run, zero past its end. Those inside are made of two aligned 16-byte
-// loads and a shift; the few at either end byte by byte, because no byte outside the run may be touched: it can lie
-// outside its allocation.
+// Vector v holds bits [128 v, 128 v + 128) of the run, zero past its end. Inner vectors take two aligned
+// 16-byte loads and a shift. The few at either end are built byte by byte: a byte outside the run can lie
+// outside its allocation, so it must not be touched.
 #pragma once
 
 #include "saeta/backend/cuda/kernels/launch.cuh"
@@ -25,7 +25,7 @@ struct bit_stream {
   std::int64_t
       inner_begin; ///< vectors [inner_begin, inner_end) are whole, and both their loads stay in the run
   std::int64_t inner_end;
-  unsigned shift; ///< bits from `words` to the first of the run, less than 128
+  unsigned shift; ///< bits from `words` to the first bit of the run, less than 128
 };
 
 inline bit_stream make_bit_stream(const std::uint8_t* source, std::int64_t bit_offset, std::int64_t length) {
@@ -62,7 +62,7 @@ __device__ inline int popcount(uint4 bits) {
   return __popc(bits.x) + __popc(bits.y) + __popc(bits.z) + __popc(bits.w);
 }
 
-/// Sixteen aligned bytes, zero where they are not of the run.
+/// Sixteen aligned bytes; bytes outside the run are zero.
 __device__ inline uint4 load_guarded(const bit_stream& run, std::int64_t vector) {
   const auto* const from = reinterpret_cast<const std::uint8_t*>(run.words + vector);
   unsigned part[4] = {0, 0, 0, 0};
@@ -75,13 +75,13 @@ __device__ inline uint4 load_guarded(const bit_stream& run, std::int64_t vector)
   return make_uint4(part[0], part[1], part[2], part[3]);
 }
 
-/// How many of vector `vector`'s bits are of the run.
+/// How many bits of vector `vector` belong to the run.
 __device__ inline int valid_bits(const bit_stream& run, std::int64_t vector) {
   const std::int64_t left = run.length - vector * vector_bits;
   return static_cast<int>(left < 0 ? 0 : left > vector_bits ? vector_bits : left);
 }
 
-/// The lowest bits of `part` up to bit `end` of its vector, whose bit 0 is bit `begin` of that.
+/// `part` without the bits from bit `end` of its vector on. Bit 0 of `part` is bit `begin` of the vector.
 __device__ inline unsigned keep_below(unsigned part, int begin, int end) {
   return end - begin >= 32 ? part : end <= begin ? 0u : part & ((1u << (end - begin)) - 1);
 }
@@ -93,8 +93,8 @@ __device__ inline uint4 load_edge(const bit_stream& run, std::int64_t vector) {
                     keep_below(bits.w, 96, end));
 }
 
-/// Calls `visit(vector, bits, valid)` once in the grid for each vector below `count`, which may go past the run's end:
-/// there all bits are zero and none is valid.
+/// Calls `visit(vector, bits, valid)` once in the grid for each vector below `count`, which may exceed the
+/// run: vectors past its end have only zero bits and no valid ones.
 template <class Visit>
 __device__ void for_each_vector(const bit_stream& run, std::int64_t count, Visit visit) {
   const std::int64_t thread = grid_thread();

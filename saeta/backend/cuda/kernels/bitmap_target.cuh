@@ -1,4 +1,4 @@
-// The bitmap that a kernel writes: whole vectors of 16 bytes, up to its padding.
+// The bitmap that a kernel writes, in whole vectors of 16 bytes, padding included.
 #pragma once
 
 #include "saeta/backend/cuda/kernels/bit_stream.cuh"

@@ -1,4 +1,4 @@
-// Sums over a grid: one atomic addition a block.
+// Sums over a grid with one atomic addition per block.
 #pragma once
 
 #include "saeta/backend/cuda/kernels/launch.cuh"
@@ -9,7 +9,8 @@
 
 namespace saeta::cuda {
 
-/// Adds the `value` of every thread of the block to `*total`. Every thread of the block calls it, once a kernel.
+/// Adds the `value` of every thread of the block to `*total`. Every thread of the block must call it, once
+/// per kernel.
 __device__ inline void add_block_sum(unsigned long long value, std::int64_t* total) {
   constexpr int warp_threads = 32;
   constexpr unsigned whole_warp = 0xffffffffu;

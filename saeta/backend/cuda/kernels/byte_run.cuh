@@ -1,4 +1,4 @@
-// A run of bytes at any address, read as aligned vectors of 16 bytes, and a few bits of one, read as a word.
+// Reads a run of bytes at any address as aligned vectors of 16 bytes, and a few bits of a bitmap as a word.
 #pragma once
 
 #include "saeta/backend/cuda/kernels/bit_stream.cuh"
@@ -9,13 +9,13 @@
 
 namespace saeta::cuda {
 
-/// Bytes [first, last) of an array that lies at `at`, where aligned vectors of 16 bytes may reach across the ends: those
-/// are put together byte by byte, because no byte outside may be touched.
+/// Bytes [first, last), read as aligned vectors of 16 bytes. Vectors that reach across an end are built byte
+/// by byte, because no byte outside the run may be touched.
 struct byte_run {
   const std::uint8_t* first;
   const std::uint8_t* last;
 
-  /// The 16 aligned bytes at `at`, zero where they are not of the run.
+  /// The 16 aligned bytes at `at`; bytes outside the run are zero.
   [[nodiscard]] __device__ uint4 load(const std::uint8_t* at) const {
     if (at >= first && at + vector_bytes <= last) {
       return __ldg(reinterpret_cast<const uint4*>(at));
@@ -31,7 +31,7 @@ struct byte_run {
   }
 };
 
-/// Up to 32 bits from bit `first` of `source` on; no byte is read that holds none of them.
+/// Up to 32 bits from bit `first` of `source` on. Reads only the bytes that hold them.
 __device__ inline unsigned read_bits(const std::uint8_t* source, std::int64_t first, int count) {
   const auto shift = static_cast<int>(first % 8);
   const std::uint8_t* const from = source + first / 8;

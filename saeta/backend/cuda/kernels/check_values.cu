@@ -8,7 +8,7 @@
 namespace saeta::cuda {
 namespace {
 
-/// A signed integer of `width` bytes, aligned to that.
+/// Loads a signed integer of `width` bytes, aligned to `width`.
 __device__ std::int64_t load_signed(const void* values, std::int32_t width, std::int64_t index) {
   switch (width) {
   case 2:
@@ -69,7 +69,8 @@ __device__ bool good_run_end(const value_check& check, std::int64_t row) {
   return load_signed(check.values, check.width, row) > before;
 }
 
-/// The first row of this thread in [begin, end) for which `good(row)` does not hold. A thread's rows rise.
+/// The first row of this thread in [begin, end) for which `good(row)` is false. A thread visits its rows in
+/// ascending order.
 template <class Good>
 __device__ std::int64_t first_bad_row(std::int64_t begin, std::int64_t end, Good good) {
 #pragma unroll 4
@@ -81,8 +82,8 @@ __device__ std::int64_t first_bad_row(std::int64_t begin, std::int64_t end, Good
   return no_bad_row;
 }
 
-/// The same for `good(value, row)` where a row has one value, several of which fill a vector. Vectors are loaded before the first is
-/// looked at: else each load waits for the one before.
+/// Same for `good(value, row)` with one value per row, several values to a vector. All vectors of a round are
+/// loaded before the first is checked; otherwise each load would wait for the one before.
 template <class Value, class Good>
 __device__ std::int64_t first_bad_value(const void* of, std::int64_t begin, std::int64_t end, Good good) {
   constexpr std::int64_t of_vector = sizeof(uint4) / sizeof(Value);

@@ -1,5 +1,5 @@
-// One launch for the rows of many arrays. What a row is, saeta/device/equal_rows.hpp says; values that lie side by side are read as
-// vectors.
+// Compares the rows of many arrays in one launch. saeta/device/equal_rows.hpp defines rows. Contiguous values
+// are read as vectors.
 #include "saeta/backend/cuda/kernels/byte_run.cuh"
 #include "saeta/backend/cuda/kernels/kernels.hpp"
 #include "saeta/backend/cuda/kernels/tiles.cuh"
@@ -12,7 +12,7 @@ namespace {
 
 using namespace equal_rows;
 
-/// Ones of an absent bitmap.
+/// Bits of a bitmap; all ones if the bitmap is absent.
 __device__ unsigned word_of(const void* bits, std::int64_t first, int count) {
   return bits == nullptr ? keep_below(~0u, 0, count)
                          : read_bits(static_cast<const std::uint8_t*>(bits), first, count);
@@ -33,14 +33,14 @@ __device__ bool same_bits_tile(const equal_task& task, std::int64_t tile) {
   return differing == 0;
 }
 
-/// Row `at` of a task, counted from its first. What lies below a null may be anything.
+/// Compares row `at`, counted from the task's first. Values of null rows are ignored.
 __device__ bool same_value_or_null(const equal_task& task, std::int64_t at) {
   const std::int64_t left = task.left.first + at;
   return (task.left.validity != nullptr && !bit(task.left.validity, left)) ||
          same_values(task, left, task.right.first + at);
 }
 
-/// The rows of bytes [begin, end) of a task.
+/// Compares the rows that contain bytes [begin, end) of a task.
 __device__ bool same_rows_of(const equal_task& task, std::int64_t row_bytes, std::int64_t begin,
                              std::int64_t end) {
   for (std::int64_t row = begin / row_bytes; row * row_bytes < end; ++row) {
@@ -55,7 +55,8 @@ __device__ bool same_vector(uint4 a, uint4 b) {
   return ((a.x ^ b.x) | (a.y ^ b.y) | (a.z ^ b.z) | (a.w ^ b.w)) == 0;
 }
 
-/// The left side in aligned vectors, the right one shifted to them. Rows are looked at only where bytes differ.
+/// Compares aligned vectors of the left side with shifted vectors of the right side. Checks single rows only
+/// where bytes differ.
 __device__ bool same_bytes_tile(const equal_task& task, std::int64_t tile) {
   const std::int64_t row_bytes = std::int64_t{task.units} * task.width;
   const std::int64_t bytes = task.count * row_bytes;
@@ -104,7 +105,7 @@ __device__ bool same_bytes_tile(const equal_task& task, std::int64_t tile) {
   return same;
 }
 
-/// Floats are compared as such: there are different bits of one value, and a NaN differs from itself.
+/// Compares floats as numbers: different bits can mean the same value, and a NaN differs from itself.
 template <class Bits>
 __device__ bool same_floats_tile(const equal_task& task, std::int64_t tile) {
   constexpr auto values = equal_tile_bytes / static_cast<std::int64_t>(sizeof(Bits));
@@ -146,7 +147,7 @@ __device__ bool same_values_tile(const equal_task& task, std::int64_t tile) {
   }
 }
 
-/// The lists of a tile's rows are close together, so each row looks for its own among few.
+/// The rows of a tile belong to nearby lists, so each row searches only those.
 __device__ bool same_rows_tile(const equal_task& task, std::int64_t tile, equal_extent* extents) {
   const std::int64_t begin = tile * equal_tile_rows;
   const std::int64_t end = min(begin + equal_tile_rows, task.count);
@@ -175,7 +176,7 @@ __device__ bool same_tile(const equal_task& task, std::int64_t tile, equal_exten
   }
 }
 
-/// After the first difference blocks only pass over their tiles.
+/// After the first difference, blocks skip their remaining tiles.
 __global__ void __launch_bounds__(block_threads)
     compare_rows(const equal_task* __restrict__ tasks, std::int64_t count, std::int64_t tiles,
                  equal_extent* extents) {
@@ -187,7 +188,8 @@ __global__ void __launch_bounds__(block_threads)
   });
 }
 
-/// Lengths, and where the values lie on both sides, not yet less what comes before.
+/// Stores each list's length in `starts` and its first value on each side in the shifts. `add_lengths`
+/// subtracts the lengths before it.
 __global__ void __launch_bounds__(block_threads) measure_lists(const list_expansion* __restrict__ expansion) {
   const equal_task& lists = expansion->lists;
   for (std::int64_t at = grid_thread(); at < lists.count; at += grid_threads()) {
@@ -199,12 +201,12 @@ __global__ void __launch_bounds__(block_threads) measure_lists(const list_expans
   }
 }
 
-/// One block adds up the lengths, a list for each thread at a time.
+/// Turns lengths into starts. One block does it; each round takes one list per thread.
 __global__ void __launch_bounds__(block_threads) add_lengths(const list_expansion* __restrict__ expansion) {
   __shared__ std::int64_t sums[block_threads];
   const std::int64_t count = expansion->lists.count;
   const int thread = static_cast<int>(threadIdx.x);
-  std::int64_t before = 0; // of the lists of earlier rounds
+  std::int64_t before = 0; // total length of the lists of earlier rounds
   for (std::int64_t first = 0; first < count; first += block_threads) {
     const std::int64_t at = first + thread;
     const std::int64_t own = at < count ? expansion->starts[at] : 0;

@@ -4,8 +4,8 @@
 namespace saeta::cuda {
 namespace {
 
-/// The bits [position, position + count) in the low bits, `count` at most 16, what stands above them undefined; of the bytes
-/// read, none is outside those that hold them.
+/// Bits [position, position + count) as the low bits of the result; `count` is at most 16. The higher bits
+/// are undefined. Reads only the bytes that hold the bits.
 __device__ unsigned load_bits(const std::uint8_t* source, std::int64_t position, int count) {
   const std::uint8_t* const first = source + position / 8;
   const std::uint8_t* const last = source + (position + count - 1) / 8;
@@ -15,8 +15,8 @@ __device__ unsigned load_bits(const std::uint8_t* source, std::int64_t position,
   return bytes >> (position % 8);
 }
 
-/// Values [head, head + Width groups) go by groups whose addresses are aligned, the others one by one. The target may be the
-/// source.
+/// Handles values [head, head + Width * groups) in aligned groups and the others one by one. The target may
+/// be the source.
 template <class Value, int Width>
 __global__ void __launch_bounds__(block_threads)
     fill_groups(const std::uint8_t* __restrict__ validity, std::int64_t bit_offset, const Value* source,

@@ -12,7 +12,7 @@
 namespace saeta::cuda {
 namespace {
 
-/// Columns of one launch: their addresses travel as parameters of the kernel, of which there are 4 KiB.
+/// Columns per launch. Their addresses are passed as kernel parameters, which are limited to 4 KiB.
 constexpr std::size_t columns_of_launch = 120;
 
 struct column_list {
@@ -20,7 +20,7 @@ struct column_list {
 };
 static_assert(sizeof(column_list) + sizeof(gather_target) + 32 <= 4096);
 
-/// A byte, of which any but 0 is true.
+/// A bool in a byte: 0 is false, anything else is true.
 struct truth {
   std::uint8_t byte;
 };
@@ -47,7 +47,7 @@ __device__ Target load_as(const void* values, std::int64_t row) {
   return converted<Target>(static_cast<const Source*>(values)[row]);
 }
 
-/// The value of a row. Every thread of a warp asks for the same column, so the branches don't part it.
+/// The value of a row. All threads of a warp load from the same column, so the branches do not diverge.
 template <class Target>
 __device__ Target load(const gathered_column& column, std::int64_t row, std::int64_t rows_a_bit,
                        Target fill) {
@@ -88,22 +88,23 @@ __device__ Target load(const gathered_column& column, std::int64_t row, std::int
   }
 }
 
-/// Values of a tile: rows of some columns that pass through shared memory, because loads are dense along a column and
+/// The size of a tile. Tiles pass through shared memory, because loads are contiguous along a column and
 /// stores along a row.
 constexpr int tile_columns = 32;
 constexpr int tile_values = 64 * (tile_columns + 1);
 
-/// Values from one row of a tile to the next: an odd number, so that the threads of a warp, each in a row of its own, use
-/// different banks of the shared memory.
+/// Distance between the rows of a tile, in values. It is odd, so that the threads of a warp, each in a
+/// different row, use different banks of shared memory.
 __host__ __device__ constexpr int pitch_of(int columns) { return columns | 1; }
 
-/// Each block walks over tiles of `rows` rows (a multiple of a warp's threads) and at most `tile_columns` columns.
+/// Each block loops over tiles of `rows` rows (a multiple of the warp size) and at most `tile_columns`
+/// columns.
 template <class Target>
 __global__ void __launch_bounds__(block_threads)
     gather_tiles(const __grid_constant__ column_list columns, int count,
                  const __grid_constant__ gather_target shape, Target fill, int rows, std::int64_t tiles,
                  Target* __restrict__ target) {
-  // Storage of raw bytes: __half has constructors.
+  // Raw bytes, because __half has constructors.
   __shared__ alignas(16) unsigned char raw[tile_values * sizeof(Target)];
   auto* const tile = reinterpret_cast<Target*>(raw);
   const int column_tiles = (count + tile_columns - 1) / tile_columns;

@@ -4,7 +4,7 @@
 namespace saeta::cuda {
 namespace {
 
-/// Where value `index` lies, in bytes from the first one.
+/// The offset of value `index` from the first value, in bytes.
 __device__ std::int64_t distance_of(const strided_values& source, std::int64_t index) {
   std::int64_t distance = 0;
   for (int i = source.dimensions - 1; i > 0; --i) {

@@ -1,4 +1,4 @@
-// One launch for all the pieces of many columns.
+// Joins all the pieces of many columns in one launch.
 #include "saeta/backend/cuda/kernels/join_bits.cuh"
 #include "saeta/backend/cuda/kernels/join_copy.cuh"
 #include "saeta/backend/cuda/kernels/join_move.cuh"
@@ -10,7 +10,7 @@
 namespace saeta::cuda {
 namespace {
 
-/// target[i] = change(source[i], i) for the values of a tile.
+/// Sets target[i] = change(source[i], i) for the values of a tile.
 template <class Value, class Change>
 __device__ void values_tile(const join_step& step, std::int64_t tile, Change change) {
   constexpr std::int64_t values = join_tile_bytes / static_cast<std::int64_t>(sizeof(Value));
@@ -39,7 +39,7 @@ __device__ void remap_tile(const join_step& step, std::int64_t tile) {
   });
 }
 
-/// A view as two aligned words: what others made is aligned to 8 bytes, not to 16.
+/// A view as two words: views from other libraries may be aligned to only 8 bytes, not 16.
 struct view_words {
   std::uint64_t low;
   std::uint64_t high;

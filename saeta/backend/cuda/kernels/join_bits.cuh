@@ -1,4 +1,4 @@
-// Tiles of `join` that copy bits from any place to any other and count the zeros among them, or write ones.
+// Tiles of `join` that copy bits between any bit positions and count the zeros, or that write ones.
 #pragma once
 
 #include "saeta/backend/cuda/kernels/byte_run.cuh"
@@ -15,15 +15,16 @@ __device__ inline std::int64_t words_up_to(std::int64_t bits) {
   return (bits + join_word_bits - 1) / join_word_bits;
 }
 
-/// The part of a tile of bits in whole words of the target, each made of two aligned words that lie in the step's source.
+/// The whole target words of a tile. Each is built from two aligned words inside the step's source.
 struct word_range {
-  int begin; ///< word of the tile
+  int begin; ///< first word, counted within the tile
   int end;
-  const unsigned* from; ///< of word 0, which may lie before the source
+  const unsigned* from; ///< source of the tile's word 0; may lie before the step's source
   unsigned shift;
 
-  /// @param origin  bit of the step that bit 0 of the tile is; below 0 where the step begins in its first word
-  /// @param words   of the tile
+  /// @param origin  bit of the step at bit 0 of the tile; negative if the step begins inside the tile's first
+  /// word
+  /// @param words  number of words of the tile
   __device__ word_range(const join_step& step, std::int64_t origin, int words) {
     std::int64_t first = -origin;
     std::int64_t last = (step.count - origin) / join_word_bits;
@@ -32,11 +33,11 @@ struct word_range {
           static_cast<const std::uint8_t*>(step.source) + step.bits.source_first / 8;
       const auto misaligned = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(byte) % 4);
       const std::int64_t bit =
-          misaligned * 8 + step.bits.source_first % 8;          // of the step's first, in aligned words
-      const std::int64_t past = (bit + step.count + 7) / 8 / 4; // the first word that is not whole
+          misaligned * 8 + step.bits.source_first % 8; // position of the step's first bit in aligned words
+      const std::int64_t past = (bit + step.count + 7) / 8 / 4; // the first incomplete word
       first = max(first, (misaligned == 0 ? 0 : join_word_bits) - bit - origin);
       last = min(last, words_up_to(max((past - 1) * join_word_bits - bit - origin, std::int64_t{0})));
-      const std::int64_t at = bit + origin + join_word_bits; // not below 0
+      const std::int64_t at = bit + origin + join_word_bits; // not negative
       from = reinterpret_cast<const unsigned*>(byte - misaligned) + at / join_word_bits - 1;
       shift = static_cast<unsigned>(at % join_word_bits);
     }
@@ -45,7 +46,8 @@ struct word_range {
   }
 };
 
-/// Words of the target: those that the step fills are written, those at its ends may belong to other steps as well.
+/// Writes the target words that the step fills. Words at its ends may be shared with other steps, so atomics
+/// set their bits.
 __device__ inline void bits_tile(const join_step& step, std::int64_t tile) {
   constexpr std::int64_t words_of_tile = join_tile_bytes / 4;
   const bool copied = step.kind == join_kind::bits;

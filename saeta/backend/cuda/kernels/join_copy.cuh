@@ -1,4 +1,4 @@
-// Tiles of `join` that copy bytes from any address to any other, or write zeroes.
+// Tiles of `join` that copy bytes between any addresses, or that write zeros.
 #pragma once
 
 #include "saeta/backend/cuda/kernels/bit_stream.cuh"
@@ -11,13 +11,13 @@
 
 namespace saeta::cuda {
 
-/// The part of a copied tile in whole vectors of the target, whose loads are aligned and lie in the step's source.
+/// The whole target vectors of a tile. Their loads are aligned and inside the step's source.
 struct vector_range {
-  std::int64_t begin; ///< byte of the step
+  std::int64_t begin; ///< first byte, counted within the step
   int vectors;
-  unsigned shift; ///< bytes of the source below a vector; each takes two loads where it is not 0
+  unsigned shift; ///< the source's misalignment in bytes; if not 0, each vector takes two loads
 
-  /// Of the bytes [first, last) of the step.
+  /// The range within bytes [first, last) of the step.
   __device__ vector_range(const join_step& step, std::int64_t first, std::int64_t last) {
     const auto target =
         static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(step.target) % vector_bytes);
@@ -35,7 +35,7 @@ struct vector_range {
   }
 };
 
-/// Whole vectors of the target, then the bytes at either end of the tile.
+/// Copies whole vectors of the target, then the bytes at either end of the tile.
 __device__ inline void copy_tile(const join_step& step, std::int64_t tile) {
   auto* const target = static_cast<std::uint8_t*>(step.target);
   const auto* const source = static_cast<const std::uint8_t*>(step.source);

@@ -1,4 +1,4 @@
-// Many values of a tile of `join`, moved by the threads of a block.
+// Moves many values of a tile of `join` with all threads of a block.
 #pragma once
 
 #include "saeta/backend/cuda/kernels/launch.cuh"
@@ -7,8 +7,8 @@
 
 namespace saeta::cuda {
 
-/// store(i, load(i)) for i below `count`, `unroll` of a thread at a time. No load is behind a branch: beyond the end the last one is
-/// loaded again.
+/// Calls store(i, load(i)) for each i below `count`. Each thread handles `unroll` values at a time. Loads are
+/// unconditional: an index past the end loads the last value again.
 template <class Load, class Store>
 __device__ void move_values(int count, Load load, Store store) {
   for (int start = static_cast<int>(threadIdx.x); start < count; start += unroll * block_threads) {

@@ -1,10 +1,10 @@
 // The CUDA kernels behind the function table (saeta/device/kernels.hpp), one file each.
 //
-// Order     Each entry queues its kernel, and a memset where it needs one, on the stream and returns.
-// Thread    Any. A kernel runs on the device that its target lies on, whatever device is current: the two default
-//           streams do not name one.
-// Failure   error invalid_argument for a bitmap target that is not aligned to 16 bytes and for values of another width than
-//           1, 2, 4 or 8 bytes, error device from a launch.
+// Order     Each entry queues its kernel on the stream, with a memset if it needs one, and returns.
+// Thread    Any. A kernel runs on the device of its target, whichever device is current, because the handles
+//           of the two default streams do not name a device.
+// Failure   error invalid_argument for a bitmap target that is not aligned to 16 bytes and for a width of
+//           values other than 1, 2, 4 or 8 bytes; error device from a launch.
 #pragma once
 
 #include "saeta/device/kernels.hpp"

@@ -1,9 +1,9 @@
-// Launching a kernel: on which device, with how many blocks, and whether it worked.
+// Launches kernels: chooses the device and the number of blocks, and checks the result.
 //
-// Every kernel here has blocks of `block_threads` threads and walks its work with a stride of the whole grid, `unroll`
-// independent accesses of a thread at a time, so that enough loads are in flight to fill the memory's bandwidth. The grid is no
-// larger than what the device holds of the kernel at once: more blocks only mean more atomics, and a last wave of few. Each
-// file that launches has a `kernel_module`, so that no launch loads code.
+// Every kernel has blocks of `block_threads` threads and walks its work in a grid-stride loop. A thread makes
+// `unroll` independent accesses at a time, so that enough loads are in flight to fill the memory's bandwidth.
+// The grid of `launch` holds at most the blocks that are resident at once: more blocks would only add atomics
+// and a partial last wave. Each file that launches has a `kernel_module`, so that no launch loads code.
 #pragma once
 
 #include "saeta/backend/cuda/check.hpp"
@@ -23,13 +23,13 @@ namespace saeta::cuda {
 inline constexpr int block_threads = 256;
 inline constexpr int unroll = 4;
 
-/// A stream on the device that holds some memory; that device's context is current while the object lives.
+/// A stream of the device that holds `memory`. That device's context is current while the object lives.
 class launch_site {
 public:
   /// @throws error device for memory that CUDA did not allocate.
   launch_site(const void* memory, stream_handle stream) : launch_site(device_of(memory), stream) {}
 
-  /// Queues a kernel for `items` pieces of work, at least one block of it.
+  /// Queues a kernel for `items` items of work, with at least one block.
   template <class... Parameters, class... Arguments>
   void launch(const char* name, void (*kernel)(Parameters...), std::int64_t items,
               Arguments&&... arguments) const {
@@ -38,8 +38,9 @@ public:
           std::forward<Arguments>(arguments)...);
   }
 
-  /// The same for `tiles` of which each is the work of a block for some time (tiles.cuh). A grid larger than what the device holds
-  /// at once evens out how long the tiles of different kinds take: a join of doubles and their bitmaps is 12% faster with it.
+  /// Queues a kernel for `tiles` tiles; a block works on one tile at a time (tiles.cuh). The grid has several
+  /// waves, which balances tiles that take different times: a join of doubles and their bitmaps is 12% faster
+  /// with it.
   template <class... Parameters, class... Arguments>
   void launch_tiles(const char* name, void (*kernel)(Parameters...), std::int64_t tiles,
                     Arguments&&... arguments) const {
@@ -47,13 +48,13 @@ public:
     queue(name, kernel, tiles, waves, std::forward<Arguments>(arguments)...);
   }
 
-  /// Queues zeroes.
+  /// Queues a fill with zeros.
   void zero(void* target, std::size_t bytes) const;
 
 private:
   launch_site(std::int32_t ordinal, stream_handle stream);
   static std::int32_t device_of(const void* memory);
-  /// @param waves  the largest grid, in times of what the device holds of the kernel at once.
+  /// @param waves  the largest grid, as a multiple of the blocks that are resident at once.
   template <class... Parameters, class... Arguments>
   void queue(const char* name, void (*kernel)(Parameters...), std::int64_t blocks, int waves,
              Arguments&&... arguments) const {

@@ -12,7 +12,7 @@ __device__ unsigned gather_bytes(unsigned bytes) {
   return ((high_bits >> 7) * 0x10204080u) >> 28;
 }
 
-/// The bytes are read as a run of bits: 16 of them in a vector, which gives 16 bits of the target.
+/// Reads the bytes as a run of bits: a vector holds 16 bytes, which become 16 bits of the target.
 __global__ void __launch_bounds__(block_threads)
     pack_vectors(bit_stream source, std::int64_t vectors, std::uint16_t* __restrict__ target) {
   for_each_vector(source, vectors, [&](std::int64_t vector, uint4 bytes, int) {

@@ -6,7 +6,7 @@
 namespace saeta::cuda {
 namespace {
 
-/// A signed value of 2, 4 or 8 bytes at any alignment.
+/// Loads a signed value of 2, 4 or 8 bytes at any alignment.
 __device__ std::int64_t load_value(const value_request& asked, std::int64_t index) {
   const auto* const from = static_cast<const std::uint8_t*>(asked.at) + index * asked.width;
   std::uint64_t value = 0;

@@ -4,8 +4,9 @@
 namespace saeta::cuda {
 namespace {
 
-/// Rebases every offset but the first, which all threads read: it is set to 0 behind the kernel, so that the target may
-/// be the source. Offsets [begin, begin + Width groups) go by aligned groups, the others from 1 on one by one.
+/// Rebases every offset except the first. All threads read the first one, so it is set to 0 only after the
+/// kernel; thus the target may be the source. Offsets [begin, begin + Width * groups) are handled in aligned
+/// groups, the others from 1 on one by one.
 template <class Offset, int Width>
 __global__ void __launch_bounds__(block_threads)
     rebase_groups(const Offset* source, std::int64_t count, std::int64_t begin, std::int64_t groups,
@@ -43,7 +44,7 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
-/// `Offset` is unsigned: offsets that were never validated wrap.
+/// `Offset` is unsigned, so offsets that were not validated wrap without undefined behaviour.
 template <class Offset>
 void rebase_offsets(const char* name, stream_handle stream, const Offset* source, std::int64_t count,
                     Offset* target) {

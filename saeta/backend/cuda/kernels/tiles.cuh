@@ -1,4 +1,5 @@
-// Work in numbered tiles of many pieces: blocks take them in turn, and find the piece of each from that of the one before.
+// Numbered tiles that cover many pieces of work. Blocks take tiles in turn, and search each tile's piece from
+// the last one found.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,8 +8,8 @@
 
 namespace saeta::cuda {
 
-/// The piece that a tile belongs to, which is `from` or a later one.
-/// @tparam Piece  has `first_tile`, rising.
+/// The index of the tile's piece, which is `from` or later.
+/// @tparam Piece  has a member `first_tile`, which increases from piece to piece.
 template <class Piece>
 __device__ std::int64_t piece_of(const Piece* pieces, std::int64_t count, std::int64_t from,
                                  std::int64_t tile) {
@@ -28,8 +29,9 @@ __device__ std::int64_t piece_of(const Piece* pieces, std::int64_t count, std::i
   return at;
 }
 
-/// Calls `visit(piece, tile)` for the tiles of this block, counted within their piece. Every thread of the block does. Blocks take
-/// tiles in turn: those of one kind lie side by side, and take as long as each other.
+/// Calls `visit(piece, tile)` in every thread of the block for each tile of this block; `tile` counts within
+/// the piece. Blocks take tiles in turn, because adjacent tiles are usually of one kind and take equally
+/// long.
 template <class Piece, class Visit>
 __device__ void for_each_tile(const Piece* pieces, std::int64_t count, std::int64_t tiles, Visit visit) {
   std::int64_t at = 0;

@@ -7,10 +7,10 @@ namespace {
 /// Elements that one thread writes at once: 16 bytes.
 constexpr std::int64_t width = 16;
 
-/// Byte i of the result is bit i of the low four of `bits`, 0 or 1.
+/// Byte i of the result is 0 or 1: bit i of `bits`, for the low four bits.
 __device__ unsigned spread_bits(unsigned bits) { return ((bits & 0xf) * 0x00204081u) & 0x01010101u; }
 
-/// Sixteen bits from any position; of the bytes read, none is outside those that hold them.
+/// Loads sixteen bits from any bit position. Reads only the bytes that hold them.
 __device__ unsigned load_bits(const std::uint8_t* source, std::int64_t position) {
   const std::uint8_t* const from = source + position / 8;
   const std::uint8_t* const last = source + (position + width - 1) / 8;
@@ -19,7 +19,7 @@ __device__ unsigned load_bits(const std::uint8_t* source, std::int64_t position)
   return bytes >> (position % 8);
 }
 
-/// Elements [head, head + 16 groups) are written by groups whose address is aligned, the others one by one.
+/// Writes elements [head, head + 16 * groups) in aligned groups and the others one by one.
 __global__ void __launch_bounds__(block_threads)
     unpack_groups(const std::uint8_t* __restrict__ source, std::int64_t bit_offset, std::int64_t length,
                   std::int64_t head, std::int64_t groups, std::uint8_t* __restrict__ target) {

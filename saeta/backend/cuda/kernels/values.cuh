@@ -1,4 +1,4 @@
-// Values of 1, 2, 4 or 8 bytes that a kernel moves without looking at them, one by one or in aligned groups.
+// Values of 1, 2, 4 or 8 bytes that a kernel moves as raw bits, one by one or in aligned groups.
 #pragma once
 
 #include "saeta/backend/cuda/kernels/launch.cuh"
@@ -17,7 +17,7 @@ struct alignas(Width * sizeof(Value)) value_group {
   Value at[Width];
 };
 
-/// How many of `length` values lie before the first whose address is a multiple of `group_bytes`.
+/// How many of `length` values precede the first one whose address is a multiple of `group_bytes`.
 template <class Value>
 std::int64_t values_before_group(const Value* first, std::int64_t length) {
   const auto past_boundary = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(first) % group_bytes);
@@ -26,7 +26,8 @@ std::int64_t values_before_group(const Value* first, std::int64_t length) {
   return std::min(to_boundary, length);
 }
 
-/// Calls `run` with an unsigned integer of `width` bytes, whose copies are those of any value as wide.
+/// Calls `run` with an unsigned integer of `width` bytes, which can carry the bits of any value of that
+/// width.
 template <class Run>
 void with_width(std::int32_t width, Run run) {
   switch (width) {
