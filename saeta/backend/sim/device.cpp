@@ -1,4 +1,5 @@
-// Streams, events and what was found; memory is in device_memory.cpp, copies and kernels are in device_work.cpp.
+// Streams, events and findings. Memory is in device_memory.cpp, copies and other libraries' kernels in
+// device_work.cpp.
 
 #include "saeta/backend/sim/machine.hpp"
 #include "saeta/base/report.hpp"
@@ -216,7 +217,7 @@ bool simulated_device::stream_idle(stream_handle stream) {
 }
 
 bool simulated_device::capturing(stream_handle stream) {
-  const machine::guard held = machine_->lock(); // a question that lets nothing run
+  const machine::guard held = machine_->lock(); // a query that runs no operation
   machine_->call(*gpu_, "capturing");
   return in_capture(*machine_, machine_->stream(*gpu_, stream));
 }
@@ -283,7 +284,7 @@ void simulated_device::wait_event(stream_handle stream, event_handle event) {
       throw error(errc::device, concat("sim:", gpu_->ordinal, ": stream ", waiting.slot,
                                        " can't wait for an event that was recorded inside a graph capture"));
     }
-    waiting.capture = awaited.captured; // it has joined
+    waiting.capture = awaited.captured; // the stream joins the capture
     return;
   }
   if (!all_done(awaited.covered)) {

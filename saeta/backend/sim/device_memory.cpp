@@ -23,7 +23,7 @@ constexpr std::size_t rounded(std::size_t bytes) {
                      home.memory.pooled(), " in the pool"));
 }
 
-/// @throws error out_of_memory when the device has no room, even after its pool gave back what it could.
+/// @throws error out_of_memory when the device has no room, even after its pool was trimmed.
 void make_room(gpu& home, std::size_t bytes, bool pooled) {
   if (bytes > home.total_bytes || rounded(bytes) > home.total_bytes - home.used_bytes) {
     refuse(home, bytes);
@@ -51,7 +51,7 @@ void count_free(gpu& home, std::size_t bytes) {
   --home.alive.allocations;
 }
 
-/// What another process would see of the memory is whatever the pool puts there next.
+/// Reports a free while an importer has the memory open: the pool may reuse it.
 void check_importers(machine& owner, const allocation& gone) {
   if (gone.importers && gone.importers->load() != 0) {
     owner.add_finding({"open in another process", "free", gone.base, gone.bytes,
@@ -60,7 +60,7 @@ void check_importers(machine& owner, const allocation& gone) {
   }
 }
 
-/// Null, and reported, when there is no such allocation of this device.
+/// Reports and returns null when this device has no such allocation.
 allocation* find(machine& owner, const gpu& home, void* pointer, std::size_t bytes) {
   allocation* const found = owner.memory().beginning_at(pointer);
   if (found == nullptr || found->ordinal != home.ordinal || found->bytes != bytes) {

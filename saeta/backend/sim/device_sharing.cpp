@@ -1,4 +1,4 @@
-// Memory of the simulated device that other processes open: the arena is a file without a name, which they map.
+// Memory of the simulated device that other processes open: they map the arena, which is an anonymous file.
 
 #include "saeta/backend/sim/machine.hpp"
 #include "saeta/base/report.hpp"
@@ -17,14 +17,14 @@ namespace {
 
 constexpr std::uint64_t name_mark = 0x73'61'65'74'61'2d'73'69;
 
-/// What is in an allocation's name.
+/// The content of an allocation's name.
 struct allocation_facts {
   std::uint64_t mark = name_mark;
   std::uint64_t process = 0;
   std::uint64_t machine = 0; ///< unique in its process
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
-  const void* base = nullptr; ///< in its process
+  const void* base = nullptr; ///< address in its process
 };
 static_assert(sizeof(allocation_facts) <= sizeof(allocation_name));
 
@@ -36,7 +36,8 @@ void require_exportable(const gpu& home) {
   }
 }
 
-/// The count of those who have the original open; null where it is of another process. Without a lock held.
+/// The count of importers of the original allocation; null if it belongs to another process. Called without a
+/// lock.
 std::shared_ptr<std::atomic<int>> importers_of(const allocation_facts& facts) {
   const auto exporter =
       facts.process == static_cast<std::uint64_t>(::getpid()) ? machine::of_number(facts.machine) : nullptr;
@@ -162,7 +163,7 @@ bool simulated_device::close_allocation(void* pointer, stream_handle stream) noe
       saeta::report("sim: closing an allocation", concat("none is open at ", pointer));
       return false;
     }
-    std::shared_ptr<mapped_pool> pool; // until it has run, its bytes are there
+    std::shared_ptr<mapped_pool> pool; // keeps the bytes mapped until the operation has run
     for (const auto& weak : gpu_->mapped) {
       if (auto one = weak.lock(); one && one->contains(pointer)) {
         pool = std::move(one);

@@ -1,4 +1,4 @@
-// Copies, fills, and the kernels of others on the simulated device.
+// Copies, fills, and other libraries' kernels on the simulated device.
 
 #include "saeta/backend/sim/machine.hpp"
 #include "saeta/base/text.hpp"
@@ -9,7 +9,7 @@
 namespace saeta::sim {
 namespace {
 
-/// Most operations run in one go; the seed makes some slow, so that others run in the middle of them.
+/// Most operations run in one part. The seed makes some slow, so that others run between their parts.
 unsigned draw_parts(machine& owner) {
   constexpr unsigned slow_percent = 25;
   constexpr std::uint64_t most = 4;
@@ -124,7 +124,7 @@ void simulated_device::write_word(std::uint32_t* target, std::uint32_t value, st
   work.body = [target, value](unsigned, unsigned) {
     std::atomic_ref(*target).store(value, std::memory_order_release);
   };
-  // Without a range: the host reads words whenever it likes.
+  // No range is declared, because the host may read such words at any time.
   machine_->submit(machine_->stream(*gpu_, stream), "write_word", {}, std::move(work));
 }
 

@@ -1,6 +1,7 @@
-// The journal of a machine: the races that were found and the operations in the order they ran.
+// The journal of a machine: the races that were found, and the operations in the order in which they ran.
 //
-// Order     The same seed and program give the same text: it names streams, allocations and offsets, never addresses.
+// Order     The same seed and program give the same text, which names streams, allocations and offsets, not
+//           addresses.
 // Thread    Guarded by the lock of the machine.
 #pragma once
 
@@ -15,13 +16,13 @@ namespace saeta::sim {
 
 class journal {
 public:
-  /// The number of a name of operations; the same for the same name.
+  /// The number of an operation's name; equal names have equal numbers.
   std::uint32_t name(std::string_view text);
   [[nodiscard]] const std::string& name(std::uint32_t number) const { return names_[number]; }
 
   /// "copy on stream 7 (reads)", "free by the host".
   [[nodiscard]] std::string describe(const access_record& access) const;
-  /// Past `most_races` they are counted alone. `where` says which allocation and which of its bytes.
+  /// Beyond `most_races`, races are only counted. `where` names the allocation and the bytes in it.
   void add_race(std::string first, std::string second, byte_range meeting, std::string_view where);
   void add_finding(race found);
   void add_run(const operation& ran);

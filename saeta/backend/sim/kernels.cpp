@@ -1,4 +1,4 @@
-// The kernel table of simulated devices: the reference kernels, deferred, each with the bytes that it touches.
+// The kernel table of simulated devices: deferred reference kernels that declare the bytes they touch.
 
 #include "saeta/backend/sim/machine.hpp"
 #include "saeta/base/text.hpp"
@@ -21,7 +21,7 @@ access reading_bits(const std::uint8_t* source, count offset, count length) {
   return {source + first, length == 0 ? 0 : as_size((offset + length + 7) / 8 - first), true};
 }
 
-/// `body` runs when the operation does; `anchor` is device memory that it touches.
+/// Queues `body` as an operation. `anchor` is device memory that it touches.
 template <class Body>
 void queue(stream_handle stream, const char* name, const void* anchor, std::span<const access> touched,
            Body body) {
@@ -114,7 +114,7 @@ void fill_nulls(stream_handle stream, const std::uint8_t* validity, count bit_of
         });
 }
 
-/// The bytes between the values count as read: what others write there at the same time shows as a race.
+/// The bytes between the values count as read, so a concurrent write to them is reported as a race.
 void gather_strided(stream_handle stream, const strided_values& source, std::int32_t width, void* target) {
   const count length = source.size();
   if (length == 0) {
@@ -133,7 +133,7 @@ void gather_strided(stream_handle stream, const strided_values& source, std::int
         [=] { reference_kernels().gather_strided(stream, source, width, target); });
 }
 
-/// Values between those that are written count as written, too.
+/// Values between the written ones count as written too.
 void gather_columns(stream_handle stream, std::span<const gathered_column> columns,
                     const gather_target& shape, void* target) {
   if (shape.rows == 0 || columns.empty()) {
@@ -158,7 +158,7 @@ void gather_columns(stream_handle stream, std::span<const gathered_column> colum
         });
 }
 
-/// Bytes that a step shares with others, the first and the last, are written by atomics.
+/// The first and the last byte may be shared with other steps, so they count as atomic writes.
 void append_written_bits(const join_step& step, std::vector<access>& touched) {
   const std::int64_t begin = step.bits.target_first;
   const access written = reading_bits(static_cast<std::uint8_t*>(step.target), begin, step.count);
@@ -174,7 +174,7 @@ void append_written_bits(const join_step& step, std::vector<access>& touched) {
   }
 }
 
-/// What a step of a join reads and writes.
+/// Appends the accesses of a join step.
 void append_accesses(const join_step& step, std::vector<access>& touched) {
   if (step.kind == join_kind::ones) {
     return append_written_bits(step, touched);
@@ -226,7 +226,8 @@ void read_values(stream_handle stream, std::span<const value_request> requests, 
   });
 }
 
-/// What a check reads. The buffers that views point to are left out: they are where the views say.
+/// Appends the reads of a check. The buffers that views point to are omitted, because only the views know
+/// them.
 void append_accesses(const value_check& check, std::vector<access>& touched) {
   constexpr std::size_t view_bytes = 16;
   constexpr std::size_t type_ids = 256;
@@ -266,14 +267,14 @@ void check_values(stream_handle stream, std::span<const value_check> checks, con
   });
 }
 
-/// What a side of a task without steps reads, but for the bytes that its values point to.
+/// Appends the reads of one side of a task, except the bytes that its values point to.
 void append_accesses(const equal_task& task, const equal_side& side, std::vector<access>& touched) {
   if (side.shifts != nullptr) {
     touched.push_back({side.shifts, as_size(task.lists) * sizeof *side.shifts, true});
-    return; // the shifts say which rows are read
+    return; // the rows depend on the shifts
   }
   if (side.step_count != 0) {
-    return; // the steps say which rows are read, and lie in memory of the device, which may not be written yet
+    return; // the rows depend on the steps, in device memory that may not be written yet
   }
   if (side.validity != nullptr) {
     touched.push_back(reading_bits(side.validity, side.first, task.count));

@@ -11,7 +11,8 @@
 namespace saeta::sim {
 namespace {
 
-/// A handle is the machine's number and the slot or number of the thing in it, so it is unique in the process.
+/// A handle combines the machine's number with the stream's slot or the event's number, so it is unique in
+/// the process.
 constexpr unsigned number_bits = 32;
 constexpr std::uint64_t number_mask = (std::uint64_t{1} << number_bits) - 1;
 
@@ -25,7 +26,7 @@ std::uint64_t fault_seed(std::uint64_t seed, std::int32_t ordinal) {
   return seed ^ ((apart + static_cast<std::uint64_t>(ordinal)) << number_bits);
 }
 
-/// The machines of the process, for functions that get a handle or an address and no device.
+/// The machines of the process, for functions that get a handle or an address but no device.
 struct registry {
   std::mutex mutex;
   std::unordered_map<std::uint64_t, std::weak_ptr<machine>> machines;
@@ -145,7 +146,7 @@ void machine::run_in_background() {
       continue;
     }
     held.unlock();
-    std::this_thread::yield(); // others queue and ask in between
+    std::this_thread::yield(); // lets other threads queue and query in between
     held.lock();
   }
 }
@@ -183,14 +184,14 @@ void machine::require_device(const gpu& home, const char* name) const {
 }
 
 void machine::lose(gpu& home) {
-  operations dropped; // after the lock: what they captured may call the device
+  operations dropped; // destroyed after the lock is released: their captures may call the device
   const guard held = lock();
   if (home.lost) {
     return;
   }
   home.lost = true;
   for (void* const pinned : memory_.pinned_of(home.ordinal)) {
-    bury(pinned); // nobody can free it any more
+    bury(pinned); // it can no longer be freed
   }
   for (const auto& stream : schedule_.streams()) {
     if (stream->home == &home && stream->capture) {
@@ -354,7 +355,7 @@ bool machine::check_host(const access& touched, std::string_view name) {
 
 void machine::wait(guard& held, operations awaited, const vector_clock& clock) {
   vector_clock known = host_;
-  known.join(clock); // as it is now: the stream's own goes on while we wait
+  known.join(clock); // a copy, because the stream's clock may advance during the wait
   schedule_.wait(held, journal_, std::move(awaited));
   host_.join(known);
 }

@@ -1,7 +1,10 @@
-// The machine behind simulated devices: one lock, one scheduler, one set of clocks, and the devices that share them.
+// The machine behind simulated devices: the devices, and the lock, the scheduler and the clocks that they
+// share.
 //
-// Owner     Shared by the devices' objects and by the thread of pace::automatic, which ends with the last device.
-// Thread    `enter` locks. Every function that takes or needs the lock says so by taking it; the others want it held.
+// Owner     Shared by the device objects and by the thread of pace::automatic, which ends with the last
+//           device.
+// Thread    `enter` locks. Functions that return or take a `guard`, and those that say so, manage the lock;
+//           for the others the caller holds it.
 #pragma once
 
 #include "saeta/backend/sim/arena.hpp"
@@ -15,13 +18,13 @@
 
 namespace saeta::sim {
 
-/// One device. Several objects may stand for it, as several libraries use one GPU.
+/// One device. Several device objects may represent it, as several libraries use one GPU.
 struct gpu {
   gpu(const options& chosen, std::uint64_t fault_seed)
       : ordinal(chosen.ordinal), total_bytes(chosen.total_bytes), memory(chosen.total_bytes),
         fail_percent(chosen.fail_percent), faults(fault_seed) {}
 
-  /// Whether the address is memory of the device, its own or imported, and where it is there.
+  /// Whether the address is memory of the device, own or imported.
   [[nodiscard]] bool contains(const void* pointer) const noexcept;
   [[nodiscard]] std::size_t offset(const void* pointer) const noexcept;
 
@@ -30,29 +33,30 @@ struct gpu {
   arena memory;
   std::unordered_map<std::uintptr_t, std::shared_ptr<mapped_pool>> imported; ///< by handle
   std::uintptr_t imported_count = 0;
-  std::vector<std::weak_ptr<mapped_pool>> mapped; ///< those, and others whose allocations are open still
+  std::vector<std::weak_ptr<mapped_pool>> mapped; ///< those, and released ones with open allocations
   stream_state* legacy = nullptr;
-  std::unordered_map<std::size_t, stream_state*> per_thread;            ///< by thread_number()
-  std::uint64_t used_bytes = 0;                                         ///< of the arena, by live allocations
-  std::uint64_t pool_used = 0;                                          ///< of those, from the pool
-  std::size_t pool_threshold = std::numeric_limits<std::size_t>::max(); ///< bytes that the pool holds on to
+  std::unordered_map<std::size_t, stream_state*> per_thread; ///< by thread_number()
+  std::uint64_t used_bytes = 0;                              ///< bytes of the arena in live allocations
+  std::uint64_t pool_used = 0;                               ///< the part of `used_bytes` from the pool
+  std::size_t pool_threshold = std::numeric_limits<std::size_t>::max(); ///< unused bytes that the pool keeps
   bool pool_exportable = false;
-  std::uint64_t next_stream_id = 3; ///< above the handles of the default streams
+  std::uint64_t next_stream_id = 3; ///< above the default streams' handles
   stream_state* captured_later = nullptr;
   unsigned calls_before_capture = 0;
   unsigned fail_percent;
   random_source
-      faults; ///< apart from the scheduler's, so that calls which don't fail run as they would without faults
+      /// separate from the scheduler's, so that faults do not change the schedule of the calls that succeed
+      faults;
   bool lost = false;
-  std::vector<const gpu*> peers; ///< devices whose memory operations of this one may touch
+  std::vector<const gpu*> peers; ///< devices whose memory this device's operations may touch
   usage alive;
 };
 
 struct event_state {
   gpu* home;
-  operations covered; ///< what it waits for still
+  operations covered; ///< operations that the event still waits for
   vector_clock clock;
-  /// Where it was recorded inside a graph capture: good for nothing outside of it.
+  /// Set if the event was recorded inside a graph capture. Then it can't be used outside of that capture.
   std::shared_ptr<capture_state> captured;
 };
 
@@ -61,52 +65,54 @@ public:
   using guard = std::unique_lock<std::mutex>;
 
   explicit machine(const options& chosen);
-  /// The machine of a stream that some device created, of a device address; null when there is none.
+  /// The machine of a created stream, of a device address or with a number; null when there is none.
   static std::shared_ptr<machine> of_stream(stream_handle stream);
   static std::shared_ptr<machine> of_address(const void* pointer);
   static std::shared_ptr<machine> of_number(std::uint64_t number);
   [[nodiscard]] std::uint64_t number() const noexcept { return id_; }
 
   gpu& join(const options& chosen);
-  /// The last one stops the thread and drops what is queued.
+  /// The last device to leave stops the thread and drops the queued operations.
   void leave() noexcept;
 
-  /// Locks; at the pace of pace::manual operations may run now.
+  /// Locks. With pace::manual, operations may run now.
   [[nodiscard]] guard enter();
-  /// Enters for a call of the contract, which may fail. @throws error device_lost, or device when the call shall fail.
+  /// `enter` for a call of the contract, with `call`. @throws error device_lost, or device when the call is
+  /// chosen to fail.
   [[nodiscard]] guard enter_call(gpu& home, const char* name);
-  /// Only that failure, for a call that has locked already. With the lock.
+  /// The checks and planned events of a contract call. The caller holds the lock. @throws as `enter_call`.
   void call(gpu& home, const char* name);
-  /// @throws error device_lost. With the lock.
+  /// @throws error device_lost. The caller holds the lock.
   void require_device(const gpu& home, const char* name) const;
-  /// What is queued on the device is done without having run. Call without the lock.
+  /// Marks everything queued on the device as done without running it. Called without the lock.
   void lose(gpu& home);
   [[nodiscard]] guard lock() const { return guard(mutex_); }
 
   stream_state& create_stream(gpu& home, stream_kind kind);
-  /// One that the device has by itself.
+  /// Adds a stream that the device has by itself.
   stream_state& add_stream(gpu& home, stream_kind kind);
   [[nodiscard]] stream_handle handle(const stream_state& stream) const noexcept;
   /// @throws error device: not a stream of this machine, or destroyed.
   stream_state& stream(gpu& home, stream_handle handle);
-  /// The device of a stream of this machine, whatever its handle.
+  /// The device of a stream of this machine. For a default stream: the device that owns `touched`.
   gpu& home(stream_handle handle, const void* touched);
   event_handle create_event(gpu& home);
-  /// @throws error device. Events that a capture recorded are refused unless `any`.
+  /// @throws error device. Refuses events that were recorded in a capture unless `any` is true.
   event_state& event(event_handle handle, bool any = false);
   void destroy_event(event_handle handle);
   [[nodiscard]] gpu* owner(const void* pointer) const noexcept;
 
-  /// Checks what the operation touches and queues it; in a capture it is dropped.
+  /// Checks the operation's accesses and queues it. Drops the operation and returns null in a capture.
   std::shared_ptr<operation> submit(stream_state& stream, std::string_view name,
                                     std::span<const access> touched, operation work);
   std::shared_ptr<operation> submit(stream_state& stream, std::string_view name,
                                     std::initializer_list<access> touched, operation work) {
     return submit(stream, name, std::span(touched.begin(), touched.size()), std::move(work));
   }
-  /// An access of the host now, for which what it has waited for must suffice. True when it does.
+  /// Checks an access of the host now, against the work that the host has waited for. True when there is no
+  /// conflict.
   bool check_host(const access& touched, std::string_view name);
-  /// Blocks until `awaited` is done; the host then knows what `clock` covers.
+  /// Blocks until `awaited` is done. The host's clock then covers `clock`.
   void wait(guard& held, operations awaited, const vector_clock& clock);
   void host_learns(const vector_clock& clock) { host_.join(clock); }
 
@@ -119,15 +125,15 @@ public:
   [[nodiscard]] bool capturing(const gpu& home) const noexcept;
   /// @throws error device when the stream can't be captured.
   void begin_capture(stream_state& stream) const;
-  /// Every stream that is in the capture leaves it.
+  /// Ends the capture: all its streams leave it.
   void end(capture_state& capture) noexcept;
   [[nodiscard]] access_record host_access(std::string_view name);
-  /// Page-locked memory that operations may still use is kept until the machine goes.
+  /// Keeps page-locked memory that operations may still use until the machine is destroyed.
   void bury(void* pinned) { buried_.emplace_back(pinned); }
 
 private:
   void run_in_background();
-  /// Reports an operation on `running` that touches memory of `touched` and may not.
+  /// Reports an operation on `running` that touches memory of `touched` without peer access.
   void check_peer(const gpu& running, const gpu& touched, const access& touch, const access_record& by);
 
   struct free_pinned {
@@ -140,7 +146,7 @@ private:
   scheduler schedule_;
   journal journal_;
   memory_map memory_;
-  vector_clock host_; ///< what the host knows to have finished
+  vector_clock host_; ///< the work that the host knows to have finished
   std::vector<std::unique_ptr<gpu>> gpus_;
   std::unordered_map<std::uintptr_t, event_state> events_;
   std::uintptr_t event_count_ = 0;

@@ -1,6 +1,7 @@
-// A pool that a simulated device has imported: the arena of another process, or of this one, at other addresses.
+// A pool that a simulated device has imported: the arena of this or another process, mapped at other
+// addresses.
 //
-// Owner     Shared by the handle of the pool and by its open allocations; unmapped with the last of them.
+// Owner     Shared by the pool's handle and its open allocations. The last of them unmaps it.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@ namespace saeta::sim {
 
 class mapped_pool {
 public:
-  /// The descriptor stays the caller's. @throws error device.
+  /// The caller keeps and closes the descriptor. @throws error device.
   explicit mapped_pool(int descriptor);
   mapped_pool(const mapped_pool&) = delete;
   mapped_pool& operator=(const mapped_pool&) = delete;

@@ -1,7 +1,9 @@
-// The memory map of a machine: what is allocated where, and who touched it.
+// The memory map of a machine: its allocations and the accesses to them.
 //
-// Owner     Records only; the bytes belong to arenas and, page-locked, to whoever asked for the record.
-// Order     Every access is checked when it is queued. Ordinary host memory is unknown here and never checked.
+// Owner     The map owns only records. The bytes belong to arenas or, if page-locked, to the caller that
+//           added the record.
+// Order     Every access is checked when it is queued. Ordinary host memory is not recorded and never
+//           checked.
 // Thread    Guarded by the lock of the machine.
 #pragma once
 
@@ -18,7 +20,7 @@ struct access {
   const void* pointer;
   std::size_t bytes;
   bool reads;
-  bool atomic = false; ///< a write that agrees with other atomic ones at the same time
+  bool atomic = false; ///< a write that does not conflict with concurrent atomic writes
 };
 
 enum class allocation_kind { direct, stream_ordered, pinned, imported };
@@ -28,27 +30,30 @@ struct allocation {
   std::uint8_t* base;
   std::size_t bytes;
   allocation_kind kind;
-  std::int32_t ordinal; ///< of the device that it was asked from
+  std::int32_t ordinal; ///< of the device that allocated it
   shadow touched;
-  /// Who of this process has it open; of an imported one, that of the original, where the original is of this process.
+  /// How many imports of this process have the allocation open. An imported allocation shares the original's
+  /// counter if the original belongs to this process.
   std::shared_ptr<std::atomic<int>> importers{};
 };
 
 class memory_map {
 public:
-  /// `first` wrote all of it, or nobody.
+  /// Records a new allocation. `first` is the write that fills all of it, if there is one.
   allocation& add(std::uint8_t* base, std::size_t bytes, allocation_kind kind, std::int32_t ordinal,
                   access_record first = {});
-  /// Null where no allocation begins, or holds the address.
+  /// `beginning_at` finds the allocation that begins at an address, `around` the one that contains it; null
+  /// if none does.
   [[nodiscard]] allocation* beginning_at(const void* base);
   [[nodiscard]] allocation* around(const void* pointer);
-  /// Where the page-locked allocations of a device begin.
+  /// The addresses of a device's page-locked allocations.
   [[nodiscard]] std::vector<void*> pinned_of(std::int32_t ordinal) const;
-  /// Forgets it; for device memory, `freed` is named when the address is used afterwards.
+  /// Removes an allocation. For device memory, a later use of the address is reported together with `freed`.
   void remove(const allocation& gone, const access_record& freed);
 
-  /// Reports what conflicts with the access by `later`, which knows what `clock` covers. `device_memory`: the address lies
-  /// in an arena, so there must be an allocation. True when it found nothing.
+  /// Reports conflicts of the access by `later`, which comes after everything that `clock` covers.
+  /// `device_memory`: the address lies in an arena, so an allocation must exist there. True when there is no
+  /// conflict.
   bool check(const access& touch, access_record later, const vector_clock& clock, bool device_memory,
              journal& log);
 
@@ -61,7 +66,7 @@ private:
   void check_missing(const access& touch, const access_record& later, journal& log);
 
   std::map<std::uintptr_t, allocation> live_; ///< by base
-  std::map<std::uintptr_t, grave> freed_;     ///< by base, where nothing was allocated since
+  std::map<std::uintptr_t, grave> freed_;     ///< by base; not reused since
   std::uint64_t count_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// A small generator of random numbers that gives the same ones everywhere (splitmix64).
+// A small random number generator with the same sequence on every platform (splitmix64).
 #pragma once
 
 #include <cstdint>

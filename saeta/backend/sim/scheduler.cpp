@@ -65,7 +65,7 @@ void scheduler::finish(const std::shared_ptr<operation>& work, journal& log) {
   work->done = true;
   work->body = nullptr;
   auto& queue = streams_[work->when.slot]->queue;
-  if (!queue.empty()) { // the machine may have been stopped meanwhile
+  if (!queue.empty()) { // the machine may have been stopped or the device lost meanwhile
     queue.pop_front();
   }
   log.add_run(*work);
@@ -95,7 +95,7 @@ bool scheduler::advance(std::unique_lock<std::mutex>& lock, journal& log) {
     } catch (...) {
       report_current_exception("sim: a function queued on a stream");
     }
-    callout = nullptr; // what it captured may call the device when it is dropped
+    callout = nullptr; // destroyed without the lock: its captures may call the device
     lock.lock();
     work->running = false;
   }

@@ -1,9 +1,9 @@
-// The scheduler of a machine: its streams and the choice of what runs next.
+// The scheduler of a machine: holds its streams and chooses the operation that runs next.
 //
-// What      A stream is a queue; of the operations that are ready the random source picks one. A blocked host thread
-//           runs operations itself until what it waits for is done, and sleeps only when nothing is ready.
-// Thread    Every function is called with the lock of the machine held; `advance` and `wait` let go of it while a
-//           callout runs or nothing is ready.
+// What      A stream is a queue. The random source picks one of the ready operations. A blocked host thread
+//           runs operations itself until the ones it waits for are done, and sleeps only when none is ready.
+// Thread    The caller holds the lock of the machine. `advance` and `wait` release it while a callout runs or
+//           nothing is ready.
 #pragma once
 
 #include "saeta/backend/sim/journal.hpp"
@@ -17,23 +17,23 @@ namespace saeta::sim {
 
 enum class stream_kind { non_blocking, blocking, legacy };
 
-/// A capture of a graph; the streams that are in it share it, and so do the events that were recorded in it.
+/// A graph capture, shared by the streams in it and the events recorded in it.
 struct capture_state {
-  std::uint32_t origin = 0; ///< slot of the stream that it was begun on
+  std::uint32_t origin = 0; ///< slot of the stream that began the capture
   bool open = true;
-  bool lost = false; ///< ended by a context-wide event
+  bool lost = false; ///< ended by a context-wide event or with the device
 };
 
 struct stream_state {
   std::uint32_t slot = 0;
-  std::uint64_t id = 0; ///< what the contract calls its id
+  std::uint64_t id = 0; ///< the contract's stream id
   gpu* home = nullptr;
   stream_kind kind = stream_kind::non_blocking;
-  bool alive = true;                      ///< a destroyed stream still finishes its work
-  std::shared_ptr<capture_state> capture; ///< the one that it is in
-  vector_clock clock;                     ///< what the next operation comes after
+  bool alive = true;                      ///< false once destroyed; its queued work still runs
+  std::shared_ptr<capture_state> capture; ///< null: not capturing
+  vector_clock clock;                     ///< the operations that precede the next one
   std::deque<std::shared_ptr<operation>> queue;
-  std::shared_ptr<operation> last; ///< the latest one queued
+  std::shared_ptr<operation> last; ///< the latest operation that was queued
 };
 
 class scheduler {
@@ -42,27 +42,28 @@ public:
 
   [[nodiscard]] random_source& random() noexcept { return random_; }
   stream_state& add_stream(gpu& home, stream_kind kind);
-  /// Null where there is none.
+  /// Null if no stream has this slot.
   [[nodiscard]] stream_state* stream(std::uint64_t slot) const noexcept;
   [[nodiscard]] const std::vector<std::unique_ptr<stream_state>>& streams() const noexcept {
     return streams_;
   }
 
-  /// What a new operation of the stream comes after, the rules of the legacy default stream among it. The stream's clock
-  /// covers it afterwards.
+  /// The operations that a new operation of the stream must wait for, including the rules of the legacy
+  /// default stream. Joins their clocks to the stream's.
   operations predecessors(stream_state& stream);
   void queue(stream_state& stream, std::shared_ptr<operation> work);
 
-  /// Runs one part of a ready operation and tells `log` when it was the last; false when none is ready.
+  /// Runs one part of a ready operation. Records the operation in `log` after its last part. False when none
+  /// is ready.
   bool advance(std::unique_lock<std::mutex>& lock, journal& log);
-  /// Until all of `awaited` is done.
+  /// Runs operations or sleeps until all of `awaited` are done.
   void wait(std::unique_lock<std::mutex>& lock, journal& log, operations awaited);
-  /// Sleeps until something may have become ready.
+  /// Sleeps until an operation may have become ready.
   void sleep(std::unique_lock<std::mutex>& lock);
   void wake() noexcept { changed_.notify_all(); }
   [[nodiscard]] bool idle() const noexcept;
-  /// Takes out what is queued on one device, or on all, as if it was done; the caller drops it once it has let go of the
-  /// lock.
+  /// Removes the queued operations of one device, or of all, and marks them done. The caller destroys them
+  /// after it has released the lock.
   operations abandon(const gpu* home = nullptr);
 
 private:
@@ -71,7 +72,7 @@ private:
 
   random_source random_;
   std::vector<std::unique_ptr<stream_state>> streams_; ///< by slot
-  std::vector<std::shared_ptr<operation>> ready_;      ///< kept for its capacity
+  std::vector<std::shared_ptr<operation>> ready_;      ///< a member to reuse its capacity
   std::condition_variable changed_;
   std::size_t sleeping_ = 0;
 };

@@ -3,7 +3,7 @@
 namespace saeta::sim {
 namespace {
 
-/// One conflict for each earlier operation, over all bytes from its first to its last.
+/// Keeps one conflict per earlier operation, from its first conflicting byte to the last.
 void add(std::vector<conflict>& found, const access_record& earlier, std::size_t begin, std::size_t end) {
   for (conflict& known : found) {
     if (known.earlier.when == earlier.when && known.earlier.reads == earlier.reads) {

@@ -1,7 +1,8 @@
-// The shadow of an allocation: for each of its bytes the last write, and the reads and atomic writes since then.
+// The shadow of an allocation: for each byte its last write, and the reads and atomic writes since then.
 //
-// Order     Accesses come in the order in which they are queued. One that an earlier one it conflicts with does not
-//           come before, by the later one's clock, is a conflict. Costs grow with the pieces touched, not the bytes.
+// Order     Accesses are checked in the order in which they are queued. An access conflicts with an earlier
+//           incompatible one that its clock does not cover. Costs grow with the pieces touched, not the
+//           bytes.
 // Thread    Guarded by the lock of the machine.
 #pragma once
 
@@ -10,13 +11,13 @@
 namespace saeta::sim {
 
 struct access_record {
-  stamp when; ///< number 0: nobody
+  stamp when; ///< number 0: no access
   std::uint32_t name = 0;
   bool reads = false;
-  bool atomic = false; ///< of a write: others of the kind may come at the same time
+  bool atomic = false; ///< a write that may be concurrent with other atomic ones
 };
 
-/// Bytes [begin, end) of the allocation that the later access shares with an earlier one.
+/// A conflict with an earlier access, in bytes [begin, end) of the allocation.
 struct conflict {
   access_record earlier;
   std::size_t begin;
@@ -25,10 +26,11 @@ struct conflict {
 
 class shadow {
 public:
-  /// `first` wrote all of it, or nobody.
+  /// `first` is the write that fills all bytes, if there is one.
   shadow(std::size_t bytes, access_record first) : pieces_{{0, bytes, first, {}}} {}
 
-  /// Checks an access to bytes [begin, end) that knows what `clock` covers, and remembers it unless it is the host's.
+  /// Checks an access to bytes [begin, end) that comes after everything that `clock` covers. Records it
+  /// unless it is the host's.
   std::vector<conflict> touch(std::size_t begin, std::size_t end, const access_record& later,
                               const vector_clock& clock);
 
@@ -37,9 +39,10 @@ private:
     std::size_t begin;
     std::size_t end;
     access_record write;
-    std::vector<access_record> shared; ///< since then, the last read and atomic write of each stream
+    /// since `write`: the last read and the last atomic write of each stream
+    std::vector<access_record> shared;
   };
-  /// Index of the piece that begins at `at`, which is cut out of the one around it where needed.
+  /// Index of the piece that begins at `at`. Splits the piece that contains `at` if needed.
   std::size_t cut(std::size_t at);
   void remember(std::size_t first, std::size_t last, const access_record& later);
 

@@ -1,16 +1,17 @@
 // The simulated device: an adversarial, asynchronous backend for tests.
 //
-// What      Streams are queues that run nothing until a scheduler, driven by a seed, lets them; it delays, interleaves
-//           and tears apart everything that the edges between the operations allow. Every operation knows the bytes it
-//           reads and writes, so a missing edge is reported as a race, whatever the schedule was. Memory is poisoned
-//           with 0xDB when it is allocated and when it is freed, at that operation's place in the order.
-// Owner     Shared. Devices made with `options.beside` belong to one machine: one scheduler, one set of clocks. Two with
-//           the same ordinal are two libraries on one device. Work that is queued when the last one goes never runs.
-// Order     A race is found when the later operation is queued, by vector clocks: one a stream and one for the host,
-//           which learns from blocking waits and from queries that say "finished".
-// Thread    Any. Bodies given to `launch` and `host_callback` run without a lock held, on whatever thread runs them.
-//           One thread with pace::manual replays exactly by its seed.
-// Failure   As in saeta/device/backend.hpp. A race is no failure: the operation is queued all the same.
+// What      Streams are queues. A seeded scheduler runs their operations, and delays, interleaves and splits
+//           them as far as the edges between them allow. Every operation declares the bytes that it reads and
+//           writes, so a missing edge is reported as a race in any schedule. Memory is filled with 0xDB when
+//           the operation that allocates or frees it runs.
+// Owner     Shared. Devices created with `options.beside` belong to one machine with one scheduler and one
+//           set of clocks. Two objects with the same ordinal represent two libraries on one device. When the
+//           last object of the machine is destroyed, queued work is dropped.
+// Order     A race is found by vector clocks when the later operation is queued. Each stream has a clock, and
+//           the host has one that advances at blocking waits and at queries that return "finished".
+// Thread    Any. Bodies given to `launch` and `host_callback` run without a lock held, on any thread. With
+//           pace::manual, a single-threaded program replays exactly from its seed.
+// Failure   As in saeta/device/backend.hpp. A race is not a failure: the operation is queued anyway.
 #pragma once
 
 #include "saeta/device/backend.hpp"
@@ -27,35 +28,35 @@ namespace saeta::sim {
 class machine;
 struct gpu;
 class simulated_device;
-using device = simulated_device; ///< a class can't be called as its member `device()`
+using device = simulated_device; ///< a class can't have the name of its member `device()`
 
-/// What device memory holds that nobody has written.
+/// The byte that fills device memory before it is written.
 inline constexpr std::uint8_t poison = 0xDB;
 
 enum class pace {
   manual,    ///< operations run inside blocking waits, in step() and run(), and by chance inside calls
-  automatic, ///< a thread of the device runs them too, so that threads that only poll see progress
+  automatic, ///< a background thread runs them too, so that threads that only poll see progress
 };
 
 struct options {
   std::uint64_t seed = 0;
   std::int32_t ordinal = 0;
-  std::uint64_t total_bytes = std::uint64_t{256} << 20; ///< of the device; more is out_of_memory
+  std::uint64_t total_bytes = std::uint64_t{256} << 20; ///< the device's memory; beyond it out_of_memory
   pace how = pace::manual;
-  unsigned run_percent = 25; ///< manual: chance that a call of the contract first runs some ready operations
-  /// The ids of a device's streams are 3, 4, 5, ..., the legacy default stream's is 1: each meets the same number on another
-  /// device and on the host. Otherwise they are unique in the process.
+  unsigned run_percent = 25; ///< manual: chance that a contract call first runs some ready operations
+  /// If true, a device's stream ids are 3, 4, 5, ..., and 1 for the legacy default stream, so they coincide
+  /// with ids on other devices and on the host. If false, ids are unique in the process.
   bool small_ids = true;
-  unsigned fail_percent = 0; ///< as for set_fail_percent(); of a new device
-  /// A device of the machine that this one joins; the seed and the pace are then those of the machine.
+  unsigned fail_percent = 0; ///< see set_fail_percent(); applies to a new device
+  /// A device whose machine the new one joins. The machine's seed and pace then apply.
   std::shared_ptr<device> beside = nullptr;
 };
 
-/// Of a capture on a stream.
+/// The state of a capture on a stream.
 enum class capture_progress {
   none,
   open,
-  ended, ///< by a context-wide event, or with the device; end_capture() will be false
+  ended, ///< by a context-wide event or the loss of the device; end_capture() returns false
 };
 
 struct byte_range {
@@ -63,18 +64,18 @@ struct byte_range {
   std::size_t bytes;
 };
 
-/// Two accesses without an edge between them, at least one of them a write; a use of memory that is not there; or of
-/// memory of another device before `enable_peer_access`.
+/// Two accesses without an edge between them, at least one of them a write. Also a use of memory that is not
+/// allocated, or of another device's memory before `enable_peer_access`.
 struct race {
   std::string
       first; ///< "fill on stream 5", "copy on stream 7 (reads)", "free on stream 3", "free by the host"
   std::string second;  ///< the one that was queued later
-  const void* pointer; ///< where they meet
+  const void* pointer; ///< where they overlap
   std::size_t bytes;
-  std::string text; ///< one line with all of it: streams, operations, allocation, offset, bytes
+  std::string text; ///< one line that names streams, operations, allocation, offset and bytes
 };
 
-/// Holds a stream back until it is opened or destroyed.
+/// Blocks a stream until the hold is opened or destroyed.
 class hold {
 public:
   hold() = default;
@@ -84,14 +85,14 @@ public:
   virtual void open() = 0;
 };
 
-/// What is alive, for leak checks.
+/// The number of live objects, for leak checks.
 struct usage {
   std::size_t allocations = 0;
   std::size_t pinned = 0;
   std::size_t streams = 0;
   std::size_t events = 0;
-  std::size_t imports = 0; ///< pools and allocations
-  std::uint64_t bytes = 0; ///< of the allocations
+  std::size_t imports = 0; ///< imported pools and opened allocations
+  std::uint64_t bytes = 0; ///< in the allocations
 
   friend bool operator==(const usage&, const usage&) = default;
 };
@@ -101,52 +102,56 @@ public:
   static std::shared_ptr<simulated_device> create(const options& chosen = {});
   ~simulated_device() override;
 
-  // The side of other libraries and of users' kernels.
+  // Simulates other libraries and users' kernels.
 
-  /// Queues a kernel; `body` does its work when it runs and may touch nothing but the ranges.
+  /// Queues a kernel. `body` does its work when it runs and may touch only the ranges.
   void launch(stream_handle stream, const std::string& name, const std::vector<byte_range>& reads,
               const std::vector<byte_range>& writes, std::function<void()> body);
-  /// Queues a function of the host; the stream goes on when it has returned.
+  /// Queues a host function. The stream continues when it has returned.
   void host_callback(stream_handle stream, std::function<void()> body);
   /// A stream that synchronises with the legacy default stream.
   stream_handle create_blocking_stream();
-  /// Until end_capture() work queued on the stream is captured: it does not run, the stream can't be waited for and
-  /// context-wide events are refused. As a driver does, such an event ends the capture of a stream that does not
-  /// synchronise with the legacy default stream. A stream that waits for an event recorded in the capture joins it.
+  /// Begins a capture. Until end_capture(), work queued on the stream does not run, the stream can't be
+  /// waited for and context-wide events are refused. As with a real driver, such an event also ends the
+  /// capture of a non-blocking stream. A stream that waits for an event recorded in the capture joins it.
   void begin_capture(stream_handle stream);
-  /// begin_capture() in the middle of whatever goes on: when so many more calls of the contract have come to this device.
-  /// A second call replaces the first; 0 calls it off.
+  /// Calls begin_capture() in the middle of other work: after `calls` more contract calls on this device. A
+  /// second call replaces the first; 0 cancels it.
   void begin_capture_after(stream_handle stream, unsigned calls);
   [[nodiscard]] capture_progress progress(stream_handle stream) const;
-  /// The captured operations are dropped. False when the capture was ended before.
+  /// Drops the captured operations. False when the capture had already ended.
   bool end_capture(stream_handle stream);
-  /// The host touches page-locked memory now: what it has waited for must cover the work on those bytes.
+  /// Checks an access of the host to page-locked memory now. The host must have waited for the work on those
+  /// bytes.
   void host_access(byte_range where, bool write, const std::string& name);
 
   // The scheduler.
 
-  /// Work queued on the stream from now on starts after open().
+  /// Work queued on the stream from now on starts after the hold's open().
   std::unique_ptr<hold> close_gate(stream_handle stream);
-  /// Runs one step of a ready operation that the seed chooses; false when none is ready.
+  /// Runs one step of a ready operation, chosen by the seed. False when none is ready.
   bool step();
-  /// Until nothing is ready; how many steps ran.
+  /// Runs steps until nothing is ready. Returns the number of steps.
   std::size_t run();
-  /// Nothing is queued on any stream of the machine.
+  /// True when nothing is queued on any stream of the machine.
   [[nodiscard]] bool idle() const;
 
   // The driver.
 
-  /// From now on every call of the contract that may throw does so with this chance, drawn from the seed: error device,
-  /// with nothing changed. Calls that give something back and the functions that stand for other libraries always work.
+  /// Makes every contract call that may throw fail with this chance, drawn from the seed. A failed call
+  /// throws error device and changes nothing. Calls that free something and the functions that simulate other
+  /// libraries always work.
   void set_fail_percent(unsigned percent);
-  /// Breaks the device for good, for every object that stands for it: what is queued never runs, whoever waits for it wakes,
-  /// and every call throws error device_lost. Memory can't be freed any more; streams and events can be destroyed.
+  /// Breaks the device permanently, for every object that represents it. Queued operations never run, threads
+  /// that wait for them wake, and every call throws error device_lost. Memory can no longer be freed; streams
+  /// and events can be destroyed.
   void lose();
 
   // What was found.
 
   [[nodiscard]] std::vector<race> races() const;
-  /// The seed, the races and the operations in the order they ran; the same seed and program give the same text.
+  /// The seed, the races and the operations in the order in which they ran. The same seed and program give
+  /// the same text.
   [[nodiscard]] std::string report() const;
   [[nodiscard]] usage live() const;
 
@@ -198,7 +203,7 @@ private:
   simulated_device(std::shared_ptr<machine> owner, gpu& which);
 
   std::shared_ptr<machine> machine_;
-  gpu* gpu_; ///< of the machine
+  gpu* gpu_; ///< owned by the machine
 };
 
 } // namespace saeta::sim

@@ -1,4 +1,4 @@
-// Vector clocks: who has seen which operation of which stream.
+// Vector clocks: which operations of each stream precede an operation or are known to the host.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,8 @@
 
 namespace saeta::sim {
 
-/// Where an operation stands: the `number`th, from 1, of the stream with the index `slot` in its machine.
+/// The position of an operation: the `number`th, counted from 1, of the stream with index `slot` in its
+/// machine.
 struct stamp {
   std::uint32_t slot = 0;
   std::uint64_t number = 0;
@@ -16,12 +17,13 @@ struct stamp {
   friend bool operator==(const stamp&, const stamp&) = default;
 };
 
-/// The slot of what the host does itself. Nothing waits for the host: what it does comes before what is queued later.
+/// The slot of the host's own accesses. No operation waits for the host: its accesses precede everything
+/// queued later.
 inline constexpr std::uint32_t host_slot = UINT32_MAX;
 
 class vector_clock {
 public:
-  /// True when the operation comes before whoever has this clock.
+  /// True when the operation precedes the owner of this clock.
   [[nodiscard]] bool covers(stamp when) const noexcept {
     return when.slot < seen_.size() && seen_[when.slot] >= when.number;
   }
