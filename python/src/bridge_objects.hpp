@@ -1,4 +1,4 @@
-// What the parts of the module `_bridge` share: pyarrow's objects to libarrow's and back.
+// Conversions between objects of pyarrow and of libarrow, shared by the parts of the module `_bridge`.
 #pragma once
 
 #include "memory_objects.hpp"
@@ -13,7 +13,8 @@
 
 namespace saeta::py {
 
-/// What pyarrow's conversions answer. Their errors are those of Python: an object of another class is a TypeError.
+/// The result of a conversion by pyarrow. A failure raises an error of Python's kind: a TypeError for an
+/// object of another class.
 template <class T>
 T taken(arrow::Result<T> result) {
   if (!result.ok()) {

@@ -1,10 +1,14 @@
-// PyCapsules of the Arrow PyCapsule Interface and of DLPack's Python specification: the only code that opens them.
+// PyCapsules of the Arrow PyCapsule Interface and of DLPack's Python specification. Only this code opens
+// them.
 //
-// Owner     A capsule that nobody consumed gives its struct back when it is destroyed. Consuming an Arrow capsule moves the
-//           struct out and leaves it marked as released; consuming a DLPack capsule renames it to "used_...".
-// Thread    With the GIL held. What a capsule gives back may be given back on any thread.
-// Failure   error invalid_argument for an object that is no capsule of the wanted name, closed for a consumed one.
-// Standard  arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface, dmlc.github.io/dlpack (Python Specification).
+// Owner     A capsule that was not consumed releases its struct when it is destroyed. Consuming an Arrow
+//           capsule moves the struct out and marks the original as released. Consuming a DLPack capsule
+//           renames it to "used_...".
+// Thread    With the GIL held. An exported struct may be released on any thread.
+// Failure   error invalid_argument for an object that is not a capsule of the wanted name, closed for a
+//           consumed one.
+// Standard  arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface,
+//           dmlc.github.io/dlpack (Python Specification).
 #pragma once
 
 #include "objects.hpp"
@@ -33,9 +37,10 @@ nb::object array_capsules(const field& described, const column& piece);
 nb::object stream_capsule(const table& source);
 nb::object stream_capsule(const field& described, std::vector<column> pieces);
 
-/// The same where the memory is, as `__arrow_c_device_array__` and `__arrow_c_device_stream__` return them.
+/// The same on the memory's own device, as `__arrow_c_device_array__` and `__arrow_c_device_stream__` return
+/// them.
 nb::object device_array_capsules(const field& described, const column& piece);
-/// A table as one struct array; its batches are joined. @throws error exchange where they can't become one.
+/// A table as one struct array. Joins its batches. @throws error exchange if they can't be joined.
 nb::object device_array_capsules(const table& source);
 nb::object device_stream_capsule(const table& source);
 nb::object device_stream_capsule(const field& described, std::vector<column> pieces);
@@ -43,7 +48,8 @@ nb::object device_stream_capsule(const field& described, std::vector<column> pie
 nb::object dlpack_capsule(DLManagedTensorVersioned* tensor);
 nb::object dlpack_capsule(DLManagedTensor* tensor);
 
-/// An Arrow struct on its way from a capsule to an import. Unless it is taken, it goes back into the capsule.
+/// An Arrow struct that is moved from a capsule to an import. The destructor puts it back unless an import
+/// took it.
 template <class Struct>
 class taken {
 public:
@@ -59,11 +65,11 @@ private:
   Struct moved_{};
 };
 
-/// Reads a schema capsule, which stays usable.
+/// Reads a schema capsule without consuming it.
 const ArrowSchema& schema_of(nb::handle capsule);
 
-/// A tensor on its way from a capsule to an import: the capsule is marked as used at once, so that no other thread takes it
-/// too. Unless it is kept, the mark is taken back.
+/// A tensor that is moved from a capsule to an import. The capsule is marked as used at once, so that no
+/// other thread can take it. The destructor removes the mark unless `keep` was called.
 class taken_tensor {
 public:
   using pointer = std::variant<DLManagedTensorVersioned*, DLManagedTensor*>;
@@ -74,7 +80,7 @@ public:
   ~taken_tensor();
 
   [[nodiscard]] const pointer& get() const noexcept { return tensor_; }
-  /// Says that the tensor has another owner now.
+  /// Call when the tensor has a new owner.
   void keep() noexcept { kept_ = true; }
 
 private:
@@ -83,9 +89,10 @@ private:
   bool kept_ = false;
 };
 
-/// A column as `requested_schema=` of an export wants it: None, or a schema with as many fields as ours. Where a type is a view of
-/// ours (column/view_cast.hpp), the column is shown as that; other types are left to the consumer's cast, as the standard
-/// allows. Names and metadata stay ours. @throws error invalid_argument for another number of fields.
+/// Applies `requested_schema=` of an export: None, or a schema with as many fields as the source. If a
+/// requested type is a view of ours (column/view_cast.hpp), the column is exported with that type. Other
+/// types are left to the consumer's cast, as the standard allows. Names and metadata do not change. @throws
+/// error invalid_argument for a different number of fields.
 column_object as_requested(const column_object& source, nb::handle requested);
 table as_requested(const table& source, nb::handle requested);
 

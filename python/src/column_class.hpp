@@ -8,11 +8,11 @@ namespace saeta::py {
 
 using column_class = nb::class_<column_object>;
 
-/// Booleans in both forms, and the objects of other libraries.
+/// Conversions: booleans in both forms, and objects of other libraries.
 void bind_conversions(column_class& c);
-/// DLPack, the CUDA Array Interface, and the arrays of libraries.
+/// DLPack, the CUDA Array Interface, and arrays of other libraries.
 void bind_tensors(column_class& c);
-/// The table of C functions of DLPack.
+/// DLPack's C exchange API.
 void bind_exchange_api(column_class& c);
 /// The Arrow PyCapsule interface.
 void bind_protocols(column_class& c);

@@ -7,7 +7,7 @@
 
 namespace saeta::py {
 
-/// None where a copy is needed, True always, False never.
+/// None: copy if needed. True: always copy. False: never copy.
 inline copy_policy policy_of(std::optional<bool> copy) {
   if (!copy) {
     return copy_policy::when_needed;

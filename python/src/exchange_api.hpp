@@ -1,8 +1,10 @@
-// The DLPack C exchange API (DLPack 1.3): a table of C functions on a Python type, in place of a call of `__dlpack__`.
+// The DLPack C exchange API (DLPack 1.3): a table of C functions on a Python type, used instead of
+// `__dlpack__`.
 //
-// Order     Nothing is synchronised: a producer's pending work is on its current work stream, and the consumer works there, too,
-//           or waits for it. Ours is the work stream of the tensor's context, which waits for the column's last writes.
-// Thread    With the GIL held, but for the allocator and for deleters.
+// Order     Nothing is synchronized. A producer's pending work is on its current work stream; the consumer
+//           works on that stream or waits for it. Our current work stream is the one of the tensor's context,
+//           which waits for the column's last writes.
+// Thread    With the GIL held, except for the allocator and deleters.
 // Standard  DLPackExchangeAPI in dlpack.h.
 #pragma once
 
@@ -22,35 +24,39 @@ namespace saeta::py {
 
 struct column_object;
 
-/// The table of a type that has one in the major version that we know, else null.
+/// The table of a type, if it has one of our major version; otherwise null.
 const DLPackExchangeAPI* exchange_api_of(PyTypeObject* type) noexcept;
 
-/// After a call of a function of a table. @throws what it set; error exchange where it failed without.
+/// Checks the result of a function of a table. @throws the Python exception that it set; error exchange if it
+/// failed without one.
 void require_success(const char* type_name, bool succeeded);
 
-/// A CUDA stream as DLPack numbers it: a null handle is the legacy default stream.
+/// DLPack's number of a CUDA stream. A null handle is the legacy default stream.
 constexpr std::int64_t dlpack_stream(std::int64_t handle) noexcept { return handle == 0 ? 1 : handle; }
 
-/// The stream that the library of a table works on, as DLPack numbers streams. @throws as require_success
+/// DLPack's number of the stream that the table's library works on. @throws as require_success
 std::int64_t work_stream_by(const DLPackExchangeAPI& table, tensor_device device, const char* type_name);
 
-/// What `Column.__dlpack_device__` says.
+/// The result of `Column.__dlpack_device__`.
 tensor_device device_of(const column_object& source);
 
-/// A class of a library that somebody has imported already, else null. Borrowed: a class lives as long as its library.
+/// A class of a library, if the library is already imported; otherwise null. A borrowed reference: a class
+/// lives as long as its library.
 PyTypeObject* class_of_library(PyObject* library, PyObject* name) noexcept;
 
-/// Whether it is of such a class, or of one derived from it.
+/// Whether an object is an instance of such a class or of a derived one.
 bool is_instance_of(nanobind::handle object, PyObject* library, PyObject* name) noexcept;
 
-/// A module that somebody has imported already, else null. Borrowed.
+/// A module, if it is already imported; otherwise null. A borrowed reference.
 PyObject* imported_module(PyObject* name) noexcept;
 
-/// A column on the host or a GPU as an object of a class that has a table, ordered on the stream that its library works on. A null
-/// object where the class is not there or has no table, and for other memory.
+/// Exports a column on the host or a GPU through the table of the class, ordered on the stream that its
+/// library works on. Returns a null object if the class is not imported or has no table, and for other
+/// memory.
 nanobind::object export_by_table(const column_object& source, PyObject* library, PyObject* name);
 
-/// The process's context of a tensor's device, opened where it is not yet. @throws error exchange for other devices.
+/// The process's context of a tensor's device; opens it if needed. @throws error exchange for unknown
+/// devices.
 std::shared_ptr<context> context_for(tensor_device device);
 
 } // namespace saeta::py

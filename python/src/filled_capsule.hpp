@@ -1,7 +1,7 @@
-// New capsules of Arrow structs, for every module that hands some out.
+// Creates capsules of Arrow structs, for every module that exports them.
 //
-// Owner     A capsule that nobody consumed gives its struct back when it is destroyed.
-// Thread    With the GIL held; what fills a struct runs without it.
+// Owner     A capsule that was not consumed releases its struct when it is destroyed.
+// Thread    With the GIL held. The function that fills a struct runs without it.
 #pragma once
 
 #include "gil.hpp"
@@ -11,7 +11,7 @@
 
 namespace saeta::py {
 
-/// Name of the capsules of a struct, as its standard says.
+/// The capsule name of a struct in its standard.
 template <class Struct>
 constexpr const char* name_for = nullptr;
 template <>
@@ -38,7 +38,7 @@ struct release_and_delete {
 template <class Struct>
 using owned_struct = std::unique_ptr<Struct, release_and_delete<Struct>>;
 
-/// A capsule's destructor may run while an exception is on its way: it must not disturb it.
+/// Preserves the pending exception in a capsule's destructor, which may run while one propagates.
 class keep_error {
 public:
   keep_error() { PyErr_Fetch(&type_, &value_, &trace_); }

@@ -1,13 +1,13 @@
-// The GIL: values that are dropped without it, Python objects that are dropped with it.
+// The GIL: values that are destroyed without it, and Python objects that are released with it.
 //
-// A drop of device memory may free, unmap or wait, so it happens with the GIL released. A drop of a Python object may
-// come from any thread, without the GIL, after the interpreter has begun to end: then the object is leaked, because
-// nothing of a finished interpreter may be touched.
+// Dropping device memory may free, unmap or wait, so it happens with the GIL released. A Python object may be
+// dropped on any thread, without the GIL. If the interpreter is already ending, the object is leaked, because
+// a finished interpreter must not be touched.
 //
-// When the interpreter ends, CPython before 3.14 ends every other thread that asks for the GIL. So every place of the
-// bindings that may ask for it, and every call of Python code, is a `foreign_call` (saeta/base/foreign_call.hpp).
-// nanobind's own guards (gil_scoped_release, gil_scoped_acquire) are not used for that reason; a test of tests/lint
-// looks for them.
+// When the interpreter ends, CPython before 3.14 ends every other thread that requests the GIL. So the
+// bindings request the GIL and call Python code only inside a `foreign_call` (saeta/base/foreign_call.hpp).
+// For the same reason they do not use nanobind's guards (gil_scoped_release, gil_scoped_acquire); a test in
+// tests/lint checks this.
 #pragma once
 
 #include "saeta/base/foreign_call.hpp"
@@ -22,7 +22,7 @@ namespace saeta::py {
 
 namespace nb = nanobind;
 
-/// False from the moment the interpreter begins to end.
+/// False once the interpreter begins to end.
 inline bool interpreter_alive() noexcept {
 #if PY_VERSION_HEX >= 0x030D0000
   return Py_IsInitialized() != 0 && Py_IsFinalizing() == 0;
@@ -31,7 +31,7 @@ inline bool interpreter_alive() noexcept {
 #endif
 }
 
-/// Releases the GIL, which the thread holds, until its end.
+/// Releases the GIL, which the thread must hold, for the object's lifetime.
 class gil_release {
 public:
   gil_release() noexcept : state_(PyEval_SaveThread()) {}
@@ -45,7 +45,7 @@ private:
   PyThreadState* state_;
 };
 
-/// Holds the GIL until its end, on a thread that holds it already or not.
+/// Holds the GIL for the object's lifetime. The thread may already hold it.
 class gil_acquire {
 public:
   gil_acquire() noexcept : state_(foreign_call([] { return PyGILState_Ensure(); })) {}
@@ -57,14 +57,14 @@ private:
   PyGILState_STATE state_;
 };
 
-/// Whether the end of a value gives back nothing that others do not hold as well, so that it is over at once. Specialised by
-/// types that can tell.
+/// Whether a value's destructor returns at once, because other owners hold everything that it refers to.
+/// Types that can tell specialise it.
 template <class T>
 struct end_of {
   static bool at_once(const T&) noexcept { return false; }
 };
 
-/// A value whose destructor runs with the GIL released, wherever the owner was dropped, unless it ends at once.
+/// A value whose destructor runs with the GIL released, unless it returns at once.
 template <class T>
 class unlocked {
 public:
@@ -94,7 +94,7 @@ auto without_gil(Action&& action) {
   return std::forward<Action>(action)();
 }
 
-/// Runs `action` without the GIL on a thread that may hold it or not.
+/// Runs `action` without the GIL. The thread need not hold it.
 template <class Action>
 auto released_gil(Action&& action) {
   std::optional<gil_release> release;
@@ -104,7 +104,7 @@ auto released_gil(Action&& action) {
   return std::forward<Action>(action)();
 }
 
-/// Drops what `drop` drops with the GIL held, or not at all once the interpreter is ending.
+/// Calls `drop` with the GIL held, or not at all once the interpreter is ending.
 template <class Drop>
 void with_gil_or_leak(Drop&& drop) noexcept {
   if (interpreter_alive()) {

@@ -1,4 +1,4 @@
-// A bytes object that is filled piece by piece, so that what is written exists once.
+// A bytes object that is filled piece by piece, so that the data is never held twice.
 #pragma once
 
 #include "gil.hpp"
@@ -13,10 +13,10 @@
 
 namespace saeta::py {
 
-/// Made and taken with the GIL; `append` is called without it.
+/// Constructed and taken with the GIL held. `append` is called without it.
 class growing_bytes {
 public:
-  /// @param expected  bytes; more make it grow.
+  /// @param expected  size in bytes; the object grows beyond it if needed.
   explicit growing_bytes(std::size_t expected) { resize(expected + slack); }
   growing_bytes(const growing_bytes&) = delete;
   growing_bytes& operator=(const growing_bytes&) = delete;
@@ -38,9 +38,9 @@ public:
 
 private:
   static constexpr std::size_t slack = std::size_t{4}
-                                       << 10; ///< of schema, metadata and footer of a narrow table
+                                       << 10; ///< for the schema, metadata and footer of a narrow table
 
-  /// @throws nb::python_error MemoryError; the object is gone then.
+  /// @throws nb::python_error MemoryError; the object is then gone.
   void resize(std::size_t bytes) {
     const auto wanted = static_cast<Py_ssize_t>(bytes);
     if (bytes_ == nullptr) {

@@ -1,4 +1,4 @@
-// What the memory bindings share: the class behind `Context.memory`, sizes as Python says them, and its parts.
+// Shared by the memory bindings: the class behind `Context.memory`, its parts, and sizes given in Python.
 #pragma once
 
 #include "module.hpp"
@@ -14,10 +14,10 @@
 
 namespace saeta::py {
 
-/// Bytes, or text: "8GiB", "50%" of the device's memory.
+/// A number of bytes or text: "8GiB", or "50%" of the device's memory.
 using size_spec = std::variant<std::uint64_t, std::string>;
 
-/// The memory of a context, as `Context.memory` shows it.
+/// The object behind `Context.memory`.
 struct memory_view {
   context_pointer value;
 };
@@ -35,7 +35,7 @@ struct buffer_object {
 buffer_object allocate_buffer(const context_object& self, const size_spec& bytes, std::string_view label,
                               nb::handle framework_stream, std::size_t alignment, std::string_view kind);
 
-/// May ask the driver: call it without the GIL. @throws error invalid_argument naming the text.
+/// Call it without the GIL, because it may query the driver. @throws error invalid_argument naming the text.
 std::uint64_t to_bytes(const size_spec& given, device_id device);
 std::uint64_t to_bytes(const size_spec& given, const context& ctx);
 /// None for `budget::unlimited`.

@@ -14,7 +14,8 @@ namespace nb = nanobind;
 void install_interrupts();
 void install_reports();
 void bind_errors();
-/// Sets the exception of an error, for callbacks that C code calls. With the GIL held. @throws nb::python_error.
+/// Sets the Python exception of an error, for callbacks from C code. With the GIL held. @throws
+/// nb::python_error.
 void raise(const error& failure);
 void bind_device(nb::module_& m);
 void bind_memory(nb::module_& m);
@@ -31,11 +32,12 @@ void bind_sharing(nb::module_& m);
 void bind_graph_pool(nb::module_& m);
 void bind_measure(nb::module_& m);
 void bind_use(nb::module_& m);
-/// Last: gives every function of the module a signature for `inspect`, and sentences for arguments of wrong types.
+/// Must be called last. Gives every function of the module a signature for `inspect` and clear messages for
+/// wrong argument types.
 void complete_functions(nb::module_& m);
 
-/// A method whose body is the Python function `function` of `module`, imported when it is first called: what needs NumPy,
-/// pyarrow or a framework, or is text for people.
+/// A method implemented by the Python function `function` of `module`, which is imported at the first call.
+/// Used for code that needs NumPy, pyarrow or a framework, and for text for users.
 inline auto in_python(const char* module, const char* function) {
   return [module, function](nb::handle self, const nb::args& args, const nb::kwargs& kwargs) -> nb::object {
     return foreign_call(
@@ -43,7 +45,7 @@ inline auto in_python(const char* module, const char* function) {
   };
 }
 
-/// For a class whose objects are made elsewhere: calling it says where.
+/// For a class without a public constructor: calling it raises an error that names the function to use.
 class made_by : public nb::def_visitor<made_by> {
 public:
   explicit made_by(const char* maker) : maker_(maker) {}

@@ -1,5 +1,5 @@
-// How many Python objects rows become. A file of 500 bytes can claim any number of them: nulls, lists of a fixed size and runs
-// have no bytes behind them, and views of lists may share theirs.
+// Counts the Python objects that rows become. A file of 500 bytes can claim any number of them: nulls,
+// fixed-size lists and runs need no bytes, and list views can share theirs.
 #pragma once
 
 #include "checked_array.hpp"
@@ -8,13 +8,13 @@
 
 namespace saeta::py {
 
-/// Adds up to 2^64 - 1 and stays there. Takes as long as there are bytes behind the rows, or objects up to `enough`: behind that it
-/// stops to look.
+/// The total saturates at 2^64 - 1. The time is proportional to the bytes of the rows or to the objects.
+/// Counting stops once the total reaches `enough`.
 class object_count {
 public:
   object_count(array_reader& reader, std::uint64_t enough) : reader_(reader), enough_(enough) {}
 
-  /// Rows of an array, counted from its own offset, `times` over.
+  /// Adds rows of an array, counted from its offset, `times` times.
   void add(const host_array& of, std::int64_t first, std::int64_t rows, std::uint64_t times = 1);
   [[nodiscard]] std::uint64_t total() const noexcept { return total_; }
 

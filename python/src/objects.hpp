@@ -1,7 +1,7 @@
-// What the Python classes hold. Shared by the modules `_core` and `_ipc`.
+// The C++ objects inside the Python classes, shared by the extension modules.
 //
-// Contexts are held in a class of their own, so that no shared pointer of the core ever owns a Python object: the core
-// drops its pointers on threads that know nothing of the GIL.
+// A class of its own holds contexts, so that no shared pointer of the core owns a Python object: the core
+// drops its pointers on threads that do not hold the GIL.
 #pragma once
 
 #include "gil.hpp"
@@ -19,15 +19,15 @@
 
 namespace saeta::py {
 
-/// The context of an object that may be older than its process: in a child of fork, the child's own of the same device
-/// stands in for the parent's (saeta::own_context).
+/// The context of an object that may be inherited from a parent process. In a forked child, the child's own
+/// context of the same device replaces the parent's (saeta::own_context).
 class context_pointer {
 public:
-  // Implicit: it is used as the pointer that it stands for.
+  // Implicit, so that it is used like the pointer that it wraps.
   context_pointer(std::shared_ptr<context> of) : given_(std::move(of)) {}
   operator std::shared_ptr<context>() const { return current(); }
   std::shared_ptr<context> operator->() const { return current(); }
-  /// The runtime keeps the child's own, `this` any other.
+  /// The reference stays valid: the runtime owns the child's context, `this` any other.
   context& operator*() const { return *current(); }
   [[nodiscard]] context* get() const { return current().get(); }
 
@@ -45,7 +45,7 @@ struct context_object {
   context_pointer value;
 };
 
-/// Whether an object has done something once. A copy has not.
+/// Records whether an object has done something. A copy starts afresh.
 class done_once {
 public:
   done_once() = default;
@@ -59,7 +59,7 @@ private:
   bool done_ = false;
 };
 
-/// A column that was taken from a table, or is held by another object, is dropped without a release of the GIL.
+/// Pieces that other objects share are dropped without releasing the GIL.
 template <>
 struct end_of<std::vector<column>> {
   static bool at_once(const std::vector<column>& pieces) noexcept {
@@ -67,7 +67,7 @@ struct end_of<std::vector<column>> {
   }
 };
 
-/// A column of a table: its field, which a table shares, and its pieces, one a batch.
+/// A column: its field, which it may share with a table, and its pieces, one per batch.
 struct column_object {
   column_object(std::shared_ptr<const field> of, std::shared_ptr<context> in, std::vector<column> made_of)
       : described(std::move(of)), ctx(std::move(in)), pieces(std::move(made_of)) {}
@@ -77,8 +77,8 @@ struct column_object {
   std::shared_ptr<const field> described;
   std::shared_ptr<context> ctx;
   unlocked<std::vector<column>> pieces;
-  done_once lent; ///< the Python object keeps a hold of an array interface
-  /// Shape and stride that a borrowed DLTensor points to, while the object lives.
+  done_once lent; ///< whether the Python object already keeps the hold of an exported array interface
+  /// The shape and stride that a borrowed DLTensor points to, as long as the object lives.
   std::array<std::int64_t, 2> borrowed{};
 };
 

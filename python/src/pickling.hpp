@@ -1,15 +1,15 @@
-// What objects say to pickle and copy.
+// How objects behave under pickle and copy.
 #pragma once
 
 #include "module.hpp"
 
 namespace saeta::py {
 
-/// For a class whose objects mean nothing in another process. Pickling one, and copying it where nothing else is said, is a
-/// type_mismatch with the way out.
+/// For a class whose objects are valid only in their process. Pickling one raises type_mismatch with advice;
+/// so does copying, unless the class defines it.
 class not_pickled : public nb::def_visitor<not_pickled> {
 public:
-  /// @param instead  a sentence about what to do.
+  /// @param instead  what to do instead, for the message.
   explicit not_pickled(const char* instead) : instead_(instead) {}
 
   template <class Class, class... Extra>
@@ -29,7 +29,8 @@ private:
   const char* instead_;
 };
 
-/// For a class whose objects are immutable, or of which there is to be one: `copy.copy` and `copy.deepcopy` return the object.
+/// For a class whose objects are immutable or must stay unique: `copy.copy` and `copy.deepcopy` return the
+/// object itself.
 class copied_as_itself : public nb::def_visitor<copied_as_itself> {
 public:
   template <class Class, class... Extra>
@@ -43,10 +44,10 @@ public:
   }
 };
 
-/// For a class whose objects become others again by a function of saeta/_pickling.py.
+/// For a class that a function of saeta/_pickling.py pickles.
 class pickled_by : public nb::def_visitor<pickled_by> {
 public:
-  /// @param reduce  name of the function, which takes the object and the protocol.
+  /// @param reduce  name of that function, which takes the object and the protocol.
   explicit pickled_by(const char* reduce) : reduce_(reduce) {}
 
   template <class Class, class... Extra>

@@ -1,4 +1,4 @@
-// Bytes that a Python object holds.
+// Access to the bytes of a Python object.
 #pragma once
 
 #include "gil.hpp"
@@ -10,8 +10,8 @@
 
 namespace saeta::py {
 
-/// The memory of a Python object that offers it (bytes, memoryview, mmap, NumPy arrays), for as long as this lives, on any
-/// thread.
+/// The memory of a Python object with the buffer protocol (bytes, memoryview, mmap, NumPy arrays). It stays
+/// valid on any thread as long as this object lives.
 class python_bytes {
 public:
   explicit python_bytes(nanobind::handle source) {

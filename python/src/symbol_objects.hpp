@@ -1,4 +1,4 @@
-// What the class SymbolTable holds: a pointer of the core, which never owns a Python object.
+// The C++ object inside the class SymbolTable: a pointer of the core, which never owns a Python object.
 #pragma once
 
 #include "saeta/column/symbol_table.hpp"

@@ -1,7 +1,7 @@
-// What columns and tables share as tensors: the options of `__dlpack__` and of the `to_...` calls, which are read here alone.
+// Columns and tables as tensors. Only this code parses the options of `__dlpack__` and of the `to_...` calls.
 //
-// Failure   error invalid_argument for a word that an option does not have, and for choices that exclude each other;
-//           out_of_range for a fill that no integer type has; type_mismatch for a fill that is not a number.
+// Failure   error invalid_argument for an unknown word of an option and for options that exclude each other;
+//           out_of_range for a fill that fits no integer type; type_mismatch for a fill that is not a number.
 // Standard  DLPack's Python specification, dmlc.github.io/dlpack.
 #pragma once
 
@@ -26,7 +26,7 @@ using version_pair = std::pair<std::uint32_t, std::uint32_t>;
 /// The keywords of `__dlpack__`.
 struct dlpack_keywords {
   std::optional<std::int64_t> stream;
-  std::optional<version_pair> max_version; ///< none, or below 1: a tensor of the legacy struct
+  std::optional<version_pair> max_version; ///< absent or below 1: a tensor in the legacy struct
   std::optional<device_pair> device;
   std::optional<bool> copy;
 };
@@ -41,29 +41,30 @@ struct tensor_choices {
   std::optional<data_type> type = std::nullopt;
 };
 
-/// A column or a table with choices, for `from_dlpack` of any library.
+/// A column or a table with options, for `from_dlpack` of any library.
 struct chosen_tensor {
   nb::object source; ///< a column_object or a table_object
   tensor_choices chosen;
-  bool on_host = false;     ///< brought to the host where it is not there, unless the consumer names a device
-  std::optional<bool> copy; ///< where the consumer does not say
+  bool on_host = false;     ///< copy to the host if needed, unless the consumer names a device
+  std::optional<bool> copy; ///< used if the consumer does not say
 };
 
-/// A capsule of the newest struct that the consumer knows. A column of several chunks is joined: one tensor can't view them.
+/// A capsule of the newest struct that the consumer knows. Joins a column of several chunks, which one tensor
+/// can't view.
 nb::object tensor_capsule(const column_object& source, const dlpack_keywords& wanted,
                           const tensor_choices& chosen = {});
 nb::object tensor_capsule(const table_object& source, const dlpack_keywords& wanted,
                           const tensor_choices& chosen = {});
 nb::object tensor_capsule(const chosen_tensor& source, dlpack_keywords wanted);
 
-/// What `__dlpack_device__` says. That of a column: exchange_api.hpp.
+/// The result of `__dlpack_device__`. exchange_api.hpp has the one for columns.
 tensor_device device_of(const table_object& source);
 tensor_device device_of(const chosen_tensor& source);
 
-/// The classes of `tensor_choices` and `chosen_tensor`.
+/// Binds the classes of `tensor_choices` and `chosen_tensor`.
 void bind_chosen_tensors(nb::module_& m);
 
-/// `__dlpack__` and `__dlpack_device__`.
+/// Binds `__dlpack__` and `__dlpack_device__`.
 template <class Source>
 void bind_dlpack_protocol(nb::class_<Source>& c, const char* doc) {
   c.def(
@@ -93,8 +94,9 @@ inline constexpr const char* tensor_choices_signature =
     "nulls: typing.Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, "
     "codes: bool = False, dtype: typing.Any = None";
 
-/// A `to_...` call that gives an array of a library: with a mask a pair of them, which is an overload of its own.
-/// @param first  its own keywords, each with a comma behind it.
+/// Binds a `to_...` call that returns an array of a library. With a mask it returns a pair, which is a
+/// separate overload.
+/// @param first  keywords of this call only, each followed by a comma.
 template <class Class, class Body>
 void bind_tensor(Class& c, const char* name, Body body, const char* array, const char* first,
                  const char* doc) {

@@ -1,13 +1,15 @@
-// The functions that torch's CUDAPluggableAllocator looks up in this library. saeta_torch_allocate and saeta_torch_free serve
-// tensors; those for segments serve a torch.cuda.MemPool, where torch's own allocator hands the memory on.
+// The functions that torch's CUDAPluggableAllocator looks up in this library. saeta_torch_allocate and
+// saeta_torch_free serve tensors. The functions for segments serve a torch.cuda.MemPool, whose memory torch's
+// own allocator divides.
 //
-// Owner     torch, of the memory. The context that serves a device is kept until another one takes its place.
-// Order     Tensors as torch orders them: memory is used on the stream it was allocated for, and on those that record_stream
-//           named. In a capture it comes from the pool that torch has opened (torch_pools.hpp). Segments are used on any
-//           stream, and by graphs: they are ready when they are handed out, and come back behind all work of the device.
+// Owner     torch owns the memory. The context that serves a device is kept until another one replaces it.
+// Order     Tensors: torch uses memory on the stream it was allocated for and on the streams passed to
+//           record_stream. In a capture, memory comes from the pool that torch has opened (torch_pools.hpp).
+//           Segments: any stream and graph may use them. They are ready on return, and are freed after all
+//           work of the device.
 // Thread    Any, with or without the GIL, which is released inside.
-// Failure   torch does not check the pointer that it gets, but lets an exception through as RuntimeError: allocating throws
-//           saeta::error. Freeing and recording report.
+// Failure   torch does not check the returned pointer but turns an exception into a RuntimeError, so
+//           allocation throws saeta::error. Freeing and recording report failures.
 #pragma once
 
 #include "saeta/memory/context.hpp"
@@ -33,17 +35,18 @@ namespace saeta::py {
 
 enum class torch_memory { tensors, segments };
 
-/// Where the memory of a device comes from.
+/// The source of a device's memory.
 struct torch_source {
   std::shared_ptr<context> ctx;
   tag label;
 };
 
-/// Serves the CUDA device of that number from now on; memory that is out comes back to where it is from.
-/// @throws error out_of_range for a number that torch can't have.
+/// Serves the CUDA device with this ordinal from now on. Memory allocated before still returns to its own
+/// source.
+/// @throws error out_of_range for an ordinal that torch can't have.
 void serve_torch(torch_source from, std::int32_t ordinal, torch_memory kind);
 
-/// @throws error invalid_argument where no context serves the device.
+/// @throws error invalid_argument if no context serves the device.
 [[nodiscard]] torch_source source_for_torch(std::int32_t ordinal, torch_memory kind);
 
 } // namespace saeta::py

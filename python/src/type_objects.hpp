@@ -1,4 +1,4 @@
-// What the bindings of types, fields and schemas share.
+// Shared by the bindings of types, fields and schemas.
 #pragma once
 
 #include "module.hpp"
@@ -6,7 +6,7 @@
 
 namespace saeta::py {
 
-/// A type from a DataType, text in Arrow's words, or an object with `__arrow_c_schema__`.
+/// Converts a DataType, a type name of Arrow or an object with `__arrow_c_schema__` to a type.
 data_type type_from(nb::handle given);
 
 void bind_field(nb::module_& m);
