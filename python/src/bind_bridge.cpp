@@ -1,5 +1,5 @@
-// The module `_bridge`: our memory as libarrow's objects, which pyarrow wraps. It needs the libarrow that it was built with;
-// saeta/cuda loads it.
+// The module `_bridge`: our memory as libarrow's objects, which pyarrow wraps. It needs the libarrow that it
+// was built with. saeta/cuda loads it.
 #include "bridge_objects.hpp"
 #include "saeta/bridge/bridge.hpp"
 
@@ -17,7 +17,7 @@ nb::object wrap(const buffer_object& memory, bool writable) {
   return shown(foreign_call([&] { return arrow::py::wrap_buffer(made); }));
 }
 
-/// The memory of a buffer on a device: ours, or a view of that of others. None for buffers of the host.
+/// The memory of a buffer on a device: our own, or a view of external memory. None for host buffers.
 std::optional<buffer_object> memory_of(nb::handle object) {
   const auto given = buffer_in(object);
   return without_gil([&]() -> std::optional<buffer_object> {
@@ -46,7 +46,7 @@ void count_nulls_of(nb::handle object) {
   }
 }
 
-/// Page-locked memory as memory of the CPU, which it is to pyarrow's users; others would be refused its content.
+/// Page-locked memory as CPU memory. pyarrow refuses to read buffers that are not CPU memory.
 class host_buffer final : public arrow::Buffer {
 public:
   explicit host_buffer(const std::shared_ptr<arrow::Buffer>& of)
@@ -62,16 +62,16 @@ nb::object wrap_host(const buffer_object& memory) {
   return shown(foreign_call([&] { return arrow::py::wrap_buffer(made); }));
 }
 
-/// libarrow asks on any thread, with the GIL or without it.
+/// libarrow calls the finder on any thread, with or without the GIL.
 void register_finder(nb::object finder) {
-  // Never dropped: libarrow keeps what it was given until the process ends, after the interpreter.
+  // Never dropped: libarrow keeps the finder until the process ends, which is after the interpreter's end.
   auto* const kept = new nb::object(std::move(finder));
   const context_finder open = [kept](std::int64_t ordinal) -> std::shared_ptr<context> {
     const gil_acquire acquire;
     return foreign_call([&]() -> std::shared_ptr<context> {
       try {
         return nb::cast<const context_object&>((*kept)(ordinal)).value;
-      } catch (const nb::python_error& failure) { // a Status has room for its sentence, not for its traceback
+      } catch (const nb::python_error& failure) { // a Status carries the message but not the traceback
         throw error(errc::device, nb::str(failure.value()).c_str());
       }
     });
@@ -85,7 +85,7 @@ void register_finder(nb::object finder) {
       if (failure.code() != errc::exchange) {
         throw;
       }
-      // A pyarrow that was built with CUDA has memory managers of its own for such arrays, and keeps them.
+      // A pyarrow that was built with CUDA keeps its own memory managers for such arrays.
     }
   }
 }
@@ -97,7 +97,7 @@ NB_MODULE(_bridge, m) {
   using namespace saeta::py;
   nb::set_leak_warnings(false);
   m.doc() = "Saeta's memory as objects of the libarrow inside pyarrow.";
-  nb::module_::import_("saeta._core"); // has the classes
+  nb::module_::import_("saeta._core"); // defines the classes
   if (saeta::foreign_call([] { return arrow::py::import_pyarrow(); }) != 0) {
     throw nb::python_error();
   }

@@ -18,7 +18,7 @@ arrow::MemoryPool* pool_at(std::uintptr_t address) {
   return address == 0 ? arrow::default_memory_pool() : reinterpret_cast<arrow::MemoryPool*>(address);
 }
 
-/// Address of a new message, 0 at the end of a stream, and how many bytes it takes.
+/// The address of a new message, or 0 at the end of a stream, and the number of bytes read.
 std::pair<std::uintptr_t, std::int64_t> read_one(nb::handle bytes, std::uintptr_t pool) {
   const auto given = buffer_in(bytes);
   return without_gil([&]() -> std::pair<std::uintptr_t, std::int64_t> {

@@ -1,4 +1,4 @@
-// Tables of pyarrow as tables of ours.
+// Imports pyarrow's tables as our tables.
 #include "bridge_objects.hpp"
 #include "copy_argument.hpp"
 #include "objects.hpp"

@@ -1,4 +1,4 @@
-// Child budgets, reservations, and windows in which a budget is measured apart.
+// Child budgets, reservations, and windows that measure a budget over a period.
 #include "memory_objects.hpp"
 #include "pickling.hpp"
 
@@ -9,7 +9,7 @@
 namespace saeta::py {
 namespace {
 
-/// A window, and its last values once it is closed.
+/// A window. After it is closed, it keeps its last values.
 class window_object {
 public:
   explicit window_object(budget& measured) : open_(std::in_place, measured.open_window()) {}

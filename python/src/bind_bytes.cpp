@@ -1,4 +1,5 @@
-// Bytes of buffers to and from the host and among each other, and memory that is known by its address: what saeta.cuda is made of.
+// Copies of bytes between buffers and to and from the host, and memory known by its address. saeta.cuda is
+// built on these.
 #include "memory_objects.hpp"
 #include "python_bytes.hpp"
 #include "saeta/memory/use_token.hpp"
@@ -9,7 +10,7 @@
 namespace saeta::py {
 namespace {
 
-/// Host memory of a Python object that may be written.
+/// The writable host memory of a Python object.
 class writable_bytes {
 public:
   explicit writable_bytes(nb::handle target) {
@@ -31,7 +32,7 @@ private:
   Py_buffer view_{};
 };
 
-/// Both ends are done when it returns: the host's memory may be page-locked, and then the copy comes later than the call.
+/// Synchronizes before it returns, because a copy from page-locked host memory runs asynchronously.
 void write_bytes(const buffer_object& target, std::size_t offset, nb::handle source) {
   const python_bytes given(source);
   without_gil([&] {
@@ -68,12 +69,13 @@ void read_bytes(const buffer_object& source, std::size_t offset, nb::handle targ
   });
 }
 
-/// By address: a view of memory of others may show bytes of ours.
+/// Compares addresses, because a view of external memory may refer to our own bytes.
 bool overlap(const buffer& a, const buffer& b) {
   return a.address() < b.address() + b.size() && b.address() < a.address() + a.size();
 }
 
-/// On the work stream of the target's context, which may be another device's. Both are of one size.
+/// Copies on the work stream of the target's context. The buffers have equal sizes and may be on different
+/// devices.
 void copy_whole(const buffer& to, const buffer& from) {
   const std::shared_ptr<context>& ctx = to.owner()->ctx();
   const stream_ref work = ctx->work_stream();
@@ -83,7 +85,8 @@ void copy_whole(const buffer& to, const buffer& from) {
   token.finish();
 }
 
-/// Parts of one memory that overlap take a detour: a copy of a device reads and writes in any order.
+/// Overlapping ranges are copied through a temporary buffer, because a device copy reads and writes in any
+/// order.
 void copy_bytes(const buffer_object& target, std::size_t target_offset, const buffer_object& source,
                 std::size_t source_offset, std::size_t bytes) {
   without_gil([&] {
@@ -102,12 +105,12 @@ void copy_bytes(const buffer_object& target, std::size_t target_offset, const bu
   });
 }
 
-/// A view of writable memory of somebody else, behind all work that is queued on the device.
+/// A view of writable external memory, ordered after all work that is queued on the device.
 buffer_object foreign_bytes(const context_object& ctx, std::uintptr_t address, std::size_t bytes,
                             nb::object owner, std::string label) {
   external_memory memory;
   memory.keepalive = std::shared_ptr<void>(
-      owner.release().ptr(), [](void* object) { // dropped on threads that know nothing of the GIL
+      owner.release().ptr(), [](void* object) { // may be dropped on threads that do not hold the GIL
         with_gil_or_leak([object] { Py_DECREF(static_cast<PyObject*>(object)); });
       });
   return without_gil([&] {

@@ -1,4 +1,4 @@
-// Columns.
+// The class Column.
 #include "column_class.hpp"
 #include "pickling.hpp"
 #include "pieces.hpp"
@@ -75,7 +75,7 @@ std::uint64_t byte_size(const column_object& self) {
   return bytes;
 }
 
-/// True where both show the same rows of the same memory, false where field or rows differ.
+/// True if both are views of the same rows of the same memory, false if the fields or the row counts differ.
 bool equal(const column_object& a, const column_object& b) {
   if (!(*a.described == *b.described) || total_rows(*a.pieces) != total_rows(*b.pieces)) {
     return false;
@@ -94,7 +94,7 @@ column_object combined(const column_object& self) {
   return {self.described, self.ctx, combine_chunks(*self.pieces)};
 }
 
-/// The same memory under another field of the same type.
+/// The same memory with another field of the same type.
 column_object with_field(const column_object& self, const field& described) {
   if (!(self.described->type == described.type)) {
     throw error(errc::type_mismatch, concat("column '", described.name, "' is of type ",
@@ -103,8 +103,8 @@ column_object with_field(const column_object& self, const field& described) {
   return {described, self.ctx, *self.pieces};
 }
 
-/// Address of the first row's value, index, view or offset; of the byte that holds its bit for booleans. 0 where the rows lie in
-/// children alone.
+/// The address of the first row's value, index, view or offset; for booleans, of the byte that holds its bit.
+/// 0 if only children hold the rows.
 std::uintptr_t address(const column_object& self) {
   const column piece = single_piece(self, "an address");
   const auto row = static_cast<std::uint64_t>(piece.offset());
@@ -185,7 +185,8 @@ void bind_objects(column_class& c) {
       .def("__repr__", in_python("saeta._display", "column_text"), nb::sig("def __repr__(self) -> str"))
       .def("_repr_html_", in_python("saeta._display", "column_html"),
            nb::sig("def _repr_html_(self) -> str"));
-  c.attr("__hash__") = nb::none(); // as every class of Arrow libraries that compares by more than identity
+  // like the classes of other Arrow libraries that do not compare by identity
+  c.attr("__hash__") = nb::none();
 }
 
 } // namespace

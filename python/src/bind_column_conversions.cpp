@@ -1,4 +1,4 @@
-// Columns as those of other types, and as the objects of other libraries.
+// Conversions of columns to other types and to objects of other libraries.
 #include "column_class.hpp"
 #include "saeta/column/bits.hpp"
 #include "saeta/column/same_values.hpp"
@@ -11,7 +11,7 @@
 namespace saeta::py {
 namespace {
 
-/// Every piece as `type`.
+/// Converts every piece to `type`.
 template <class Convert>
 column_object converted(const column_object& self, data_type type, Convert convert) {
   field described = *self.described;
@@ -31,13 +31,13 @@ column_object as_bytes(const column_object& self, bool extension) {
   });
 }
 
-/// The same bytes as values of another type, in fixed-size lists those inside.
+/// Reinterprets the bytes as another type; for fixed-size lists, the bytes of their values.
 column_object with_type_of_bytes(const column_object& self, const data_type& type) {
   const column none = relabelled(column::empty(self.ctx, self.described->type), type);
   return converted(self, none.type(), [&](const column& piece) { return relabelled(piece, type); });
 }
 
-/// Both are one tensor each, just imported.
+/// Both arguments are tensors that were just imported, so their pieces match.
 column_object masked(const column_object& self, const column_object& valid) {
   field described = *self.described;
   described.nullable = true;

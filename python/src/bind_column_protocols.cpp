@@ -1,4 +1,4 @@
-// Columns for others through the Arrow PyCapsule interface.
+// Exports columns through the Arrow PyCapsule interface.
 #include "capsules.hpp"
 #include "column_class.hpp"
 #include "pieces.hpp"

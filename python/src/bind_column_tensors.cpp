@@ -1,4 +1,4 @@
-// Columns as tensors: DLPack, the CUDA Array Interface, and the arrays of libraries.
+// Columns as tensors: DLPack, the CUDA Array Interface, and arrays of other libraries.
 #include "column_class.hpp"
 #include "exchange_api.hpp"
 #include "gil.hpp"
@@ -20,7 +20,7 @@ column_object valid(const column_object& self) {
   return {field{self.described->name, data_type::byte_bool(), false, {}}, self.ctx, std::move(pieces)};
 }
 
-/// The parts, and with a mask the validity, which is as long as the column.
+/// The offsets and values and, with a mask, the validity of every row of the column.
 nb::tuple offset_columns(const column_object& self, bool with_mask) {
   const field& described = *self.described;
   auto [parts, nulls] = without_gil([&] {
@@ -44,7 +44,8 @@ nb::tuple offset_columns(const column_object& self, bool with_mask) {
                    : nb::make_tuple(std::move(offsets), std::move(values));
 }
 
-/// Without keywords through torch's table of C functions, where its `from_dlpack` would go through Python.
+/// Without arguments it uses torch's table of C functions, because torch's `from_dlpack` would call Python
+/// code.
 nb::object to_torch(nb::handle self, const nb::args& args, const nb::kwargs& kwargs) {
   static PyObject* const torch = PyUnicode_InternFromString("torch");
   static PyObject* const tensor_class = PyUnicode_InternFromString("Tensor");
@@ -55,7 +56,7 @@ nb::object to_torch(nb::handle self, const nb::args& args, const nb::kwargs& kwa
   return made.is_valid() ? made : in_python("saeta._convert", "column_to_torch")(self, args, kwargs);
 }
 
-/// Drops the hold of an exported array, at the end of the Python object that was asked for it.
+/// Drops the hold of an exported array when the Python object that exported it is destroyed.
 void drop_hold(void* hold) noexcept {
   released_gil([&] { delete static_cast<std::shared_ptr<void>*>(hold); });
 }
@@ -68,7 +69,7 @@ nb::tuple tuple_of(const std::vector<std::int64_t>& numbers) {
   return nb::tuple(made);
 }
 
-/// The type of the values inside of lists of a fixed size and structs, which are dimensions of an array.
+/// The type of the innermost values. Fixed-size lists and structs become dimensions of an array.
 const data_type& innermost(const data_type& type) {
   const bool dimension = type.layout() == layout_kind::fixed_list || type.layout() == layout_kind::structure;
   return dimension && !type.children().empty() ? innermost(type.children().front().type) : type;

@@ -1,4 +1,4 @@
-// Contexts: the one of each device, and those that charge a child budget or draw from a reservation.
+// Contexts: one per device, and contexts that charge a child budget or draw from a reservation.
 #include "memory_objects.hpp"
 #include "pickling.hpp"
 #include "saeta/base/interrupt.hpp"
@@ -52,9 +52,9 @@ void set_budget(const context_object& self, const std::optional<size_spec>& limi
   without_gil([&] { self.value->set_budget(limit ? to_bytes(*limit, *self.value) : budget::unlimited); });
 }
 
-/// A wait of the driver can't be interrupted, so this asks now and then whether it would end at once: awake for as long as what a read
-/// leaves on its way takes, since a core that sleeps is slow to hand out what is in its cache, and then with ever longer sleeps, which
-/// make a wait longer by 6% at most.
+/// Polls, because a wait in the driver can't be interrupted. It polls without sleep for 2 ms, about as long
+/// as the work that a read leaves queued: a sleeping core is slow to serve data from its cache. Then it
+/// sleeps for growing intervals, which lengthen a wait by at most 6%.
 void wait_for(point awaited) {
   using clock = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds awake{2};
@@ -86,9 +86,9 @@ void synchronize(const context_object& self) {
   if (const auto everything = ctx.clocks()->mark_device()) {
     wait_for(*everything);
     ctx.synchronize(
-        ctx.work_stream()); // has nothing to wait for: the driver's pool gives memory back in such a call
+        ctx.work_stream()); // nothing is left to wait for, but the driver's pool releases memory in this call
     wait_for_releases(ctx);
-  } else { // releases wait for the capture, whose end may be the caller's
+  } else { // releases wait for a capture, which this caller may have to end
     ctx.synchronize(ctx.work_stream());
     ctx.drain();
   }
@@ -152,7 +152,7 @@ nb::object enter(nb::object self) {
 
 void leave(const context_object& self, const nb::args&) { close(self); }
 
-/// Something that a context does for the length of a `with` block.
+/// An effect on a context for the duration of a `with` block.
 template <std::shared_ptr<void> (*Begin)(context&)>
 class block_object {
 public:
@@ -162,7 +162,7 @@ public:
     if (hold_) {
       throw error(errc::busy, "this block is open already: ask the context for one each time");
     }
-    // Without the lock: it may wait for a thread that takes it to report something.
+    // Without the GIL: `Begin` may wait for a thread that takes the GIL to report something.
     hold_ = without_gil([this] { return Begin(*ctx_); });
   }
   void leave() { hold_.reset(); }
@@ -170,7 +170,7 @@ public:
 
 private:
   std::shared_ptr<context> ctx_;
-  std::optional<std::shared_ptr<void>> hold_; ///< points at nothing, so it is no truth value by itself
+  std::optional<std::shared_ptr<void>> hold_; ///< the inner pointer may be null while the block is open
 };
 
 std::shared_ptr<void> announce_capture(context& on) { return on.capturing(); }

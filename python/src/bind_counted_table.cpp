@@ -1,4 +1,4 @@
-// Tables whose row count is on the device.
+// The class CountedTable: tables whose row count is on the device.
 #include "capsules.hpp"
 #include "pickling.hpp"
 #include "saeta/base/text.hpp"

@@ -1,4 +1,4 @@
-// Devices and what this build and this machine can do.
+// Devices, and the capabilities of this build and this machine.
 #include "gil.hpp"
 #include "module.hpp"
 #include "pickling.hpp"

@@ -1,7 +1,8 @@
-// Tensors of other libraries as columns and tables: the body of `saeta.from_dlpack`.
+// Imports tensors of other libraries as columns and tables: the implementation of `saeta.from_dlpack`.
 //
-// Standard  DLPack's Python specification: the producer is asked once for its device and once for its tensor, in the words of
-//           DLPack 1.x, and again in those of older ones where it does not know them.
+// Standard  DLPack's Python specification. The producer is asked once for its device and once for its tensor,
+//           with the keywords of DLPack 1.x. If it does not know them, it is asked again with those of older
+//           versions.
 #include "capsules.hpp"
 #include "copy_argument.hpp"
 #include "exchange_api.hpp"
@@ -23,11 +24,11 @@
 namespace saeta::py {
 namespace {
 
-/// The newest DLPack whose tensors are understood.
+/// The newest supported version of DLPack.
 constexpr int newest_major = DLPACK_MAJOR_VERSION;
 constexpr int newest_minor = DLPACK_MINOR_VERSION;
 
-/// What `from_dlpack` was asked for.
+/// The options of a `from_dlpack` call.
 struct asked_import {
   std::optional<bool> copy;
   std::string name;
@@ -36,7 +37,7 @@ struct asked_import {
   bool reinterpret = false;
 };
 
-/// Objects that live as long as the interpreter.
+/// Python objects that are never freed.
 struct constants {
   PyObject* dlpack = PyUnicode_InternFromString("__dlpack__");
   PyObject* dlpack_device = PyUnicode_InternFromString("__dlpack_device__");
@@ -64,7 +65,7 @@ const constants& names() {
   return made;
 }
 
-/// What a producer is called with, in the order in which CPython wants it.
+/// The arguments for a call of a producer, laid out for CPython's vectorcall.
 class call {
 public:
   explicit call(nb::handle self) { arguments_[0] = self.ptr(); }
@@ -75,7 +76,7 @@ public:
     keywords_[count_ - 1] = name;
   }
 
-  /// A new reference, or null with an exception set.
+  /// Calls the method. Returns a new reference, or null with an exception set.
   [[nodiscard]] PyObject* operator()(PyObject* method) const {
     nb::object keywords;
     if (count_ == 1 && keywords_[0] == names().max_version) {
@@ -135,7 +136,7 @@ tensor_device device_of(nb::handle source) {
   return {whole(PyTuple_GET_ITEM(pair.ptr(), 0), source), whole(PyTuple_GET_ITEM(pair.ptr(), 1), source)};
 }
 
-/// Null for None.
+/// The context that was given; null for None.
 std::shared_ptr<context> named_context(nb::handle given) {
   if (given.is_none()) {
     return nullptr;
@@ -148,13 +149,14 @@ std::shared_ptr<context> named_context(nb::handle given) {
   return nb::cast<const context_object&>(found).value;
 }
 
-/// True for torch's tensors: it exports one only while the tensor's device is the current one of the thread.
+/// True for CUDA tensors of torch, which exports a tensor only while its device is the thread's current
+/// device.
 bool needs_current_device(nb::handle source, tensor_device device) {
   return device.type == kDLCUDA && is_instance_of(source, names().torch, names().tensor);
 }
 
-/// The stream that CuPy works on, whose arrays are ready for it: to be asked for another one, CuPy would make an event. Nothing for
-/// objects of others.
+/// CuPy's current stream, on which its arrays are ready. For another stream, CuPy would create an event.
+/// Empty for objects of other libraries.
 std::optional<std::int64_t> current_stream_of_cupy(nb::handle source, tensor_device device) {
   if (!is_instance_of(source, names().cupy, names().ndarray)) {
     return std::nullopt;
@@ -171,7 +173,7 @@ std::optional<std::int64_t> current_stream_of_cupy(nb::handle source, tensor_dev
   return dlpack_stream(nb::cast<std::int64_t>(stream));
 }
 
-/// Calls `ask` while the tensor's device is the current one of torch.
+/// Calls `ask` while the tensor's device is torch's current device.
 template <class Ask>
 nb::object on_its_device(tensor_device device, Ask ask) {
   const nb::object current = foreign_call([&]() -> nb::object {
@@ -193,8 +195,8 @@ nb::object on_its_device(tensor_device device, Ask ask) {
   return made;
 }
 
-/// @param dl_device  where the tensor is to be; null: where it is
-/// @param stream     of the consumer; invalid: not named
+/// @param dl_device  the requested device of the tensor; null: its own device
+/// @param stream     the consumer's stream; null: not given
 nb::object ask_for_capsule(nb::handle source, nb::handle dl_device, nb::handle stream,
                            const std::optional<bool>& copy) {
   call modern(source);
@@ -210,7 +212,7 @@ nb::object ask_for_capsule(nb::handle source, nb::handle dl_device, nb::handle s
   }
   PyObject* capsule = modern(names().dlpack);
   if (capsule == nullptr && PyErr_ExceptionMatches(PyExc_TypeError) != 0 && !dl_device.is_valid()) {
-    PyErr_Clear(); // a producer that is older than DLPack 1.0 knows no keyword but `stream`
+    PyErr_Clear(); // a producer older than DLPack 1.0 knows only the keyword `stream`
     call old(source);
     if (stream.is_valid()) {
       old.add(names().stream, stream.ptr());
@@ -220,7 +222,7 @@ nb::object ask_for_capsule(nb::handle source, nb::handle dl_device, nb::handle s
   return owned(capsule);
 }
 
-/// The producer's capsule, ordered on the stream that `ctx` is ready to wait for.
+/// The producer's capsule. Sets `ready` to the stream that the tensor is ready on.
 nb::object capsule_of(nb::handle source, tensor_device device, const context& ctx, const asked_import& how,
                       std::optional<std::int64_t>& ready) {
   nb::handle dl_device;
@@ -240,7 +242,8 @@ nb::object capsule_of(nb::handle source, tensor_device device, const context& ct
   return needs_current_device(source, device) ? on_its_device(device, ask) : ask();
 }
 
-/// Whether the import makes a view of host memory, for which nothing is waited for: not worth a release of the GIL.
+/// Whether the import creates a view of host memory. It waits for nothing, so releasing the GIL is not
+/// worthwhile.
 bool is_host_view(const context& ctx, const taken_tensor::pointer& tensor, const asked_import& how) {
   return ctx.on_host() && how.copy != true &&
          std::visit(
@@ -251,7 +254,8 @@ bool is_host_view(const context& ctx, const taken_tensor::pointer& tensor, const
              tensor);
 }
 
-/// The tensor as a column or, where columns were asked for, as a table. Takes it on success only.
+/// Imports the tensor as a column or, if columns were requested, as a table. Takes the tensor only on
+/// success.
 nb::object import_tensor(const std::shared_ptr<context>& ctx, const taken_tensor::pointer& tensor,
                          std::optional<std::int64_t> ready, asked_import how) {
   const dlpack_import plain{ready, policy_of(how.copy)};
@@ -279,8 +283,8 @@ struct give_back {
   }
 };
 
-/// Through the table of C functions of the producer's type; null where it has none, or where only `__dlpack__` can bring the tensor
-/// to the host.
+/// Imports through the producer's table of C functions. Null if its type has none, or if only `__dlpack__`
+/// can copy the tensor to the host.
 nb::object import_by_table(nb::handle source, std::shared_ptr<context> ctx, const asked_import& how) {
   const DLPackExchangeAPI* const table = exchange_api_of(Py_TYPE(source.ptr()));
   if (table == nullptr) {
@@ -318,7 +322,7 @@ nb::object import_capsule(const std::shared_ptr<context>& ctx, nb::handle capsul
   return made;
 }
 
-/// Device of a tensor in a capsule, which stays as it is.
+/// The device of a tensor in a capsule. Does not consume the capsule.
 tensor_device device_of_capsule(nb::handle capsule) {
   const taken_tensor tensor(capsule);
   if (const auto* versioned = std::get_if<DLManagedTensorVersioned*>(&tensor.get())) {
@@ -334,13 +338,13 @@ tensor_device device_of_capsule(nb::handle capsule) {
   return {static_cast<std::int32_t>(ctx.device_type), ctx.device_id};
 }
 
-/// Whether it gives a capsule by `to_dlpack()` alone, as frames and series of cuDF do.
+/// Whether the source supports only `to_dlpack()`, as cuDF's frames and series do.
 bool is_older_producer(nb::handle source) {
   return !nb::hasattr(source, "__dlpack_device__") && !nb::hasattr(source, "__dlpack__") &&
          nb::hasattr(source, "to_dlpack");
 }
 
-/// What the producer hands over, in the way in which it is asked for it first.
+/// Imports by the first protocol that the producer supports.
 nb::object import_object(nb::handle source, std::shared_ptr<context> ctx, const asked_import& how) {
   if (nb::object made = import_by_table(source, ctx, how); made.is_valid()) {
     return made;
@@ -361,8 +365,8 @@ nb::object import_object(nb::handle source, std::shared_ptr<context> ctx, const 
   return import_capsule(ctx, capsule, ready, how);
 }
 
-/// An array of NumPy that DLPack can't show: with a mask, not aligned, of another byte order, of a type of ml_dtypes. None where it
-/// is none of these.
+/// Imports a NumPy array that DLPack can't represent: masked, misaligned, in another byte order or of a type
+/// of ml_dtypes. None if the source is not one of these.
 nb::object import_numpy(nb::handle source, nb::handle given_ctx, const asked_import& how, nb::handle cast) {
   return foreign_call([&]() -> nb::object {
     return nb::module_::import_("saeta._numpy")
@@ -387,7 +391,7 @@ nb::object from_dlpack(nb::handle source, nb::handle given_ctx, std::optional<bo
     return import_capsule(ctx, source, std::nullopt, how);
   }
   const nb::object named_cast = nb::cast(cast);
-  if (is_instance_of(source, names().numpy_ma, names().masked_array)) { // its tensor has no mask
+  if (is_instance_of(source, names().numpy_ma, names().masked_array)) { // its DLPack tensor lacks the mask
     return import_numpy(source, given_ctx, how, named_cast);
   }
   std::exception_ptr refused;

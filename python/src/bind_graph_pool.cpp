@@ -1,6 +1,7 @@
-// Memory for what CuPy and RMM allocate while a graph is captured: what saeta.allocators.graph_pool returns.
+// Memory for allocations of CuPy and RMM while a graph is captured: the object that
+// saeta.allocators.graph_pool returns.
 //
-// Thread    Every call enters the core without the GIL, as those of bind_lent.cpp.
+// Thread    Every call enters the core without the GIL, as in bind_lent.cpp.
 #include "objects.hpp"
 #include "pickling.hpp"
 #include "saeta/memory/loans/graph_pool_scope.hpp"

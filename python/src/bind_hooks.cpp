@@ -1,10 +1,12 @@
 // Pressure hooks written in Python.
 //
-// Owner     The core owns an installed hook until `remove()` or the end of the device's context; the handle only names it,
-//           so dropping the handle removes nothing, and neither of them owns a context.
-// Thread    A hook runs with the GIL on the thread whose request did not fit. After the interpreter has begun to end it is
-//           neither called nor dropped.
-// Failure   An exception goes to sys.unraisablehook and counts as 0 bytes. KeyboardInterrupt ends the request's wait.
+// Owner     The core owns an installed hook until `remove()` or the end of the device's context. The Python
+//           handle only refers to the hook, so dropping the handle does not remove it. Neither owns a
+//           context.
+// Thread    A hook runs with the GIL held, on the thread whose request did not fit. Once the interpreter
+//           begins to end, the hook is neither called nor dropped.
+// Failure   An exception goes to sys.unraisablehook and counts as 0 bytes. A KeyboardInterrupt ends the wait
+//           of the request.
 #include "memory_objects.hpp"
 #include "pickling.hpp"
 #include "saeta/base/printable.hpp"
@@ -27,7 +29,7 @@ struct installed_hook {
   hook_registration registration;
 };
 
-/// What a hook returned: bytes, None for 0.
+/// Converts a hook's result, which is bytes or None for 0.
 std::uint64_t to_freed(const nb::object& returned) {
   if (returned.is_none()) {
     return 0;
@@ -49,7 +51,8 @@ std::uint64_t call(const installed_hook& hook, std::uint64_t bytes) {
     return foreign_call([&] { return to_freed(nb::handle(hook.ask)(bytes)); });
   } catch (nb::python_error& raised) {
     if (raised.matches(PyExc_KeyboardInterrupt)) {
-      PyErr_SetInterrupt(); // Ctrl-C is for the request: its wait, or the code after it, raises it again
+      // Ctrl-C is meant for the request: its wait or the code after it raises KeyboardInterrupt again
+      PyErr_SetInterrupt();
       return 0;
     }
     foreign_call(

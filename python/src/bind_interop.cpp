@@ -1,5 +1,5 @@
-// Imports through the Arrow C interfaces and the CUDA Array Interface. Which protocol of an object to use is decided in
-// saeta/exchange.py.
+// Imports through the Arrow C interfaces and the CUDA Array Interface. saeta/exchange.py chooses the protocol
+// for an object.
 #include "capsules.hpp"
 #include "module.hpp"
 #include "objects.hpp"
@@ -96,8 +96,9 @@ imported import_one_of_device(const std::shared_ptr<context>& ctx, const ArrowSc
   return table_object(table::make(ctx, saeta::imported(std::move(fields)), {std::move(rows)}));
 }
 
-/// The array as a Python object exported it, which may need the GIL for its end: pylibcudf 26.10 drops Python objects in the
-/// release without asking for it, and ours comes from any thread. When the interpreter has ended, it is leaked.
+/// Wraps an array from a Python object so that its release runs with the GIL held. pylibcudf 26.10 drops
+/// Python objects in the release without taking the GIL, and we call the release on any thread. After the
+/// interpreter's end, the array is leaked.
 class released_with_gil {
 public:
   static void wrap(ArrowArray& array) {
@@ -118,14 +119,15 @@ nb::object from_device_array(const context_object& ctx, nb::handle type, nb::han
                              std::optional<bool> copy, bool as_column) {
   const ArrowSchema& described = schema_of(type);
   taken<ArrowDeviceArray> array(capsule);
-  if (array.get().array.release != nullptr) { // else the import says that it was released already
+  if (array.get().array.release != nullptr) { // otherwise the import reports that it was already released
     released_with_gil::wrap(array.get().array);
   }
   const import_options options = options_of(copy, as_column);
   return cast(without_gil([&] { return import_one_of_device(ctx.value, described, array.get(), options); }));
 }
 
-/// Device type and number of an array or a stream in a capsule, which stays as it is. A stream says no number.
+/// The device type and number of an array or a stream in a capsule, without consuming it. A stream has no
+/// number.
 std::pair<std::int32_t, std::int64_t> device_of_capsule(nb::handle capsule) {
   if (PyCapsule_IsValid(capsule.ptr(), "arrow_device_array_stream") != 0) {
     taken<ArrowDeviceArrayStream> stream(capsule);
@@ -141,7 +143,8 @@ nb::object from_schema(nb::handle capsule) {
                               : nb::cast(saeta::imported(import_field(described)));
 }
 
-/// Pointer, read-only, typestr, shape, strides in bytes, version, stream, and the object that keeps the memory.
+/// Pointer, read-only flag, typestr, shape, strides in bytes, version, stream, and the object that keeps the
+/// memory alive.
 using array_fields = std::tuple<std::uintptr_t, bool, std::string, std::vector<std::int64_t>,
                                 std::optional<std::vector<std::int64_t>>, std::int32_t,
                                 std::optional<std::int64_t>, nb::object>;

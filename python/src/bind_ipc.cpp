@@ -1,4 +1,5 @@
-// The module `_ipc`: Arrow IPC files and streams. It needs the libarrow that it was built with; saeta/ipc.py loads it.
+// The module `_ipc`: Arrow IPC files and streams. It needs the libarrow that it was built with. saeta/ipc.py
+// loads it.
 #include "growing_bytes.hpp"
 #include "module.hpp"
 #include "objects.hpp"
@@ -31,7 +32,7 @@
 namespace saeta::py {
 namespace {
 
-/// Calls a Python callable with the progress so far, and lets Ctrl-C through.
+/// Runs pending signal handlers, so that Ctrl-C works, then calls a Python callable with the progress.
 ipc::progress_hook hook_of(const nb::object& callable) {
   return [&callable](const ipc::progress& so_far) {
     const gil_acquire acquire;
@@ -44,7 +45,7 @@ ipc::progress_hook hook_of(const nb::object& callable) {
   };
 }
 
-/// One thread a reader: other threads that use it meanwhile wait.
+/// A reader serves one thread at a time. Other threads wait for their turn.
 class reader_object {
 public:
   explicit reader_object(std::unique_ptr<ipc::reader> of) : live_(of->live()), value_(std::move(of)) {}
@@ -52,7 +53,7 @@ public:
   reader_object& operator=(const reader_object&) = delete;
   ~reader_object() = default;
 
-  /// Runs `action` with the reader, without the GIL, when its turn has come. @throws error closed.
+  /// Waits for its turn, then runs `action` with the reader and without the GIL. @throws error closed.
   template <class Action>
   auto with(Action action) {
     require_own_process();
@@ -66,20 +67,22 @@ public:
     return action(*value_);
   }
 
-  /// Whether it reads a stream that is still being sent.
+  /// Whether the reader reads a stream that is still being sent.
   [[nodiscard]] bool live() const noexcept { return live_; }
 
-  /// Waits for nobody: a thread that reads ends within 50 ms, of a live stream when its call has returned, and lets the source go.
+  /// Does not wait for a read in progress. That read ends within 50 ms, or for a live stream when its current
+  /// call returns, and then drops the source.
   void close() {
     closed_ = true;
-    if (made_in_ == fork_generation()) { // the locks of a parent stay as they were
+    if (made_in_ == fork_generation()) { // in a forked child, the parent's locks are not touched
       const gil_release release;
       drop_if_free();
     }
   }
 
 private:
-  /// Behind the lock of a read: whoever closed the reader meanwhile did not wait for it.
+  /// Runs after the lock of a read is released. If the reader was closed meanwhile, it drops the source,
+  /// because `close` does not wait.
   class last_out {
   public:
     explicit last_out(reader_object& of) noexcept : of_(of) {}
@@ -108,11 +111,11 @@ private:
   const bool live_;
   const std::uint64_t made_in_ = fork_generation();
   std::atomic<bool> closed_{false};
-  std::unique_ptr<ipc::reader> value_; ///< null once it is closed
+  std::unique_ptr<ipc::reader> value_; ///< null once closed
   interruptible_mutex turn_;
 };
 
-/// Fills a range by a call of `read(offset, memoryview)`.
+/// Fills a range by calling `read(offset, memoryview)`.
 void read_range(const nb::object& read, std::uint64_t offset, std::span<std::byte> target) {
   const gil_acquire acquire;
   foreign_call([&] {
@@ -125,7 +128,7 @@ void read_range(const nb::object& read, std::uint64_t offset, std::span<std::byt
   });
 }
 
-/// Bytes that a call of `read(memoryview)` has put at the beginning of the target.
+/// Calls `read(memoryview)`. Returns the number of bytes that it wrote at the beginning of the target.
 std::size_t read_some(const nb::object& read, std::span<std::byte> target) {
   const gil_acquire acquire;
   return foreign_call([&] {
@@ -138,7 +141,8 @@ std::size_t read_some(const nb::object& read, std::span<std::byte> target) {
   });
 }
 
-/// A callable that is dropped with the GIL, wherever the last column that views what was read is dropped.
+/// Keeps a callable and drops it with the GIL held, because the last column over the data may be dropped on
+/// any thread.
 std::shared_ptr<nb::object> kept_callable(const nb::object& callable) {
   return {new nb::object(callable), [](nb::object* held) {
             PyObject* const object = held->release().ptr();
@@ -250,7 +254,7 @@ std::uint64_t write_file(const table_object& source, const std::filesystem::path
                     hook_of(progress));
 }
 
-/// Bytes objects, so that whoever keeps one keeps its memory.
+/// Passes bytes objects to `put`, so that the callable may keep them.
 std::uint64_t write_sink(const table_object& source, const nb::object& put, const std::string& name,
                          const std::string& compression, const std::string& format,
                          const nb::object& progress) {
@@ -273,7 +277,7 @@ nb::object write_memory(const table_object& source, const std::string& compressi
   return made.take();
 }
 
-/// What a file says need not be UTF-8: such bytes become "\\xff".
+/// Text from a file may not be valid UTF-8: invalid bytes become "\xff".
 nb::object text_of(const std::string& said) {
   return nb::steal(
       PyUnicode_DecodeUTF8(said.data(), static_cast<Py_ssize_t>(said.size()), "backslashreplace"));

@@ -1,7 +1,8 @@
-// Memory of a context for allocators of other libraries, by address: what saeta.rmm and saeta.allocators are made of.
+// Lends memory of a context, by address, to allocators of other libraries. saeta.rmm and saeta.allocators are
+// built on it.
 //
-// Thread    Every call enters the core without the GIL: whoever frees may hold it, and a lock of the core may be held by a
-//           thread that waits for it.
+// Thread    Every call enters the core without the GIL. Otherwise a call could hold the GIL and wait for a
+//           lock of the core, whose holder waits for the GIL.
 #include "objects.hpp"
 #include "saeta/interop/dlpack/types.hpp"
 #include "saeta/memory/context.hpp"
@@ -15,7 +16,7 @@
 namespace saeta::py {
 namespace {
 
-/// Nothing on the host, where streams of other libraries mean nothing, and where none is named.
+/// Empty on the host, where streams of other libraries have no meaning, and if no stream is given.
 std::optional<stream_handle> stream_of(const context& ctx, std::optional<std::int64_t> number) {
   return number && !ctx.on_host() ? tensor_stream(*number) : std::nullopt;
 }
@@ -41,7 +42,7 @@ void take_back(const context_object& ctx, std::uintptr_t address, std::size_t by
       [&] { take_back_memory(reinterpret_cast<void*>(address), bytes, stream_of(*ctx.value, stream)); });
 }
 
-/// Comes back when it is dropped, from streams that nobody knows.
+/// Returns the memory when destroyed. The streams that used it are unknown.
 class lent_object {
 public:
   lent_object(const context_object& ctx, std::size_t bytes, const std::string& label,

@@ -12,7 +12,7 @@
 namespace saeta::py {
 namespace {
 
-/// A sink that listens until it is detached. Detaching may write a file: without the GIL.
+/// A sink that listens until it is detached. It is detached without the GIL, because that may write a file.
 class listening {
 public:
   listening(std::shared_ptr<event_log> log, std::shared_ptr<log_sink> sink)
@@ -26,7 +26,8 @@ public:
   void end() noexcept {
     if (made_in_ != fork_generation()) {
       static_cast<void>(new (std::nothrow)
-                            std::shared_ptr(std::move(log_))); // of the parent: neither used nor destroyed
+                        // belongs to the parent process: neither used nor destroyed
+                        std::shared_ptr(std::move(log_)));
       static_cast<void>(new (std::nothrow) std::shared_ptr(std::move(sink_)));
       return;
     }
@@ -50,7 +51,8 @@ private:
 
 struct recording_object {
   std::shared_ptr<memory_sink> kept;
-  std::optional<listening> attached; ///< none for the recorder of a context, which goes on as long as it
+  /// empty for the recorder of a context, which records as long as the context lives
+  std::optional<listening> attached;
 };
 
 nb::dict record_dict(const log_record& record) {

@@ -1,4 +1,4 @@
-// The memory of a context: what is held, by whom, and giving it back.
+// The memory of a context: what is allocated, for which owners, and how to release it.
 #include "memory_objects.hpp"
 #include "pickling.hpp"
 #include "saeta/base/text.hpp"

@@ -1,7 +1,8 @@
-// The module `_rmm`, built where RMM is installed: resources of RMM's Python package below a context.
+// The module `_rmm`, built if RMM is installed: contexts that allocate from resources of RMM's Python
+// package.
 //
-// Owner     A source keeps the Python object as well as its C++ resource, because RMM's adaptors only refer to what is
-//           below them. Both go with the last context that was made from it.
+// Owner     A source keeps both the Python object and its C++ resource, because RMM's adaptors do not own
+//           their upstream resource. The last context made from the source releases both.
 // Thread    The resource is used without the GIL.
 #include "objects.hpp"
 #include "saeta/rmm/rmm_resource.hpp"
@@ -18,7 +19,8 @@ namespace {
 
 using any_rmm_resource = cuda::mr::any_resource<cuda::mr::device_accessible>;
 
-/// What RMM has as the current resource of the device; the way to a copy is to set it anew.
+/// A copy of RMM's current resource of the device. RMM hands out the resource only when it is replaced, so it
+/// is set again.
 any_rmm_resource current_resource(rmm::cuda_device_id device) {
   any_rmm_resource current = rmm::mr::reset_per_device_resource(device);
   any_rmm_resource copy = current;
@@ -35,7 +37,7 @@ struct with_python {
   with_python(std::shared_ptr<void> object, std::shared_ptr<backend> of, any_rmm_resource from)
       : python(std::move(object)), memory(std::move(of), std::move(from)) {}
 
-  std::shared_ptr<void> python; // goes after what refers to it
+  std::shared_ptr<void> python; // destroyed after `memory`, which refers to it
   rmm_resource<any_rmm_resource> memory;
 };
 
@@ -72,7 +74,7 @@ NB_MODULE(_rmm, m) {
   using namespace saeta::py;
   m.doc() = "Contexts over resources of RMM.";
   nb::set_leak_warnings(false);
-  nb::module_::import_("saeta._core"); // the classes and exceptions of contexts
+  nb::module_::import_("saeta._core"); // defines the classes and exceptions of contexts
   nb::class_<source_object>(m, "Source", "The resource that RMM has as the current one of a device.")
       .def(nb::init<std::int32_t, nb::object>(), nb::arg("ordinal"), nb::arg("upstream"))
       .def("open", &source_object::open, nb::arg("device"), nb::arg("stack").none(), nb::arg("wait").none(),

@@ -1,4 +1,4 @@
-// Fields and schemas.
+// The classes Field and Schema.
 #include "capsules.hpp"
 #include "keys.hpp"
 #include "pickling.hpp"
@@ -15,7 +15,7 @@
 namespace saeta::py {
 namespace {
 
-/// Metadata as the mapping that Python shows.
+/// Metadata as a Python mapping.
 nb::object metadata_mapping(const metadata_list& metadata) {
   nb::list pairs;
   for (const auto& [key, value] : metadata) {
@@ -36,7 +36,7 @@ metadata_list metadata_from(nb::handle given) {
   return result;
 }
 
-/// @param metadata  None: what `fields` brings along.
+/// @param metadata  None: the metadata of `fields`.
 schema schema_from(nb::handle fields, nb::handle metadata) {
   return foreign_call([&] {
     const nb::object parts = nb::module_::import_("saeta._types").attr("parts_of")(fields);
@@ -63,7 +63,7 @@ bool equals(const T& self, const nb::object& other) {
   return nb::isinstance<T>(other) && self == nb::cast<const T&>(other);
 }
 
-/// Place of a field by its name or number; negative numbers count from the end.
+/// The place of a field, by its name or number. Negative numbers count from the end.
 std::size_t place_in(const schema& self, nb::handle key) {
   if (nb::isinstance<nb::str>(key)) {
     return self.index_of(name_of(key));
@@ -96,7 +96,7 @@ std::int64_t place_of(const schema& self, const std::string& name) {
   return found;
 }
 
-/// The field with another value of one member.
+/// A copy of the field with one member changed.
 template <auto Member, class Value>
 field with(const field& self, Value value) {
   field changed = self;

@@ -1,4 +1,4 @@
-// Device memory between processes: what saeta.cuda's handles are made of.
+// Shares device memory between processes. The handles of saeta.cuda are built on it.
 #include "memory_objects.hpp"
 #include "python_bytes.hpp"
 #include "saeta/base/text.hpp"
@@ -12,7 +12,7 @@
 namespace saeta::py {
 namespace {
 
-/// As it crosses between processes of one machine.
+/// The bytes that pass between processes of one machine.
 static_assert(sizeof(shared_bytes) == sizeof(allocation_name) + 4 * sizeof(std::uint64_t));
 
 nb::bytes share(const buffer_object& of) {
@@ -38,7 +38,7 @@ buffer_object open_bytes(const imported_object& self, const context_object& ctx,
                          nb::object lease, std::string label) {
   const shared_bytes which = read_shared(packed);
   std::shared_ptr<void> kept(lease.release().ptr(),
-                             [](void* object) { // dropped on threads that know nothing of the GIL
+                             [](void* object) { // may be dropped on threads that do not hold the GIL
                                with_gil_or_leak([object] { Py_DECREF(static_cast<PyObject*>(object)); });
                              });
   return without_gil([&] {
@@ -46,7 +46,8 @@ buffer_object open_bytes(const imported_object& self, const context_object& ctx,
   });
 }
 
-/// With an exportable pool where this is the one who opens it and the device has such pools; as it is where it is open.
+/// Returns the context unchanged if it is open. Otherwise opens it, with an exportable pool if the device has
+/// such pools.
 context_object shareable_context(const std::string& name) {
   return without_gil([&] {
     const device_id device = parse_device(name);
@@ -63,7 +64,7 @@ context_object shareable_context(const std::string& name) {
       }
     }
     return context_object{
-        open_context(device)}; // a stack without the driver's pool, or opened by another thread meanwhile
+        open_context(device)}; // the stack has no driver pool, or another thread opened the context meanwhile
   });
 }
 

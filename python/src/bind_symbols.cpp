@@ -1,4 +1,4 @@
-// Symbol tables.
+// The class SymbolTable.
 #include "module.hpp"
 #include "pickling.hpp"
 #include "saeta/base/text.hpp"
@@ -12,7 +12,7 @@
 namespace saeta::py {
 namespace {
 
-/// Valid as long as the text.
+/// The view is valid as long as the text lives.
 std::string_view utf8_of(nb::handle text) {
   if (!nb::isinstance<nb::str>(text)) {
     throw error(errc::type_mismatch, concat("the name of a symbol is text, not an object of type ",
@@ -20,7 +20,7 @@ std::string_view utf8_of(nb::handle text) {
   }
   Py_ssize_t bytes = 0;
   const char* const found = PyUnicode_AsUTF8AndSize(text.ptr(), &bytes);
-  if (found == nullptr) { // a surrogate
+  if (found == nullptr) { // the text has a lone surrogate
     throw nb::python_error();
   }
   return {found, static_cast<std::size_t>(bytes)};
@@ -33,7 +33,7 @@ symbol intern(const symbol_table_object& self, nb::handle name) {
   return without_gil([&] { return self.value->intern(text); });
 }
 
-/// The list keeps the texts while their bytes are read without the GIL.
+/// A list keeps the texts alive while their bytes are read without the GIL.
 std::vector<symbol> intern_all(const symbol_table_object& self, nb::handle given) {
   if (nb::isinstance<nb::str>(given)) {
     throw error(errc::type_mismatch, "intern_all takes several names, not one: intern takes one");
@@ -51,7 +51,7 @@ std::vector<symbol> intern_all(const symbol_table_object& self, nb::handle given
   return found;
 }
 
-/// Nothing for a number that is no symbol of any table.
+/// Empty for a number that can't be a symbol of any table.
 std::optional<symbol> symbol_of(std::int64_t number) {
   return number >= 0 && std::cmp_less(number, symbol_table::most_symbols)
              ? std::optional(static_cast<symbol>(number))

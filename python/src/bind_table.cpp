@@ -1,4 +1,4 @@
-// Tables.
+// The class Table.
 #include "capsules.hpp"
 #include "pickling.hpp"
 #include "pieces.hpp"
@@ -29,7 +29,7 @@ std::vector<table_object> batches_of(const table_object& self) {
   return result;
 }
 
-/// One list a column.
+/// One list of raw values per column.
 nb::list raw_columns(const table_object& self, std::int64_t most) {
   std::vector<nb::list> columns(self.value->column_count());
   for (const batch& rows : self.value->batches()) {
@@ -46,7 +46,7 @@ nb::list raw_columns(const table_object& self, std::int64_t most) {
   return result;
 }
 
-/// True where both show the same rows of the same memory, false where schema or rows differ.
+/// True if both are views of the same rows of the same memory, false if the schemas or the row counts differ.
 bool equal(const table_object& a, const table_object& b) {
   if (!(a.value->fields() == b.value->fields()) || a.value->rows() != b.value->rows()) {
     return false;
@@ -80,13 +80,14 @@ void bind_objects(table_class& c) {
           "lists, count as well.\n\n"
           "Raises InvalidError for a table of another context or device, and TypeMismatch for anything that "
           "is not a Table: `saeta.from_arrow` makes one.")
-      .def(copied_as_itself()) // `saeta.from_arrow(table, ctx, copy=True)` copies it
+      .def(copied_as_itself()) // `saeta.from_arrow(table, ctx, copy=True)` makes a real copy
       .def(pickled_by("reduce_table"))
       .def("_ipython_key_completions_", &names_of, "Names for tab completion.")
       .def("__repr__", in_python("saeta._display", "table_text"), nb::sig("def __repr__(self) -> str"))
       .def("_repr_html_", in_python("saeta._display", "table_html"), nb::sig("def _repr_html_(self) -> str"));
   c.attr("__reversed__") = nb::none(); // as __iter__
-  c.attr("__hash__") = nb::none(); // as every class of Arrow libraries that compares by more than identity
+  // like the classes of other Arrow libraries that do not compare by identity
+  c.attr("__hash__") = nb::none();
 }
 
 void bind_values(table_class& c) {

@@ -1,4 +1,4 @@
-// Rows and columns of a table by name, number and slice.
+// Access to rows and columns of a table by name, number and slice.
 #include "keys.hpp"
 #include "pieces.hpp"
 #include "saeta/base/text.hpp"
@@ -15,7 +15,7 @@
 namespace saeta::py {
 namespace {
 
-/// Place of a column by its name or number. A bool is an int in Python, and never meant as one here.
+/// The place of a column, by its name or number. Rejects a bool, although it is an int in Python.
 std::size_t place_of(const table& self, nb::handle key) {
   if (PyUnicode_Check(key.ptr())) {
     return self.index_of(name_of(key));
@@ -34,7 +34,7 @@ table_object rows_by_slice(const table_object& self, const nb::slice& range) {
   return table_object(self.value->slice(rows.start, rows.length));
 }
 
-/// One name or number, or a sequence of them.
+/// The places of one name or number, or of a sequence of them.
 std::vector<std::size_t> places_of(const table& self, nb::handle keys) {
   if (nb::isinstance<nb::str>(keys) || PyIndex_Check(keys.ptr())) {
     return {place_of(self, keys)};
@@ -75,7 +75,7 @@ table_object sliced(const table_object& self, std::int64_t offset, std::optional
   return table_object(self.value->slice(offset, length.value_or(self.value->rows() - offset)));
 }
 
-/// As many rows as `wanted`, or all but as many as a negative number says.
+/// `wanted` rows, at most all. A negative `wanted` means all rows except that many.
 std::int64_t count_of(const table_object& self, std::int64_t wanted) {
   const std::int64_t rows = self.value->rows();
   return wanted < 0 ? std::max(rows + wanted, std::int64_t{0}) : std::min(wanted, rows);

@@ -1,4 +1,4 @@
-// Tables with other columns, names or metadata. What a caller may mean is decided in saeta/_table.py.
+// Tables with other columns, names or metadata. saeta/_table.py interprets the arguments.
 #include "pieces.hpp"
 #include "python_bytes.hpp"
 #include "saeta/base/text.hpp"
@@ -36,10 +36,10 @@ table_object from_bytes(const context_object& ctx, const schema& fields, const n
   const table made = table_of_values(ctx.value, given);
   const auto batches = made.batches();
   return table_object(
-      table::make(made.ctx(), fields, {batches.begin(), batches.end()})); // with the schema's metadata
+      table::make(made.ctx(), fields, {batches.begin(), batches.end()})); // sets the schema's metadata
 }
 
-/// `columns` in the place of those that the table has, with its metadata.
+/// A table of `columns` with this table's metadata.
 table_object with_columns(const table_object& self, const std::vector<column_object>& columns) {
   if (self.value->column_count() == 0 && !columns.empty() &&
       total_rows(*columns.front().pieces) != self.value->rows()) {
@@ -50,7 +50,7 @@ table_object with_columns(const table_object& self, const std::vector<column_obj
   return table_object(assemble(self.value->ctx(), columns, self.value->fields().metadata));
 }
 
-/// The same columns described by another schema of the same types.
+/// The same columns with another schema of the same types.
 table_object with_schema(const table_object& self, const schema& fields) {
   const auto batches = self.value->batches();
   return table_object(table::make(self.value->ctx(), fields, {batches.begin(), batches.end()}));

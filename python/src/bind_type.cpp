@@ -1,4 +1,4 @@
-// Data types.
+// The class DataType.
 #include "capsules.hpp"
 #include "keys.hpp"
 #include "module.hpp"
@@ -20,7 +20,7 @@ namespace {
 
 std::optional<std::string> element_dtype(const data_type& type);
 
-/// Name of the element type as NumPy spells it; absent where DLPack has none, and for a column of bits.
+/// The element type's name in NumPy. Empty if DLPack has no such type, and for booleans stored as bits.
 std::optional<std::string> tensor_dtype(const data_type& type) {
   if (type.is_symbol()) {
     return std::nullopt;
@@ -81,7 +81,7 @@ nb::bytes bytes_of(const std::string& text) { return nb::bytes(text.data(), text
 
 nb::object type_or_none(const data_type* type) { return type == nullptr ? nb::none() : nb::cast(*type); }
 
-/// The arguments of `restored`. Symbols of any table come back as those of the process that takes them.
+/// The arguments of `restored`. Symbols of any table are restored as symbols of the receiving process.
 nb::tuple state_of(const data_type& self) {
   const char* const special = self.is_symbol() ? "symbol" : self.is_byte_bool() ? "bool8" : "";
   return nb::make_tuple(special, bytes_of(self.format()),

@@ -28,7 +28,7 @@ void add_buffers(const column& of, std::vector<buffer>& to) {
   }
 }
 
-/// All buffers of a Buffer or a Column.
+/// All buffers of a Buffer or Column.
 std::vector<buffer> buffers_of(nb::handle object) {
   std::vector<buffer> result;
   if (nb::isinstance<buffer_object>(object)) {
@@ -59,7 +59,7 @@ stream_ref stream_of(const context& ctx, std::optional<std::int64_t> number) {
   return {*ctx.device_backend(), *handle};
 }
 
-/// What an open token needs; dropped as one, the token first.
+/// An open token and its uses. The token is destroyed first.
 struct open_use {
   std::vector<use> uses;
   std::optional<use_token> token;
@@ -155,7 +155,7 @@ private:
   std::unique_ptr<open_use> uses_;
 };
 
-/// The handle of a stream as its framework holds it.
+/// The native handle of a framework's stream object.
 nb::object handle_of(nb::handle stream) {
   if (nb::hasattr(stream, "__cuda_stream__")) {
     return stream.attr("__cuda_stream__")()[1];
@@ -163,7 +163,7 @@ nb::object handle_of(nb::handle stream) {
   for (const char* const attribute : {"cuda_stream", "ptr", "handle"}) { // torch, CuPy, Numba
     if (nb::hasattr(stream, attribute)) {
       const nb::object handle = stream.attr(attribute);
-      return nb::getattr(handle, "value", handle); // of ctypes
+      return nb::getattr(handle, "value", handle); // handles of ctypes have `value`
     }
   }
   throw error(errc::type_mismatch,
@@ -172,7 +172,7 @@ nb::object handle_of(nb::handle stream) {
                      "cuda_stream, ptr or handle"));
 }
 
-/// A stream as `__dlpack__` numbers it: None and numbers as they are, else of a stream of a framework.
+/// The DLPack number of a stream: None and numbers unchanged, otherwise the handle of a framework's stream.
 std::optional<std::int64_t> stream_number(nb::handle stream) {
   if (stream.is_none()) {
     return std::nullopt;

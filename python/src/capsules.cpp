@@ -24,7 +24,7 @@ template <class Struct>
 void destroy_tensor(PyObject* capsule) {
   const keep_error guard;
   if (PyCapsule_IsValid(capsule, name_for<Struct>) == 0) {
-    return; // consumed: the tensor has another owner now
+    return; // consumed: the consumer owns the tensor now
   }
   auto* held = static_cast<Struct*>(PyCapsule_GetPointer(capsule, name_for<Struct>));
   if (held->deleter != nullptr) {
@@ -87,9 +87,10 @@ nb::object stream_capsule(const field& described, std::vector<column> pieces) {
 
 namespace {
 
-/// A pyarrow that is loaded takes arrays on a device once saeta.cuda has told it of our memory. Where that can't be, it says so itself.
+/// If pyarrow is loaded, imports saeta.cuda, which registers our memory so that pyarrow accepts device
+/// arrays. If that fails, pyarrow reports it itself.
 void tell_pyarrow(const context& ctx) {
-  static bool told = false; // with the GIL
+  static bool told = false; // guarded by the GIL
   if (told || ctx.on_host()) {
     return;
   }
@@ -101,7 +102,7 @@ void tell_pyarrow(const context& ctx) {
     told = true;
     try {
       nb::module_::import_("saeta.cuda");
-    } catch (const nb::python_error&) { // built without it, or for another pyarrow
+    } catch (const nb::python_error&) { // saeta.cuda was not built, or was built for another pyarrow
     }
   });
 }
@@ -217,7 +218,7 @@ void require_fields(nb::handle requested, std::size_t fields) {
   }
 }
 
-/// The type to show where `wanted` was asked for.
+/// The type to export if `wanted` is requested.
 const data_type& type_shown(const data_type& own, const data_type& wanted) {
   return is_view_cast(own, wanted) ? wanted : own;
 }

@@ -11,7 +11,7 @@
 namespace saeta::py {
 namespace {
 
-constexpr std::uintptr_t page_size = 4096; ///< the smallest there is: a larger one only takes more calls
+constexpr std::uintptr_t page_size = 4096; ///< the smallest page size; larger pages only cost more calls
 
 #ifndef MADV_POPULATE_READ
 constexpr int MADV_POPULATE_READ = 22;
@@ -39,7 +39,8 @@ std::span<const std::byte> array_reader::bytes(const host_array& of, std::size_t
   return read;
 }
 
-/// A page of a mapped file that has become shorter ends whoever touches it, and the system tells whether it would.
+/// Touching a page past the end of a truncated mapped file kills the process. The system can check this
+/// beforehand.
 void array_reader::require_pages(const host_array& of, std::span<const std::byte> read) {
   const auto begin = reinterpret_cast<std::uintptr_t>(read.data());
   const std::uintptr_t end = begin + read.size();
@@ -48,7 +49,7 @@ void array_reader::require_pages(const host_array& of, std::span<const std::byte
     if (known == page) {
       continue;
     }
-    // Older systems don't know the advice, and memory of devices does not take it.
+    // Older systems do not know this advice, and device memory does not support it: other errors are ignored.
     if (::madvise(reinterpret_cast<void*>(page * page_size), page_size, MADV_POPULATE_READ) != 0 &&
         errno == EFAULT) {
       throw error(errc::format,
@@ -62,7 +63,7 @@ void array_reader::require_pages(const host_array& of, std::span<const std::byte
 std::int64_t array_reader::integer(const host_array& of, std::size_t buffer, std::int64_t row) {
   const auto width = static_cast<std::int64_t>(of.type.buffer(buffer).width);
   const std::span<const std::byte> from = bytes(of, buffer, row * width, width);
-  std::int64_t value = 0; // never so large that its sign would matter
+  std::int64_t value = 0; // zero-extended, because valid values are never negative
   std::memcpy(&value, from.data(), from.size());
   return value;
 }

@@ -1,4 +1,4 @@
-// The one table from error codes to Python's exception classes, which saeta/errors.py defines.
+// The table from error codes to Python's exception classes, which saeta/errors.py defines.
 #include "module.hpp"
 #include "saeta/base/text.hpp"
 
@@ -12,7 +12,7 @@ namespace {
 struct row {
   errc code;
   const char* name;
-  PyObject* type = nullptr; ///< kept until the process ends: a translator may run as late as any other code
+  PyObject* type = nullptr; ///< kept until the process ends, because a translator may run until then
 };
 
 std::array table{
@@ -71,7 +71,7 @@ nb::dict numbers_of(const budget_refusal& refusal) {
 
 void raise(const error& failure) {
   const nb::handle type = class_of(failure.code());
-  // What a C string or a file says need not be UTF-8.
+  // Text from a C string or a file may not be valid UTF-8.
   const nb::object message = nb::steal(PyUnicode_DecodeUTF8(
       failure.message().data(), static_cast<Py_ssize_t>(failure.message().size()), "replace"));
   const nb::object made =
@@ -94,7 +94,7 @@ void translate(const std::exception_ptr& thrown, void*) {
     std::rethrow_exception(thrown);
   } catch (const error& failure) {
     raise_or_fail(failure);
-  } catch (const nb::cast_error&) { // where a function takes any object and asks it for what it is not
+  } catch (const nb::cast_error&) { // a function took any object, and a cast of it failed
     raise_or_fail(error(errc::type_mismatch,
                         "an object is of another type, or a number of more than 64 bits, than is expected"));
   } catch (const std::bad_alloc&) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* capsule_name = "dlpack_exchange_api";
 
-/// Runs `action` for C code that wants 0, or -1 with a Python exception set.
+/// Runs `action` for C callers. Returns 0, or -1 with a Python exception set.
 template <class Action>
 int guarded(Action action) noexcept {
   try {
@@ -32,7 +32,7 @@ int guarded(Action action) noexcept {
   return -1;
 }
 
-/// The kind of an error in the words of `SetError`: the name of a Python exception.
+/// The `kind` argument of `SetError`: the name of a Python exception.
 const char* kind_of_error(const error& failure) {
   return is_lack_of_room(failure.code()) ? "MemoryError" : "BufferError";
 }
@@ -60,7 +60,7 @@ int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_co
   return -1;
 }
 
-/// The column in one piece, ready on a stream as DLPack numbers it.
+/// Exports the column in one piece, ready on the stream with this DLPack number.
 DLManagedTensorVersioned* exported(const column_object& source, std::optional<std::int64_t> stream) {
   return without_gil([&] {
     const joined_rows rows = join_pieces(source, copy_policy::when_needed);
@@ -71,7 +71,7 @@ DLManagedTensorVersioned* exported(const column_object& source, std::optional<st
   });
 }
 
-/// @throws error type_mismatch: a consumer may hand over any object.
+/// @throws error type_mismatch, because a consumer may pass any object.
 column_object& column_of(void* object) {
   const nb::handle given(static_cast<PyObject*>(object));
   if (!nb::isinstance<column_object>(given)) {
@@ -90,7 +90,7 @@ int managed_from_object(void* object, DLManagedTensorVersioned** out) noexcept {
   });
 }
 
-/// A view that nobody gives back: what the consumer does with it counts as unknown work from now on.
+/// A view that is never released. The consumer's use of it counts as unknown work from now on.
 int borrow_from_object(void* object, DLTensor* out) noexcept {
   return guarded([&] {
     column_object& source = column_of(object);
@@ -130,7 +130,7 @@ struct give_back {
   }
 };
 
-/// Takes the tensor whatever happens, as the standard says. Its producer worked on our work stream.
+/// Takes the tensor even on failure, as the standard requires. Its producer worked on our work stream.
 int object_from_managed(DLManagedTensorVersioned* tensor, void** out) noexcept {
   *out = nullptr;
   return guarded([&] {
@@ -169,7 +169,7 @@ const DLPackExchangeAPI own_api{{{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION}, n
 
 const DLPackExchangeAPI* exchange_api_of(PyTypeObject* type) noexcept {
   static PyObject* const name = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
-  // Borrowed, from CPython's cache of attributes of types: a type without one costs no exception.
+  // A borrowed reference from CPython's type attribute cache. A missing attribute raises no exception.
   PyObject* const capsule = _PyType_Lookup(type, name);
   if (capsule == nullptr || PyCapsule_IsValid(capsule, capsule_name) == 0) {
     return nullptr;
@@ -190,7 +190,7 @@ PyTypeObject* class_of_library(PyObject* library, PyObject* name) noexcept {
   PyObject* const module = imported_module(library);
   PyObject* const found = module == nullptr ? nullptr : PyObject_GetAttr(module, name);
   if (found == nullptr) {
-    PyErr_Clear(); // a module that is being imported may not have it yet
+    PyErr_Clear(); // a module that is still being imported may lack the class
     return nullptr;
   }
   Py_DECREF(found);
@@ -215,7 +215,7 @@ nb::object export_by_table(const column_object& source, PyObject* library, PyObj
   }
   DLManagedTensorVersioned* const tensor = exported(source, stream);
   void* made = nullptr;
-  // Takes the tensor whatever happens.
+  // Takes the tensor even on failure.
   const int done = foreign_call([&] { return table->managed_tensor_to_py_object_no_sync(tensor, &made); });
   require_success(wanted->tp_name, done == 0 && made != nullptr);
   return nb::steal(static_cast<PyObject*>(made));

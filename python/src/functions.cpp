@@ -1,8 +1,8 @@
-// What nanobind's functions lack: a signature that `inspect` reads, and a sentence where an argument has a wrong type.
+// Adds to nanobind's functions a signature for `inspect` and a clear message for arguments of wrong types.
 //
-// nanobind answers wrong arguments with a TypeError that lists its own signatures, and has no hook for another text. So
-// every function of a module gets an entry point that calls nanobind's and, after such a failure, lets
-// saeta/_signatures.py name the argument. A call that succeeds pays one comparison for it.
+// For wrong arguments, nanobind raises a TypeError that lists its own signatures, and it has no hook to
+// change the text. So every function of a module gets an entry point that calls nanobind's. After such a
+// failure, saeta/_signatures.py names the argument. A successful call costs one extra comparison.
 #include "module.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace saeta::py {
 namespace {
 
-/// nanobind has an entry point for each shape of a signature: six in release 3.1.
+/// nanobind has one entry point per kind of signature: six in release 3.1.
 constexpr std::size_t most_entries = 8;
 std::array<vectorcallfunc, most_entries> entries{};
 
@@ -24,9 +24,9 @@ nb::object dict_of(PyObject* const* values, PyObject* names) {
   return result;
 }
 
-/// Replaces the pending error by a sentence, where it is about the arguments.
+/// If the pending error is about the arguments, replaces it by a clear message.
 void explain(PyObject* function, PyObject* const* arguments, std::size_t count, PyObject* names) {
-  if (PyErr_Occurred() != PyExc_TypeError) { // a class derived from it is somebody's own
+  if (PyErr_Occurred() != PyExc_TypeError) { // a derived class was raised by user code
     return;
   }
   nb::python_error failure;
@@ -43,13 +43,13 @@ void explain(PyObject* function, PyObject* const* arguments, std::size_t count, 
       PyErr_SetObject(better.type().ptr(), better.ptr());
       return;
     }
-  } catch (...) { // the interpreter may be ending: nanobind's text is better than none
+  } catch (...) { // the interpreter may be ending: keep nanobind's text
     PyErr_Clear();
   }
   failure.restore();
 }
 
-/// The number of arguments; CPython and nanobind have flags in the bits above.
+/// Mask of the number of arguments. CPython and nanobind keep flags in the higher bits.
 constexpr std::size_t count_bits = 0xFFFFFFFF;
 
 template <std::size_t Entry>
@@ -66,7 +66,7 @@ constexpr std::array<vectorcallfunc, most_entries> calls(std::index_sequence<Ent
   return {&call<Entry>...};
 }
 
-/// Puts our entry point before nanobind's. Without a free place the function stays as it is.
+/// Puts our entry point before nanobind's. If no slot is free, the function stays unchanged.
 void watch(nb::handle function) {
   static constexpr auto ours = calls(std::make_index_sequence<most_entries>());
   const Py_ssize_t offset = Py_TYPE(function.ptr())->tp_vectorcall_offset;
@@ -87,7 +87,8 @@ void watch(nb::handle function) {
 
 bool is_function(nb::handle object) { return nb::hasattr(object, "__nb_signature__"); }
 
-/// nanobind's types are immutable for Python; this is how Cython fills its own. `inspect` is loaded when it is first asked.
+/// Writes to `tp_dict` as Cython does for its own types, because nanobind's types are immutable from Python.
+/// `inspect` is imported only when the signature is read.
 void add_signature(PyTypeObject* type, const char* reader) {
   if (PyDict_GetItemString(type->tp_dict, "__signature__") != nullptr) {
     return;
@@ -104,7 +105,7 @@ void visit(nb::handle object) {
   if (is_function(object)) {
     watch(object);
     add_signature(Py_TYPE(object.ptr()), "signature_of");
-    if (Py_TYPE(object.ptr())->tp_descr_get != nullptr) { // a method: its bound form is of another type
+    if (Py_TYPE(object.ptr())->tp_descr_get != nullptr) { // a method: its bound form has another type
       const nb::object bound =
           nb::steal(Py_TYPE(object.ptr())->tp_descr_get(object.ptr(), Py_Ellipsis, nullptr));
       add_signature(Py_TYPE(bound.ptr()), "bound_signature_of");

@@ -1,4 +1,4 @@
-// Ctrl-C ends the waits of the library.
+// Lets Ctrl-C end waits of the library.
 #include "gil.hpp"
 #include "module.hpp"
 #include "saeta/base/interrupt.hpp"
@@ -6,8 +6,8 @@
 namespace saeta::py {
 namespace {
 
-/// Runs Python's signal handlers, which it does on its main thread alone, and throws what they raise. Threads that Python does
-/// not know are left alone: they have no handlers to run.
+/// Runs Python's signal handlers and throws what they raise. Python runs handlers only on its main thread.
+/// Does nothing on threads that Python does not know.
 void run_signal_handlers() {
   if (!interpreter_alive() || PyGILState_GetThisThreadState() == nullptr) {
     return;

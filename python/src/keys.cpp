@@ -7,7 +7,7 @@
 namespace saeta::py {
 namespace {
 
-/// Nothing for a number of more than 64 bits.
+/// Empty for a number of more than 64 bits.
 std::optional<std::int64_t> integer_of(nb::handle number) {
   const nb::object index = foreign_call([&] { return nb::steal(PyNumber_Index(number.ptr())); });
   if (!index.is_valid()) {

@@ -1,4 +1,4 @@
-// What this machine's memory and link can do: the yardstick beside the rates that `saeta demo` shows.
+// Measures this machine's memory and link, as a reference for the rates that `saeta demo` shows.
 #include "module.hpp"
 #include "objects.hpp"
 #include "saeta/base/text.hpp"
@@ -15,7 +15,7 @@
 namespace saeta::py {
 namespace {
 
-/// Page-locked memory of a context, for as long as it lives.
+/// Page-locked memory of a context, freed by the destructor.
 class pinned_bytes {
 public:
   pinned_bytes(std::shared_ptr<context> ctx, std::size_t bytes)
@@ -56,7 +56,7 @@ std::function<void()> link_copy(const std::shared_ptr<context>& ctx, std::size_t
   };
 }
 
-/// Copies from the same place to the same place, which they keep.
+/// Repeated copies between one source and one target, which the object owns.
 class plain_copies {
 public:
   plain_copies(const context_object& ctx, std::size_t bytes, const std::string& kind) {

@@ -2,12 +2,13 @@
 
 #include "saeta/base/version.hpp"
 
-// nanobind keeps its state, and this library its devices and streams, once a process: a second interpreter of it, as mod_wsgi has them,
-// would take them from the first. So it is told before nanobind begins; the other modules import this one first.
+// nanobind keeps its state, and this library its devices and streams, once per process. A second interpreter
+// in the process, as under mod_wsgi, would take them from the first. So PyInit__core refuses it before
+// nanobind starts. The other modules import this one first.
 #define PyInit__core nanobind_init_core
 NB_MODULE(_core, m) {
   using namespace saeta::py;
-  // At a normal exit modules and daemon threads still hold objects: nothing is wrong with that.
+  // At a normal exit, modules and daemon threads still hold objects. This is not a leak.
   nb::set_leak_warnings(false);
   m.doc() = "The compiled part of Saeta: devices, memory, columns and the exchange protocols.";
   m.def("_version", [] { return nb::str(saeta::version.data(), saeta::version.size()); });

@@ -25,7 +25,7 @@ void object_count::add(const host_array& of, std::int64_t first, std::int64_t ro
   if (!has_nulls(of)) {
     return add_children(of, begin, rows, times);
   }
-  for (std::int64_t row = begin; row < end && total_ < enough_;) { // from one run of valid rows to the next
+  for (std::int64_t row = begin; row < end && total_ < enough_;) { // loops over runs of valid rows
     const std::int64_t from = row;
     while (row < end && reader_.bit(of, 0, row)) {
       ++row;
@@ -60,7 +60,7 @@ void object_count::add_children(const host_array& of, std::int64_t row, std::int
   }
 }
 
-/// Rows that share what they name: views of lists, unions, indices of dictionaries.
+/// For rows that may share values: list views, unions, dictionary indices.
 void object_count::add_each(const host_array& of, std::int64_t row, std::int64_t rows, std::uint64_t times) {
   for (const std::int64_t end = row + rows; row < end && total_ < enough_; ++row) {
     if (of.dictionary != nullptr) {

@@ -34,7 +34,8 @@ void require_same_shape(const std::shared_ptr<context>& ctx, const std::vector<c
   }
 }
 
-/// Lengths of the batches: those that the columns agree on, or the distances between all places where a piece ends.
+/// Lengths of the batches: the piece lengths if all columns have the same, otherwise the distances between
+/// the ends of all pieces.
 std::vector<std::int64_t> batch_lengths(const std::vector<column_object>& columns) {
   const std::vector<std::int64_t> first = lengths_of(columns.front());
   if (std::ranges::all_of(columns, [&](const column_object& each) { return lengths_of(each) == first; })) {
@@ -58,7 +59,7 @@ std::vector<std::int64_t> batch_lengths(const std::vector<column_object>& column
   return lengths;
 }
 
-/// The pieces of a column cut to the batches; every batch ends no later than the piece it starts in.
+/// Cuts the pieces of a column into batches. Every batch ends no later than the piece in which it starts.
 std::vector<column> cut(const std::vector<column>& pieces, const std::vector<std::int64_t>& lengths) {
   std::vector<column> result;
   auto piece = pieces.begin();
@@ -92,7 +93,7 @@ std::vector<column> slice_pieces(const std::vector<column>& pieces, std::int64_t
                 concat("rows [", offset, ", ", offset, " + ", length, ") of a column with ", rows, " rows"));
   }
   std::vector<column> result;
-  std::int64_t start = 0; // of the piece
+  std::int64_t start = 0; // first row of the piece
   for (const column& piece : pieces) {
     const std::int64_t from = std::max(offset - start, std::int64_t{0});
     const std::int64_t to = std::min(offset + length - start, piece.length());
@@ -156,7 +157,7 @@ bool same_view(const std::vector<column>& a, const std::vector<column>& b) {
     }
     return result;
   };
-  // The type is a part of what columns over the same memory share.
+  // Columns over the same memory share one type object, so its address identifies the memory.
   return std::ranges::equal(rows(a), rows(b), [](const column* left, const column* right) {
     return &left->type() == &right->type() && left->offset() == right->offset() &&
            left->length() == right->length();

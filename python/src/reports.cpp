@@ -1,8 +1,8 @@
-// What destructors, callbacks and background threads of the library report goes to Python's `logging`.
+// Sends reports of the library's destructors, callbacks and background threads to Python's `logging`.
 //
-// A report may come from any thread, with or without the GIL and with locks of the library held, so it must not ask for the
-// GIL. It is put on a list, and Python's main thread logs what is there when it next looks for pending calls. What comes after
-// the interpreter has begun to end goes to standard error, as without Python.
+// A report may come from any thread, with or without the GIL and with locks of the library held, so it must
+// not take the GIL. It is put on a list, and Python's main thread logs the list at its next pending call.
+// Once the interpreter begins to end, reports go to standard error, as without Python.
 #include "module.hpp"
 #include "saeta/base/report.hpp"
 
@@ -17,14 +17,14 @@ namespace {
 
 struct waiting_report {
   std::string text;
-  waiting_report* before = nullptr; ///< the one that came earlier
+  waiting_report* before = nullptr; ///< the next older report
 };
 
-std::atomic<waiting_report*> latest{nullptr}; ///< a list without a lock: a child of fork finds no lock held
-std::atomic<bool> asked{false};               ///< whether a pending call is on its way
+std::atomic<waiting_report*> latest{nullptr}; ///< lock-free, so that a forked child never finds a held lock
+std::atomic<bool> asked{false};               ///< whether a pending call is scheduled
 std::atomic<report_sink> without_python{nullptr};
 
-/// The reports that wait, oldest first.
+/// Takes all waiting reports, oldest first.
 std::vector<std::unique_ptr<waiting_report>> take_all() {
   std::vector<std::unique_ptr<waiting_report>> taken;
   for (waiting_report* each = latest.exchange(nullptr); each != nullptr; each = each->before) {
@@ -34,7 +34,7 @@ std::vector<std::unique_ptr<waiting_report>> take_all() {
   return taken;
 }
 
-/// With the GIL.
+/// With the GIL held.
 void log_one(const waiting_report& report) {
   try {
     const nb::object text = nb::steal(
@@ -45,8 +45,8 @@ void log_one(const waiting_report& report) {
   }
 }
 
-/// With the GIL, on the main thread. What is reported meanwhile is logged by the same call: a pending call during which
-/// another one is asked for does not end in CPython 3.11 where Python code is traced.
+/// With the GIL held, on the main thread. The same call logs reports that arrive meanwhile: in CPython 3.11,
+/// a pending call that schedules another one does not end while Python code is traced.
 int log_waiting(void*) {
   foreign_call([] {
     do {
@@ -70,7 +70,7 @@ void put_on_list(std::string_view where, std::string_view message) noexcept {
     while (!latest.compare_exchange_weak(made->before, made.get())) {
     }
     made.release();
-    // CPython keeps few pending calls. Where it has no room, the next report asks again.
+    // CPython's queue of pending calls is small. If it is full, the next report tries again.
     if (!asked.exchange(true) && Py_AddPendingCall(&log_waiting, nullptr) != 0) {
       asked = false;
     }
@@ -83,7 +83,7 @@ void put_on_list(std::string_view where, std::string_view message) noexcept {
 
 void install_reports() {
   without_python = set_report_sink(&put_on_list);
-  // The last ones, and from then on standard error: nobody runs pending calls any more.
+  // Logs the last reports at exit. Later ones go to standard error, because pending calls no longer run.
   nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {
     log_waiting(nullptr);
     set_report_sink(without_python.load());

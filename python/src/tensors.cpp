@@ -46,7 +46,7 @@ tensor_order order_named(const std::optional<std::string>& word) {
   throw error(errc::invalid_argument, concat("order='", *word, "': expected 'row', 'column' or None"));
 }
 
-/// @throws error invalid_argument for another word, and where more than one says what becomes of nulls.
+/// @throws error invalid_argument for an unknown word, and if more than one option says how to treat nulls.
 tensor_nulls nulls_named(const std::optional<std::string>& word, bool fill, bool with_mask) {
   if (word && *word != "nan") {
     throw error(errc::invalid_argument,
@@ -71,7 +71,7 @@ tensor_nulls nulls_named(const std::optional<std::string>& word, bool fill, bool
                      : tensor_nulls::refuse;
 }
 
-/// After a conversion that failed. @throws what it set, unless it says that the object is of a wrong type.
+/// Call after a failed conversion. Clears a TypeError. @throws any other exception that was set.
 void require_type_error() {
   if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) {
     throw nb::python_error();
@@ -95,7 +95,7 @@ tensor_fill integer_fill(nb::handle whole) {
   throw error(errc::out_of_range, concat("fill=", nb::str(whole).c_str(), " does not fit any integer type"));
 }
 
-/// A number of any library: what is an integer stays one.
+/// Converts a number of any library. Integers stay integers.
 tensor_fill fill_from(nb::handle given) {
   return foreign_call([&]() -> tensor_fill {
     if (const nb::object whole = nb::steal(PyNumber_Index(given.ptr())); whole.is_valid()) {
@@ -112,7 +112,7 @@ tensor_fill fill_from(nb::handle given) {
   });
 }
 
-/// A type of numbers by its name, or as NumPy, torch, CuPy and JAX have it.
+/// A numeric type, given by name or as a dtype of NumPy, torch, CuPy or JAX.
 std::optional<data_type> type_of_numbers(nb::handle given) {
   if (given.is_none()) {
     return std::nullopt;
@@ -122,7 +122,7 @@ std::optional<data_type> type_of_numbers(nb::handle given) {
   }
   std::string name = foreign_call([&] {
     nb::object named = nb::borrow(given);
-    for (const char* const attribute : {"__name__", "name"}) { // the latter counts where there are both
+    for (const char* const attribute : {"__name__", "name"}) { // `name` wins if there are both
       const nb::object found = nb::getattr(given, attribute, nb::none());
       if (!nb::isinstance<nb::str>(given) && !found.is_none()) {
         named = found;
@@ -151,7 +151,7 @@ void make_choices(tensor_choices* made, const std::optional<std::string>& nulls,
   new (made) tensor_choices(std::move(chosen));
 }
 
-/// The bools beside the values.
+/// The options for the mask that accompanies the values.
 tensor_choices mask_of(const tensor_choices& values) {
   tensor_choices mask = values;
   mask.nulls = tensor_nulls::mask;
@@ -191,7 +191,7 @@ constexpr tensor_device host_device{kDLCPU, 0};
 nb::object tensor_capsule(const column_object& source, const dlpack_keywords& wanted,
                           const tensor_choices& chosen) {
   dlpack_export how = export_for(wanted, chosen);
-  if (source.pieces->size() == 1) { // shared by nobody more for the time of the call
+  if (source.pieces->size() == 1) { // avoids another reference to the piece during the call
     return capsule_for(wanted.max_version, source.pieces->front(), how);
   }
   const joined_rows rows = without_gil([&] { return join_pieces(source, how.copy); });

@@ -22,7 +22,7 @@ struct served_devices {
   std::array<by_ordinal, 2> of_kind;
 };
 
-/// Never destroyed: torch frees as late as any other code.
+/// Never destroyed, because torch may free memory until the process ends.
 served_devices& devices() {
   static constinit per_process<served_devices> all;
   return all.get();

@@ -32,10 +32,10 @@ struct torch_pools {
   std::shared_mutex mutex;
   std::map<pool_key, named> known;
   std::vector<opened> open;
-  std::atomic<bool> any_open{false}; ///< allocations outside of captures take no lock
+  std::atomic<bool> any_open{false}; ///< lets allocations outside of captures skip the lock
 };
 
-/// Never destroyed: torch drops graphs as late as any other code.
+/// Never destroyed, because torch may drop graphs until the process ends.
 torch_pools& pools() {
   static constinit per_process<torch_pools> all;
   return all.get();

@@ -19,12 +19,13 @@
 namespace saeta::py {
 namespace {
 
-/// At least what an object takes: its place in the list that is made here, and in the one that is made of it.
+/// A lower bound of an object's size: its slot in this list and its slot in the list made from it.
 constexpr std::uint64_t bytes_of_object = 2 * sizeof(void*);
-/// So few are made without a look at the machine's memory, which takes longer than they do.
+/// Below this number, the available memory is not queried, because the query takes longer than making the
+/// objects.
 constexpr std::uint64_t few_objects = std::uint64_t{4} << 20;
 
-/// More than that are never available.
+/// An upper bound of the objects that fit into the machine's memory.
 std::uint64_t objects_of_machine() {
   const long pages = ::sysconf(_SC_PHYS_PAGES);
   const long bytes = ::sysconf(_SC_PAGESIZE);
@@ -33,7 +34,7 @@ std::uint64_t objects_of_machine() {
              : std::numeric_limits<std::uint64_t>::max();
 }
 
-/// Makes Python objects of the rows of arrays; of each row no more than it is told.
+/// Makes Python objects from rows of arrays, at most `most` values per row.
 class value_maker {
 public:
   value_maker(array_reader& reader, std::int64_t most) : reader_(reader), most_(most) {}
@@ -51,7 +52,7 @@ private:
     return has_nulls(from) && !reader_.bit(from, 0, row) ? nb::none() : valid_value(from, row);
   }
 
-  /// Of a row that is not null; `row` counts from the beginning of the buffers.
+  /// The value of a row that is not null. `row` counts from the beginning of the buffers.
   nb::object valid_value(const host_array& from, std::int64_t row) {
     switch (from.type.layout()) {
     case layout_kind::bits:
@@ -102,7 +103,8 @@ private:
     return bytes_at(from, 1, row * width, width);
   }
 
-  /// A view of 16 bytes: a size, then up to 12 bytes, or 4 bytes, the number of a buffer, and an offset in it.
+  /// A view has 16 bytes: a size, then either up to 12 bytes of data, or 4 bytes of data, a buffer index and
+  /// an offset.
   nb::object viewed_value(const host_array& from, std::int64_t row) {
     std::int32_t view[4];
     const auto width = static_cast<std::int64_t>(sizeof view);
@@ -140,7 +142,7 @@ private:
   std::int64_t room_ = 0;
 };
 
-/// The same rows of a dictionary column as a column of their indices.
+/// The rows of a dictionary column as a column of indices.
 column indices_of(const column& source) {
   column::parts parts;
   parts.type = *source.type().index_type();
@@ -151,7 +153,7 @@ column indices_of(const column& source) {
   return column::make(source.ctx(), std::move(parts));
 }
 
-/// The index in the bytes of one; never negative, so its low bytes are its value.
+/// Decodes an index. It is never negative, so its bytes are the low bytes of the result.
 std::int64_t index_in(nb::handle raw) {
   const auto bytes = nb::borrow<nb::bytes>(raw);
   std::int64_t index = 0;
@@ -159,7 +161,7 @@ std::int64_t index_in(nb::handle raw) {
   return index;
 }
 
-/// The distinct indices of rows, and how often each is there.
+/// The distinct indices of rows, and the number of occurrences of each.
 struct named_rows {
   struct place {
     std::size_t number = 0;
@@ -185,7 +187,7 @@ named_rows rows_named(const column& dictionary, const nb::list& indices) {
   return named;
 }
 
-/// Values for indices: only those that the rows name are read, all in one transfer.
+/// The values of indices. Reads only values that the rows refer to, all in one transfer.
 nb::list looked_up(const column& dictionary, const nb::list& indices, std::int64_t most) {
   const named_rows named = rows_named(dictionary, indices);
   nb::list values;
