@@ -147,7 +147,7 @@ public:
   /// and events can be destroyed.
   void lose();
 
-  // What was found.
+  // Findings.
 
   [[nodiscard]] std::vector<race> races() const;
   /// The seed, the races and the operations in the order in which they ran. The same seed and program give

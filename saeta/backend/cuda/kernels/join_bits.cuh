@@ -22,9 +22,8 @@ struct word_range {
   const unsigned* from; ///< source of the tile's word 0; may lie before the step's source
   unsigned shift;
 
-  /// @param origin  bit of the step at bit 0 of the tile; negative if the step begins inside the tile's first
-  /// word
-  /// @param words  number of words of the tile
+  /// @param origin  bit of the step at bit 0 of the tile; negative if the step begins after it
+  /// @param words   number of words of the tile
   __device__ word_range(const join_step& step, std::int64_t origin, int words) {
     std::int64_t first = -origin;
     std::int64_t last = (step.count - origin) / join_word_bits;
