@@ -91,8 +91,8 @@ private:
 
 /// Applies `requested_schema=` of an export: None, or a schema with as many fields as the source. If a
 /// requested type is a view of ours (column/view_cast.hpp), the column is exported with that type. Other
-/// types are left to the consumer's cast, as the standard allows. Names and metadata do not change. @throws
-/// error invalid_argument for a different number of fields.
+/// types are left to the consumer's cast, as the standard allows. Names and metadata do not change.
+/// @throws error invalid_argument for a different number of fields.
 column_object as_requested(const column_object& source, nb::handle requested);
 table as_requested(const table& source, nb::handle requested);
 

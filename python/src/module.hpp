@@ -14,8 +14,8 @@ namespace nb = nanobind;
 void install_interrupts();
 void install_reports();
 void bind_errors();
-/// Sets the Python exception of an error, for callbacks from C code. With the GIL held. @throws
-/// nb::python_error.
+/// Sets the Python exception of an error, for callbacks from C code. With the GIL held.
+/// @throws nb::python_error.
 void raise(const error& failure);
 void bind_device(nb::module_& m);
 void bind_memory(nb::module_& m);

@@ -38,7 +38,8 @@ public:
   /// Lets work on device `ordinal` touch memory of the pool, allocated before or after this call.
   void admit(std::int32_t ordinal);
 
-  /// For an exportable pool: a descriptor that the caller closes. @throws error device.
+  /// For an exportable pool: a descriptor that the caller closes, and the name of an allocation.
+  /// @throws error device.
   [[nodiscard]] int descriptor() const;
   [[nodiscard]] allocation_name name_of(const void* base) const;
 

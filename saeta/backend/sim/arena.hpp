@@ -28,8 +28,8 @@ class arena {
 public:
   static constexpr std::size_t granule = 256;
 
-  /// Reserves several times `bytes` of addresses, so that fragmentation does not matter. @throws error
-  /// out_of_memory.
+  /// Reserves several times `bytes` of addresses, so that fragmentation does not matter.
+  /// @throws error out_of_memory.
   explicit arena(std::uint64_t bytes);
   arena(const arena&) = delete;
   arena& operator=(const arena&) = delete;

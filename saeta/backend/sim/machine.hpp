@@ -3,8 +3,8 @@
 //
 // Owner     Shared by the device objects and by the thread of pace::automatic, which ends with the last
 //           device.
-// Thread    `enter` locks. Functions that return or take a `guard`, and those that say so, manage the lock;
-//           for the others the caller holds it.
+// Thread    `join`, `leave`, `enter`, `enter_call`, `lock`, `lose` and the static functions take the locks
+//           they need. The caller of any other function holds the machine's lock.
 #pragma once
 
 #include "saeta/backend/sim/arena.hpp"
@@ -24,7 +24,7 @@ struct gpu {
       : ordinal(chosen.ordinal), total_bytes(chosen.total_bytes), memory(chosen.total_bytes),
         fail_percent(chosen.fail_percent), faults(fault_seed) {}
 
-  /// Whether the address is memory of the device, own or imported.
+  /// Whether an address is memory of the device, own or imported, and its offset in that memory.
   [[nodiscard]] bool contains(const void* pointer) const noexcept;
   [[nodiscard]] std::size_t offset(const void* pointer) const noexcept;
 
@@ -80,7 +80,7 @@ public:
   /// `enter` for a call of the contract, with `call`. @throws error device_lost, or device when the call is
   /// chosen to fail.
   [[nodiscard]] guard enter_call(gpu& home, const char* name);
-  /// The checks and planned events of a contract call. The caller holds the lock. @throws as `enter_call`.
+  /// The part of `enter_call` after locking: begins a planned capture, or throws. The caller holds the lock.
   void call(gpu& home, const char* name);
   /// @throws error device_lost. The caller holds the lock.
   void require_device(const gpu& home, const char* name) const;
