@@ -185,7 +185,7 @@ void bind_objects(column_class& c) {
       .def("__repr__", in_python("saeta._display", "column_text"), nb::sig("def __repr__(self) -> str"))
       .def("_repr_html_", in_python("saeta._display", "column_html"),
            nb::sig("def _repr_html_(self) -> str"));
-  // like the classes of other Arrow libraries that do not compare by identity
+  // Like the classes of other Arrow libraries that do not compare by identity.
   c.attr("__hash__") = nb::none();
 }
 

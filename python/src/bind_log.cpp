@@ -25,9 +25,8 @@ public:
 
   void end() noexcept {
     if (made_in_ != fork_generation()) {
-      static_cast<void>(new (std::nothrow)
-                        // belongs to the parent process: neither used nor destroyed
-                        std::shared_ptr(std::move(log_)));
+      // They belong to the parent process: neither used nor destroyed.
+      static_cast<void>(new (std::nothrow) std::shared_ptr(std::move(log_)));
       static_cast<void>(new (std::nothrow) std::shared_ptr(std::move(sink_)));
       return;
     }
@@ -51,7 +50,7 @@ private:
 
 struct recording_object {
   std::shared_ptr<memory_sink> kept;
-  /// empty for the recorder of a context, which records as long as the context lives
+  /// Empty for the recorder of a context, which records as long as the context lives.
   std::optional<listening> attached;
 };
 

@@ -86,7 +86,7 @@ void bind_objects(table_class& c) {
       .def("__repr__", in_python("saeta._display", "table_text"), nb::sig("def __repr__(self) -> str"))
       .def("_repr_html_", in_python("saeta._display", "table_html"), nb::sig("def _repr_html_(self) -> str"));
   c.attr("__reversed__") = nb::none(); // as __iter__
-  // like the classes of other Arrow libraries that do not compare by identity
+  // Like the classes of other Arrow libraries that do not compare by identity.
   c.attr("__hash__") = nb::none();
 }
 

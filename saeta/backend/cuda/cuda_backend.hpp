@@ -24,7 +24,7 @@
 
 namespace saeta {
 
-/// Whether and why this machine can or can't run the CUDA backend. Versions are numbers of CUDA: 13000 is
+/// Whether this machine can run the CUDA backend and, if not, why. Versions are CUDA's numbers: 13000 is
 /// 13.0, 0 is none.
 struct cuda_status {
   bool usable = false;

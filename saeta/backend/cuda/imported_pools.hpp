@@ -1,7 +1,7 @@
 // The memory pools of other processes that one device has imported.
 //
-// What      CUDA gives no device access to an imported pool. This class sets the access of its own device and
-//           of the other devices that may touch the memory.
+// What      By default no device has access to an imported pool. This class gives access to its own device
+//           and to the other devices that may touch the memory.
 // Owner     The caller that imported a pool releases it. The destructor releases none.
 // Thread    Any. The device's primary context must be current.
 // Failure   error device.

@@ -51,10 +51,8 @@ private:
 
   std::int32_t ordinal_;
   cudaMemPool_t pool_ = nullptr;
-  int shared_ =
-      /// the descriptor of an exportable pool; the driver only names allocations of a pool that has been
-      /// exported
-      -1;
+  /// The descriptor of an exportable pool. The driver names allocations only of pools that have been exported.
+  int shared_ = -1;
 };
 
 /// Lets work on device `ordinal` touch memory of a pool, allocated before or after this call. `whose` names

@@ -44,9 +44,8 @@ struct gpu {
   stream_state* captured_later = nullptr;
   unsigned calls_before_capture = 0;
   unsigned fail_percent;
-  random_source
-      /// separate from the scheduler's, so that faults do not change the schedule of the calls that succeed
-      faults;
+  /// Separate from the scheduler's, so that faults do not change the schedule of the calls that succeed.
+  random_source faults;
   bool lost = false;
   std::vector<const gpu*> peers; ///< devices whose memory this device's operations may touch
   usage alive;

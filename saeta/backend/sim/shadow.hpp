@@ -39,7 +39,7 @@ private:
     std::size_t begin;
     std::size_t end;
     access_record write;
-    /// since `write`: the last read and the last atomic write of each stream
+    /// Since `write`: the last read and the last atomic write of each stream
     std::vector<access_record> shared;
   };
   /// Index of the piece that begins at `at`. Splits the piece that contains `at` if needed.
