@@ -51,7 +51,7 @@ private:
 
   std::int32_t ordinal_;
   cudaMemPool_t pool_ = nullptr;
-  /// The descriptor of an exportable pool. The driver names allocations only of pools that have been exported.
+  /// The descriptor of an exportable pool. The driver names allocations only of exported pools.
   int shared_ = -1;
 };
 
