@@ -178,7 +178,7 @@ public:
   }
 
   void copy(void* target, const void* source, std::size_t bytes, copy_kind, stream_handle) override {
-    if (bytes != 0) { // memcpy must not get null pointers, even for 0 bytes
+    if (bytes != 0) { // memcpy refuses null pointers even then
       std::memcpy(target, source, bytes);
     }
   }
