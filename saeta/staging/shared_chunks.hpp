@@ -129,14 +129,14 @@ private:
     changed_.notify_all();
   }
   stage other_than(stage seen, std::size_t chunk) {
-    constexpr std::chrono::microseconds patience{400}; // a chunk of 8 MiB is in flight for 155 us
+    constexpr std::chrono::microseconds most_spinning{400}; // a chunk of 8 MiB is in flight for 155 us
     const chunk_state& which = chunks_[chunk];
     const auto changed = [&] {
       return which.stage.load(std::memory_order_acquire) != seen || failed_ || chunk >= count_;
     };
-    const auto tired = clock::now() + patience;
+    const auto spin_until = clock::now() + most_spinning;
     while (!changed()) {
-      if (clock::now() >= tired) {
+      if (clock::now() >= spin_until) {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, changed);
         break;

@@ -111,10 +111,10 @@ void staging_lane::abandon() noexcept {
 
 void staging_lane::await(const chunk& which) {
   using clock = std::chrono::steady_clock;
-  constexpr std::chrono::microseconds patience{300};
-  const auto tired = clock::now() + patience;
+  constexpr std::chrono::microseconds most_spinning{300};
+  const auto spin_until = clock::now() + most_spinning;
   while (!arrived(which)) {
-    if (clock::now() >= tired) {
+    if (clock::now() >= spin_until) {
       return synchronize(stream_->done());
     }
     std::this_thread::yield();

@@ -77,8 +77,8 @@ void worker_team::loop(std::size_t member) {
 
 void worker_team::stay_awake(std::size_t round, const condition& may_sleep) const {
   using clock = std::chrono::steady_clock;
-  const auto tired = clock::now() + most_awake;
-  while (!stop_ && round_ == round && !may_sleep() && clock::now() < tired) {
+  const auto awake_until = clock::now() + most_awake;
+  while (!stop_ && round_ == round && !may_sleep() && clock::now() < awake_until) {
     std::this_thread::yield();
   }
 }
