@@ -25,7 +25,7 @@ from pathlib import Path
 
 # Folders, and the files of the root by their ending. To be widened to saeta, python, tests, bench and
 # examples.
-FOLDERS = ("docs", "scripts", "tests/lint")
+FOLDERS = ("docs", "scripts", "tests", "saeta", "python", "bench", "examples")
 ROOT_FILES = "*.md"
 # Pages of machinery that is being taken out, and those that are written anew with the folders of saeta/.
 LEFT_OUT = frozenset(
