@@ -4,9 +4,9 @@
 namespace saeta {
 
 enum class copy_policy {
-  when_needed, ///< no copy where the device can use the memory, else one transfer
-  always,      ///< memory of the context's own, under its budget
-  never,       ///< error exchange when a copy would be needed
+  when_needed, ///< no copy if the device can use the memory, else one transfer
+  always,      ///< a copy in the context's own memory, under its budget
+  never,       ///< error exchange if a copy is needed
 };
 
 } // namespace saeta

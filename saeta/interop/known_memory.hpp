@@ -1,10 +1,10 @@
-// Memory of ours that others show by its address: the storage behind it, found as long as an export lives.
+// Finds our own memory by its address: the storage that contains it, as long as an export of it lives.
 //
-// What      Arrays pass through other libraries, which release them by callbacks of their own, so an address is all that comes
-//           back. Whoever shows memory so holds a `known_export` meanwhile.
-// Order     As of an export hold (memory/export_hold.hpp).
+// What      Arrays pass through other libraries, which release them with callbacks of their own, so only the
+//           address comes back. Each export that can come back this way holds a `known_export`.
+// Order     As for an export hold (memory/export_hold.hpp).
 // Thread    Any.
-// Fork      A child finds nothing of its parent's.
+// Fork      A child finds no memory of its parent.
 #pragma once
 
 #include "saeta/memory/export_hold.hpp"
@@ -15,7 +15,7 @@
 
 namespace saeta {
 
-/// A hand-out whose storages an import finds by their addresses.
+/// An export hold whose storages an import can find by their addresses.
 class known_export {
 public:
   explicit known_export(std::span<const buffer> shown, access mode = access::read);
@@ -27,7 +27,7 @@ private:
   export_hold hold_;
 };
 
-/// The storage around these bytes of which an export by address lives; null where there is none.
+/// The storage that contains these bytes and has a live export by address; null if there is none.
 std::shared_ptr<storage> find_known(const void* lowest, std::size_t bytes);
 
 } // namespace saeta

@@ -1,8 +1,8 @@
-// Memory of ours that comes back through a protocol: the buffer of its storage, in place of a view that knows nothing of it.
+// Recognises our own memory that comes back through a protocol, and shares its storage without a new view.
 //
-// What      A tensor that we exported is known by its deleter. Arrays pass through other libraries, which release them by callbacks of
-//           their own: they are known by their addresses while the hold of an export lives. What was exported is shared again, with
-//           its ordering, budget and owner.
+// What      A tensor that we exported is recognised by its deleter. Arrays pass through other libraries,
+//           which release them with callbacks of their own, so they are recognised by their addresses while
+//           an export hold lives. The memory is shared again, with its ordering, budget and owner.
 // Thread    Any.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace saeta {
 
-/// The storage that a tensor of ours shows; null for tensors of others.
+/// The storage behind a tensor that we exported; null for other tensors.
 template <class Managed>
 std::shared_ptr<storage> storage_of(const Managed& tensor) {
   return tensor.deleter == &exported_tensor<Managed>::give_back
@@ -26,16 +26,17 @@ std::shared_ptr<storage> storage_of(const Managed& tensor) {
              : nullptr;
 }
 
-/// These bytes of a storage as a buffer, for a context that shares with the storage's. `ready` is what the storage's next users
-/// wait for, too: whoever had the bytes may have written them.
+/// These bytes of a storage as a buffer; nullopt if `ctx` does not share memory with the storage's context.
+/// The next users of the storage also wait for `ready`, because the consumer may have written the bytes.
 std::optional<buffer> shared_again(const std::shared_ptr<storage>& bytes, const context& ctx,
                                    const void* lowest, std::size_t size, point ready);
 
-/// Finds memory of ours among the ranges of an import; empty where no export by address lives. Arguments as of shared_again.
-/// @param ctx  outlives what is returned.
+/// A function that finds our memory among the ranges of an import; empty if no export by address lives.
+/// Arguments as for shared_again.
+/// @param ctx  must outlive the result.
 own_memory_finder find_own(const context& ctx, const point& ready);
 
-/// As import_dlpack, of an array that says nothing but where it lies.
+/// Like import_dlpack, but recognises our memory by its address, because the array has no deleter of ours.
 column import_by_address(const std::shared_ptr<context>& ctx, DLManagedTensorVersioned* source,
                          const dlpack_import& how);
 

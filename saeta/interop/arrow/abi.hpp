@@ -1,11 +1,13 @@
 // The structs of the Arrow C Data, C Stream and C Device Data Interfaces, as the standard publishes them.
 //
-// What      Plain C structs, checked to the byte below. The guards are the standard's, so that this header and those of
-//           other Arrow libraries may be included together, in any order.
-// Owner     Whoever holds a struct whose `release` is not null must call it once, or move the struct away and set it to
-//           null. arrow_owned.hpp does that.
+// What      Plain C structs. The assertions below check their layout to the byte. The include guards are
+//           those of the standard, so this header can be included together with those of other Arrow
+//           libraries, in any order.
+// Owner     The holder of a struct whose `release` is not null calls it once, or moves the struct away and
+//           sets `release` to null. owned.hpp does that.
 // Thread    A struct belongs to one thread at a time.
-// Standard  arrow.apache.org/docs/format/CDataInterface.html, CStreamInterface.html and CDeviceDataInterface.html
+// Standard  arrow.apache.org/docs/format/CDataInterface.html, CStreamInterface.html and
+//           CDeviceDataInterface.html
 #pragma once
 
 #include <cstddef>
@@ -23,8 +25,8 @@ extern "C" {
 struct ArrowSchema {
   const char* format;
   const char* name; ///< may be null
-  const char*
-      metadata; ///< int32 count, then int32 size and bytes of each key and value, native endian; may be null
+  /// int32 count, then int32 size and bytes of each key and value, native endian; may be null
+  const char* metadata;
   std::int64_t flags;
   std::int64_t n_children;
   ArrowSchema** children;
@@ -82,9 +84,9 @@ extern "C" {
 
 struct ArrowDeviceArray {
   ArrowArray array;
-  std::int64_t device_id; ///< -1 where the type has none
+  std::int64_t device_id; ///< -1 if the device type has no ids
   ArrowDeviceType device_type;
-  void* sync_event; ///< CUDA: points to a cudaEvent_t; null where nothing is pending
+  void* sync_event; ///< CUDA: points to a cudaEvent_t; null if nothing is pending
   std::int64_t reserved[3];
 };
 
@@ -97,7 +99,7 @@ struct ArrowDeviceArray {
 
 extern "C" {
 
-/// As ArrowArrayStream; every array is on a device of this type.
+/// Like ArrowArrayStream. Every array is on a device of type `device_type`.
 struct ArrowDeviceArrayStream {
   ArrowDeviceType device_type;
   int (*get_schema)(ArrowDeviceArrayStream*, ArrowSchema* out);

@@ -1,6 +1,6 @@
-// Where an array stands in a table, put into words only when a message needs them: "column 'a', child 'b'".
+// The position of an array in a table. It becomes text only when a message needs it: "column 'a', child 'b'".
 //
-// Owner     Borrows the names, and for a child the place of its parent.
+// Owner     Borrows the names. A child also borrows the place of its parent.
 #pragma once
 
 #include <ostream>
@@ -10,7 +10,7 @@ namespace saeta {
 
 class array_place {
 public:
-  /// What stands for itself: "batch".
+  /// A place that one word names, such as "batch".
   explicit array_place(std::string_view word) noexcept : name_(word) {}
   static array_place column(std::string_view name) noexcept { return {nullptr, name, true}; }
   [[nodiscard]] array_place child(std::string_view name) const noexcept { return {this, name, true}; }

@@ -1,4 +1,4 @@
-// Several batches of a table as Arrow C arrays at once.
+// Exports several batches of a table as Arrow C arrays in one call.
 #pragma once
 
 #include "saeta/column/table.hpp"
@@ -12,17 +12,20 @@
 
 namespace saeta {
 
-/// Batches [first, first + count), each as `export_batch` makes it (arrow_c.hpp): from a device one planned transfer into one
-/// allocation, which lives until the last of them is released. @throws error out_of_range.
+/// Exports batches [first, first + count), each as `export_batch` (c_data.hpp) does. From a device this is
+/// one planned transfer into one allocation, which lives until the last array is released.
+/// @throws error out_of_range.
 std::vector<owned_array> export_batches(const table& source, std::size_t first, std::size_t count);
 
-/// Rows whose bytes have not been brought to the host: the buffers are addresses of `bytes`, which the array keeps.
+/// Rows whose bytes are not on the host yet. The buffer pointers are addresses of `bytes`, which the array
+/// keeps alive.
 struct streamed_rows {
   owned_array array;
   std::shared_ptr<const column_stream> bytes;
 };
 
-/// A struct array of columns of a device that `column_stream` takes, as `export_batch` has them in other respects.
+/// Exports columns of a device as a struct array of streamed rows. `column_stream::takes` must be true for
+/// each column. In all other respects the result is as from `export_batch`.
 streamed_rows export_streamed(const std::shared_ptr<context>& ctx, const batch& source,
                               std::size_t window_bytes);
 

@@ -1,7 +1,8 @@
-// Booleans of one byte on their way to Arrow consumers, which get Arrow's bool: bits.
+// Converts bools of one byte for Arrow consumers, which get Arrow's bool: one bit per value.
 //
-// What      Columns of `data_type::byte_bool` are packed, one kernel each, into memory of their context; all others are shared.
-// Order     The kernel runs on the context's work stream, behind the last write.
+// What      Columns of `data_type::byte_bool` are packed into memory of their context, with one kernel each.
+//           All other columns are shared.
+// Order     The kernel runs on the context's work stream, after the last write.
 // Failure   budget_exceeded.
 #pragma once
 
@@ -9,7 +10,7 @@
 
 namespace saeta {
 
-/// The type that consumers are told.
+/// The type that consumers see.
 data_type arrow_type(const data_type& type);
 column as_arrow(const column& source);
 batch as_arrow(const batch& source);

@@ -1,4 +1,4 @@
-// Where the columns of an export are, for single arrays and for streams, whose arrays are all on one type of device.
+// The device that an export names, for single arrays and for streams, whose arrays all have one device type.
 #pragma once
 
 #include "saeta/column/table.hpp"
@@ -10,8 +10,8 @@
 
 namespace saeta {
 
-/// The kind of all buffers; of several kinds, and of none, the device's own. Ordinal -1 on the host, as the standard
-/// recommends.
+/// If all buffers have one kind of memory, the result names this kind, else the own kind of the context's
+/// device. The ordinal is -1 on the host, as the standard recommends.
 tensor_device device_for(const context& ctx, std::span<const column> parts);
 
 void export_to_device(const std::shared_ptr<context>& ctx, const batch& source, tensor_device where,

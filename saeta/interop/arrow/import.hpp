@@ -1,4 +1,4 @@
-// What imports of single batches and of streams share.
+// Code that the imports of single batches and of streams share.
 #pragma once
 
 #include "saeta/interop/arrow/c_data.hpp"
@@ -6,25 +6,26 @@
 
 namespace saeta {
 
-/// An imported batch, and the host memory it was made of: valid while `view.keepalive` is shared.
+/// An imported batch, and a view of the memory that it was made from. The view is valid while
+/// `view.keepalive` is shared.
 struct placed_batch {
   batch columns;
   host_batch view;
 };
 
-/// Arrays of the fields, whose memory `view.keepalive` keeps.
+/// Imports the arrays of the fields. `view.keepalive` keeps their memory.
 placed_batch place_view(const std::shared_ptr<context>& ctx, host_batch view, std::span<const field> fields,
                         dictionary_cache& dictionaries, const import_options& options);
 
-/// Takes `source` on success only.
+/// Imports a record batch. Takes `source` on success only.
 placed_batch place_batch(const std::shared_ptr<context>& ctx, const schema& fields, ArrowArray& source,
                          dictionary_cache& dictionaries, const import_options& options);
 
-/// An array that is no record batch as a batch of one column.
+/// Imports a single array as a batch of one column. Takes `source` on success only.
 placed_batch place_column(const std::shared_ptr<context>& ctx, const field& described, ArrowArray& source,
                           dictionary_cache& dictionaries, const import_options& options);
 
-/// The same of arrays that may be on a device.
+/// The same for arrays that may be on a device.
 placed_batch place_device_batch(const std::shared_ptr<context>& ctx, const schema& fields,
                                 ArrowDeviceArray& source, dictionary_cache& dictionaries,
                                 const import_options& options);

@@ -1,8 +1,8 @@
-// Owners of Arrow C structs: one move-only wrapper for schemas, arrays and streams, on the host and on devices.
+// Owners of Arrow C structs: one move-only wrapper for schemas, arrays and streams, also those of devices.
 //
-// Owner     The struct inside is released once: by `reset`, by the destructor, or by whoever it was moved to. An empty
-//           owner holds a released struct (`release` is null).
-// Thread    One at a time; the release callback runs on the thread that ends the owner.
+// Owner     The struct is released once: by `reset`, by the destructor, or by the object that it was moved
+//           to. An empty owner holds a released struct (`release` is null).
+// Thread    One at a time. The release callback runs on the thread that resets or destroys the owner.
 #pragma once
 
 #include "saeta/base/foreign_call.hpp"
@@ -13,7 +13,7 @@
 
 namespace saeta {
 
-/// The struct that has the release callback: of an array on a device the one inside.
+/// The struct that has the release callback. For an ArrowDeviceArray this is the array inside.
 template <class Struct>
 auto& releasable(Struct& of) noexcept {
   if constexpr (std::is_same_v<std::remove_const_t<Struct>, ArrowDeviceArray>) {
@@ -38,12 +38,12 @@ public:
   }
   ~arrow_owned() { reset(); }
 
-  /// Takes the struct after releasing what was held; the source is marked released.
+  /// Releases the current struct, then takes the source, which is marked released.
   void take(Struct& source) noexcept {
     reset();
     value_ = std::exchange(source, Struct{});
   }
-  /// Gives the struct away; the target is overwritten, not released.
+  /// Moves the struct to the target, which is overwritten, not released.
   void move_to(Struct& target) noexcept { target = std::exchange(value_, Struct{}); }
   void reset() noexcept {
     if (!empty()) {
@@ -55,7 +55,7 @@ public:
   [[nodiscard]] bool empty() const noexcept { return releasable(value_).release == nullptr; }
   [[nodiscard]] Struct& get() noexcept { return value_; }
   [[nodiscard]] const Struct& get() const noexcept { return value_; }
-  /// To be filled by a callee, which takes it for released.
+  /// Releases the current struct and returns an empty one for a callee to fill.
   [[nodiscard]] Struct* out() noexcept {
     reset();
     return &value_;

@@ -8,7 +8,7 @@
 
 namespace saeta {
 
-/// The cache keeps the batch of each dictionary alive. So it holds those of the batch before and no more.
+/// A cached dictionary keeps its batch alive, so the cache holds only the dictionaries of the previous batch.
 class rolling_dictionaries {
 public:
   [[nodiscard]] dictionary_cache& known() noexcept { return known_; }
@@ -22,7 +22,7 @@ public:
   }
 
 private:
-  /// The dictionaries of an array, of its children and of its dictionary.
+  /// Remembers the dictionaries of an array, of its children and of its dictionary.
   void remember(const host_array& seen, const column& made, const std::shared_ptr<void>& source,
                 dictionary_cache& known) const {
     for (std::size_t i = 0; i < seen.children.size(); ++i) {

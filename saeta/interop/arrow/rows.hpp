@@ -1,11 +1,13 @@
-// Imports of host memory from a producer that shows one column after the other, without C structs of whole batches.
+// Imports host memory from a producer that shows one column at a time, without C structs of whole batches.
 //
-// What      The same table as `import_stream` (arrow_c.hpp) of the same batches, with the same checks. One struct exists at a time:
-//           the structs of a wide batch would be written, read once and dropped.
-// Owner     A struct is read before `add` returns and stays the caller's. What its buffers point to is kept by the keepalive of its
-//           batch, which the columns share where nothing is copied.
+// What      Gives the same table as `import_stream` (c_data.hpp) of the same batches, with the same checks.
+//           Only one struct exists at a time. The structs of a whole wide batch would be written, read once
+//           and dropped.
+// Owner     `add` reads the struct before it returns; the struct stays the caller's. The keepalive of the
+//           batch keeps the memory that the buffers point to. The columns share the keepalive if nothing is
+//           copied.
 // Thread    One.
-// Failure   As imports of arrow_c.hpp. A batch that failed leaves nothing behind.
+// Failure   As for the imports of c_data.hpp. A failed batch leaves nothing behind.
 #pragma once
 
 #include "saeta/interop/arrow/c_data.hpp"
@@ -20,27 +22,27 @@ class rolling_dictionaries; // interop/arrow/rolling_dictionaries.hpp
 
 class arrow_rows {
 public:
-  /// @param fields  of the arrays as they come.
+  /// @param fields  describe the arrays as the producer sends them.
   arrow_rows(std::shared_ptr<context> ctx, schema fields, import_options options);
   arrow_rows(const arrow_rows&) = delete;
   arrow_rows& operator=(const arrow_rows&) = delete;
   ~arrow_rows();
 
-  /// The next batch, whose columns follow in the order of the fields.
+  /// Begins the next batch. `add` then gets its columns in the order of the fields.
   void begin(std::int64_t rows);
   void add(const ArrowArray& column);
-  /// Brings the batch to the context.
-  /// @throws error also invalid_argument for another number of columns than fields.
+  /// Imports the batch into the context.
+  /// @throws error also invalid_argument if the numbers of columns and fields differ.
   void end(std::shared_ptr<void> keepalive);
 
-  /// The batches so far, once.
+  /// Returns the batches as a table. Call it once.
   [[nodiscard]] table finish();
 
 private:
   std::shared_ptr<context> ctx_;
   schema fields_;
   import_options options_;
-  host_batch view_; ///< of the batch that began last
+  host_batch view_; ///< of the current batch
   std::unique_ptr<rolling_dictionaries> dictionaries_;
   std::vector<batch> batches_;
 };

@@ -1,4 +1,4 @@
-// Symbols at the border to Arrow: what says that numbers or dictionaries are symbols, and what stands for them.
+// Symbols in Arrow imports and exports: which metadata marks them, and which arrays represent them.
 //
 // Standard  XLOG's metadata of fields: xlog.symbol=true, xlog.symbol_encoding=u32.
 #pragma once
@@ -15,27 +15,29 @@
 
 namespace saeta {
 
-/// The type of a field of uint32 whose metadata says that they are symbols: of the table that it names, or of the process's. That
-/// part of the metadata is taken away. Nothing, and the metadata stay, where it names a table that is not of this process.
+/// The symbol type of a uint32 field whose metadata marks its values as symbols. They belong to the table
+/// that the metadata names, else to the process's table. The symbol keys are removed from the metadata.
+/// Returns nullopt and leaves the metadata unchanged if the field is not marked, or if the named table is not
+/// in this process.
 std::optional<data_type> symbols_by_metadata(const data_type& storage, metadata_list& metadata);
 
-/// Whether an import makes symbols of this dictionary.
+/// True if an import turns this dictionary into symbols.
 bool becomes_symbols(const field& described);
 
-/// The columns of a batch that arrives as dictionaries and becomes symbols. Borrows what it is given.
+/// The columns of a batch that arrive as dictionaries and become symbols. Borrows `source` and `known`.
 class wire_symbols {
 public:
-  /// @param fields  of `source`.
-  /// @param known   dictionaries that were interned before; learns those of the batch.
+  /// @param fields  describe the arrays of `source`.
+  /// @param known   dictionaries that were interned before; those of this batch are added.
   wire_symbols(std::shared_ptr<context> ctx, std::span<const field> fields, const host_batch& source,
                dictionary_cache& known);
 
   [[nodiscard]] bool any() const noexcept { return !columns_.empty(); }
-  /// Names the first of them; there is one.
+  /// The label of the first such column, for messages. Requires any().
   [[nodiscard]] const std::string& first_label() const noexcept { return columns_.front().label; }
-  /// Of a batch in host memory: the same with indices alone, after their values were interned.
+  /// For a batch in host memory: interns the dictionaries and returns the batch with their indices only.
   [[nodiscard]] host_batch without_dictionaries();
-  /// Symbols in the place of dictionaries, or of indices. Values that lie on a device are downloaded.
+  /// Replaces dictionaries, or their indices, by symbols. Dictionary values on a device are downloaded.
   void apply(batch& placed);
 
 private:
@@ -52,29 +54,29 @@ private:
   std::vector<entry> columns_;
 };
 
-/// How a field leaves.
+/// The field as an export describes it.
 field exported_field(const field& source, symbol_form form);
 
-/// The dictionaries of the symbols of several columns, for one batch or for those of a stream.
+/// The name dictionaries of several symbol columns, for one batch or for all batches of a stream.
 class symbol_names {
 public:
   explicit symbol_names(const schema& fields);
 
-  /// Dictionaries in the place of symbols, in memory of the context where that is the host.
+  /// Replaces symbols by dictionaries. Their indices are in memory of the context if it is on the host.
   void replace(const std::shared_ptr<context>& ctx, host_batch& rows);
 
 private:
   struct entry {
     std::string label;
-    std::unique_ptr<symbol_dictionary> names; ///< null for other columns
+    std::unique_ptr<symbol_dictionary> names; ///< null if the column has no symbols
   };
   std::vector<entry> columns_;
 };
 
-/// As in arrow_owned.hpp; what is exported one after the other shares `names`.
+/// As in batches.hpp. Exports that follow each other share `names`.
 std::vector<owned_array> export_batches(const table& source, std::size_t first, std::size_t count,
                                         symbol_names& names);
-/// Columns of one context, each an array of its own.
+/// Exports columns of one context, each as an array of its own.
 std::vector<owned_array> export_columns(std::span<const column> sources, symbol_names& names);
 
 } // namespace saeta

@@ -1,4 +1,4 @@
-// DLPack's structs over memory of ours, with the arrays that they point to and what keeps the memory: one allocation.
+// DLPack's structs over our memory, in one allocation with the owner of the memory and a 1-D shape.
 //
 // Owner     The struct belongs to the consumer, whose call of the deleter ends the hold.
 // Thread    The deleter may run on any thread.
@@ -22,8 +22,8 @@
 
 namespace saeta {
 
-/// Keeps a copy that only the consumer knows. It is no export of ours, so it is not counted as one, but the consumer's
-/// work is as unknown: the memory is released after all work of the device.
+/// Keeps a copy that only the consumer has. It is not counted as an export. The consumer's work is unknown as
+/// for an export, so the memory is released after all work of the device.
 class copy_hold {
 public:
   explicit copy_hold(std::shared_ptr<storage> bytes) : bytes_(std::move(bytes)) {
@@ -44,13 +44,13 @@ private:
   std::shared_ptr<storage> bytes_;
 };
 
-/// Who keeps the memory of a tensor: nobody where there is none, an export, a copy, or memory of the host.
+/// The owner of a tensor's memory: none if there is no memory, an export, a copy, or plain host memory.
 using tensor_owner = std::variant<std::monostate, export_hold, copy_hold, std::shared_ptr<void>>;
 
 template <class Managed>
 class exported_tensor {
 public:
-  /// @param shape, strides  as many, strides in values.
+  /// @param shape, strides  of equal length; strides in values.
   exported_tensor(std::span<const std::int64_t> shape, std::span<const std::int64_t> strides,
                   tensor_owner owner)
       : owner_(std::move(owner)) {
@@ -86,7 +86,7 @@ public:
     }
   }
   [[nodiscard]] Managed* get() noexcept { return &tensor_; }
-  /// What is shown, where it is memory of ours; own_memory.hpp asks for it.
+  /// The storage that the tensor shows, null if it is not ours; used by own_memory.hpp.
   [[nodiscard]] std::shared_ptr<storage> bytes() const {
     if (const auto* const view = std::get_if<export_hold>(&owner_)) {
       return view->first();
@@ -98,7 +98,7 @@ public:
 private:
   Managed tensor_{};
   std::array<std::int64_t, 2> one_{}; ///< shape and stride of one dimension
-  std::vector<std::int64_t> more_;    ///< the shape, then the strides, of any other number
+  std::vector<std::int64_t> more_;    ///< shape, then strides, of two or more dimensions
   tensor_owner owner_;
 };
 

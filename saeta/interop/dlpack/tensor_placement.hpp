@@ -1,7 +1,8 @@
-// Where the values of a foreign tensor lie: its fields are checked before any address of it is used.
+// Where the values of a foreign tensor are. Its fields are checked before any of its addresses is used.
 //
-// Owner     Nothing is taken; what is found is valid while the tensor is.
-// Failure   format (a field that breaks the standard: names it and its numbers), exchange (a shape or type that no column has).
+// Owner     Nothing is taken. The result is valid as long as the tensor is.
+// Failure   format (a field that breaks the standard: names it and its numbers), exchange (a shape or type
+//           that no column has).
 #pragma once
 
 #include "saeta/column/data_type.hpp"
@@ -18,16 +19,16 @@
 
 namespace saeta {
 
-/// A tensor that was found to be sound.
+/// A tensor whose fields have been checked.
 struct foreign_values {
-  const data_type* type = nullptr;       ///< never null once it was checked
+  const data_type* type = nullptr;       ///< never null after the check
   std::span<const std::int64_t> shape;   ///< the tensor's own
-  std::span<const std::int64_t> strides; ///< in values; empty where it names none
-  strided_values found;  ///< in the order in which they are to lie, without what is side by side
-  std::size_t bytes = 0; ///< of the values, side by side
+  std::span<const std::int64_t> strides; ///< in values; empty if the tensor names none
+  strided_values found;                  ///< dimensions in the wanted order; contiguous ones are merged
+  std::size_t bytes = 0;                 ///< of the values without gaps
   std::byte* first = nullptr;
   std::byte* lowest = nullptr;
-  std::size_t reach = 0; ///< bytes from the lowest address to behind the highest value
+  std::size_t reach = 0; ///< bytes from the lowest address to the end of the highest value
   tensor_device device;
   mutability access = mutability::writable;
 
@@ -36,15 +37,15 @@ struct foreign_values {
   }
 };
 
-/// Which dimension of a tensor becomes rows that lie side by side.
+/// The order in which the values of a tensor become contiguous.
 enum class tensor_layout {
-  rows,    ///< row after row, as one column has them
-  columns, ///< column after column, as a table has them
+  rows,    ///< row after row, for one column
+  columns, ///< column after column, for a table
 };
 
 foreign_values check_tensor(const DLTensor& tensor, mutability access, tensor_layout wanted);
 
-/// "(2, 3)".
+/// Text such as "(2, 3)".
 std::string numbers_text(std::span<const std::int64_t> numbers);
 
 } // namespace saeta

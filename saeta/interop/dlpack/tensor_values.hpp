@@ -1,7 +1,9 @@
-// Columns as the plain numbers that a tensor shows: which integers a type is made of, and what stands in for nulls.
+// Columns as the plain numbers that a tensor shows: the integers behind a type, and the values that replace
+// nulls.
 //
-// Order     Kernels run on the context's work stream, between a use token's waits and records.
-// Failure   type_mismatch and out_of_range for a stand-in that the type does not have, budget_exceeded.
+// Order     Kernels run on the context's work stream, between the waits and the records of a use token.
+// Failure   type_mismatch and out_of_range for a replacement value that the type does not have,
+//           budget_exceeded.
 #pragma once
 
 #include "saeta/column/column.hpp"
@@ -12,25 +14,27 @@
 
 namespace saeta {
 
-/// The column as `how` asks for it: with `reinterpret` the integers of a temporal type, with `codes` the indices of a
-/// dictionary, else as it is. The same memory.
+/// The column as `how` asks for it: the integers of a temporal type with `reinterpret`, the indices of a
+/// dictionary or the numbers of symbols with `codes`, else the column itself. The result shares the memory.
 column numbers_of(const column& source, const dlpack_export& how);
 
-/// The type of the tensor over a column of numbers: its own, bool8 for booleans of one bit.
+/// The type of the tensor over a column of numbers: the column's own type, or bool8 for booleans of one bit.
 /// @throws error exchange for types without a tensor.
 data_type number_type_of(const column& numbers);
-/// The same for kernels. @throws error exchange for other types than numbers and bool8.
+/// The same for kernels. @throws error exchange for types other than numbers and bool8.
 number_kind number_kind_of(const data_type& type);
-/// The bytes of the column's rows, of a fixed-width type; absent where there are none.
+/// The bytes of the rows of a fixed-width column; absent if there are none.
 buffer row_values(const column& source);
 
-/// The bytes of a number as a value of `type`, in the low bytes of the result. The type is an integer, a float or bool8.
+/// The bytes of a number as a value of `type`, in the low bytes of the result. The type is an integer, a
+/// float or bool8.
 /// @throws error type_mismatch for a float that should be an integer, out_of_range naming the number.
 std::uint64_t value_bits(const data_type& type, const tensor_fill& number);
 /// The same for a quiet NaN. @throws error exchange unless the type is a float.
 std::uint64_t nan_bits(const data_type& type);
 
-/// The rows without nulls: where one was, the value with these bytes. One kernel; a fixed-width type of at most 8 bytes.
+/// The column with each null replaced by the value with these bytes, by one kernel. The type has a fixed
+/// width of at most 8 bytes.
 column fill_nulls(const column& source, std::uint64_t bits);
 
 } // namespace saeta
