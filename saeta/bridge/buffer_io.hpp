@@ -1,13 +1,15 @@
 // Files over one buffer: libarrow's RandomAccessFile to read it, and its WritableFile to write into it.
 //
-// What      Both work on memory of any kind, and on the host. Reading gives slices of the buffer, or copies into host memory.
-//           Writing copies from host memory, at once or through a host buffer of the size that the caller sets.
-// Owner     They keep the buffer.
-// Order     The host waits for every copy: its users may follow the buffer's address as soon as a call returns. What is buffered is
-//           written by `Flush`, `Seek`, `Close` and the destructor, which reports a failure.
-// Thread    Reading: any. Writing: any, calls take turns.
-// Failure   A Status: Invalid naming the number for a negative one, and once it is closed; IndexError naming the numbers past the end.
-//           Nothing was moved then.
+// What      Both work on any kind of memory, also on the host. Reads return slices of the buffer, or copy
+//           into host memory. Writes copy from host memory, at once or through a host buffer whose size the
+//           caller sets.
+// Owner     Both keep the buffer.
+// Order     The host waits for every copy, because users may follow the buffer's address as soon as a call
+//           returns. `Flush`, `Seek`, `WriteAt`, `SetBufferSize`, `Close` and the destructor write buffered
+//           bytes. The destructor reports a failure.
+// Thread    Any. Calls to a writer take turns.
+// Failure   A Status: Invalid for a negative number (named) and for a closed file, IndexError naming the
+//           numbers for bytes past the end. The failed call moves nothing.
 #pragma once
 
 #include "saeta/memory/buffer.hpp"
@@ -28,22 +30,22 @@ class context;
 
 class buffer_reader final : public arrow::io::RandomAccessFile {
 public:
-  /// @throws error invalid_argument for a buffer of no memory manager of ours.
+  /// @throws error invalid_argument for a buffer without a memory manager of ours.
   explicit buffer_reader(std::shared_ptr<arrow::Buffer> source);
 
   arrow::Status Close() override;
   [[nodiscard]] bool closed() const override { return closed_; }
   [[nodiscard]] arrow::Result<std::int64_t> Tell() const override;
-  /// Up to the end, where nothing is left to read.
+  /// Any position up to the end is valid, the end included.
   arrow::Status Seek(std::int64_t position) override;
   arrow::Result<std::int64_t> GetSize() override;
   [[nodiscard]] bool supports_zero_copy() const override { return true; }
 
-  /// Bytes in host memory, fewer at the end.
+  /// Copies bytes into host memory; fewer at the end.
   arrow::Result<std::int64_t> Read(std::int64_t bytes, void* out) override;
   /// A slice of the buffer, shorter at the end.
   arrow::Result<std::shared_ptr<arrow::Buffer>> Read(std::int64_t bytes) override;
-  /// The same from a place. The position stays, which it does not by the methods of the base.
+  /// The same from `position`. The file position does not change, unlike in the methods of the base class.
   arrow::Result<std::int64_t> ReadAt(std::int64_t position, std::int64_t bytes, void* out) override {
     return ReadAt(position, bytes, true, out);
   }
@@ -56,7 +58,7 @@ public:
                                                        bool allow_short_read) override;
 
 private:
-  /// How many of the bytes there are. @throws error closed, invalid_argument, out_of_range.
+  /// How many of the bytes exist. @throws error closed, invalid_argument, out_of_range.
   [[nodiscard]] std::int64_t present(std::int64_t position, std::int64_t bytes, bool allow_short_read) const;
   void copy_out(std::int64_t position, std::int64_t bytes, void* out) const;
 
@@ -70,14 +72,15 @@ private:
 class buffer_writer final : public arrow::io::WritableFile {
 public:
   /// Unbuffered, at the beginning.
-  /// @throws error invalid_argument for a buffer that is immutable, or of no memory manager of ours.
+  /// @throws error invalid_argument for an immutable buffer, and for one without a memory manager of ours.
   explicit buffer_writer(std::shared_ptr<arrow::Buffer> target);
   ~buffer_writer() override;
 
-  /// Collects writes in host memory of this size; one that would fill it goes past it. 0: every write goes to the buffer at once.
+  /// Collects writes in host memory of this size. A write that would fill it bypasses it. 0: every write goes
+  /// to the buffer at once.
   arrow::Status SetBufferSize(std::int64_t bytes);
   [[nodiscard]] std::int64_t buffer_size() const;
-  /// Bytes that were written and wait to be flushed.
+  /// Bytes that are written but not flushed.
   [[nodiscard]] std::int64_t num_bytes_buffered() const;
 
   arrow::Status Close() override;
@@ -91,7 +94,7 @@ public:
   arrow::Status WriteAt(std::int64_t position, const void* data, std::int64_t bytes) override;
 
 private:
-  // The caller holds the mutex; they throw error.
+  // The caller holds the mutex. These functions throw error.
   void require_open() const;
   void require_place(std::int64_t position, std::int64_t bytes) const;
   void seek(std::int64_t position);
@@ -102,7 +105,7 @@ private:
   const std::shared_ptr<arrow::Buffer> target_;
   const std::shared_ptr<context> ctx_;
   mutable std::mutex mutex_;
-  std::int64_t position_ = 0; ///< of the next write; what is buffered lies before it
+  std::int64_t position_ = 0; ///< of the next write; buffered bytes come before it
   std::int64_t size_limit_ = 0;
   std::vector<std::byte> waiting_;
   bool closed_ = false;

@@ -1,7 +1,7 @@
 // libarrow's Device, Stream and SyncEvent for a context.
 //
-// Owner     Each keeps the context. What stands behind a stream or event is released by the function that came with it.
-// Failure   What libarrow calls returns a Status.
+// Owner     Each keeps the context. The release function that came with a stream or event handle releases it.
+// Failure   The methods that libarrow calls return a Status.
 #pragma once
 
 #include "saeta/device/event.hpp"
@@ -14,7 +14,7 @@
 
 namespace saeta {
 
-/// The number that Arrow's C Device interface has for such memory.
+/// The device type of Arrow's C Device Data Interface for such memory.
 arrow::DeviceAllocationType allocation_type(const context& ctx, memory_kind kind) noexcept;
 
 class bridged_device final : public arrow::Device {
@@ -23,14 +23,14 @@ public:
 
   [[nodiscard]] const char* type_name() const override;
   [[nodiscard]] std::string ToString() const override { return described_; }
-  /// The same memory of the same device, whatever contexts they are of.
+  /// True for the same kind of memory of the same device, also of different contexts.
   [[nodiscard]] bool Equals(const arrow::Device& other) const override;
   [[nodiscard]] std::int64_t device_id() const override;
   std::shared_ptr<arrow::MemoryManager> default_memory_manager() override;
   [[nodiscard]] arrow::DeviceAllocationType device_type() const override;
 
   arrow::Result<std::shared_ptr<Stream>> MakeStream() override { return MakeStream(0); }
-  /// @param flags  0, or 1 as cudaStreamNonBlocking: every stream of ours is non-blocking.
+  /// @param flags  0 or 1 (cudaStreamNonBlocking). Every stream of ours is non-blocking.
   arrow::Result<std::shared_ptr<Stream>> MakeStream(unsigned flags) override;
   /// @param stream  points to a stream of the device; on CUDA a cudaStream_t*.
   arrow::Result<std::shared_ptr<Stream>> WrapStream(void* stream, Stream::release_fn_t release) override;
@@ -43,17 +43,18 @@ private:
 
 class bridged_event final : public arrow::Device::SyncEvent {
 public:
-  /// @param handle   points to an event of the device (on CUDA a cudaEvent_t*), or null: nothing is pending.
-  /// @param release  empty: the handle is somebody else's.
+  /// @param handle   points to an event of the device (on CUDA a cudaEvent_t*), or null if nothing is
+  ///                 pending.
+  /// @param release  empty if somebody else owns the handle.
   bridged_event(std::shared_ptr<context> ctx, void* handle, release_fn_t release);
-  /// An event of our own.
+  /// Makes an event and owns it.
   static std::shared_ptr<bridged_event> make(const std::shared_ptr<context>& ctx);
 
   arrow::Status Wait() override;
   arrow::Status Record(const arrow::Device::Stream& stream) override;
 
   [[nodiscard]] bool pending() { return get_raw() != nullptr; }
-  /// While it is pending.
+  /// Requires pending().
   [[nodiscard]] event_ref ref() const;
   [[nodiscard]] const std::shared_ptr<context>& ctx() const noexcept { return ctx_; }
 

@@ -1,4 +1,4 @@
-// What libarrow leaves undone of a batch that it reads from a body in device memory.
+// Completes a batch that libarrow has read from a body in device memory.
 #pragma once
 
 #include "saeta/memory/buffer.hpp"
@@ -11,9 +11,11 @@ namespace saeta {
 
 class context;
 
-/// The same batch with buffers on the device alone (libarrow puts empty ones, and dictionaries, into host memory), with the
-/// type of its device and with counted nulls. Sizes, first and last offsets, and the values that point somewhere are
-/// checked. @param body  what its buffers are slices of. @throws error format.
+/// The same batch with all buffers on the device (libarrow puts empty buffers and dictionaries into host
+/// memory), with the type of its device and with counted nulls. Checks sizes, first and last offsets, and the
+/// values that refer to other data.
+/// @param body  the buffer that the batch's buffers are slices of.
+/// @throws error format.
 std::shared_ptr<arrow::RecordBatch> device_batch(const std::shared_ptr<context>& ctx,
                                                  const arrow::RecordBatch& read,
                                                  const std::shared_ptr<arrow::Buffer>& body);

@@ -1,8 +1,9 @@
 // libarrow's MemoryManager for one kind of memory of a context.
 //
-// What      Allocates in the context's budget and copies between it, host memory and other contexts. Copies are immutable;
-//           what is allocated is mutable. Between GPUs that can't reach each other libarrow goes by way of the CPU.
-// Order     bridge.hpp.
+// What      Allocates from the context's budget, and copies between its memory, host memory and other
+//           contexts. Copies are immutable; allocated buffers are mutable. Between GPUs that can't reach each
+//           other libarrow copies through the CPU.
+// Order     As in bridge.hpp.
 #pragma once
 
 #include "saeta/memory/context.hpp"
@@ -16,7 +17,7 @@ namespace saeta {
 
 class bridged_memory final : public arrow::MemoryManager {
 public:
-  /// For memory_manager_of, which knows every one.
+  /// Only memory_manager_of constructs managers, because it keeps the list of them.
   bridged_memory(std::shared_ptr<context> ctx, memory_kind kind);
   ~bridged_memory() override;
 
@@ -46,9 +47,9 @@ protected:
   shared_copy ViewBufferTo(const std::shared_ptr<arrow::Buffer>& source, const manager& to) override;
 
 private:
-  /// Null where the memory manager of the source is not one that this knows.
+  /// Null if the source is neither the CPU's nor from one of our memory managers.
   std::unique_ptr<arrow::Buffer> copy_in(const arrow::Buffer& source, std::shared_ptr<void> keepalive);
-  /// Null where `to` is not the CPU's.
+  /// Null if `to` is not the CPU's.
   owned_copy copy_out(const arrow::Buffer& source, std::shared_ptr<void> keepalive, arrow::MemoryManager& to);
 
   const std::shared_ptr<context> ctx_;

@@ -1,20 +1,21 @@
-// A context as a resource of RMM: what RMM's containers, pools and adaptors allocate through it counts in the context's
-// budget, ledger and tag, and is ordered as RMM orders.
+// A context as a resource of RMM: allocations of RMM's containers, pools and adaptors count in the context.
 //
 //   rmm::mr::set_current_device_resource(saeta::context_resource(ctx, "cudf"));
 //   rmm::device_buffer held(bytes, stream, saeta::context_resource(ctx, "index"));
 //
-// What      Conforms to cuda::mr::resource_with<cuda::mr::device_accessible>. A context on the host gives ordinary memory,
-//           which RMM's own containers can't fill.
-// Owner     A value, which keeps its context alive, as memory that is out does. Equal resources, of one context's budget
-//           and one tag, free each other's memory.
-// Order     `allocate`: ready on its stream. `deallocate`: work queued on its stream by then is the last to use the
-//           memory. The forms without a stream: `allocate_sync` waits until any stream may use the memory;
-//           `deallocate_sync` does not wait, and reuse stands behind all work of the context. On a stream that captures a
-//           graph memory comes from the graph pool of the thread (memory/loans/graph_pool_scope.hpp).
+// What      Conforms to cuda::mr::resource_with<cuda::mr::device_accessible>. Allocations count in the
+//           context's budget and ledger, under the resource's tag. A context on the host gives ordinary
+//           memory, which RMM's own containers can't fill.
+// Owner     A value that keeps its context alive; allocated memory does so too. Equal resources (one
+//           context's budget and one tag) free each other's memory.
+// Order     `allocate`: the memory is ready on its stream. `deallocate`: work queued on its stream by then is
+//           the last use of the memory. Without a stream: `allocate_sync` waits until any stream may use the
+//           memory. `deallocate_sync` does not wait, and any reuse comes after all work of the context. On a
+//           stream that captures a graph, memory comes from the graph pool of the thread
+//           (memory/loans/graph_pool_scope.hpp).
 // Thread    Any.
-// Failure   rmm::out_of_memory for a refusal of the budget, with its numbers in the text, and where the device has no
-//           memory; rmm::bad_alloc for anything else. Freeing reports.
+// Failure   rmm::out_of_memory if the budget refuses (its numbers are in the text) or the device has no
+//           memory; rmm::bad_alloc for anything else. Deallocation reports failures and never throws.
 // Links     librmm (26.10 or newer), for its exceptions.
 #pragma once
 
@@ -43,7 +44,7 @@ public:
     }
   }
 
-  /// `alignment` is a power of two, and any is honoured. Null for 0 bytes.
+  /// `alignment` may be any power of two. Returns null for 0 bytes.
   [[nodiscard]] void* allocate(cuda::stream_ref stream, std::size_t bytes,
                                std::size_t alignment = rmm::CUDA_ALLOCATION_ALIGNMENT) {
     return in_terms_of_rmm([&] {

@@ -1,4 +1,4 @@
-// The pool of the driver behind a resource of RMM, and giving its unused memory back.
+// Finds the driver's memory pool behind a resource of RMM, and gives its unused memory back.
 //
 // Failure   error device with CUDA's text.
 // Links     the CUDA runtime.
@@ -17,7 +17,7 @@
 
 namespace saeta {
 
-/// Looks into type-erased resources, too, but not below adaptors. Nothing where there is no such pool.
+/// Also looks into type-erased resources, but not below adaptors. Returns nullopt if there is no such pool.
 template <class Resource>
 [[nodiscard]] std::optional<cudaMemPool_t> driver_pool_of(Resource& of) {
   if constexpr (requires { of.pool_handle(); }) {
@@ -39,7 +39,7 @@ inline void require_success(cudaError_t status, const char* call) {
   }
 }
 
-/// Returns the bytes that went back to the device.
+/// Returns the number of bytes given back to the device.
 inline std::size_t trim_driver_pool(cudaMemPool_t pool) {
   const auto reserved = [pool] {
     std::uint64_t bytes = 0;

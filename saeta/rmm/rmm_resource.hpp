@@ -1,18 +1,20 @@
 // Any resource of RMM, or of cuda::mr, as the source of a context's memory.
 //
 //   context_options options;
-//   options.memory.custom_base = rmm_source(rmm::mr::cuda_async_memory_resource{});   // in place of the driver's pool
+//   options.memory.custom_base = rmm_source(rmm::mr::cuda_async_memory_resource{}); // not the driver's pool
 //
-// What      Passes each request on with its exact size; zero bytes never reach RMM. RMM aligns to 256 bytes and many of
-//           its resources refuse more, so more is asked for in bytes and found inside the block.
-// Owner     Keeps a copy of the RMM resource, as RMM's own adaptors do; a resource_ref must outlive this. Memory that is
-//           out is freed before its end.
-// Order     RMM orders both calls on their stream. Memory goes back on a stream of the adaptor, which waits for the last
-//           users.
-// Thread    Any, as far as the RMM resource allows it. On a GPU the device is made current for the call.
-// Failure   out_of_memory for std::bad_alloc and what derives from it (rmm::bad_alloc, rmm::out_of_memory), device for any
-//           other exception and for a block that breaks RMM's alignment. A deallocation that throws is reported, and the
-//           block stays the caller's; a type-erased resource (any_resource) can't let it through and ends the process.
+// What      Passes each request on with its exact size. Zero bytes never reach RMM. RMM aligns to 256 bytes,
+//           and many of its resources refuse a larger alignment. For a larger alignment this resource asks
+//           for more bytes and aligns inside the block.
+// Owner     Keeps a copy of the RMM resource, as RMM's own adaptors do. A resource_ref must outlive this
+//           object. All memory must be freed before this object ends.
+// Order     RMM orders both calls on their stream. Memory goes back on a stream of the adaptor, which waits
+//           for the last users.
+// Thread    Any, if the RMM resource allows it. On a GPU the device is made current for the call.
+// Failure   out_of_memory for std::bad_alloc and derived exceptions (rmm::bad_alloc, rmm::out_of_memory),
+//           device for any other exception and for a block that breaks RMM's alignment. A deallocation that
+//           throws is reported, and the block stays the caller's. A type-erased resource (any_resource) can't
+//           pass the exception on and ends the process.
 // Links     librmm (26.10 or newer) and the CUDA runtime.
 #pragma once
 
@@ -35,7 +37,7 @@
 
 namespace saeta {
 
-/// RMM works on whatever device is current, and releases come from threads of ours.
+/// Makes a device current for a scope. RMM works on the current device, and our own threads also free memory.
 class current_device {
 public:
   explicit current_device(device_id device) {
@@ -55,20 +57,21 @@ public:
       : device_(std::move(device)), timelines_(timelines::of(*device_)), frees_(timelines_),
         from_(std::move(from)) {}
 
-  /// Trims the driver's pool behind cuda_async_memory_resource and its like. Others, RMM's own pools and arenas among
-  /// them, give memory back only at their end: 0.
+  /// Trims the driver's pool behind cuda_async_memory_resource and similar resources. Other resources, such
+  /// as RMM's own pools and arenas, give memory back only when they are destroyed. The result is then 0.
   std::size_t trim() override {
     if (const std::optional<cudaMemPool_t> pool = driver_pool_of(from_)) {
       const current_device here(device_->device());
-      if (frees_.ref()
-              .idle()) { // only a wait, for nothing here, tells the driver that what was freed is unused
+      // The driver learns only from a wait that freed memory is unused. The stream is idle, so this wait is
+      // short.
+      if (frees_.ref().idle()) {
         device_->synchronize_stream(frees_.ref().native_handle());
       }
       return trim_driver_pool(*pool);
     }
     return 0;
   }
-  /// What it has handed out: RMM does not tell what it keeps beyond that.
+  /// The bytes handed out. RMM does not tell what it holds beyond them.
   [[nodiscard]] std::uint64_t held_bytes() const override { return held_.load(std::memory_order_relaxed); }
 
 private:

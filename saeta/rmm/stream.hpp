@@ -1,4 +1,4 @@
-// CUDA's streams as Saeta's handles, and back.
+// Converts between CUDA's streams and Saeta's stream handles.
 #pragma once
 
 #include "saeta/device/handles.hpp"
@@ -8,7 +8,7 @@
 
 namespace saeta {
 
-/// What CUDA means by the null stream in the file that includes this: it depends on how that file is compiled.
+/// The meaning of CUDA's null stream in the file that includes this. It depends on how that file is compiled.
 #if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
 inline constexpr stream_handle default_stream = per_thread_stream;
 #else
@@ -20,7 +20,7 @@ inline constexpr stream_handle default_stream = legacy_stream;
   return value == 0 ? default_stream : stream_handle{value};
 }
 
-/// The stream stays whose it is.
+/// The result borrows the stream.
 [[nodiscard]] inline cuda::stream_ref to_cuda_stream(stream_handle stream) noexcept {
   return cuda::stream_ref{reinterpret_cast<cudaStream_t>(stream)};
 }

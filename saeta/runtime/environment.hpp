@@ -1,8 +1,8 @@
 // The environment variables of Saeta: one table, read in one place, mapped to typed options.
 //
-// What      Defaults for what the caller does not say in code; what is said in code wins. A variable that is empty counts
-//           as not set.
-// Thread    Any, as long as nobody changes the environment meanwhile.
+// What      Defaults for options that the caller does not set in code. Explicit arguments override the
+//           environment. An empty variable counts as not set.
+// Thread    Any, as long as no thread changes the environment at the same time.
 // Failure   error invalid_argument naming the variable, its text and what was expected.
 #pragma once
 
@@ -19,9 +19,9 @@ namespace saeta {
 
 struct environment_variable {
   std::string_view name;
-  std::string_view values; ///< what may stand there, for people
+  std::string_view values; ///< accepted values, in words
   std::string_view meaning;
-  std::string_view standard; ///< what holds without it
+  std::string_view standard; ///< the default
 };
 
 /// All of them, for documentation and `saeta info`.
@@ -30,13 +30,13 @@ std::span<const environment_variable> environment_variables() noexcept;
 struct environment_options {
   std::uint64_t budget = budget::unlimited; ///< bytes
   stack_options memory;
-  std::chrono::milliseconds wait{0}; ///< for room in the budget
-  std::vector<std::string> log;      ///< sinks as make_sink reads them
+  std::chrono::milliseconds wait{0}; ///< how long a request waits for room in the budget
+  std::vector<std::string> log;      ///< sinks in the syntax of make_sink
   std::size_t recorded = 0;          ///< memory events kept from the start
   staging_options staging;
 };
 
-/// As std::getenv: null for a variable that is not set.
+/// Like std::getenv: returns null for a variable that is not set.
 using environment_lookup = const char* (*)(const char* name);
 
 /// @param device_bytes  memory of the device that a budget in percent refers to.

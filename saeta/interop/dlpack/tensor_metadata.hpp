@@ -1,5 +1,4 @@
-// The metadata of the canonical extension `arrow.fixed_shape_tensor`: JSON with the shape of each row's
-// tensor.
+// The metadata of the canonical extension `arrow.fixed_shape_tensor`: JSON with the shape of a row's tensor.
 //
 // Failure   error format (names what is wrong). Unknown keys are skipped.
 // Standard  arrow.apache.org/docs/format/CanonicalExtensions.html#fixed-shape-tensor

@@ -1,5 +1,4 @@
-// Columns and tables as the numbers of one tensor: which columns have the numbers, and the shape of the
-// tensor.
+// Columns and tables as the numbers of one tensor: which columns have the numbers, and the tensor's shape.
 //
 // What      A column of numbers has one dimension. A fixed-size list adds one dimension,
 //           arrow.fixed_shape_tensor those of its shape, a struct of fields of one type the dimension of its

@@ -1,5 +1,4 @@
-// Columns as the plain numbers that a tensor shows: the integers behind a type, and the values that replace
-// nulls.
+// Columns as the plain numbers of a tensor: the integers behind a type, and the values that replace nulls.
 //
 // Order     Kernels run on the context's work stream, between the waits and the records of a use token.
 // Failure   type_mismatch and out_of_range for a replacement value that the type does not have,
