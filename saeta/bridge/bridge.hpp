@@ -1,5 +1,4 @@
-// libarrow's own objects over our memory: arrow::Buffer, arrow::Device and arrow::MemoryManager for a
-// context.
+// libarrow's own objects over our memory: an arrow::Buffer, Device and MemoryManager for a context.
 //
 // What      With these objects libarrow, and pyarrow on top of it, imports device arrays, copies them between
 //           devices and prints them. Each context has one memory manager for every kind of its memory: the

@@ -47,7 +47,7 @@ void buffer_reader::copy_out(std::int64_t position, std::int64_t bytes, void* ou
   if (bytes == 0) {
     return;
   }
-  // Asked for each time: memory of others is read behind all work that is queued by now.
+  // Called for each read: memory of other libraries is read after all work that is queued by now.
   const buffer all = bytes_of(ctx_, source_);
   download(all.slice(static_cast<std::size_t>(position), static_cast<std::size_t>(bytes)),
            {static_cast<std::byte*>(out), static_cast<std::size_t>(bytes)});

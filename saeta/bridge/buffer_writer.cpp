@@ -86,7 +86,7 @@ void buffer_writer::write(const void* data, std::int64_t bytes) {
   if (bytes == 0) {
     return;
   }
-  // As pyarrow.cuda has it: what would fill the host's buffer goes past it.
+  // As in pyarrow.cuda: a write that would fill the host buffer bypasses it.
   if (bytes >= size_limit_ - static_cast<std::int64_t>(waiting_.size())) {
     flush();
     send(position_, data, bytes);

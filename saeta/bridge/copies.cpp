@@ -60,7 +60,7 @@ void write_bytes(const buffer& target, std::span<const std::byte> source) {
   try {
     ctx->copies().copy(token.mutable_data<std::byte>(target), source.data(), source.size(), kind, work);
   } catch (...) {
-    ctx->synchronize(work); // the source is the caller's: nothing may read it any more
+    ctx->synchronize(work); // the caller owns the source, so no copy may still read it
     throw;
   }
   token.finish();

@@ -1,5 +1,4 @@
-// Copies bytes between host memory and buffers, and between buffers, for libarrow: counted, through use
-// tokens.
+// Copies bytes between host memory and buffers, and between buffers, for libarrow. Copies are counted.
 #pragma once
 
 #include "saeta/memory/buffer.hpp"

@@ -10,7 +10,7 @@
 namespace saeta {
 namespace {
 
-/// libarrow calls whatever it was given, also where that is nothing.
+/// A function that does nothing if none was given, because libarrow calls it without a check.
 template <class Release>
 Release or_nothing(Release release) {
   return release ? std::move(release) : [](void*) {};
@@ -83,7 +83,7 @@ bridged_device::bridged_device(std::shared_ptr<context> ctx, memory_kind kind)
 const char* bridged_device::type_name() const {
   switch (ctx_->device().kind) {
   case device_kind::cuda:
-    return "arrow::cuda::CudaDevice"; // what programs compare with that know the module of Arrow
+    return "arrow::cuda::CudaDevice"; // programs written for pyarrow.cuda compare with this name
   case device_kind::sim:
     return "saeta::SimulatedDevice";
   case device_kind::cpu:

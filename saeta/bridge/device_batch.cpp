@@ -25,7 +25,7 @@ namespace {
 
 using data_ptr = std::shared_ptr<arrow::ArrayData>;
 
-/// A pair of offsets to be read, and what they may reach.
+/// An array whose first and last offset are read, and the largest valid offset.
 struct offset_check {
   const arrow::ArrayData* array;
   std::int64_t limit;
@@ -43,7 +43,7 @@ public:
 
   [[nodiscard]] data_ptr placed(const arrow::ArrayData& read) {
     auto made = std::make_shared<arrow::ArrayData>(read);
-    for (auto& each : made->buffers) { // without rows the one offset says nothing, and nobody checks it
+    for (auto& each : made->buffers) { // without rows the only offset has no meaning and is not checked
       if (each != nullptr && (each->size() == 0 || made->length == 0)) {
         each = empty_;
       }
@@ -67,7 +67,7 @@ public:
     return made;
   }
 
-  /// The first and the last offset of every array that has some, in one read.
+  /// Checks the first and the last offset of every array with offsets, with one read.
   void check_offsets() {
     std::vector<value_request> requests;
     for (const offset_check& each : offsets_) {
@@ -144,7 +144,7 @@ private:
     }
   }
 
-  /// A dictionary of the memo, which is in host memory, or here already.
+  /// A dictionary of the memo, copied to the device if it is in host memory.
   [[nodiscard]] data_ptr on_device(const data_ptr& dictionary) const {
     const auto& to = body_->memory_manager(); // a batch is in memory of one kind
     return ipc::take(arrow::MakeArray(dictionary)->ViewOrCopyTo(to), "dictionary of a message")->data();
@@ -170,7 +170,8 @@ private:
   std::vector<offset_check> offsets_;
 };
 
-/// As an import, which looks at each value that points somewhere. What a column can't have is left as it is.
+/// Checks each value that refers to other data, by an import of the batch. Types that a column can't have are
+/// not checked.
 void check_values(const std::shared_ptr<context>& ctx, const arrow::RecordBatch& batch) {
   owned_device_array array;
   owned_schema described;

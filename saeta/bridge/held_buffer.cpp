@@ -28,13 +28,14 @@ const buffer& usable(const buffer& bytes, access mode) {
   return bytes;
 }
 
-/// After the last write. Before a hold to write begins: then the writers are unknown, and all work of the device would be waited for.
+/// Waits for the last write. This comes before a hold to write begins, because then the writers are unknown
+/// and the wait would cover all work of the device.
 const buffer& written(const buffer& bytes) {
   synchronize_handover(std::span(&bytes, 1));
   return bytes;
 }
 
-/// Calls `look` with the buffer and with those that it is a slice of, until it returns true.
+/// Calls `look` with the buffer and then with its parents, until it returns true.
 template <class Look>
 void for_each_parent(const arrow::Buffer& of, Look look) {
   std::shared_ptr<arrow::Buffer> held;
@@ -43,7 +44,7 @@ void for_each_parent(const arrow::Buffer& of, Look look) {
   }
 }
 
-/// The bytes of ours that an ancestor holds. The range is checked, because anybody may construct such a buffer.
+/// Our bytes that the buffer or a parent holds. The range is checked, because any code can construct a slice.
 std::optional<buffer> held_bytes(const arrow::Buffer& of) {
   std::optional<buffer> found;
   for_each_parent(of, [&](const arrow::Buffer& each) {
@@ -73,8 +74,8 @@ std::optional<buffer> known_bytes(const arrow::Buffer& of) {
   return buffer(found).slice(of.address() - reinterpret_cast<std::uintptr_t>(found->pointer()), size);
 }
 
-/// Makes the stream wait for the event that came with the buffer, or the host, where the event is not one of ours. True where there
-/// is one.
+/// Makes the stream wait for the event that came with the buffer. The host waits instead if the event is not
+/// ours. Returns true if there is an event.
 bool wait_for_event(const stream_ref& stream, const arrow::Buffer& of) {
   std::shared_ptr<arrow::Device::SyncEvent> event;
   for_each_parent(of, [&](const arrow::Buffer& each) {
@@ -93,7 +94,7 @@ bool wait_for_event(const stream_ref& stream, const arrow::Buffer& of) {
   return true;
 }
 
-/// Whether the device of the context can use the memory where it is.
+/// True if the device of the context can use the memory where it is.
 bool within_reach(const context& ctx, const arrow::Buffer& of) {
   if (ctx.on_host()) {
     return of.is_cpu();
@@ -112,7 +113,7 @@ held_buffer::held_buffer(const buffer& bytes, access mode, std::shared_ptr<arrow
              std::move(manager)),
       bytes_(mode == access::read ? bytes : written(bytes)), hold_(std::span(&bytes_, 1), mode) {
   is_mutable_ = mode != access::read;
-  if (mode == access::read) { // behind the hold, so that whoever writes later waits for its users
+  if (mode == access::read) { // after the hold begins, so that later writers wait for the users
     synchronize_handover(std::span(&bytes_, 1));
   }
 }

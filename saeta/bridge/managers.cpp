@@ -1,4 +1,4 @@
-// The memory managers that are alive, and what makes libarrow find them.
+// The live memory managers, and their registration with libarrow.
 #include "saeta/base/process.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/bridge/bridge.hpp"
@@ -18,14 +18,14 @@ struct manager_table {
   using key = std::pair<const context*, memory_kind>;
 
   std::mutex mutex;
-  std::map<key, std::weak_ptr<bridged_memory>>
-      entries; ///< a manager keeps its context, so no key is used twice
+  /// A manager keeps its context, so no two contexts with a manager have the same key.
+  std::map<key, std::weak_ptr<bridged_memory>> entries;
 };
 
-/// A child of fork has none: its parent's contexts are not its own.
+/// Empty in a child of fork, because the contexts of its parent are not its own.
 per_process<manager_table> all_managers;
 
-/// The kind of memory of which buffers with this number are; nothing for types that are none of ours.
+/// The kind of memory of a device type; nullopt for types that are not ours.
 std::optional<memory_kind> kind_of(arrow::DeviceAllocationType type) noexcept {
   switch (type) {
   case arrow::DeviceAllocationType::kCUDA:
@@ -60,7 +60,7 @@ bridged_memory::~bridged_memory() {
   manager_table& known = all_managers.get();
   const std::lock_guard lock(known.mutex);
   const auto entry = known.entries.find({ctx_.get(), kind_});
-  if (entry != known.entries.end() && entry->second.expired()) { // else another one took its place
+  if (entry != known.entries.end() && entry->second.expired()) { // else a newer manager has the entry
     known.entries.erase(entry);
   }
 }

@@ -18,7 +18,8 @@ std::span<const std::byte> host_bytes(const arrow::Buffer& of) {
   return {reinterpret_cast<const std::byte*>(of.data()), static_cast<std::size_t>(of.size())};
 }
 
-/// To read on the CPU without a copy: pending writes are over. Null where an ordinary load can't reach the memory.
+/// A view to read on the CPU without a copy, after pending writes have finished. Null if the CPU can't read
+/// the memory.
 std::shared_ptr<arrow::Buffer> view_on_cpu(const std::shared_ptr<context>& ctx,
                                            const std::shared_ptr<arrow::Buffer>& source,
                                            std::shared_ptr<arrow::MemoryManager> cpu) {
@@ -41,8 +42,8 @@ std::unique_ptr<arrow::Buffer> bridged_memory::copy_in(const arrow::Buffer& sour
     const buffer bytes = view_of(from, source, std::move(keepalive));
     if (ctx_->on_host()) {
       made = allocate_memory(ctx_, bytes.size(), kind_);
-      download(bytes,
-               {reinterpret_cast<std::byte*>(made.address()), made.size()}); // nobody else knows it yet
+      // The new memory has no other user yet, so it needs no use token.
+      download(bytes, {reinterpret_cast<std::byte*>(made.address()), made.size()});
     } else {
       made = copy_bytes(ctx_, bytes, kind_);
     }
@@ -112,7 +113,7 @@ bridged_memory::shared_copy bridged_memory::CopyBufferFrom(const std::shared_ptr
   try {
     return copy_in(*source, source);
   } catch (const error& failure) {
-    if (failure.code() == errc::unsupported) { // out of reach: libarrow tries by way of the CPU
+    if (failure.code() == errc::unsupported) { // out of reach: libarrow then copies through the CPU
       return nullptr;
     }
     return ipc::current_failure();

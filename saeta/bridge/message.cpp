@@ -37,7 +37,7 @@ bool on_cpu(const arrow::ArrayData& array) {
          (array.dictionary == nullptr || on_cpu(*array.dictionary));
 }
 
-/// Part of a buffer in host memory. @param from  within it.
+/// Part of a buffer, in host memory. The part must be inside the buffer.
 std::shared_ptr<arrow::Buffer> to_host(const std::shared_ptr<arrow::Buffer>& from, std::int64_t offset,
                                        std::int64_t bytes, arrow::MemoryPool* pool) {
   std::shared_ptr<arrow::Buffer> part = arrow::SliceBuffer(from, offset, bytes);
@@ -61,7 +61,8 @@ std::int32_t number_at(const arrow::Buffer& of, std::size_t offset) {
   return value;
 }
 
-/// The size of the metadata, and where they begin: before Arrow 0.15 messages had no mark in front.
+/// The size of the prefix and that of the metadata after it. Before Arrow 0.15 a prefix had no continuation
+/// mark.
 struct prefix {
   std::int64_t bytes = 0;
   std::int64_t metadata = 0;
@@ -91,7 +92,7 @@ std::unique_ptr<arrow::ipc::Message> require_batch(std::unique_ptr<arrow::ipc::M
   return message;
 }
 
-/// For a schema with dictionaries that nobody has given: libarrow then says which one is missing.
+/// If no memo was given, an empty one for the schema: libarrow then reports which dictionary is missing.
 const arrow::ipc::DictionaryMemo& or_empty(const arrow::ipc::DictionaryMemo* given,
                                            const arrow::Schema& described,
                                            arrow::ipc::DictionaryMemo& empty) {
@@ -106,7 +107,8 @@ const arrow::ipc::DictionaryMemo& or_empty(const arrow::ipc::DictionaryMemo* giv
 
 buffer serialize_batch(const std::shared_ptr<context>& ctx,
                        const std::shared_ptr<arrow::RecordBatch>& batch) {
-  // Asked of the buffers: batches that others read from a device say that they are in host memory.
+  // The buffers are asked, because a batch that another library read from a device claims to be in host
+  // memory.
   const bool here = std::ranges::all_of(batch->column_data(), [](const auto& each) { return on_cpu(*each); });
   const auto on_host =
       here ? batch : ipc::take(batch->ViewOrCopyTo(arrow::default_cpu_memory_manager()), "record batch");

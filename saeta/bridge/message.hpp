@@ -1,5 +1,4 @@
-// Record batches as encapsulated IPC messages in device memory: written, split and read without a copy of the
-// body.
+// Record batches as encapsulated IPC messages in device memory, read without a copy of the body.
 //
 // What      A message on a device is metadata and a body in one piece of memory. The metadata is copied to
 //           the host. The body stays where it is, and so do the buffers of a batch that is read from it.

@@ -26,13 +26,13 @@
 namespace saeta {
 namespace {
 
-/// Types whose arrays are their buffers and nothing else.
+/// True for types whose arrays have buffers only.
 bool is_flat(arrow::Type::type id) {
   return arrow::is_primitive(id) || arrow::is_fixed_size_binary(id) || arrow::is_base_binary_like(id);
 }
 
-/// True for a field that is described by its name, its type and whether it may have nulls. All other fields, and those that the import
-/// refuses, are read from a C struct.
+/// True for a field that its name, its type and its nullability describe completely. All other fields, and
+/// those that the import refuses, are read from a C struct.
 bool is_plain(const arrow::Field& of) {
   return is_flat(of.type()->id()) && !of.HasMetadata() && is_utf8(of.name()) &&
          of.name().find('\0') == std::string::npos;
@@ -44,7 +44,7 @@ public:
     if (!is_plain(source)) {
       return exported(source);
     }
-    if (source.type().get() != last_) { // fields of one type mostly name the same object
+    if (source.type().get() != last_) { // fields of one type mostly share the object
       const auto known = types_.find(source.type().get());
       type_ = known != types_.end()
                   ? known->second
@@ -84,7 +84,8 @@ const arrow::ArrayData* data_of(const arrow::ArrayData& column) { return &column
 const arrow::ArrayData* data_of(const arrow::ChunkedArray& column) {
   return column.chunks().front()->data().get();
 }
-/// The data of all columns. A loop that does no more lets the processor follow the pointers of many columns at once.
+/// The data of all columns. The loop does nothing else, so the CPU can load the pointers of many columns at
+/// once.
 template <class Columns>
 std::vector<const arrow::ArrayData*> data_of_all(const Columns& columns) {
   std::vector<const arrow::ArrayData*> found;
@@ -109,7 +110,7 @@ struct kept_rows {
 
 constexpr std::size_t most_buffers = 3; ///< of a flat column
 
-/// A flat column. It points to the array of addresses.
+/// A flat column as a struct that points to `addresses`.
 ArrowArray shown(const arrow::ArrayData& source, std::array<const void*, most_buffers>& addresses) {
   const auto address = [](const std::shared_ptr<arrow::Buffer>& of) -> const void* {
     return of == nullptr ? nullptr : of->data();
@@ -121,7 +122,7 @@ ArrowArray shown(const arrow::ArrayData& source, std::array<const void*, most_bu
   made.offset = source.offset;
   made.n_buffers = static_cast<std::int64_t>(source.buffers.size());
   made.buffers = addresses.data();
-  made.release = [](ArrowArray*) {}; // without one it would count as released
+  made.release = [](ArrowArray*) {}; // a null `release` means that the struct is released
   return made;
 }
 

@@ -12,13 +12,13 @@
 namespace saeta {
 namespace {
 
-/// Storages by the address that they begin at, each as often as it was exported.
+/// Exported storages by their first address, with one entry per live export.
 struct export_table {
   std::mutex mutex;
   std::multimap<const void*, std::weak_ptr<storage>, std::less<>> entries;
 };
 
-/// A child of fork has none: its parent's contexts are not its own.
+/// Empty in a child of fork, because the contexts of its parent are not its own.
 per_process<export_table> all_exports;
 
 export_table& exports() { return all_exports.get(); }
@@ -29,7 +29,7 @@ bool contains(const storage& bytes, const void* lowest, std::size_t size) {
   return from >= first && from - first <= bytes.bytes() && size <= bytes.bytes() - (from - first);
 }
 
-/// Takes one entry of the storage out.
+/// Removes one entry of the storage.
 void forget(const std::shared_ptr<storage>& bytes) noexcept {
   const auto [first, end] = exports().entries.equal_range(bytes->pointer());
   for (auto each = first; each != end; ++each) {
@@ -61,7 +61,7 @@ known_export::known_export(std::span<const buffer> shown, access mode) : hold_(s
     }
     std::ranges::for_each(hold_.others(), remember);
   } catch (...) {
-    forget_all(hold_); // those that are there
+    forget_all(hold_); // the entries made so far
     throw;
   }
 }

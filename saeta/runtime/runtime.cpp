@@ -22,8 +22,8 @@
 namespace saeta {
 namespace {
 
-/// One device's place in the registry. Its lock is held while the context is made, so that racing first users get one
-/// and a device that takes long to start holds up nobody else's.
+/// The registry entry of one device. Its lock is held while the context is made. Threads that race for the
+/// device get one context, and a device that starts slowly does not delay users of other devices.
 struct slot {
   std::mutex mutex;
   std::shared_ptr<context> opened;
@@ -48,8 +48,8 @@ public:
     }
   }
 
-  /// What page-locked memory for a device is charged to: the budget of the host's context, made before that where a device is
-  /// opened first.
+  /// The budget that page-locked memory for a device is charged to. It is the budget of the host's context,
+  /// and is made before that context if a device is opened first.
   std::shared_ptr<budget> host_budget() {
     const std::lock_guard lock(mutex_);
     if (!host_budget_) {
@@ -59,7 +59,8 @@ public:
     }
     return host_budget_;
   }
-  /// The budget of a new context of the host. @throws error invalid_argument when more than `limit` is page-locked already.
+  /// The budget of a new context of the host.
+  /// @throws error invalid_argument if more than `limit` is page-locked already.
   std::shared_ptr<budget> take_host_budget(std::uint64_t limit) {
     const std::lock_guard lock(mutex_);
     if (!host_budget_ || host_budget_taken_) {
@@ -75,18 +76,18 @@ private:
   std::mutex mutex_;
   std::shared_ptr<budget> host_budget_;
   bool host_budget_taken_ = false;             ///< by a context of the host
-  std::vector<std::weak_ptr<event_log>> logs_; ///< that have files of the environment
+  std::vector<std::weak_ptr<event_log>> logs_; ///< that write files named in the environment
   std::map<std::pair<device_kind, std::int32_t>, slot> slots_;
 };
 
-/// Never destroyed: consumers give memory back from their own static destructors and from an interpreter's last breath,
-/// after main has returned, and the driver frees what is left when the process ends.
+/// Never destroyed. Consumers give memory back from their static destructors and from the interpreter's
+/// shutdown, after main has returned. The driver frees the rest when the process ends.
 registry& contexts() {
   static constinit per_process<registry> all;
   return all.get();
 }
 
-/// Contexts are not destroyed at the end of the process, so their files are completed by hand.
+/// Contexts are not destroyed at the end of the process, so their log files are flushed explicitly.
 void flush_logs_at_exit() {
   [[maybe_unused]] static const int registered = std::atexit([] { contexts().flush_logs(); });
 }
@@ -156,7 +157,7 @@ std::vector<device_id> device_ids() {
     there += concat(there.empty() ? "" : ", ", to_string(id));
   }
   const std::string missing = device.kind == device_kind::cuda ? describe_cuda().cuda_missing : std::string{};
-  // Messages call the host by its kind alone; here the ordinal is what is wrong with it.
+  // Messages name the host by its kind only, but here the ordinal is wrong.
   const std::string name =
       device.kind == host.kind ? concat(to_string(host), ":", device.ordinal) : to_string(device);
   throw error(errc::device, concat("there is no device ", name, "; devices here: ", there,
@@ -173,8 +174,9 @@ std::shared_ptr<backend> make_backend(device_id device) {
   refuse_device(device);
 }
 
-/// Each context has a file of its own: "csv:log/memory.csv" becomes "csv:log/memory-cuda0.csv", and with the number of the
-/// process "csv:log/memory-host-4711.csv" in a child of fork, whose parent goes on writing the other.
+/// Each context has its own file: "csv:log/memory.csv" becomes "csv:log/memory-cuda0.csv". In a child of fork
+/// the process id is added, as in "csv:log/memory-host-4711.csv", because the parent still writes the other
+/// file.
 std::string sink_of(const std::string& description, device_id device) {
   const std::size_t colon = description.find(':');
   const std::filesystem::path file = description.substr(colon + 1);
@@ -218,7 +220,7 @@ std::shared_ptr<context> make_context(device_id device, const open_options& chos
   return opened;
 }
 
-/// What can only be chosen when a context is made must be what it was made with.
+/// Checks that the options fixed at creation are those of the existing context.
 void require_same(const context& opened, const open_options& chosen) {
   const context_options& has = opened.options();
   const auto shown = [](std::uint64_t limit) {
@@ -299,7 +301,8 @@ std::shared_ptr<context> open_context(device_id device, std::optional<std::uint6
 std::shared_ptr<context> open_context(device_id device, const open_options& options) {
   slot& place = contexts().at(device);
   const std::lock_guard lock(place.mutex);
-  // A closed context refuses work for ever, so the device gets a new one; what still lives stays on the old one's budget.
+  // A closed context refuses all work, so the device gets a new one. Live memory stays on the old context's
+  // budget.
   if (place.opened == nullptr || place.opened->closed()) {
     place.opened = make_context(device, options);
     return place.opened;

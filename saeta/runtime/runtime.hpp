@@ -1,5 +1,4 @@
-// The composition root: finds devices and keeps one context per device. The only code that names the
-// backends.
+// The composition root: finds devices and keeps one context per device. No other code names the backends.
 //
 // Owner     The runtime keeps every context until the process ends, so that a device has one budget and one
 //           ledger.

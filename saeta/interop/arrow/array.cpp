@@ -11,7 +11,7 @@
 namespace saeta {
 namespace {
 
-/// Rows of an array to look at.
+/// The rows of an array to view.
 struct selected_rows {
   std::int64_t offset = 0;
   std::int64_t length = 0;
@@ -67,8 +67,8 @@ std::span<const std::byte> bytes_at(const void* pointer, std::size_t bytes, cons
   return {static_cast<const std::byte*>(pointer), bytes};
 }
 
-/// 1 where a validity comes before the buffers of a type that has none, else 0: polars exports a column of nulls with one, and
-/// producers of the time before Arrow 1.0 unions.
+/// 1 if a validity comes before the buffers of a type that has none, else 0. polars exports one for a column
+/// of nulls, and producers before Arrow 1.0 export one for unions.
 std::size_t buffers_before(const data_type& type, const ArrowArray& source) {
   const layout_kind layout = type.layout();
   const bool may_have = layout == layout_kind::none || layout == layout_kind::sparse_union ||
@@ -76,7 +76,7 @@ std::size_t buffers_before(const data_type& type, const ArrowArray& source) {
   return may_have && source.n_buffers == static_cast<std::int64_t>(type.buffer_count()) + 1 ? 1 : 0;
 }
 
-/// @throws error unsupported where the validity before the buffers of a union says that rows are null.
+/// @throws error unsupported if such a validity of a union marks rows as null.
 void require_valid_rows(const ArrowArray& source, const host_array& view, const array_memory& memory,
                         const array_place& place) {
   const auto* const validity = static_cast<const std::byte*>(source.buffers[0]);
@@ -93,7 +93,7 @@ void require_valid_rows(const ArrowArray& source, const host_array& view, const 
   }
 }
 
-/// Bytes, or rows of the child, that the offsets of an array reach to.
+/// The last offset of an array: the number of bytes, or of rows of the child, that the array needs.
 std::int64_t reached(const host_array& source, const array_memory& memory, const array_place& place) {
   const std::size_t width = source.type.offset_width();
   const std::byte* const offsets = source.buffers[1].data();
@@ -109,7 +109,7 @@ std::int64_t reached(const host_array& source, const array_memory& memory, const
   return last;
 }
 
-/// Sizes of the buffers behind the views, which the struct's last buffer lists.
+/// Sizes of the data buffers of views. The struct's last buffer lists them.
 std::vector<std::int64_t> variadic_sizes(const ArrowArray& source, std::size_t fixed_buffers,
                                          const array_place& place) {
   const auto count = static_cast<std::size_t>(source.n_buffers) - fixed_buffers - 1;
@@ -140,7 +140,7 @@ void add_buffers(const ArrowArray& source, const array_memory& memory, host_arra
   }
   for (std::size_t i = 0; i < view.type.buffer_count(); ++i) {
     const buffer_role role = view.type.buffer(i).role;
-    // As in files: who says that no row is null is believed, whatever a bitmap says, by every consumer of the column.
+    // As for files: a null count of 0 is believed, whatever the bitmap says, so all consumers agree.
     const bool needless = role == buffer_role::validity && source.null_count == 0;
     const void* const pointer = needless ? nullptr : source.buffers[i + before];
     std::size_t bytes = 0;
@@ -164,7 +164,7 @@ void add_buffers(const ArrowArray& source, const array_memory& memory, host_arra
 void view_rows(const data_type& type, const ArrowArray& source, const selected_rows& rows,
                const array_memory& memory, const array_place& place, host_array& view);
 
-/// Rows that a child must have for the rows of its parent, those before the offset included.
+/// Rows that a child must have for the rows of its parent, including those before the offset.
 std::int64_t needed_rows(const host_array& view, const array_memory& memory, const array_place& place) {
   if (view.length == 0) {
     return 0;
@@ -175,7 +175,7 @@ std::int64_t needed_rows(const host_array& view, const array_memory& memory, con
   return view.type.offset_width() != 0 ? reached(view, memory, place) : 0;
 }
 
-/// Run ends are read here to know that they reach the last row; whether they rise is for `check_values`.
+/// Checks that the last run end reaches the last row. `check_values` checks that run ends ascend.
 void require_runs(const host_array& view, const array_memory& memory, const array_place& place) {
   const host_array& ends = view.children[0];
   const host_array& values = view.children[1];
@@ -196,7 +196,8 @@ void require_runs(const host_array& view, const array_memory& memory, const arra
   }
 }
 
-/// All rows of the children, so that the offset of the array counts for them too. Without rows they have none.
+/// Views all rows of the children, so that the array's offset applies to them too. If the array has no rows,
+/// the children have none.
 void add_children(const ArrowArray& source, const array_memory& memory, host_array& view,
                   const array_place& place) {
   const std::span<const field> fields = view.type.children();
@@ -225,7 +226,7 @@ void add_children(const ArrowArray& source, const array_memory& memory, host_arr
 void require_type_shape(const data_type& type, const ArrowArray& source, const array_place& place) {
   auto buffers = static_cast<std::int64_t>(type.buffer_count() + buffers_before(type, source));
   if (type.layout() == layout_kind::views) {
-    buffers = std::max(source.n_buffers, buffers + 1); // any number, and their sizes
+    buffers = std::max(source.n_buffers, buffers + 1); // any number of data buffers, then their sizes
   }
   require_shape(source, buffers, static_cast<std::int64_t>(type.children().size()),
                 type.id() == type_id::dictionary, place);
@@ -235,7 +236,8 @@ void require_type_shape(const data_type& type, const ArrowArray& source, const a
   }
 }
 
-/// @param view  an empty one, where it is to stay: it is large, and to fill it takes no longer than to move it.
+/// @param view  must be empty. It is filled in place, because moving a host_array takes as long as filling
+///              it.
 void view_rows(const data_type& type, const ArrowArray& source, const selected_rows& rows,
                const array_memory& memory, const array_place& place, host_array& view) {
   require_type_shape(type, source, place);
@@ -255,7 +257,7 @@ void view_rows(const data_type& type, const ArrowArray& source, const selected_r
   }
 }
 
-/// Rows of a record batch can't be null as a whole.
+/// A row of a record batch can't be null as a whole.
 void require_no_null_rows(const ArrowArray& source, const array_memory& memory) {
   if (source.null_count == 0 || source.buffers[0] == nullptr || source.length == 0) {
     if (source.null_count > 0) {

@@ -15,12 +15,12 @@
 namespace saeta {
 namespace {
 
-/// What lives as long as a consumer has the array or a part of it.
+/// Lives as long as a consumer has the array or a part of it.
 struct handed_out {
   explicit handed_out(std::span<const buffer> views) : hold(views) {}
 
   known_export hold;
-  buffer nothing; ///< zeros on a device, where a buffer has no bytes
+  buffer nothing; ///< zeros on the device, for buffers without bytes
   std::optional<event> written;
   event_handle written_handle{}; ///< what `sync_event` points to
 };
@@ -51,7 +51,8 @@ buffer zeros_on(const std::shared_ptr<context>& ctx) {
   return made;
 }
 
-/// Arrays whose null count is not known. Dictionaries with such ones become copies of their own.
+/// Appends the arrays whose null count is not known. Shared dictionaries are replaced by copies, which may
+/// change.
 void append_uncounted(host_array& from, std::vector<host_array*>& to) {
   const bool may_have_nulls =
       from.type.has_validity() && from.length != 0 && from.buffers[0].data() != nullptr;
@@ -68,8 +69,9 @@ void append_uncounted(host_array& from, std::vector<host_array*>& to) {
   }
 }
 
-/// One read of all the counts. A consumer may count by itself, but libarrow does it on the host whatever the memory is: exporting or
-/// showing what it imported would follow pointers of the device there.
+/// Counts all unknown nulls, with one read of the results. A consumer could count by itself, but libarrow
+/// counts on the host whatever the memory is: it would follow device pointers when it exports or prints an
+/// imported array.
 void count_nulls(const std::shared_ptr<context>& ctx, std::span<const buffer> views,
                  std::span<host_array> arrays) {
   std::vector<host_array*> uncounted;
@@ -98,7 +100,7 @@ void count_nulls(const std::shared_ptr<context>& ctx, std::span<const buffer> vi
   }
 }
 
-/// The hold comes first, so that whoever writes later waits for the consumer.
+/// The hold begins before the hand-over, so that later writers wait for the consumer.
 device_view view_of(const std::shared_ptr<context>& ctx, const batch& source) {
   std::vector<buffer> views;
   for (const column& part : source.columns) {
@@ -140,7 +142,7 @@ void fill(device_view& from, owned_array array, tensor_device where, ArrowDevice
 
 void append_kinds(const column& of, std::vector<memory_kind>& kinds) {
   if (of.type().is_byte_bool()) {
-    kinds.push_back(own_kind(of.ctx()->device())); // of the packed bits
+    kinds.push_back(own_kind(of.ctx()->device())); // the packed bits are in the device's own memory
     return;
   }
   std::vector<buffer> views;
@@ -161,7 +163,7 @@ tensor_device device_for(const context& ctx, std::span<const column> parts) {
   }
   const bool one_kind =
       !kinds.empty() && std::ranges::adjacent_find(kinds, std::not_equal_to{}) == kinds.end();
-  // Memory of several kinds is what the device can use all of.
+  // The device can use all the kinds, so buffers of several kinds are exported as its own kind.
   const memory_kind kind = one_kind ? kinds.front() : own_kind(ctx.device());
   const tensor_device found = to_tensor_device(ctx.device(), kind);
   return {found.type, kind == memory_kind::host ? -1 : ctx.device().ordinal};

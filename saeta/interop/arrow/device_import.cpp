@@ -15,13 +15,13 @@
 namespace saeta {
 namespace {
 
-/// What has to happen to an array so that a context can have its rows.
+/// How a context gets the rows of an array.
 enum class way {
-  as_host_memory, ///< the CPU reads it: a view on the host, a transfer to a device
+  as_host_memory, ///< the CPU reads it: a view on a host context, a transfer to a device
   view,           ///< the context's device uses it where it is
 };
 
-/// Memory of the context's device, read behind the producer's work. Each read waits for it.
+/// Reads memory of the context's device after the producer's work. The host waits for each read.
 class on_device final : public array_memory {
 public:
   explicit on_device(const std::shared_ptr<context>& ctx) : ctx_(ctx) {}
@@ -65,14 +65,14 @@ private:
   const std::shared_ptr<context>& ctx_;
 };
 
-/// Says nothing of `reserved`: pyarrow leaves there what it finds.
+/// Does not check `reserved`, because pyarrow does not set it.
 void require_struct(const ArrowDeviceArray& source) {
   if (source.array.release == nullptr) {
     throw error(errc::closed, "the ArrowDeviceArray was released already");
   }
 }
 
-/// Managed memory is any GPU's; page-locked memory goes to a GPU by a transfer, as memory of the host does.
+/// Any GPU can use managed memory. Page-locked memory enters a GPU's context by a transfer, like host memory.
 way way_into(const context& ctx, const ArrowDeviceArray& source) {
   const tensor_device from = device_of(source);
   const memory_kind kind = *kind_of(from);
@@ -98,7 +98,7 @@ way way_into(const context& ctx, const ArrowDeviceArray& source) {
              readable ? ", which can't wait for its sync_event" : ": use a context of the array's device"));
 }
 
-/// The producer's event, as a GPU's driver and the simulated one keep them: a handle behind a pointer.
+/// The producer's event. CUDA and the simulated device both pass a pointer to an event handle.
 event_ref event_of(const context& ctx, const ArrowDeviceArray& source) {
   return {*ctx.device_backend(), *static_cast<const event_handle*>(source.sync_event)};
 }
@@ -109,7 +109,7 @@ void require_alignment(const host_batch& view) {
   }
 }
 
-/// @param look  makes the host_batch of the struct, reading through the memory it is given.
+/// @param look  makes the host_batch of the struct. It reads values through the memory that it is given.
 template <class Look>
 placed_batch view_on_device(const std::shared_ptr<context>& ctx, ArrowDeviceArray& source,
                             std::span<const field> fields, dictionary_cache& dictionaries,
@@ -124,7 +124,7 @@ placed_batch view_on_device(const std::shared_ptr<context>& ctx, ArrowDeviceArra
   if (options.check == validation::full) {
     check_values(view.arrays, fields, dictionaries, memory);
   }
-  // The columns share the owner while it is still empty, so that a failure leaves the struct with the caller.
+  // The columns share an owner that is still empty, so a failure leaves the struct with the caller.
   const auto owner = std::make_shared<owned_device_array>();
   view.keepalive = owner;
   const point ready = mark(work);
@@ -139,7 +139,7 @@ placed_batch view_on_device(const std::shared_ptr<context>& ctx, ArrowDeviceArra
   return {std::move(placed), std::move(view)};
 }
 
-/// What the CPU reads is there for it once the producer's work is done.
+/// Waits for the producer's work, before the CPU reads the memory.
 void await(const context& ctx, const ArrowDeviceArray& source) {
   if (source.sync_event != nullptr) {
     event_of(ctx, source).synchronize();

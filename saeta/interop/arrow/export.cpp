@@ -17,12 +17,12 @@ namespace {
 
 alignas(64) constexpr std::array<std::byte, 64> zeros{};
 
-/// Private data of one exported array. Each node of a tree owns its children, and each one with memory keeps that on its
-/// own, so that a consumer may move a child away and release the rest.
+/// Private data of one exported array. Each node of a tree owns its children and shares the memory by itself,
+/// so a consumer may move a child away and release the rest.
 struct exported_array {
   std::vector<const void*> buffers;
-  std::vector<std::int64_t>
-      variadic_sizes; ///< of the buffers behind views; the last of `buffers` is this list
+  /// Sizes of the data buffers of views. The last entry of `buffers` points to this list.
+  std::vector<std::int64_t> variadic_sizes;
   std::vector<owned_array> children;
   std::vector<ArrowArray*> child_pointers;
   owned_array dictionary;
@@ -34,7 +34,7 @@ void release_array(ArrowArray* array) noexcept {
   array->release = nullptr;
 }
 
-/// Points the struct at the node's lists and gives the node to it.
+/// Makes a struct that points to the node's lists and owns the node.
 owned_array owned_by_struct(std::unique_ptr<exported_array> node, std::int64_t length, std::int64_t offset,
                             std::int64_t null_count) {
   for (owned_array& child : node->children) {
@@ -119,7 +119,7 @@ void append_buffers(const column& from, std::vector<buffer>& views) {
 
 namespace {
 
-/// What lives as long as a consumer has host memory.
+/// Lives as long as a consumer has the host memory.
 struct host_hand_out {
   explicit host_hand_out(std::span<const buffer> views) : hold(views) {}
 
@@ -127,7 +127,8 @@ struct host_hand_out {
   shifted_bitmaps shifted;
 };
 
-/// A hand-out of memory that the CPU reads: the hold comes first, so that whoever writes later waits for the consumer.
+/// Hands out memory that the CPU can read. The hold begins first, so that later writers wait for the
+/// consumer.
 host_batch handed_out(const batch& source) {
   std::vector<buffer> views;
   for (const column& part : source.columns) {
@@ -143,7 +144,8 @@ host_batch handed_out(const batch& source) {
   return view;
 }
 
-/// Batches in host memory, with dictionaries in the place of symbols. One transfer brings all that the CPU can't read.
+/// The batches in host memory, with dictionaries instead of symbols. One transfer brings all memory that the
+/// CPU can't read.
 std::vector<host_batch> in_host_memory(const std::shared_ptr<context>& ctx, std::span<const batch> sources,
                                        symbol_names& names) {
   std::vector<host_batch> made(sources.size());

@@ -42,7 +42,7 @@ batch place(const std::shared_ptr<context>& ctx, const host_batch& view, std::sp
 placed_batch place_and_take(const std::shared_ptr<context>& ctx, host_batch view,
                             std::span<const field> fields, ArrowArray& source, dictionary_cache& dictionaries,
                             const import_options& options) {
-  // The columns share the owner while it is still empty, so that a failure leaves the struct with the caller.
+  // The columns share an owner that is still empty, so a failure leaves the struct with the caller.
   const auto owner = std::make_shared<owned_array>();
   view.keepalive = owner;
   placed_batch placed = place_view(ctx, std::move(view), fields, dictionaries, options);

@@ -1,4 +1,4 @@
-// Columns with offsets as two columns of numbers.
+// Splits a column with offsets into two columns.
 #include "saeta/base/checked.hpp"
 #include "saeta/interop/dlpack/dlpack.hpp"
 #include "saeta/memory/use_token.hpp"
@@ -6,7 +6,7 @@
 namespace saeta {
 namespace {
 
-/// An array without rows may come without offsets, but there is one offset more than there are rows.
+/// A single offset of 0. An array without rows may have no offsets, but the result has one more than rows.
 buffer one_zero(const std::shared_ptr<context>& ctx, std::size_t width) {
   const stream_ref work = ctx->work_stream();
   buffer zero = buffer::allocate(ctx, width, work, "offsets");

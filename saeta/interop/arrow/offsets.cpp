@@ -10,7 +10,7 @@ namespace {
 
 using range = std::span<const std::byte>;
 
-/// The offset of such an array counts for its children.
+/// True if the offset of such an array applies to its children.
 bool shares_offset(const data_type& type) noexcept {
   const layout_kind layout = type.layout();
   return layout == layout_kind::structure || layout == layout_kind::sparse_union ||
@@ -26,7 +26,7 @@ bool needs_row_0(const host_array& of, bool below) {
          std::ranges::any_of(of.type.children(), child_shares);
 }
 
-/// The first buffer from row `of.offset` on; nothing where it would have to be shifted and can't be.
+/// The first buffer from row `of.offset` on; nullopt if it must be shifted and can't be.
 std::optional<range> front_from_row_0(const host_array& of, shifted_bitmaps* shifted) {
   const range front = of.buffers[0];
   if (of.type.layout() == layout_kind::sparse_union) {

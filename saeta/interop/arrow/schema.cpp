@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view extension_name_key = "ARROW:extension:name";
 constexpr std::string_view extension_metadata_key = "ARROW:extension:metadata";
 
-/// Reads the pieces of an encoded metadata string. It carries no total size, so only signs can be checked.
+/// Reads the parts of an encoded metadata string. The string has no total size, so only signs can be checked.
 class metadata_reader {
 public:
   metadata_reader(const char* at, const array_place& place) : at_(at), place_(place) {}
@@ -54,7 +54,7 @@ metadata_list read_metadata(const char* encoded, const array_place& place) {
   return found;
 }
 
-/// Takes the first value of a key out of the list; nothing where there is none.
+/// Removes the first entry of a key from the list and returns its value; nullopt if there is none.
 std::optional<std::string> take(metadata_list& from, std::string_view key) {
   const auto found =
       std::find_if(from.begin(), from.end(), [&](const auto& entry) { return entry.first == key; });
@@ -66,14 +66,14 @@ std::optional<std::string> take(metadata_list& from, std::string_view key) {
   return value;
 }
 
-/// Names, time zones and other text of the standard are UTF-8; Python could not show anything else.
+/// Names, time zones and other text of the standard are UTF-8. Python can't show anything else.
 void require_utf8(std::string_view text, std::string_view part, const array_place& place) {
   if (!is_utf8(text)) {
     throw error(errc::format, concat(place, ": ", part, " is not UTF-8: '", text, "'"));
   }
 }
 
-/// Moves the extension keys from the metadata into the type. Without a name the metadata stay as they are.
+/// Moves the extension keys from the metadata into the type. Without an extension name nothing changes.
 data_type with_extension_of(const data_type& storage, metadata_list& metadata, const array_place& place) {
   const auto named = std::ranges::find(metadata, extension_name_key, &metadata_list::value_type::first);
   if (named == metadata.end() || named->second.empty()) {
@@ -108,8 +108,8 @@ void require_valid(const ArrowSchema& source, const array_place& place) {
   }
 }
 
-/// Reads types inside types. A struct may name others again and again, or hold itself: so there is an end to the levels and
-/// to the number of fields.
+/// Reads nested types. An ArrowSchema may refer to the same child many times, or to itself, so the number of
+/// levels and the number of fields are limited.
 class type_reader {
 public:
   /// The type without its extension.
@@ -149,7 +149,7 @@ public:
     if (source.metadata != nullptr) {
       found.metadata = read_metadata(source.metadata, place);
       found.type = with_extension_of(found.type, found.metadata, place);
-      if (depth == 0) { // inside of another type symbols stay what they are stored as
+      if (depth == 0) { // inside another type, symbols keep their storage type
         found.type = symbols_by_metadata(found.type, found.metadata).value_or(found.type);
       }
     }
@@ -187,7 +187,7 @@ private:
   }
 
   std::int64_t fields_ = 0;
-  data_type last_; ///< without children; columns of one type often follow each other
+  data_type last_; ///< last type without children: columns of one type often follow each other
 };
 
 array_place place_of(const ArrowSchema& source) {
@@ -238,7 +238,7 @@ void fill_field(const std::string& name, const data_type& type, bool nullable, m
   require_done(ArrowSchemaSetFormat(&target, c_text(type.format(), "format")), "format");
   require_done(ArrowSchemaSetName(&target, c_text(name, "name")), "name");
   if (!type.extension_name().empty()) {
-    // Before all others: metadata may repeat the keys, and the first one counts.
+    // In front of all other entries: metadata may repeat the keys, and the first entry counts.
     metadata.insert(metadata.begin(), {{std::string(extension_name_key), type.extension_name()},
                                        {std::string(extension_metadata_key), type.extension_metadata()}});
   }

@@ -29,7 +29,7 @@ int errno_of(errc code) noexcept {
   }
 }
 
-/// Private data of an exported stream: the arrays that are left, made when they are asked for.
+/// Private data of an exported stream. Each array is made when it is requested.
 template <class Array>
 struct exported_stream {
   std::function<void(ArrowSchema&)> type;
@@ -48,7 +48,7 @@ struct callbacks {
     return *static_cast<state_type*>(stream->private_data);
   }
 
-  /// Runs `step` for a C caller: 0, or an errno value with its text in the stream.
+  /// Runs `step` for a C caller. Returns 0, or an errno value whose text is stored in the stream.
   template <class Step>
   static int guarded(Stream* stream, Step step) noexcept {
     state_type& state = state_of(stream);
@@ -108,7 +108,7 @@ struct callbacks {
 using on_host = callbacks<ArrowArrayStream, ArrowArray>;
 using on_device = callbacks<ArrowDeviceArrayStream, ArrowDeviceArray>;
 
-/// The bytes are counted in strict mode alone: that takes a walk over all buffers.
+/// Counts the bytes only in strict mode, because this visits all buffers.
 template <class Source>
 void require_downloads(const Source& of) {
   if (of.ctx()->copies().forbids_downloads()) {
@@ -116,12 +116,12 @@ void require_downloads(const Source& of) {
   }
 }
 
-/// Arrays that were exported together and are asked for one by one.
+/// Arrays that were exported together and are requested one by one.
 struct export_window {
   std::vector<owned_array> arrays;
   std::size_t next = 0;
 
-  /// @param make  the arrays that follow, at least one.
+  /// @param make  returns the next arrays, at least one.
   template <class Make>
   void give(ArrowArray& out, const Make& make) {
     if (next == arrays.size()) {
@@ -206,7 +206,7 @@ void export_device_stream(const table& source, ArrowDeviceArrayStream& target) {
 void export_device_stream(const field& described, std::vector<column> pieces,
                           ArrowDeviceArrayStream& target) {
   require_type(described, pieces);
-  // Without a piece there is no context to ask, and nothing on a device either.
+  // Without pieces there is no context to ask, and nothing is on a device.
   const tensor_device where = pieces.empty() ? tensor_device{} : device_for(*pieces.front().ctx(), pieces);
   auto state = std::make_unique<on_device::state_type>();
   state->count = pieces.size();

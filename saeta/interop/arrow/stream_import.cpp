@@ -30,7 +30,7 @@ errc code_of(int number) {
   }
 }
 
-/// A foreign stream, asked lazily. Its errors become ours.
+/// A foreign stream, read lazily. Its error numbers become our errors.
 template <class Stream, class Array>
 class stream_source {
 public:
@@ -55,7 +55,7 @@ public:
                  "get_schema");
     return found;
   }
-  /// Empty at the end.
+  /// The next array; empty at the end of the stream.
   arrow_owned<Array> next() {
     arrow_owned<Array> found;
     require_done(foreign_call([&] { return stream_.get().get_next(&stream_.get(), found.out()); }),
@@ -79,14 +79,16 @@ private:
   arrow_owned<Stream> stream_;
 };
 
-/// Asks a stream for its next array while the last one is on its way to the context. Only a producer that works for each array is
-/// asked on another thread: for one that has them all a thread would cost more than the call.
+/// Requests the next array of a stream while the last one is on its way to the context. Only a producer that
+/// works for each array is called on another thread. If the producer has all arrays ready, a thread costs
+/// more than the call.
 template <class Source>
 class look_ahead {
 public:
   explicit look_ahead(Source& from) : from_(from) {}
 
-  /// Empty at the end. The wait can be interrupted; the producer's call ends before the stream goes.
+  /// The next array; empty at the end. The wait can be interrupted. The producer's call ends before the
+  /// stream is released.
   auto next() {
     check_interrupt(); // a stream may have no end
     if (!asked_.valid()) {
@@ -97,7 +99,7 @@ public:
     }
     return asked_.get();
   }
-  /// Begins with the call for the next one.
+  /// Starts the call for the next array on another thread, if the producer is slow.
   void ask() {
     if (slow_) {
       asked_ = std::async(std::launch::async, [this] { return ask_now(); });
@@ -114,11 +116,11 @@ private:
   }
 
   Source& from_;
-  bool slow_ = false; ///< of the last call; written by the thread that made it
+  bool slow_ = false; ///< whether the last call was slow; written by the thread that made it
   std::future<decltype(std::declval<Source&>().next())> asked_;
 };
 
-/// What a stream of `type` fills a table with: the children of a struct, or the one column that it is.
+/// The columns of a stream: the children of a struct type, or a single column of any other type.
 struct stream_type {
   schema fields;
   bool batches = true;
@@ -132,7 +134,8 @@ stream_type read_type(const ArrowSchema& type, const import_options& options) {
   return {{{import_field(type)}, {}}, false};
 }
 
-/// Every array of a stream. @param place_batch, place_column  take an array on success.
+/// Imports every array of a stream.
+/// @param place_batch, place_column  take an array on success.
 template <class Source, class PlaceBatch, class PlaceColumn>
 imported_stream read_stream(const std::shared_ptr<context>& ctx, Source& stream,
                             const import_options& options, const std::function<void(std::int64_t)>& progress,

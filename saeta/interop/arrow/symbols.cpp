@@ -32,16 +32,16 @@ void remove_keys(metadata_list& metadata) {
   });
 }
 
-/// Host memory of an export, which its consumer keeps.
+/// Host memory of an export. The consumer keeps it.
 struct exported_indices {
-  std::shared_ptr<void> source; ///< what keeps the rest of the batch
+  std::shared_ptr<void> source; ///< keeps the rest of the batch
   std::vector<buffer> charged;
-  std::vector<std::vector<std::uint32_t>>
-      plain; ///< for contexts of devices, and of a parent process: they give none
+  /// For contexts of devices and of a parent process, which have no host memory to give.
+  std::vector<std::vector<std::uint32_t>> plain;
   std::vector<std::shared_ptr<void>> names;
 };
 
-/// Memory for `count` indices.
+/// Allocates memory for `count` indices.
 std::uint32_t* room_for(const std::shared_ptr<context>& ctx, std::int64_t count, exported_indices& kept) {
   const auto indices = static_cast<std::size_t>(count);
   if (!ctx->on_host() || ctx->inherited()) {
@@ -150,7 +150,8 @@ void wire_symbols::apply(batch& placed) {
     }
     target = each.mapping->apply(target.dictionary() != nullptr ? indices_of(target) : target);
   }
-  for (const entry& each : columns_) { // after all that can fail: a failed source may be gone at once
+  // This comes after everything that can fail, because a failed source may be released at once.
+  for (const entry& each : columns_) {
     known_.remember(*source_.arrays[each.number].dictionary, each.mapping, source_.keepalive);
   }
 }

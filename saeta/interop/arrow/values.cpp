@@ -16,20 +16,20 @@ namespace {
 
 constexpr std::size_t view_bytes = 16;
 
-/// Rows of an array that are checked.
+/// The rows of an array that are checked.
 struct looked_at {
   const host_array* array = nullptr;
-  std::int64_t offset = 0; ///< of the rows that the array names
+  std::int64_t offset = 0; ///< of the first row in the array's buffers
   row_window rows{};
   array_place place;
-  bool nested = false; ///< its rows are those that the rows of another array name
-  // In the lists of a level:
+  bool nested = false; ///< rows of another array refer to these rows
+  // Positions in the lists of the level:
   std::size_t check = 0;
   bool checked = false;
   std::size_t requests = 0;
 };
 
-/// The values of an array that a check looked at.
+/// The values of a checked array, for the message about a failed check.
 class values_of_array final : public checked_values {
 public:
   values_of_array(const host_array& of, const value_check& check, const array_memory& memory)
@@ -58,7 +58,8 @@ const std::byte* value_at(const host_array& of, std::size_t buffer, std::int64_t
   return of.buffers[buffer].data() + static_cast<std::size_t>(row) * width;
 }
 
-/// Arrays of one level of nesting after the other, because offsets that are in order say which rows of the children count.
+/// Checks one level of nesting after the other: the offsets of a level are known to ascend before they select
+/// the rows of the children.
 class value_checker {
 public:
   value_checker(const array_memory& memory, const dictionary_cache& known) : memory_(memory), known_(known) {}
@@ -88,14 +89,14 @@ public:
   }
 
 private:
-  /// Whether the array has no value that points somewhere, nor children.
+  /// True if the array has neither children nor values that refer to other data.
   static bool is_plain(const host_array& of) {
     const layout_kind layout = of.type.layout();
     return layout == layout_kind::none || layout == layout_kind::bits ||
            (layout == layout_kind::fixed && of.dictionary == nullptr && !of.type.is_symbol());
   }
 
-  /// The check of an array's own values, where its layout has one.
+  /// The check of an array's own values; nullopt if its layout needs none.
   std::optional<value_check> check_of(const looked_at& of) {
     const host_array& source = *of.array;
     value_check made;
@@ -159,7 +160,7 @@ private:
     return made;
   }
 
-  /// Rows of the child of each type id; the place of the table.
+  /// Adds a table with the rows of the child of each type id, and returns its position.
   std::size_t add_union(const host_array& source) {
     constexpr std::size_t type_ids = 256;
     const std::size_t at = list_.tables.size();
@@ -204,18 +205,19 @@ private:
   }
 
   [[nodiscard]] std::string reason(const host_array& of, const value_check& check, std::int64_t row) const {
-    // Not the limit of the check, which is what the indices can name.
+    // The limit of the check may be smaller: the type of the indices bounds it, too.
     const std::int64_t limit = of.dictionary != nullptr ? of.dictionary->length : check.limit;
     values_of_array values(of, check, memory_);
     return reason_of(of.type, {check.kind, check.width, limit, row}, values);
   }
 
-  /// Whether the first and last offset of the window are asked for. Those of an array on its own are known to be in range.
+  /// True if the first and last offset of the window must be read. For an array that is neither nested nor
+  /// has children they are known to be in range.
   [[nodiscard]] static bool asks_for_offsets(const looked_at& of) {
     return of.array->type.offset_width() != 0 && (of.nested || !of.array->children.empty());
   }
 
-  /// The first and last offset of a window, or the first and last run.
+  /// Requests the first and last offset of a window, or its first and last run.
   void ask_children(looked_at& of, std::vector<value_request>& requests) const {
     const host_array& source = *of.array;
     of.requests = requests.size();
@@ -238,7 +240,8 @@ private:
     }
   }
 
-  /// Offsets that rise may still begin below 0, or end behind the values, where a part of an array is looked at.
+  /// Ascending offsets may still begin below 0 or end after the values, if only a part of an array is
+  /// checked.
   static void require_range(const looked_at& of, std::int64_t first, std::int64_t last) {
     const host_array& source = *of.array;
     const bool bytes = source.children.empty();
@@ -288,8 +291,8 @@ private:
   const array_memory& memory_;
   const dictionary_cache& known_;
   std::deque<looked_at> level_;
-  std::vector<std::deque<looked_at>> above_; ///< levels that are done: places of children point into them
-  check_list list_;                          ///< of the level
+  std::vector<std::deque<looked_at>> above_; ///< finished levels: places of children point into them
+  check_list list_;                          ///< of the current level
   std::size_t table_of_next_ = check_list::no_table;
 };
 

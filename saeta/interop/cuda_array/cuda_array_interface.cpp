@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* label = "cuda_array_interface";
 
-/// An array as the tensor that the import of DLPack takes.
+/// An array as a tensor for the DLPack import.
 struct tensor_of_array {
   DLManagedTensorVersioned tensor{};
   std::vector<std::int64_t> shape;
@@ -28,7 +28,7 @@ void delete_tensor(DLManagedTensorVersioned* tensor) {
   delete static_cast<tensor_of_array*>(tensor->manager_ctx);
 }
 
-/// "<f4": byte order, kind and bytes.
+/// Parses a typestr such as "<f4": byte order, kind and number of bytes.
 DLDataType type_of(const std::string& text) {
   const auto refuse = [&](errc code, std::string_view why) {
     throw error(code, concat(label, ": typestr '", text, "' ", why));
@@ -74,7 +74,8 @@ void require_shape(const cuda_array& from) {
   }
 }
 
-/// In elements; empty where they follow from the shape. Of a dimension with one element it means nothing.
+/// Strides in elements; empty if they follow from the shape. For a dimension with one element the stride has
+/// no meaning and is ignored.
 std::vector<std::int64_t> strides_of(const cuda_array& from, std::int64_t width) {
   std::vector<std::int64_t> made;
   for (std::size_t i = 0; from.strides && i < from.shape.size(); ++i) {
@@ -89,7 +90,7 @@ std::vector<std::int64_t> strides_of(const cuda_array& from, std::int64_t width)
   return made;
 }
 
-/// What the import waits for, as `__dlpack__` would say it.
+/// The stream that the import waits for, as a number of `__dlpack__`.
 std::optional<std::int64_t> ready_of(const cuda_array& from) {
   constexpr std::int64_t nothing_pending = -1;
   return from.stream || from.version < 3 ? from.stream : nothing_pending;
@@ -116,7 +117,7 @@ column import_array(const std::shared_ptr<context>& ctx, const cuda_array& from,
                             made->strides.empty() ? nullptr : made->strides.data(),
                             0};
   column taken = import_by_address(ctx, &made->tensor, {ready_of(from), copy});
-  static_cast<void>(made.release()); // the column's now
+  static_cast<void>(made.release()); // the column owns it now
   return taken;
 }
 
@@ -187,7 +188,7 @@ cuda_array export_cuda_array(const column& source) {
   if (numbers.size() != 0) {
     made.data = found->first.address();
   }
-  // First the hold: whoever writes after the hand-over finds it.
+  // The hold begins before the hand-over, so that later writers find it.
   const std::span shown(&found->first, 1);
   made.owner = std::make_shared<known_export>(shown);
   if (ctx->on_host()) {

@@ -14,7 +14,7 @@
 namespace saeta {
 namespace {
 
-/// What a consumer gets, whichever struct carries it.
+/// What a consumer gets, in the legacy or the versioned struct.
 struct view {
   void* data = nullptr;
   tensor_device device;
@@ -25,12 +25,12 @@ struct view {
   tensor_owner owner;
 };
 
-/// "a int8 column", "the table".
+/// Text such as "a int8 column" or "the table".
 std::string name_of(const tensor_numbers& source) {
   return source.rows ? concat("a ", source.rows->type().name(), " column") : std::string("the table");
 }
 
-/// "2 of 8 values of a int8 column are null".
+/// Text such as "2 of 8 values of a int8 column are null".
 std::string nulls_text(const tensor_numbers& source, std::int64_t nulls) {
   return concat(nulls, " of ", source.rows ? source.rows->length() : source.size(), " values of ",
                 name_of(source), " are null");
@@ -38,13 +38,13 @@ std::string nulls_text(const tensor_numbers& source, std::int64_t nulls) {
 
 constexpr tensor_device on_host{kDLCPU, 0};
 
-/// True where the CPU can read what lies there.
+/// True if the CPU can read memory of this device.
 bool host_reads(tensor_device here) {
   const std::optional<memory_kind> kind = kind_of(here);
   return kind && host_accessible(*kind);
 }
 
-/// Why the memory can't be handed out as it is; empty where it can.
+/// Why the memory can't be handed out without a copy; empty if it can.
 std::string reason_to_copy(const tensor_numbers& source, bool in_place, bool only_mask, tensor_device here,
                            tensor_device target) {
   if (target != here && target != on_host) {
@@ -78,13 +78,14 @@ std::string reason_to_copy(const tensor_numbers& source, bool in_place, bool onl
                 " don't lie equally spaced in one allocation, or not in the order that was asked for");
 }
 
-/// Who waits for our work: the host, a stream of the consumer, or nobody, where no ordering is asked for.
+/// Who waits for our work: the host, a stream of the consumer, or nobody if no ordering is wanted.
 struct consumer {
   bool on_cpu = false;
   std::optional<stream_handle> stream;
 };
 
-/// Checks the stream against the target. Whoever names none for page-locked memory takes it for memory of the CPU.
+/// Checks the stream against the target. A consumer that names no stream for page-locked memory reads it on
+/// the CPU.
 consumer consumer_of(const dlpack_export& how, tensor_device target) {
   const auto named = how.stream ? tensor_stream(*how.stream) : std::optional(legacy_stream);
   if (target == on_host && how.stream) {
@@ -135,7 +136,7 @@ void hand_over(const std::shared_ptr<context>& ctx, const buffer& values, bool c
   } else if (to.stream) {
     order_handover(all, *ctx->device_backend(), *to.stream);
   } else if (copy) {
-    // A consumer that orders for itself can't know the stream that we copied on.
+    // The consumer orders its own work, but it can't know the stream of our copy.
     synchronize_handover(all);
   }
 }
@@ -151,7 +152,7 @@ tensor_device device_of_copy(const tensor_numbers& source, const buffer& values,
   return there;
 }
 
-/// The value for nulls, of a column that is shown as `shown`; nothing where they are not replaced.
+/// The value that replaces nulls in a tensor of type `shown`; nullopt if they are not replaced.
 std::optional<std::uint64_t> stand_in(const data_type& shown, const dlpack_export& how) {
   switch (how.nulls) {
   case tensor_nulls::nan:
@@ -166,7 +167,7 @@ std::optional<std::uint64_t> stand_in(const data_type& shown, const dlpack_expor
   return std::nullopt;
 }
 
-/// True where nulls have to be replaced by `value`. @throws error exchange for nulls that nothing stands for.
+/// True if nulls must be replaced by `value`. @throws error exchange for nulls without a replacement.
 bool replaces_nulls(const tensor_numbers& source, const std::optional<std::uint64_t>& value,
                     const dlpack_export& how) {
   if (how.nulls == tensor_nulls::masked || how.nulls == tensor_nulls::mask) {
@@ -186,7 +187,7 @@ bool replaces_nulls(const tensor_numbers& source, const std::optional<std::uint6
   return nulls != 0;
 }
 
-/// Kind and device of the memory that the numbers lie in.
+/// Kind and device of the memory of the numbers.
 tensor_device device_of(const tensor_numbers& source) {
   const device_id device = source.ctx->device();
   const bool found = !source.empty() && source.blocks.front().columns.front().values().present();
@@ -217,14 +218,14 @@ view make_view(const tensor_numbers& source, const dlpack_export& how) {
     if (download) {
       return downloaded(source.ctx, converts || !side_by_side ? gather() : found->first);
     }
-    if (copy) { // first the hand-over: the hold of a copy says that its consumer writes
+    if (copy) { // the hand-over comes first, because the hold of a copy marks its consumer as a writer
       const buffer values = how.owned && !converts ? found->first : gather();
       hand_over(source.ctx, values, copy, to);
       view made = in_place(values, copy);
       made.device = target == on_host ? target : device_of_copy(source, values, how);
       return made;
     }
-    view made = in_place(found->first, copy); // last the hand-over: whoever writes after it finds the hold
+    view made = in_place(found->first, copy); // the hold begins first, so that later writers find it
     hand_over(source.ctx, found->first, copy, to);
     made.device = target;
     return made;
@@ -261,8 +262,8 @@ Managed* managed(view from) {
   return made.release()->get();
 }
 
-/// The tensor over a column of numbers that is handed out as it is, which most are; null where more than that is asked for.
-/// It is what the general way makes of it, without what that needs for everything else.
+/// Fast path for a column of numbers that is handed out unchanged, which is the most common case. Returns
+/// null in all other cases. The tensor is the same as from the general path.
 template <class Managed>
 Managed* plain_tensor(const column& source, const dlpack_export& how) {
   const bool numbers = source.type().layout() == layout_kind::fixed && has_tensor_type(source.type());
@@ -286,7 +287,7 @@ Managed* plain_tensor(const column& source, const dlpack_export& how) {
   tensor_owner owner(std::in_place_type<export_hold>, std::span(&values, 1), access::read);
   auto made = std::make_unique<exported_tensor<Managed>>(std::span(&length, 1), std::span(&side_by_side, 1),
                                                          std::move(owner));
-  hand_over(source.ctx(), values, false, to); // last: whoever writes after it finds the hold
+  hand_over(source.ctx(), values, false, to); // last, so that later writers find the hold
   made->describe(reinterpret_cast<void*>(values.address()), target, to_tensor_type(source.type()),
                  flags_of(false));
   return made.release()->get();
@@ -298,7 +299,8 @@ Managed* export_column(const column& source, const dlpack_export& how) {
   return plain != nullptr ? plain : managed<Managed>(make_view(source, how));
 }
 
-/// The first column that values lie in; of a column of another type than a tensor's the column itself.
+/// The first column inside fixed-size lists and structs that has the values; for other types the column
+/// itself.
 const column& innermost(const column& source) {
   const column* found = &source;
   while (!found->children().empty() && (found->type().layout() == layout_kind::fixed_list ||

@@ -23,11 +23,11 @@ namespace {
 
 constexpr const char* imported_tag = "dlpack";
 
-/// What has to happen to the rows so that they can be a column of a context.
+/// How the rows become a column of a context.
 enum class way { view, copy, upload };
 
-/// Memory that the host can load is a view for a host context whatever page-locked or managed it, and so is managed
-/// memory for the GPU. Ordinals count for GPUs only: the standard gives all other memory ordinal 0.
+/// A host context views all memory that the host can read, also page-locked and managed memory. A GPU's
+/// context views managed memory. Ordinals count only for GPUs: the standard gives all other memory ordinal 0.
 way way_into(const context& ctx, const foreign_values& rows, bool needs_gather, copy_policy copy) {
   const tensor_device from = rows.device;
   const device_id here = ctx.device();
@@ -56,7 +56,7 @@ way way_into(const context& ctx, const foreign_values& rows, bool needs_gather, 
   return way::upload;
 }
 
-/// After the producer's work on the tensor.
+/// A point after the producer's work on the tensor.
 point producer_point(context& ctx, tensor_device from, std::optional<std::int64_t> ready) {
   const auto named = ready ? tensor_stream(*ready) : std::nullopt;
   if (ctx.on_host()) {
@@ -84,8 +84,8 @@ point producer_point(context& ctx, tensor_device from, std::optional<std::int64_
   return *all;
 }
 
-/// Calls the producer's deleter at the end of its life, once it has been armed: an import that fails leaves the tensor
-/// with the caller.
+/// Calls the producer's deleter when it is destroyed, if it has been armed. A failed import does not arm it,
+/// so the tensor stays with the caller.
 template <class Managed>
 class lender {
 public:
@@ -103,7 +103,7 @@ private:
   Managed* tensor_ = nullptr;
 };
 
-/// Room for the bits of bools; absent for other types.
+/// Allocates scratch memory for the bits of bools; absent for other types.
 buffer scratch_for(const std::shared_ptr<context>& ctx, const foreign_values& rows) {
   return rows.type->is_bool8() && rows.bytes != 0
              ? buffer::allocate(ctx, bitmap_bytes(static_cast<std::int64_t>(rows.bytes)), ctx->work_stream(),
@@ -111,7 +111,8 @@ buffer scratch_for(const std::shared_ptr<context>& ctx, const foreign_values& ro
              : buffer{};
 }
 
-/// Makes the bytes of bools 0 and 1, by way of `scratch`. A view keeps its bytes instead: bool8 takes any but 0 for true.
+/// Converts the bytes of bools to 0 and 1, through `scratch`. A view keeps its bytes: in bool8 any nonzero
+/// byte is true.
 void make_canonical(const std::shared_ptr<context>& ctx, const buffer& bools, const buffer& scratch,
                     const foreign_values& rows) {
   if (!scratch.present()) {
@@ -127,8 +128,8 @@ void make_canonical(const std::shared_ptr<context>& ctx, const buffer& bools, co
   token.finish();
 }
 
-/// `view` begins at the lowest address of the values. Everything is allocated before the first read of the view is queued:
-/// a refusal leaves no work on memory that stays with the caller.
+/// `view` begins at the lowest address of the values. Everything is allocated before the first read of the
+/// view is queued. So a refused allocation leaves no work on memory that stays with the caller.
 buffer copied(const std::shared_ptr<context>& ctx, const buffer& view, const foreign_values& rows) {
   const stream_ref work = ctx->work_stream();
   buffer own = buffer::allocate(ctx, rows.bytes, work, imported_tag);
@@ -154,8 +155,8 @@ buffer uploaded(const std::shared_ptr<context>& ctx, const foreign_values& rows,
   point_set producer;
   producer.add(ready);
   ctx->synchronize(producer); // a GPU may still be writing page-locked memory
-  // Values that stand for several travel once: all of them need more memory than the tensor has. Of other strided tensors the
-  // values alone travel.
+  // If strides repeat values, the whole range of the tensor is smaller than its values, and each value is
+  // sent once. For other strided tensors only the values are sent, without the gaps.
   const bool repeated = rows.strided() && rows.reach < rows.bytes;
   const bool spread = rows.strided() && !repeated;
   std::vector<std::byte> gathered(spread ? rows.bytes : 0);
@@ -175,10 +176,10 @@ buffer uploaded(const std::shared_ptr<context>& ctx, const foreign_values& rows,
   return values;
 }
 
-/// The values in memory of the context: side by side in the order that was wanted, or as they are.
+/// The values in memory of the context: contiguous in the wanted order, or as they are in the tensor.
 struct placed_values {
   buffer values;
-  bool as_they_are = false; ///< from the lowest address on
+  bool as_they_are = false; ///< with the tensor's strides, from its lowest address on
 };
 
 template <class Managed>
@@ -193,7 +194,7 @@ placed_values place_tensor(const std::shared_ptr<context>& ctx, const foreign_va
   if (const auto own = shared_again(known, *ctx, rows.lowest, rows.reach, ready); own && rows.bytes != 0) {
     return taken == way::copy ? placed_values{copied(ctx, *own, rows)} : placed_values{*own, true};
   }
-  // A device's driver knows better than a producer: managed and page-locked memory is handed out as the device's, too.
+  // On a device the driver tells the kind: producers also hand out managed and page-locked memory as kDLCUDA.
   const std::optional<memory_kind> said = ctx->on_host() ? kind_of(rows.device) : std::nullopt;
   const buffer view = buffer::adopt(ctx, {.pointer = rows.lowest,
                                           .bytes = rows.reach,
@@ -216,10 +217,11 @@ column column_of(const std::shared_ptr<context>& ctx, const data_type& type, std
       ctx, {.type = type, .length = length, .null_count = 0, .buffers = {{}, values}, .dictionary = {}});
 }
 
-/// Each dimension behind the first is a fixed-size list, so that every Arrow library reads the shape without an extension type.
+/// Each dimension after the first becomes a fixed-size list, so that every Arrow library reads the shape
+/// without an extension type.
 column lists_of(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> shape, column values) {
   if (shape.size() > 1 && values.type().is_byte_bool()) {
-    values = relabel_bool8(values, data_type::bool8()); // as which bools of a byte lie inside of another type
+    values = relabel_bool8(values, data_type::bool8()); // the type of one-byte bools inside another type
   }
   for (std::size_t i = shape.size(); i-- > 1;) {
     std::int64_t rows = 1;
@@ -273,7 +275,7 @@ void require_type(const field& wanted, const data_type& found, bool reinterpret)
   }
 }
 
-/// Numbers of a tensor that the caller calls symbols.
+/// Converts numbers of a tensor to symbols, as the caller's schema says.
 column symbols_of(const field& wanted, const column& numbers) {
   try {
     return as_symbols(std::span(&numbers, 1), wanted.type.symbols()).front();
@@ -312,14 +314,14 @@ table import_columns(const std::shared_ptr<context>& ctx, Managed* source, mutab
   const std::int64_t length = rows.shape[0];
   const auto width = static_cast<std::size_t>(rows.type->byte_width());
   const std::size_t column_bytes = rows.bytes == 0 ? 0 : static_cast<std::size_t>(length) * width;
-  // Columns whose rows lie side by side are views wherever the columns are.
+  // Columns with contiguous rows are views, wherever the columns are.
   const strided_values& found = rows.found;
-  const bool by_columns = rows.bytes != 0 && // no bytes have no dimensions
+  const bool by_columns = rows.bytes != 0 && // without bytes there are no dimensions
                           (length <= 1 || found.strides[found.dimensions - 1] == rows.type->byte_width());
   const auto keepalive = std::make_shared<lender<Managed>>();
   const placed_values placed =
       place_tensor(ctx, rows, rows.bytes != 0 && !by_columns, keepalive, storage_of(*source), how);
-  std::int64_t first = 0; // of column 0, in bytes
+  std::int64_t first = 0; // offset of column 0 in bytes
   std::int64_t step = static_cast<std::int64_t>(column_bytes);
   if (placed.as_they_are && rows.bytes != 0) {
     first = rows.first - rows.lowest;
@@ -357,7 +359,7 @@ std::optional<std::int64_t> dlpack_import_stream(const context& ctx) {
 
 namespace {
 
-/// Only the version and the deleter keep their place in another major version.
+/// A struct of another major version has only the version and the deleter at the same place.
 mutability checked_access(const DLManagedTensorVersioned* source) {
   require_tensor(source);
   if (source->version.major != DLPACK_MAJOR_VERSION) {

@@ -1,4 +1,4 @@
-// Numbers of columns gathered into one buffer.
+// Gathers the numbers of columns into one buffer.
 #include "saeta/base/checked.hpp"
 #include "saeta/column/bits.hpp"
 #include "saeta/device/kernels.hpp"
@@ -20,7 +20,7 @@ buffer copied(const column& source, std::size_t bytes) {
   return own;
 }
 
-/// The validity of a column of a block, and where its first row's bit is.
+/// The validity of a block's column, and the position of its first row's bit.
 struct row_bits {
   buffer bits;
   std::int64_t first = 0;
@@ -31,7 +31,7 @@ row_bits validity_of(const tensor_numbers& from, const column& values) {
   return {rows.validity(), rows.offset()};
 }
 
-/// One use of everything: kernels run between its waits and records.
+/// The buffers of a gather. One use token takes them all, and the kernels run between its waits and records.
 class gathering {
 public:
   gathering(const tensor_numbers& from, const buffer& target, bool values_too, bool nulls_too) {
@@ -53,7 +53,7 @@ private:
   std::vector<use> uses_;
 };
 
-/// Booleans as bytes, because a kernel that gathers reads no bits.
+/// The numbers with booleans as bytes, because the gather kernel can't read bits.
 tensor_numbers with_bytes(const tensor_numbers& from) {
   tensor_numbers made = from;
   for (number_block& block : made.blocks) {
@@ -137,7 +137,7 @@ std::int64_t nulls_in_valid_rows(const column& values, const column& rows) {
   if (rows.null_count() == 0) {
     return values.null_count();
   }
-  // A byte for each value: 1 where its row is null or the value is valid.
+  // One byte per value: 1 if its row is null or the value is valid.
   tensor_numbers bytes;
   bytes.ctx = values.ctx();
   bytes.shown = data_type::bool8();

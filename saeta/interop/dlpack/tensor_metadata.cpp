@@ -8,7 +8,7 @@
 namespace saeta {
 namespace {
 
-/// Reads JSON from left to right and skips what nobody asks for.
+/// Reads JSON from left to right and skips values that are not needed.
 class json_reader {
 public:
   explicit json_reader(std::string_view text) : text_(text), rest_(text) {}
@@ -18,7 +18,7 @@ public:
     rest_.remove_prefix(spaces == std::string_view::npos ? rest_.size() : spaces);
   }
 
-  /// True where the next character that is not space is `wanted`, which is then behind.
+  /// Skips white space. If the next character is `wanted`, consumes it and returns true.
   bool take(char wanted) {
     skip_space();
     const bool found = rest_.starts_with(wanted);
@@ -32,7 +32,7 @@ public:
     }
   }
 
-  /// The characters between quotes, escapes as they stand.
+  /// The characters between quotes. Escapes are not decoded.
   std::string_view string() {
     expect('"');
     std::size_t end = 0;
@@ -71,7 +71,7 @@ public:
     return found;
   }
 
-  /// Skips a value: brackets with all they hold, a string, or a word.
+  /// Skips a value: brackets with their contents, a string, or a word.
   void skip() {
     int open = 0;
     do {

@@ -10,7 +10,7 @@
 namespace saeta {
 namespace {
 
-/// Nulls of a row are the caller's to choose about. A tensor has no word for those of single values inside of a row.
+/// The options of an export apply to null rows. A tensor can't express null values inside a row.
 void require_no_inner_nulls(const column& of, const column& whole) {
   const std::int64_t nulls = of.length() == 0 || of.null_count() == 0 ? 0 : nulls_in_valid_rows(of, whole);
   if (nulls != 0) {
@@ -23,7 +23,7 @@ void require_no_inner_nulls(const column& of, const column& whole) {
   }
 }
 
-/// Goes from a column inwards to its numbers and collects the dimensions on the way.
+/// Descends from a column to its numbers and collects the dimensions.
 class descent {
 public:
   descent(const column& source, const dlpack_export& how) : whole_(source), how_(how) {
@@ -54,7 +54,7 @@ private:
     }
   }
 
-  /// Rows that are null are refused as a whole where nothing stands for them.
+  /// If null rows are refused and the column has some, the export fails anyway, so this check is skipped.
   void require_inside(const column& values) {
     if (how_.nulls != tensor_nulls::refuse || whole_.null_count() == 0) {
       require_no_inner_nulls(values, whole_);
@@ -163,7 +163,7 @@ tensor_numbers numbers_of_table(const table& source, const dlpack_export& how) {
   made.ctx = source.ctx();
   made.by_columns = true;
   made.extents = {source.rows(), static_cast<std::int64_t>(fields.size())};
-  // Types are looked at even where there are no rows.
+  // Types are checked even if there are no rows.
   std::vector<data_type> types;
   types.reserve(fields.size());
   for (const field& each : fields) {

@@ -17,7 +17,7 @@ std::span<const std::int64_t> checked_shape(const DLTensor& tensor) {
   if (tensor.ndim == 0) {
     throw error(errc::exchange, "dlpack: ndim is 0 and a column has rows: reshape the scalar to (1,)");
   }
-  if (tensor.ndim > most_dimensions) { // as NumPy has it; before anything is read
+  if (tensor.ndim > most_dimensions) { // NumPy's limit, checked before the shape is read
     throw error(errc::exchange, concat("dlpack: ndim is ", tensor.ndim, " and at most ", most_dimensions,
                                        " dimensions are taken"));
   }
@@ -33,7 +33,7 @@ std::span<const std::int64_t> checked_shape(const DLTensor& tensor) {
   return shape;
 }
 
-/// Without the tensors that have no values at all, whose other extents may be anything.
+/// The bytes of all values. If one extent is 0, the result is 0, whatever the other extents are.
 std::size_t checked_bytes(std::span<const std::int64_t> shape, std::size_t width) {
   std::size_t bytes = width;
   if (std::ranges::count(shape, 0) != 0) {
@@ -49,7 +49,7 @@ std::size_t checked_bytes(std::span<const std::int64_t> shape, std::size_t width
   return bytes;
 }
 
-/// Finds where the values lie, those that follow one another as one dimension, and that the addresses exist.
+/// Finds where the values are, merges contiguous dimensions, and checks that the addresses exist.
 class placement {
 public:
   placement(const DLTensor& tensor, foreign_values& values)
@@ -57,7 +57,7 @@ public:
 
   void place(tensor_layout wanted) {
     if (values_.bytes == 0) {
-      return; // producers put anything into `data`
+      return; // `data` may be anything then
     }
     if (tensor_.data == nullptr) {
       throw error(errc::format, concat("dlpack: data is null and shape is ", numbers_text(values_.shape)));
@@ -76,12 +76,12 @@ public:
   }
 
 private:
-  /// Bytes; where the tensor names no strides, those of its shape.
+  /// In bytes. If the tensor names no strides, they follow from its shape.
   std::int64_t stride_of(std::size_t dimension) {
     std::int64_t stride = width_;
     if (values_.strides.empty()) {
       for (std::size_t i = dimension + 1; i < values_.shape.size(); ++i) {
-        stride *= values_.shape[i]; // a part of the bytes of all values
+        stride *= values_.shape[i]; // at most the bytes of all values, so no overflow
       }
     } else if (__builtin_mul_overflow(values_.strides[dimension], width_, &stride) &&
                values_.shape[dimension] != 1) {
@@ -90,7 +90,7 @@ private:
     return stride;
   }
 
-  /// From the dimension that runs fastest outwards. One element alone may have any stride.
+  /// Called for the fastest dimension first. A dimension with one element may have any stride.
   void add(std::size_t dimension, std::int64_t stride) {
     const std::int64_t extent = values_.shape[dimension];
     if (extent == 1) {
@@ -158,7 +158,7 @@ private:
   foreign_values& values_;
   std::int64_t width_;
   std::uint64_t below_ = 0; ///< bytes from the lowest value to the first one
-  std::uint64_t above_ = 0; ///< and from there to the last one
+  std::uint64_t above_ = 0; ///< bytes from the first value to the highest one
 };
 
 } // namespace

@@ -39,7 +39,7 @@ std::uint64_t integer_bits(const data_type& type, const tensor_fill& number) {
       number);
 }
 
-/// True where a float with a significand of `digits` bits has the integer, its exponent apart.
+/// True if a float with a significand of `digits` bits has the integer exactly. The exponent is not checked.
 template <class Integer>
 bool exact(Integer value, int digits) {
   const auto unsigned_value = static_cast<std::uint64_t>(value);
@@ -120,7 +120,7 @@ number_kind number_kind_of(const data_type& type) {
   if (type.is_bool8()) {
     return number_kind::boolean;
   }
-  if (narrow_float_of(type) != nullptr) { // moved as they are
+  if (narrow_float_of(type) != nullptr) { // moved without conversion
     return type.byte_width() == 1 ? number_kind::uint8 : number_kind::uint16;
   }
   static_assert(static_cast<int>(type_id::float64) - static_cast<int>(type_id::int8) ==

@@ -40,7 +40,7 @@ static_assert(in_order(), "types are found by their number");
 
 constexpr tensor_type bool_tensor{kDLBool, 8};
 
-// Floats of 6 and 4 bits share bytes, which no Arrow layout can say.
+// Floats of 6 and 4 bits share bytes, which no Arrow layout can express.
 constexpr std::array<narrow_float, 9> narrow_floats{
     {{"saeta.bfloat16", {kDLBfloat, 16}, 0x7fc0},
      {"saeta.float8_e3m4", {kDLFloat8_e3m4, 8}, 0x78},
@@ -52,7 +52,7 @@ constexpr std::array<narrow_float, 9> narrow_floats{
      {"saeta.float8_e5m2fnuz", {kDLFloat8_e5m2fnuz, 8}, 0x80},
      {"saeta.float8_e8m0fnu", {kDLFloat8_e8m0fnu, 8}, 0xff, false}}};
 
-/// Parsed once: an import of a tensor asks for nothing else that takes as long.
+/// Parsed once, because nothing else in a tensor import takes as long.
 const data_type& type_of(const narrow_float& wanted) {
   static const std::array<data_type, narrow_floats.size()> types = [] {
     std::array<data_type, narrow_floats.size()> made;
@@ -86,7 +86,7 @@ std::string_view code_name(std::uint8_t code) {
   }
 }
 
-/// What else a caller may do with a column that is not a tensor.
+/// What a caller can do instead with a column that has no tensor type.
 std::string_view way_out(const data_type& type) {
   if (type.is_symbol()) {
     return "ask for the numbers of its symbols with codes=True, or ";
@@ -136,7 +136,7 @@ std::optional<data_type> narrow_float_type(std::string_view name) {
 }
 
 bool has_tensor_type(const data_type& type) noexcept {
-  // An extension's storage would lose its meaning on the way, so it is not handed out as plain numbers.
+  // The storage of an extension would lose its meaning, so it is not handed out as plain numbers.
   return (type.id() >= numbers.front().id && type.id() <= numbers.back().id &&
           type.extension_name().empty() && !type.is_symbol()) ||
          type.is_bool8() || narrow_float_of(type) != nullptr;
@@ -174,7 +174,7 @@ const data_type& from_tensor_type(tensor_type type) {
                        " lanes has no column type: columns carry integers of 8 to 64 bits, ",
                        "floats of 16 to 64 bits, bfloat16, float8 and bool of 8 bits, of 1 ", "lane"));
   }
-  // Parsed once: an import of a tensor asks for nothing else that takes as long.
+  // Made once, because nothing else in a tensor import takes as long.
   static const std::array<data_type, numbers.size()> types = [] {
     std::array<data_type, numbers.size()> made;
     std::ranges::transform(numbers, made.begin(), [](const number_type& n) { return data_type(n.id); });
