@@ -90,7 +90,7 @@ public:
   arrow::Status Seek(std::int64_t position) override;
   using Writable::Write;
   arrow::Status Write(const void* data, std::int64_t bytes) override;
-  /// Moves the position behind what it wrote, as libarrow's files do.
+  /// Moves the position to the end of the written bytes, as libarrow's files do.
   arrow::Status WriteAt(std::int64_t position, const void* data, std::int64_t bytes) override;
 
 private:

@@ -107,8 +107,7 @@ const arrow::ipc::DictionaryMemo& or_empty(const arrow::ipc::DictionaryMemo* giv
 
 buffer serialize_batch(const std::shared_ptr<context>& ctx,
                        const std::shared_ptr<arrow::RecordBatch>& batch) {
-  // The buffers are asked, because a batch that another library read from a device claims to be in host
-  // memory.
+  // Each buffer is checked: a batch that another library read from a device claims to be in host memory.
   const bool here = std::ranges::all_of(batch->column_data(), [](const auto& each) { return on_cpu(*each); });
   const auto on_host =
       here ? batch : ipc::take(batch->ViewOrCopyTo(arrow::default_cpu_memory_manager()), "record batch");

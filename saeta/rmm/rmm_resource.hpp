@@ -62,8 +62,7 @@ public:
   std::size_t trim() override {
     if (const std::optional<cudaMemPool_t> pool = driver_pool_of(from_)) {
       const current_device here(device_->device());
-      // The driver learns only from a wait that freed memory is unused. The stream is idle, so this wait is
-      // short.
+      // Only a wait tells the driver that freed memory is unused. An idle stream makes the wait short.
       if (frees_.ref().idle()) {
         device_->synchronize_stream(frees_.ref().native_handle());
       }

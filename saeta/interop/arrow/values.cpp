@@ -19,7 +19,7 @@ constexpr std::size_t view_bytes = 16;
 /// The rows of an array that are checked.
 struct looked_at {
   const host_array* array = nullptr;
-  std::int64_t offset = 0; ///< of the first row in the array's buffers
+  std::int64_t offset = 0; ///< the first row, counted from the start of the buffers
   row_window rows{};
   array_place place;
   bool nested = false; ///< rows of another array refer to these rows

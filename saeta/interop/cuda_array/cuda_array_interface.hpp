@@ -10,9 +10,9 @@
 //           stream is given, version 3 says that nothing is pending. Version 2 says nothing, so the import
 //           waits for all work of the device. Export: the context's work stream waits for the last write. The
 //           array names this stream, and the consumer waits for it.
-// Failure   format (a field that breaks the standard: names it and the numbers), exchange (can't be
-//           exchanged: no dimension, a dtype without a column type, a copy that `copy_policy::never`
-//           forbids), invalid_argument (stream).
+// Failure   format (a field that breaks the standard: names it and the numbers), exchange (no dimension, a
+//           dtype without a column type, a copy that `copy_policy::never` forbids), invalid_argument
+//           (stream).
 // Standard  numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html
 #pragma once
 

@@ -6,13 +6,12 @@
 //           unless the caller says what replaces them.
 // Owner     An exported tensor belongs to the consumer, who calls its deleter once, on any thread. An import
 //           takes the tensor on success and leaves it with the caller on failure.
-// Order     Export: the consumer's stream waits for our last write. After the deleter, the memory is reused
-//           only behind a point after all work of the device (memory/export_hold.hpp). Import: the column's
-//           first use waits for the producer's work on `ready`; the producer's deleter runs after our last
-//           use has finished.
-// Failure   exchange (can't be exchanged: nulls, a type without a DLPack code, a copy that
-//           `copy_policy::never` forbids), format (a tensor that breaks the standard: names the field and the
-//           numbers), invalid_argument (stream).
+// Order     Export: the consumer's stream waits for our last write. After the deleter, any reuse of the
+//           memory waits for all work of the device (memory/export_hold.hpp). Import: the column's first use
+//           waits for the producer's work on `ready`. The producer's deleter runs after our last use has
+//           finished.
+// Failure   exchange (nulls, a type without a DLPack code, a copy that `copy_policy::never` forbids), format
+//           (a tensor that breaks the standard: names the field and the numbers), invalid_argument (stream).
 // Standard  DLPack 1.3, dmlc.github.io/dlpack, and the Python array API's __dlpack__.
 #pragma once
 
@@ -57,7 +56,7 @@ enum class tensor_order {
 /// absent. For page-locked memory an absent stream means that the CPU reads it, so the host waits.
 struct dlpack_export {
   std::optional<std::int64_t> stream = std::nullopt;
-  std::optional<tensor_device> target = std::nullopt; ///< where the consumer wants it; absent: no move
+  std::optional<tensor_device> target = std::nullopt; ///< wanted device; absent: the column's own
   copy_policy copy = copy_policy::when_needed;
   tensor_nulls nulls = tensor_nulls::refuse; ///< nan and fill copy if there are nulls
   tensor_fill fill = std::int64_t{0};
@@ -79,7 +78,7 @@ column is_valid(const column& source);
 tensor_device dlpack_device(const column& source);
 
 /// Exports the column. The result is never null; its deleter frees the struct. Flags: READ_ONLY unless the
-/// memory was copied, IS_COPIED when it was.
+/// memory was copied, IS_COPIED if it was.
 DLManagedTensorVersioned* export_dlpack_versioned(const column& source, const dlpack_export& how = {});
 /// The same without flags: the legacy struct can't express read-only.
 DLManagedTensor* export_dlpack(const column& source, const dlpack_export& how = {});
