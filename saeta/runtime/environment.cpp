@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <optional>
+#include <sstream>
 #include <string>
 
 #include <unistd.h>
@@ -114,17 +115,13 @@ std::uint64_t number_of(std::string_view name, std::string_view text, std::uint6
 
 std::vector<std::string> sinks_of(std::string_view text) {
   std::vector<std::string> sinks;
-  for (std::string_view rest = text; !rest.empty();) {
-    const std::size_t end = std::min(rest.find(';'), rest.size());
-    const std::string_view one = rest.substr(0, end);
-    const std::size_t colon = std::min(one.find(':'), one.size());
-    const std::string_view format = one.substr(0, colon);
-    const bool known = format == "csv" || format == "jsonl" || format == "trace";
-    if (!known || one.size() <= colon + 1) { // a path is missing
+  std::istringstream parts{std::string(text)};
+  for (std::string one; std::getline(parts, one, ';');) {
+    const bool known = one.starts_with("csv:") || one.starts_with("jsonl:") || one.starts_with("trace:");
+    if (!known || one.find(':') + 1 == one.size()) { // a path is missing
       refuse(log_name, text, "expected csv:PATH, jsonl:PATH or trace:PATH");
     }
-    sinks.emplace_back(one);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+    sinks.push_back(one);
   }
   return sinks;
 }
