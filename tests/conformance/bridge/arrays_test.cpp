@@ -1,4 +1,5 @@
-// Arrays on a device through libarrow: copied there and back, exported, imported again, ours and those of others.
+// Arrays on a device through libarrow: copied to the device and back, exported, and imported again. Some are
+// ours, some come from other libraries.
 #include "conformance/bridge/bridge_test.hpp"
 #include "saeta/bridge/buffer_io.hpp"
 #include "saeta/interop/arrow/device.hpp"

@@ -1,4 +1,4 @@
-// Every driver call of what the bridge does is failed once: it is said in a Status or an error, and nothing leaks.
+// Every driver call that the bridge makes is failed once. This gives a Status or an error and leaks nothing.
 #include "conformance/bridge/bridge_test.hpp"
 #include "saeta/bridge/buffer_io.hpp"
 #include "saeta/bridge/message.hpp"

@@ -1,4 +1,5 @@
-// A context with libarrow on top: its memory manager, batches of all kinds of types, and bytes on the way between.
+// A fixture for a context under libarrow: the context's memory manager, builders for arrays of many types,
+// and copies of bytes between the host and the device.
 #pragma once
 
 #include "conformance/harness/context_test.hpp"

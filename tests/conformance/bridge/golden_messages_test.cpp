@@ -1,5 +1,6 @@
-// The integration files of the Arrow project through libarrow on every backend: as messages, and as arrays that go there and back. Dates of
-// these files are no whole days, so not all values are valid to libarrow.
+// The integration files of the Arrow project through libarrow on every backend: as messages, and as arrays
+// that are exported and imported again. Some dates in these files are not whole days, so libarrow does not
+// accept all values as valid.
 #include "conformance/bridge/bridge_test.hpp"
 #include "saeta/bridge/message.hpp"
 #include "support/golden_files.hpp"

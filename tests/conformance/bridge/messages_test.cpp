@@ -266,7 +266,7 @@ TEST_P(bridge_messages, are_made_of_batches_of_which_only_the_inside_is_on_the_d
   EXPECT_TRUE(on_cpu(read(coded, sent(one(arrow::MakeArray(codes)))))->Equals(*coded));
 }
 
-/// Of a body in device memory nobody else would see that a buffer is too short.
+/// Nothing else checks whether the buffers of a body in device memory are long enough.
 TEST_P(bridge_messages, whose_buffers_or_children_are_too_short_are_refused) {
   const auto refused = [&](const batch_ptr& original, const std::vector<std::int64_t>& from,
                            const std::vector<std::int64_t>& to) {

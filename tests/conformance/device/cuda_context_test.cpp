@@ -1,4 +1,5 @@
-// What the CUDA backend owes to other users of CUDA in the process: their threads' contexts and their graph captures.
+// What the CUDA backend leaves alone for other users of CUDA in the process: the current contexts of their
+// threads, and their graph captures.
 
 #include "conformance/harness/backends.hpp"
 #include "conformance/harness/cuda_driver.hpp"

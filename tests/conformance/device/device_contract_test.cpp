@@ -1,4 +1,4 @@
-// The device contract (saeta/device/backend.hpp): streams, events, ordering between streams, copies and fills.
+// The device contract (saeta/device/backend.hpp): streams, events, order between streams, copies and fills.
 
 #include "conformance/harness/backends.hpp"
 #include "conformance/harness/device_memory.hpp"

@@ -1,5 +1,5 @@
-// The kernels that compare: values side by side at every alignment with a difference at every kind of place, rows through steps,
-// and lists that are expanded.
+// The kernels that compare: contiguous values at every alignment, with a difference at every kind of place;
+// rows through steps; and lists that are expanded.
 #include "conformance/harness/backends.hpp"
 #include "conformance/harness/device_memory.hpp"
 #include "saeta/device/kernels.hpp"

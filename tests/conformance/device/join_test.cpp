@@ -20,8 +20,8 @@ constexpr std::uint8_t poison = 0xa5;
 constexpr std::int64_t entries = 100; ///< of a table
 constexpr std::int64_t type_ids = 128;
 
-/// Pieces for one launch: sources in one memory, targets in another, tables and counters in a third and fourth. Places are
-/// bytes in these until both sides are known.
+/// Pieces for one launch: sources in one memory, targets in another, tables and counters in a third and
+/// fourth. Places are byte offsets into these memories until both sides are known.
 class join : public backend_test {
 protected:
   struct piece {

@@ -48,7 +48,7 @@ protected:
     return seen;
   }
 
-  /// Breaks `values` at each place in turn, by `worsen(value)`, and expects the row that `check` names to be found.
+  /// Breaks `values` at each place in turn, by `worsen(value)`. Expects the row that `check` names.
   template <class T>
   void expect_found(std::vector<T> values, const std::function<value_check(const T*)>& check,
                     const std::function<void(std::vector<T>&, std::int64_t)>& worsen,

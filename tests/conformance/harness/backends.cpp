@@ -23,7 +23,8 @@ std::string why_no_cuda() {
 #endif
 }
 
-/// The simulated device of the running test; a second one that the test makes is another library on the same device.
+/// The simulated device of the running test. A second one that the test makes acts as another library on the
+/// same device.
 std::weak_ptr<sim::device>& current_simulation() {
   static std::weak_ptr<sim::device> current;
   return current;

@@ -28,20 +28,21 @@ struct backend_entry {
   std::function<std::unique_ptr<gate>(stream_handle)> close_gate;
   /// The missing edges that a backend has seen, one a line; empty where it can't see them.
   std::function<std::string(const saeta::backend&)> races;
-  /// The allocations, streams and events of the device that are alive; empty text for none, empty where it can't say.
+  /// The allocations, streams and events of the device that are alive. Returns an empty text where there are
+  /// none; the function is empty where the backend can't say.
   std::function<std::string(const saeta::backend&)> alive;
 };
 
 void PrintTo(const backend_entry& entry, std::ostream* out);
 
-/// The backends of this build that work on this machine; `host` always. What is left out shows as a skipped test.
+/// The backends of this build that work on this machine, always including `host`. The others are skipped.
 const std::vector<backend_entry>& backends();
 
 /// The entry's name, for INSTANTIATE_TEST_SUITE_P.
 std::string backend_name(const ::testing::TestParamInfo<backend_entry>& info);
 
-/// A fixture with a fresh backend. A test fails in which the backend saw a missing edge, after which a context's numbers
-/// do not agree with what is alive, or which leaves something behind.
+/// A fixture with a fresh backend. A test fails if the backend saw a missing edge, if a context's numbers do
+/// not agree with what is alive afterwards, or if the test leaves something behind.
 class backend_test : public ::testing::TestWithParam<backend_entry> {
 protected:
   ~backend_test() override;
@@ -50,12 +51,13 @@ protected:
 
   [[nodiscard]] saeta::backend& device() const { return *device_; }
   [[nodiscard]] const std::shared_ptr<saeta::backend>& shared_device() const { return device_; }
-  /// A backend of another device than device(), the same one at each call: on sim a device of the same machine, on cuda
-  /// device 1, on host one more host backend. Null where there is none: the test then skips with `one_device_alone`.
+  /// A backend of a device other than device(), the same one at each call: on sim a device of the same
+  /// machine, on cuda device 1, on host one more host backend. Null where there is none; the test then skips
+  /// with `one_device_alone`.
   [[nodiscard]] const std::shared_ptr<saeta::backend>& second_device();
   static constexpr const char* one_device_alone = "the machine has one such device alone";
-  /// Null on the host, which has no pending work: there, what a gate would hold back has simply happened. Anywhere else a
-  /// test without a gate would leave out what it is for, and fails.
+  /// Null on the host, which has no pending work: the work that a gate would hold back has already happened
+  /// there. On any other device a test without a gate would not test its subject, so it fails.
   [[nodiscard]] std::unique_ptr<gate> close_gate(stream_handle stream) const;
   static constexpr const char* nothing_pends = "nothing is ever pending on the host";
   /// Every context of a test is made or passed through here; derived ones may be.

@@ -51,8 +51,8 @@ protected:
     return context_->on_host() ? copy_kind::host_to_host : copy_kind::device_to_device;
   }
 
-  /// Calls `action`, which must not return before the work behind the gate has finished: the gate opens once the host waits
-  /// in it, and stays closed when it returns without. Null on the host.
+  /// Calls `action`, which must not return before the work behind the gate has finished. The gate opens once
+  /// the host waits inside `action`, and stays closed if `action` does not wait. Null on the host.
   template <class Action>
   void open_while_the_host_waits(const std::unique_ptr<gate>& held, const Action& action) const {
     const std::uint64_t before = context_->copies().count().read().synchronizations;

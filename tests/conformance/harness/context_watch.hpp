@@ -1,8 +1,9 @@
 // What must hold of every context when a test ends: its numbers agree with each other and with what is alive.
 //
-// What      A fixture adds each context that it makes. `check` compares the budget with the ledger, by tag and by budget,
-//           and asks the guard, the cache and the statistics of its stack; `check_gone` wants nothing left of it.
-// Owner     Contexts are watched, not kept; their budgets are kept, so that what a context leaves charged still shows.
+// What      A fixture adds each context that it makes. `check` compares the budget with the ledger, by tag
+//           and by budget, and asks the guard, the cache and the statistics of its stack; `check_gone`
+//           expects that nothing is left of it.
+// Owner     Contexts are watched, not kept. Their budgets are kept, so that leftover charges show.
 // Thread    The test's own.
 // Failure   A number that does not agree fails the test.
 #pragma once
@@ -24,7 +25,7 @@ public:
   [[nodiscard]] std::shared_ptr<context> add(std::shared_ptr<context> made);
   /// Waits for the pending releases of the contexts that are still there.
   void check() const;
-  /// After the last user of every context. A release that is being done on another thread may keep one a little longer.
+  /// Called after the last user of every context. A release on another thread may take a little longer.
   void check_gone() const;
 
 private:

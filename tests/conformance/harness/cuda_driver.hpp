@@ -1,5 +1,5 @@
-// Calls of the CUDA driver for tests that must look past the device contract, found in the library that is loaded
-// already: these files are compiled without a CUDA header, where there is no toolkit too.
+// Calls of the CUDA driver for tests that must look past the device contract. They are found in the library
+// that is loaded already: these files are compiled without CUDA headers, also where there is no toolkit.
 #pragma once
 
 namespace saeta::conformance {
@@ -13,7 +13,7 @@ Function cuda_driver_call(const char* name) {
   return reinterpret_cast<Function>(cuda_driver_symbol(name));
 }
 
-/// Makes the primary context of device 0 current: the driver's calls want one, and the backend leaves none behind.
+/// Makes the primary context of device 0 current. The driver needs one, and the backend leaves none behind.
 class cuda_current_context {
 public:
   cuda_current_context();

@@ -11,8 +11,8 @@
 
 namespace saeta::conformance {
 
-/// Allocates exactly the bytes asked for, so that a sanitizer sees an access one byte past them. Freeing waits for the
-/// stream and fails the test when the backend refuses.
+/// Allocates exactly the requested bytes, so that a sanitizer sees an access one byte past them. The
+/// destructor waits for the stream and fails the test if the backend refuses.
 class device_memory {
 public:
   device_memory(stream_ref work, std::size_t bytes)

@@ -1,4 +1,4 @@
-// A fixture for tests with files: each test has a folder of its own, and fails if a buffer of its context is left.
+// A fixture for tests with files. Each has its own folder and fails if a buffer of its context is left.
 #pragma once
 
 #include "conformance/harness/context_test.hpp"

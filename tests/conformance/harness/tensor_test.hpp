@@ -1,4 +1,4 @@
-// A fixture for columns as tensors: columns of any numbers in the context's memory, and tensors as their consumer sees them.
+// A fixture for columns as tensors: columns of any numbers, and tensors as their consumer sees them.
 #pragma once
 
 #include "conformance/harness/context_test.hpp"
@@ -100,8 +100,8 @@ protected:
   [[nodiscard]] static std::vector<std::int64_t> strides_of(const DLTensor& tensor) {
     return {tensor.strides, tensor.strides + tensor.ndim};
   }
-  /// The values in the order of their indices, the last one running fastest, as a consumer on the context's own stream or on the
-  /// host sees them.
+  /// The values in the order of their indices, the last index fastest, as a consumer on the context's own
+  /// stream or on the host sees them.
   template <class Value>
   [[nodiscard]] std::vector<Value> seen(const DLTensor& tensor) const {
     std::int64_t count = 1;

@@ -1,4 +1,5 @@
-// Imports and exports through the CUDA Array Interface on every backend: the memory of a device, or of the host on the host.
+// Imports and exports through the CUDA Array Interface on every backend. The memory is that of a device, or
+// host memory on the host backend.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/column/schema.hpp"
@@ -361,7 +362,7 @@ TEST_P(array_interface, an_export_is_ordered_by_the_stream_that_it_names) {
   const column source = column::make(
       ctx(), {data_type(type_id::uint8), static_cast<std::int64_t>(bytes), 0, 0, {{}, memory}, {}});
   const cuda_array shown = export_cuda_array(source);
-  // A consumer of the interface makes its stream wait for the one that is named; here it works on that stream.
+  // A consumer of the interface makes its stream wait for the named one. Here it works on the named one.
   const stream_handle named =
       shown.stream ? static_cast<stream_handle>(*shown.stream) : ctx()->work_stream().native_handle();
   device().copy(reinterpret_cast<void*>(sink.address()), reinterpret_cast<const void*>(shown.data), bytes,

@@ -1,4 +1,4 @@
-// Booleans of one byte as Arrow consumers get them: those of tensors as bits, the extension arrow.bool8 as it is.
+// Booleans of one byte as Arrow consumers get them: as bits from tensors, unchanged as arrow.bool8.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/column/bits.hpp"
 #include "saeta/interop/arrow/device.hpp"

@@ -1,4 +1,4 @@
-// Symbols on the border to Arrow: dictionaries on the host, numbers with metadata on devices, and both on their way back.
+// Symbols at the border to Arrow: dictionaries on the host, numbers with metadata on devices, and both back.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/compute/symbols.hpp"
@@ -130,7 +130,7 @@ TEST_P(arrow_symbols, of_a_stream_have_dictionaries_that_begin_with_the_one_befo
             "abc");
 }
 
-/// Of the encoding of ArrowSchema::metadata: a count, and the size and the text of each key and value.
+/// Decodes ArrowSchema::metadata: a count, then the size and the text of each key and value.
 entries entries_of(const char* encoded) {
   const auto number = [&] {
     std::int32_t value = 0;

@@ -55,7 +55,8 @@ protected:
     for (const buffer& each : of.buffers()) {
       if (each.present()) {
         EXPECT_FALSE(each.owner()->external());
-        // 64 but for buffers that lay side by side on the host: these travel together as they lay (staging/transfer_plan.hpp).
+        // The alignment is 64, except for buffers that are neighbours on the host: they keep their distance
+        // when they are transferred together (staging/transfer_plan.hpp).
         EXPECT_EQ(each.address() % 8, 0U);
       }
     }

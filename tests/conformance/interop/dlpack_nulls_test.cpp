@@ -17,7 +17,7 @@ using versioned = support::held_tensor<DLManagedTensorVersioned>;
 
 constexpr std::int64_t rows = 200;
 
-/// Of every three rows one is null.
+/// One row in three is null.
 bool valid_row(std::int64_t row) { return row % 3 != 1; }
 
 class dlpack_nulls : public context_test {

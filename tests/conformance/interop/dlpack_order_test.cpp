@@ -117,8 +117,8 @@ protected:
     EXPECT_EQ(lent.deleted(), 1);
   }
   void expect_released_memory_is_not_given_to_others(copy_policy copy);
-  /// A context of the device under test that passes for a GPU of CUDA, to which page-locked and managed memory is no
-  /// foreign memory.
+  /// A context of the device under test that claims to be a CUDA GPU. For such a context page-locked and
+  /// managed memory is not foreign.
   [[nodiscard]] std::shared_ptr<context> passing_for_cuda() {
     const auto passing = std::make_shared<saeta::testing::faulty_backend>(shared_device());
     passing->pass_for({device_kind::cuda, 0});

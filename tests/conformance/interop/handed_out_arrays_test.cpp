@@ -1,5 +1,5 @@
-// Arrow arrays at their edges: counts and addresses of what lies inside of them, values that are not aligned, and work that is
-// still pending when they are handed over.
+// Arrow arrays at their edges: null counts and addresses of their inner arrays, values that are not aligned,
+// and work that is still pending at the hand-over.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/interop/arrow/device.hpp"

@@ -1,4 +1,4 @@
-// Arrays of types without a validity that come with one all the same: columns of nulls of polars, unions of old producers.
+// Arrays with a validity although their type has none: null columns of polars, unions of old producers.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/interop/arrow/c_data.hpp"

@@ -1,4 +1,5 @@
-// Memory of ours that comes back in an Arrow array, also by way of others: it is shared with its order, and taken in as nothing new.
+// Memory of ours that comes back in an Arrow array, also through other libraries. It is shared together with
+// its order and does not count as an import.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/interop/arrow/device.hpp"
 #include "saeta/interop/arrow/owned.hpp"
@@ -144,7 +145,7 @@ TEST_P(own_arrays, wait_for_what_the_consumer_wrote) {
   given.sync_event = ctx()->on_host() ? nullptr : &handle;
   const column seen = taken(ctx(), type, given);
   {
-    // By way of the column that was there before, and on the device: a copy to the host would itself wait at the gate.
+    // Goes through `ours` and stays on the device: a copy to the host would itself wait at the gate.
     use_token token(ctx()->work_stream(), {reads(ours.values()), writes(sink)});
     ctx()->copies().copy(token.mutable_data<char>(sink), token.data<char>(ours.values()), rows, within(),
                          ctx()->work_stream());

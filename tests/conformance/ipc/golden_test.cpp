@@ -1,5 +1,6 @@
-// The integration files of the Arrow project on every backend: read, handed over by every Arrow protocol, and written. What
-// they say is compared with a read on the host, which tests/unit/ipc/golden_test.cpp and tests/interop/test_golden.py check.
+// The integration files of the Arrow project on every backend: read, handed over by every Arrow protocol, and
+// written. Their values are compared with a read on the host, which tests/unit/ipc/golden_test.cpp and
+// tests/interop/test_golden.py check.
 
 #include "conformance/harness/context_test.hpp"
 #include "saeta/backend/host/host_backend.hpp"

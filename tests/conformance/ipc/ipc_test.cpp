@@ -27,8 +27,8 @@ constexpr std::array containers{ipc::container::file, ipc::container::stream};
 
 class ipc_trip : public folder_test {
 protected:
-  /// Memory of the context's own: on a device that is the only way, on the host it is asked for. The batches stay apart;
-  /// whole_read_test.cpp has those that are joined.
+  /// Reads into memory that the context owns. On a device this is the only way; on the host a copy is
+  /// requested. The batches stay separate; whole_read_test.cpp tests joined ones.
   [[nodiscard]] table read(ipc::read_options options = {}) const {
     options.copy = copy_policy::always;
     options.rechunk = false;

@@ -1,4 +1,4 @@
-// All batches of a source at once: what is read is what batch after batch would be, in one allocation and one transfer.
+// A read of all batches at once equals a read batch by batch, in one allocation and one transfer.
 #include "conformance/harness/folder_test.hpp"
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"

@@ -1,5 +1,5 @@
-// What the device gives stays within the root budget and one slab (saeta/resource/cache/caching_resource.hpp), whatever sizes
-// come and go.
+// The memory taken from the device stays within the root budget and one slab
+// (saeta/resource/cache/caching_resource.hpp), whatever sizes are allocated and freed.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
 

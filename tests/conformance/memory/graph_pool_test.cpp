@@ -1,7 +1,7 @@
-// Memory that captures allocate: it belongs to their graph until the pool is released, and the capture stays whole.
+// Memory that captures allocate belongs to their graph until the pool is released. The capture stays whole.
 //
-// A graph is launched here by hand, as work on a stream that is ordered with nothing but the host: what a simulated device
-// captures does not run. It reports where a wait is missing.
+// These tests launch a graph by hand, as work on a stream that is ordered only with the host: a simulated
+// device does not run what it captures. It does report where a wait is missing.
 #include "conformance/harness/context_test.hpp"
 #include "conformance/harness/graph_capture.hpp"
 #include "saeta/base/error.hpp"
@@ -52,7 +52,7 @@ protected:
     foreign_.reset();
     context_test::TearDown();
   }
-  /// A stream of another library, on which graphs are captured, and one more. Refs know of a capture that is active now.
+  /// Streams of another library. Graphs are captured on the first. The refs know of a capture that is active.
   [[nodiscard]] stream_ref foreign() const { return foreign_->ref(); }
   [[nodiscard]] stream_ref other() const { return other_->ref(); }
   [[nodiscard]] stream_ref ours() const { return ours_->ref(); }

@@ -1,7 +1,8 @@
 // Memory of one process in another: names of shared bytes, imported pools, and when the exporter may free.
 //
-// On sim one process stands for two: a pool may be imported by the process that exports it. CUDA's driver is asked by two real
-// processes (tests/interop/test_gpu_cuda_sharing.py), and here for what the exporter does alone.
+// On sim one process stands for two: a pool may be imported by the process that exports it. On CUDA two real
+// processes test the driver (tests/interop/test_gpu_cuda_sharing.py); here CUDA is tested only on the
+// exporter's side.
 #include "conformance/harness/backends.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/memory/context.hpp"

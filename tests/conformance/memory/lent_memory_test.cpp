@@ -1,4 +1,4 @@
-// Memory lent by address: it counts like a buffer, and is reused only behind the work of every stream that used it.
+// Memory lent by address counts like a buffer. It is reused only behind the work of every stream using it.
 #include "conformance/harness/context_test.hpp"
 #include "conformance/harness/graph_capture.hpp"
 #include "saeta/base/error.hpp"
@@ -48,8 +48,8 @@ protected:
   void work_on(void* address, std::uint8_t value, stream_ref stream) const {
     device().fill(address, value, bytes, stream.native_handle());
   }
-  /// Lends memory while the borrower's work on `before` is held back, and then until `before` is lent again: whoever gets it
-  /// works behind the borrower, whose late write would show.
+  /// Lends memory while the borrower's work on `before` is held back, and then until `before` is lent again.
+  /// The next owner works behind the borrower; otherwise the borrower's late write would show.
   void expect_reuse_behind(void* before, const std::unique_ptr<gate>& held, stream_ref stream) const {
     constexpr std::size_t most = 32;
     std::vector<void*> next;

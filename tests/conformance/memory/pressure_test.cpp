@@ -1,5 +1,5 @@
-// What is done for a request that does not fit (saeta/memory/pressure.hpp): each step, its place, and that it can be
-// left out.
+// What the context does for a request that does not fit (saeta/memory/pressure.hpp): each step, its place in
+// the order, and that a policy can leave it out.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/observe/sinks/log_sinks.hpp"

@@ -13,8 +13,8 @@ namespace {
 constexpr std::size_t unit = 4096; // every request is a multiple of it
 constexpr std::size_t largest = 8 * unit;
 
-/// What one thread holds, for others to read: exactly `bytes`, or, while it allocates or frees, all of them or none.
-/// The number of the change is part of the word, so that two equal readings mean that nothing happened in between.
+/// The bytes that one thread holds, for others to read: exactly `bytes`, or, while it allocates or frees, all
+/// of them or none. The word numbers the changes: two equal readings mean no change in between.
 class holding {
 public:
   void changing(std::size_t bytes) { publish(bytes, true); }

@@ -1,4 +1,4 @@
-// Two devices of one process: buffers on both, work of each on memory of the other, and release after the last use.
+// Two devices of one process: buffers on both, work on each other's memory, and release after the last use.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/memory/export_hold.hpp"

@@ -1,4 +1,4 @@
-// Order between streams, and release after the last use. A gate holds one stream back; what depends on it must wait.
+// Order between streams, and release after the last use. A gate holds one stream back; others must wait.
 #include "conformance/harness/context_test.hpp"
 #include "conformance/harness/graph_capture.hpp"
 #include "saeta/backend/host/host_backend.hpp"
@@ -22,7 +22,7 @@ class ordering : public context_test {
 protected:
   void SetUp() override {
     context_test::SetUp();
-    // Streams and memory that a test needs are there before a gate closes: making them may wait for the device.
+    // Streams and memory are made before a gate closes: making them may wait for the device.
     first_.emplace(ctx()->borrow_stream());
     second_.emplace(ctx()->borrow_stream());
     third_.emplace(ctx()->borrow_stream());

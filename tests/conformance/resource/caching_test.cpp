@@ -1,4 +1,5 @@
-// The order that the cache keeps (saeta/resource/cache/caching_resource.hpp), on work that is certainly pending.
+// The order that the cache keeps (saeta/resource/cache/caching_resource.hpp), tested with work that is
+// certainly pending.
 
 #include "conformance/harness/backends.hpp"
 #include "conformance/harness/device_memory.hpp"
@@ -61,7 +62,8 @@ protected:
     device().copy(target.data(), freed.pointer, freed.bytes, within(), on.native_handle());
   }
 
-  /// Reads a block late on one stream, frees it, has it again on `next` and writes it. What the late read saw.
+  /// Reads a block late on one stream, frees it, allocates it again on `next` and writes it. Returns what the
+  /// late read saw.
   std::vector<std::uint8_t> reuse(stream_ref next) { return reuse(first(), next, ordered::yes); }
   enum class ordered { yes, no };
   std::vector<std::uint8_t> reuse(stream_ref last, stream_ref next, ordered how) {
@@ -257,7 +259,7 @@ TEST_P(caching, an_upstream_failure_leaves_no_trace) {
     EXPECT_EQ(cache_->statistics().slabs, 0U);
     put(get(bytes, first()), first());
     cache_->trim();
-    // Else the pool may get the memory back only now, and the next refusal be followed by another try that succeeds.
+    // Otherwise the pool may get the memory back only later, and a retry after the next failure succeeds.
     const std::optional<point> freed = clocks_->mark_device();
     ASSERT_TRUE(freed.has_value());
     synchronize(*freed);

@@ -1,5 +1,5 @@
-// A life of a context in which every driver call is failed once: whatever fails, nothing leaks, every counter is right,
-// and what was there before is untouched.
+// A life of a context in which every driver call is failed once. Whichever call fails, nothing leaks, every
+// counter is right, and everything that existed before is untouched.
 #include "conformance/harness/backends.hpp"
 #include "saeta/memory/context.hpp"
 #include "saeta/memory/export_hold.hpp"

@@ -1,4 +1,4 @@
-// What every resource promises, whatever lies below: no hidden driver call, and nothing taken by a request that fails.
+// What every resource promises, over any upstream: no hidden driver call, and a failed request takes nothing.
 
 #include "conformance/harness/backends.hpp"
 #include "saeta/base/error.hpp"

@@ -1,4 +1,4 @@
-// Columns and tables compared on their device: every type, laid out in different ways, and what must not count.
+// Columns and tables compared on their device: every type, in different layouts, and what must not count.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/compute/combine.hpp"
 #include "saeta/compute/equals.hpp"
@@ -28,7 +28,8 @@ bool holds_floats(const data_type& type) {
          std::ranges::any_of(type.children(), [](const field& child) { return holds_floats(child.type); });
 }
 
-/// Dictionaries have no null entries: a row of one is as null as a row without an index, which the model does not know.
+/// Makes dictionaries without null entries. A row that points to a null entry would be as null as a row
+/// without an index, which the model does not know.
 shared_array without_null_entries(const data_type& type, const support::array_shape& shape,
                                   std::uint64_t seed) {
   if (type.value_type() == nullptr) {

@@ -300,7 +300,7 @@ TEST_P(host_arrays, of_views_move_the_bytes_that_their_rows_name) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
-  // Texts of 20 letters in two buffers by turns, short ones at every tenth row, and one row under a null that says anything.
+  // Strings of 20 bytes alternate between two buffers. Every tenth is short, and one null row has any bytes.
   constexpr std::size_t rows = 8000;
   const auto text_of = [](std::size_t row) {
     const std::string number = std::to_string(100'000 + row);

@@ -1,4 +1,4 @@
-// Pieces of a source in their places: every kind of step at every kind of border, checks, fixes, and what goes wrong.
+// A scatter puts pieces of a source in their places: all steps and borders, checks, fixes and failures.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/base/report.hpp"
@@ -79,8 +79,8 @@ scatter_step copy_step(std::uint64_t source, std::uint64_t target, std::int64_t 
   return step;
 }
 
-/// Bitmaps of many pieces side by side, then copies, offsets, views and run ends at many distances of each other. The slab is
-/// filled from its first to its last byte.
+/// Bitmaps of many contiguous pieces, then copies, offsets, views and run ends at many distances from each
+/// other. The slab is filled from its first to its last byte.
 /// @param longest  values of a step, at most
 scatter_plan random_plan(std::size_t source_bytes, unsigned seed, std::int64_t longest = 6000) {
   std::mt19937 random(seed);

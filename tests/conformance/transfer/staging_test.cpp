@@ -169,7 +169,7 @@ TEST_P(staging, lands_in_fresh_memory_by_pages) {
 }
 
 TEST_P(staging, leaves_zeros_between_the_ranges) {
-  // Of chunks and of a slab that were used before: fresh memory is zero by itself.
+  // The chunks and the slab were used before: fresh memory is zero anyway.
   constexpr std::size_t ranges = 1000;
   const std::vector<std::byte> used(ranges * 128, std::byte{0xFF});
   transfer_plan before;
