@@ -1,4 +1,4 @@
-// The least that a user writes: devices, a context under a budget, a buffer written through a use token, a refusal.
+// The smallest program: devices, a context under a budget, a buffer written through a use token, a refusal.
 #include "saeta/base/text.hpp"
 #include "saeta/base/version.hpp"
 #include "saeta/memory/use_token.hpp"

@@ -1,4 +1,4 @@
-// Resources of RMM below Saeta: exact sizes, RMM's failures in Saeta's terms, order on the stream of the free.
+// RMM resources below Saeta: exact sizes, RMM's failures in Saeta's terms, order on the stream of the free.
 #include "conformance/harness/context_test.hpp"
 #include "rmm/stand_in.hpp"
 #include "saeta/base/error.hpp"

@@ -1,5 +1,5 @@
-// A stand-in for a resource of RMM: memory of a Saeta backend, so that the tests need no GPU. It conforms to the concept
-// that RMM's resources conform to, orders both calls on their stream, and remembers what it was asked.
+// A stand-in for a resource of RMM: memory of a Saeta backend, so that the tests need no GPU. It conforms to
+// the concept of RMM's resources, orders both calls on their stream, and remembers the requests.
 #pragma once
 
 #include "saeta/device/backend.hpp"

@@ -1,7 +1,7 @@
 // Seeded Arrow arrays for tests: made in plain memory, handed out as C structs, compared row by row.
 //
-// What      `random_array` fills every buffer of a type with exactly the bytes that the rows need, so that a sanitizer
-//           sees an access past them. What lies under a null is random too, dictionary indices included.
+// What      `random_array` fills every buffer of a type with exactly the bytes that the rows need, so that a
+//           sanitizer sees an access past them. Values and indices under a null are random too.
 // Owner     Structs made by `to_c` share the arrays and count their releases.
 #pragma once
 
@@ -59,7 +59,7 @@ shared_array random_indices(const data_type& type, const array_shape& shape, sha
 /// Every type, parameters varied, dictionaries of each index width and nested ones included.
 const std::vector<data_type>& carried_types();
 
-/// Those that a file can hold in several batches of random arrays: without dictionaries inside of other types.
+/// Types that a file can hold in several batches of random arrays: no dictionaries inside of other types.
 const std::vector<data_type>& file_types();
 
 /// A struct over the array; its release adds one to `releases`.
@@ -69,8 +69,8 @@ owned_array to_c(shared_array source, std::shared_ptr<std::atomic<int>> releases
 owned_array to_c_batch(std::vector<shared_array> children, std::int64_t length, std::int64_t offset = 0,
                        std::shared_ptr<std::atomic<int>> releases = nullptr);
 
-/// True when `seen` has exactly the rows [first, first + rows) of `expected`; of types without children and views with the
-/// values under nulls too.
+/// True when `seen` has exactly the rows [first, first + rows) of `expected`. Also compares the values under
+/// nulls, for types without children and without views.
 ::testing::AssertionResult same_rows(const ArrowArray& seen, const plain_array& expected, std::int64_t first,
                                      std::int64_t rows);
 

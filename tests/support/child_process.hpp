@@ -13,16 +13,16 @@
 
 namespace saeta::support {
 
-/// Whether a child may allocate that was forked while another thread did. libasan of GCC 12 locks its allocator for no fork, so that a
-/// child may find it locked for ever.
+/// Whether a child may allocate if another thread allocated during the fork. libasan of GCC 12 does not lock
+/// its allocator for a fork, so a child may find it locked for ever.
 #ifdef SAETA_ADDRESS_SANITIZER
 inline constexpr bool allocator_forks = false;
 #else
 inline constexpr bool allocator_forks = true;
 #endif
 
-/// Runs `checks` in a child of fork; where one of them fails, or the child does not end, the test fails. The child prints what
-/// did not hold.
+/// Runs `checks` in a child of fork. The test fails if a check fails or the child does not end. The child
+/// prints the failures.
 template <class Checks>
 void expect_in_a_child(const Checks& checks) {
   const pid_t child = ::fork();

@@ -1,5 +1,5 @@
-// Both sides of a DLPack exchange for the tests: a producer that counts the calls of its deleter, and a consumer that
-// calls the deleter of what it got.
+// Both sides of a DLPack exchange for the tests: a producer that counts the calls of its deleter, and a
+// consumer that calls the deleter of the tensor that it got.
 #pragma once
 
 #include "saeta/interop/dlpack/dlpack.hpp"

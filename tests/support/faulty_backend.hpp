@@ -1,7 +1,7 @@
 // A backend around another one that fails a chosen call, by position, and knows what is still alive.
 //
-// Every call of the contract that may throw counts, in the order in which they come. The calls that give something back
-// never fail by position, because their failure is another promise (a failed free keeps the block).
+// Every call of the contract that may throw counts, in the order in which they come. Calls that give
+// something back never fail by position: another rule covers their failures (a failed free keeps the block).
 #pragma once
 
 #include "saeta/base/error.hpp"

@@ -1,7 +1,7 @@
 // A graph that another library captures on a stream of a simulated device, and that nobody has announced.
 //
 // What      Says whether somebody has ended the capture, which nobody but its owner may do.
-// Order     With `calls`, the capture begins in the middle of what goes on then: after that many calls of the contract.
+// Order     With `calls`, the capture begins inside of an operation, after that many calls of the contract.
 // Thread    That of the program.
 #pragma once
 

@@ -5,7 +5,7 @@
 // 2   no test was selected: a filter that matches nothing tests nothing
 // 77  every selected test was skipped (a lane for a device that the machine lacks), and none failed
 //
-// GoogleTest returns 0 for the last two, and its summary says "PASSED 0 tests" for a run in which every test failed, too.
+// GoogleTest returns 0 for the last two. Its summary also says "PASSED 0 tests" if every test failed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

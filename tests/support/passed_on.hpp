@@ -8,7 +8,7 @@
 
 namespace saeta::support {
 
-/// What a library makes of rows of an array that it passes on: a struct of its own with a callback of its own.
+/// Passes on rows of an array as another library does: in a struct of its own with a callback of its own.
 inline ArrowDeviceArray passed_on(owned_device_array from, std::int64_t first, std::int64_t rows) {
   auto* const kept = new owned_device_array(std::move(from));
   ArrowDeviceArray made = kept->get();

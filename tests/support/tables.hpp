@@ -1,7 +1,7 @@
 // Seeded tables for tests, and tables compared by what their rows say.
 //
-// What      `random_table` fills batches with every type asked for. `same_contents` decodes both sides, dictionaries too,
-//           so that it holds for a table that went through a file and got other buffers, offsets and dictionaries.
+// What      `random_table` fills batches with every requested type. `same_contents` decodes both sides,
+//           dictionaries too: a table that went through a file has other buffers, offsets and dictionaries.
 #pragma once
 
 #include "saeta/column/table.hpp"
@@ -38,7 +38,7 @@ shared_array strings(const std::vector<std::string_view>& values);
 /// Dictionary indices of type int32 without nulls.
 shared_array indices(const std::vector<std::int32_t>& values, shared_array dictionary);
 
-/// Nothing for a null, otherwise the value's bytes; a boolean is one byte, a dictionary's row is the value it points to.
+/// Nothing for a null, otherwise the value's bytes. A boolean is one byte, a dictionary row its value.
 using cell = std::optional<std::string>;
 /// Rows of a column; downloads it.
 std::vector<cell> cells(const column& source);

@@ -1,11 +1,11 @@
-// Files as somebody sees them who is not root: root reads and writes everything, so tests of permissions prove nothing there.
+// Opens files without root's privileges. Root may read and write everything, so permissions would not count.
 #pragma once
 
 #include <sys/fsuid.h>
 
 namespace saeta::support {
 
-/// The calling thread opens files as the user "nobody" until the end of the scope, where it is root's; nothing otherwise.
+/// The calling thread opens files as the user "nobody" until the end of the scope, if it is root's.
 class without_privileges {
 public:
   without_privileges() : user_(::setfsuid(nobody)), group_(::setfsgid(nobody)) {}

@@ -1,5 +1,5 @@
-// A backend whose calls a test expects one by one. What gmock makes of forty methods takes a compiler longer than any test:
-// mock_backend.cpp has it for all of them.
+// A backend whose calls a test expects one by one. A compiler needs longer for gmock's code for forty methods
+// than for any test, so mock_backend.cpp holds that code for all tests.
 #pragma once
 
 #include "saeta/device/backend.hpp"

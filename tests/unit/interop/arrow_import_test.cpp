@@ -272,8 +272,8 @@ void put(support::plain_array& array, std::size_t buffer, std::int64_t index, T 
               sizeof value);
 }
 
-/// Rows at which something is broken: at both ends, and on both sides of the places where a check that works in blocks of
-/// any power of two goes on to the next one.
+/// Rows at which something is broken: at both ends, and on both sides of the borders between the blocks of a
+/// check, for blocks of any power of two.
 std::vector<std::int64_t> places(std::int64_t first, std::int64_t rows) {
   std::vector<std::int64_t> found;
   for (std::int64_t row = first; row < rows; ++row) {

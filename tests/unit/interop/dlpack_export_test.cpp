@@ -1,4 +1,5 @@
-// What an export refuses and what its arguments mean, on the host; conformance/dlpack_test.cpp runs on devices.
+// What an export refuses and what its arguments mean, on the host. For devices there is
+// conformance/interop/dlpack_test.cpp.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/interop/dlpack/dlpack.hpp"

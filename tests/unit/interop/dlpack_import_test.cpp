@@ -1,4 +1,5 @@
-// What an import checks, takes and gives back, for both structs. Host memory; conformance/dlpack_test.cpp runs on devices.
+// What an import checks, takes and gives back, for both structs, on host memory;
+// conformance/interop/dlpack_test.cpp runs on devices.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/interop/dlpack/dlpack.hpp"
@@ -27,7 +28,7 @@ protected:
 
   [[nodiscard]] lent sound() { return lent(values_.data(), rows, support::dtype(kDLInt, 32)); }
 
-  /// The import of a broken tensor fails as said, takes nothing, and the caller can still give the tensor back.
+  /// The import of a broken tensor fails as said and takes nothing. The caller can still give it back.
   void expect_refused(lent& tensor, errc code, const std::string& text, const dlpack_import& how = {}) {
     const memory_statistics before = ctx_->reports().statistics();
     try {

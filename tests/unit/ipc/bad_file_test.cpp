@@ -1,4 +1,4 @@
-// What is no Arrow file gives an error that says what it is instead.
+// A file that is not an Arrow file gives an error that says what it is instead.
 
 #include "ipc_test.hpp"
 #include "support/foreign_streams.hpp"

@@ -1,4 +1,4 @@
-// Compressed buffers decoded front to back: in parts, from frames that are whole, broken, or of another size than they claim.
+// Compressed buffers decoded front to back, in parts. Frames are whole, broken, or lie about their size.
 
 #include "saeta/base/error.hpp"
 #include "saeta/ipc/arrow_status.hpp"

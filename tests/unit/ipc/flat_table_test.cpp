@@ -17,8 +17,8 @@ struct pair_of_numbers {
   std::int32_t second;
 };
 
-/// A root table with field 0 = int16 7, field 2 = a table whose field 0 is int8 9, field 3 = two structs; field 1 is not
-/// there.
+/// A root table with field 0 = int16 7, field 2 = a table whose field 0 is int8 9, and field 3 = two structs.
+/// Field 1 is absent.
 std::vector<std::byte> sample() {
   std::vector<std::byte> bytes(72);
   const auto put = [&](std::size_t at, auto value) { std::memcpy(bytes.data() + at, &value, sizeof value); };

@@ -1,7 +1,7 @@
 // The integration files of the Arrow project: every type as others write it.
 //
-// They are not a part of this project: SAETA_SHARED_DATA, an environment variable or a definition of the build, names the
-// folder that has them as golden/VERSION/NAME.arrow_file and NAME.stream.
+// The files are not a part of this project. SAETA_SHARED_DATA, an environment variable or a definition of the
+// build, names the folder that has them as golden/VERSION/NAME.arrow_file and NAME.stream.
 
 #include "ipc_test.hpp"
 

@@ -1,4 +1,5 @@
-// A dictionary that grows past what its own offsets can count: a whole read gives it up, and what reads it then says so.
+// A dictionary that grows past what its own offsets can count. A whole read gives it up, and the read batch
+// by batch then reports it.
 #include "ipc_test.hpp"
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/ipc/arrow_status.hpp"

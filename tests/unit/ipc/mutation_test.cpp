@@ -1,4 +1,5 @@
-// Damaged bytes: a typed error or a table, never a crash, never memory out of proportion. Meant for a build with sanitizers.
+// Damaged bytes give a typed error or a table, never a crash, never memory out of proportion. Meant for a
+// build with sanitizers.
 
 #include "ipc_test.hpp"
 
@@ -27,7 +28,7 @@ protected:
     ipc_test::TearDown();
   }
 
-  /// Reads, as views and all batches at once, and inspects; whatever comes out as a table is read to its last row.
+  /// Reads as views and all batches at once, and inspects. A resulting table is read to its last row.
   void try_bytes(std::string_view damaged, const std::string& part, outcome& seen) {
     try_read(damaged, part, {}, seen);
     outcome joined;
@@ -43,7 +44,7 @@ protected:
 
   void try_read(std::string_view damaged, const std::string& part, const read_options& options,
                 outcome& seen) {
-    // Of their exact size, on the heap: a sanitizer sees what goes beyond.
+    // A heap copy of the exact size: a sanitizer sees every access past it.
     const std::vector<char> exact(damaged.begin(), damaged.end());
     const auto alive = ctx()->reports().statistics().ledger.buffers;
     try {

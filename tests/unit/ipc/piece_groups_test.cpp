@@ -1,4 +1,5 @@
-// Pieces that become one column, as many as 32-bit offsets and short run ends can count. The sizes are only said: no memory has them.
+// Pieces that become one column: as many as 32-bit offsets and short run ends can count. The sizes exist only
+// as numbers, because no memory could hold them.
 #include "saeta/column/column.hpp"
 #include "saeta/ipc/read/piece_table.hpp"
 #include "unit/base/raises.hpp"
@@ -157,8 +158,8 @@ TEST(piece_groups, of_list_views_and_dense_unions_count_the_rows_of_their_childr
   said_pieces unions{data_type::nested("+ud:0,1", {{"a", list_of(data_type(type_id::int8), "+L"), true, {}},
                                                    {"b", data_type(type_id::int8), true, {}}})};
   unions.piece({{most, 0}, {half, 0}, {3 * most, 0}, {half, 0}});
-  unions.piece(
-      {{most, 0}, {half - 1, 0}, {3 * most, 0}, {0, 0}}); // what its child has is no limit of the union
+  // The size of a child does not limit the union.
+  unions.piece({{most, 0}, {half - 1, 0}, {3 * most, 0}, {0, 0}});
   unions.piece({{most, 0}, {0, 0}, {0, 0}, {half, 0}});
   EXPECT_THAT(unions.ends(), ElementsAre(2, 3));
 }

@@ -1,4 +1,5 @@
-// Whole reads of files whose reads fail, come short or bring broken frames: the error says what and where, nothing stays.
+// Whole reads of files whose reads fail, come short or bring broken frames. Errors say what and where;
+// nothing stays.
 
 #include "ipc_test.hpp"
 #include "saeta/backend/sim/sim.hpp"
@@ -131,7 +132,7 @@ TEST_F(read_faults, a_buffer_whose_end_wraps_around_is_refused) {
   const table source = support::random_table(ctx(), {data_type(type_id::int64)}, {.batch_rows = {12'345}});
   const std::string good = write_bytes(source);
   const std::array<std::int64_t, 1> length{12'345 * 8};
-  // Of the values: where they lie in the body and how long they are.
+  // The entry of the values: their offset in the body and their length.
   const auto at = good.find(std::string_view(reinterpret_cast<const char*>(length.data()), sizeof length));
   ASSERT_NE(at, std::string::npos);
   for (const std::array<std::int64_t, 2> place : {std::array<std::int64_t, 2>{8, INT64_MAX},

@@ -1,4 +1,5 @@
-// One batch of several windows that leaves a device: parts are written while others are on their way, and a failure ends both.
+// One batch of several windows that leaves a device. Some parts are written while others are being copied,
+// and a failure ends both.
 #include "ipc_test.hpp"
 #include "saeta/backend/sim/sim.hpp"
 #include "system_calls.hpp"

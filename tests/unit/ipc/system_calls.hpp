@@ -1,7 +1,7 @@
 // Calls of the operating system that fail when a test says so.
 //
-// What      The program's own `open`, `close`, `fsync`, `pwritev` and `linkat` take the place of the C library's for every library that it
-//           loads. They make the call unless a trap has an error for it.
+// What      The program's own `open`, `close`, `fsync`, `pwritev` and `linkat` replace the C library's for
+//           every library that it loads. They make the call unless a trap has an error for it.
 // Thread    One test at a time.
 #pragma once
 
@@ -18,9 +18,9 @@ enum class system_call { open, close, fsync, pwritev, linkat };
 /// For as long as it lives, the calls of one kind are counted and fail as `verdict` says.
 class system_call_trap {
 public:
-  /// @param verdict  what the call with this number (from 0) fails with, 0 for a call that is made. It is given the path
-  ///                 of an `open`, the new path of a `linkat`, and the descriptor of the others as text. It may be
-  ///                 asked by several threads, one after the other.
+  /// @param verdict  the error of the call with this number (from 0), or 0 to make the call. Its argument is
+  ///                 the path of an `open`, the new path of a `linkat`, and the descriptor as text for the
+  ///                 others. Several threads may ask it, one after the other.
   using verdict = std::function<int(std::size_t number, const std::string& argument)>;
 
   system_call_trap(system_call kind, verdict decide);

@@ -1,5 +1,5 @@
-// Messages that say less, or other things, than their columns need: refused with the batch, the column and the numbers by
-// every way to read them.
+// Messages that say less than their columns need, or something else. Every way to read them refuses them with
+// the batch, the column and the numbers.
 
 #include "ipc_test.hpp"
 #include "saeta/ipc/read/planned_messages.hpp"

@@ -1,5 +1,5 @@
-// Values of a file that point somewhere: what is wrong with them is told with the batch, the column and the row, whatever
-// batches they are joined with, in plain bodies and in compressed ones.
+// Values of a file that point somewhere. An error names the batch, the column and the row, whatever batches
+// are joined, in plain bodies and in compressed ones.
 
 #include "ipc_test.hpp"
 #include "saeta/ipc/arrow_status.hpp"
@@ -18,7 +18,7 @@
 namespace saeta::ipc {
 namespace {
 
-/// The same file with compressed bodies whose buffers are all stored as they are, so that they can be found in it.
+/// The same file with bodies marked as compressed. Their buffers are stored raw, so that they can be found.
 std::string stored(const std::string& file) {
   const auto reading = take(arrow::ipc::RecordBatchFileReader::Open(
                                 std::make_shared<arrow::io::BufferReader>(arrow::Buffer::FromString(file))),
@@ -38,7 +38,8 @@ std::string stored(const std::string& file) {
 /// Two good batches around one that is changed in its bytes.
 class whole_values : public ipc_test {
 protected:
-  /// Files of batches of one column, plain and compressed, with the bytes of `good`, which are there once, as those of `bad`.
+  /// Files of batches of one column, plain and compressed. The bytes of `good`, which occur once, are
+  /// replaced by those of `bad`.
   template <class Value>
   std::vector<std::string> changed(const std::vector<support::shared_array>& pieces,
                                    const std::vector<Value>& good, const std::vector<Value>& bad) {
@@ -294,7 +295,7 @@ TEST_F(whole_values, texts_are_utf8_where_that_is_wanted) {
        changed<char>({fine, text_of(data_type(type_id::string), letters, offsets), fine}, good, good)) {
     expect_texts(bytes, false);
   }
-  // Bytes are no texts, and a null may hold anything.
+  // Binary values need not be UTF-8, and a null may hold anything.
   const data_type binary(type_id::binary);
   const auto other = text_of(binary, "abc", {0, 1, 2, 3});
   for (const std::string& bytes :
@@ -336,7 +337,7 @@ TEST_F(whole_values, views_of_texts_are_utf8_where_that_is_wanted) {
   expect_bad(piece(5, 0x61616161, 0xF5, 0), "byte 0xf5 at position 4 of 5");
 }
 
-/// Writers let offsets begin at 0 and end where the bytes end, so that compressed ones are first taken for such.
+/// Writers usually let offsets begin at 0 and end at the last byte, so a read assumes it of compressed ones.
 TEST_F(whole_values, offsets_may_begin_and_end_anywhere) {
   const std::vector<std::int32_t> good{0, 101, 203, 305};
   const std::vector<std::int32_t> other{7, 101, 203, 301};
@@ -401,7 +402,8 @@ TEST_F(whole_values, lists_may_begin_and_end_anywhere) {
                  "there are 305 values");
 }
 
-/// Each border alone is enough: the last list before the batch ends where its own values end, and so does the last of it.
+/// One unusual border is enough to go wrong: the last list before the batch must end where its own values
+/// end, and so must the last list of the batch.
 TEST_F(whole_values, lists_whose_first_or_last_offset_is_unusual_keep_their_neighbours) {
   const std::vector<std::int32_t> good{0, 101, 203, 305};
   std::vector<std::int16_t> numbers(305);

@@ -1,4 +1,4 @@
-// Contexts in a child of fork: those of its parent refuse new work, keep no thread waiting, and can be read on the host.
+// Contexts in a child of fork. The parent's refuse new work, block no thread, and can be read on the host.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/report.hpp"

@@ -1,4 +1,4 @@
-// Tokens on a simulated device whose driver fails; what tokens, holds and views of foreign memory let somebody do.
+// Tokens on a simulated device whose driver fails, and what tokens, holds and views of foreign memory allow.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/report.hpp"
@@ -18,7 +18,8 @@
 namespace saeta {
 namespace {
 
-/// Work of a token on this thread's default stream, whose end by another thread meets failures; then a use elsewhere.
+/// Works through a token on this thread's default stream and ends the token on another thread, where the
+/// driver fails. Then uses the buffer on another stream.
 std::vector<sim::race> races_after_an_end_elsewhere(std::uint64_t seed) {
   sim::options chosen;
   chosen.seed = seed;

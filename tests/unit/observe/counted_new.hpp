@@ -6,7 +6,7 @@
 
 namespace saeta::unit {
 
-/// Of the calling thread, by plain `new`, since it began.
+/// Allocations of the calling thread by plain `new`, since the thread began.
 std::size_t allocations() noexcept;
 
 /// While it lives, plain `new` throws std::bad_alloc on this thread after `successes` more.

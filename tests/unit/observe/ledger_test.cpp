@@ -336,8 +336,8 @@ TEST(ledger, every_answer_is_of_one_moment) {
   for (const auto& answer : answers) {
     held.add(0, owner_kind::own, label, 10, root.get());
     {
-      // An answer that is held up at the last part holds the first one, so nothing moves from one to the other unseen. One
-      // that took the parts one by one would leave the first free, and this loop would not end.
+      // An answer that waits for the last part already holds the first one, so nothing moves between them
+      // unseen. If an answer took them one by one, the first would be free, and this loop would not end.
       auto last = ledger_probe::hold_last(held);
       std::jthread asks(answer);
       while (ledger_probe::first_is_free(held)) {

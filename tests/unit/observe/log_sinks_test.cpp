@@ -262,8 +262,8 @@ TEST_F(log_sinks, a_trace_is_exactly_these_lines) {
       R"({"name":"live bytes","ph":"C","ts":1234.567,)" + head + R"("args":{"bytes":100}},)",
       R"({"name":"live bytes: orders","ph":"C","ts":1234.567,)" + head + R"("args":{"bytes":0}},)",
       R"({"name":"process_name","ph":"M","pid":1000,"args":{"name":"host"}},)",
-      R"({"name":"refuse","ph":"i","ts":0.999,"pid":1000,"tid":2,"s":"p","cat":"memory","args":{"tag":"orders",)"
-      R"("bytes":4096,"stream":3,"account":"query","limit":8192,"outcome":"no room"}})",
+      R"({"name":"refuse","ph":"i","ts":0.999,"pid":1000,"tid":2,"s":"p","cat":"memory","args":)"
+      R"({"tag":"orders","bytes":4096,"stream":3,"account":"query","limit":8192,"outcome":"no room"}})",
       "]",
       "",
   };

@@ -29,7 +29,7 @@ std::string encode(std::uint32_t code) {
 TEST(log_text, json_keeps_every_character_beyond_ascii) {
   for (std::uint32_t code = 0x80; code <= 0x10FFFF; ++code) {
     if (code >= 0xD800 && code <= 0xDFFF) {
-      continue; // surrogates are no characters
+      continue; // surrogates are not characters
     }
     const std::string text = encode(code);
     ASSERT_EQ(json_string(text), '"' + text + '"') << code;
@@ -49,8 +49,8 @@ TEST(log_text, json_escapes_what_ascii_has_and_json_has_not) {
   }
 }
 
-/// Every byte sequence whose bytes lie at a bound of UTF-8's table: it stays whole when it is a character that `encode`
-/// makes, and otherwise its first byte is replaced.
+/// Tries every byte sequence whose bytes lie at a bound of UTF-8's table. It stays whole when it is a
+/// character that `encode` makes; otherwise its first byte is replaced.
 TEST(log_text, json_replaces_every_byte_that_is_no_utf8) {
   constexpr std::array<std::uint8_t, 12> bounds{0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F,
                                                 0xA0, 0xBF, 0xC0, 0xC2, 0xE0, 0xFF};

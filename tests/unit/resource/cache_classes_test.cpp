@@ -16,7 +16,8 @@ struct listed {
   std::size_t small = 0;
 };
 
-/// Units up to four, then equal steps from each power of two to the next: four of small blocks, eight of large ones.
+/// Multiples of the unit up to four units, then equal steps from each power of two to the next: four steps
+/// for small blocks, eight for large ones.
 listed list_of(std::size_t largest_small, std::size_t largest_cached) {
   listed made{.sizes = {unit, 2 * unit, 3 * unit, 4 * unit}, .small = 0};
   const auto add_until = [&](std::size_t largest, std::size_t steps) {

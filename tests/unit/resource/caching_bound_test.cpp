@@ -1,4 +1,4 @@
-// What a cache holds, to the byte, where its limit leaves no room (saeta/resource/cache/caching_resource.hpp).
+// The exact bytes of a cache whose limit leaves no room (saeta/resource/cache/caching_resource.hpp).
 #include "saeta/base/error.hpp"
 #include "saeta/budget/budget.hpp"
 #include "unit/base/raises.hpp"

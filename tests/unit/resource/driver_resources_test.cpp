@@ -60,7 +60,8 @@ protected:
     });
   }
   [[nodiscard]] stream_ref stream() const { return stream_.ref(); }
-  /// Work on the block stays pending, and the wait for it fails: the resource does not take the block. Returns the point of the work.
+  /// The work on the block stays pending and the wait for it fails, so the resource does not take the block.
+  /// Returns the point of the work.
   point expect_kept_where_the_wait_fails(resource& from, const block& made) {
     finished = false;
     EXPECT_CALL(*driver, synchronize_event(_))

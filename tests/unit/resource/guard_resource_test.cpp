@@ -1,4 +1,4 @@
-// The guard over a resource whose addresses a test chooses. tests/conformance/resource has it on every backend.
+// The guard over a resource whose addresses the test chooses. tests/conformance/resource has every backend.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"

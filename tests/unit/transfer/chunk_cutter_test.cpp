@@ -1,4 +1,5 @@
-// How the steps of a scatter are cut into chunks: what is read together, what goes without a kernel, what one thread brings.
+// How the steps of a scatter are cut into chunks: parts that are read together, copies without a kernel, and
+// the work of one thread.
 #include "saeta/staging/chunk_cutter.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// The first chunks of a scatter, asked for in any order and by several threads: the same as those that are cut one after the other.
+// The first chunks of a scatter, requested in any order and by several threads, are the same as chunks that
+// are cut one after the other.
 #include "saeta/staging/chunk_sequence.hpp"
 
 #include <gtest/gtest.h>
