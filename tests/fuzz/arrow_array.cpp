@@ -1,4 +1,4 @@
-// Arrays of the Arrow C Data Interface whose fields are broken, into a context of the host or of a simulated device.
+// Broken arrays of the Arrow C Data Interface, imported into a context of the host or of a simulated device.
 #include "fuzz/foreign_array.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/column/schema.hpp"
@@ -9,8 +9,8 @@
 namespace saeta::fuzz {
 namespace {
 
-/// What was imported says the same after an export and another import, to its last value. Rows that no list names may be broken
-/// in it: nobody looks at them, but where an export begins with one, the next import refuses it.
+/// An imported column has the same values after an export and another import. Rows that no list refers to may
+/// be broken: nobody looks at them. But if an export begins with such a row, the next import refuses it.
 void require_round_trip(const column& taken, bool sound) {
   const auto rows = support::cells(taken);
   require(rows.size() == static_cast<std::size_t>(taken.length()), "a column has other rows than its length");

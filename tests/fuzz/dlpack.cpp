@@ -1,5 +1,5 @@
-// DLPack tensors, legacy and versioned, with any field changed. A tensor that is accepted must have the values that an
-// independent reading of its fields finds in memory that is there.
+// DLPack tensors, legacy and versioned, with any field changed. An accepted tensor must have the values that
+// an independent reading of its fields finds, in memory that exists.
 #include "saeta/interop/dlpack/dlpack.hpp"
 
 #include "fuzz/harness.hpp"
@@ -122,8 +122,8 @@ void break_field(DLTensor& tensor, input& from, std::byte* memory) {
   }
 }
 
-/// Nothing says how much memory a tensor has. What lies outside of it must be refused where the numbers overflow; else it would
-/// be believed, and the input says nothing about us.
+/// A tensor does not tell how much memory it has. Addresses outside of it must be refused if the numbers
+/// overflow. Otherwise an import would believe them, and such an input would say nothing about us.
 bool believable(const DLTensor& tensor, const std::byte* memory) {
   const bool sized =
       tensor.ndim >= 1 && tensor.shape != nullptr && tensor.shape[0] > 0 && tensor.data != nullptr;

@@ -122,8 +122,9 @@ struct foreign_array::node {
   }
 
   void set_buffer_count(std::int64_t count) {
-    // What is behind the list would be believed: the last buffer of views lists the sizes of those between, however many there
-    // are, and one more buffer than nulls and unions have is a validity before them.
+    // Some counts would make an import read past the list and believe what it finds. The last buffer of a
+    // view array lists the sizes of the data buffers, however many there are. In nulls and unions one more
+    // buffer than the type has counts as a leading validity.
     const bool guess = type.layout() == layout_kind::views
                            ? count > 3
                            : !type.has_validity() && count == std::ssize(buffers) + 1;

@@ -1,9 +1,10 @@
 // An ArrowArray with everything in it, as a producer might have it: every field can be broken.
 //
-// What      Made of a sound array. `break_field` changes one field of one struct to something that a consumer can detect or that
-//           means another sound array. C Data has no sizes of buffers, so three things are never done, because nobody could
-//           detect them: rows past those of the buffers that don't overflow, string offsets past the bytes, and pointers to
-//           nowhere. Buffers have exactly their bytes, so a sanitizer sees what goes beyond.
+// What      Made from a sound array. `break_field` changes one field of one struct to a value that a consumer
+//           can detect or that means another sound array. C Data has no buffer sizes, so three changes are
+//           never made, because nobody could detect them: rows past those of the buffers that don't overflow,
+//           string offsets past the bytes, and pointers to nowhere. Buffers have exactly the bytes that they
+//           need, so a sanitizer sees every access past them.
 // Owner     Outlives what imports it. Ends the program when it goes without having been released once.
 #pragma once
 
@@ -21,8 +22,8 @@ public:
   explicit foreign_array(const support::plain_array& of);
   /// A record batch of the children, of `rows` rows.
   foreign_array(const std::vector<support::shared_array>& children, std::int64_t rows);
-  /// The structs of an array on a device copied, not its memory, of which nothing is changed. `of` is not taken: it is released
-  /// after this.
+  /// Copies the structs of an array on a device but not its memory, none of which is changed. Does not take
+  /// `of`, which is released after this.
   foreign_array(const data_type& type, const ArrowArray& of);
   foreign_array(const foreign_array&) = delete;
   foreign_array& operator=(const foreign_array&) = delete;

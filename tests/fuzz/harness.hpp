@@ -1,8 +1,9 @@
-// What the fuzzers share: contexts, promises that end the program when they are broken, and types and arrays drawn from the input.
+// What the fuzzers share: contexts, promises that end the program when they are broken, and types and arrays
+// drawn from the input.
 //
-// What      Each fuzzer turns its input into something that a producer might hand over, broken in ways that a consumer can
-//           detect, and hands it to an import. A promise of ours that breaks, a crash and a leak are findings; an error with a
-//           code that is meant for bad input is not.
+// What      Each fuzzer turns its input into an object that a producer might hand over, broken in ways that a
+//           consumer can detect, and imports it. A broken promise of ours, a crash and a leak are findings;
+//           an error with a code that is meant for bad input is not.
 // Owner     The contexts live as long as the process; a fuzzer gives back everything else before it returns.
 // Thread    One; the simulated device runs its work inside of the calls that wait for it.
 #pragma once
@@ -30,8 +31,8 @@ void require_input_error(const error& failure);
 
 std::shared_ptr<context> host_context();
 
-/// A simulated device with a context. Made anew now and then, because its journal grows with every operation; several inputs
-/// use one, because it takes longer to make than most inputs to run.
+/// A simulated device with a context. It is made anew now and then, because its journal grows with every
+/// operation. Several inputs use one, because making it takes longer than most inputs.
 struct simulation {
   std::shared_ptr<sim::device> device;
   std::shared_ptr<context> ctx;
@@ -52,7 +53,7 @@ data_type draw_type(input& from, int levels = 2);
 /// An array of few rows whose buffers have exactly the bytes that they need.
 support::shared_array draw_array(input& from, const data_type& type);
 
-/// Of a number of the standard: small, negative, or at the edge of its type.
+/// A number for a field of the standard: small, negative, or at the edge of its type.
 std::int64_t draw_number(input& from);
 
 } // namespace saeta::fuzz

@@ -1,6 +1,6 @@
-// Bytes as an Arrow IPC file or stream: as views on the host, and by the plan over the whole read on the host and on a simulated
-// device. libarrow is not instrumented: what it reads past its buffers shows only where it
-// crashes, what we read past ours always.
+// Bytes as an Arrow IPC file or stream: as views on the host, and by a plan over the whole read, on the host
+// and on a simulated device. libarrow is not instrumented: a read past its buffers shows only if it crashes,
+// one past ours always.
 #include "fuzz/harness.hpp"
 #include "saeta/column/table.hpp"
 #include "saeta/ipc/reader.hpp"
@@ -73,7 +73,7 @@ void read_at_once(const std::shared_ptr<context>& ctx, std::span<const std::byte
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace saeta::fuzz;
-  // Of their exact size, on the heap: a sanitizer sees what goes beyond.
+  // A heap copy of the exact size: a sanitizer sees every access past it.
   const std::vector<std::uint8_t> exact(data, data + size);
   const auto bytes = std::as_bytes(std::span(exact));
   read_bytes(host_context(), bytes);

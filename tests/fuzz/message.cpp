@@ -1,7 +1,7 @@
-// A record batch message in the memory of a simulated device, behind a schema message on the host: the bytes of a stream.
+// A record batch message in the memory of a simulated device, behind a schema message on the host: a stream.
 //
-// The metadata are libarrow's to verify, on the host; where buffers lie and what their values point to is ours, on the device.
-// What comes out must be sound to its last value.
+// libarrow verifies the metadata on the host. Where buffers lie and what their values point to is checked by
+// us, on the device. The result must be sound to its last value.
 #include "saeta/bridge/message.hpp"
 
 #include "fuzz/harness.hpp"
@@ -57,7 +57,7 @@ void read_one(const std::shared_ptr<context>& ctx, const std::shared_ptr<arrow::
   }
   const auto here = ipc::take(read->ViewOrCopyTo(arrow::default_cpu_memory_manager()), "batch");
   const auto sound = here->ValidateFull();
-  // Texts are not looked at unless they are asked for, and how many nulls there are is believed: it leads nowhere.
+  // Strings are checked only on request, and the null count is believed because it leads nowhere.
   const auto says = [&](const char* part) { return sound.message().find(part) != std::string::npos; };
   require(sound.ok() || says("UTF8") || says("null_count value"), sound.ToString());
 }

@@ -15,7 +15,7 @@
 namespace saeta::fuzz {
 namespace {
 
-/// Encoded metadata never says how long it is: true where a reader stays inside of `text` until it knows better.
+/// Encoded metadata does not tell its length. Returns whether a reader stays inside of `text` to the end.
 bool readable(const std::string& text) {
   std::size_t at = 0;
   const auto number = [&]() -> std::int32_t {

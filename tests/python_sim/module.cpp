@@ -1,5 +1,5 @@
-// A Python module for tests: contexts over simulated devices, which find races, and a foreign library that works late on streams
-// that nobody announces. Never installed.
+// A Python module for tests: contexts over simulated devices, which find races, and a foreign library that
+// works late on streams that nobody announces. Never installed.
 #include "../../python/src/capsules.hpp"
 #include "../../python/src/objects.hpp"
 #include "saeta/backend/sim/sim.hpp"
@@ -66,7 +66,7 @@ struct simulated {
   std::shared_ptr<context> ctx;
 };
 
-/// Arrays whose producer drops Python objects when they are released, as pylibcudf does, and needs the GIL for that.
+/// For producers that drop Python objects in the release, as pylibcudf does, and need the GIL for that.
 std::vector<bool> releases_with_gil;
 
 /// Lets the release of the array in a capsule note whether it holds the GIL.

@@ -1,9 +1,10 @@
 // Runs random programs on simulated devices, one a seed, and prints the first that goes wrong.
 //
-//   saeta_schedules [--first-seed SEED] [--count N] [--steps N] [--captures] [--devices 1|2] [--faults PERCENT]
+//   saeta_schedules [--first-seed SEED] [--count N] [--steps N] [--captures] [--devices 1|2]
+//                   [--faults PERCENT]
 //
-// Exit code 0 when all were clean, 1 when one was not, 2 for a wrong command line. A failing seed is replayed with
-// --first-seed SEED --count 1 and the other options as they were. What the options mean: schedules/program.hpp.
+// The exit code is 0 when all programs were clean, 1 when one was not, 2 for a wrong command line. To replay
+// a failing seed, repeat the options with --first-seed SEED --count 1. schedules/program.hpp explains them.
 #include "saeta/base/report.hpp"
 #include "schedules/program.hpp"
 

@@ -1,11 +1,11 @@
 // A random program over the memory plane on simulated devices, drawn from a seed.
 //
-// What      Allocates, writes, reads, copies, slices, exports, imports, drops, trims, reserves, captures and fails, on
-//           the contexts' streams and on streams of others. It knows what every buffer must hold.
-// Order     No thread of the library, and one thread at a time (tokens end on others): the same seed and options give the
-//           same operations, the same schedule and the same report.
-// Finds     Missing edges (the device sees them whatever the schedule), edges between unrelated streams, wrong bytes, wrong
-//           counters, leaks, and captures of other libraries that were ended.
+// What      Allocates, writes, reads, copies, slices, exports, imports, drops, trims, reserves, captures and
+//           fails, on the contexts' streams and on streams of others. It knows what every buffer must hold.
+// Order     No thread of the library, and one thread at a time (tokens end on others): the same seed and
+//           options give the same operations, the same schedule and the same report.
+// Finds     Missing edges (the device sees them whatever the schedule), edges between unrelated streams,
+//           wrong bytes, wrong counters, leaks, and captures of other libraries that were ended.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,10 @@ namespace saeta::schedules {
 
 struct program_options {
   unsigned steps = 120; ///< operations of the program before everything is dropped
-  /// Other libraries capture graphs unannounced, from the middle of our operations on, and nobody may end their captures.
-  /// The one exception is a view that a consumer gives back whose streams are unknown: until the event after all work that
-  /// its end needs has been recorded, whatever uses that memory or tries the event again may end a capture.
+  /// Other libraries capture graphs unannounced, beginning in the middle of our operations, and nobody may
+  /// end their captures. There is one exception: a consumer whose streams are unknown gives back a view. The
+  /// end of the view needs an event after all work. Until that event is recorded, an operation that uses the
+  /// memory or tries the event again may end a capture.
   bool captures = false;
   unsigned devices = 1; ///< 1 or 2, of one machine; buffers then live on either and are copied between them
   unsigned fail_percent =

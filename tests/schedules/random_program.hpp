@@ -93,12 +93,13 @@ private:
   void refuse(const site& place);
   /// A token over the per-thread default stream, which another thread ends, as a garbage collector does.
   void end_elsehome();
-  /// What somebody does on a stream of his own delays nobody else: neither who gets a free block, nor who uses memory
-  /// whose unknown users have finished.
+  /// Work of others on a stream of their own delays nobody else: neither an allocation that gets a free
+  /// block, nor a use of memory whose unknown users have finished.
   void work_apart();
 
   // steps_of_others.cpp
-  /// A consumer gets a view, uses it on a stream that nobody announced, perhaps of another device, and gives it back later.
+  /// A consumer gets a view and uses it on a stream that nobody announced, perhaps of another device. It
+  /// gives the view back later.
   void lend();
   void take_back();
   /// Memory of somebody else, who writes it on his own stream and frees it the moment we let go.
