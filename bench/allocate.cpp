@@ -1,14 +1,18 @@
-// What a pair of allocate and free costs under a hard budget: Saeta beside the allocators that people use now.
+// What a pair of allocate and free costs under a hard budget: Saeta beside the allocators in use today.
 //
-//   allocate [--patterns same,mixed,...] [--threads 1,4,16] [--rounds N] [--batches N] [--out FILE.json] [--commit TEXT]
+//   allocate [--patterns same,mixed,...] [--threads 1,4,16] [--rounds N] [--batches N] [--out FILE.json]
+//            [--commit TEXT]
 //
-// Every peer does the same requests in alternation, round by round, with a stream for each thread. Patterns: `same` one
-// size; `mixed` random sizes from 256 bytes to 512 KiB; `crossed` every fourth block is freed on the stream of another
-// thread; `held` each thread keeps 64 blocks and replaces one at a time; `settled` as mixed, once each thread has held 16
-// MiB, so that the peak of the budget is no longer a few blocks. A sample is the mean of a batch of 64 pairs;
-// printed are the median and the 99th percentile over all batches of all threads, in nanoseconds a pair, and they go with
-// machine, versions, commit and command into the JSON file. The best device is measured, or the host where there is none.
-// Every peer that knows a limit has one of 2 GiB; allocate/peers.hpp says who is asked, and how.
+// All peers do the same requests, round by round in turns, with a stream for each thread. Patterns: `same`
+// has one size; `mixed` has random sizes from 256 bytes to 512 KiB; in `crossed` every fourth block is freed
+// on the stream of another thread; in `held` each thread keeps 64 blocks and replaces one at a time;
+// `settled` is `mixed` after each thread has held 16 MiB, so that the peak of the budget is more than a few
+// blocks.
+//
+// A sample is the mean of a batch of 64 pairs. The program prints the median and the 99th percentile over all
+// batches of all threads, in nanoseconds a pair. The JSON file has them with machine, versions, commit and
+// command. The best device is measured, or the host where there is none. Every peer that supports a limit has
+// one of 2 GiB; allocate/peers.hpp lists the peers and how they are called.
 
 #include "allocate/peers.hpp"
 #include "saeta/runtime/runtime.hpp"

@@ -1,13 +1,14 @@
-// How near a stream of page-locked chunks comes to the link: by how the host learns that a chunk has left its memory, and by
-// where the kernel runs that puts the chunk's pieces in their places.
+// How close a stream of page-locked chunks comes to the speed of the link. Compares how the host learns that
+// a chunk has left its memory, and where the kernel runs that puts the chunk's pieces in their places.
 //
-//   chunk_copies [--chunks N] [--slots N] [--chunk-mib N] [--piece-kib N] [--threads N,...] [--rounds N] [--dir FOLDER]
-//                [--out FILE.json] [--commit TEXT]
+//   chunk_copies [--chunks N] [--slots N] [--chunk-mib N] [--piece-kib N] [--threads N,...] [--rounds N]
+//                [--dir FOLDER] [--out FILE.json] [--commit TEXT]
 //
-// What the staging ring's design rests on (docs/decisions/whole-reads.md). N chunks (64 of 4 MiB) go through N slots (16) to
-// the best device. With 0 threads nobody fills a slot, and the program's own thread sends: what the device can do. With more
-// each thread reads its slice of every chunk from a file in FOLDER, and the last one sends. Rates are 1e9 bytes a second, medians of
-// the rounds, in which all ways take turns.
+// The staging ring's design rests on these numbers (docs/decisions/whole-reads.md). N chunks (64 of 4 MiB) go
+// through N slots (16) to the best device. With 0 threads nobody fills a slot, and the main thread sends:
+// this shows what the device can do. With more threads, each reads its slice of every chunk from a file in
+// FOLDER, and the last one sends. Rates are in 1e9 bytes a second: medians of the rounds. All ways take turns
+// in a round.
 
 #include "chunk_copies/filling.hpp"
 #include "chunk_copies/way.hpp"

@@ -2,10 +2,10 @@
 //
 //   costs [--batches N] [--out FILE.json] [--commit TEXT]
 //
-// Everything runs on one thread. A sample is the mean of a batch of 64 operations; printed are the median and the 99th
-// percentile over all batches, in nanoseconds an operation, and they go with machine, versions, commit and command into the
-// JSON file. The best device is measured, or the host where there is none: fences cost nothing there, because its streams
-// run inline. costs/groups.hpp says what is measured.
+// Everything runs on one thread. A sample is the mean of a batch of 64 operations. The program prints the
+// median and the 99th percentile over all batches, in nanoseconds an operation. The JSON file has them with
+// machine, versions, commit and command. The best device is measured, or the host where there is none: fences
+// cost nothing there, because its streams run inline. costs/groups.hpp lists the measurements.
 
 #include "costs/groups.hpp"
 #include "saeta/runtime/runtime.hpp"

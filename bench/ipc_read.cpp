@@ -1,11 +1,12 @@
-// How fast a hot Arrow file gets into the best device, and back: beside the limits of the machine, in one run.
+// How fast an Arrow file in memory gets into the best device, and back, beside the limits of the machine, in
+// one run.
 //
 //   ipc_read [--gib N] [--batch-mib N] [--rounds N] [--dir FOLDER] [--out FILE.json] [--commit TEXT]
 //
-// Writes a file of N GiB (default 0.25) of random float64, int64 and int32 columns, then measures in alternation: the
-// pinned copy rate P, a plain memcpy on the host, file -> device, device -> file, and file -> views on the host. Prints
-// medians and spread, and writes them with machine, versions, commit and command as JSON. Rates are 1e9 bytes a second.
-// What arrived on the device is compared with what was written.
+// Writes a file of N GiB (default 0.25) of random float64, int64 and int32 columns, then measures in turns:
+// the pinned copy rate P, a plain memcpy on the host, file -> device, device -> file, and file -> views on
+// the host. Prints medians and spread, and writes them with machine, versions, commit and command as JSON.
+// Rates are in 1e9 bytes a second. The data on the device is compared with the written data.
 
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/writer.hpp"

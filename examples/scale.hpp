@@ -1,4 +1,4 @@
-// The user's kernel of the trip: built for the GPU where a CUDA toolkit is (scale.cu), as a loop elsewhere (scale.cpp).
+// The user's kernel of the trip: for the GPU with a CUDA toolkit (scale.cu), otherwise a loop (scale.cpp).
 #pragma once
 
 #include "saeta/device/stream.hpp"

@@ -1,5 +1,5 @@
-// The whole trip: an Arrow file goes into device memory under a budget, a kernel of the user makes a new column from a
-// float column, and the table with that column is written, read again and checked.
+// The whole trip. An Arrow file goes into device memory under a budget, a kernel of the user makes a new
+// column from a float column, and the table with that column is written, read again and checked.
 //   trip INPUT.arrow OUTPUT.arrow COLUMN    or without arguments, with a small file that it makes itself
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/reader.hpp"

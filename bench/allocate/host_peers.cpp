@@ -59,8 +59,8 @@ std::string mimalloc_version(void* loaded) {
   return ask == nullptr ? "unknown" : concat(ask());
 }
 
-/// Loaded on the side: one that is linked would replace the C library's for the whole program. It stays loaded, because its
-/// threads may.
+/// Loads a library for this peer alone: a linked one would replace the C library's allocator in the whole
+/// program. It stays loaded, because its threads may still run.
 void add(peer_list& to, const library& which) {
   void* const loaded = ::dlopen(which.file, RTLD_NOW | RTLD_LOCAL);
   if (loaded == nullptr) {

@@ -1,7 +1,8 @@
 // A peer: an allocator that is measured. Each is called as its own users call it, with no adaptor in between.
 //
-// What      `peer_of` turns an allocator into a peer. An allocator has a type `block`, `block allocate(bytes, stream)` and
-//           `void free(block&&, stream)`; where it has `begin(stream)`, each thread calls that first.
+// What      `peer_of` turns an allocator into a peer. An allocator has a type `block` and two functions:
+//           `block allocate(bytes, stream)` and `void free(block&&, stream)`. If it has `begin(stream)`, each
+//           thread calls that first.
 // Thread    `run` is called by all threads at once, each with its number.
 // Failure   What the allocator throws.
 #pragma once

@@ -25,7 +25,7 @@ private:
   std::shared_ptr<resource> memory_;
 };
 
-/// The driver wants a free on another stream ordered after the allocation, even of a block that nobody has touched.
+/// Orders a free on another stream after the allocation, as the driver requires even for an unused block.
 class driver_allocator {
 public:
   struct block {
@@ -49,7 +49,8 @@ private:
   async_resource memory_;
 };
 
-/// What users hold: with ordering state, in the ledger under a tag. One that another stream used last says so.
+/// What users hold: a buffer with ordering state, in the ledger under a tag. A use token announces a last use
+/// on another stream.
 class buffer_allocator {
 public:
   struct block {

@@ -1,7 +1,7 @@
 // A stream for each thread of a measurement, under Saeta's name and under the driver's.
 //
-// Owner     This; made once and kept to the end of the program, because some peers remember streams by their handles. So they
-//           are announced as streams of ours, as the leases of a context are.
+// Owner     This object. The streams are made once and kept to the end of the program, because some peers
+//           remember streams by their handles. So they are announced as ours, like the leases of a context.
 #pragma once
 
 #include "saeta/order/timeline.hpp"

@@ -18,8 +18,8 @@ namespace {
 namespace torch_cuda = c10::cuda;
 namespace torch_memory = c10::cuda::CUDACachingAllocator;
 
-/// As tensors take their memory: on the current stream of the thread. A block that another stream used last is announced
-/// with `recordStream`, without which torch would reuse it unordered.
+/// Allocates as tensors do: on the current stream of the thread. A block that another stream used last is
+/// announced with `recordStream`; without it torch would reuse the block unordered.
 class torch_allocator {
 public:
   struct block {
@@ -54,8 +54,8 @@ private:
 
 void add_torch(peer_list& to, const backend& device) {
   const auto ordinal = static_cast<c10::DeviceIndex>(device.device().ordinal);
-  // Brings what the allocator calls for a block that two streams have used. Linked, it would have to be found at build time
-  // with all that it needs.
+  // Loads the functions that the allocator calls for a block that two streams have used. If it were linked,
+  // the build would have to find it with everything that it needs.
   if (::dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
     to.missing.emplace_back(concat("torch, crossed: ", ::dlerror()));
   }

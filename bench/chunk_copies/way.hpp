@@ -56,7 +56,7 @@ public:
 
   [[nodiscard]] backend& device() const noexcept { return *device_; }
   [[nodiscard]] const sizes& all() const noexcept { return all_; }
-  /// Of copies from a slot to the device.
+  /// The kind of the copies from a slot to the device.
   [[nodiscard]] copy_kind kind() const noexcept {
     return device_->device().kind == device_kind::cpu ? copy_kind::host_to_host : copy_kind::host_to_device;
   }
@@ -69,7 +69,7 @@ public:
   }
   /// A chunk with its steps behind it.
   [[nodiscard]] std::size_t slot_bytes() const noexcept;
-  /// Of a chunk: its pieces, and one for a word.
+  /// The most steps of a chunk: one for each of its pieces, and one for a word.
   [[nodiscard]] std::size_t most_steps() const noexcept { return all_.chunk_bytes / all_.piece_bytes + 1; }
   /// 0 where nothing is on its way, a cache line apart.
   [[nodiscard]] std::uint32_t* word(std::size_t slot) const noexcept { return words_ + slot * word_stride; }
@@ -85,7 +85,7 @@ private:
   std::uint32_t* words_;
 };
 
-/// Sends chunks in one way. `send` takes its turn among threads; `left` is one thread's at a time for each slot.
+/// Sends chunks in one way. Threads take turns in `send`. For each slot, one thread at a time calls `left`.
 class sender {
 public:
   sender(chunk_memory& memory, const way& chosen);

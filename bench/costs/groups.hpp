@@ -11,11 +11,11 @@ namespace saeta::bench {
 /// A use token over 1, 4 and 16 buffers that were last used on its stream, or on another one.
 void measure_tokens(cost_recorder& into, const std::shared_ptr<context>& ctx);
 
-/// Events recorded, waited for, asked and merged, and fences over all work; with idle streams, and on a device with busy
-/// ones too.
+/// Events recorded, waited for, asked and merged, and fences over all work: with idle streams, and on a
+/// device also with busy ones.
 void measure_fences(cost_recorder& into, const std::shared_ptr<context>& ctx);
 
-/// A pair of allocate and free through each decorator alone, over a resource that costs next to nothing and over the cache.
+/// A pair of allocate and free through each decorator alone, over a resource of almost no cost and the cache.
 void measure_decorators(cost_recorder& into, const std::shared_ptr<context>& ctx);
 
 /// Charging budgets of some depth, and drawing from a reservation.

@@ -7,8 +7,8 @@
 
 namespace saeta::bench {
 
-/// Hands out places of one area of device memory in turn, so that a decorator may write to them; the area is larger than
-/// what a decorator keeps back. For one thread, and requests of at most `place` bytes.
+/// Hands out places of one area of device memory in turn, so that a decorator may write to them. The area is
+/// larger than what a decorator keeps back. For one thread, and for requests of at most `place` bytes.
 class null_resource final : public resource {
 public:
   static constexpr std::size_t place = 8192;

@@ -8,7 +8,7 @@
 
 namespace saeta::bench {
 
-/// Interpolated between neighbours, so that 0.5 is the median as everybody knows it. @throws where there are no samples.
+/// Interpolates between neighbours, so that 0.5 is the median. @throws std::invalid_argument without samples.
 inline double quantile(std::vector<double> samples, double share) {
   if (samples.empty()) {
     throw std::invalid_argument("no samples: nothing was measured");
