@@ -1,4 +1,4 @@
-"""Fixtures of all Python tests: contexts that must be clean afterwards, the current device, and the shared data.
+"""Fixtures of all Python tests: contexts that must end clean, the current device, and the test data.
 
 The package is imported by the fixtures that use it: the tests of tests/lint run in a build without it.
 """
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 PROJECT = Path(__file__).resolve().parents[1]
 
-# JAX is a peer on the CPU. With a GPU it takes most of its memory, and leaves the last device current on the thread that
-# asked for its devices.
+# JAX is a peer on the CPU. On a GPU it would take most of the memory and change the current device of the
+# thread that asks for its devices.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 # A shell has Ctrl-C ignored by what runs behind it, and programs that tests start would ignore it, too.

@@ -1,7 +1,8 @@
 """Views that are dropped while a CUDA graph is captured, by torch and CuPy on streams of their own.
 
-To see them fail, take away by hand what holds events over the whole context back: `captures_->active()` in
-`timelines::mark_device` (saeta/order/timeline.cpp). The capture of the test then ends with an error of the driver.
+To see them fail, remove by hand the code that holds back events over the whole context: `captures_->active()`
+in `timelines::mark_device` (saeta/order/timeline.cpp). The capture of the test then ends with an error of the
+driver.
 """
 
 from __future__ import annotations

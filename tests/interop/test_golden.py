@@ -1,5 +1,6 @@
-"""The Apache Arrow project's integration files: read, compared with what pyarrow reads, handed over by every protocol, written, and
-read by pyarrow. tests/conformance/ipc/golden_test.cpp does the same on the simulated device."""
+"""The Apache Arrow project's integration files: read, compared with what pyarrow reads, handed over by every
+protocol, written, and read by pyarrow. tests/conformance/ipc/golden_test.cpp does the same on the simulated
+device."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def test_golden_tables_pass_the_streams(anywhere, golden):
 
 
 def parts(table: sa.Table, expected: pa.Table) -> Iterator[tuple[sa.Column, pa.ChunkedArray]]:
-    """Each chunk of each column with its rows as pyarrow has them, whose chunks it can't show for every type."""
+    """Each chunk of each column with its rows in pyarrow, which can't show chunks of every type itself."""
     for column, values in zip(table.columns, expected.columns, strict=True):
         start = 0
         for chunk in column.chunks:
@@ -92,7 +93,7 @@ def test_golden_files_go_through_nanoarrow(host, golden):
 
 
 def test_golden_numbers_are_tensors(anywhere, golden):
-    """Integers, floats and booleans pass DLPack with what pyarrow sees in them; other types refuse and name themselves."""
+    """Integers, floats and booleans pass DLPack with pyarrow's values. Other types are refused by name."""
     expected = read_with_pyarrow(golden)
     for chunk, values in parts(sa.read_ipc(golden, anywhere), expected):
         if re.fullmatch(r"u?int\d+|halffloat|float|double|bool", chunk.type.name) is None:

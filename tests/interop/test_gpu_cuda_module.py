@@ -1,8 +1,9 @@
-"""saeta.cuda and device arrays in a stock pyarrow on a GPU, against CuPy, torch and Numba on streams that nobody announces.
+"""saeta.cuda and device arrays in a stock pyarrow on a GPU, against CuPy, torch and Numba on streams that
+nobody announces.
 
-A kernel that spins for some 5 ms stands before the work that matters, so whoever does not wait is wrong in every round. To see the tests
-fail, take away by hand: the wait in `view_of` (late writers of others) or the hold in `held_buffer` (early release) in
-saeta/bridge/held_buffer.cpp.
+A kernel that spins for some 5 ms runs before the work that matters, so a missing wait gives wrong results in
+every round. To see the tests fail, remove by hand the wait in `view_of` (late writers of others) or the hold
+in `held_buffer` (early release) in saeta/bridge/held_buffer.cpp.
 """
 
 from __future__ import annotations
@@ -267,8 +268,9 @@ def test_numba_allocates_under_our_budget(numba_cuda: Any) -> None:
     assert done.stdout.strip() == "done", done.stderr
 
 
-# What these ask for is not here: page-locked memory that can't be read once it is given back (Saeta keeps it for the next one), and
-# contexts of Numba whose handle is a ctypes object (those of numba-cuda are CUDA's own).
+# These tests need what Saeta does not offer: page-locked memory that can't be read once it is given back
+# (Saeta keeps it for reuse), and contexts of Numba whose handle is a ctypes object (those of numba-cuda are
+# CUDA's own).
 NOT_HERE = {
     "test_cuda": "test_foreign_buffer",
     "test_cuda_numba_interop": "test_context or test_numba_context",
@@ -277,7 +279,7 @@ NOT_HERE = {
 
 @pytest.mark.parametrize("suite", ["test_cuda", "test_cuda_numba_interop"])
 def test_the_tests_of_pyarrow_cuda_pass(suite: str, tmp_path: Path) -> None:
-    """As they come with pyarrow, over this module. The processes that they start find it by a sitecustomize."""
+    """pyarrow's own tests, over this module. A sitecustomize installs it in the processes that they start."""
     if cuda.Context.get_num_devices() == 0:
         pytest.skip("no usable CUDA device")
     if importlib.util.find_spec(f"pyarrow.tests.{suite}") is None:

@@ -1,8 +1,8 @@
 """Device memory of another process on a GPU, against late work of CuPy and with several GPUs. The rest is in
 tests/python/test_cuda_sharing.py.
 
-A kernel that spins for some 5 ms stands before the work that matters. To see the first test fail, take away by hand the lease in
-`_reply` (python/saeta/cuda/_broker.py).
+A kernel that spins for some 5 ms runs before the work that matters. To see the first test fail, remove by
+hand the lease in `_reply` (python/saeta/cuda/_broker.py).
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def test_the_exporter_keeps_memory_until_late_readers_are_done(ctx: Any) -> None
                 total = array.sum(dtype=cupy.int64)
             del found
             exporter.run(
-                f"del made\nothers = [ctx.buffer_from_data(b'\\xff' * {4 * ROWS}) for _ in range(8)]\ndel others"
+                f"del made\nothers = [ctx.buffer_from_data(b'\\xff' * {4 * ROWS}) for _ in range(8)]\n"
+                "del others"
             )
             assert int(total.get(stream=side)) == value * ROWS, value
         ctx.synchronize()

@@ -1,4 +1,5 @@
-"""Real cuDF and pylibcudf on a GPU: every type both ways, slices, tensors, frames, RMM on a budget, order in both directions."""
+"""Real cuDF and pylibcudf on a GPU: every type both ways, slices, tensors, frames, RMM on a budget, and order
+in both directions."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ def ctx() -> sa.Context:
 
 
 def values_of(column: Any) -> list[Any]:
-    """What pylibcudf shows by its own download. It has no names of fields, and pyarrow shows no struct without them."""
+    """Rows as pylibcudf downloads them. It has no field names, and pyarrow shows no struct without names."""
     shown = column.to_arrow()
     shown = shown.combine_chunks() if isinstance(shown, pa.ChunkedArray) else shown
     if not pa.types.is_struct(shown.type):

@@ -1,7 +1,7 @@
 """Order at hand-over and at release, against torch and CuPy on side streams that Saeta does not know.
 
-Each test makes the race certain: a kernel that spins for some 20 ms stands in front of the work that matters, so whoever
-does not wait is wrong in every round. To see them fail, take a wait away by hand and build again:
+Each test makes the race certain: a kernel that spins for some 20 ms runs before the work that matters, so a
+missing wait gives wrong results in every round. To see them fail, remove a wait by hand and build again:
 
 * delayed writer: `wait` in `order_handover` (saeta/memory/export_hold.cpp)
 * early release: the body of `set_unknown` in saeta/order/ordering.cpp
@@ -118,7 +118,7 @@ def ctx() -> sa.Context:
 
 
 def test_a_delayed_writer_is_waited_for_at_hand_over(peer: Peer, ctx: sa.Context) -> None:
-    """The producer's write is still pending when its array passes through Saeta to a consumer on another stream."""
+    """The producer's write is pending when its array passes through Saeta to a consumer on another stream."""
     reader = TorchPeer() if isinstance(peer, CupyPeer) else CupyPeer()
     wrong = 0
     for number in range(1, ROUNDS + 1):
@@ -133,7 +133,7 @@ def test_a_delayed_writer_is_waited_for_at_hand_over(peer: Peer, ctx: sa.Context
 
 
 def test_memory_is_not_reused_before_the_consumer_has_read_it(peer: Peer, ctx: sa.Context) -> None:
-    """The consumer's read is still pending when everything is dropped and the memory is asked for again at once."""
+    """The consumer's read is pending when everything is dropped and the memory is requested again at once."""
     totals = []
     for number in range(1, ROUNDS + 1):
         column = sa.from_dlpack(np.full(ROWS, number, dtype=np.int32), ctx)
@@ -150,7 +150,8 @@ def test_memory_is_not_reused_before_the_consumer_has_read_it(peer: Peer, ctx: s
 
 
 def test_a_loan_goes_back_only_after_our_last_use(peer: Peer, ctx: sa.Context) -> None:
-    """We read the producer's array behind its spinning stream, drop it, and the producer reuses its memory at once."""
+    """We read the producer's array behind its spinning stream and drop it. The producer reuses its memory at
+    once."""
     columns = []
     for number in range(1, ROUNDS + 1):
         array = peer.array(number)

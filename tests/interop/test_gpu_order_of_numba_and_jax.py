@@ -1,6 +1,7 @@
 """Order at hand-over and at release against Numba on a side stream and JAX, whose streams nobody can name.
 
-As in test_gpu_order.py, work of some 20 ms stands before the access that matters. What makes those tests fail makes these fail.
+As in test_gpu_order.py, work of some 20 ms runs before the access that matters. The changes that make those
+tests fail make these fail too.
 """
 
 from __future__ import annotations

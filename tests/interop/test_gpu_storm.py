@@ -1,13 +1,15 @@
 """The early-release storm with torch and CuPy, whose sums run on streams that Saeta never hears of.
 
-A view is taken on one stream, which the consumer announces, and read on another one behind a kernel that spins for some
-1 ms. Only an event over all work of the device covers that. Beside the threads, graphs are captured and children forked.
+A view is taken on one stream, which the consumer announces, and read on another one behind a kernel that
+spins for some 1 ms. Only an event over all work of the device covers that read. Meanwhile graphs are captured
+and children forked.
 
-To see the storm fail, take away by hand what it proves and build again:
+To see the storm fail, remove by hand what it proves and build again:
 
-* early release: the body of `set_unknown` in saeta/order/ordering.cpp. Then every column is overwritten while its sum waits
-  behind the spin, and most of the sums are wrong.
-* captures: `captures_->active()` in `timelines::mark_device` (saeta/order/timeline.cpp). The driver then ends a capture.
+* early release: the body of `set_unknown` in saeta/order/ordering.cpp. Then every column is overwritten
+  while its sum waits behind the spin, and most of the sums are wrong.
+* captures: `captures_->active()` in `timelines::mark_device` (saeta/order/timeline.cpp). The driver then ends
+  a capture.
 * children of fork: `parent_used_cuda` in saeta/backend/cuda/probe.cpp (return false)
 """
 

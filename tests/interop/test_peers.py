@@ -157,7 +157,8 @@ def test_what_is_not_installed_is_named(host, monkeypatch):
 
 
 def test_the_page_of_exchanges_says_what_is_found():
-    """docs/exchange.md is written by scripts/exchange_table.py, in a process of its own because JAX is told to keep 64 bits."""
+    """scripts/exchange_table.py writes docs/exchange.md. It runs in a process of its own, because JAX is told
+    to keep 64 bits."""
     for module in ("nanoarrow", "polars", "pandas", "duckdb", "jax"):
         pytest.importorskip(module)
     script = PROJECT / "scripts" / "exchange_table.py"

@@ -1,4 +1,5 @@
-"""RMM over and below a context, and the allocators of torch and CuPy: on the host with RMM's callbacks, on a GPU for real.
+"""RMM above and below a context, and the allocators of torch and CuPy: on the host with RMM's callbacks, on a
+GPU with its real resources.
 
 RMM's Python package imports, and its callbacks and adaptors work, on machines without a GPU.
 """
@@ -24,7 +25,7 @@ MIB = 1 << 20
 HAS_SOURCE = importlib.util.find_spec("saeta._rmm") is not None
 needs_source = pytest.mark.skipif(not HAS_SOURCE, reason="Saeta was built without RMM")
 
-# Memory of the C library as an RMM resource that remembers its calls, for programs that open a context of their own.
+# malloc as an RMM resource that records its calls, for programs that open a context of their own.
 OVER_MALLOC = """
 import ctypes, gc, rmm, saeta as sa, saeta.rmm
 libc = ctypes.CDLL(None)
@@ -264,7 +265,7 @@ def test_torch_s_functions_lend_from_the_context_that_serves_the_device(host):
 
 
 def test_torch_s_functions_release_the_gil(run_python):
-    """A destructor of a tensor holds the GIL, as a call through PyDLL does; what the call waits for may need it."""
+    """A tensor's destructor holds the GIL, as a PyDLL call does. What the call waits for may need the GIL."""
     done = run_python(
         """
 import ctypes, threading

@@ -122,7 +122,8 @@ def test_graphed_callables_of_torch_share_a_pool_and_return_it(run_python):
         + """
 torch.manual_seed(0)
 parts = tuple(torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh()).cuda() for _ in range(2))
-plain = torch.nn.Sequential(*copy.deepcopy(parts))   # torch captures no parameters that were used on another stream
+# torch captures no parameters that were used on another stream
+plain = torch.nn.Sequential(*copy.deepcopy(parts))
 sample = torch.randn(16, 64, device="cuda", requires_grad=True)
 expected = plain(sample)
 (gradient,) = torch.autograd.grad(expected.sum(), sample)
@@ -136,7 +137,8 @@ torch.testing.assert_close(found, expected)
 torch.testing.assert_close(again, gradient)
 del graphed, parts, plain, found, again, expected, gradient, samples
 gc.collect()
-torch._C._cuda_clearCublasWorkspaces()       # one for each stream, from the pool of the capture that needed it first
+# there is one for each stream, from the pool of the capture that needed it first
+torch._C._cuda_clearCublasWorkspaces()
 assert charged().get("torch.graph_pool", 0) < 4096, charged()
 """,
     )

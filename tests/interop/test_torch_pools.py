@@ -1,4 +1,5 @@
-"""torch's hooks for the pools of its graphs, on the host and without torch: tests/interop/test_torch_graphs.py has torch itself."""
+"""torch's hooks for the pools of its graphs, on the host and without torch.
+tests/interop/test_torch_graphs.py tests torch itself."""
 
 from __future__ import annotations
 

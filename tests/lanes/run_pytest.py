@@ -2,8 +2,8 @@
 
     run_pytest.py argument...
 
-0 when tests ran and none failed; 77 (the lane is skipped) when every selected test was skipped; otherwise pytest's own
-exit code. A run in which nothing was selected is a failure: pytest's code 5.
+The exit code is 0 when tests ran and none failed, 77 (the lane is skipped) when every selected test was
+skipped, and pytest's own code otherwise. A run that selects nothing is a failure: pytest's code 5.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ def test_a_requested_schema_of_another_width_is_refused(host, names):
 
 
 def test_a_requested_schema_chooses_no_columns_by_their_place(host):
-    """Types are those of the columns of the same name; a schema with other names, or in another order, changes none."""
+    """Types apply by the column's name. A schema with other names, or in another order, changes none."""
     source = pa.table({"a": pa.array(["x"]), "b": pa.array(["y"])})
     table = sa.from_arrow(source, host)
     for names, shown in (

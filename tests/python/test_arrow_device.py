@@ -19,7 +19,8 @@ NAMES = sorted(arrow_data.arrays(0))
 
 
 class OnlyDevice:
-    """An object with the device protocols alone; with `downloads`, with the host's stream too, which it counts."""
+    """An object with the device protocols alone. With `downloads` it also has the host's stream and counts
+    its uses."""
 
     def __init__(self, of: Any, downloads: bool = False) -> None:
         self._of = of
@@ -153,7 +154,7 @@ def test_several_chunks_are_a_stream_and_no_array(host):
 
 
 def test_to_numpy_asks_pyarrow_for_the_stream(anywhere, monkeypatch):
-    """pyarrow.array asks for the device protocol first, which a pyarrow without CUDA refuses for memory of a GPU."""
+    """pyarrow.array tries the device protocol first; without CUDA pyarrow refuses it for memory of a GPU."""
     stamps = sa.from_arrow(pa.array([1, 2], pa.timestamp("us")), anywhere)
     texts = sa.from_arrow(pa.chunked_array([["a"], ["b", None]]), anywhere)
     none = sa.from_arrow(pa.array([], pa.string()), anywhere)

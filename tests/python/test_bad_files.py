@@ -118,7 +118,7 @@ def test_flipped_bits(host, stream, compression):
 
 
 def test_a_length_that_lies_asks_for_no_memory(host):
-    """Memory stays in proportion to the file: each lie is refused as broken before it could reach the budget."""
+    """Memory stays in proportion to the file: each lie is refused as broken before it reaches the budget."""
     whole = content()
     host.budget = 10 * len(whole)
     refusals = host.memory.statistics()["refused"]

@@ -1,4 +1,4 @@
-"""A bool goes in and a bool comes out: booleans of tensors leave as Arrow's bool, and the extension arrow.bool8 as itself."""
+"""A bool stays a bool: booleans of tensors leave as Arrow's bool, and the extension arrow.bool8 as itself."""
 
 from __future__ import annotations
 

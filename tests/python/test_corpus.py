@@ -1,4 +1,4 @@
-"""Files of every shape, as pyarrow writes them, equal to what pyarrow reads: joined and in batches, a part of them and all."""
+"""Files of every shape, written by pyarrow, read as pyarrow reads them: joined, in batches, and in part."""
 
 from __future__ import annotations
 

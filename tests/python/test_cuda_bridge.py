@@ -240,7 +240,7 @@ def test_installing_stands_in_for_the_module_of_pyarrow() -> None:
 
 def test_every_name_of_the_published_module_is_here() -> None:
     published = {
-        "Context", "IpcMemHandle", "CudaBuffer", "HostBuffer", "BufferReader", "BufferWriter", "new_host_buffer",
-        "serialize_record_batch", "read_message", "read_record_batch",
+        "Context", "IpcMemHandle", "CudaBuffer", "HostBuffer", "BufferReader", "BufferWriter",
+        "new_host_buffer", "serialize_record_batch", "read_message", "read_record_batch",
     }  # fmt: skip
     assert published <= set(dir(cuda))

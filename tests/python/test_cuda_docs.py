@@ -1,4 +1,4 @@
-"""docs/coming-from-pyarrow-cuda.md names everything that the published module has, and each of its names works."""
+"""docs/coming-from-pyarrow-cuda.md lists everything that the published module has, and each name works."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def ctx(request: Any) -> Iterator[Any]:
 
 
 def exported(ctx: Any) -> Any:
-    """Where the GPU was opened before without an exportable pool, nothing is exported (tests/python/test_cuda_sharing.py)."""
+    """Exports a buffer, which is empty if the GPU was opened before without an exportable pool
+    (tests/python/test_cuda_sharing.py)."""
     made = ctx.buffer_from_data(b"abc" if ctx.saeta.options["exportable_pool"] else b"")
     return made.export_for_ipc()
 

@@ -1,4 +1,5 @@
-"""The bytes of handles of saeta.cuda, and who asks an exporter for memory: damaged handles, other users, peers that say nothing or nonsense."""
+"""The bytes of handles of saeta.cuda, and requests to an exporter: damaged handles, other users, and peers
+that say nothing or nonsense."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from saeta.cuda import _wire
 
 @pytest.fixture(scope="module")
 def some_handle() -> bytes:
-    """Of memory that is shared no more, or the broker of this process would open it."""
+    """A handle of memory that is no longer shared. Otherwise the broker of this process would open it."""
     with simulated():
         return bytes(cuda.Context(0).buffer_from_data(b"abc").export_for_ipc().serialize())
 
@@ -201,7 +202,8 @@ kept = made.export_for_ipc()
 _broker._own = None  # as after a fork; memory of a GPU can't be used in a child
 again = made.export_for_ipc()._handle
 own = _broker.own()
-result = (again.broker == own.name, again.broker != kept._handle.broker, own.find(again.token) is not None, export(made))
+result = (again.broker == own.name, again.broker != kept._handle.broker, own.find(again.token) is not None,
+          export(made))
 """
     with Peer("sim") as exporter, simulated():
         *seen, text = exporter.run(program)

@@ -148,7 +148,7 @@ def test_what_is_cut_off_is_refused(ctx: Any) -> None:
 
 @pytest.mark.parametrize("size", range(1, 8))
 def test_a_message_that_ends_in_its_prefix_says_so(ctx: Any, size: int) -> None:
-    """Of 4 to 7 bytes the mark is whole and the size behind it is not; what lies behind the message is not its own."""
+    """With 4 to 7 bytes the mark is whole, but the size is not. Bytes behind the message are not its own."""
     batch = plain(1)
     whole = cuda.serialize_record_batch(batch, ctx)
     for message in (whole.slice(0, size), ctx.buffer_from_data(whole.to_pybytes()[:size])):
@@ -158,7 +158,7 @@ def test_a_message_that_ends_in_its_prefix_says_so(ctx: Any, size: int) -> None:
 
 @pytest.mark.parametrize("size", range(4, 8))
 def test_a_message_of_old_has_a_prefix_of_four_bytes(ctx: Any, size: int) -> None:
-    """Before Arrow 0.15 no mark stood in front: a size of 0 is the end of a stream, others need their metadata."""
+    """Before Arrow 0.15 no mark stood in front. A size of 0 ends a stream, another one needs its metadata."""
     batch = plain(1)
     with pytest.raises((pa.ArrowInvalid, OSError), match="expected, there is the end of a stream"):
         cuda.read_record_batch(ctx.buffer_from_data(bytes(size)), batch.schema)
@@ -169,7 +169,7 @@ def test_a_message_of_old_has_a_prefix_of_four_bytes(ctx: Any, size: int) -> Non
 
 
 def test_damaged_messages_are_refused_or_harmless(ctx: Any) -> None:
-    """Every byte of the metadata is flipped, and some of the body: whatever comes out can be copied and looked at."""
+    """Every byte of the metadata is flipped, and some of the body. Any result can be copied and looked at."""
     batch = pa.record_batch(
         {"a": pa.array([1, None, 3]), "s": pa.array(["x", "yy", None]), "l": pa.array([[1], [], None])}
     )

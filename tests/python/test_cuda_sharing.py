@@ -1,8 +1,8 @@
 """Handles of saeta.cuda: device memory that another process opens.
 
-The other process is a real one. The memory of a simulated device is a file without a name, which both map. To see the tests fail, take
-away by hand: the offset in `open_bytes` (saeta/memory/loans/imported_pool.cpp), the lease in `_reply` (python/saeta/cuda/_broker.py), or
-`synchronize_handover` in `share_bytes`.
+The other process is a real one. The memory of a simulated device is an unnamed file, which both processes
+map. To see the tests fail, remove by hand the offset in `open_bytes` (saeta/memory/loans/imported_pool.cpp),
+the lease in `_reply` (python/saeta/cuda/_broker.py), or `synchronize_handover` in `share_bytes`.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def eventually(true: Callable[[], bool]) -> bool:
 def test_another_process_has_the_same_bytes(ctx: Any, exporter: Peer, size: int) -> None:
     data = content(size)
     text = exporter.run(
-        f"made = ctx.buffer_from_data(np.random.default_rng({size}).integers(0, 256, {size}, dtype=np.uint8))\n"
+        f"made = ctx.buffer_from_data(np.random.default_rng({size})"
+        f".integers(0, 256, {size}, dtype=np.uint8))\n"
         "result = export(made)"
     )
     opened_here = ctx.open_ipc_buffer(handle(text))
@@ -468,7 +469,8 @@ saeta.cuda.install()
 
 
 def test_pyarrows_own_test_of_handles_passes(tmp_path: Path) -> None:
-    """It starts a process by multiprocessing. On a GPU all of its tests run (tests/interop/test_gpu_cuda_module.py)."""
+    """The test starts a process with multiprocessing. On a GPU all of pyarrow's tests run
+    (tests/interop/test_gpu_cuda_module.py)."""
     simulator()
     if importlib.util.find_spec("pyarrow.tests.test_cuda") is None:
         pytest.skip("this pyarrow comes without its tests")

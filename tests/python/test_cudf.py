@@ -1,4 +1,5 @@
-"""What cuDF's objects need, with stand-ins for them: pylibcudf's slices, and frames whose types say more than its columns."""
+"""What cuDF's objects need, tested with stand-ins: pylibcudf's slices, and frames whose types say more than
+their columns."""
 
 from __future__ import annotations
 
@@ -146,7 +147,8 @@ def test_a_tensor_is_taken_from_what_has_to_dlpack_alone(host):
 
 @pytest.mark.parametrize("copy", [None, True])
 def test_the_release_of_a_producer_holds_the_gil(device, copy):
-    """pylibcudf drops Python objects in it and doesn't ask for the GIL; memory is given back on any thread, without it."""
+    """pylibcudf's release drops Python objects and does not take the GIL. Saeta gives memory back on any
+    thread, without the GIL."""
     sim = simulator()
     capsules = sa.from_arrow(ROWS, device).__arrow_c_device_array__()
     sim.watch_release(capsules[1])

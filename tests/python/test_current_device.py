@@ -1,4 +1,4 @@
-"""The CUDA device that is current on a thread is its caller's: tests put it back, and Saeta leaves it alone."""
+"""The current CUDA device of a thread belongs to its caller: tests restore it, and Saeta leaves it alone."""
 
 from __future__ import annotations
 

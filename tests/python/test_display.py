@@ -1,4 +1,4 @@
-"""What people see of tables: bounded by what is shown, whatever the type, and without what a terminal would act on."""
+"""What people see of tables: output of bounded size for every type, without text that a terminal acts on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DLPack on the host in both directions: pointers, flags, versions, refusals, and who calls the deleter when."""
+"""DLPack on the host in both directions: pointers, flags, versions, refusals, and calls of the deleter."""
 
 from __future__ import annotations
 
@@ -526,7 +526,7 @@ def test_a_matrix_is_a_table_of_columns(anywhere, order):
 
 @pytest.mark.parametrize("shape", [(1, 4), (4, 1), (1, 1), (1, 4, 1), (0, 4)])
 def test_the_stride_of_an_extent_of_one_means_nothing(anywhere, shape):
-    """Producers put anything there: the product of the other extents, 0, a stride of the array that it was cut from."""
+    """Producers put anything there: the product of the other extents, 0, a stride of the sliced array."""
     room = np.arange(64)
     count = int(np.prod(shape))
     expected = np.arange(count).reshape(shape)

@@ -121,7 +121,8 @@ for number in range(30):
 view = sa.from_dlpack(np.arange(5), ctx)
 ctx.memory.timeline({str(tmp_path / "memory.html")!r})
 events = [record["event"] for record in ctx.memory.child("own").memory.recording.records()]
-print(len(events), events[-1], ctx.options["record"], open({str(tmp_path / "memory.html")!r}).read().count("tag 2"))
+print(len(events), events[-1], ctx.options["record"],
+      open({str(tmp_path / "memory.html")!r}).read().count("tag 2"))
 """
     kept, last, option, drawn = shown(program, SAETA_RECORD="20")
     assert (kept, last, option) == ("20", "adopt", "20")

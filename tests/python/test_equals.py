@@ -93,7 +93,7 @@ def numbers(values, dtype):
 
 
 def offsets(random, rows, dtype):
-    """Of lists of 0 to 2 values, null or not, and the rows that their child needs."""
+    """The offsets of lists of 0 to 2 values, null or not, and the number of rows that their child needs."""
     edges = np.cumsum([random.randint(0, 1), *(random.randint(0, 2) for _ in range(rows))])
     return numbers(edges, dtype), int(edges[-1])
 

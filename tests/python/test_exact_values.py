@@ -1,4 +1,4 @@
-"""Values of another type than the one asked for: every value comes back equal, or the first that does not is named."""
+"""Values requested in another type: each comes back equal, or an error names the first that does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interpreter may end while daemon threads are inside the package: the process ends as if they weren't there."""
+"""The interpreter may end while daemon threads are inside the package. They don't change how it ends."""
 
 from __future__ import annotations
 

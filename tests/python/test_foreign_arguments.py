@@ -1,4 +1,5 @@
-"""Numbers of any size and objects of any kind where the bindings take "anything": errors are Saeta's, never `std::bad_cast`."""
+"""Numbers of any size and objects of any kind where the bindings take "anything". Errors are Saeta's, never
+`std::bad_cast`."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ import pytest
 
 CHILDREN = 20
 
-# `run(child)` forks while four threads of the parent allocate, and waits for the child; a child that does not end in
-# time is killed and counts as a failure.
+# `run(child)` forks while four threads of the parent allocate, and waits for the child. A child that does not
+# end in time is killed and counts as a failure.
 PRELUDE = """
 import os, signal, sys, threading, traceback, warnings
 import numpy as np

@@ -1,4 +1,4 @@
-"""Every public function has a signature that `inspect` reads, and says in a sentence which argument it can't take."""
+"""Every public function has a signature for `inspect` and says which argument it can't take."""
 
 from __future__ import annotations
 
@@ -106,7 +106,10 @@ def test_an_error_inside_a_function_is_left_alone(host):
         sa.table({"a": [1]}, host).with_column("b", Odd())
 
 
-CLASSES = "Buffer Column Context Device GraphCapture Memory MemoryHook MemoryLog MemoryRecording MemoryWindow StrictMode Table"
+CLASSES = (
+    "Buffer Column Context Device GraphCapture Memory MemoryHook MemoryLog MemoryRecording MemoryWindow "
+    "StrictMode Table"
+)
 
 
 @pytest.mark.parametrize("name", CLASSES.split())

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-# The import has no room until another thread frees some, which needs the GIL. `put` is C code: the hook of the main thread
-# lets no other thread run.
+# The import has no room until another thread frees memory, which needs the GIL. `put` is C code, so the hook
+# of the main thread lets no other thread run.
 IMPORT = """
 import queue, sys, threading
 import numpy as np
@@ -33,8 +33,9 @@ other.join()
 assert np.array_equal(made.to_numpy(), source)
 """
 
-# Without the interpreter's own switching, the other thread runs only while a call has released the GIL. It gets it sooner or
-# later between two of very many calls of `progress`, which itself lets no other thread run.
+# The interpreter's own switching is off, so the other thread runs only while a call has released the GIL. It
+# gets the GIL sooner or later between two of very many calls of `progress`, which itself lets no other thread
+# run.
 WRITE = """
 import queue, sys, threading
 import pyarrow as pa

@@ -1,4 +1,5 @@
-"""The guide to each framework runs as it stands and prints what its comments say; blocks for a GPU run where one is."""
+"""The guide to each framework runs as it stands and prints what its comments say. Blocks for a GPU run where
+there is one."""
 
 from __future__ import annotations
 

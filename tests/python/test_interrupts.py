@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from python_support.sim_devices import simulator
 
-# A queue's `put` is C code: as a memory hook it tells the other thread that the main thread is about to wait, and runs no
-# line of Python that could take the signal.
+# A queue's `put` is C code: as a memory hook it tells the other thread that the main thread is about to wait,
+# and runs no line of Python that could take the signal.
 PRELUDE = """
 import os, queue, signal, threading
 import saeta as sa
@@ -81,7 +81,8 @@ except KeyboardInterrupt:
     print("interrupted")
 """
 
-# One batch that takes much longer than 100 ms. What counts is the time from the signal, in the middle of it, to the exception.
+# One batch that takes much longer than 100 ms. The test measures the time from the signal, in the middle of
+# the batch, to the exception.
 LONG = """
 import os, signal, sys, tempfile, threading, time
 import numpy as np
@@ -139,7 +140,8 @@ os.rmdir(folder)
 assert not times or quick(times), times
 """
 
-# A simulated device has too little memory for a download that takes long: one after the other, the signal comes in the middle of one.
+# The memory of a simulated device is too small for a long download. The downloads follow each other, and the
+# signal comes in the middle of one.
 DOWNLOADS = """
 from python_support.sim_devices import simulator
 
@@ -172,8 +174,8 @@ def test_ctrl_c_ends_the_wait(wait):
     assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
 
 
-# The signal comes when the read has begun, and the read would go on for much longer. The best of some rounds counts, of many on a
-# busy machine: other programs take their time, too.
+# The signal comes when the read has begun, and the read would go on for much longer. The best of some rounds
+# counts, or of many on a busy machine, where other programs take their time too.
 READ = """
 import time
 import numpy as np
@@ -191,7 +193,8 @@ def source(kind):
 
 path, kind, codec = sys.argv[1:]
 options = pa.ipc.IpcWriteOptions(compression=None if codec == "none" else codec)
-sa.ipc.module()  # loaded by the first read otherwise: a signal there ends the loading, and the next one warns of names it knows
+# Otherwise the first read loads the module. A signal ends the loading, and the next one warns of known names.
+sa.ipc.module()
 made = source(kind)
 with pa.ipc.new_file(path, made.schema, options=options) as writer:
     writer.write_table(made)

@@ -199,7 +199,7 @@ def test_a_progress_bar_is_a_matter_of_one_argument(host, batched, capfd):
 
 
 def test_other_threads_run_during_a_read(host, batched):
-    """The callback of the read waits for another thread's Python code: it would wait forever if the read held the GIL."""
+    """The callback waits for another thread's Python code, which could not run if the read held the GIL."""
     asked, answered = threading.Event(), threading.Event()
 
     def answer():
@@ -344,7 +344,9 @@ import numpy as np
 import saeta as sa
 
 table = sa.table({"n": np.arange(4_000_000)}, "host")
-sa.concat_tables([table] * 4).write_ipc(sys.argv[1], progress=lambda now: os.kill(os.getpid(), signal.SIGKILL))
+sa.concat_tables([table] * 4).write_ipc(
+    sys.argv[1], progress=lambda now: os.kill(os.getpid(), signal.SIGKILL)
+)
 """
 
 
@@ -361,8 +363,8 @@ def test_a_writer_that_is_killed_leaves_the_old_file_and_no_other(tmp_path):
 NO_FSYNC = """
 import ctypes, platform, struct
 number, architecture = {"x86_64": (74, 0xC000003E), "aarch64": (82, 0xC00000B7)}[platform.machine()]
-steps = [(0x20, 0, 0, 4), (0x15, 0, 3, architecture), (0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x00050005),
-         (0x06, 0, 0, 0x7FFF0000)]
+steps = [(0x20, 0, 0, 4), (0x15, 0, 3, architecture), (0x20, 0, 0, 0), (0x15, 0, 1, number),
+         (0x06, 0, 0, 0x00050005), (0x06, 0, 0, 0x7FFF0000)]
 program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
 filter = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(steps), ctypes.addressof(program)))
 prctl = ctypes.CDLL(None, use_errno=True).prctl
@@ -376,7 +378,8 @@ def test_a_write_waits_for_the_disk_unless_that_is_not_asked_for(run_python, tmp
 import sys, saeta as sa
 table = sa.table({{"a": [1]}}, "host")
 for options in ({{}}, {{"durable": True}}, {{"durable": False}}):
-    for write in (lambda **given: sa.write_ipc(table, sys.argv[1], **given), lambda **given: table.write_ipc(sys.argv[1], **given)):
+    for write in (lambda **given: sa.write_ipc(table, sys.argv[1], **given),
+                  lambda **given: table.write_ipc(sys.argv[1], **given)):
         try:
             write(**options)
             print("written")

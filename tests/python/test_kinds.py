@@ -1,7 +1,7 @@
 """Every type x every slice x every way in and out, equal to pyarrow: the kinds, not the inputs.
 
-The arrays are columns of one table, so a way is taken once for all of them. What pyarrow shows is taken from the whole table and
-cut as Python lists: what its own slices are read as is no part of the question.
+The arrays are columns of one table, so each way is taken once for all of them. The expected values come from
+pyarrow's whole table, cut as Python lists: how pyarrow reads its own slices is not tested here.
 """
 
 from __future__ import annotations
@@ -221,7 +221,8 @@ CONSUMERS: dict[str, tuple[tuple[str, ...], Callable[[Any], Any]]] = {
 
 @pytest.mark.parametrize("consumer", CONSUMERS)
 def test_consumers_read_slices_as_they_read_them_of_pyarrow(place, consumer):
-    """Of pyarrow without offsets: with them DuckDB refuses structs below others, and nanoarrow reads other rows of unions."""
+    """pyarrow's arrays have no offsets here. With offsets DuckDB refuses structs below others, and nanoarrow
+    reads other rows of unions."""
     ctx, copy = place
     refused, rows_of = CONSUMERS[consumer]
     if consumer == "nanoarrow" and ctx.device == "host":  # a slice of host memory is a view with an offset

@@ -244,7 +244,7 @@ def test_texts_are_checked_in_every_mode_that_asks_for_it(tmp_path, type_, neste
 
 
 def test_who_writes_to_a_view_of_a_file_writes_to_pages_of_its_own(run_python, tmp_path):
-    """Consumers take no notice of DLPack's read-only flag: torch's `add_` on such a tensor ended the process."""
+    """Consumers ignore DLPack's read-only flag. In read-only pages torch's `add_` would end the process."""
     path = tmp_path / "numbers.arrow"
     before = file_of(pa.table({"a": range(100_000)}), batch_rows=100_000)
     path.write_bytes(before)

@@ -1,4 +1,4 @@
-"""Streams that somebody is still sending, objects that give text or nothing, and files that are not at their start."""
+"""Streams that are still being sent, objects that give text or nothing, and files not at their start."""
 
 from __future__ import annotations
 

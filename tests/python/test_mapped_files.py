@@ -1,4 +1,4 @@
-"""Columns that view a file which somebody rewrites or cuts short: Python values are checked when they are read.
+"""Columns that view a file which others rewrite or cut short: Python values are checked when they are read.
 
 The files are changed in a process of its own: what goes wrong here ends it.
 """
@@ -84,7 +84,7 @@ for path in sys.argv[2:]:
 
 
 def changed(folder, names, rows, change):
-    """The errors that were seen, by the name of the array; of the one that ended the process no set but a text."""
+    """The sets of errors seen, by the name of the array. An array that ended the process has a text."""
     arrays = {**arrow_data.arrays(rows), **arrow_data.nested(rows)}
     paths = []
     for number, name in enumerate(names):

@@ -1,4 +1,4 @@
-"""The memory plane from Python: child budgets, reservations, windows, pressure hooks, logs, stacks by name."""
+"""The memory plane from Python: child budgets, reservations, windows, pressure hooks, logs, named stacks."""
 
 from __future__ import annotations
 

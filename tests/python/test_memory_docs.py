@@ -1,4 +1,4 @@
-"""The guide to memory runs as it stands, and the page for those who come from XLOG names what exists, row by row."""
+"""The guide to memory runs as it stands, and the page for users of XLOG names what exists, row by row."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ THEIRS = """
     GpuMemoryManager::new with_runtime alloc::<T>(n) into_bytes alloc_raw(bytes,tag) ptr bytes device_block
     check_budget remaining_bytes allocated_bytes budget peak_bytes reset_peak alloc_count reset_alloc_count
     record_free reset_tracking AsyncCudaResource record_block_use
-    is_external runtime_block from_columns from_columns_with_host_count num_rows schema arity column(i) is_empty
-    estimated_bytes create_buffer_from_u32_columns create_buffer_from_slices num_rows_device validate_logical_row_count
-    to_arrow_record_batch from_arrow_record_batch to_arrow_ipc_stream from_arrow_ipc_stream
-    write_arrow_ipc_stream_file read_arrow_ipc_stream_file to_arrow_device_record_batch from_arrow_device_record_batch
-    to_dlpack_table(...).column(i) from_dlpack_tensors from_dlpack_tensors_with_schema dlpack_roundtrip dlpack_is_cuda
+    is_external runtime_block from_columns from_columns_with_host_count num_rows schema arity column(i)
+    is_empty estimated_bytes create_buffer_from_u32_columns create_buffer_from_slices num_rows_device
+    validate_logical_row_count to_arrow_record_batch from_arrow_record_batch to_arrow_ipc_stream
+    from_arrow_ipc_stream write_arrow_ipc_stream_file read_arrow_ipc_stream_file
+    to_arrow_device_record_batch from_arrow_device_record_batch to_dlpack_table(...).column(i)
+    from_dlpack_tensors from_dlpack_tensors_with_schema dlpack_roundtrip dlpack_is_cuda
     export_arrow_device import_arrow_device host_transfer_stats memory_stats
 """
 OBJECTS = {

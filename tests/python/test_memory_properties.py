@@ -1,7 +1,7 @@
-"""Random programs over the memory of a context: the numbers are those of a model at every step, and no byte changes.
+"""Random programs over the memory of a context: all numbers are those of a model, and no byte changes.
 
-Allocations under tags, writes and copies through use tokens, drops, children, reservations, windows, a hook that drops what
-may be spilled, trims and closes.
+Allocations under tags, writes and copies through use tokens, drops, children, reservations, windows, a hook
+that drops what may be spilled, trims and closes.
 """
 
 from __future__ import annotations

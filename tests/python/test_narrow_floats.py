@@ -1,4 +1,5 @@
-"""bfloat16 and floats of 8 bits: bytes of a fixed size under an extension of Saeta, which leave as the tensors that they were."""
+"""bfloat16 and floats of 8 bits: bytes of a fixed size under an extension of Saeta. They leave as tensors of
+the type they came in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Numba's memory manager over a simulated device, with Numba's own classes: a GPU is in tests/interop/test_gpu_cuda_module.py."""
+"""Numba's memory manager over a simulated device, with Numba's own classes.
+tests/interop/test_gpu_cuda_module.py uses a GPU."""
 
 from __future__ import annotations
 

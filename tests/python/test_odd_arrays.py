@@ -1,4 +1,4 @@
-"""NumPy arrays in places and orders that no column can use: they are copied, or refused where a copy was forbidden."""
+"""NumPy arrays in memory or an order that no column can use: copied, or refused if a copy is forbidden."""
 
 from __future__ import annotations
 

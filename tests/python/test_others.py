@@ -136,7 +136,10 @@ def test_messages_as_they_were_framed_before_0_15(device, tmp_path, shape, versi
 
 def test_duckdb(device, tmp_path):
     duckdb = pytest.importorskip("duckdb")
-    query = "select i, i / 3.0 as f, 'n' || i as s, [i, i + 1] as l, date '2024-01-01' + i::int as d from range(5000) t(i)"
+    query = (
+        "select i, i / 3.0 as f, 'n' || i as s, [i, i + 1] as l, date '2024-01-01' + i::int as d "
+        "from range(5000) t(i)"
+    )
     reader = duckdb.sql(query).to_arrow_reader(1000)
     with pa.ipc.new_file(tmp_path / "d.arrow", reader.schema) as writer:
         for batch in reader:

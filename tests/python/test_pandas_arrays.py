@@ -1,4 +1,4 @@
-"""Arrays and indexes of pandas, and other objects with `__arrow_array__`: they have the type that they say."""
+"""Arrays and indexes of pandas, and other objects with `__arrow_array__`, have the type that they declare."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Every block of the README runs: the Python ones in their order as one program, the commands after it, and the C++ one is a
-program that tests/consumer builds. A block of another kind fails here until somebody says how it is run."""
+"""Every block of the README runs: first the Python blocks in their order as one program, then the commands.
+The C++ block is a program that tests/consumer builds. A block of another kind fails here until somebody says
+how it is run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Scans that are left while they wait, refused twice, closed or inherited, and requests that can't be granted any more."""
+"""Scans that are left while they wait, refused twice, closed or inherited, and requests that can no longer be
+granted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Symbols: numbers for names, dictionaries for consumers on the host, and symbols again where they come back."""
+"""Symbols: numbers for names, dictionaries for consumers on the host, and symbols again on import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns as tensors where a tensor has no word for what the column holds: nulls, times, dictionaries, bits."""
+"""Columns as tensors when tensors can't express the column's values: nulls, times, dictionaries, bits."""
 
 from __future__ import annotations
 

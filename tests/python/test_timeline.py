@@ -1,4 +1,4 @@
-"""The timeline page: what it says of a recording, that nothing of a long one is lost, and that no text breaks it."""
+"""The timeline page: what it shows of a recording, that long ones stay whole, and that no text breaks it."""
 
 from __future__ import annotations
 
@@ -292,13 +292,19 @@ def test_every_phase_is_listed_with_its_name(tmp_path):
 
 STUB_OF_A_BROWSER = """
 class Element {
-  constructor(name) { this.name = name; this.attributes = {}; this.children = []; this.style = {}; this.clientWidth = 1000; this.textContent = ""; }
+  constructor(name) {
+    this.name = name; this.attributes = {}; this.children = []; this.style = {};
+    this.clientWidth = 1000; this.textContent = "";
+  }
   setAttribute(key, value) { this.attributes[key] = value; }
   append(...parts) { this.children.push(...parts); }
   replaceChildren(...parts) { this.children = parts.flatMap(part => part.fragment ? part.children : [part]); }
   addEventListener() {}
 }
-const places = { data: new Element("script"), picture: new Element("svg"), tip: new Element("div"), reset: new Element("button"), over: new Element("g") };
+const places = {
+  data: new Element("script"), picture: new Element("svg"), tip: new Element("div"),
+  reset: new Element("button"), over: new Element("g"),
+};
 globalThis.document = {
   getElementById: id => places[id], querySelectorAll: () => [], createElement: name => new Element(name),
   createElementNS: (_, name) => new Element(name),
@@ -312,7 +318,10 @@ places.data.textContent = process.argv[2];
 def drawn(page, data, tmp_path):
     """The elements that the script of a page draws, as (name, attributes, text)."""
     script = re.search(r'<script type="module">(.*?)</script>', page, re.DOTALL)[1]
-    end = "console.log(JSON.stringify(places.picture.children.map(e => [e.name, e.attributes, e.textContent])));"
+    end = (
+        "console.log(JSON.stringify(places.picture.children.map("
+        "e => [e.name, e.attributes, e.textContent])));"
+    )
     program = tmp_path / "page.mjs"
     program.write_text(STUB_OF_A_BROWSER + script + end, encoding="utf-8")
     done = subprocess.run(

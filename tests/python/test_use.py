@@ -16,8 +16,8 @@ from sim_devices import simulator
 
 
 def fill(lent, values):
-    """Writes all elements. A lent array that is too long is found before memory behind the buffer is overwritten, which would
-    crash later tests."""
+    """Writes all elements. A lent array that is too long fails the test before it overwrites memory behind
+    the buffer, which would crash later tests."""
     view = np.asarray(lent)
     assert view.shape == np.shape(values)
     view[:] = values

@@ -1,4 +1,4 @@
-"""Tables and columns behave as users of pyarrow, polars and pandas expect, or say in a sentence why they don't."""
+"""Tables and columns behave as users of pyarrow, polars and pandas expect, or say why they don't."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def nested(rows: int = ROWS, nulls: str = "some") -> dict[str, Any]:
 
 
 def nested_twice(rows: int = ROWS, nulls: str = "some") -> dict[str, Any]:
-    """Each nested layout with structs, unions, bools or nulls below it, whose rows begin in the middle of their buffers."""
+    """Each nested layout over structs, unions, bools or nulls, with rows from the middle of the buffers."""
     numbers = range(rows)
     valid = valid_rows(rows, nulls)
     inner = rows + 9  # lists of a child that was sliced before

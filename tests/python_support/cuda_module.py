@@ -23,7 +23,7 @@ DEVICES = ["sim", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 @contextmanager
 def simulated(count: int = 1, exportable: bool = True) -> Iterator[list[Any]]:
-    """Simulated devices of one machine, which saeta.cuda takes for the GPUs. Races between uses are failures."""
+    """Simulated devices of one machine, which saeta.cuda takes for GPUs. Races between uses are failures."""
     from saeta.cuda import _devices
 
     devices: list[Any] = []
@@ -64,7 +64,7 @@ def leaving_nothing(ctx: Any) -> Iterator[Any]:
 
 
 def example() -> pa.RecordBatch:
-    """With null counts that are known: pyarrow itself counts the others on the host, in memory of the device."""
+    """A batch with known null counts. pyarrow would count unknown ones on the host, in device memory."""
     return pa.record_batch(
         {
             "ints": pa.array([1, None, 3, 4], pa.int32()),

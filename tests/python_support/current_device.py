@@ -1,7 +1,7 @@
 """The CUDA device that is current on the calling thread, asked of the driver, and put back after a test.
 
-Every library in the process shares it. A test that leaves another one makes the tests after it launch kernels on a device
-whose memory they do not use.
+Every library in the process shares it. If a test leaves another device current, later tests launch kernels on
+a device whose memory they do not use.
 """
 
 from __future__ import annotations

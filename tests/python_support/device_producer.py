@@ -1,4 +1,5 @@
-"""Another library that exports a column of int32 on a GPU through the Arrow C Device interface: structs by ctypes over CuPy's memory."""
+"""Another library that exports an int32 column on a GPU through the Arrow C Device interface, with ctypes
+structs over CuPy's memory."""
 
 from __future__ import annotations
 
@@ -38,12 +39,13 @@ class _DeviceArray(ctypes.Structure):
     )
 
 
-# A consumer may release on any thread, after the producer's object is gone, and nothing may free a callback while it runs.
+# A consumer may release on any thread and after the producer's object is gone. Nothing may free a callback
+# while it runs.
 _EXPORTED: list[Any] = []
 
 
 class Producer:
-    """One array of int32, or of strings where `data` is given; `released` counts the ends of what was exported."""
+    """One array of int32, or of strings if `data` is given. `released` counts the releases of its exports."""
 
     def __init__(self, cupy: Any, values: Any, *, data: Any = None, event: Any = None) -> None:
         self.values, self.data, self.event = values, data, event

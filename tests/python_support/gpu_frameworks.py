@@ -29,7 +29,8 @@ def cupy_with_a_device() -> Any:
 
 @functools.cache
 def refusal_of_numba() -> str:
-    """Why no kernel compiles, or nothing. numba-cuda names `numpy.row_stack`, which NumPy 2.5 has no more (its issue 907)."""
+    """Why no kernel compiles, or an empty text. numba-cuda uses `numpy.row_stack`, which NumPy 2.5 no longer
+    has (its issue 907)."""
     cuda = importlib.import_module("numba.cuda")
     try:
         cuda.jit("void()")(lambda: None)  # with a signature it compiles at once
@@ -57,7 +58,7 @@ def installed_rmm() -> Any:
 
 
 def cupy_spinner(cupy: Any) -> Callable[[int], None]:
-    """Spins for so many cycles of the device on CuPy's current stream, as `torch.cuda._sleep` does on torch's."""
+    """Spins for so many device cycles on CuPy's current stream, like `torch.cuda._sleep` on torch's."""
     kernel = cupy.RawKernel(
         'extern "C" __global__ void spin(long long cycles)'
         "{ long long begin = clock64(); while (clock64() - begin < cycles) {} }",

@@ -1,7 +1,7 @@
 """How many examples the property tests draw, and which.
 
-They are the same wherever the tests run: a change must not fail on what it did not touch. SAETA_EXAMPLES=5000 looks further,
-with that many examples a test, drawn anew in each run (`make explore`).
+They are the same wherever the tests run: a change must not fail on what it did not touch. SAETA_EXAMPLES=5000
+looks further, with that many examples a test, drawn anew in each run (`make explore`).
 """
 
 from __future__ import annotations

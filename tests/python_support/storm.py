@@ -1,12 +1,14 @@
 """The early-release storm: threads whose consumers drop their views while the work on them is pending.
 
-Every round uploads a column of one value, lets a consumer add it up on a stream that Saeta does not know, drops view and
-column at once, and uploads garbage of the same size into whatever memory has come free. The budget has room for few
-columns, so memory that was given back too early is overwritten before the sum has read it. Garbage of other sizes comes
-and goes, too: what the context holds of the device must stay within the budget and one slab at every step.
+In each round a thread uploads a column of one value and lets a consumer add it up on a stream that Saeta does
+not know. It drops view and column at once, and uploads garbage of the same size into whatever memory is free.
+The budget has room for few columns, so memory that was given back too early is overwritten before the sum has
+read it. Garbage of other sizes comes and goes too: the memory that the context holds must stay within the
+budget and one slab at every step.
 
-Each thread has a child budget; together they allow more than there is, so that both kinds of refusals occur. Beside the threads go disturbances: forks and
-graph captures (scripts/soak_disturbances.py), each again and again until the storm is over.
+Each thread has a child budget. Together they allow more than there is, so that both kinds of refusals occur.
+Disturbances run beside the threads: forks and graph captures (scripts/soak_disturbances.py), again and again
+until the storm is over.
 """
 
 from __future__ import annotations

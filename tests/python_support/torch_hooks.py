@@ -1,4 +1,5 @@
-"""The functions that torch looks up in Saeta's library, called as torch calls them: with its types, and without torch."""
+"""The functions that torch looks up in Saeta's library, called as torch calls them: with its types, but
+without torch."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ class PoolId(ctypes.Structure):
 
 
 class StreamFilter(ctypes.Structure):
-    """std::function<bool(cudaStream_t)> of libstdc++: what it holds, who copies and destroys that, and who calls it.
+    """std::function<bool(cudaStream_t)> of libstdc++: the content, its manager, and the function to call.
 
     A function that is passed by value is passed by the address of a copy, which the callee may move from.
     """
