@@ -3,10 +3,11 @@
 
     allocate_python.py [--threads 1,4,16] [--rounds N] [--batches N] [--out FILE.json] [--commit TEXT]
 
-The Python side of bench/allocate.cpp, with the same patterns but `crossed`, for which the peers have no common words, and
-the same form of result. Each thread has a stream of its own; all of them share the interpreter's lock, so a sample that
-a switch of threads falls into shows in the upper quantiles. Who is not installed is left out and named. Without a GPU
-the host context is compared with NumPy and pyarrow, which know no budget.
+The Python side of bench/allocate.cpp, with the same form of result. The patterns are the same except
+`crossed`, for which the peers have no common interface. Each thread has a stream of its own. All threads
+share the interpreter's lock, so a sample with a switch of threads shows in the upper quantiles. Peers that
+are not installed are left out and listed. Without a GPU the host context is compared with NumPy and pyarrow,
+which have no budget.
 """
 
 from __future__ import annotations
@@ -55,8 +56,9 @@ PATTERNS = (Pattern("same", mixed=False), Pattern("mixed", mixed=True), Pattern(
 
 @dataclass(frozen=True)
 class Peer:
-    """`on_thread` is called on the thread that will allocate, with its stream (0 on the host), and gives how to take memory
-    and how to give it back; None: by dropping it."""
+    """`on_thread` is called on the thread that will allocate, with its stream (0 on the host). It returns a
+    function that takes memory and one that gives it back, or None where memory is given back by dropping
+    it."""
 
     name: str
     on_thread: Callable[[int], tuple[Take, Give | None]]
@@ -90,7 +92,8 @@ class ForeignStream:
 
 
 def saeta_peers(ctx: sa.Context) -> list[Peer]:
-    """On the thread's stream, which is not Saeta's, so that the end of each buffer is recorded there; and on the context's own."""
+    """Saeta on the thread's stream, which is not Saeta's, so that the end of each buffer is recorded there;
+    and on the context's own stream."""
     peers = [Peer("saeta", lambda stream: (lambda nbytes: ctx.allocate(nbytes, stream=stream or None), None))]
     if ctx.device != "host":
         peers.append(Peer("saeta, own stream", lambda _: (ctx.allocate, None)))
@@ -168,7 +171,8 @@ def find_peers(ctx: sa.Context) -> Peers:
 
 
 def make_streams(ctx: sa.Context, count: int) -> tuple[list[int], list[Any]]:
-    """A stream for each thread, by its handle, and what owns them. They don't synchronise with the legacy default stream."""
+    """A stream for each thread, by its handle, and the owners. The streams don't synchronise with the legacy
+    default stream."""
     if ctx.device == "host":
         return [0] * count, []
     try:

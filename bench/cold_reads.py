@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Cold files: what the disk gives through the page cache, past it (O_DIRECT), and to `read_ipc`.
 
-    cold_reads.py [--folder F] [--mib SIZE] [--threads 1,4,16] [--rounds N] [--device D] [--out FILE.json] [--commit TEXT]
+    cold_reads.py [--folder F] [--mib SIZE] [--threads 1,4,16] [--rounds N] [--device D] [--out FILE.json]
+                  [--commit TEXT]
 
-The file is synced and dropped from the page cache before each read, and whether it is gone is looked up. A file system that
-keeps its files in memory (tmpfs) has no cold files and is refused. Ways take turns, round by round; printed are medians in GB/s of the
-file's bytes. It is also said whether the machine has GPUDirect Storage (the kernel module nvidia-fs): it is what
-could go past the host's memory altogether.
+The file is synced and dropped from the page cache before each read, and the program checks that it is gone. A
+file system that keeps its files in memory (tmpfs) has no cold files and is refused. Ways take turns, round by
+round. The program prints medians in GB/s of the file's bytes. It also says whether the machine has GPUDirect
+Storage (the kernel module nvidia-fs), which could bypass the host's memory.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ def drop(path: Path) -> None:
 
 
 def read_raw(path: Path, size: int, threads: int, flags: int) -> None:
-    """Every byte once by so many threads, each into memory of its own that it uses again, as the staging ring does."""
+    """Reads every byte once on so many threads. Each thread reuses its own memory, as the staging ring
+    does."""
     descriptor = os.open(path, os.O_RDONLY | flags)
     numbers = count()
 

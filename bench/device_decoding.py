@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""What nvCOMP decodes on the device: ZSTD frames as Arrow files have them, and LZ4 blocks as they don't have them.
+"""What nvCOMP decodes on the device: ZSTD frames as in Arrow files, and LZ4 blocks, which they don't have.
 
     device_decoding.py [--rounds N] [--out FILE.json] [--commit TEXT]
 
-Needs a GPU, torch and the wheel nvidia-libnvcomp-cu13. Everything lies in device memory; printed are GB/s of decoded values, what the frames
-take of them, and the temporary memory that nvCOMP asks for. docs/decisions/device-decoding.md says what follows from it.
+Needs a GPU, torch and the wheel nvidia-libnvcomp-cu13. All data is in device memory. The program prints GB/s
+of decoded values, the size of the frames relative to the values, and the temporary memory that nvCOMP asks
+for. docs/decisions/device-decoding.md draws the conclusions.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What a hand-over costs from Python: Saeta's columns and tables beside the arrays of the libraries that exchange with them.
+"""What a hand-over costs from Python: Saeta's columns and tables beside the arrays of other libraries.
 
     handover_python.py [--rounds N] [--batches N] [--out FILE.json] [--commit TEXT]
 
-A sample is the mean of a batch of calls, the drop of what they return included; printed are the median and the 90th percentile
-over all batches, in nanoseconds a call. Operations take turns, round by round. Who is not installed is left out and named. On a GPU
-torch, CuPy and JAX are measured, on the host NumPy and pyarrow.
+A sample is the mean of a batch of calls, with the drop of what they return. The program prints the median and
+the 90th percentile over all batches, in nanoseconds a call. Operations take turns, round by round. Libraries
+that are not installed are left out and listed. On a GPU torch, CuPy and JAX are measured, on the host NumPy
+and pyarrow.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ def main() -> int:
     for each in missing:
         print(f"not measured: {each}")
     samples: dict[str, list[float]] = {name: [] for name in operations}
-    gc.disable()  # what it collects is no hand-over
+    gc.disable()  # a collection is not a part of the hand-over
     for _ in range(options.rounds):
         for name, operation in operations.items():
             samples[name] += measure(operation, options.batches)

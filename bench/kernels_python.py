@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What the kernels on columns reach from Python: bytes read and written a second, beside a plain copy and the libraries of arrays.
+"""What the kernels on columns reach from Python in bytes a second, beside a plain copy and array libraries.
 
     kernels_python.py [--rows N] [--rounds N] [--out FILE.json] [--commit TEXT]
 
-Operations take turns, round by round, each with the device idle before and after it; printed are the median, the 10th and
-the 90th percentile over all rounds but the first, in GB/s of what an operation must read and write, and that as a share of the copy. Results are
-checked before anything is measured. Data is random. Who is not installed is left out and named.
+Operations take turns, round by round, each with the device idle before and after it. The program prints the
+median, the 10th and the 90th percentile over all rounds but the first, in GB/s of the bytes that an operation
+must read and write, and as a share of the copy. Results are checked before anything is measured. Data is
+random. Libraries that are not installed are left out and listed.
 """
 
 from __future__ import annotations

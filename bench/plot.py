@@ -3,10 +3,11 @@
 
     plot.py RESULT.json... --out FILE
 
-One panel a pattern, a group of bars for each number of threads, a bar for each peer (hatched: from Python): the median,
-with a whisker from the 10th to the 90th percentile, on a logarithmic axis. The dashed line is the bar that Saeta sets
-itself, 100 ns. Several results of one device are drawn together; of a peer that is in several, the last counts; one that
-failed is left out. FILE ends in .png, .svg or .pdf. Needs matplotlib (bench/requirements.txt).
+There is a panel for each pattern, a group of bars for each number of threads, and a bar for each peer
+(hatched: from Python). A bar is the median, with a whisker from the 10th to the 90th percentile, on a
+logarithmic axis. The dashed line is Saeta's own goal, 100 ns. Several results of one device are drawn
+together. If a peer is in several, the last one counts; a peer that failed is left out. FILE ends in .png,
+.svg or .pdf. Needs matplotlib (bench/requirements.txt).
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ def draw_panel(axes: Any, picture: Picture, pattern: str) -> None:
 
 
 def limits(picture: Picture) -> tuple[float, float]:
-    """Of the axis that all panels share, with room for the numbers above the bars."""
+    """The limits of the axis that all panels share, with room for the numbers above the bars."""
     least = min(sample.p10 for sample in picture.samples.values())
     most = max(sample.p90 for sample in picture.samples.values())
     return min(least, BAR_NS) / 2, max(most, BAR_NS) * 3

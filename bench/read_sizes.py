@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""What a read of an Arrow file costs by itself, and what each byte of it costs: tables of many sizes, and a line through their times.
+"""What a read of an Arrow file costs by itself and by the byte: a line through times of many sizes.
 
-    read_sizes.py [--device D] [--mib 1,16,64,256,1024,2048] [--rows 65536,8192] [--rounds N] [--pause SECONDS]
-                  [--folder F] [--out FILE.json] [--commit TEXT]
+    read_sizes.py [--device D] [--mib 1,16,64,256,1024,2048] [--rows 65536,8192] [--rounds N]
+                  [--pause SECONDS] [--folder F] [--out FILE.json] [--commit TEXT]
 
-The files have batches of so many rows and lie in `--folder`, which should keep them in memory. All of them are read in turns, and a pinned
-copy with them, so that what else the machine does meets all alike. Printed are medians, page faults of the process by a read, and for each number of rows a line by
-least squares through the tables of 64 MiB and more: what a read of nothing would take, and the rate at which bytes are added. A pause before
-each read and copy shows what a device does that had nothing to do.
+The files have batches of so many rows and are in `--folder`, which should keep them in memory. All of them
+are read in turns, together with a pinned copy, so that other load on the machine affects all alike. The
+program prints medians and the page faults of the process during a read. For each number of rows it fits a
+line by least squares through the tables of 64 MiB and more: the time of an empty read, and the rate at which
+bytes are added. A pause before each read and copy shows how a device behaves after it was idle.
 """
 
 from __future__ import annotations

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""What it takes to page-lock the pages of a cached file in place, and copy them to a GPU without a copy by the processor.
+"""What it takes to page-lock a cached file's pages in place and copy them to a GPU without a CPU copy.
 
-    registered_pages.py [--mib SIZE] [--windows 1,4,16,64] [--threads 1,4,16] [--beside 1,2] [--rounds N] [--folder F]
-                        [--out FILE.json] [--commit TEXT]
+    registered_pages.py [--mib SIZE] [--windows 1,4,16,64] [--threads 1,4,16] [--beside 1,2] [--rounds N]
+                        [--folder F] [--out FILE.json] [--commit TEXT]
 
-The staging ring copies a file's pages into page-locked chunks, and what the device copies meanwhile is slower for it
-(docs/decisions/whole-reads.md). The other way is measured here by the driver alone: a file in `--folder`, which should keep it in memory,
-is mapped anew each round; threads take windows of it in turns, register them (cuMemHostRegister, for reading only), copy them, wait,
-and let them go. Printed are medians in GB/s: of registering and letting go alone, of all of it, and beside them of one plain copy of page-locked
-memory. Then `--beside` threads do so while the staging ring reads an Arrow file: whether both together bring more than either. Needs a GPU.
+The staging ring copies a file's pages into page-locked chunks, which slows down the device's own copies
+(docs/decisions/whole-reads.md). This program measures the other way with the driver alone. A file in
+`--folder`, which should keep it in memory, is mapped anew each round. Threads take windows of it in turns,
+register them (cuMemHostRegister, for reading only), copy them, wait, and unregister them.
+
+The program prints medians in GB/s: for registering and unregistering alone, for all of it, and for one plain
+copy of page-locked memory. Then `--beside` threads do so while the staging ring reads an Arrow file, to see
+whether both together are faster than either. Needs a GPU.
 """
 
 from __future__ import annotations
@@ -57,7 +60,7 @@ class Driver:
             raise SystemExit(f"{name}: CUDA error {result}")
 
     def enter(self) -> None:
-        """Of each thread, once."""
+        """To be called by each thread, once."""
         self("cuCtxSetCurrent", self._context)
 
     def new_stream(self) -> ctypes.c_void_p:
@@ -123,7 +126,8 @@ def measure(driver: Driver, file: int, size: int, given: argparse.Namespace) -> 
         rates = {what: size / statistics.median(seconds[1:]) / 1e9 for what, seconds in seen.items()}
         results.append({"window_mib": window, "threads": threads, **rates})
         print(
-            f"{window:4} MiB {threads:3} threads: {rates['registered']:6.1f} registered {rates['copied']:6.1f} copied",
+            f"{window:4} MiB {threads:3} threads: {rates['registered']:6.1f} registered "
+            f"{rates['copied']:6.1f} copied",
             flush=True,
         )
     driver("cuMemFree_v2", ctypes.c_uint64(target))
@@ -133,7 +137,8 @@ def measure(driver: Driver, file: int, size: int, given: argparse.Namespace) -> 
 def beside_reads(
     driver: Driver, ctx: sa.Context, path: Path, file: int, size: int, window: int, threads: int, rounds: int
 ) -> dict[str, float]:
-    """GB/s of so many reads of `path`, of the windows that are copied meanwhile, again and again through the file, and of both."""
+    """GB/s of so many reads of `path`, of the windows that threads copy meanwhile, again and again through
+    the file, and of both."""
     copied = [0] * threads
     stop = threading.Event()
     target = driver.allocate(window * max(1, threads))

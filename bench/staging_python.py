@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""What the options of the staging ring are worth on this machine: threads, size of a chunk, and chunks that all threads share.
+"""What the staging ring's options are worth on this machine: threads, size of a chunk, and shared chunks.
 
-    staging_python.py [--device D] [--mib SIZE] [--rounds N] [--passes N] [--threads 8,16] [--chunk 1MiB,4MiB] [--shared 8,16,32]
-                      [--folder F] [--out FILE.json] [--commit TEXT]
+    staging_python.py [--device D] [--mib SIZE] [--rounds N] [--passes N] [--threads 8,16]
+                      [--chunk 1MiB,4MiB] [--shared 8,16,32] [--folder F] [--out FILE.json] [--commit TEXT]
 
-Every combination is measured in a process of its own (SAETA_STAGING_THREADS, _CHUNK and _SHARED), with the same files in `--folder`, which
-should keep them in memory; all of them once in a pass, so that what else the machine does meets all alike. Printed are medians in GB/s of
-values, and beside them one plain copy of page-locked memory.
+Every combination is measured in a process of its own (SAETA_STAGING_THREADS, _CHUNK and _SHARED), with the
+same files in `--folder`, which should keep them in memory. Each pass runs all of them once, so that other
+load on the machine affects all alike. The program prints medians in GB/s of values, and beside them one plain
+copy of page-locked memory.
 """
 
 from __future__ import annotations

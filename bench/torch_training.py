@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""What a training step of torch costs with its memory under a hard budget: torch's own allocator beside Saeta's.
+"""What a training step of torch costs with its memory under a hard budget: torch's own allocator and Saeta's.
 
     torch_training.py [--steps N] [--rounds N] [--budget BYTES] [--out FILE.json] [--commit HASH]
 
-A step is the forward pass, the backward pass and the optimizer of a transformer encoder, launched one kernel after the other
-(eager) or replayed as one CUDA graph. torch chooses its allocator once in a process, so each case has its own, and the
-cases take turns. Times are those of the device between two events, of a step, the mean of a round after a warm-up. Requests
-are what the context was asked for: in the timed steps, and for the capture.
+A step is the forward pass, the backward pass and the optimizer of a transformer encoder, launched one kernel
+after the other (eager) or replayed as one CUDA graph. torch chooses its allocator once in a process, so each
+case has its own process, and the cases take turns. Times are measured on the device between two events: the
+mean time of a step over a round, after a warm-up. Requests are those to the context: in the timed steps, and
+for the capture.
 """
 
 from __future__ import annotations
@@ -183,10 +184,12 @@ def main() -> int:
         return 0
     versions, lines = measure_all(options)
     print(
-        f"torch_training on {versions['device']}, torch {versions['torch']}, median of {options.rounds} rounds"
+        f"torch_training on {versions['device']}, torch {versions['torch']}, "
+        f"median of {options.rounds} rounds"
     )
     print(
-        f"{'launch':8}{'allocator':11}{'ms a step':>10}{'least':>9}{'most':>9}{'requests':>10}{'in capture':>12}"
+        f"{'launch':8}{'allocator':11}{'ms a step':>10}{'least':>9}{'most':>9}"
+        f"{'requests':>10}{'in capture':>12}"
     )
     for line in lines:
         print(

@@ -1,5 +1,5 @@
-"""The whole trip: an Arrow file goes onto the device under a budget, a framework computes a new column from its columns
-without a copy, and the table with that column is written, read again and checked.
+"""The whole trip: an Arrow file goes onto the device under a budget, a framework computes a new column from
+its columns without a copy, and the table with that column is written, read again and checked.
 
 trip.py [INPUT.arrow OUTPUT.arrow A B]    or without arguments, with a small file that it makes itself
 """
@@ -16,7 +16,8 @@ import saeta as sa
 
 
 def framework():
-    """The device to work on and a module with from_dlpack that computes there: a GPU where torch or CuPy is, else the host."""
+    """The device to work on and a module with from_dlpack that computes there: a GPU where torch or CuPy is,
+    else the host."""
     device = sa.devices()[0].name
     for name in ("torch", "cupy") if device != "host" else ():
         try:
