@@ -4,11 +4,11 @@
 
     ctx = sa.context("cuda:0", budget="8GiB")   # or "host"; sa.context() picks the best
     table = sa.read_ipc("trips.arrow", ctx)     # a Table on the device
-    tensor = torch.from_dlpack(table["fare"])   # the same memory, ordered on torch's stream; a file's batches
-                                                # are joined first
+    tensor = torch.from_dlpack(table["fare"])   # the same memory, ordered on torch's stream; the batches of a
+                                                # file are joined first
     table.with_column("doubled", tensor * 2).write_ipc("out.arrow")
 
-Importing needs neither a GPU nor a driver nor pyarrow nor NumPy: each is loaded when something asks for it.
+Importing Saeta needs neither a GPU nor a driver nor pyarrow nor NumPy. Each is loaded when a call needs it.
 """
 
 from saeta import _core, allocators, hooks, testing, xlog

@@ -1,4 +1,4 @@
-"""Tables and columns from what Python programs have at hand."""
+"""Builds tables and columns from the objects that Python programs have."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ def table(
 ) -> Table:
     """Makes a table of named columns of equal length.
 
-    Memory that is on the context's device is shared, other memory is copied in one transfer a column.
+    Memory that is on the context's device is shared. Other memory is copied with one transfer per column.
 
     Args:
-        columns: a mapping from names to values, pairs of both (names may repeat), columns that have names (Column, polars or
-            pandas Series), or a whole table: a DataFrame, any object with `__arrow_c_stream__` or `__arrow_c_array__`, a
-            Dataset or Scanner of pyarrow, or a tensor of two dimensions, whose columns are named col_0, col_1 ... Values are
-            what `saeta.column` takes.
-        ctx: a Context or the name of a device. None: where the first Column is, else the best device.
-        schema: names, types, nullability and metadata that the table must have; Python values and NumPy arrays are converted
-            to them exactly. It names the columns of a tensor.
-        cast: what becomes of values that the types of the schema do not have, as for `saeta.column`. Of a tensor 'reinterpret'
-            alone.
+        columns: a mapping from names to values, pairs of both (names may repeat), columns that have names
+            (Column, polars or pandas Series), or a whole table: a DataFrame, any object with
+            `__arrow_c_stream__` or `__arrow_c_array__`, a Dataset or Scanner of pyarrow, or a tensor of two
+            dimensions, whose columns are named col_0, col_1 ... Values are what `saeta.column` takes.
+        ctx: a Context or the name of a device. None: the context of the first Column, else the best device.
+        schema: names, types, nullability and metadata that the table must have. Python values and NumPy
+            arrays are converted to them exactly. It names the columns of a tensor.
+        cast: how to convert values that the types of the schema can't represent, as for `saeta.column`. For a
+            tensor only 'reinterpret'.
 
     Returns:
         A Table.
 
     Raises:
-        TypeMismatch, InvalidError: a value is not a column, or lengths differ; the message names the column.
+        TypeMismatch, InvalidError: a value is not a column, or lengths differ. The message names the column.
 
     Example:
         >>> import saeta as sa
@@ -59,7 +59,8 @@ def table(
     if _is_tensor(columns):
         if cast == "truncate":
             raise InvalidError(
-                "cast='truncate' is for columns: a tensor has one type, and is reinterpreted or taken as it is"
+                "cast='truncate' is for columns: a tensor has one type, and is reinterpreted or taken as it "
+                "is"
             )
         return from_dlpack(columns, ctx, columns=True, schema=schema, cast=cast)
     _require_cast(cast, "schema" if schema is not None else None)
@@ -87,26 +88,28 @@ def column(
     """Makes a column.
 
     Args:
-        name: its name, or a Field, which also gives type, nullability and metadata.
-        data: a Column, an object with DLPack (a tensor, a NumPy array), one with an Arrow protocol (a pyarrow array, a
-            polars or pandas Series), one with `__arrow_array__` (an array or an Index of pandas) or a sequence of Python
-            values, which pyarrow converts. What the mask of a NumPy array masks is null.
-        type: what `saeta.DataType` takes: "int32", "timestamp[us, tz=UTC]", a pyarrow type. Python values, NumPy arrays and
-            those of pandas are converted to it where every value stays equal; anything else must have it. `saeta.symbol()`
-            takes what `Column.as_symbols` does. None: the type of the data.
-        ctx: a Context or the name of a device. None: where a Column is, else the best device.
-        cast: 'truncate' cuts what the type has no room for: the fraction of a number, the time of day of a date, the
-            nanoseconds of microseconds, the last bits of a float, which is rounded. 'reinterpret' takes the bits of integers
-            for those of integers of the other sign, or for the ticks of dates, times, timestamps and durations of the same
-            width, and timestamps without a zone for UTC. None: neither.
+        name: the name, or a Field, which also gives type, nullability and metadata.
+        data: a Column, an object with DLPack (a tensor, a NumPy array), one with an Arrow protocol (a pyarrow
+            array, a polars or pandas Series), one with `__arrow_array__` (an array or an Index of pandas) or
+            a sequence of Python values, which pyarrow converts. Masked values of a NumPy array become nulls.
+        type: what `saeta.DataType` takes: "int32", "timestamp[us, tz=UTC]", a pyarrow type. Python values,
+            NumPy arrays and arrays of pandas are converted to it if every value stays equal. Any other object
+            must have this type. `saeta.symbol()` takes what `Column.as_symbols` does. None: the type of the
+            data.
+        ctx: a Context or the name of a device. None: the context of a Column, else the best device.
+        cast: 'truncate' drops what the type can't represent: the fraction of a number, the time of day of a
+            date, the nanoseconds of microseconds. Floats are rounded to the type. 'reinterpret' takes the
+            bits of integers as integers of the other sign, or as the ticks of dates, times, timestamps and
+            durations of the same width, and takes timestamps without a zone as UTC. None: neither.
 
     Returns:
         A Column. Memory that is on the context's device is shared.
 
     Raises:
-        TypeMismatch: the data is of another kind (text where numbers are wanted), or is not a column. InvalidError: a value is
-        none of the type, with 'truncate' because it is outside of the type's range, or there are nulls in a field that allows
-        none. The message names the first such value and its row.
+        TypeMismatch: the data is of another kind (text where numbers are expected), or is not a column.
+        InvalidError: the type can't represent a value; with 'truncate', because the value is outside the
+            type's range. Or there are nulls in a field that allows none. The message names the first such
+            value and its row.
 
     Example:
         >>> import saeta as sa
@@ -124,26 +127,29 @@ def column(
 
 
 def from_bytes(columns: Sequence[Any], ctx: ContextLike = None, *, schema: Any) -> Table:
-    """Makes a table of values that lie in memory as Arrow has them: one transfer for all columns, and no look at a value.
+    """Makes a table from values that already have Arrow's memory layout. One transfer for all columns; values
+    are not checked.
 
     Args:
-        columns: for each field of the schema an object with the buffer protocol (bytes, memoryview, mmap, a NumPy array) that
-            holds its values in little-endian order, row after row and without nulls.
+        columns: for each field of the schema an object with the buffer protocol (bytes, memoryview, mmap, a
+            NumPy array) that holds its values in little-endian order, row after row and without nulls.
         ctx: a Context or the name of a device. None: the best device.
-        schema: what `saeta.schema` takes, of types with whole bytes a value: numbers, "bool8", decimals, times, binaries of
-            a fixed size.
+        schema: what `saeta.schema` takes. Each type has a whole number of bytes per value: numbers, "bool8",
+            decimals, times, binaries of a fixed size.
 
     Returns:
         A Table of one batch, with a copy of the values.
 
     Raises:
-        UnsupportedError: a type has bits, offsets, children or a dictionary. InvalidError: bytes that are no whole number of
-        values, columns of different rows, another number of columns than of fields. The message names the column, what was
-        expected and what it got.
+        UnsupportedError: a type has bits, offsets, children or a dictionary.
+        InvalidError: the bytes are not a whole number of values, columns have different numbers of rows, or
+            there are not as many columns as fields. The message names the column, what was expected and what
+            it got.
 
     Example:
         >>> import saeta as sa
-        >>> sa.from_bytes([b"\\1\\0\\2\\0", b"ab"], "host", schema={"n": "uint16", "flag": "uint8"}).to_pydict()
+        >>> values = [b"\\1\\0\\2\\0", b"ab"]
+        >>> sa.from_bytes(values, "host", schema={"n": "uint16", "flag": "uint8"}).to_pydict()
         {'n': [1, 2], 'flag': [97, 98]}
     """
     if isinstance(columns, str | bytes | Mapping) or not isinstance(columns, Iterable):
@@ -166,20 +172,23 @@ def from_bytes(columns: Sequence[Any], ctx: ContextLike = None, *, schema: Any) 
 
 
 def counted_table(capacity: Table, count: Any, *, num_rows: int | None = None) -> CountedTable:
-    """Joins a table that has room for more rows than there are with the number on the device that says how many are valid.
+    """Combines a table that has room for more rows with a count on the device that says how many rows are
+    valid.
 
     Args:
         capacity: a Table with room for the rows.
-        count: one number of type uint32, uint64, int32 or int64: a Column, a tensor of one element or what else
-            `saeta.column` takes. A kernel may still be writing it: it is read in order.
-        num_rows: the number, where the caller knows it; it is never read then.
+        count: one number of type uint32, uint64, int32 or int64: a Column, a tensor of one element or
+            anything else that `saeta.column` takes. A kernel may still be writing it: reads of it are ordered
+            behind the kernel.
+        num_rows: the number, if the caller knows it. The number on the device is then never read.
 
     Returns:
         A CountedTable. Nothing is copied.
 
     Raises:
-        TypeMismatch: the count has another type. InvalidError: it is more than one number, or in another context. OutOfRange:
-        `num_rows` is past the capacity; the number on the device is looked at when it is read.
+        TypeMismatch: the count has another type.
+        InvalidError: the count is more than one number, or is in another context.
+        OutOfRange: `num_rows` exceeds the capacity. The number on the device is checked when it is read.
 
     Example:
         >>> import numpy as np
@@ -197,7 +206,7 @@ def counted_table(capacity: Table, count: Any, *, num_rows: int | None = None) -
 
 
 def as_column(name: str | Field, value: Any, ctx: Context, cast: Cast = None) -> Column:
-    """`value` as a column of the context, under a name or, with all that it says, a Field."""
+    """Makes a column of the context from `value`, with a name or a whole Field."""
     if isinstance(name, Field):
         return _as_field(name, value, ctx, cast)
     if not isinstance(name, str):
@@ -220,8 +229,8 @@ def as_column(name: str | Field, value: Any, ctx: Context, cast: Cast = None) ->
     if _is_sequence(value):
         return as_column(name, arrow_array(name, list(value), None, None), ctx)
     raise TypeMismatch(
-        f"column '{name}': {type(value).__name__} has neither DLPack, an Arrow protocol nor the CUDA Array Interface and is "
-        "no sequence"
+        f"column '{name}': {type(value).__name__} has neither DLPack, an Arrow protocol nor the CUDA Array "
+        "Interface and is no sequence"
     )
 
 
@@ -232,11 +241,11 @@ def _as_field(field: Field, value: Any, ctx: Context, cast: Cast) -> Column:
         made = as_column(field.name, _of_type(field, value, cast), ctx)
     if field.type.is_symbol and made.type != field.type:
         made = made.as_symbols(field.type.symbol_table)
-    if field.type == "bool8" and made.type == "bool":  # pyarrow made it of Python values, and knows no bool8
+    if field.type == "bool8" and made.type == "bool":  # pyarrow converted Python values; it has no type bool8
         made = made.as_bool8(extension=False)
     narrow = field.type.dtype is not None and field.type.format.startswith("w:")
     if narrow and made.type == DataType(f"fixed_size_binary[{field.type.byte_width}]"):
-        made = made._with_type_of_bytes(field.type)  # pyarrow knows no bfloat16
+        made = made._with_type_of_bytes(field.type)  # pyarrow has no bfloat16
     made = made._with_field(field)
     if not field.nullable and made.null_count:
         raise InvalidError(f"column '{field.name}' has {made.null_count} nulls, and its field allows none")
@@ -244,13 +253,13 @@ def _as_field(field: Field, value: Any, ctx: Context, cast: Cast) -> Column:
 
 
 def _pairs(columns: Any) -> list[tuple[str | Field, Any]]:
-    """Names and values of the columns that a table is made of."""
+    """Returns the names and values of the columns of a table."""
     if isinstance(columns, Mapping):
         return list(columns.items())
     if isinstance(columns, str | bytes) or not isinstance(columns, Iterable):
         raise TypeMismatch(
-            f"{type(columns).__name__} is not a table: expected a mapping from names to columns, pairs of both, or an "
-            "object with an Arrow protocol, as a DataFrame"
+            f"{type(columns).__name__} is not a table: expected a mapping from names to columns, pairs of "
+            "both, or an object with an Arrow protocol, as a DataFrame"
         )
     return [_pair(number, each) for number, each in enumerate(columns)]
 
@@ -262,8 +271,8 @@ def _pair(number: int, given: Any) -> tuple[str | Field, Any]:
     if isinstance(name, str) and _is_exchangeable(given):
         return name, given
     raise TypeMismatch(
-        f"column number {number} is of type {type(given).__name__}: expected a pair (name, values), or a column that has a "
-        "name"
+        f"column number {number} is of type {type(given).__name__}: expected a pair (name, values), or a "
+        "column that has a name"
     )
 
 
@@ -304,7 +313,9 @@ def _offers_bytes(given: Any) -> bool:
 
 
 def _is_table(given: Any) -> bool:
-    """Whether it speaks for itself; a column does as well, but is not iterated."""
+    """Whether the object describes itself by an Arrow protocol. Also True for a column, which is not
+    iterated.
+    """
     return not isinstance(given, Mapping) and (
         hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__")
     )
@@ -326,12 +337,14 @@ def _is_sequence(value: Any) -> bool:
 
 
 def _describes_itself(value: Any) -> bool:
-    """Whether pyarrow alone is told which Arrow array it is, as of arrays of pandas."""
+    """Whether only pyarrow can read the object as an Arrow array, as for arrays of pandas."""
     return is_arrow_array(value) and not _is_table(value)
 
 
 def _of_type(field: Field, value: Any, cast: Literal["truncate"] | None) -> Any:
-    """Python values, NumPy arrays and arrays of pandas as what `as_column` makes a column of the field's type of."""
+    """Converts Python values, NumPy arrays and arrays of pandas to an input of `as_column` with the field's
+    type.
+    """
     wanted = DataType("string") if field.type.is_symbol else field.type
     if is_array(value) and not _describes_itself(value):
         numbers = field.type.is_symbol and value.dtype.kind in "iu"
@@ -344,8 +357,8 @@ def _of_type(field: Field, value: Any, cast: Literal["truncate"] | None) -> Any:
         return arrow_array(field.name, list(value), wanted, cast)
     if cast is not None:
         raise InvalidError(
-            f"column '{field.name}': cast={cast!r} converts Python values and NumPy arrays, and {type(value).__name__} has a "
-            "type of its own: convert it there"
+            f"column '{field.name}': cast={cast!r} converts Python values and NumPy arrays, and "
+            f"{type(value).__name__} has a type of its own: convert it there"
         )
     return value
 
@@ -358,7 +371,7 @@ def _require_cast(cast: Any, named: str | None) -> None:
 
 
 def _reinterpreted(field: Field, value: Any, ctx: Context) -> Column:
-    """The bits of integers, or of timestamps without a zone, as values of the field's type."""
+    """Takes the bits of integers, or of timestamps without a zone, as values of the field's type."""
     wanted = field.type
     if _is_sequence(value) and not (_is_exchangeable(value) or isinstance(value, Column)):
         sign = "u" if wanted.format in SIGNED else ""
@@ -372,8 +385,9 @@ def _reinterpreted(field: Field, value: Any, ctx: Context) -> Column:
     zones = found.format.startswith("ts") and found.format[:4] == wanted.format[:4] and found.format[4:] == ""
     if not (integers[0] and (integers[1] or ticks) and found.byte_width == wanted.byte_width) and not zones:
         raise TypeMismatch(
-            f"column '{field.name}' is of type {found.name}, which can't be taken for {wanted.name}: cast='reinterpret' takes "
-            "integers for those of the same width, or for dates, times and durations of that width, and timestamps without "
+            f"column '{field.name}' is of type {found.name}, which can't be taken for {wanted.name}: "
+            "cast='reinterpret' takes integers for those of the same width, or for dates, times and "
+            "durations of that width, and timestamps without "
             "a zone for UTC"
         )
     return made._with_type_of_bytes(wanted)

@@ -1,4 +1,4 @@
-"""Columns and tables as the objects of NumPy, pyarrow, pandas, polars, torch, CuPy, JAX and Numba."""
+"""Converts columns and tables to objects of NumPy, pyarrow, pandas, polars, torch, CuPy, JAX and Numba."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ def column_to_arrow(self: Column) -> Any:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Ctrl-C while a stream is made comes back as an error of pyarrow: the C stream interface passes text alone."""
+    """Raises KeyboardInterrupt for Ctrl-C while a stream is made.
+
+    The C stream interface passes only text, so pyarrow reports Ctrl-C as an error of its own.
+    """
     try:
         yield
     except Exception as failure:
@@ -122,8 +125,8 @@ def _to_numpy(numpy: Any, column: Column, copy: bool | None, how: Choices) -> An
     if how.refuses_nulls and column.null_count:
         raise ExchangeError(
             f"column '{column.name}' has {column.null_count} nulls, which a NumPy array can't carry: choose "
-            "nulls='nan' (floats), fill=value or with_mask=True; to_arrow().to_numpy(zero_copy_only=False) or "
-            "to_pylist() show them"
+            "nulls='nan' (floats), fill=value or with_mask=True; to_arrow().to_numpy(zero_copy_only=False) "
+            "or to_pylist() show them"
         )
     if column.type == "bool":
         _require_copy(column, copy, "its values are bits, NumPy's are bytes")
@@ -138,7 +141,7 @@ def _to_numpy(numpy: Any, column: Column, copy: bool | None, how: Choices) -> An
 
 
 def column_array(self: Column, dtype: Any = None, copy: bool | None = None) -> Any:
-    """Body of `Column.__array__`, NumPy's protocol, which must not download behind the caller's back."""
+    """Implements `Column.__array__`, NumPy's protocol. It must not download without an explicit request."""
     if self.device != "host":
         raise TypeMismatch(
             f"column '{self.name}' lives on {self.device}: to_numpy() downloads it where that is wanted"
@@ -154,7 +157,7 @@ def _chunk_to_numpy(numpy: Any, chunk: Column, copy: bool | None, how: Choices) 
     if chunk.device != "host":
         _require_copy(chunk, copy, f"it lives on {chunk.device}")
     narrow = _core._narrow_float_type(chunk.type.dtype or "")
-    if narrow is not None:  # NumPy has it from ml_dtypes, but takes no such tensor
+    if narrow is not None:  # NumPy has the type from ml_dtypes, but does not accept it through DLPack
         load("ml_dtypes", f"Column.to_numpy of {narrow.name}")
         bits = _core.DataType(f"uint{8 * narrow.byte_width}")
         return _chunk_to_numpy(numpy, chunk._with_type_of_bytes(bits), copy, how).view(chunk.type.dtype)
@@ -162,7 +165,8 @@ def _chunk_to_numpy(numpy: Any, chunk: Column, copy: bool | None, how: Choices) 
         in_place = False if copy is False else None
         return numpy.from_dlpack(Exported(chunk, how, on_host=True, copy=in_place))
     pyarrow = load("pyarrow", f"Column.to_numpy of {chunk.type.name}")
-    # By the stream: pyarrow.array asks for the device protocol first, which a pyarrow without CUDA refuses for memory of a GPU.
+    # Uses the stream: pyarrow.array tries the device protocol first, and a pyarrow without CUDA refuses that
+    # for memory of a GPU.
     shown = pyarrow.chunked_array(chunk)
     array = shown.chunk(0) if shown.num_chunks else pyarrow.array([], shown.type)
     try:

@@ -1,4 +1,4 @@
-"""Arrays of other libraries through the CUDA Array Interface."""
+"""Imports arrays of other libraries through the CUDA Array Interface."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from saeta import _core
 from saeta._core import Column, Context
 from saeta.errors import ExchangeError, FormatError, TypeMismatch
 
-# Pointer, read-only, typestr, shape, strides in bytes, version, stream, and who keeps the memory.
+# Pointer, read-only, typestr, shape, strides in bytes, version, stream, and the object that keeps the memory.
 Fields = tuple[int, bool, str, list[int], list[int] | None, int, int | None, Any]
 
 
@@ -19,13 +19,15 @@ def from_cuda_array(
 ) -> Column:
     """Takes an array with `__cuda_array_interface__` (version 2 or 3) into a context as a column.
 
-    Each dimension behind the first becomes a fixed-size list.
+    Each dimension after the first becomes a fixed-size list.
 
-    The memory must lie on the context's GPU (None: the GPU that `source.device` names, else the first). It is shared and
-    kept alive until our last work on it has finished; our first work waits for the array's stream, or for all work of the
-    device where the interface names none in version 2. A `mask` of one element a row becomes the validity: rows whose element is not 0 are valid.
-    `copy=True` copies into memory of the context; `copy=False` raises ExchangeError where a copy would be needed, as for a
-    mask or for strides.
+    The memory must be on the context's GPU (None: the GPU that `source.device` names, else the first). It is
+    shared and kept alive until our last work on it has finished. Our first work waits for the array's stream.
+    If the interface is of version 2 and names no stream, it waits for all work of the device.
+
+    A `mask` with one element per row becomes the validity: a row is valid if its element is not 0.
+    `copy=True` copies into memory of the context. `copy=False` raises ExchangeError if a copy would be
+    needed, as for a mask or for strides.
     """
     if not hasattr(source, "__cuda_array_interface__"):
         raise TypeMismatch(f"{type(source).__name__} has no __cuda_array_interface__")
@@ -38,7 +40,7 @@ def from_cuda_array(
 
 
 def import_interface(source: Any, ctx: Context, copy: bool | None, name: str) -> Column:
-    """The array as a column of the context, on whose device its memory lies."""
+    """Imports the array as a column of the context. Its memory is on the context's device."""
     interface = _interface(source)
     mask = interface.get("mask")
     masked = None if mask is None else _fields(mask, _interface(mask))
@@ -46,7 +48,7 @@ def import_interface(source: Any, ctx: Context, copy: bool | None, name: str) ->
 
 
 def _ordinal(source: Any) -> int:
-    """The number of the array's GPU, as CuPy and torch tell it."""
+    """Returns the number of the array's GPU, from the attributes of CuPy's and torch's devices."""
     device = getattr(source, "device", None)
     for attribute in ("id", "index"):
         number = getattr(device, attribute, None)
@@ -59,7 +61,8 @@ def _interface(source: Any) -> dict[str, Any]:
     interface = getattr(source, "__cuda_array_interface__", None)
     if not isinstance(interface, dict):
         raise FormatError(
-            f"__cuda_array_interface__ of {type(source).__name__} is {type(interface).__name__}, expected dict"
+            f"__cuda_array_interface__ of {type(source).__name__} is {type(interface).__name__}, expected "
+            "dict"
         )
     return interface
 

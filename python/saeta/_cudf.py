@@ -1,4 +1,4 @@
-"""cuDF: what its frames and series, and the tables and columns of pylibcudf below them, need before they are taken."""
+"""Prepares frames and series of cuDF, and the tables and columns of pylibcudf below them, for import."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from saeta.errors import ExchangeError, TypeMismatch
 
 
 def made(source: Any) -> bool:
-    """Whether cuDF made it: a frame or a series."""
+    """Whether the object is a frame or a series of cuDF."""
     return _library(source) == "cudf" and hasattr(source, "to_pylibcudf")
 
 
 def is_series(source: Any) -> bool:
-    """Whether it is a series of cuDF, which has no Arrow protocol of its own."""
+    """Whether the object is a series of cuDF, which has no Arrow protocol of its own."""
     return made(source) and not hasattr(source, "columns")
 
 
 def on_device(source: Any, ctx: Context, copy: bool | None, as_column: bool) -> Any:
-    """A frame or series of cuDF by the device arrays of pylibcudf. None where these say less than cuDF's types do.
+    """Imports a frame or series of cuDF through the device arrays of pylibcudf.
 
-    pylibcudf has no time zones, no precisions of decimals, no names of fields and no index.
+    Returns None if these say less than cuDF's types do: pylibcudf has no time zones, precisions of decimals,
+    names of fields or index.
     """
     if ctx.device == "host" or (as_column and not is_series(source)):
         return None
     from saeta._types import schema
     from saeta.exchange import from_arrow
 
-    described = source.iloc[:0].to_arrow()  # types and names; no row is downloaded
+    described = source.iloc[:0].to_arrow()  # types and names only; no row is downloaded
     taken = from_arrow(source.to_pylibcudf()[0], ctx, copy=copy, as_column=as_column)
     if is_series(source):
         return taken if taken.type == DataType(described.type) else None
@@ -39,22 +40,24 @@ def on_device(source: Any, ctx: Context, copy: bool | None, as_column: bool) -> 
 
 
 def exportable(source: Any, copy: bool | None) -> Any:
-    """`source`, or a copy of it where pylibcudf would export other rows than it has.
+    """Returns `source`, or a copy of it if pylibcudf would export other rows than it has.
 
-    A sliced column leaves pylibcudf with offset 0 and a pointer to its first value, but with the validity and the text and
-    list offsets of row 0 (seen in 26.10, also when pylibcudf takes its own export). Its own copy begins at row 0.
+    pylibcudf exports a sliced column with offset 0 and a pointer to its first value, but with the validity
+    and the text and list offsets of row 0. (Seen in 26.10, also when pylibcudf imports its own export.) A
+    copy made by pylibcudf begins at row 0.
     """
     if _library(source) != "pylibcudf" or not _sliced(source):
         return source
     if copy is False:
         raise ExchangeError(
-            f"a sliced {type(source).__name__} of pylibcudf can't be exported without a copy, which copy=False forbids"
+            f"a sliced {type(source).__name__} of pylibcudf can't be exported without a copy, which "
+            "copy=False forbids"
         )
     return source.copy()
 
 
 def host_form(source: Any) -> Any:
-    """A series of cuDF as an array of pyarrow; any other object as it is."""
+    """Returns a series of cuDF as an array of pyarrow, and any other object as it is."""
     return source.to_arrow() if is_series(source) else source
 
 
@@ -63,6 +66,6 @@ def _library(source: Any) -> str:
 
 
 def _sliced(source: Any) -> bool:
-    """Whether a table or column of pylibcudf, or a child of it, begins behind the first row of its buffers."""
+    """Whether a table or column of pylibcudf, or a child of it, begins after the first row of its buffers."""
     columns = source.columns() if hasattr(source, "columns") else [source]
     return any(column.offset() != 0 or any(map(_sliced, column.children())) for column in columns)

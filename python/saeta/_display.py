@@ -1,7 +1,8 @@
-"""Tables and columns as text and HTML: where they are, how large, their types and the first rows.
+"""Shows tables and columns as text and HTML: device, size, types and the first rows.
 
-One line a column, so that wide tables, long names, and names that repeat or are empty all stay readable. Only the rows that
-are shown are copied, and no more of a value becomes an object than its text has room for. What others chose is printable.
+Each column takes one line, so that wide tables, long names, and repeated or empty names stay readable. Only
+the rows that are shown are copied. Only as much of a value is decoded as its text has room for. Names and
+values from outside are made printable.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
 HEAD_ROWS = 5
 MOST_COLUMNS = 60
 LINE_WIDTH = 118
-VALUE_WIDTH = 36  # of a UUID; a time of nanoseconds in a zone has 30
-HEADING_WIDTH = 1000  # of a name or a type that is not one of many
-# Values inside of one, and bytes of a text, whose characters have up to four: what is left out has no room in VALUE_WIDTH.
+VALUE_WIDTH = 36  # fits a UUID; a time in nanoseconds with a zone has 30 characters
+HEADING_WIDTH = 1000  # for the name and type of a single column
+# Values inside a nested value, and bytes of a text, whose characters have up to four bytes. Anything beyond
+# does not fit in VALUE_WIDTH.
 MOST_INSIDE = 4 * (VALUE_WIDTH + 1)
 FORBIDDEN = "(not shown: strict mode forbids downloads)"
 
@@ -35,7 +37,7 @@ class Line(NamedTuple):
 
 
 def table_text(self: Table) -> str:
-    """Body of `Table.__repr__`."""
+    """Implements `Table.__repr__`."""
     lines = _lines(self)
     name_width = max((len(line.name) for line in lines), default=0)
     type_width = max((len(line.type) for line in lines), default=0)
@@ -47,10 +49,11 @@ def table_text(self: Table) -> str:
 
 
 def table_html(self: Table) -> str:
-    """Body of `Table._repr_html_`, for notebooks."""
+    """Implements `Table._repr_html_`, for notebooks."""
     rows = [
-        f"<tr><th style='text-align:left'>{escape(line.name)}</th><td style='text-align:left'>{escape(line.type)}</td>"
-        f"<td style='text-align:left'>{escape(line.values)}</td></tr>"
+        f"<tr><th style='text-align:left'>{escape(line.name)}</th><td "
+        f"style='text-align:left'>{escape(line.type)}</td><td "
+        f"style='text-align:left'>{escape(line.values)}</td></tr>"
         for line in _lines(self)
     ]
     left_out = f"<p>{escape(_left_out(self).strip())}</p>" if self.num_columns > MOST_COLUMNS else ""
@@ -61,14 +64,17 @@ def table_html(self: Table) -> str:
 
 
 def counted_text(self: CountedTable) -> str:
-    """Body of `CountedTable.__repr__`: reads nothing from the device."""
+    """Implements `CountedTable.__repr__`. Reads nothing from the device."""
     rows = "an unread number" if self.known_num_rows is None else str(self.known_num_rows)
     room = self.capacity
-    return f"<saeta.CountedTable of {rows} of {counted(room.num_rows, 'row', 'rows')}, {counted(room.num_columns, 'column', 'columns')} on {room.device}>"
+    return (
+        f"<saeta.CountedTable of {rows} of {counted(room.num_rows, 'row', 'rows')}, "
+        f"{counted(room.num_columns, 'column', 'columns')} on {room.device}>"
+    )
 
 
 def column_text(self: Column) -> str:
-    """Body of `Column.__repr__`."""
+    """Implements `Column.__repr__`."""
     rows = len(self)
     head = self.slice(0, min(rows, HEAD_ROWS))
     try:
@@ -77,21 +83,27 @@ def column_text(self: Column) -> str:
         values = FORBIDDEN
     chunks = f" in {self.num_chunks} chunks" if self.num_chunks != 1 else ""
     name = shortened(repr(self.name[:HEADING_WIDTH]), HEADING_WIDTH)
-    what = f"{name}: {shown(self.type.name, HEADING_WIDTH)} on {self.device}, {counted(rows, 'row', 'rows')}{chunks}, {human_bytes(self.nbytes)}"
+    what = (
+        f"{name}: {shown(self.type.name, HEADING_WIDTH)} on {self.device}, {counted(rows, 'row', 'rows')}"
+        f"{chunks}, {human_bytes(self.nbytes)}"
+    )
     return f"<saeta.Column {what}>\n  {shortened(values, LINE_WIDTH)}"
 
 
 def column_html(self: Column) -> str:
-    """Body of `Column._repr_html_`, for notebooks."""
+    """Implements `Column._repr_html_`, for notebooks."""
     heading, values = column_text(self)[1:].split("\n", 1)
-    return f"<p><b>saeta.Column</b> {escape(heading.removeprefix('saeta.Column ')[:-1])}</p><p>{escape(values.strip())}</p>"
+    return (
+        f"<p><b>saeta.Column</b> {escape(heading.removeprefix('saeta.Column ')[:-1])}</p>"
+        f"<p>{escape(values.strip())}</p>"
+    )
 
 
 def _lines(table: Table) -> list[Line]:
     shown = range(min(table.num_columns, MOST_COLUMNS))
     columns = [table[place] for place in shown]
     rows = min(table.num_rows, HEAD_ROWS)
-    # The head of the shown columns alone, so that nothing else is copied.
+    # Only the head of the shown columns is copied.
     try:
         head = _head(table, columns, rows)
     except DownloadForbidden:

@@ -1,4 +1,4 @@
-"""NumPy arrays as those of another type: every value comes back equal, or the first that does not is named."""
+"""Converts NumPy arrays to another type exactly. An error names the first value that does not stay equal."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from saeta._numpy import dense, mask_of, plain
 from saeta._optional import load
 from saeta.errors import InvalidError, TypeMismatch
 
-# Formats of the types that pyarrow has for the kinds of NumPy's dtypes.
+# Arrow formats that pyarrow uses for the kinds of NumPy's dtypes.
 NATURAL = {"b": "b", "U": "u", "T": "u", "S": "z"}
 NUMBERS = tuple("cCsSiIlLefg")
 TIME_UNITS = {"s": "s", "m": "ms", "u": "us", "n": "ns", "D": "D"}
 
 
 def array_of_type(name: str, array: Any, wanted: DataType | None, cast: Cast) -> Any:
-    """A NumPy array as one of the type, with its mask, where DLPack has that type, else as a pyarrow array.
+    """Converts a NumPy array to the type: to an array with its mask if DLPack has the type, else to a pyarrow
+    array.
 
     Raises:
-        TypeMismatch: the type is one of other things. InvalidError: the type does not have a value.
+        TypeMismatch: the type is for values of another kind.
+        InvalidError: the type can't represent a value.
     """
     if array.ndim != 1:
         raise InvalidError(f"column '{name}': a column is 1-D, the array has shape {array.shape}")
@@ -43,11 +45,11 @@ def array_of_type(name: str, array: Any, wanted: DataType | None, cast: Cast) ->
 
 
 def _inferred(name: str, array: Any) -> Any:
-    """The array as pyarrow has its type."""
+    """Converts the array to the type that pyarrow infers."""
     if array.dtype.names is not None:
         raise TypeMismatch(
-            f"column '{name}': its values have the fields {', '.join(array.dtype.names)}: name a struct type, or make a column of "
-            "each field"
+            f"column '{name}': its values have the fields {', '.join(array.dtype.names)}: name a struct "
+            "type, or make a column of each field"
         )
     if array.dtype.kind == "V":
         return arrow_array(name, _listed(array), DataType(f"fixed_size_binary[{array.dtype.itemsize}]"), None)
@@ -62,7 +64,7 @@ def _inferred(name: str, array: Any) -> Any:
 
 
 def _listed(array: Any) -> list[Any]:
-    """The values as Python objects, None where one is masked."""
+    """Returns the values as Python objects, with None for masked ones."""
     mask, bare = mask_of(array), plain(array)
     values: list[Any] = list(bare) if array.dtype.kind in "Mm" else bare.tolist()
     return values if mask is None else [None if out else each for each, out in zip(values, mask, strict=True)]
@@ -72,7 +74,7 @@ def _numbers(name: str, array: Any, wanted: DataType, cast: Cast) -> Any:
     numpy = load("numpy", f"column '{name}': an array")
     mask, values = mask_of(array), dense(plain(array))
     target = numpy.dtype(wanted.dtype)
-    with numpy.errstate(all="ignore"):  # what does not fit is found by comparison
+    with numpy.errstate(all="ignore"):  # values that do not fit are found by comparison
         within, converted = _cut(numpy, values, target)
         fits = within if cast is not None else within & _is_equal(numpy, values, converted)
     _require(name, values, fits, mask, wanted, within, converted)
@@ -80,7 +82,7 @@ def _numbers(name: str, array: Any, wanted: DataType, cast: Cast) -> Any:
 
 
 def _cut(numpy: Any, values: Any, target: Any) -> tuple[Any, Any]:
-    """Which numbers are in the range of the type, and those as the type: without a fraction, rounded to a float."""
+    """Returns which numbers are in the type's range, and all numbers truncated or rounded to the type."""
     if target.kind == "f":
         converted = values.astype(target)
         finite = numpy.isfinite(converted)
@@ -89,13 +91,13 @@ def _cut(numpy: Any, values: Any, target: Any) -> tuple[Any, Any]:
     if values.dtype.kind != "f":
         return (values >= bounds.min) & (values <= bounds.max), values.astype(target)
     whole = numpy.trunc(values.astype("f8") if values.dtype.itemsize < 8 else values)
-    # Both bounds are powers of two, which floats have exactly.
+    # Both bounds are powers of two, which floats represent exactly.
     within = (whole >= float(bounds.min)) & (whole < float(int(bounds.max) + 1))
     return within, numpy.where(within, whole, 0).astype(target)
 
 
 def _is_equal(numpy: Any, values: Any, converted: Any) -> Any:
-    """Which numbers are equal to those that they were made of. No comparison rounds."""
+    """Returns which converted numbers equal their originals. The comparison never rounds."""
     if values.dtype.kind != "f" and converted.dtype.kind == "f":
         wide = converted.astype("f8")
         bounds = numpy.iinfo(values.dtype)
@@ -121,7 +123,7 @@ def _times(name: str, array: Any, wanted: DataType, cast: Cast) -> Any:
     converted = values.astype(f"{values.dtype.kind}8[{unit}]")
     back = converted.astype(values.dtype)
     fits = (back == values) | numpy.isnat(values)
-    coarse = numpy.datetime_data(values.dtype)[0] in ("Y", "M")  # nothing is cut of months
+    coarse = numpy.datetime_data(values.dtype)[0] in ("Y", "M")  # months and years are never truncated
     within = fits if coarse else fits | (abs(values - back) < numpy.timedelta64(1, unit))
     _require(name, values, fits if cast is None else within, mask, wanted, within, converted)
     return pyarrow.array(converted, arrow_type(name, wanted), mask=mask)

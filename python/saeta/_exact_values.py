@@ -1,4 +1,4 @@
-"""Python values as Arrow arrays: every value comes back equal, or the first that does not is named."""
+"""Converts Python values to Arrow arrays exactly. An error names the first value that does not stay equal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Cast = Literal["truncate"] | None
 
-# Python's types whose values pyarrow makes exact ones of these formats, or refuses.
+# Python types, and the Arrow formats to which pyarrow converts their values exactly or refuses them.
 EXACT: dict[type, tuple[str, ...]] = {
     bool: ("b",),
     int: tuple("cCsSiIlL"),
@@ -31,16 +31,17 @@ EXACT: dict[type, tuple[str, ...]] = {
     date: ("tdD",),
 }
 FLOATS = ("e", "f", "g")
-NULLS = ("NAType", "NaTType")  # of pandas
+NULLS = ("NAType", "NaTType")  # null values of pandas
 KINDS = {"u": "text", "U": "text", "vu": "text", "b": "booleans", "z": "bytes", "Z": "bytes", "vz": "bytes"}
 
 
 def arrow_array(name: str, values: Sequence[Any], wanted: DataType | None, cast: Cast) -> Any:
-    """The values of a list as a pyarrow array of the type; None: of the type that pyarrow finds.
+    """Converts a list of values to a pyarrow array of the type. None: the type that pyarrow infers.
 
     Raises:
-        TypeMismatch: a value is none of those that the type is for. InvalidError: the type does not have a value; with
-        cast="truncate" not even without its fraction, its time of day or its last digits.
+        TypeMismatch: a value is of a kind that the type is not for.
+        InvalidError: the type can't represent a value; with cast="truncate", not even without its fraction,
+            its time of day or its last digits.
     """
     values = _plain(values)
     pyarrow = load("pyarrow", f"column '{name}': a list of Python values")
@@ -48,7 +49,7 @@ def arrow_array(name: str, values: Sequence[Any], wanted: DataType | None, cast:
         made = _array(pyarrow, name, values, values, None)
         if any(
             word in str(made.type) for word in ("time", "duration")
-        ):  # pandas has nanoseconds, times have zones
+        ):  # pandas has nanoseconds, and times have zones
             _require_same(name, values, made, None)
         return made
     found = set(map(type, values)) - {type(None)}
@@ -63,7 +64,7 @@ def arrow_array(name: str, values: Sequence[Any], wanted: DataType | None, cast:
 
 
 def arrow_array_of(label: str, source: Any) -> Any:
-    """What an object with `__arrow_array__` says that it is, or an array of pandas is for pyarrow."""
+    """Converts an object with `__arrow_array__`, or an array of pandas, with pyarrow."""
     pyarrow = load("pyarrow", f"{label}: {type(source).__name__}")
     try:
         return pyarrow.array(source)
@@ -72,12 +73,15 @@ def arrow_array_of(label: str, source: Any) -> Any:
 
 
 def arrow_type(name: str, wanted: DataType) -> Any:
-    """The type as pyarrow has it."""
+    """Returns the type as a pyarrow type."""
     return load("pyarrow", f"column '{name}': Python values").field(Field(name, wanted)).type
 
 
 def refused(name: str, row: int, given: Any, wanted: str, cut: Any = None) -> InvalidError:
-    """The error for a value that a type does not have; `cut` is what cast="truncate" makes of it, None where it refuses too."""
+    """Returns the error for a value that a type can't represent.
+
+    `cut` is the result of cast="truncate" for the value, None if that refuses it too.
+    """
     way_out = "" if cut is None else f": cast='truncate' makes it {_shown(cut)}"
     return InvalidError(
         f"column '{name}': row {row} is {_shown(given)}, which {wanted} does not have{way_out}"
@@ -85,7 +89,7 @@ def refused(name: str, row: int, given: Any, wanted: str, cut: Any = None) -> In
 
 
 def _plain(values: Sequence[Any]) -> Sequence[Any]:
-    """Python's values: None for what is null in pandas or masked, scalars of pyarrow as what they hold."""
+    """Returns plain Python values: None for masked values and pandas' nulls, scalars of pyarrow unpacked."""
     one_of_each = {type(each): each for each in values}
     if not any(_is_odd(each) for each in one_of_each.values()):
         return values
@@ -118,7 +122,9 @@ def _plain_value(value: Any) -> Any:
 def _array(
     pyarrow: Any, name: str, values: Sequence[Any], taken: Sequence[Any], wanted: DataType | None
 ) -> Any:
-    """`taken`, what is left to pyarrow of `values`, as its array. A refusal names the first value that is to blame."""
+    """Converts `taken`, the prepared form of `values`, with pyarrow. An error names the first value that is
+    refused.
+    """
     target = None if wanted is None else arrow_type(name, wanted)
     refusals = (pyarrow.ArrowException, OverflowError, TypeError, ValueError)
 
@@ -135,14 +141,15 @@ def _array(
         if wanted is None:
             raise InvalidError(f"column '{name}': {failure}") from failure
         first, end = 0, len(taken)
-        while end - first > 1:  # nothing before `first` is refused
+        while end - first > 1:  # no value before `first` is refused
             middle = (first + end) // 2
             first, end = (first, middle) if refusal_of(first, middle) is not None else (middle, end)
         own = refusal_of(first, end)
-        if own is None:  # together they are, as more values than a dictionary can number
+        if own is None:  # only together, as when there are more values than a dictionary can number
             raise InvalidError(f"column '{name}': {failure}") from failure
         raise InvalidError(
-            f"column '{name}': row {first} is {_shown(values[first])}, which {wanted.name} does not have: {own}"
+            f"column '{name}': row {first} is {_shown(values[first])}, which {wanted.name} does not have: "
+            f"{own}"
         ) from failure
 
 
@@ -152,8 +159,8 @@ def _require_kind(name: str, values: Sequence[Any], found: set[type], wanted: Da
     if other:
         row, value = next((row, each) for row, each in enumerate(values) if type(each) in other)
         raise TypeMismatch(
-            f"column '{name}': row {row} is {_shown(value)}, of type {type(value).__name__}, and {wanted.name} is a type of "
-            f"{kind}{_way_out(value, kind)}"
+            f"column '{name}': row {row} is {_shown(value)}, of type {type(value).__name__}, and "
+            f"{wanted.name} is a type of {kind}{_way_out(value, kind)}"
         )
 
 
@@ -166,13 +173,13 @@ TICKS = ("dates and times", "times of day", "durations")
 
 
 def _inner(type: DataType) -> DataType:  # noqa: A002
-    """The type of the values that a dictionary or runs stand for."""
+    """Returns the type of the values behind a dictionary or run-end encoding."""
     inner = type.value_type or (type.fields[1].type if type.format == "+r" else None)
     return type if inner is None else _inner(inner)
 
 
 def _kind_of_type(type: DataType) -> str | None:  # noqa: A002
-    """What the values of a type are; None where that is nothing simple."""
+    """Returns the kind of the type's values. None if it is not a simple one."""
     type = _inner(type)  # noqa: A001
     if type.is_bool8:
         return "booleans"
@@ -202,15 +209,17 @@ def _kind(type: type) -> str | None:  # noqa: A002
 
 
 def _prepared(name: str, values: Sequence[Any], wanted: DataType, cast: Cast) -> list[Any]:
-    """The same values as what pyarrow takes for the type."""
+    """Converts the values to equal ones that pyarrow accepts for the type."""
     taken: list[Any] = []
     try:
         for each in values:
-            taken.append(_prepared_value(each, wanted, cast))  # noqa: PERF401 - its length is the row of a failure
+            # A loop, because the length of the list is the row of a failure.
+            taken.append(_prepared_value(each, wanted, cast))  # noqa: PERF401
     except (OverflowError, InvalidOperation, ValueError) as failure:
         row = len(taken)
         raise InvalidError(
-            f"column '{name}': row {row} is {_shown(values[row])}, which {wanted.name} does not have: {failure}"
+            f"column '{name}': row {row} is {_shown(values[row])}, which {wanted.name} does not have: "
+            f"{failure}"
         ) from failure
     return taken
 
@@ -237,7 +246,7 @@ def _require_same(name: str, values: Sequence[Any], made: Any, cast: Cast) -> No
 
 
 def _same(given: Any, back: Any, one: Callable[[Any, Any], bool]) -> bool:
-    """Whether a value came back as it was given, in the form that Arrow has for it; `one` compares what has no parts."""
+    """Whether a value came back as it was given, in Arrow's form. `one` compares values without parts."""
     if given is None or back is None:
         return given is back or _is_not_a_time(given)
     if isinstance(back, list | tuple):
@@ -249,12 +258,15 @@ def _same(given: Any, back: Any, one: Callable[[Any, Any], bool]) -> bool:
             _same(fields.get(key), each, one) for key, each in back.items()
         )
     if getattr(given, "shape", None) == () and given.dtype.kind in "biuf" and given.dtype.itemsize <= 8:
-        given = given.item()  # NumPy rounds what it compares
+        given = given.item()  # NumPy rounds before it compares
     return one(given, back)
 
 
 def _fields(given: Any, names: Mapping[str, Any]) -> dict[str, Any]:
-    """A struct from a mapping, pairs of names and values, or its values in order. Fields that are not given are null."""
+    """Makes a dict from a struct: a mapping, pairs of names and values, or its values in order.
+
+    Missing fields are null.
+    """
     if isinstance(given, Mapping):
         return dict(given)
     pairs = all(isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], str) for each in given)
@@ -274,7 +286,7 @@ def _equal(given: Any, back: Any) -> bool:
 
 
 def _kept(given: Any, back: Any) -> bool:
-    """Whether a value that was cut is still in the range of its type, and in the same time zone."""
+    """Whether a truncated value is still in the range of its type, and still has or lacks a time zone."""
     if isinstance(back, float) and math.isinf(back):
         return bool(math.isinf(given))
     return (getattr(given, "tzinfo", None) is None) == (getattr(back, "tzinfo", None) is None)
@@ -285,7 +297,7 @@ def _midnight(day: date) -> datetime:
 
 
 def _is_not_a_time(value: Any) -> bool:
-    """NaT of NumPy, which is a null."""
+    """Whether the value is NumPy's NaT, which is a null."""
     return type(value).__name__ in ("datetime64", "timedelta64") and bool(value != value)
 
 

@@ -1,4 +1,4 @@
-"""What this build and this machine can do, and how to have what is missing."""
+"""Reports what this build and this machine can do, and how to install what is missing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from saeta import _core
 from saeta._optional import distribution
 from saeta.errors import MissingDependency
 
-# Packages that Saeta exchanges data with, by the names of their distributions.
+# Packages that Saeta exchanges data with, with the names of their distributions.
 PEERS: dict[str, tuple[str, ...]] = {
     "pyarrow": ("pyarrow",),
     "numpy": ("numpy",),
@@ -22,8 +22,11 @@ PEERS: dict[str, tuple[str, ...]] = {
 
 
 def info() -> dict[str, Any]:
-    """Versions, devices, packages found, and for each missing part what it is, why and how to have it. Imports none of the
-    packages but pyarrow, which the IPC module stands on."""
+    """Returns versions, devices and packages found. For each missing part it says why it is missing and how
+    to get it.
+
+    Imports none of the packages except pyarrow, which the IPC module needs.
+    """
     import platform
 
     runtime = _core._runtime()
@@ -74,7 +77,7 @@ def _ipc_state() -> dict[str, Any]:
 
 
 def _bridge_missing() -> str:
-    """Why saeta.cuda can't be used, where the IPC module can; empty where it can."""
+    """Returns why saeta.cuda can't be used although the IPC module can. Empty if it can be used."""
     from saeta import _libarrow
 
     try:

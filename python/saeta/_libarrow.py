@@ -1,4 +1,7 @@
-"""The modules that stand on the libarrow inside the installed pyarrow: each works with the release that it was built with."""
+"""Loads the compiled modules that use the libarrow inside the installed pyarrow.
+
+Each module works with the pyarrow release that it was built with.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ from saeta.errors import MissingDependency
 
 
 def load(name: str, purpose: str) -> ModuleType:
-    """The module of this package, or MissingDependency that says what is missing and how to have it."""
+    """Imports a compiled module of this package. MissingDependency says what is missing and how to install
+    it.
+    """
     try:
         import pyarrow
     except ImportError as failure:

@@ -1,4 +1,4 @@
-"""Metadata of schemas and fields: a mapping of bytes, as the Arrow format has it."""
+"""Metadata of schemas and fields: a mapping of bytes, as in the Arrow format."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ EXTENSION = b"ARROW:extension:"
 
 
 class Metadata(Mapping[bytes, bytes]):
-    """An immutable mapping of bytes to bytes, in the order of the schema. Text is taken for its UTF-8 bytes in look-ups.
+    """An immutable mapping of bytes to bytes, in the order of the schema. A look-up by text uses its UTF-8
+    bytes.
 
-    Arrow lets a key repeat: the mapping shows its first value, `pairs` has all of them.
+    Arrow allows repeated keys: the mapping shows the first value of a key, `pairs` has all of them.
     """
 
     __slots__ = ("_first", "_pairs")
@@ -27,7 +28,7 @@ class Metadata(Mapping[bytes, bytes]):
 
     @property
     def pairs(self) -> Pairs:
-        """Keys and values in order, repeated keys too."""
+        """All keys and values in order, including repeated keys."""
         return list(self._pairs)
 
     def __getitem__(self, key: str | bytes) -> bytes:
@@ -50,7 +51,7 @@ class Metadata(Mapping[bytes, bytes]):
 
 
 def pairs_of(given: Any) -> Pairs:
-    """Keys and values as bytes, from a mapping, pairs, or None."""
+    """Returns keys and values as bytes, from a mapping, from pairs, or from None."""
     if given is None:
         return []
     if isinstance(given, Metadata):

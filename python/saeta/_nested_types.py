@@ -1,4 +1,7 @@
-"""Nested types from text in Arrow's words: "list<item: int64>", "struct<a: int8, b: string not null>[...]"."""
+"""Parses nested types in Arrow's notation.
+
+Examples: "list<item: int64>", "struct<a: int8, b: string not null>[...]".
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ OPENING, CLOSING = "<[(", ">])"
 
 
 def nested_type(text: str, parse: Parse) -> DataType | None:
-    """The type that `text` names; None where it is no nested one. `parse` reads the types inside."""
+    """Returns the nested type that `text` names, None for any other text. `parse` reads the types inside."""
     found = NESTED.fullmatch(text)
     if found is None:
         return None
@@ -62,7 +65,7 @@ def _union(kind: str, parts: list[str], parse: Parse) -> DataType | None:
 
 
 def _field(text: str, parse: Parse, unnamed: str = "") -> Field:
-    """A field as Arrow prints it, "name: type not null"; one without a name is called `unnamed`."""
+    """Parses a field as Arrow prints it, "name: type not null". A missing name becomes `unnamed`."""
     nullable = not text.endswith(" not null")
     text = text.removesuffix(" not null")
     name, colon, type_text = text.partition(": ")
@@ -72,7 +75,7 @@ def _field(text: str, parse: Parse, unnamed: str = "") -> Field:
 
 
 def _split(text: str) -> Iterator[str]:
-    """Parts between commas that are in no brackets."""
+    """Yields the parts between commas that are not inside brackets."""
     depth = start = 0
     for place, letter in enumerate(text):
         depth += (letter in OPENING) - (letter in CLOSING)

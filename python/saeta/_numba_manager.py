@@ -1,7 +1,7 @@
-"""Numba's device memory from a context: the plugin that `saeta.allocators.numba_manager` makes.
+"""The plugin behind `saeta.allocators.numba_manager`, which gives Numba device memory of a context.
 
-The interface is Numba's External Memory Management plugin, version 1. Numba makes an object of the class for each of its
-contexts, and asks it for memory on any thread.
+It implements Numba's External Memory Management plugin, version 1. Numba makes one object of the class for
+each of its contexts, and requests memory from it on any thread.
 """
 
 from __future__ import annotations
@@ -17,16 +17,19 @@ from saeta.errors import DeviceError
 
 
 def manager_class(ctx: Context, ordinal: int, tag: str) -> type[Any]:
-    """@param ordinal  of the context's device"""
+    """Makes the class that Numba instantiates. `ordinal` is the number of the context's device."""
     numba_cuda = load("numba.cuda", "Numba's memory manager on a context")
     driver = load("numba.cuda.cudadrv.driver", "Numba's memory manager on a context")
     with_context = "context" in inspect.signature(driver.MemoryPointer).parameters
 
-    class SaetaManager(numba_cuda.GetIpcHandleMixin, numba_cuda.HostOnlyCUDAMemoryManager):  # type: ignore[misc, name-defined]
-        """Lends device memory of Saeta to Numba."""
+    class SaetaManager(
+        numba_cuda.GetIpcHandleMixin,  # type: ignore[misc, name-defined]
+        numba_cuda.HostOnlyCUDAMemoryManager,  # type: ignore[misc, name-defined]
+    ):
+        """Allocates Numba's device memory from Saeta."""
 
         def initialize(self) -> None:
-            """Nothing to do: memory is lent from the first request on."""
+            """Does nothing: memory is allocated on request."""
 
         @property
         def interface_version(self) -> int:

@@ -1,4 +1,7 @@
-"""NumPy arrays that DLPack can't show as they are: with a mask, not aligned, of another byte order, of a type of ml_dtypes."""
+"""Imports NumPy arrays that DLPack can't export as they are.
+
+These are arrays with a mask, not aligned, in another byte order or of a type of ml_dtypes.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ def from_array(
     schema: Schema | None,
     cast: Literal["reinterpret"] | None,
 ) -> Column | Table | None:
-    """What `from_dlpack` makes of such an array. None for one that DLPack can show, or refuses for another reason."""
+    """Returns what `from_dlpack` makes of such an array.
+
+    None for an array that DLPack can export, or refuses for another reason.
+    """
 
     def take(values: Any, fields: Schema | None = schema) -> Any:
         if columns:
@@ -31,7 +37,8 @@ def from_array(
         mask = mask_of(array)
         if mask is not None and copy is False:
             raise ExchangeError(
-                "the mask of a NumPy array has one byte a value and a validity one bit, and a copy was forbidden"
+                "the mask of a NumPy array has one byte a value and a validity one bit, and a copy was "
+                "forbidden"
             )
         made = take(plain(array))
         return made if mask is None else _masked(made, mask, schema)
@@ -51,7 +58,7 @@ def from_array(
 
 
 def is_array(value: Any) -> bool:
-    """Whether it is an array of NumPy; without NumPy nothing is."""
+    """Whether the value is a NumPy array. False while NumPy is not imported."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, numpy.ndarray)
 
@@ -62,20 +69,20 @@ def is_masked_array(value: Any) -> bool:
 
 
 def mask_of(array: Any) -> Any:
-    """The mask of an array, True where a value is masked; None where no value is."""
+    """Returns the mask of an array, True for masked values. None if no value is masked."""
     if not is_masked_array(array):
         return None
     mask = load("numpy.ma", "a masked array").getmask(array)
     if mask.dtype.names is not None:
         raise TypeMismatch(
-            f"the mask of a NumPy array speaks of the fields {', '.join(mask.dtype.names)} of its values, and nulls of "
-            "whole values: take the fields one by one"
+            f"the mask of a NumPy array speaks of the fields {', '.join(mask.dtype.names)} of its values, "
+            "and nulls of whole values: take the fields one by one"
         )
     return mask if mask.any() else None
 
 
 def plain(array: Any) -> Any:
-    """The values of an array without its mask."""
+    """Returns the values of an array without its mask."""
     return (
         array
         if not is_masked_array(array)
@@ -84,9 +91,11 @@ def plain(array: Any) -> Any:
 
 
 def dense(array: Any) -> Any:
-    """The values of an array where DLPack and Arrow can use them: its own memory where that is so, else a copy."""
+    """Returns the values in a form that DLPack and Arrow can use: the array's own memory if possible, else a
+    copy.
+    """
     native = array.dtype.newbyteorder("=")
-    if native.kind in "Mm":  # ten seconds are a unit of NumPy, and of nobody else
+    if native.kind in "Mm":  # only NumPy has units such as ten seconds
         unit = load("numpy", "an array of times").datetime_data(native)[0]
         native = native if unit == "generic" else f"{native.kind}8[{unit}]"
     return array.astype(native, order="K", copy=_reason_to_copy(array) is not None)

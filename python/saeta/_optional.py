@@ -1,4 +1,4 @@
-"""Packages that are touched only when something needs them."""
+"""Loads optional packages when a call needs them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from saeta.errors import MissingDependency
 
 
 def load(package: str, purpose: str) -> ModuleType:
-    """The package, or MissingDependency that names the purpose and the command to have it."""
+    """Imports a package. MissingDependency names the purpose and the command that installs the package."""
     try:
         return importlib.import_module(package)
     except ImportError as failure:
@@ -21,7 +21,7 @@ def load(package: str, purpose: str) -> ModuleType:
 
 
 def distribution(package: str) -> str:
-    """What to install to have a package: some are published under a name for each CUDA release."""
+    """Returns the name to install a package by. Some packages have a distribution for each CUDA release."""
     cuda = _core._runtime()["cuda_runtime"].partition(".")[0] or "13"
     published = {"cuda": "cuda-bindings", "cupy": f"cupy-cuda{cuda}x", "rmm": f"rmm-cu{cuda}"}
     return published.get(package, package)

@@ -1,4 +1,4 @@
-"""Parquet files, decoded by pyarrow's dataset reader while the last batch is on its way to the device."""
+"""Reads Parquet files: pyarrow's dataset reader decodes a batch while the previous one is uploaded."""
 
 from __future__ import annotations
 
@@ -26,23 +26,27 @@ def read_parquet(
 ) -> Table:
     """Reads Parquet into a table of a context (a Context or the name of its device; None: the best device).
 
-    pyarrow's dataset reader decodes on all cores, a batch ahead of the upload, and skips row groups that the filter excludes.
+    pyarrow's dataset reader decodes on all cores, one batch ahead of the upload. It skips row groups that the
+    filter excludes.
 
     Args:
         source: a path, a folder of files, a list of paths, or a URL.
         columns: only these, in this order; one name or several.
-        filters: rows to keep, as for `pyarrow.parquet.read_table`: a `pyarrow.dataset` expression, or a list of tuples
-            (column, operator, value), or of such lists of which one must hold.
-        batch_rows: rows of a batch, at most.
-        filesystem: of `pyarrow.fs` or of fsspec, for paths that it knows.
-        partitioning: as for `pyarrow.dataset.dataset`, of a folder: for example "hive".
+        filters: rows to keep, as for `pyarrow.parquet.read_table`: a `pyarrow.dataset` expression, a list of
+            tuples (column, operator, value), or a list of such lists, one of which must hold.
+        batch_rows: the maximum number of rows in a batch.
+        filesystem: a file system of `pyarrow.fs` or of fsspec, for paths in it.
+        partitioning: for a folder, as for `pyarrow.dataset.dataset`: for example "hive".
 
     Returns:
         A Table with the batches as they were decoded.
 
     Raises:
-        MissingDependency without pyarrow; MissingFileError, FormatError (no Parquet, damaged), ColumnNameError (no such column),
-        BudgetExceeded. Nothing of a failed read stays allocated.
+        MissingDependency: pyarrow is not installed.
+        MissingFileError: the file does not exist.
+        FormatError: the file is not Parquet or is damaged.
+        ColumnNameError: a column does not exist.
+        BudgetExceeded: the table does not fit. After any failed read, nothing of it stays allocated.
 
     Example:
         >>> import saeta as sa, pyarrow as pa, pyarrow.parquet as pq, tempfile, os

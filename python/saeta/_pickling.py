@@ -1,6 +1,6 @@
-"""Pickles: types, fields and schemas as they are, columns and tables as Arrow IPC streams.
+"""Pickles types, fields and schemas by their definitions, and columns and tables as Arrow IPC streams.
 
-Pickles name the functions `restored_...` of this module.
+Pickles refer to the functions `restored_...` of this module by name.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ _target: ContextVar[Context | None] = ContextVar("saeta.unpickling", default=Non
 
 @contextmanager
 def unpickling(ctx: ContextLike) -> Iterator[Context]:
-    """Unpickles columns and tables into a context inside of the `with` block; elsewhere they go into the host context.
+    """Unpickles columns and tables into a context inside the `with` block. Outside they go into the host
+    context.
 
-    It holds for this thread, or this asynchronous task, and not for those that it starts.
+    The block affects this thread, or this asynchronous task, and not those that it starts.
 
     Args:
         ctx: a Context or the name of a device.
 
     Returns:
-        A context manager, which gives the Context.
+        A context manager that returns the Context on entry.
 
     Example:
         >>> import pickle
@@ -50,7 +51,7 @@ def unpickling(ctx: ContextLike) -> Iterator[Context]:
 
 
 def reduce_type(self: DataType, protocol: Any) -> Reduced:
-    """Body of `DataType.__reduce_ex__`."""
+    """Implements `DataType.__reduce_ex__`."""
     return restored_type, _core._type_state(self)
 
 
@@ -59,21 +60,24 @@ def restored_type(*state: Any) -> DataType:
 
 
 def reduce_field(self: Field, protocol: Any) -> Reduced:
-    """Body of `Field.__reduce_ex__`."""
+    """Implements `Field.__reduce_ex__`."""
     return Field, (self.name, self.type, self.nullable, self.metadata.pairs)
 
 
 def reduce_schema(self: Schema, protocol: Any) -> Reduced:
-    """Body of `Schema.__reduce_ex__`."""
+    """Implements `Schema.__reduce_ex__`."""
     return Schema, (self.fields, self.metadata.pairs)
 
 
 def reduce_table(self: Table, protocol: Any) -> Reduced:
-    """Body of `Table.__reduce_ex__`: an IPC stream, from protocol 5 on in a buffer that a `buffer_callback` may take out."""
+    """Implements `Table.__reduce_ex__` with an IPC stream.
+
+    From protocol 5 on, the stream is in a buffer that a `buffer_callback` may take out of band.
+    """
     from saeta import ipc
 
     content = ipc.module().write_bytes(self, "none", "stream")
-    # Arrow has these as bits.
+    # The IPC stream holds these columns as bits.
     byte_bools = [place for place, field in enumerate(self.schema) if field.type == "bool8"]
     return restored_table, (pickle.PickleBuffer(content) if protocol >= 5 else content, byte_bools)
 
@@ -90,7 +94,7 @@ def restored_table(content: Any, byte_bools: list[int]) -> Table:
 
 
 def reduce_column(self: Column, protocol: Any) -> Reduced:
-    """Body of `Column.__reduce_ex__`: as a table of it alone."""
+    """Implements `Column.__reduce_ex__`: pickles a table with this column only."""
     return restored_column, (_core._from_columns(self.context, [self]),)
 
 

@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, or the caller's own callable."""
+"""Shows the progress of long work: a bar on a terminal, or calls of the caller's own callable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def hook(progress: bool | Hook | None, description: str) -> Iterator[Hook | None]:
-    """What to call after each batch: nothing, the caller's callable, or a bar on standard error for True."""
+    """Returns what to call after each batch: None, the caller's callable, or for True a bar on standard
+    error.
+    """
     if progress is None or progress is False:
         yield None
     elif progress is True:
@@ -43,7 +45,7 @@ def _bar(description: str) -> Iterator[Hook]:
         task = bar.add_task(description, total=None, rows=0)
 
         def show(so_far: Progress) -> None:
-            # The bytes that are to come follow from the share of the batches that is done.
+            # The total is estimated from the share of batches that are done.
             known = so_far.total_batches > 0 and so_far.batches > 0
             total = so_far.bytes * so_far.total_batches // so_far.batches if known else None
             bar.update(task, completed=so_far.bytes, total=total, rows=so_far.rows)

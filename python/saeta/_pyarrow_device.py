@@ -1,4 +1,4 @@
-"""Data of pyarrow that is on a device, as `saeta.from_arrow` takes it."""
+"""Prepares data of pyarrow on a device for `saeta.from_arrow`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from saeta.errors import MissingDependency
 
 
 def parts_on_device(source: Any) -> list[Any] | None:
-    """Arrays or record batches of pyarrow that offer the device protocol; None for other objects and for data on the CPU.
+    """Returns the arrays or record batches of pyarrow data on a device, which offer the device protocol.
 
-    A table or chunked array of pyarrow offers the protocol of the host alone, which it refuses for memory of a device.
+    None for other objects and for data on the CPU. A table or chunked array of pyarrow offers only the host
+    protocol, which it refuses for memory of a device.
     """
     pyarrow: Any = sys.modules.get("pyarrow")
     kinds = ("Array", "RecordBatch", "ChunkedArray", "Table")
@@ -27,7 +28,10 @@ def parts_on_device(source: Any) -> list[Any] | None:
 
 
 def _count_nulls(parts: list[Any]) -> None:
-    """pyarrow counts nulls that nobody knows when it exports an array: on the host, in memory of the device."""
+    """Counts nulls on the device before the export.
+
+    When pyarrow exports an array with an unknown null count, it counts on the host, in memory of the device.
+    """
     try:
         from saeta.cuda._libarrow import bridge
     except MissingDependency:

@@ -1,4 +1,4 @@
-"""Tables and datasets of pyarrow, as `saeta.from_arrow` takes them."""
+"""Prepares tables and datasets of pyarrow for `saeta.from_arrow`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from saeta.errors import MissingDependency
 
 
 def importer_of(source: Any) -> ModuleType | None:
-    """The compiled module whose `table` imports the source. None for other objects, for data on a device, and without the module.
+    """Returns the compiled module whose `table` function imports the source.
 
-    `__arrow_c_stream__` of a table makes several objects a column, which takes longer than the import of small ones.
+    None for other objects, for data on a device, and if the module is missing. `__arrow_c_stream__` of a
+    table makes several objects per column, which takes longer than the import of a small table.
     """
     pyarrow: Any = sys.modules.get("pyarrow")
     if pyarrow is None or type(source) not in (pyarrow.Table, pyarrow.RecordBatch):
@@ -24,7 +25,9 @@ def importer_of(source: Any) -> ModuleType | None:
 
 
 def with_stream(source: Any) -> Any:
-    """A reader of a pyarrow Dataset or Scanner, which have no `__arrow_c_stream__`; other objects as they are."""
+    """Returns a reader of a pyarrow Dataset or Scanner, which lack `__arrow_c_stream__`, and other objects as
+    they are.
+    """
     dataset: Any = sys.modules.get("pyarrow._dataset")
     if dataset is not None and isinstance(source, dataset.Dataset):
         source = source.scanner()
@@ -35,7 +38,9 @@ def with_stream(source: Any) -> Any:
 
 @cache
 def _bridge() -> ModuleType | None:
-    """Without a module for the installed pyarrow its own stream is as good."""
+    """Returns the module for the installed pyarrow. None if it is missing: pyarrow's own stream works as
+    well.
+    """
     try:
         return _libarrow.load("_bridge", "a fast import")
     except MissingDependency:

@@ -1,4 +1,4 @@
-"""Memory of a context as text."""
+"""Shows the memory of a context as text."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ human_bytes = _core._human_bytes
 
 
 def counted(number: int, one: str, many: str) -> str:
-    """ "1 batch", "2,000 batches"."""
+    """Formats a number with its noun: "1 batch", "2,000 batches"."""
     return f"{number:,} {one if number == 1 else many}"
 
 
 def memory_report(self: Memory) -> str:
-    """Body of `Memory.report`."""
+    """Implements `Memory.report`."""
     now = self.statistics()
     limit = now["limit"]
     lines = [
@@ -54,13 +54,14 @@ def memory_timeline(
     *,
     phases: Sequence[tuple[str, int]] = (),
 ) -> None:
-    """Body of `Memory.timeline`."""
+    """Implements `Memory.timeline`."""
     from saeta import _timeline
 
     recording = self.recording if recording is None else recording
     if recording is None:
         raise InvalidError(
-            "nothing was recorded: record with memory.record(), or from the start with SAETA_RECORD=100000 in the environment"
+            "nothing was recorded: record with memory.record(), or from the start with SAETA_RECORD=100000 "
+            "in the environment"
         )
     if not isinstance(recording, _core.MemoryRecording):
         raise TypeMismatch(f"recording is of type {type(recording).__name__}, expected a MemoryRecording")

@@ -1,4 +1,4 @@
-"""What the compiled library reports where it can't raise goes to the logger `saeta`."""
+"""Logs failures that the compiled library can't raise, with the logger `saeta`."""
 
 from __future__ import annotations
 

@@ -111,7 +111,8 @@ class _Batches:
     def require_open(self) -> None:
         if self._inherited():  # before any lock: a thread of the parent may have held it
             raise ClosedError(
-                f"the scan belongs to process {self._process}, the parent of this forked process: scan its source again"
+                f"the scan belongs to process {self._process}, the parent of this forked process: scan its "
+                "source again"
             )
         if self._stopped:
             raise ClosedError("the scan is closed")

@@ -1,4 +1,4 @@
-"""A scan as an Arrow C stream, by a reader of pyarrow."""
+"""Exports a scan as an Arrow C stream, through a reader of pyarrow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class _Requested(NamedTuple):
-    """A table that is shown as the consumer of a stream has asked for it."""
+    """A table that is exported with the schema that the consumer of a stream requested."""
 
     table: Table
     schema: Any
@@ -24,7 +24,7 @@ class _Requested(NamedTuple):
 
 
 def stream(scan: Scan, taken: _Batches, requested: Any) -> Any:
-    """Body of `Scan.__arrow_c_stream__`."""
+    """Implements `Scan.__arrow_c_stream__`."""
     taken.require_more()
     pyarrow = load("pyarrow", "Scan.__arrow_c_stream__")
     reader = pyarrow.RecordBatchReader
@@ -33,7 +33,7 @@ def stream(scan: Scan, taken: _Batches, requested: Any) -> Any:
         return reader.from_stream(_Requested(table, requested))
 
     def batches() -> Iterator[Any]:
-        taken.require_more()  # another stream may have taken all since
+        taken.require_more()  # another stream may have taken all batches since
         for batch in scan:
             yield from shown(batch)
 

@@ -55,8 +55,8 @@ class Sink:
         except Exception as failure:
             if isinstance(failure, TypeError) and not self._written:
                 raise TypeMismatch(
-                    f"write() of {type(self._file).__name__} does not take bytes: expected a file that is open in binary "
-                    f"mode: {failure}"
+                    f"write() of {type(self._file).__name__} does not take bytes: expected a file that is "
+                    f"open in binary mode: {failure}"
                 ) from failure
             raise FileError(f"can't {deed} '{self.name}': {failure or type(failure).__name__}") from failure
 
@@ -66,14 +66,15 @@ class Sink:
             return size
         if taken is None:
             raise FileError(
-                f"can't write to '{self.name}' without waiting: it is non-blocking and full after {self._written} bytes"
+                f"can't write to '{self.name}' without waiting: it is non-blocking and full after "
+                f"{self._written} bytes"
             )
         if isinstance(taken, bool) or not hasattr(taken, "__index__"):
             if inspect.iscoroutine(taken):
                 taken.close()
             raise TypeMismatch(
-                f"write() of {type(self._file).__name__} returned an object of type {type(taken).__name__}, expected the "
-                "number of bytes that it took, or None for all"
+                f"write() of {type(self._file).__name__} returned an object of type {type(taken).__name__}, "
+                "expected the number of bytes that it took, or None for all"
             )
         count = taken.__index__()
         if not 0 < count <= size:

@@ -98,7 +98,8 @@ class Live:
 
     def _without_bytes(self) -> FileError:
         return FileError(
-            f"'{self.name}' has no bytes now and does not wait for them: make it blocking (os.set_blocking, setblocking)"
+            f"'{self.name}' has no bytes now and does not wait for them: make it blocking (os.set_blocking, "
+            "setblocking)"
         )
 
 
@@ -116,7 +117,8 @@ def bytes_of(content: Any, name: str) -> Any:
 
 def _of_text(name: str) -> TypeMismatch:
     return TypeMismatch(
-        f"read() of '{name}' gives text, expected bytes: open it in binary mode, or give its .buffer (sys.stdin.buffer)"
+        f"read() of '{name}' gives text, expected bytes: open it in binary mode, or give its .buffer "
+        "(sys.stdin.buffer)"
     )
 
 

@@ -90,7 +90,8 @@ def rename_columns(self: Table, names: Sequence[str] | Mapping[str, str]) -> Tab
     old = self.column_names
     if isinstance(names, str) or not isinstance(names, Mapping | Iterable):
         raise TypeMismatch(
-            f"names is of type {type(names).__name__}, expected a name for each column or a mapping from old to new names"
+            f"names is of type {type(names).__name__}, expected a name for each column or a mapping from old "
+            "to new names"
         )
     if isinstance(names, Mapping):
         unknown = [name for name in names if name not in old]
@@ -158,13 +159,14 @@ def _place(index: Any, count: int, *, last: int) -> int:
 def _require_same_columns(number: int, part: Table, first: Table) -> None:
     if part.column_names != first.column_names:
         raise InvalidError(
-            f"table {number} has columns {part.column_names}, the first one {first.column_names}: rename_columns and "
-            "select make them the same"
+            f"table {number} has columns {part.column_names}, the first one {first.column_names}: "
+            "rename_columns and select make them the same"
         )
     for own, expected in zip(part.schema.fields, first.schema.fields, strict=True):
         if own.type != expected.type:
             raise TypeMismatch(
-                f"column '{own.name}' of table {number} is of type {own.type.name}, of the first one {expected.type.name}"
+                f"column '{own.name}' of table {number} is of type {own.type.name}, of the first one "
+                f"{expected.type.name}"
             )
 
 
@@ -172,5 +174,6 @@ def _require_distinct_names(table: Table) -> None:
     repeated = [name for name, count in Counter(table.column_names).items() if count > 1]
     if repeated:
         raise InvalidError(
-            f"several columns are named '{repeated[0]}', and a dict has each name once: rename_columns tells them apart"
+            f"several columns are named '{repeated[0]}', and a dict has each name once: rename_columns tells "
+            "them apart"
         )

@@ -216,8 +216,8 @@ def summary(life: Life) -> str:
     if not life.end and not life.changes and not life.marks:
         return "Nothing was recorded."
     parts = [
-        f"Memory on {life.device} over {_duration(life.end)}: the height is the number of bytes in use at that moment, and "
-        "the colours say what they were in use for (their tags)."
+        f"Memory on {life.device} over {_duration(life.end)}: the height is the number of bytes in use at "
+        "that moment, and the colours say what they were in use for (their tags)."
     ]
     if life.peak:
         of = _limit_at(life, life.peak_time)
@@ -229,8 +229,8 @@ def summary(life: Life) -> str:
         parts.append(f"Marked: {', '.join(told)}.")
     if len(life.marks) > DRAWN_MARKS:
         parts.append(
-            f"They are too many to draw: one mark stands for all of its kind within {_duration(_window(life))} and shows "
-            "the largest of them."
+            "They are too many to draw: one mark stands for all of its kind within "
+            f"{_duration(_window(life))} and shows the largest of them."
         )
     ended = human_bytes(life.total) if life.total else "nothing"
     parts.append(f"At the end {ended} was in use.")
@@ -413,7 +413,8 @@ def _mark_list(life: Life) -> str:
     if not life.marks:
         return "<p>No request was refused, nothing failed and nothing was trimmed.</p>"
     rows = [
-        f'<tr><td>{_duration(mark.time)}</td><td><i class="mark {mark.event}"></i>{escape(MARKS[mark.event])}</td>'
+        f'<tr><td>{_duration(mark.time)}</td><td><i class="mark '
+        f'{mark.event}"></i>{escape(MARKS[mark.event])}</td>'
         f"<td>{human_bytes(mark.bytes)}</td><td>{escape(_subject(mark))}</td>"
         f"<td>{'' if mark.outcome == 'ok' else escape(mark.outcome)}</td></tr>"
         for mark in life.marks[:LISTED_MARKS]

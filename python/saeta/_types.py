@@ -69,8 +69,8 @@ def data_type(given: Any) -> DataType:
     if hasattr(given, "__arrow_c_schema__"):
         return _core._import_field(given.__arrow_c_schema__()).type
     raise TypeMismatch(
-        f"{type(given).__name__} is not a type: expected text in Arrow's words, as 'timestamp[us, tz=UTC]', a DataType, or "
-        "an object with __arrow_c_schema__, as the types of pyarrow"
+        f"{type(given).__name__} is not a type: expected text in Arrow's words, as 'timestamp[us, tz=UTC]', "
+        "a DataType, or an object with __arrow_c_schema__, as the types of pyarrow"
     )
 
 
@@ -88,7 +88,8 @@ def parts_of(given: Any) -> tuple[list[Field], Any]:
         given = given.items()
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise TypeMismatch(
-            f"{type(given).__name__} is not a sequence of fields: expected Field objects or pairs (name, type)"
+            f"{type(given).__name__} is not a sequence of fields: expected Field objects or pairs (name, "
+            "type)"
         )
     return [field_of(each) for each in given], None
 

@@ -163,7 +163,8 @@ def _temporal_decoder(type: DataType) -> Decoder:  # noqa: A002
             raise
         except (OverflowError, ValueError) as error:
             raise InvalidError(
-                f"{_integer(raw)} of type {type.name} lies outside of what Python's datetime holds; to_arrow() keeps the value"
+                f"{_integer(raw)} of type {type.name} lies outside of what Python's datetime holds; "
+                "to_arrow() keeps the value"
             ) from error
 
     return within_range
@@ -217,8 +218,8 @@ def _decimal(unscaled: int, scale: int) -> Decimal:
 def _span(ticks: int, unit: str, type_name: str) -> timedelta:
     if unit == "n" and ticks % 1000:
         raise InvalidError(
-            f"{ticks} of type {type_name}: Python's datetime has microseconds only; pandas shows it where it is installed, "
-            "and to_arrow() keeps it"
+            f"{ticks} of type {type_name}: Python's datetime has microseconds only; pandas shows it where it "
+            "is installed, and to_arrow() keeps it"
         )
     return timedelta(microseconds=_microseconds(ticks, unit))
 

@@ -1,13 +1,17 @@
-"""Allocators of other libraries on a context: what they allocate is charged to its budget, under a tag.
+"""Allocators for other libraries that take memory from a context. It is charged to the context's budget,
+under a tag.
 
-    torch.cuda.memory.change_current_allocator(saeta.allocators.torch_allocator(ctx))   # before torch's first tensor
+    # before torch's first tensor
+    torch.cuda.memory.change_current_allocator(saeta.allocators.torch_allocator(ctx))
     cupy.cuda.set_allocator(saeta.allocators.cupy_allocator(ctx))
-    numba.cuda.set_memory_manager(saeta.allocators.numba_manager(ctx))                  # before Numba's first call of CUDA
+    # before Numba's first CUDA call
+    numba.cuda.set_memory_manager(saeta.allocators.numba_manager(ctx))
 
-Pass a context of `ctx.memory.child` to give a library a share of its own. RMM has a module for itself: `saeta.rmm`.
+Pass a context of `ctx.memory.child` to give a library a share of its own. RMM has a module of its own:
+`saeta.rmm`.
 
-What a CUDA graph allocates while it is captured belongs to it until it is gone. `torch.cuda.graph` says so itself; around
-captures by CuPy and with RMM stands a `graph_pool`.
+Memory that is allocated while a CUDA graph is captured belongs to the graph until the graph is gone.
+`torch.cuda.graph` reports its captures itself. Captures with CuPy and RMM need a `graph_pool` around them.
 """
 
 from __future__ import annotations
@@ -24,18 +28,19 @@ __all__ = ["GraphPool", "cupy_allocator", "graph_pool", "numba_manager", "torch_
 
 
 def torch_allocator(ctx: Context, tag: str = "torch") -> Any:
-    """A `torch.cuda.memory.CUDAPluggableAllocator` that lends from the context, for its device.
+    """Makes a `torch.cuda.memory.CUDAPluggableAllocator` that allocates from the context, for its device.
 
-    torch takes it with `torch.cuda.memory.change_current_allocator` before its first allocation on a GPU. There is one
-    function for all devices: what the latest call for a device named serves it.
+    Pass it to `torch.cuda.memory.change_current_allocator` before torch's first allocation on a GPU. torch
+    has one allocator for all devices. Each device is served by the context of the latest call for that
+    device.
 
-    Memory is reused behind the stream that a tensor was made on and those of `Tensor.record_stream`, as torch has it. A
-    refusal is a RuntimeError whose text has the budget's numbers, because torch knows no other way for an allocator of
-    others. InvalidError for a context on the host.
+    As with torch's own allocator, memory is reused behind the stream that a tensor was made on and the
+    streams of `Tensor.record_stream`. A refusal is a RuntimeError whose text has the budget's numbers,
+    because torch offers no other error to pluggable allocators. InvalidError for a context on the host.
 
-    What `torch.cuda.graph` and `torch.cuda.make_graphed_callables` allocate while they capture comes from a pool of that
-    graph, charged under "<tag>.graph_pool" until the graph is reset or dropped. torch has its `MemPool`s on its own
-    allocator only: see `torch_mem_pool`.
+    Memory that `torch.cuda.graph` and `torch.cuda.make_graphed_callables` allocate during a capture comes
+    from a pool of that graph. It is charged under "<tag>.graph_pool" until the graph is reset or dropped.
+    torch supports `MemPool`s on its own allocator only: see `torch_mem_pool`.
     """
     ordinal = cuda_ordinal(ctx, "torch's allocator")
     memory = load("torch", "torch's allocator on a context").cuda.memory
@@ -47,12 +52,13 @@ def torch_allocator(ctx: Context, tag: str = "torch") -> Any:
 
 
 def torch_mem_pool(ctx: Context, tag: str = "torch") -> Any:
-    """A `torch.cuda.MemPool` whose memory is lent from the context, for its device.
+    """Makes a `torch.cuda.MemPool` that allocates from the context, for its device.
 
-    For programs that keep torch's own allocator and give a part of their memory to a budget, with
-    `torch.cuda.use_mem_pool(pool)` or `torch.cuda.graph(graph, pool=pool.id)`. torch hands the memory on in segments and
-    reuses it as it does its own; the segments stay charged until torch gives them up with the pool. What the latest call
-    for a device named serves all its pools. A refusal is a RuntimeError. InvalidError for a context on the host.
+    It is for programs that keep torch's own allocator and put a part of their memory under a budget, with
+    `torch.cuda.use_mem_pool(pool)` or `torch.cuda.graph(graph, pool=pool.id)`. torch takes memory in segments
+    and reuses them as it does its own. The segments stay charged until torch frees them with the pool. All
+    pools of a device are served by the context of the latest call for that device. A refusal is a
+    RuntimeError. InvalidError for a context on the host.
     """
     ordinal = cuda_ordinal(ctx, "torch's MemPool")
     cuda = load("torch", "torch's MemPool on a context").cuda
@@ -65,10 +71,12 @@ def torch_mem_pool(ctx: Context, tag: str = "torch") -> Any:
 
 
 def graph_pool(ctx: Context, tag: str = "graph_pool") -> GraphPool:
-    """Memory for what CuPy and RMM allocate while a CUDA graph is captured, charged to the context under a tag.
+    """Makes a pool for what CuPy and RMM allocate while a CUDA graph is captured, charged to the context
+    under a tag.
 
-    A graph writes to the same addresses at each launch. So all that was allocated in its capture belongs to it, also what
-    was freed again, and stays in the pool. Keep the pool as long as the graph; `release` it, or drop it, afterwards:
+    A graph writes to the same addresses at each launch. All memory allocated during its capture therefore
+    belongs to the graph and stays in the pool, including memory that was freed again. Keep the pool as long
+    as the graph, then `release` it or drop it:
 
         pool = saeta.allocators.graph_pool(ctx)
         with stream, pool:
@@ -79,19 +87,21 @@ def graph_pool(ctx: Context, tag: str = "graph_pool") -> GraphPool:
         del graph, result
         pool.release()
 
-    The block serves the thread that entered it and belongs to one capture. Within it memory is used again in the order of
-    the stream that it was allocated on: what RMM frees on that stream, and what CuPy drops, which names no stream. Several
-    graphs may share a pool, one block for each, if they are launched one after the other.
+    The block serves the thread that entered it and belongs to one capture. Inside the block, memory is reused
+    in the order of the stream that it was allocated on: memory that RMM frees on that stream, and memory that
+    CuPy drops, which names no stream. Several graphs may share a pool, with one block for each, if they are
+    launched one after the other.
     """
     return GraphPool(ctx, tag)
 
 
 def cupy_allocator(ctx: Context, tag: str = "cupy") -> Callable[[int], Any]:
-    """An allocator for `cupy.cuda.set_allocator`, or for a `with cupy.cuda.using_allocator` block.
+    """Makes an allocator for `cupy.cuda.set_allocator`, or for a `with cupy.cuda.using_allocator` block.
 
-    Memory is ready on CuPy's current stream. CuPy does not tell on which streams an array was used, so what it frees is
-    reused behind all work of the device at that moment. A refusal is BudgetExceeded. While a graph is captured memory comes
-    from a `graph_pool`, and without one is InvalidError. So is a context on the host.
+    Memory is ready on CuPy's current stream. CuPy does not report on which streams an array was used. Memory
+    that it frees is therefore reused behind all work that the device has at that moment. A refusal is
+    BudgetExceeded. While a graph is captured, memory comes from a `graph_pool`; without a pool the allocation
+    raises InvalidError. InvalidError for a context on the host, too.
     """
     ordinal = cuda_ordinal(ctx, "CuPy's allocator")
     cupy = load("cupy", "CuPy's allocator on a context")
@@ -105,12 +115,16 @@ def cupy_allocator(ctx: Context, tag: str = "cupy") -> Callable[[int], Any]:
 
 
 def numba_manager(ctx: Context, tag: str = "numba") -> type[Any]:
-    """A memory manager class for `numba.cuda.set_memory_manager`: Numba's device memory comes from the context.
+    """Makes a memory manager class for `numba.cuda.set_memory_manager`: Numba's device memory comes from the
+    context.
 
-    Numba asks for one class for all devices: those of other devices than the context's lend from the process's context of that
-    device, under the same tag. Page-locked and mapped host memory stays Numba's own. Memory is ready on every stream when Numba gets
-    it, because Numba does not tell on which one it will be used, and is reused behind all work of the device at the moment
-    that Numba frees it. `cuda.current_context().get_memory_info()` tells of the budget where there is one. A refusal is
+    Numba asks for one class for all devices. Managers of other devices than the context's allocate from the
+    process's context of that device, under the same tag. Page-locked and mapped host memory stays Numba's
+    own.
+
+    Numba does not report on which stream it will use memory. Memory is therefore ready on every stream when
+    Numba gets it, and it is reused behind all work that the device has when Numba frees it.
+    `cuda.current_context().get_memory_info()` reports the budget if there is one. A refusal is
     BudgetExceeded. InvalidError for a context on the host.
     """
     from saeta._numba_manager import manager_class
@@ -119,7 +133,7 @@ def numba_manager(ctx: Context, tag: str = "numba") -> type[Any]:
 
 
 def cuda_ordinal(ctx: Context, what: str) -> int:
-    """Number of the context's GPU, InvalidError where it has none."""
+    """Returns the number of the context's GPU. Raises InvalidError for a context without one."""
     kind, _, number = ctx.device.partition(":")
     if kind != "cuda":
         raise InvalidError(f"{what} gives memory of a GPU, and this context is on {ctx.device}")

@@ -1,11 +1,11 @@
 """The error classes: one for each error code of the C++ library.
 
 Every class derives from `Error` and from the built-in that the convention or the protocol expects, so that
-`except MemoryError` or `except BufferError` catches what it should. The table from codes to these classes is in
-python/src/errors.cpp.
+`except MemoryError` or `except BufferError` catches what it should. The table from codes to these classes is
+in python/src/errors.cpp.
 """
 
-# ruff: noqa: N818 - the names say what happened, as MemoryError and StopIteration do
+# ruff: noqa: N818 - the names say what happened, like MemoryError and StopIteration
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from saeta._text import printable
 
 
 class Error(Exception):
-    """Anything that Saeta raises on its own account. Names in its message are printable: control characters are escaped."""
+    """Base class of all errors that Saeta raises.
+
+    Names in the message are printable: control characters are escaped.
+    """
 
     def __init__(
         self, *arguments: object
@@ -28,7 +31,7 @@ class InvalidError(Error, ValueError):
 
 
 class ColumnNameError(InvalidError, KeyError):
-    """A name that no column has, or more than one; the message lists the names there are."""
+    """No column has the name, or several have it. The message lists the names of the columns."""
 
     __str__ = Exception.__str__  # KeyError's own shows the message in quotes
 
@@ -38,30 +41,30 @@ class TypeMismatch(Error, TypeError):
 
 
 class UnsupportedError(Error, NotImplementedError):
-    """Valid input of a kind that Saeta does not carry; the message names the column and its type."""
+    """The input is valid, but Saeta does not support it. The message names the column and its type."""
 
 
 class OutOfRange(Error, IndexError):
-    """An index, offset or length outside its container."""
+    """An index, offset or length is outside its container."""
 
 
 class SizeOverflow(Error, OverflowError):
-    """Size arithmetic left its type."""
+    """The result of size arithmetic does not fit in its type."""
 
 
 class BudgetExceeded(Error, MemoryError):
     """A budget refused a request. The numbers are bytes, read at the moment of the refusal.
 
     Attributes:
-        layer: which budget refused ("cuda:0").
-        requested: what was asked for.
-        current: what was charged already.
-        reserved: what was promised to reservations already, and what is kept for requests that wait in line.
-        kept: the part of `reserved` that is kept for requests that wait in line.
+        layer: the budget that refused ("cuda:0").
+        requested: bytes that were requested.
+        current: bytes that were charged already.
+        reserved: bytes promised to reservations, and bytes kept for waiting requests.
+        kept: the part of `reserved` that is kept for waiting requests.
         required: current + reserved + requested, exact.
-        limit, remaining, peak: of the budget.
-        owners: live bytes by tag of the budget that was asked, largest first.
-        others: live bytes by tag of others, where a budget above the one that was asked has no room.
+        limit, remaining, peak: values of the budget that refused.
+        owners: live bytes by tag in the budget that was asked, largest first.
+        others: live bytes by tag of other budgets, where a parent of the budget that was asked has no room.
     """
 
     def __init__(
@@ -94,7 +97,7 @@ class BudgetExceeded(Error, MemoryError):
         self.others = dict(others or {})
 
     def numbers(self) -> dict[str, Any]:
-        """The attributes as a dict."""
+        """Returns the attributes as a dict."""
         return dict(vars(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -106,22 +109,23 @@ def _rebuild_refusal(message: str, numbers: dict[str, Any]) -> BudgetExceeded:
 
 
 class OutOfMemory(Error, MemoryError):
-    """The budget agreed, but the device or the system has no memory."""
+    """The budget allowed the request, but the device or the system has no memory."""
 
 
 class DeviceError(Error, RuntimeError):
-    """A driver or runtime call failed, or there is no such device."""
+    """A driver or runtime call failed, or the device does not exist."""
 
 
 class DeviceLost(DeviceError):
-    """The driver said that the device's context is broken for good, as after an illegal address in a kernel.
+    """The driver reported that the context of the device is broken for good, as after an illegal address in a
+    kernel.
 
     Every later call fails in the same way. The device can be used again in a new process.
     """
 
 
 class FormatError(Error, ValueError):
-    """Bytes that are not what they claim to be: a file, a C struct, a capsule."""
+    """The bytes of a file, a C struct or a capsule are not what they claim to be."""
 
 
 class FileError(Error, OSError):
@@ -129,7 +133,7 @@ class FileError(Error, OSError):
 
 
 class MissingFileError(FileError, FileNotFoundError):
-    """There is no such file."""
+    """The file does not exist."""
 
 
 class ExchangeError(Error, BufferError):
@@ -145,8 +149,8 @@ class BusyError(Error, RuntimeError):
 
 
 class DownloadForbidden(Error, RuntimeError):
-    """Data would be copied from a device to the host inside `Context.forbid_downloads`; nothing was copied."""
+    """A call inside `Context.forbid_downloads` needs a copy from a device to the host. Nothing was copied."""
 
 
 class MissingDependency(Error, ImportError):
-    """A package that this call needs is not installed, or is another release than the one Saeta was built for."""
+    """A package that the call needs is missing, or its release is not the one that Saeta was built for."""

@@ -1,4 +1,4 @@
-"""Tables and columns from the objects of others, through the Arrow PyCapsule Interface and DLPack."""
+"""Takes tables and columns from other libraries, through the Arrow PyCapsule Interface and DLPack."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 
 __all__ = ["context_of", "from_arrow", "from_dlpack"]
 
-# A context, its device or the device's name; None is the best device.
+# A context, its device or the device's name. None means the best device.
 ContextLike: TypeAlias = Context | Device | str | None
 
 
 def context_of(given: ContextLike) -> Context:
-    """The context that a `ctx=` argument means."""
+    """Returns the context that a `ctx=` argument names."""
     if given is None or isinstance(given, str):
         return _core.context(given)
     if isinstance(given, Context):
@@ -31,7 +31,8 @@ def context_of(given: ContextLike) -> Context:
     if isinstance(given, Device):
         return _core.context(given.name)
     raise TypeMismatch(
-        f"ctx is of type {type(given).__name__}, expected a Context or the name of a device, as 'cuda:0' or 'host'"
+        f"ctx is of type {type(given).__name__}, expected a Context or the name of a device, as 'cuda:0' or "
+        "'host'"
     )
 
 
@@ -40,19 +41,26 @@ def from_arrow(
 ) -> Any:
     """Takes Arrow data into a context (a Context or the name of its device; None: the best device).
 
-    `source` has one of `__arrow_c_device_stream__`, `__arrow_c_device_array__`, `__arrow_c_stream__` and `__arrow_c_array__`,
-    asked for in this order, or is a capsule of a stream, or a pair of capsules (schema, array). A stream or array of structs
-    becomes a Table, with `as_column=True` one Column of structs; any other type becomes a Column. An object or capsule that
-    is only a schema becomes a Schema or a Field. An object with `__arrow_array__` alone, and an array or Index of pandas, is
-    what pyarrow makes of it. Tables and record batches of the installed pyarrow are taken without these protocols where that is
-    faster: the result is the same. Of a Dataset or Scanner of pyarrow its reader is taken. Frames and series of cuDF come as the
-    device arrays of pylibcudf where those keep all that their types say, else by way of the host.
+    `source` offers `__arrow_c_device_stream__`, `__arrow_c_device_array__`, `__arrow_c_stream__` or
+    `__arrow_c_array__`, tried in this order. It may also be a capsule of a stream, or a pair of capsules
+    (schema, array). A stream or array of structs becomes a Table, or with `as_column=True` one Column of
+    structs. Any other type becomes a Column. An object or capsule that is only a schema becomes a Schema or a
+    Field.
 
-    Memory that the context's device can use is shared and kept alive until our last work on it has finished; our first work
-    waits for the producer's. Memory that the context handed out and that comes back, also by way of other libraries, is shared
-    with its order and taken in as nothing new. `copy=True` copies into memory of the context, under its budget: a device's
-    memory by one kernel a batch. Host memory goes to a device by one transfer a batch; `copy=False` refuses that with ExchangeError. Data on a device enters a context of
-    that device; into a host context it is downloaded by its producer, where that offers it.
+    An object that offers only `__arrow_array__`, and an array or Index of pandas, is first converted by
+    pyarrow. Tables and record batches of the installed pyarrow are taken without these protocols where that
+    is faster; the result is the same. A Dataset or Scanner of pyarrow is read through its reader. Frames and
+    series of cuDF are taken as the device arrays of pylibcudf where those keep everything that their types
+    say, otherwise through the host.
+
+    Memory that the context's device can use is shared. It is kept alive until our last work on it has
+    finished, and our first work waits for the producer's. Memory that the context handed out before and that
+    comes back, also through other libraries, is shared with its ordering state and is not registered again.
+
+    `copy=True` copies into memory of the context, under its budget: memory of a device with one kernel per
+    batch. Host memory goes to a device with one transfer per batch; `copy=False` refuses that with
+    ExchangeError. Data on a device enters a context of that device. For a host context the producer downloads
+    it, if it offers that.
     """
     source = with_stream(source)
     importer = None if as_column else importer_of(source)
@@ -89,14 +97,17 @@ def from_arrow(
     ]:
         return _core._import_array(context_of(ctx), source[0], source[1], copy, as_column)
     raise TypeMismatch(
-        f"{type(source).__name__} has none of __arrow_c_device_stream__, __arrow_c_device_array__, __arrow_c_stream__, "
-        "__arrow_c_array__, __arrow_c_schema__ and __arrow_array__, and is no capsule of them"
+        f"{type(source).__name__} has none of __arrow_c_device_stream__, __arrow_c_device_array__, "
+        "__arrow_c_stream__, __arrow_c_array__, __arrow_c_schema__ and __arrow_array__, and is no capsule of "
+        "them"
     )
 
 
 def is_arrow_array(source: Any) -> bool:
-    """Whether pyarrow knows which Arrow array it is: by `__arrow_array__`, or as one of pandas or an Index of it."""
-    if _cudf.made(source):  # which has the method, to refuse it
+    """Whether pyarrow can make an Arrow array of it: it has `__arrow_array__`, or is an array or Index of
+    pandas.
+    """
+    if _cudf.made(source):  # cuDF has the method only to refuse the call
         return False
     pandas = sys.modules.get("pandas")
     if hasattr(source, "__arrow_array__") or pandas is None:
@@ -105,12 +116,14 @@ def is_arrow_array(source: Any) -> bool:
     return known and not isinstance(source, pandas.arrays.SparseArray)
 
 
-# Readers of pyarrow whose rows were taken here. Asked again they would give none, without a word.
+# Readers of pyarrow whose rows were taken here. A second read would silently return no rows.
 _taken_readers: WeakSet[Any] = WeakSet()
 
 
 def _unspent(source: Any) -> Any:
-    """The stream of an object, or ClosedError where its rows were taken before and it has no others."""
+    """Returns the stream of an object. Raises ClosedError if the object has one stream only and its rows were
+    taken before.
+    """
     if type(source).__name__ == "RecordBatchReader":
         if source in _taken_readers:
             raise ClosedError("the rows of this RecordBatchReader were taken already: make a new reader")
@@ -118,7 +131,7 @@ def _unspent(source: Any) -> Any:
     try:
         return source.__arrow_c_stream__()
     except RuntimeError as failure:
-        if "released" in str(failure):  # nanoarrow's word for a stream that somebody has taken
+        if "released" in str(failure):  # nanoarrow's message for a stream that was taken before
             raise ClosedError(
                 f"the rows of this {type(source).__name__} were taken already: {failure}"
             ) from failure
@@ -126,7 +139,7 @@ def _unspent(source: Any) -> Any:
 
 
 def _joined(parts: list[Any]) -> Any:
-    """Tables, or columns of one type, as one, without a copy."""
+    """Joins tables, or columns of one type, into one without a copy."""
     from saeta._build import table
     from saeta._table import concat_tables
 
@@ -136,7 +149,9 @@ def _joined(parts: list[Any]) -> Any:
 
 
 def _device_capsules(source: Any, ctx: ContextLike) -> Any:
-    """A stream, or a pair of schema and array, of the device protocols; None where the host's are to be used."""
+    """Returns a stream, or a pair of schema and array, of the device protocols. None if the host protocols
+    are to be used.
+    """
     if _core._capsule_name(source) == "arrow_device_array_stream":
         return source
     if (

@@ -1,11 +1,11 @@
-"""Ready-made pressure hooks: frameworks give back what they only cache when a request of ours does not fit.
+"""Ready-made pressure hooks: frameworks free cached memory when a request of Saeta does not fit.
 
     with saeta.hooks.trim_torch(ctx), saeta.hooks.trim_cupy(ctx, priority=10):
         ...
 
-Each registers a hook with `ctx.memory.add_hook` and returns its handle. The bytes freed are measured with the framework's
-own counters. A framework is imported when its hook is registered: MissingDependency where it is not installed. A hook
-keeps no context alive.
+Each function registers a hook with `ctx.memory.add_hook` and returns its handle. The freed bytes are measured
+with the framework's own counters. The framework is imported when its hook is registered: MissingDependency if
+it is not installed. A hook does not keep a context alive.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["trim_cupy", "trim_rmm", "trim_torch"]
 
 
 def trim_torch(ctx: Context, priority: int = 0) -> MemoryHook:
-    """Empties torch's caching allocator on the context's device; tensors are not touched."""
+    """Adds a hook that empties torch's caching allocator on the context's device. Tensors are not touched."""
     ordinal = _ordinal(ctx, "torch's cache")
     torch = load("torch", "trimming torch's cache")
 
@@ -34,7 +34,9 @@ def trim_torch(ctx: Context, priority: int = 0) -> MemoryHook:
 
 
 def trim_cupy(ctx: Context, priority: int = 0) -> MemoryHook:
-    """Frees the unused blocks of CuPy's default memory pool on the context's device; arrays are not touched."""
+    """Adds a hook that frees the unused blocks of CuPy's default memory pool on the context's device. Arrays
+    are not touched.
+    """
     ordinal = _ordinal(ctx, "CuPy's pool")
     cupy = load("cupy", "trimming CuPy's pool")
 
@@ -49,10 +51,11 @@ def trim_cupy(ctx: Context, priority: int = 0) -> MemoryHook:
 
 
 def trim_rmm(ctx: Context, resource: Any, priority: int = 0) -> MemoryHook:
-    """Gives the unused memory of an RMM resource back to the driver.
+    """Adds a hook that returns the unused memory of an RMM resource to the driver.
 
-    `resource` is one over the driver's pool (`CudaAsyncMemoryResource`), or an adaptor on top of one. RMM's own pools
-    (`PoolMemoryResource`, arenas) return memory only at their end: UnsupportedError.
+    `resource` is a resource over the driver's pool (`CudaAsyncMemoryResource`), or an adaptor on top of one.
+    RMM's own pools (`PoolMemoryResource`, arenas) return memory only when they are destroyed:
+    UnsupportedError.
     """
     _ordinal(ctx, "an RMM resource")
     load("rmm", "trimming an RMM resource")

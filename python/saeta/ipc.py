@@ -1,7 +1,7 @@
-"""Reading and writing Arrow IPC files and streams.
+"""Reads and writes Arrow IPC files and streams.
 
-The work is done by the module `saeta._ipc`, which stands on the libarrow inside the installed pyarrow: it works with the
-pyarrow release that it was built with and says so where another one is found.
+The compiled module `saeta._ipc` does the work. It uses the libarrow inside the installed pyarrow. It works
+with the pyarrow release that it was built with and raises MissingDependency for another one.
 """
 
 from __future__ import annotations
@@ -38,38 +38,44 @@ def read_ipc(
     progress: ProgressArgument = None,
     filesystem: Any = None,
 ) -> Table:
-    """Reads an Arrow IPC file or stream into a table of a context (a Context or the name of its device; None: the best
-    device).
+    """Reads an Arrow IPC file or stream into a table of a context (a Context or the name of its device; None:
+    the best device).
 
     Args:
-        source: a path, bytes, a URL ("s3://..."), or an object with `read()` that gives bytes: files of pyarrow.fs and of
-            fsspec, and seekable ones, are read by ranges, the large ones several at a time. An object that can't seek (a pipe,
-            a socket's `makefile("rb")`, `sys.stdin.buffer`), and a path that names a pipe (`/dev/stdin`), is read as far as the
-            end of the stream: what follows stays unread. The file format needs all of it.
+        source: a path, bytes, a URL ("s3://..."), or an object whose `read()` returns bytes. Files of
+            pyarrow.fs and of fsspec and seekable objects are read by ranges, large ones several at a time. An
+            object that can't seek (a pipe, a socket's `makefile("rb")`, `sys.stdin.buffer`) and a path that
+            names a pipe (`/dev/stdin`) are read up to the end of the Arrow stream; bytes behind it stay
+            unread. The file format needs all bytes of such an object.
         columns: only these, in this order; one name or several.
         batches: only these: the number of one, or a range, slice or pair of batch numbers [first, last).
-        copy: on the host, None views the mapped file where it can and True copies into memory of the context, under
-            its budget. A file that is cut short while it is copied is a FileError; a column that views it ends the
-            process (SIGBUS).
-        validate: checks every offset and dictionary index before anything follows it. False checks sizes only: for
-            files that you trust. "utf8" checks strings and string views, too: one that is not UTF-8 is a FormatError with its
-            batch, column and row.
-        rechunk: True joins the batches, so that each column is one piece; where 32-bit offsets could not count its
-            bytes, or a stream replaces a dictionary, it has as few as go. False keeps the batches of the file. None
-            joins on a device and keeps the batches on the host, where they can be views.
-        progress: True shows a progress bar; a callable is called with a Progress now and then, at least at the end
-            and, where batches are read one by one, after each.
-        filesystem: of pyarrow.fs or of fsspec: `source` is a path that it knows.
+        copy: on the host, None views the mapped file where possible, and True copies into memory of the
+            context, under its budget. A file that is truncated while it is copied is a FileError; reading a
+            view of a truncated file ends the process (SIGBUS).
+        validate: True checks every offset and dictionary index before it is used. False checks sizes only,
+            for files that you trust. "utf8" also checks strings and string views: one that is not UTF-8 is a
+            FormatError with its batch, column and row.
+        rechunk: True joins the batches, so that each column has one chunk. A column has more chunks, but as
+            few as possible, where 32-bit offsets could not count its bytes or a stream replaces a dictionary.
+            False keeps the batches of the file. None joins on a device and keeps the batches on the host,
+            where they can be views.
+        progress: True shows a progress bar. A callable is called with a Progress from time to time: at least
+            at the end and, where batches are read one by one, after each batch.
+        filesystem: a file system of pyarrow.fs or of fsspec; `source` is then a path in it.
 
-    On a device, and wherever batches are joined, copied or compressed, a source is read at once: one allocation for the table,
-    one transfer that streams through the staging ring, and at most one chunk of memory a thread beside it. Each compressed
-    buffer is decoded by one thread, all threads of the ring side by side. Metadata older than version 5 are read batch by
-    batch; joining them takes the memory of both for a moment.
+    On a device, and wherever batches are joined, copied or compressed, a source is read at once. That takes
+    one allocation for the table, one transfer that streams through the staging ring, and at most one
+    additional chunk of memory per thread. Each compressed buffer is decoded by one thread; all threads of the
+    ring decode in parallel. Files with metadata older than version 5 are read batch by batch. Joining their
+    batches needs the memory of the batches and of the table for a moment.
 
     Raises:
-        FileError (MissingFileError where there is none), FormatError (not Arrow, which names Parquet and others by their
-        first bytes, truncated, hostile), UnsupportedError (names the column and its type), TypeMismatch (`read()` gives
-        text), BudgetExceeded. Nothing of a failed read stays allocated.
+        FileError: the source can't be read (MissingFileError if it does not exist).
+        FormatError: the bytes are not Arrow, are truncated or are hostile. Parquet and other formats are
+            recognised by their first bytes and named.
+        UnsupportedError: names the column and its type.
+        TypeMismatch: `read()` returns text.
+        BudgetExceeded: the table does not fit. After any failed read, nothing of it stays allocated.
     """
     where = context_of(ctx)
     reader = opened(source, filesystem, columns, batches, copy, validate, rechunk)
@@ -87,7 +93,7 @@ def opened(
     validate: bool | str,
     rechunk: bool | None = None,
 ) -> Reader:
-    """The compiled reader of a source, with the arguments as the public functions take them."""
+    """Opens the compiled reader of a source, with the arguments of the public functions."""
     ipc = module()
     chosen = _names(columns)
     with _naming_missing_files(source):
@@ -110,37 +116,45 @@ def write_ipc(
 ) -> int:
     """Writes a table as an Arrow IPC file and returns its size in bytes.
 
-    A file of this machine appears under its name when everything is written. A failure, Ctrl-C and the end of the process leave
-    what was there before, and no temporary file. A file that is replaced hands its permissions on, and its owner where the
-    system allows that; of a symbolic link the file that it names is replaced. Batches are as the table has them; a device table
-    is downloaded by windows of 64 MiB, of several batches or of a part of one, while the one before is written, by several
-    threads. Windows and what is compressed are charged to the host's budget; of a compressed batch that is all of its body.
+    A file on this machine appears under its name when everything is written. A failure, Ctrl-C or the end of
+    the process leaves the previous file as it was and no temporary file. The new file takes over the
+    permissions of the file that it replaces, and its owner where the system allows that. For a symbolic link,
+    the file that it names is replaced.
 
-    Other targets get the bytes in order, each window before the next one is downloaded. Writing to them is not atomic:
+    Batches are written as the table has them. A device table is downloaded in windows of 64 MiB, each with
+    several batches or a part of one. Several threads write a window while the next one is downloaded. Windows
+    and compressed bytes are charged to the host's budget; for a compressed batch that is its whole body.
 
-    - An object with `write()` has what was written before a failure. It is flushed, and neither closed nor moved.
-    - A URL, or a path with `filesystem=`, is opened for the first bytes and closed after the last. A failure aborts an
-      upload by parts of fsspec (S3, Google Cloud), which leaves what was there before; elsewhere the half file is removed, and
-      what it replaced is gone.
+    Other targets get the bytes in order, each window before the next one is downloaded. Writing to them is
+    not atomic:
+
+    - An object with `write()` keeps the bytes that were written before a failure. It is flushed, and neither
+      closed nor moved.
+    - A URL, or a path with `filesystem=`, is opened for the first bytes and closed after the last. After a
+      failure, a multipart upload of fsspec (S3, Google Cloud) is aborted, and the previous file stays. On
+      other file systems the partial file is removed, and the file that it replaced is lost.
 
     Args:
-        path: a path, a URL ("s3://...", "memory://..."), or an object with `write()` that takes bytes: a file that is open in
-            binary mode, BytesIO, a file of a socket, of gzip, of pyarrow or of fsspec. An object that takes a part of what it
-            gets is given the rest again.
+        path: a path, a URL ("s3://...", "memory://..."), or an object whose `write()` takes bytes: a file
+            that is open in binary mode, BytesIO, a file of a socket, of gzip, of pyarrow or of fsspec. If
+            `write()` takes only a part of the bytes, it is called again with the rest.
         compression: of batch bodies: None, "lz4" or "zstd".
         format: "file", or "stream" for the streaming format.
         progress: as for `read_ipc`.
-        durable: of a file of this machine: True waits until the disk has the file and its name: they outlast a crash of the
-            system. False returns when the system has the file: it outlasts the process, and a crash soon after may leave it
-            empty or broken.
-        replace_read_only: replaces a file of this machine that may not be written, too; otherwise that is a FileError.
-        filesystem: of pyarrow.fs or of fsspec: `path` is a path that it knows. A local one, as a "file://" URL, is written
-            like a path.
+        durable: for a file on this machine. True waits until the file and its name are on the disk, so that
+            they survive a crash of the system. False returns when the system has the file: it survives the
+            process, but a crash soon after may leave it empty or broken.
+        replace_read_only: also replaces a file on this machine that is read-only; otherwise that is a
+            FileError.
+        filesystem: a file system of pyarrow.fs or of fsspec; `path` is then a path in it. A local file
+            system, like a "file://" URL, is written to as a plain path is.
 
     Raises:
-        FileError (MissingFileError where there is no folder; what an object or a file system raised is its cause),
-        TypeMismatch (an object for text; nothing is written), UnsupportedError (dictionaries that one file can't hold),
-        BudgetExceeded (of the host).
+        FileError: the target can't be written (MissingFileError if its folder does not exist). An exception
+            of an object or a file system is its cause.
+        TypeMismatch: the object takes text; nothing is written.
+        UnsupportedError: one file can't hold the dictionaries.
+        BudgetExceeded: the host's budget has no room.
 
     Example:
         >>> import io
@@ -165,18 +179,21 @@ def write_ipc(
 
 
 def to_ipc_bytes(self: Table, *, compression: str | None = None, format: str = "file") -> bytes:  # noqa: A002
-    """Body of `Table.to_ipc_bytes`."""
+    """Implements `Table.to_ipc_bytes`."""
     content: bytes = module().write_bytes(self, compression or "none", format)
     return content
 
 
 def inspect(source: Source, *, filesystem: Any = None) -> dict[str, Any]:
-    """What a file or stream says about itself: format, bytes, compression, rows of each batch, metadata, and for each column
-    its name, type, nulls, number of dictionary values and whether a context can hold it.
+    """Describes a file or stream without loading it.
 
     Args:
-        source, filesystem: as for `read_ipc`. Bodies are not read, but those of a stream that is still being sent are read
-            and dropped, to its end.
+        source, filesystem: as for `read_ipc`. Bodies are not read. For a stream that is still being sent,
+            bodies are read and dropped, up to its end.
+
+    Returns:
+        A dict with format, bytes, compression, rows of each batch and metadata, and for each column its name,
+            type, nulls, number of dictionary values and whether a context can hold it.
     """
     ipc = module()
     with _naming_missing_files(source):
@@ -185,7 +202,7 @@ def inspect(source: Source, *, filesystem: Any = None) -> dict[str, Any]:
 
 @functools.cache
 def module() -> Any:
-    """The compiled module, or MissingDependency that says what is missing."""
+    """Returns the compiled module. Raises MissingDependency with what is missing."""
     return _libarrow.load("_ipc", "Arrow IPC")
 
 
@@ -204,8 +221,11 @@ def _names(columns: str | Iterable[str] | None) -> list[str] | None:
 
 
 def _batch_range(batches: Any, count: Callable[[], int]) -> tuple[int, int] | None:
-    """[first, last) of a number, a range, a slice or a pair. `count` tells how many there are: slices may go beyond, or count
-    from the end."""
+    """Returns [first, last) for a number, a range, a slice or a pair.
+
+    `count` returns the number of batches; it is called for slices, which may go beyond the end or count from
+    it.
+    """
     if batches is None:
         return None
     if isinstance(batches, range | slice) and batches.step not in (None, 1):
@@ -225,14 +245,14 @@ def _batch_range(batches: Any, count: Callable[[], int]) -> tuple[int, int] | No
     if isinstance(batches, tuple | list) and len(batches) == 2:
         return int(batches[0]), int(batches[1])
     raise TypeMismatch(
-        f"batches is of type {type(batches).__name__}, expected the number of a batch, or a range, slice or pair of them"
+        f"batches is of type {type(batches).__name__}, expected the number of a batch, or a range, slice or "
+        "pair of them"
     )
 
 
 @contextmanager
 def _naming_missing_files(path: Any, *, of_folder: bool = False) -> Iterator[None]:
-    """Turns the refusal of a file (or, for writing, a folder) that is not there into the class that Python programs
-    expect."""
+    """Turns the FileError for a missing file (or, for writing, a missing folder) into MissingFileError."""
     try:
         yield
     except FileError as failure:

@@ -3,8 +3,9 @@
     rmm.mr.set_current_device_resource(saeta.rmm.resource(ctx))       # cuDF and all on RMM allocate from ctx
     ctx = saeta.rmm.context("cuda", rmm.mr.PoolMemoryResource(...))   # ctx takes its memory from RMM
 
-CuPy and torch reach a context through RMM's own adaptors for them (`rmm.allocators`), or without RMM through
-`saeta.allocators`. The module is named like RMM's and imports it only when a function is called.
+CuPy and torch can use a context through RMM's own adaptors for them (`rmm.allocators`), or without RMM
+through `saeta.allocators`. This module has the same name as RMM's and imports RMM only when a function is
+called.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ __all__ = ["context", "resource"]
 
 
 def resource(ctx: Context, tag: str = "rmm") -> Any:
-    """An `rmm.mr.DeviceMemoryResource` that allocates from the context, charged to its budget under a tag.
+    """Makes an `rmm.mr.DeviceMemoryResource` that allocates from the context, charged to its budget under a
+    tag.
 
-    Ordered as RMM orders: memory is ready on the stream of the allocation, and reused behind what is queued on the stream
-    of the deallocation. While a graph is captured memory comes from a `saeta.allocators.graph_pool`. A refusal reaches
-    RMM as out of memory and Python as MemoryError, with the budget's numbers in its text. Each call goes through Python
-    and costs some microseconds: put a pool of RMM on top for many small ones, or use the C++ class
-    `saeta::context_resource`. RMM holds the result only as long as Python does.
+    Memory is ordered as in RMM: it is ready on the stream of the allocation, and it is reused behind the work
+    queued on the stream of the deallocation. While a graph is captured, memory comes from a
+    `saeta.allocators.graph_pool`. A refusal reaches RMM as out of memory and Python as MemoryError, with the
+    budget's numbers in its text.
+
+    Each call goes through Python and costs some microseconds. For many small allocations put a pool of RMM on
+    top, or use the C++ class `saeta::context_resource`. RMM holds the result only as long as Python does.
     """
     made = load("rmm", "a resource of RMM on a context").mr.CallbackMemoryResource
 
@@ -47,15 +51,16 @@ def context(
     stack: str | None = None,
     wait: float | None = None,
 ) -> Context:
-    """The context of a device, with its cache over a resource of RMM in place of the driver's pool.
+    """Opens the context of a device, with its cache over a resource of RMM instead of the driver's pool.
 
-    `upstream` is an `rmm.mr.DeviceMemoryResource` that was made for this device; the context keeps it. The rest is as for
-    `saeta.context`. This belongs to the first use of a device: InvalidError where its context exists already. What comes
-    from RMM is asked for in slabs, on any thread; `ctx.memory.trim()` gives slabs back to RMM.
+    `upstream` is an `rmm.mr.DeviceMemoryResource` that was made for this device. The context keeps it alive.
+    The other arguments are those of `saeta.context`. Call this before the first use of the device:
+    InvalidError if its context exists already. The context requests memory from RMM in slabs, on any thread.
+    `ctx.memory.trim()` returns slabs to RMM.
 
-    UnsupportedError for a resource that runs Python code (`CallbackMemoryResource`, `FailureCallbackResourceAdaptor`),
-    also below adaptors: the cache asks for a slab while it is locked, and whoever waits for that lock may hold the GIL.
-    MissingDependency where Saeta was built without RMM.
+    UnsupportedError for a resource that runs Python code (`CallbackMemoryResource`,
+    `FailureCallbackResourceAdaptor`), also below adaptors: the cache requests a slab while it holds its lock,
+    and a thread that waits for that lock may hold the GIL. MissingDependency if Saeta was built without RMM.
     """
     rmm = load("rmm", "a context over a resource of RMM")
     if not isinstance(upstream, rmm.mr.DeviceMemoryResource):
@@ -79,7 +84,7 @@ def _open(
     if wait is not None and not 0 <= wait <= 1e9:
         raise InvalidError(f"wait: {wait} is not between 0 and 1e9 seconds")
     ordinal = int(device.partition(":")[2] or 0)
-    # RMM hands its C++ object over in no other way than as the current resource of a device.
+    # RMM hands over its C++ object only as the current resource of a device.
     before = rmm.mr.get_per_device_resource(ordinal)
     rmm.mr.set_per_device_resource(ordinal, upstream)
     try:
@@ -93,7 +98,7 @@ def _open(
 
 
 def _runs_python(mr: Any, upstream: Any) -> str | None:
-    """Name of the first resource on the way down that calls Python, None for none."""
+    """Returns the name of the first resource, from the top down, that calls Python. None if there is none."""
     if isinstance(upstream, mr.CallbackMemoryResource | mr.FailureCallbackResourceAdaptor):
         return type(upstream).__name__
     below = [getattr(upstream, "upstream_mr", None), *getattr(upstream, "bin_mrs", ())]

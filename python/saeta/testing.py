@@ -1,4 +1,4 @@
-"""Assertions about memory and movement, for the tests of whoever uses Saeta.
+"""Assertions about memory and movement, for the tests of programs that use Saeta.
 
     from saeta.testing import assert_no_copies, assert_no_leaks
 
@@ -6,8 +6,9 @@
         tensor = torch.from_dlpack(table["fare"])
         del tensor
 
-Each is a context manager over one context and raises AssertionError with the numbers and the tags. What other threads do
-on the same device meanwhile counts too. The counters of the context are read, never reset.
+Each is a context manager over one context and raises AssertionError with the numbers and the tags. Work of
+other threads on the same device during the block counts too. The counters of the context are read, never
+reset.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ _DIRECTIONS = ("host_to_device", "device_to_host", "device_to_device", "host_to_
 
 @contextmanager
 def assert_no_copies(ctx: Context) -> Iterator[None]:
-    """No data is moved in any direction. Scalars that metadata needs (a null count) don't count."""
+    """Asserts that no data is moved in any direction.
+
+    Scalars that metadata needs (a null count) don't count.
+    """
     before = ctx.counters()
     yield
     after = ctx.counters()
@@ -43,7 +47,7 @@ def assert_no_copies(ctx: Context) -> Iterator[None]:
 
 @contextmanager
 def assert_no_host_sync(ctx: Context) -> Iterator[None]:
-    """The host never waits for the device. What frameworks wait for by themselves is not seen."""
+    """Asserts that the host never waits for the device. Waits inside frameworks are not seen."""
     before = ctx.counters()["synchronizations"]
     yield
     waits = ctx.counters()["synchronizations"] - before
@@ -53,16 +57,16 @@ def assert_no_host_sync(ctx: Context) -> Iterator[None]:
 
 @contextmanager
 def assert_no_leaks(ctx: Context) -> Iterator[None]:
-    """Afterwards no more bytes and buffers are alive than before, external views included.
+    """Asserts that no more bytes and buffers are alive after the block than before, external views included.
 
-    Waits at the end for releases that wait for work, and collects garbage when something seems to be left.
+    At the end, waits for pending releases, and collects garbage if something seems to be left.
     """
     before = _alive(ctx)
     tags = ctx.memory.by_tag()
     yield
     ctx.synchronize()
     if _more(before, _alive(ctx)):
-        gc.collect()  # what hangs in a cycle, as in the traceback of an expected error
+        gc.collect()  # objects in a cycle, as in the traceback of an expected error
         ctx.synchronize()
     left = _more(before, _alive(ctx))
     if left:
@@ -73,9 +77,10 @@ def assert_no_leaks(ctx: Context) -> Iterator[None]:
 
 @contextmanager
 def assert_peak_at_most(ctx: Context, nbytes: int | str) -> Iterator[None]:
-    """At no time more than `nbytes` (an int, "8GiB", or "50%" of the device) are in use of the context's budget.
+    """Asserts that at most `nbytes` (an int, "8GiB", or "50%" of the device) of the context's budget are in
+    use at any time.
 
-    What was alive before counts, as it does for a budget.
+    Bytes that were alive before the block count too, as they do for a budget.
     """
     limit = _core._to_bytes(ctx, nbytes)
     with ctx.memory.window() as window:
@@ -83,7 +88,8 @@ def assert_peak_at_most(ctx: Context, nbytes: int | str) -> Iterator[None]:
     if window.peak > limit:
         raise AssertionError(
             f"expected a peak of at most {limit:,} B ({human_bytes(limit)}) on {ctx.device}: it was "
-            f"{window.peak:,} B, {window.start:,} B of them at the start; alive by tag: {_tags(ctx.memory.by_tag())}"
+            f"{window.peak:,} B, {window.start:,} B of them at the start; alive by tag: "
+            f"{_tags(ctx.memory.by_tag())}"
         )
 
 

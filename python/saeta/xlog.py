@@ -1,4 +1,7 @@
-"""The helpers of XLOG's Python layer, under their names and over this library. docs/coming-from-xlog.md maps the rest."""
+"""The helpers of XLOG's Python layer, under their names, implemented with Saeta.
+
+docs/coming-from-xlog.md maps the rest.
+"""
 
 from __future__ import annotations
 
@@ -27,17 +30,19 @@ __all__ = [
 
 
 def dlpack_roundtrip(tensor: Any, device: int | str = 0, memory_mb: int | None = None) -> CapsuleType:
-    """Takes a tensor in and hands it out again: a "dltensor" capsule over the same memory.
+    """Takes a tensor in and returns it as a "dltensor" capsule over the same memory.
 
-    `tensor` has `__dlpack__` (NumPy, torch, CuPy, cuDF series) or is a capsule. `device` is the number of a GPU or a name
-    ("host"); a tensor of the host that goes to a GPU is copied there. `memory_mb` limits that copy, in MiB. Errors are those
-    of `saeta.from_dlpack`.
+    `tensor` has `__dlpack__` (NumPy, torch, CuPy, cuDF series) or is a capsule. `device` is the number of a
+    GPU or a name ("host"). A tensor of the host that goes to a GPU is copied there. `memory_mb` limits that
+    copy, in MiB. The errors are those of `saeta.from_dlpack`.
     """
     return from_dlpack(tensor, _context(device, memory_mb)).__dlpack__()
 
 
 def dlpack_is_cuda(capsule: Any) -> bool:
-    """Whether a capsule, or an object with `__dlpack_device__`, is a tensor in the memory of a GPU: its own or managed."""
+    """Whether a capsule, or an object with `__dlpack_device__`, is a tensor in device or managed memory of a
+    GPU.
+    """
     if _core._capsule_name(capsule) is not None:
         kind = _core._tensor_device(capsule)[0]
     elif hasattr(capsule, "__dlpack_device__"):
@@ -50,10 +55,11 @@ def dlpack_is_cuda(capsule: Any) -> bool:
 def export_arrow_device(
     columns: Table | Mapping[str, Any] | Sequence[Any], device: int | str = 0, memory_mb: int | None = None
 ) -> tuple[CapsuleType, CapsuleType]:
-    """Capsules "arrow_schema" and "arrow_device_array" of columns: one struct array of the Arrow C Device Data Interface.
+    """Exports columns as one struct array of the Arrow C Device Data Interface.
 
-    `columns` is a table, a mapping of names to tensors, or tensors alone, which are called col_0, col_1 and so on. Nothing
-    is copied that is on the device already. A table of several batches is joined. `device` and `memory_mb` as for
+    Returns the capsules "arrow_schema" and "arrow_device_array". `columns` is a table, a mapping of names to
+    tensors, or a sequence of tensors, which are named col_0, col_1 and so on. Data that is on the device
+    already is not copied. A table of several batches is joined. `device` and `memory_mb` are those of
     `dlpack_roundtrip`.
     """
     if isinstance(columns, Table):
@@ -69,10 +75,12 @@ def export_arrow_device(
 def import_arrow_device(
     obj: Any, device: int | str = 0, memory_mb: int | None = None
 ) -> tuple[list[CapsuleType], list[str], int]:
-    """What `export_arrow_device` gives, or any object of the Arrow protocols, as (tensors, names, number of rows).
+    """Imports the result of `export_arrow_device`, or any object of the Arrow protocols, as (tensors, names,
+    number of rows).
 
-    The tensors are "dltensor" capsules, without a copy where the memory is on `device`; several batches are joined. Symbols are
-    their numbers, as which `saeta.xlog.symbols` knows them. Columns with nulls and of types without tensors are BufferError: take such data with `saeta.from_arrow`.
+    The tensors are "dltensor" capsules, without a copy if the memory is on `device`. Several batches are
+    joined. Symbols come as their numbers, which `saeta.xlog.symbols` resolves. BufferError for columns with
+    nulls and for types without tensors: take such data with `saeta.from_arrow`.
     """
     taken = from_arrow(obj, _context(device, memory_mb))
     if not isinstance(taken, Table):
@@ -82,7 +90,7 @@ def import_arrow_device(
 
 
 def _numbers(column: Column) -> CapsuleType:
-    """A "dltensor" capsule; of symbols the numbers."""
+    """Exports a column as a "dltensor" capsule; symbols as their numbers."""
     if not column.type.is_symbol:
         return column.__dlpack__()
     return Exported(column, Choices(codes=True)).__dlpack__()

@@ -18,7 +18,8 @@ def run(as_json: bool) -> None:
     say(f"saeta {found['version']}, Python {found['python']}, {found['machine']}", "bold")
     say(f"CUDA  {_cuda(cuda)}")
     say(
-        f"IPC   {'libarrow ' + ipc['loaded'] + ', built with ' + ipc['built_for'] if ipc['usable'] else 'left out'}"
+        "IPC   "
+        f"{'libarrow ' + ipc['loaded'] + ', built with ' + ipc['built_for'] if ipc['usable'] else 'left out'}"
     )
     say()
     grid(

@@ -22,7 +22,8 @@ def run(file: Path, as_json: bool) -> None:
     say(f"{file}: Arrow IPC {found['format']}, {human_bytes(found['bytes'])}", "bold")
     say(f"metadata version {found['metadata_version']}, compression {found['compression']}")
     say(
-        f"{counted(sum(batches), 'row', 'rows')} in {counted(len(batches), 'batch', 'batches')}{_sizes(batches)}"
+        f"{counted(sum(batches), 'row', 'rows')} in "
+        f"{counted(len(batches), 'batch', 'batches')}{_sizes(batches)}"
     )
     for key, value in found["metadata"].items():
         say(f"  {_text(key)} = {_cut(_text(value))}")

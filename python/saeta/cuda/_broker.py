@@ -187,7 +187,8 @@ class Broker:
             self._refuse(
                 peer,
                 _wire.GONE,
-                "the buffer is not shared any more: its handle or the buffer that was exported must be kept until it is opened",
+                "the buffer is not shared any more: its handle or the buffer that was exported must be kept "
+                "until it is opened",
             )
         elif kind == _wire.OPEN:
             peer.lease = entry

@@ -54,7 +54,8 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
 
     def __init__(self) -> None:
         raise TypeError(
-            "Do not call CudaBuffer's constructor directly, use `<saeta.cuda.Context instance>.new_buffer` method instead."
+            "Do not call CudaBuffer's constructor directly, use `<saeta.cuda.Context instance>.new_buffer` "
+            "method instead."
         )
 
     @staticmethod
@@ -116,7 +117,8 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
             raise ValueError(f"requested copy does not fit into host buffer: {nbytes} bytes into {buf.size}")
         if nbytes > left:
             raise ValueError(
-                f"requested more to copy than available from device buffer: {nbytes} bytes at {position} of {size}"
+                f"requested more to copy than available from device buffer: {nbytes} bytes at {position} of "
+                f"{size}"
             )
         if buf is None:
             count = left if nbytes < 0 else nbytes

@@ -38,8 +38,8 @@ class Context:
             own = _core._driver_context(home)
             if handle != own:
                 raise ValueError(
-                    f"context {handle:#x} is not the primary context of device {device_number}, which is {own:#x}: "
-                    "Saeta works in primary contexts alone"
+                    f"context {handle:#x} is not the primary context of device {device_number}, which is "
+                    f"{own:#x}: Saeta works in primary contexts alone"
                 )
         self._open(home)
 
@@ -120,7 +120,8 @@ class Context:
         """
         if self._home.device != "host" and _core._kind_at(self._home, address) == "host":
             raise OSError(
-                f"address {address:#x}: no memory that {self._home.device} reaches (not of a device, managed or page-locked)"
+                f"address {address:#x}: no memory that {self._home.device} reaches (not of a device, managed "
+                "or page-locked)"
             )
         return address
 

@@ -76,8 +76,8 @@ class Traffic:
     def __str__(self) -> str:
         moved = [f"{count} {way.replace('_', ' ')}" for way, count in self.transfers.items() if count]
         return (
-            f"transfers: {', '.join(moved) or 'none'}; allocations {self.allocations}, imports {self.imports}, "
-            f"exports {self.exports}, waits of the host {self.synchronizations}"
+            f"transfers: {', '.join(moved) or 'none'}; allocations {self.allocations}, imports "
+            f"{self.imports}, exports {self.exports}, waits of the host {self.synchronizations}"
         )
 
 

@@ -83,7 +83,8 @@ class Trip:
         step = Step("the file")
         step.facts += [
             f"{self.source}: {size}, compression {self.summary['compression']}",
-            f"{counted(sum(batches), 'row', 'rows')} x {counted(len(self.summary['columns']), 'column', 'columns')} "
+            f"{counted(sum(batches), 'row', 'rows')} x "
+            f"{counted(len(self.summary['columns']), 'column', 'columns')} "
             f"in {counted(len(batches), 'batch', 'batches')}",
             f"device {self.ctx.device}; frameworks: {', '.join(f.name for f in self.frameworks) or 'none'}",
             *(f"left out: {reason}" for reason in self.absent),
@@ -202,7 +203,8 @@ class Trip:
             chunks = [from_dlpack(result, self.ctx) for result in results]
             seconds = time.perf_counter() - start
         step.facts.append(
-            f"{RESULT} = {formula}, computed by {framework.name}; {seconds / len(chunks) * 1e6:.1f} us a chunk"
+            f"{RESULT} = {formula}, computed by {framework.name}; {seconds / len(chunks) * 1e6:.1f} us a "
+            "chunk"
         )
         self._check_memory(step, "the same memory", framework, results, chunks)
         step.check("no copy on the way back", watch.traffic.quiet, str(watch.traffic))
