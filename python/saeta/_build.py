@@ -98,9 +98,10 @@ def column(
             data.
         ctx: a Context or the name of a device. None: the context of a Column, else the best device.
         cast: 'truncate' drops what the type can't represent: the fraction of a number, the time of day of a
-            date, the nanoseconds of microseconds. Floats are rounded to the type. 'reinterpret' takes the
-            bits of integers as integers of the other sign, or as the ticks of dates, times, timestamps and
-            durations of the same width, and takes timestamps without a zone as UTC. None: neither.
+            date, the nanoseconds of a time in microseconds. Floats are rounded to the type. 'reinterpret'
+            takes the bits of integers as integers of the other sign, or as the ticks of dates, times,
+            timestamps and durations of the same width. It also takes timestamps without a zone as UTC. None:
+            neither.
 
     Returns:
         A Column. Memory that is on the context's device is shared.
@@ -108,8 +109,8 @@ def column(
     Raises:
         TypeMismatch: the data is of another kind (text where numbers are expected), or is not a column.
         InvalidError: the type can't represent a value; with 'truncate', because the value is outside the
-            type's range. Or there are nulls in a field that allows none. The message names the first such
-            value and its row.
+            type's range. The message names the first such value and its row. Also for nulls in a field that
+            allows none.
 
     Example:
         >>> import saeta as sa

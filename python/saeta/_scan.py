@@ -1,4 +1,4 @@
-"""Batches of an Arrow IPC source, some ahead of whoever takes them."""
+"""Reads the batches of an Arrow IPC source one by one, some of them ahead of the consumer."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
 
 class Scan:
-    """Reads the batches of an Arrow IPC file or stream one by one, each a Table of a context. Made by `saeta.scan_ipc`.
+    """Reads the batches of an Arrow IPC file or stream one by one, each into a Table. `saeta.scan_ipc` makes
+    it.
 
-    It is an iterator, an asynchronous iterator and a context manager. A thread reads ahead; an error comes when its batch is
-    asked for. A stream that is still being sent is read when a batch is asked for. Several threads may take batches: each
-    batch goes to one of them. A child of fork can't use the scan of its parent (ClosedError).
+    It is an iterator, an asynchronous iterator and a context manager. A thread reads ahead. An error is
+    raised when its batch is requested. A stream that is still being sent is read when a batch is requested.
+    Several threads may take batches: each batch goes to one of them. A child of fork can't use the scan of
+    its parent (ClosedError).
     """
 
     def __init__(self, reader: Reader, ctx: Context, in_flight: int) -> None:
@@ -35,12 +37,12 @@ class Scan:
 
     @property
     def schema(self) -> Schema:
-        """Of every batch."""
+        """The schema of every batch."""
         return self._schema
 
     @property
     def num_batches(self) -> int:
-        """Batches in the range asked for; -1 for a stream."""
+        """Number of batches in the requested range; -1 for a stream."""
         return self._num_batches
 
     def __iter__(self) -> Iterator[Table]:
@@ -64,7 +66,7 @@ class Scan:
         return batch
 
     def close(self) -> None:
-        """Ends the reading ahead within 50 ms and lets the source go. Batches that were taken stay."""
+        """Stops reading ahead within 50 ms and releases the source. Batches that were taken stay valid."""
         self._end()
         self._batches.wait()
 
@@ -75,14 +77,16 @@ class Scan:
         self.close()
 
     def __arrow_c_schema__(self) -> Any:
-        """An "arrow_schema" capsule of a struct (Arrow PyCapsule Interface)."""
+        """Returns an "arrow_schema" capsule of a struct (Arrow PyCapsule Interface)."""
         return self._schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
-        """A capsule of a stream of the batches that are left, in host memory; each is taken when it is asked for.
+        """Returns a capsule of a stream of the remaining batches, in host memory. Each batch is taken on
+        request.
 
-        The stream takes batches from the scan as an iterator does, and `close` ends it: asked for more, it then has an error with
-        the text of ClosedError. ClosedError where the scan is closed or at its end. Needs pyarrow.
+        The stream takes batches from the scan as an iterator does. `close` ends it: the next request of the
+        stream then returns an error with the text of ClosedError. ClosedError if the scan is closed or at its
+        end. Needs pyarrow.
         """
         from saeta._scan_stream import stream
 
@@ -99,7 +103,10 @@ class Scan:
 
 
 class _Batches:
-    """What the takers of a scan share. It knows nothing of the Scan, so that a dropped one ends the reading."""
+    """The state that the consumers of a scan share.
+
+    It has no reference to the Scan, so that dropping the Scan stops the reading.
+    """
 
     def __init__(self, reader: Reader, ctx: Context) -> None:
         self._reader = reader
@@ -109,7 +116,7 @@ class _Batches:
         self._done = False
 
     def require_open(self) -> None:
-        if self._inherited():  # before any lock: a thread of the parent may have held it
+        if self._inherited():  # before any lock, which a thread of the parent may have held
             raise ClosedError(
                 f"the scan belongs to process {self._process}, the parent of this forked process: scan its "
                 "source again"
@@ -118,7 +125,7 @@ class _Batches:
             raise ClosedError("the scan is closed")
 
     def require_more(self) -> None:
-        """ClosedError where nothing can be taken any more."""
+        """Raises ClosedError if no batch can be taken any more."""
         self.require_open()
         if self._spent():
             raise ClosedError("the scan is at its end: scan the source again")
@@ -131,7 +138,9 @@ class _Batches:
 
 
 class _Live(_Batches):
-    """Batches of a stream that is still being sent. No thread waits for them, which nobody could end."""
+    """Batches of a stream that is still being sent. No thread waits for them, because nothing could end its
+    wait.
+    """
 
     def take(self) -> Table | None:
         self.require_open()
@@ -144,7 +153,7 @@ class _Live(_Batches):
         self._reader.close()
 
     def wait(self) -> None:
-        """Nothing: a thread that is inside a call of the source lets it go when the call has returned."""
+        """Does nothing: a thread inside a call of the source releases the source when the call returns."""
 
 
 class _Ahead(_Batches):
@@ -156,7 +165,7 @@ class _Ahead(_Batches):
         self._changed = threading.Condition()
         self._ready: deque[Table] = deque()
         self._failure: BaseException | None = None
-        # A daemon: a program that ends does not wait for batches that nobody takes.
+        # A daemon thread: the end of the program does not wait for batches that are never taken.
         self._thread = threading.Thread(target=self._run, name="saeta-scan", daemon=True)
         self._started = False
 
@@ -176,7 +185,7 @@ class _Ahead(_Batches):
                 return None
             if isinstance(self._failure, BudgetExceeded):
                 return self._again()
-            # Not kept: with its traceback it would keep whoever catches it.
+            # The failure is not kept: its traceback would keep the frames that catch it alive.
             self._done = True
             failure, self._failure = self._failure, None
             try:
@@ -188,7 +197,10 @@ class _Ahead(_Batches):
         return self._done and not self._ready
 
     def _again(self) -> Table | None:
-        """Reads here what had no room when it was read ahead: the batch before may be gone by now."""
+        """Reads a batch in the caller that had no room in the budget ahead of time.
+
+        The batch before it may be gone by now.
+        """
         batch = self._read()
         self._failure = None
         self._done = batch is None
@@ -205,7 +217,7 @@ class _Ahead(_Batches):
                     return
             try:
                 batch = self._read()
-            except BaseException as failure:  # it is the taker's
+            except BaseException as failure:  # raised in the thread that takes the batch
                 with self._changed:
                     self._failure = failure
                     self._changed.notify_all()
@@ -218,7 +230,7 @@ class _Ahead(_Batches):
                 self._changed.notify_all()
                 if batch is None or self._stopped:
                     return
-                del batch  # whoever took it may let it go while the next one is read
+                del batch  # its consumer may release it while the next one is read
 
     def stop(self) -> None:
         if self._inherited():
@@ -227,7 +239,7 @@ class _Ahead(_Batches):
             self._stopped = True
             self._ready.clear()
             self._changed.notify_all()
-        self._reader.close()  # which ends what the thread reads or waits for
+        self._reader.close()  # ends the thread's read or wait
 
     def wait(self) -> None:
         if self._started and not self._inherited() and self._thread is not threading.current_thread():
@@ -250,14 +262,15 @@ def scan_ipc(
 
     Args:
         source, columns, batches, copy, validate, filesystem: as for `read_ipc`.
-        in_flight: batches that are read before they are asked for, at most. A batch for which the budget has no room is read
-            when it is asked for.
+        in_flight: the maximum number of batches that are read ahead. A batch that has no room in the budget
+            is read when it is requested.
 
     Returns:
-        A Scan: an iterator of Tables of one batch, also for `async for`, and a context manager that lets the source go.
+        A Scan: an iterator of Tables of one batch, also for `async for`, and a context manager that releases
+        the source.
 
     Raises:
-        As `read_ipc`: at once for what the schema tells, with its batch for a batch.
+        The errors of `read_ipc`: errors in the schema at once, errors in a batch when it is requested.
 
     Example:
         >>> import saeta as sa, tempfile, os

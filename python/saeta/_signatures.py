@@ -1,7 +1,7 @@
-"""Signatures of compiled functions for `inspect`, and sentences for arguments of wrong types.
+"""Makes signatures of compiled functions for `inspect`, and error messages for arguments of wrong types.
 
-python/src/functions.cpp puts both on every compiled function. What a signature says is read from the text that nanobind keeps
-for stubs.
+python/src/functions.cpp puts both on every compiled function. Signatures are parsed from the text that
+nanobind keeps for stubs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from saeta._text import number_text
 from saeta.errors import InvalidError, TypeMismatch
 
-# Annotations whose values can be told from others. An annotation with another name fits any value.
+# Annotations that are checked, with their classes. Any value fits an annotation with another name.
 CLASSES: dict[str, tuple[type, ...]] = {
     "None": (type(None),),
     "bool": (bool,),
@@ -31,14 +31,17 @@ TUPLE = re.compile(r"tuple\[(\w+(?:, \w+)*)\]")
 
 
 class Annotation(str):
-    """The text of an annotation, which a signature shows without quotes."""
+    """The text of an annotation. A signature shows it without quotes."""
 
     __slots__ = ()
     __repr__ = str.__str__
 
 
 def signature_of(function: Any) -> Signature:
-    """The signature of a compiled function. Of overloads, which have the same number of parameters, one that fits all."""
+    """Returns the signature of a compiled function.
+
+    Overloads have the same number of parameters. They are merged into one signature that fits all of them.
+    """
     overloads = [_parse(*overload) for overload in function.__nb_signature__]
     first = overloads[0]
     if len(overloads) == 1:
@@ -53,7 +56,7 @@ def signature_of(function: Any) -> Signature:
 
 
 def bound_signature_of(method: Any) -> Signature:
-    """The signature of a method of an object: without `self`."""
+    """Returns the signature of a bound method, without `self`."""
     whole = signature_of(method)
     return whole.replace(parameters=list(whole.parameters.values())[1:])
 
@@ -61,8 +64,10 @@ def bound_signature_of(method: Any) -> Signature:
 def refusal(
     function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any], text: str
 ) -> TypeMismatch | InvalidError | None:
-    """The error for arguments that a compiled function does not take; None where another TypeError, of this text, is about
-    something else."""
+    """Returns the error for arguments that a compiled function does not accept.
+
+    None if the TypeError with this text has another cause.
+    """
     signature = signature_of(function)
     is_method = next(iter(signature.parameters), "") == "self"
     name = _name_of(function, arguments if is_method else ())
@@ -84,7 +89,10 @@ def refusal(
 
 
 def _name_of(function: Any, of: Sequence[Any]) -> str:
-    """ "Table.head"; `of` begins with the object of a method. nanobind keeps no qualified name for setters."""
+    """Returns the qualified name, as "Table.head". For a method, `of` begins with its object.
+
+    nanobind keeps no qualified name for setters.
+    """
     own: str = function.__nb_signature__[0][0].rpartition("\n")[2].removeprefix("def ").partition("(")[0]
     return f"{type(of[0]).__name__}.{own}".removesuffix(".__init__") if of else own
 
@@ -161,7 +169,7 @@ def _in_words(annotation: str) -> str:
 
 
 def _described(value: Any) -> str:
-    """A value in a message: its type, and the value itself where that is short."""
+    """Describes a value in a message: its type, and the value itself if it is short."""
     if isinstance(value, str | int | float | bool | bytes | None):
         text = number_text(value)
         shown = text if len(text) <= 40 else text[:39] + "…"

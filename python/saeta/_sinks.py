@@ -1,4 +1,4 @@
-"""What a writer writes to: paths, file systems of pyarrow and fsspec, and objects with `write()`."""
+"""The targets of writers: paths, file systems of pyarrow and fsspec, and objects with `write()`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Sink:
-    """An object with `write()`: gets bytes in order, and is neither closed nor moved."""
+    """Passes bytes in order to an object with `write()`. The object is neither closed nor moved."""
 
     def __init__(self, file: Any, name: str) -> None:
         self.name = name
@@ -27,14 +27,16 @@ class Sink:
         self._written = 0
 
     def put(self, piece: bytes) -> None:
-        """Writes all of it, also where the object takes a part at a time, as unbuffered files and sockets do."""
+        """Writes the whole piece, also to objects that take a part at a time, like unbuffered files and
+        sockets.
+        """
         taken = self._write(piece, len(piece))
         rest = memoryview(piece)[taken:]
         while rest:
             rest = rest[self._write(rest, len(rest)) :]
 
     def finish(self) -> None:
-        """Passes on what the object has buffered."""
+        """Flushes the object."""
         flush = getattr(self._file, "flush", None)
         if callable(flush):
             self._attempt(flush, "flush what was written to")
@@ -61,7 +63,7 @@ class Sink:
             raise FileError(f"can't {deed} '{self.name}': {failure or type(failure).__name__}") from failure
 
     def _count(self, taken: Any, size: int) -> int:
-        """How many bytes the object has taken, by what its `write()` returned."""
+        """Returns how many bytes the object took, from the return value of its `write()`."""
         if taken is None and not isinstance(self._file, io.RawIOBase):
             return size
         if taken is None:
@@ -83,7 +85,7 @@ class Sink:
 
 
 class Upload:
-    """A file of a file system. It is opened for its first bytes; `abort` leaves no half file where the file system can."""
+    """A file in a file system. It is opened for its first bytes; `abort` removes a partial file if it can."""
 
     def __init__(self, filesystem: Any, path: str) -> None:
         self.name = path
@@ -104,7 +106,7 @@ class Upload:
         if self._file is None:
             return
         if _drops_parts(self._file):
-            self._file.closed = True  # its own end would finish the upload
+            self._file.closed = True  # closing the file would complete the upload
             return
         with suppress(Exception):
             self._file.close()
@@ -114,9 +116,8 @@ class Upload:
 
     def _opened(self) -> Any:
         system = self._filesystem
-        if hasattr(
-            system, "open_output_stream"
-        ):  # of pyarrow, which compresses by the name unless it is told not to
+        # pyarrow compresses by the suffix of the name unless compression is None.
+        if hasattr(system, "open_output_stream"):
             return self._naming_failures(
                 "create", lambda: system.open_output_stream(self.name, compression=None)
             )
@@ -132,7 +133,7 @@ class Upload:
 
 
 def resolved(target: Any, filesystem: Any = None) -> Any:
-    """A path of this machine, an Upload or a Sink."""
+    """Turns a target into a path on this machine, an Upload or a Sink."""
     if isinstance(target, str | os.PathLike):
         path = os.fspath(target)
         if filesystem is None and isinstance(path, str) and URL.match(path):
@@ -153,7 +154,10 @@ def resolved(target: Any, filesystem: Any = None) -> Any:
 
 @contextmanager
 def writing(target: Sink | Upload) -> Iterator[Callable[[bytes], None]]:
-    """What takes the next bytes. An Upload appears at the end of the block, and an error ends it without."""
+    """Returns the function that takes the next bytes.
+
+    An Upload is completed at the end of the block and aborted after an error.
+    """
     try:
         yield target.put
         target.finish()
@@ -164,11 +168,11 @@ def writing(target: Sink | Upload) -> Iterator[Callable[[bytes], None]]:
 
 
 def _of_filesystem(filesystem: Any, path: str) -> Any:
-    if getattr(filesystem, "type_name", None) == "local":  # of pyarrow
+    if getattr(filesystem, "type_name", None) == "local":  # a file system of pyarrow
         return path
     if hasattr(filesystem, "open_output_stream"):
         return Upload(filesystem, path)
-    if hasattr(filesystem, "cat_file"):  # of fsspec
+    if hasattr(filesystem, "cat_file"):  # a file system of fsspec
         local = load("fsspec.implementations.local", "writing to this file system").LocalFileSystem
         path = filesystem._strip_protocol(path)
         if not isinstance(filesystem, local):
@@ -182,11 +186,11 @@ def _of_filesystem(filesystem: Any, path: str) -> Any:
 
 
 def _drops_parts(file: Any) -> bool:
-    """Whether a file of fsspec was an upload by parts, and has dropped them."""
+    """Discards the multipart upload of a file of fsspec. Returns whether its parts are dropped."""
     fsspec = load("fsspec.spec", "this file") if hasattr(file, "discard") else None
     if fsspec is None or not isinstance(file, fsspec.AbstractBufferedFile):
         return False
     drops = type(file).discard is not fsspec.AbstractBufferedFile.discard
     with suppress(Exception):
         file.discard()
-    return drops or file.offset is None  # None: nothing has been sent
+    return drops or file.offset is None  # offset None: no bytes were sent

@@ -1,4 +1,7 @@
-"""What a reader reads: paths, bytes, and objects of pyarrow, fsspec and Python that read ranges or what comes next."""
+"""The sources of readers: paths, bytes, and objects of pyarrow, fsspec and Python.
+
+Objects are read by ranges, or forward if they can't seek.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,9 @@ if TYPE_CHECKING:
 
     Source = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
 
-# A scheme of one letter is a drive.
+# A scheme of one letter is the letter of a drive.
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-RETRY_SECONDS = 10  # of a store that does not answer
+RETRY_SECONDS = 10  # for a store that does not answer
 
 
 class Ranges(NamedTuple):
@@ -31,8 +34,8 @@ class Ranges(NamedTuple):
 
     name: str
     size: int
-    read: Callable[[int, int], Any]  # offset, bytes: what is there; from several threads
-    keep: Any  # lives as long as the reader
+    read: Callable[[int, int], Any]  # (offset, bytes) -> content; called by several threads
+    keep: Any  # kept alive as long as the reader
 
     def fill(self, offset: int, target: memoryview) -> None:
         content = self.read(offset, len(target))
@@ -44,21 +47,23 @@ class Ranges(NamedTuple):
 
 
 class Live:
-    """A stream that somebody is still sending: an object that can't seek, read forward and only as far as it is asked for."""
+    """A stream that is still being sent: an object that can't seek. It is read forward, and only as far as
+    requested.
+    """
 
     MAGIC = b"ARROW1"
-    MOST = 1 << 20  # bytes of one call
+    MOST = 1 << 20  # bytes per call
 
     def __init__(self, file: Any, name: str) -> None:
         self.name = name
-        # `read1` waits for some bytes, and loses none that came before a Ctrl-C. It gives none where it does not wait as well as
-        # at the end; `read` tells which.
+        # `read1` waits for some bytes and loses none that came before a Ctrl-C. It returns no bytes both at
+        # the end and where it does not wait; `read` then tells which it is.
         self._take = file.read1 if isinstance(file, io.BufferedIOBase) else file.read
         self._take_at_end = file.read if isinstance(file, io.BufferedIOBase) else None
         self._begun = b""
 
     def fill(self, target: memoryview) -> int:
-        """Puts what comes next at the beginning of the target; returns how many bytes, 0 at the end."""
+        """Copies the next bytes to the beginning of the target. Returns their number, 0 at the end."""
         if self._begun:
             part, self._begun = self._begun[: len(target)], self._begun[len(target) :]
         else:
@@ -67,7 +72,10 @@ class Live:
         return len(part)
 
     def begins_a_file(self) -> bool:
-        """Whether it has the file format, which ends with what it holds. Reads no further than what tells."""
+        """Whether the source has the file format, whose end is the end of the source.
+
+        Reads no more bytes than needed to decide.
+        """
         while len(self._begun) < len(self.MAGIC) and self.MAGIC.startswith(self._begun):
             part = self._read(1 if len(self._begun) >= 4 else 4 - len(self._begun))
             if not part:
@@ -76,7 +84,7 @@ class Live:
         return self._begun == self.MAGIC
 
     def rest(self) -> bytes:
-        """All that comes, to its end."""
+        """Returns all remaining bytes."""
         parts = [self._begun]
         while part := self._read(self.MOST):
             parts.append(bytes(part))
@@ -104,7 +112,7 @@ class Live:
 
 
 def bytes_of(content: Any, name: str) -> Any:
-    """What a call of `read` has given, as bytes."""
+    """Returns the result of a `read` call as bytes."""
     if isinstance(content, bytes):
         return content
     if isinstance(content, str):
@@ -131,7 +139,7 @@ def open_reader(
     validate: bool | str = True,
     rechunk: bool | None = None,
 ) -> Reader:
-    """A reader of the module `_ipc` for what `resolved` has returned."""
+    """Opens a reader of the module `_ipc` for a result of `resolved`."""
     options = (columns, batches, copy, validate, rechunk)
     reader: Reader
     if isinstance(opened, Ranges):
@@ -146,7 +154,7 @@ def open_reader(
 
 
 def inspected(ipc: Any, opened: Any) -> dict[str, Any]:
-    """What a source says about itself, of what `resolved` has returned."""
+    """Describes a source without loading it, for a result of `resolved`."""
     found: dict[str, Any]
     if isinstance(opened, Ranges):
         found = ipc.inspect_ranges(opened.fill, opened.name, opened.size)
@@ -160,7 +168,7 @@ def inspected(ipc: Any, opened: Any) -> dict[str, Any]:
 
 
 def resolved(source: Any, filesystem: Any = None) -> Any:
-    """A path of this machine, bytes, Ranges, or Live."""
+    """Turns a source into a path on this machine, bytes, Ranges or Live."""
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
         if filesystem is not None:
@@ -173,14 +181,14 @@ def resolved(source: Any, filesystem: Any = None) -> Any:
     if hasattr(source, "read"):
         return _of_file(source)
     try:
-        return memoryview(source)  # of bytes as of anything else that has them
+        return memoryview(source)  # bytes or any object with the buffer protocol
     except TypeError:
         raise TypeMismatch(
             f"source is of type {type(source).__name__}, expected a path, bytes or an object with read()"
         ) from None
 
 
-# Paths that name what a process has open.
+# Paths that name open file descriptors of the process.
 _OPEN = re.compile(r"/dev/std(in)|/(?:dev|proc/self)/fd/(\d+)")
 
 
@@ -189,12 +197,12 @@ def is_live(path: str | os.PathLike[str]) -> bool:
     try:
         mode = Path(os.fsdecode(path)).stat().st_mode
     except (OSError, ValueError):
-        return False  # whoever opens it says so
+        return False  # the attempt to open it reports the error
     return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode)
 
 
 class _Descriptor:
-    """Closed with its owner, whoever that is."""
+    """A file descriptor that is closed when its last owner is gone."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -212,7 +220,7 @@ def _of_path(path: Any) -> Any:
     text = os.fsdecode(path)
     known = _OPEN.fullmatch(text)
     try:
-        if known is not None and Path(text).is_socket():  # which can't be opened by its path
+        if known is not None and Path(text).is_socket():  # a socket can't be opened by its path
             opened = _Descriptor(os.dup(int(known[2] or 0)))
         else:
             opened = _Descriptor(os.open(path, os.O_RDONLY))
@@ -227,14 +235,17 @@ def _of_live(file: Any, name: str) -> Any:
 
 
 def filesystem_of(url: str) -> tuple[Any, str]:
-    """The file system of a URL and the path in it: one of pyarrow's, or of fsspec where they don't know the scheme."""
+    """Returns the file system of a URL and the path in it.
+
+    It is a file system of pyarrow, or of fsspec if pyarrow does not know the scheme.
+    """
     fs = load("pyarrow.fs", "reading from a URL")
     known: tuple[Any, str]
     with _as_file_errors(without_secrets(url)):
         try:
             known = fs.FileSystem.from_uri(_bounded(url))
             return known
-        except (ValueError, NotImplementedError) as failure:  # pyarrow.ArrowInvalid is a ValueError
+        except (ValueError, NotImplementedError) as failure:  # includes pyarrow.ArrowInvalid
             of_pyarrow = failure
         try:
             known = load("fsspec.core", "reading from this URL").url_to_fs(url)
@@ -246,12 +257,12 @@ def filesystem_of(url: str) -> tuple[Any, str]:
 
 
 def without_secrets(url: str) -> str:
-    """A URL for messages: without user, password and options."""
+    """Returns a URL for messages, without user, password and options."""
     return re.sub(r"//[^/?]*@", "//", url).partition("?")[0]
 
 
 def _bounded(url: str) -> str:
-    """Google's client tries for 15 minutes where nothing else is said."""
+    """Adds a retry limit to URLs of Google's store, whose client retries for 15 minutes by default."""
     if not url.startswith(("gs://", "gcs://")) or "retry_limit_seconds=" in url:
         return url
     return f"{url}{'&' if '?' in url else '?'}retry_limit_seconds={RETRY_SECONDS}"
@@ -259,7 +270,7 @@ def _bounded(url: str) -> str:
 
 @contextmanager
 def _as_file_errors(name: str) -> Iterator[None]:
-    """What a file system raises becomes a FileError."""
+    """Turns exceptions of a file system into FileError."""
     try:
         yield
     except Error:
@@ -271,11 +282,11 @@ def _as_file_errors(name: str) -> Iterator[None]:
 
 
 def _of_filesystem(filesystem: Any, path: str) -> Any:
-    if hasattr(filesystem, "open_input_file"):  # of pyarrow
+    if hasattr(filesystem, "open_input_file"):  # a file system of pyarrow
         with _as_file_errors(path):
             found = _of_file(filesystem.open_input_file(path), name=path)
         return _with_file_errors(found) if isinstance(found, Ranges) else found
-    if hasattr(filesystem, "cat_file"):  # of fsspec
+    if hasattr(filesystem, "cat_file"):  # a file system of fsspec
         with _as_file_errors(path):
             size = filesystem.info(path)["size"]
         return _with_file_errors(
@@ -298,12 +309,12 @@ def _of_file(file: Any, name: str | None = None) -> Any:
     called = name or _name_of(file)
     if isinstance(file, io.TextIOBase):
         raise _of_text(called)
-    if hasattr(file, "read_at"):  # of pyarrow: for any thread, without the GIL
+    if hasattr(file, "read_at"):  # a file of pyarrow: any thread can read, without the GIL
         with suppress(OSError, ValueError):
             size, first = file.size(), file.tell() if hasattr(file, "tell") else 0
             return Ranges(called, size - first, lambda at, count: file.read_at(count, first + at), file)
     if _of_fsspec(file):
-        first = file.tell()  # the object has one position for all threads, its file system none
+        first = file.tell()  # the object has one position for all threads; its file system has none
         return Ranges(
             called,
             file.size - first,
@@ -322,13 +333,13 @@ def _takes_a_size(read: Callable[..., Any]) -> bool:
         inspect.signature(read).bind(1)
     except TypeError:
         return False
-    except ValueError:  # a function of C that does not tell
+    except ValueError:  # a C function without a signature
         pass
     return True
 
 
 def _of_fsspec(file: Any) -> bool:
-    """Whether its file system reads the same bytes; not all such files have a mode."""
+    """Whether the file system of the file can read the same bytes. Some of these files have no mode."""
     return (
         hasattr(getattr(file, "fs", None), "cat_file")
         and isinstance(getattr(file, "path", None), str)
@@ -338,20 +349,22 @@ def _of_fsspec(file: Any) -> bool:
 
 
 def _seekable(file: Any) -> bool:
-    """Whether ranges can be read. Decompressing files seek back by decoding all anew."""
+    """Whether ranges can be read. Decompressing files are excluded: they seek back by decoding from the
+    start.
+    """
     if type(file).__module__ in ("gzip", "bz2", "lzma", "zipfile", "compression.zstd"):
         return False
     try:
         if not file.seekable():
             return False
-        file.seek(file.tell())  # a wrapper may say so of a pipe
+        file.seek(file.tell())  # a wrapper of a pipe may claim to be seekable
     except (AttributeError, OSError):
         return False
     return True
 
 
 def _of_position(file: Any, name: str) -> Ranges:
-    """From the position on where it is now, one thread after the other."""
+    """Reads ranges relative to the current position, one thread at a time."""
     turn = threading.Lock()
     first = file.tell()
     file.seek(0, os.SEEK_END)

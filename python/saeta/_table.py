@@ -1,4 +1,4 @@
-"""Tables with other columns, tables after one another, and tables as Python objects."""
+"""Builds tables with other columns, joins tables by rows, and converts tables to Python objects."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from saeta.errors import ColumnNameError, InvalidError, OutOfRange, TypeMismatch
 
 
 def concat_tables(tables: Iterable[Table]) -> Table:
-    """The rows of several tables of one device, one after the other; no copy.
+    """Joins the rows of several tables of one device, one table after the other, without a copy.
 
     Args:
         tables: at least one Table. Their columns have the same names and types, in the same order.
 
     Returns:
-        A Table of their batches, on the device of the first, with its metadata. A column of it allows nulls where one of
-        them does.
+        A Table of their batches, on the device of the first table and with its metadata. A column allows
+        nulls if one of the joined columns does.
 
     Raises:
-        InvalidError: there are no tables, or their names or contexts differ. TypeMismatch: types of a column differ, or one
-        of `tables` is not a Table.
+        InvalidError: there are no tables, or their names or contexts differ.
+        TypeMismatch: the types of a column differ, or one of `tables` is not a Table.
 
     Example:
         >>> import saeta as sa
@@ -52,7 +52,7 @@ def concat_tables(tables: Iterable[Table]) -> Table:
 
 
 def with_column(self: Table, name: str | Field, values: Any) -> Table:
-    """Body of `Table.with_column`."""
+    """Implements `Table.with_column`."""
     wanted = name.name if isinstance(name, Field) else name
     places = [place for place, known in enumerate(self.column_names) if known == wanted]
     if len(places) > 1:
@@ -61,12 +61,12 @@ def with_column(self: Table, name: str | Field, values: Any) -> Table:
 
 
 def append_column(self: Table, name: str | Field, values: Any) -> Table:
-    """Body of `Table.append_column`."""
+    """Implements `Table.append_column`."""
     return add_column(self, self.num_columns, name, values)
 
 
 def add_column(self: Table, index: int, name: str | Field, values: Any) -> Table:
-    """Body of `Table.add_column`."""
+    """Implements `Table.add_column`."""
     columns = self.columns
     place = _place(index, len(columns), last=len(columns))
     columns.insert(place, _made(self, name, values))
@@ -74,19 +74,19 @@ def add_column(self: Table, index: int, name: str | Field, values: Any) -> Table
 
 
 def set_column(self: Table, index: int, name: str | Field, values: Any) -> Table:
-    """Body of `Table.set_column`."""
+    """Implements `Table.set_column`."""
     columns = self.columns
     columns[_place(index, len(columns), last=len(columns) - 1)] = _made(self, name, values)
     return self._with_columns(columns)
 
 
 def remove_column(self: Table, index: int) -> Table:
-    """Body of `Table.remove_column`."""
+    """Implements `Table.remove_column`."""
     return self.drop_columns(_place(index, self.num_columns, last=self.num_columns - 1))
 
 
 def rename_columns(self: Table, names: Sequence[str] | Mapping[str, str]) -> Table:
-    """Body of `Table.rename_columns`."""
+    """Implements `Table.rename_columns`."""
     old = self.column_names
     if isinstance(names, str) or not isinstance(names, Mapping | Iterable):
         raise TypeMismatch(
@@ -108,12 +108,12 @@ def rename_columns(self: Table, names: Sequence[str] | Mapping[str, str]) -> Tab
 
 
 def replace_schema_metadata(self: Table, metadata: Mapping[Any, Any] | None = None) -> Table:
-    """Body of `Table.replace_schema_metadata`."""
+    """Implements `Table.replace_schema_metadata`."""
     return self._with_schema(self.schema.with_metadata(metadata))
 
 
 def to_batches(self: Table, max_chunksize: int | None = None) -> list[Table]:
-    """Body of `Table.to_batches`."""
+    """Implements `Table.to_batches`."""
     if max_chunksize is None:
         return self.batches
     if isinstance(max_chunksize, bool) or not isinstance(max_chunksize, int) or max_chunksize < 1:
@@ -128,13 +128,13 @@ def to_batches(self: Table, max_chunksize: int | None = None) -> list[Table]:
 
 
 def to_pydict(self: Table) -> dict[str, list[Any]]:
-    """Body of `Table.to_pydict`."""
+    """Implements `Table.to_pydict`."""
     _require_distinct_names(self)
     return {column.name: column.to_pylist() for column in self.columns}
 
 
 def to_pylist(self: Table) -> list[dict[str, Any]]:
-    """Body of `Table.to_pylist`."""
+    """Implements `Table.to_pylist`."""
     _core._require_memory_for(self.num_rows, "the rows of the table")
     if not self.num_columns:
         return [{} for _ in range(self.num_rows)]

@@ -1,4 +1,6 @@
-"""Columns and tables as tensors of other libraries. The compiled module reads and checks the keywords."""
+"""Exports columns and tables as tensors of other libraries. The compiled module reads and checks the
+keywords.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ __all__ = ["Choices", "Exported", "tensor_of"]
 
 
 def tensor_of(source: Column | Table, take: Callable[[Any], Any], **chosen: Any) -> Any:
-    """What `take`, the `from_dlpack` of a library, makes of a column or table; with_mask=True: of it and of its validity."""
+    """Exports a column or table through `take`, the `from_dlpack` of a library.
+
+    With `with_mask=True` returns the tensor of the values and the tensor of their validity.
+    """
     if not chosen:
         return take(source)
     how = Choices(**chosen)

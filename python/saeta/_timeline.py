@@ -1,7 +1,8 @@
-"""The timeline page: the bytes that were live at each moment of a recording, by tag, as one HTML file that needs nothing else.
+"""Writes the timeline page: the live bytes at each moment of a recording, by tag, as one self-contained HTML
+file.
 
-What happened is reduced here; the page (`_timeline.html`) only draws. Blocks that were alive before the recording began
-are unknown to it: their frees are left out, and so are they.
+The records are reduced here; the page (`_timeline.html`) only draws. Blocks that were alive before the
+recording began are not in the records: they and their frees are left out.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from typing import Any
 from saeta._report import counted, human_bytes
 
 NAMED_TAGS = 8
-CHUNKS = 2000  # of the drawn line, each with its highest, lowest and last moment
+CHUNKS = 2000  # parts of the drawn line, each with its highest, lowest and last moment
 LISTED_MARKS = 200
-DRAWN_MARKS = 3000  # beyond that many, marks of a kind that are close are drawn as one
-MARK_WINDOWS = 500  # what is close then: the same part of the recording, of so many
+DRAWN_MARKS = 3000  # if there are more, marks of a kind that are close are drawn as one
+MARK_WINDOWS = 500  # equal parts of the recording; marks in the same part are close
 UNLIMITED = 2**64 - 1
 
 MARKS = {
@@ -39,9 +40,8 @@ LEVELS = {
     "reserved": "reserved: promised and not drawn yet",
     "external": "external: views of the memory of others",
 }
-MEASURED = frozenset(
-    {"allocate", "free", "free_failed", "refuse", "fail", "trim"}
-)  # records that carry levels
+# Records that carry levels.
+MEASURED = frozenset({"allocate", "free", "free_failed", "refuse", "fail", "trim"})
 COUNTED = {
     "refuse": ("request was refused", "requests were refused"),
     "fail": ("request failed", "requests failed"),
@@ -53,7 +53,7 @@ COUNTED = {
 
 @dataclass(frozen=True)
 class Mark:
-    """Something beside allocations and frees; `total` is what was live then."""
+    """An event other than an allocation or a free. `total` is the number of live bytes at that time."""
 
     time: int
     event: str
@@ -67,15 +67,17 @@ class Mark:
 
 @dataclass
 class Life:
-    """What the records say. Times are nanoseconds since the first of them; `changes` are (time, tag, bytes more)."""
+    """The content of the records.
+
+    Times are nanoseconds since the first record. `changes` are tuples (time, tag, bytes added).
+    """
 
     changes: list[tuple[int, str, int]] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
-    limits: list[tuple[int, int | None]] = field(default_factory=list)  # where the budget's limit changed
-    children: dict[str, list[tuple[int, int | None]]] = field(
-        default_factory=dict
-    )  # the same of child budgets
-    levels: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # by LEVELS, where they changed
+    limits: list[tuple[int, int | None]] = field(default_factory=list)  # changes of the budget's limit
+    # The same for child budgets.
+    children: dict[str, list[tuple[int, int | None]]] = field(default_factory=dict)
+    levels: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # changes, by the keys of LEVELS
     peaks: Counter[str] = field(default_factory=Counter)
     final: Counter[str] = field(default_factory=Counter)
     device: str = ""
@@ -85,7 +87,7 @@ class Life:
     peak: int = 0
     peak_time: int = 0
     unknown_frees: int = 0
-    viewed: int = 0  # bytes in views of the memory of others
+    viewed: int = 0  # bytes in views of external memory
 
     def change(self, time: int, tag: str, more: int) -> None:
         self.changes.append((time, tag, more))
@@ -106,8 +108,9 @@ def write(
 ) -> None:
     """Writes the page.
 
-    `records` are those of `Context.memory.record()`. `limit` is the budget in bytes (None: none), used where no record
-    carries one. `phases` names stretches of the recording: (name, number of records when it ended), in order.
+    `records` are those of `Context.memory.record()`. `limit` is the budget in bytes (None: no limit), used if
+    no record carries one. `phases` names parts of the recording: (name, number of records at its end), in
+    order.
     """
     ordered = sorted(records, key=lambda record: int(record["order"]))
     life = read(ordered, limit)
@@ -122,13 +125,13 @@ def write(
         "marks": _mark_list(life),
         "data": _as_script(_data(life, spans)),
     }
-    # In one pass, so that nothing in a tag is taken for a place to fill.
+    # In one pass, so that no text in a tag is taken for a placeholder.
     filled = re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], page)
     Path(path).write_text(filled, encoding="utf-8")
 
 
 def read(ordered: Sequence[Mapping[str, Any]], limit: int | None = None) -> Life:
-    """What records, in their order, say. `limit` stands in where none of them carries the budget's."""
+    """Summarises ordered records. `limit` is used if no record carries the budget's limit."""
     life = Life()
     if not ordered:
         return life
@@ -169,7 +172,7 @@ def _limit(record: Mapping[str, Any]) -> int | None:
 
 
 def _is_root(record: Mapping[str, Any]) -> bool:
-    """Whether the limit is that of the device's own budget and not that of a child."""
+    """Whether the limit is that of the device's own budget, not that of a child budget."""
     return record["account"] in ("", str(record["device"]))
 
 
@@ -181,7 +184,10 @@ def _note_limit(limits: list[tuple[int, int | None]], time: int, limit: int | No
 
 
 def _note_levels(life: Life, time: int, record: Mapping[str, Any], views: dict[tuple[Any, Any], int]) -> None:
-    """What is reserved, held and viewed after a record; of the views that the recording saw begin."""
+    """Notes the reserved, held and viewed bytes after a record.
+
+    A view counts if the recording saw it begin.
+    """
     if record["event"] in MEASURED:
         for name in ("reserved", "held"):
             _note_level(life, name, time, int(record.get(name, 0)))
@@ -202,7 +208,7 @@ def _note_level(life: Life, name: str, time: int, value: int) -> None:
 
 
 def thin_level(changes: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Moments and values: of every chunk of a long list the highest and the last."""
+    """Reduces a long list of moments and values to the highest and the last of each chunk."""
     size = max(1, -(-len(changes) // CHUNKS))
     kept = []
     for start in range(0, len(changes), size):
@@ -212,7 +218,7 @@ def thin_level(changes: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def summary(life: Life) -> str:
-    """What the page shows, in words."""
+    """Describes the page in words."""
     if not life.end and not life.changes and not life.marks:
         return "Nothing was recorded."
     parts = [
@@ -253,13 +259,17 @@ def _duration(nanoseconds: int) -> str:
 
 
 def _bands(life: Life) -> list[str]:
-    """The tags that have a colour of their own, largest first."""
+    """Returns the tags that have a colour of their own, largest first."""
     return [tag for tag, _ in sorted(life.peaks.items(), key=lambda item: (-item[1], item[0]))[:NAMED_TAGS]]
 
 
 def thin(life: Life) -> tuple[list[int], list[list[int]]]:
-    """Moments, and the bytes of each band (the named tags, then the others) from each on: of every chunk of a long life
-    the highest, the lowest and the last moment, so that no peak is lost."""
+    """Returns moments, and for each the bytes of every band (the named tags, then the others) from that
+    moment on.
+
+    A long life is reduced to the highest, the lowest and the last moment of each chunk, so that no peak is
+    lost.
+    """
     bands = _bands(life)
     place = {tag: index for index, tag in enumerate(bands)}
     now = [0] * (len(bands) + (len(life.peaks) > len(bands)))
@@ -286,7 +296,7 @@ def thin(life: Life) -> tuple[list[int], list[list[int]]]:
 def _spans(
     life: Life, ordered: Sequence[Mapping[str, Any]], phases: Sequence[tuple[str, int]]
 ) -> list[tuple[str, int, int]]:
-    """Name, begin and end of the phases in which something happened."""
+    """Returns name, begin and end of each phase that has records."""
     spans, first = [], 0
     for name, end in phases:
         if end > first:
@@ -329,7 +339,7 @@ def _data(life: Life, spans: list[tuple[str, int, int]]) -> dict[str, Any]:
 
 
 def drawn(life: Life) -> list[tuple[Mark, int]]:
-    """The marks to draw, each with how many it stands for."""
+    """Returns the marks to draw, each with the number of marks that it stands for."""
     if len(life.marks) <= DRAWN_MARKS:
         return [(mark, 1) for mark in life.marks]
     window = _window(life)
@@ -376,7 +386,7 @@ def _peak_together(life: Life, tags: frozenset[str]) -> int:
 
 
 def _level_list(life: Life) -> str:
-    """What is drawn as lines beside the bytes in use: levels of the device and limits of child budgets."""
+    """Lists the lines drawn beside the bytes in use: levels of the device and limits of child budgets."""
     rows = [
         (f"level {name}", text, max(value for _, value in life.levels[name]), life.levels[name][-1][1])
         for name, text in LEVELS.items()
@@ -394,27 +404,34 @@ def _level_list(life: Life) -> str:
         for style, text, most, last in rows
     )
     head = '<tr><th scope="row">line</th><th>most</th><th>at the end</th></tr>'
-    return f'<h2>Beside them</h2><div class="scroll"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>'
+    return (
+        '<h2>Beside them</h2><div class="scroll"><table>'
+        f"<thead>{head}</thead><tbody>{body}</tbody></table></div>"
+    )
 
 
 def _phase_list(spans: Sequence[tuple[str, int, int]]) -> str:
-    """All phases with their names: those that are narrow in the picture have their number there."""
+    """Lists all phases with their names. The picture shows only the number of a narrow phase."""
     if not spans:
         return ""
     body = "".join(
-        f"<tr><td>{number}</td><td>{escape(name)}</td><td>{_duration(begin)}</td><td>{_duration(end - begin)}</td></tr>"
+        f"<tr><td>{number}</td><td>{escape(name)}</td>"
+        f"<td>{_duration(begin)}</td><td>{_duration(end - begin)}</td></tr>"
         for number, (name, begin, end) in enumerate(spans, 1)
     )
     head = "<tr><th></th><th>phase</th><th>after</th><th>for</th></tr>"
-    return f'<h2>Phases</h2><div class="scroll"><table class="phases"><thead>{head}</thead><tbody>{body}</tbody></table></div>'
+    return (
+        '<h2>Phases</h2><div class="scroll"><table class="phases">'
+        f"<thead>{head}</thead><tbody>{body}</tbody></table></div>"
+    )
 
 
 def _mark_list(life: Life) -> str:
     if not life.marks:
         return "<p>No request was refused, nothing failed and nothing was trimmed.</p>"
     rows = [
-        f'<tr><td>{_duration(mark.time)}</td><td><i class="mark '
-        f'{mark.event}"></i>{escape(MARKS[mark.event])}</td>'
+        f"<tr><td>{_duration(mark.time)}</td>"
+        f'<td><i class="mark {mark.event}"></i>{escape(MARKS[mark.event])}</td>'
         f"<td>{human_bytes(mark.bytes)}</td><td>{escape(_subject(mark))}</td>"
         f"<td>{'' if mark.outcome == 'ok' else escape(mark.outcome)}</td></tr>"
         for mark in life.marks[:LISTED_MARKS]
@@ -433,6 +450,6 @@ def _subject(mark: Mark) -> str:
 
 
 def _as_script(data: Any) -> str:
-    """JSON that no text inside can end early."""
+    """Returns JSON for a script element. No text inside can end the element."""
     text = json.dumps(data, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

@@ -1,4 +1,4 @@
-"""Types, fields and schemas from what users write: text in Arrow's words, or objects of other Arrow libraries."""
+"""Makes types, fields and schemas from text in Arrow's notation, or from objects of other Arrow libraries."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from saeta._core import DataType, Field, Schema, SymbolTable
 from saeta._nested_types import nested_type
 from saeta.errors import InvalidError, TypeMismatch
 
-# Names without parameters, and the format strings of the Arrow C Data Interface that they stand for. Where Arrow's own
-# printing and pyarrow's names differ, both are known.
+# Names without parameters, and their format strings in the Arrow C Data Interface. Where the name that Arrow
+# prints differs from pyarrow's name, both are listed.
 FORMATS = {
     "null": "n",
     "bool": "b",
@@ -61,7 +61,7 @@ SYMBOL = "symbol"
 
 
 def data_type(given: Any) -> DataType:
-    """Body of `DataType(...)`: the type that `given` names, describes or is."""
+    """Implements `DataType(...)`: returns the type that `given` names, describes or is."""
     if isinstance(given, DataType):
         return given
     if isinstance(given, str):
@@ -75,8 +75,9 @@ def data_type(given: Any) -> DataType:
 
 
 def parts_of(given: Any) -> tuple[list[Field], Any]:
-    """The fields that a schema is made of, each a Field, one of another Arrow library, or a pair of name and type; and the
-    metadata that it brings along.
+    """Returns the fields of a schema, and the metadata that comes with them.
+
+    Each field is given as a Field, a field of another Arrow library, or a pair of name and type.
     """
     if hasattr(given, "__arrow_c_schema__") and not isinstance(given, Schema):
         given = _core._import_schema(given.__arrow_c_schema__())
@@ -95,7 +96,7 @@ def parts_of(given: Any) -> tuple[list[Field], Any]:
 
 
 def field_of(given: Any) -> Field:
-    """One field from a Field, one of another Arrow library, or a pair of name and type."""
+    """Makes a field from a Field, a field of another Arrow library, or a pair of name and type."""
     if isinstance(given, Field):
         return given
     if hasattr(given, "__arrow_c_schema__"):
@@ -149,7 +150,9 @@ def field(name: str, type: Any, nullable: bool = True, metadata: Any = None) -> 
 
 
 def symbol(table: SymbolTable | None = None) -> DataType:
-    """The type of symbols: numbers of 32 bits that stand for the names of a table, without one of the process's.
+    """Returns the type of symbols: 32-bit numbers that stand for the names of a table.
+
+    None: the table of the process.
 
     Example:
         >>> import saeta as sa

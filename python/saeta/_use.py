@@ -1,4 +1,4 @@
-"""Kernels of users on Saeta's memory: streams as frameworks hold them, and arrays borrowed for a launch."""
+"""Runs kernels of users on Saeta's memory: accepts streams of frameworks and lends arrays for a launch."""
 
 from __future__ import annotations
 
@@ -26,17 +26,22 @@ def use(
         with sa.use(torch.cuda.current_stream(), reads=[column], writes=[buffer]) as token:
             kernel[grid, block](token.array(column), token.array(buffer, "f4"))
 
-    `reads` and `writes` name one or several of them. Entering makes the stream wait for the last writes (to read), and for the reads too (to write); leaving makes later
-    work elsewhere wait for what was queued. The host never waits. `stream` is None (the context's own; `token.stream`
-    names it), a number as `__dlpack__(stream=)` takes it (1 legacy, 2 per-thread, else a handle), or a stream of torch,
-    CuPy, Numba or any other with `__cuda_stream__`. The thread that holds a token gets BusyError for a second one that
-    conflicts with it; other threads wait. InvalidError to write to read-only memory.
+    `reads` and `writes` are one or several buffers or columns. On entry the stream waits for the last writes;
+    for memory to be written it also waits for the reads. On exit, later work elsewhere is made to wait for
+    the queued work. The host never waits.
+
+    `stream` is None (the context's own; `token.stream` names it), a number as in `__dlpack__(stream=)` (1
+    legacy, 2 per-thread, else a handle), or a stream of torch, CuPy, Numba or any other library with
+    `__cuda_stream__`.
+
+    A thread that holds a token gets BusyError for a second one that conflicts with it. Other threads wait.
+    InvalidError if read-only memory is to be written.
     """
     return UseToken(_stream_number(stream), _several("reads", reads), _several("writes", writes))
 
 
 def _several(argument: str, given: Memory | Iterable[Memory]) -> list[Memory]:
-    """What is named, one or several; a column is not iterated for its values."""
+    """Returns the given objects as a list. A single column is one object, not a sequence of its values."""
     named = [given] if isinstance(given, Buffer | Column) else given
     if isinstance(named, str | bytes) or not isinstance(named, Iterable):
         raise TypeMismatch(
@@ -46,11 +51,14 @@ def _several(argument: str, given: Memory | Iterable[Memory]) -> list[Memory]:
 
 
 class Borrowed:
-    """A 1-D array over memory that a token holds. Its interface raises ClosedError once the token has ended."""
+    """A 1-D array over memory that a token holds.
+
+    Its interface raises ClosedError after the token has ended.
+    """
 
     def __init__(self, token: UseToken, memory: Buffer | Column, typestr: str, count: int) -> None:
         self._token = token
-        self._memory = memory  # keeps the memory for views that outlive the block
+        self._memory = memory  # keeps the memory alive for views that outlive the block
         self._typestr = typestr
         self._count = count
         self._interface()
@@ -80,17 +88,17 @@ class BorrowedOnHost(Borrowed):
 class BorrowedOnDevice(Borrowed):
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        # None: the token's stream waits already, so a consumer on it has nothing to wait for.
+        # None: the token's stream waits already, so a consumer on that stream has nothing to wait for.
         return {**self._interface(), "stream": None}
 
 
 class BorrowedOnBoth(BorrowedOnDevice):
-    """Of page-locked or managed memory, which a device and the CPU can read."""
+    """An array over page-locked or managed memory, which a device and the CPU can read."""
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
         interface = self._interface()
-        self._token.synchronize()  # the CPU is in no order with the token's stream
+        self._token.synchronize()  # the CPU is not ordered with the token's stream
         return interface
 
 
@@ -103,7 +111,7 @@ _CLASSES = {
 
 
 def borrowed_array(self: UseToken, memory: Buffer | Column, dtype: Any = None) -> Borrowed:
-    """Body of `UseToken.array`."""
+    """Implements `UseToken.array`."""
     if isinstance(memory, Column):
         typestr, count = _of_column(memory, dtype)
     else:
@@ -118,7 +126,7 @@ def borrowed_array(self: UseToken, memory: Buffer | Column, dtype: Any = None) -
 
 
 def _kind(memory: Buffer | Column) -> str:
-    """Of a column the kind of its values, which DLPack numbers."""
+    """Returns the kind of the memory. For a column it is that of its values, from the DLPack device type."""
     if isinstance(memory, Buffer):
         return memory.kind
     return {1: "host", 3: "pinned", 13: "managed"}.get(memory.__dlpack_device__()[0], "device")
@@ -139,7 +147,7 @@ def _of_column(memory: Column, dtype: Any) -> tuple[str, int]:
 
 
 def _typestr(dtype: Any) -> str:
-    """As the array interface spells it: "<f4" for "f4", "float32" and all else that NumPy takes for it."""
+    """Returns the typestr of the array interface: "<f4" for "f4", "float32" and equal NumPy dtypes."""
     if isinstance(dtype, str):
         name = dtype.rstrip("0123456789")
         number = int(dtype[len(name) :] or 0)

@@ -1,7 +1,8 @@
-"""Values of columns as Python objects and as text, from the bytes that the Arrow layout holds.
+"""Converts values of columns to Python objects and to text, from the bytes of the Arrow layout.
 
-Needs neither pyarrow nor NumPy, so that every table can be looked at. The objects are those of pyarrow's `to_pylist`, but
-for intervals, which are tuples: also Timestamp and Timedelta of pandas for nanoseconds, where pandas is installed.
+Needs neither pyarrow nor NumPy, so that every table can be shown. The objects are those of pyarrow's
+`to_pylist`, except for intervals, which are tuples. Where pandas is installed, times in nanoseconds are
+Timestamp and Timedelta of pandas.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 Decoder = Callable[[Any], Any]
 
-NAME_WIDTH = 24  # of the fields of a struct, in the text of a value
-# Rows that an iteration decodes at a time.
+NAME_WIDTH = 24  # for field names of a struct, in the text of a value
+# Number of rows that an iteration decodes at a time.
 FIRST_BLOCK = 64
 LARGEST_BLOCK = 1 << 16
 
@@ -51,13 +52,13 @@ class MonthDayNano(NamedTuple):
 
 
 def column_list(self: Column) -> list[Any]:
-    """Body of `Column.to_pylist`."""
+    """Implements `Column.to_pylist`."""
     decode = decoder_of(self.type)
     return [None if raw is None else decode(raw) for raw in self._raw_values()]
 
 
 def column_iter(self: Column) -> Iterator[Any]:
-    """Body of `Column.__iter__`: decodes a block at a time, few values first for those who take one."""
+    """Implements `Column.__iter__`. Decodes in blocks: small ones first, for callers that take few values."""
     start, rows = 0, FIRST_BLOCK
     while start < len(self):
         yield from column_list(self.slice(start, min(rows, len(self) - start)))
@@ -65,7 +66,7 @@ def column_iter(self: Column) -> Iterator[Any]:
 
 
 def column_item(self: Column, index: Any) -> Any:
-    """Body of `Column.__getitem__`."""
+    """Implements `Column.__getitem__`."""
     if isinstance(index, slice):
         start, stop, step = _bounds(index, len(self))
         if step != 1:
@@ -89,7 +90,7 @@ def _bounds(rows: slice, length: int) -> tuple[int, int, int]:
 
 
 def decoder_of(type: DataType) -> Decoder:  # noqa: A002 - the word of the lexicon
-    """What turns the bytes of a value into a Python object."""
+    """Returns the function that turns the bytes of a value into a Python object."""
     if type.value_type is not None:
         return decoder_of(type.value_type)
     if type.is_bool8:
@@ -104,12 +105,17 @@ def decoder_of(type: DataType) -> Decoder:  # noqa: A002 - the word of the lexic
 
 
 def _symbol_decoder(table: SymbolTable) -> Decoder:
-    """A raw symbol is its name, or its number where the table has none."""
+    """Returns the decoder of symbols. A raw symbol is its name, or its number if the table has no name for
+    it.
+    """
     return lambda raw: raw.decode("utf-8", "replace") if isinstance(raw, bytes) else table.name(raw)
 
 
 def _nested_decoder(type: DataType) -> Decoder:  # noqa: A002
-    """Raw rows of nested types are lists of raw values, for unions the number of the child and its value."""
+    """Returns the decoder of a nested type.
+
+    Raw rows of nested types are lists of raw values; for unions, the number of the child and its value.
+    """
     inner = [_or_none(decoder_of(field.type)) for field in type.fields]
     if type.format.startswith("+u"):
         return lambda raw: inner[raw[0]](raw[1])
@@ -176,7 +182,7 @@ def _datetime_decoder(format: str, name: str) -> Callable[[int], Any]:  # noqa: 
     if format == "tdm":
         return lambda ticks: (EPOCH + timedelta(milliseconds=ticks)).date()
     unit = format[2]
-    if format.startswith("tt"):  # cut at microseconds, as pyarrow does
+    if format.startswith("tt"):  # truncated to microseconds, as in pyarrow
         return lambda ticks: (EPOCH + timedelta(microseconds=_microseconds(ticks, unit))).time()
     if unit == "n" and (pandas := _pandas()) is not None:
         return _pandas_decoder(pandas, format, name)
@@ -191,7 +197,7 @@ def _datetime_decoder(format: str, name: str) -> Callable[[int], Any]:  # noqa: 
 
 @cache
 def _pandas() -> Any:
-    """Its times have nanoseconds. None where it is not installed."""
+    """Returns pandas, whose times have nanoseconds. None if it is not installed."""
     try:
         return importlib.import_module("pandas")
     except ImportError:
@@ -242,8 +248,11 @@ def _zone(zone: str, type_name: str) -> tzinfo:
 
 
 def text_of(type: DataType, raw: Any) -> str:  # noqa: A002
-    """A value on one line, for people. Never fails: what has no better form is shown as a number or as bytes. Of a raw value that was
-    cut, as `Column._raw_values` does it, the text of what is there."""
+    """Returns a value as text on one line, for people.
+
+    Never fails: a value that has no better form is shown as a number or as bytes. For a raw value that was
+    cut by `Column._raw_values`, returns the text of the part that is left.
+    """
     if raw is None:
         return "null"
     plain = type.value_type or type
@@ -294,7 +303,7 @@ def _interval_units(value: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def _text_of_temporal(format: str, raw: Any) -> str | None:  # noqa: A002
-    """Times with all their digits, which Python's own types would cut at microseconds."""
+    """Formats times with all their digits, which Python's own types would truncate to microseconds."""
     if format[:2] not in ("ts", "tt", "tD"):
         return None
     count, per_second = _integer(raw), PER_SECOND[format[2]]

@@ -37,7 +37,7 @@ class ColumnNameError(InvalidError, KeyError):
 
 
 class TypeMismatch(Error, TypeError):
-    """A type differs from the one that was asked for."""
+    """A type differs from the requested one."""
 
 
 class UnsupportedError(Error, NotImplementedError):

@@ -193,7 +193,7 @@ def inspect(source: Source, *, filesystem: Any = None) -> dict[str, Any]:
 
     Returns:
         A dict with format, bytes, compression, rows of each batch and metadata, and for each column its name,
-            type, nulls, number of dictionary values and whether a context can hold it.
+        type, nulls, number of dictionary values and whether a context can hold it.
     """
     ipc = module()
     with _naming_missing_files(source):

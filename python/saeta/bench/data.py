@@ -1,4 +1,7 @@
-"""Random tables for the jobs, and their files. Never zeros: a copy of zeros and a codec that sees them tell nothing."""
+"""Makes random tables for the jobs, and their files.
+
+The values are never zeros: copies of zeros, and codecs that compress them, give meaningless rates.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,16 @@ import pyarrow as pa
 
 NUMERIC_COLUMNS = 8
 NUMERIC_ROW_BYTES = 8 * NUMERIC_COLUMNS
-MIXED_ROW_BYTES = 8 + 8 + 4 + 1 + 4 + 16 + 1  # about
+MIXED_ROW_BYTES = 8 + 8 + 4 + 1 + 4 + 16 + 1  # an estimate
 WIDE_COLUMNS = 10_000
-WIDE_VALUES = 1024  # of 4 bytes
+WIDE_VALUES = 1024  # of 4 bytes each
 NULL_SHARE = 0.05
-PART_ROWS = 1 << 20  # of the mixed table, made once and put together in different orders
+PART_ROWS = 1 << 20  # rows of a part of the mixed table; parts are made once and repeated
 PARTS = 4
 
 
 def numeric(size: int) -> Any:
-    """float64 and int64 columns without nulls, about `size` bytes."""
+    """Makes float64 and int64 columns without nulls, of about `size` bytes."""
     rng = np.random.default_rng(1)
     rows = max(1, size // NUMERIC_ROW_BYTES)
     columns = {
@@ -30,7 +33,7 @@ def numeric(size: int) -> Any:
 
 
 def mixed(size: int) -> Any:
-    """Strings, a dictionary, nulls, bools and dates beside numbers, about `size` bytes."""
+    """Makes strings, a dictionary, nulls, bools and dates beside numbers, of about `size` bytes."""
     rows = max(1, size // MIXED_ROW_BYTES)
     part_rows = min(PART_ROWS, rows)
     parts = [_mixed_part(number, part_rows) for number in range(min(PARTS, -(-rows // part_rows)))]
@@ -39,14 +42,14 @@ def mixed(size: int) -> Any:
 
 
 def wide(columns: int = WIDE_COLUMNS) -> Any:
-    """Many small columns: 4 KiB each."""
+    """Makes many small columns of 4 KiB each."""
     rng = np.random.default_rng(3)
     values = rng.integers(0, 1 << 30, (columns, WIDE_VALUES), dtype=np.int32)
     return pa.table({f"c{i}": values[i] for i in range(columns)})
 
 
 def write(path: Path, table: Any, batch_rows: int, compression: str | None = None) -> Path:
-    """The table as an IPC file with batches of so many rows, which are contiguous in memory first."""
+    """Writes the table as an IPC file with batches of at most `batch_rows` rows. Returns the path."""
     options = pa.ipc.IpcWriteOptions(compression=compression)
     with pa.ipc.new_file(path, table.schema, options=options) as writer:
         writer.write_table(table, max_chunksize=batch_rows)
@@ -54,7 +57,7 @@ def write(path: Path, table: Any, batch_rows: int, compression: str | None = Non
 
 
 def buffers_of(table: Any) -> list[Any]:
-    """Every buffer that has bytes, of all columns and their chunks."""
+    """Returns every non-empty buffer of all columns and their chunks."""
     return [
         buffer
         for column in table.columns

@@ -1,4 +1,4 @@
-"""The jobs: each what is timed, beside its peers, and the limit that its share is of."""
+"""The jobs: what is timed, the peers beside it, and the limit for its share."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from saeta.bench import data, peers
 
 Run = Callable[[], Any]
 
-# Rows of a batch, by the name of the row in the table.
+# Rows per batch, by the label of the job.
 BATCHES = {"6M": 6_000_000, "1Mi": 1 << 20, "64Ki": 1 << 16, "8Ki": 1 << 13}
 
 
 @dataclass
 class Job:
-    """One row: contenders by name, the first is Saeta's."""
+    """One row of the results: contenders by name. The first is Saeta's."""
 
     name: str
     bytes: int
     limit: str  # "in", "out", "lz4", "zstd" or "write"
     runs: dict[str, Run]
-    check: Callable[[Any], bool]  # of what Saeta's run returns
-    bar: float | None = None  # share of the limit that is to be reached
+    check: Callable[[Any], bool]  # checks the result of Saeta's run
+    bar: float | None = None  # share of the limit to reach
     seconds_bar: float | None = None
-    threaded_peers: bool = False  # what peers take depends on the number of threads
-    before: dict[str, Run] = field(default_factory=dict)  # untimed, before each round
+    threaded_peers: bool = False  # whether the time of peers depends on the number of threads
+    before: dict[str, Run] = field(default_factory=dict)  # runs untimed before each round
 
 
 @dataclass(frozen=True)
 class Work:
-    """What the jobs are made of."""
+    """The inputs of all jobs."""
 
     ctx: sa.Context
     folder: Path
@@ -44,7 +44,7 @@ class Work:
 
 
 def make_files(folder: Path, size: int) -> None:
-    """Every file that the jobs read, once for all numbers of threads."""
+    """Writes every file that the jobs read, once for all numbers of threads."""
     table = data.numeric(size)
     for name, rows in BATCHES.items():
         data.write(folder / f"numeric-{name}.arrow", table, rows)
@@ -88,7 +88,7 @@ def _read(work: Work, name: str, path: Path, limit: str, bar: float | None, *, v
 
 
 def _imports(work: Work) -> Iterator[Job]:
-    # In memory of its own, not a mapping: what a program has made.
+    # A table in ordinary memory, as a program makes it, not in a mapping.
     table = data.numeric(work.size)
     runs: dict[str, Run] = {"saeta": lambda: sa.from_arrow(table, work.ctx, copy=True)}
     runs |= {peer.name: _loading(peer, table) for peer in work.peers}
@@ -140,7 +140,10 @@ def _exports(work: Work) -> Iterator[Job]:
 def _written(
     work: Work, name: str, table: sa.Table, held: dict[str, list[Any]], compression: str | None
 ) -> Iterator[Job]:
-    """A new file, synced. Of compressed ones the share says nothing: no plain write compresses."""
+    """Yields a job that writes a new file and syncs it.
+
+    For compressed files the share has no meaning, because the plain write of the limit does not compress.
+    """
     target = work.folder / "written.arrow"
     expected = table.to_arrow()
     runs: dict[str, Run] = {"saeta": lambda: sa.write_ipc(table, target, compression=compression)}

@@ -1,4 +1,4 @@
-"""What the machine can do, measured in the same run: the yardsticks beside which shares stand."""
+"""Measures in the same run what the machine can do. Shares of jobs are relative to these limits."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ CHUNK = 4 << 20
 
 
 class Link:
-    """Plain copies one way of page-locked memory; on the host from memory to memory, by one thread.
+    """Plain copies in one direction, from or to page-locked memory. On the host they go from memory to
+    memory, in one thread.
 
-    They keep their memory, so that they can take turns with what they are the limit of: what else the machine does is
-    then the same for both."""
+    The memory is kept, so that copies can alternate with the job that they limit. Other load on the machine
+    then affects both equally.
+    """
 
     def __init__(self, ctx: sa.Context, size: int, way: str) -> None:
         kind = "memcpy" if ctx.device == "host" else {"in": "host_to_device", "out": "device_to_host"}[way]
@@ -31,20 +33,20 @@ class Link:
         self._copies = _core._PlainCopies(ctx, size, kind)
 
     def time(self) -> float:
-        """Seconds of one copy."""
+        """Returns the seconds of one copy."""
         return self._copies.time()
 
     def rate(self, seconds: list[float]) -> float:
-        """GB/s, the median of such copies."""
+        """Returns the median rate of such copies in GB/s."""
         return self._size / median(seconds) / 1e9
 
     def measure(self, rounds: int) -> float:
-        """GB/s by itself."""
+        """Returns the median rate of `rounds` copies in GB/s."""
         return self.rate([self.time() for _ in range(rounds)])
 
 
 def decoding(table: Any, codec: str, size: int, threads: int, rounds: int) -> float:
-    """GB/s of values when every buffer is a task of its own for so many threads."""
+    """Returns GB/s of decoded values, with each chunk of a buffer as a task for `threads` threads."""
     parts = []
     total = 0
     for buffer in buffers_of(table):
@@ -58,7 +60,7 @@ def decoding(table: Any, codec: str, size: int, threads: int, rounds: int) -> fl
             break
 
     def decode(part: tuple[Any, int]) -> None:
-        pa.decompress(*part, codec=codec)  # and let go, so that the next one finds warm memory
+        pa.decompress(*part, codec=codec)  # the result is dropped, so that the next one reuses warm memory
 
     with ThreadPoolExecutor(threads) as pool:
 
@@ -69,7 +71,7 @@ def decoding(table: Any, codec: str, size: int, threads: int, rounds: int) -> fl
 
 
 def writing(folder: Path, size: int, threads: int, rounds: int) -> float:
-    """GB/s of `pwrite` by so many threads into a new file, synced as `write_ipc` does."""
+    """Returns GB/s of `pwrite` by `threads` threads into a new file, synced as in `write_ipc`."""
     content = np.random.default_rng(4).bytes(CHUNK)
     path = folder / "pwrite"
 

@@ -1,4 +1,4 @@
-"""What people use instead, where it is installed: pyarrow with torch or CuPy, on the host with NumPy."""
+"""The tools that people use instead, if installed: pyarrow with torch or CuPy, on the host with NumPy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from saeta.bench.data import buffers_of
 
 
 class Peer:
-    """Puts host buffers on the device one by one, and brings them back."""
+    """Copies host buffers to the device one by one, and back."""
 
     def __init__(
         self, name: str, put: Callable[[Any], Any], get: Callable[[Any], Any], wait: Callable[[], object]
@@ -26,26 +26,26 @@ class Peer:
         self._wait = wait
 
     def load(self, table: Any) -> list[Any]:
-        """Every buffer of a pyarrow table on the device."""
+        """Copies every buffer of a pyarrow table to the device."""
         there = [self._put(buffer) for buffer in buffers_of(table)]
         self._wait()
         return there
 
     def unload(self, there: list[Any]) -> list[Any]:
-        """Arrays of the host."""
+        """Copies arrays to the host."""
         here = [self._get(each) for each in there]
         self._wait()
         return here
 
 
 def read(path: Path, *, mapped: bool = True) -> Any:
-    """As pyarrow reads a file: views of the mapping, or decoded memory."""
+    """Reads a file with pyarrow, as views of the mapping or as decoded memory."""
     source = pa.memory_map(str(path)) if mapped else pa.OSFile(str(path))
     return pa.ipc.open_file(source).read_all()
 
 
 def found(device: str) -> tuple[list[Peer], list[str]]:
-    """The peers of a device, and why others can't be measured."""
+    """Returns the peers of a device, and the reasons why others can't be measured."""
     if device == "host":
         return [
             Peer("NumPy", lambda buffer: np.frombuffer(buffer, np.uint8).copy(), np.copy, lambda: None)
@@ -54,7 +54,7 @@ def found(device: str) -> tuple[list[Peer], list[str]]:
     for name, make in (("torch", _torch), ("cupy", _cupy)):
         try:
             made.append(make(importlib.import_module(name), int(device.partition(":")[2] or 0)))
-        except Exception as failure:  # broken installations raise anything
+        except Exception as failure:  # a broken installation can raise any exception
             missing.append(f"{name}: {failure}")
     return made, missing
 
@@ -65,8 +65,8 @@ def _torch(torch: Any, ordinal: int) -> Peer:
 
     def put(buffer: Any) -> Any:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the buffer is read-only, and only read
-            # By way of NumPy: torch.frombuffer refuses what pyarrow lends read-only.
+            warnings.simplefilter("ignore")  # the buffer is read-only, and it is only read here
+            # Goes through NumPy, because torch.frombuffer refuses pyarrow's read-only buffers.
             return torch.from_numpy(np.frombuffer(buffer, np.uint8)).to(where)
 
     return Peer("torch", put, lambda tensor: tensor.cpu(), lambda: torch.cuda.synchronize(where))

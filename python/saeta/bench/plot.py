@@ -1,4 +1,7 @@
-"""A picture of a run: the share of the limit of each job by the number of threads, and the best of the peers."""
+"""Draws the results of a run.
+
+Each job has the share of its limit by the number of threads, and the best of its peers.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ COLUMNS = 4
 
 
 def draw(results: dict[str, Any], path: Path) -> None:
-    """Writes the picture. @raises MissingDependency without matplotlib."""
+    """Writes the picture. Raises MissingDependency without matplotlib."""
     matplotlib: Any = load("matplotlib", "a plot")
     matplotlib.use("Agg")
     pyplot: Any = load("matplotlib.pyplot", "a plot")

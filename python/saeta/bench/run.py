@@ -1,4 +1,4 @@
-"""The whole run: files first, then a process for each number of threads."""
+"""Runs the whole benchmark: makes the files, then starts one process for each number of threads."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ PACKAGES = ("numpy", "pyarrow", "torch", "cupy")
 @dataclass(frozen=True)
 class Settings:
     device: str
-    bytes: int = 2 << 30  # of each file and table
+    bytes: int = 2 << 30  # size of each file and table
     threads: Sequence[int] = (1, 2, 4, 8, 16)
     rounds: int = 5
-    only: str | None = None  # jobs that have this in their name
-    folder: Path | None = None  # of the files; None: a temporary one
+    only: str | None = None  # only jobs with this text in their name
+    folder: Path | None = None  # folder for the files; None: a temporary one
     check: bool = True
 
 
 def quick(device: str) -> Settings:
-    """Seconds, on any machine: shows that everything runs, not how fast."""
+    """Returns settings for a run of seconds on any machine. It shows that everything runs, not how fast."""
     return Settings(device, bytes=8 << 20, threads=(1, 2), rounds=2)
 
 
 def run(settings: Settings, say: Say, *, command: str, commit: str) -> dict[str, Any]:
-    """The results as one object, as the files in bench/results."""
+    """Runs the benchmark. Returns the results as one object, like the files in bench/results."""
     found = info()
     made: dict[str, Any] = {
         "benchmark": "movement",
@@ -78,7 +78,8 @@ def _worker(settings: Settings, folder: Path, threads: int, *, first: bool) -> A
         "threads": threads,
         "rounds": settings.rounds,
         "only": settings.only,
-        # What peers do with one thread does not change with ours, and a value that was right once is right.
+        # Peers that use one thread do not depend on the number of ours, and values need to be checked only
+        # once, so both are done by the first process.
         "peers": first,
         "check": first and settings.check,
     }

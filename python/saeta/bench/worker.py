@@ -1,6 +1,7 @@
-"""All jobs at one number of threads, in a process of its own: a context is made once for a device and process.
+"""Runs all jobs at one number of threads, in a process of its own: a process has one context per device.
 
-Reads one JSON object from standard input and writes one to standard output for each job.
+Reads one JSON object from standard input. Writes JSON objects to standard output, one per line: first the
+limits, then one for each result.
 """
 
 from __future__ import annotations
@@ -48,15 +49,17 @@ def main() -> None:
 def _measure(
     ctx: sa.Context, job: Job, asked: dict[str, Any], known: dict[str, float], link: limits.Link | None = None
 ) -> None:
-    """@param link  takes turns with the job, whose limit it is."""
+    """Measures a job and its peers. `link` is the job's limit, if it is a copy; its copies alternate with the
+    job.
+    """
     runs = dict(job.runs)
     if not (asked["peers"] or job.threaded_peers):
         runs = {"saeta": runs["saeta"]}
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     copied: list[float] = []
     failed: dict[str, str] = {}
-    for number in range(-1, asked["rounds"]):  # the first warms up, and is checked
-        forward = bool(number % 2)  # so that nobody always comes behind the same one
+    for number in range(-1, asked["rounds"]):  # the first round warms up and is checked
+        forward = bool(number % 2)  # alternates the order, so that no contender always follows the same one
         if link is not None and forward:
             copied.append(link.time())
         for name in runs if forward else reversed(runs):
@@ -64,7 +67,7 @@ def _measure(
                 continue
             try:
                 taken = _run_once(ctx, job, name, check=number < 0 and asked["check"])
-            except Exception as failure:  # a peer that can't is named
+            except Exception as failure:  # a peer that fails is reported with the reason
                 if name == "saeta":
                     raise
                 failed[name] = f"{type(failure).__name__}: {failure}"
@@ -93,7 +96,7 @@ def _measure(
 
 
 def _run_once(ctx: sa.Context, job: Job, name: str, *, check: bool) -> float:
-    """Seconds."""
+    """Runs a contender once. Returns the seconds."""
     job.before.get(name, _nothing)()
     start = time.perf_counter()
     made = job.runs[name]()

@@ -1,4 +1,4 @@
-"""The command `saeta`. It stands on typer and rich, which `import saeta` does not load."""
+"""The command `saeta`. It uses typer and rich, which `import saeta` does not load."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import os
 import sys
 from typing import NoReturn
 
-BROKEN_PIPE = 141  # as a shell tells it of a program that SIGPIPE ended
+BROKEN_PIPE = 141  # the code that a shell reports for a program ended by SIGPIPE
 
 
 def main() -> None:
-    """Entry point of the command."""
+    """Runs the command."""
     try:
         from saeta.cli.app import app
     except ImportError as failure:
@@ -30,8 +30,11 @@ def main() -> None:
 
 
 class _Output(io.TextIOWrapper):
-    """Standard output that ends the program when its reader has gone (`saeta info | head -1`), with clean-up and without a
-    message. typer and rich would exit with 1, which says that a check has failed."""
+    """Standard output that ends the program when its reader is gone (`saeta info | head -1`).
+
+    The program ends with clean-up and without a message. typer and rich would exit with 1, which means that a
+    check failed.
+    """
 
     def write(self, text: str, /) -> int:
         try:
@@ -46,5 +49,5 @@ class _Output(io.TextIOWrapper):
             self._end()
 
     def _end(self) -> NoReturn:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())  # for what is still buffered
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())  # takes the output that is still buffered
         raise SystemExit(BROKEN_PIPE) from None

@@ -47,7 +47,7 @@ def saeta(
 
 @app.command(epilog=EXIT_CODES)
 def info(as_json: Json = False) -> None:
-    """Devices, memory, versions, and what is missing with how to get it."""
+    """Shows devices, memory and versions, and what is missing with how to get it."""
     from saeta.cli import info as command
 
     with reported(as_json):
@@ -61,14 +61,14 @@ def inspect(
     ],
     as_json: Json = False,
 ) -> None:
-    """Schema, batches, rows, nulls, compression and dictionaries of a file."""
+    """Shows schema, batches, rows, nulls, compression and dictionaries of a file."""
     from saeta.cli import inspect as command
 
     with reported(as_json):
         command.run(file, as_json)
 
 
-# typer reads these annotations while the module is loaded, and older releases know Optional only.
+# typer reads these annotations while the module is loaded, and older releases support only Optional.
 @app.command(epilog=EXIT_CODES)
 def demo(
     file: Annotated[
@@ -96,8 +96,11 @@ def demo(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """The whole trip with its proofs: a file onto the device under a budget, its columns to the frameworks without a copy,
-    a result column back without a copy, the table to a file again, compared value by value."""
+    """Runs the whole trip with its proofs.
+
+    A file goes onto the device under a budget, its columns go to the frameworks without a copy, a result
+    column comes back without a copy, and the table is written to a file again and compared value by value.
+    """
     from saeta.cli import demo as command
 
     with reported(as_json):
@@ -133,7 +136,7 @@ def load(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Files to the device: the rate, the share of the link, and what the memory holds."""
+    """Loads files onto the device. Shows the rate, its share of the link, and what the memory holds."""
     from saeta.cli import load as command
 
     with reported(as_json):
@@ -169,7 +172,7 @@ def convert(
     columns: Columns = None,
     as_json: Json = False,
 ) -> None:
-    """Writes what one file has as another: Arrow IPC, Parquet or CSV in, Arrow IPC or Parquet out."""
+    """Converts a file: Arrow IPC, Parquet or CSV in, Arrow IPC or Parquet out."""
     from saeta.cli import convert as command
 
     with reported(as_json):
@@ -219,7 +222,10 @@ def bench(
     commit: Annotated[str, typer.Option(help="What was measured, for the JSON file.")] = "",
     as_json: Json = False,
 ) -> None:
-    """What moves at which rate on this machine, as a share of what it can do, beside what people use instead."""
+    """Measures the rates of data movement on this machine.
+
+    Shows each rate as a share of what the machine can do, beside the tools that people use instead.
+    """
     from saeta.cli import bench as command
 
     with reported(as_json):

@@ -1,4 +1,4 @@
-"""`saeta bench`: what moves at which rate on this machine, beside what people use instead."""
+"""`saeta bench`: measures the rates of data movement on this machine, beside what people use instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`saeta convert IN OUT`: between Arrow IPC, Parquet and CSV."""
+"""`saeta convert IN OUT`: converts between Arrow IPC, Parquet and CSV."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from saeta.cli.load import is_parquet
 from saeta.cli.terminal import on_terminal, say
 from saeta.errors import FormatError, InvalidError
 
-# The form of OUT by its suffix, where --to does not say it.
+# The form of OUT by its suffix, if --to is not given.
 FORMS = {
     ".arrow": "file",
     ".feather": "file",
@@ -69,7 +69,7 @@ def run(
 
 
 def _opened(source: Path, columns: str | None) -> Any:
-    """A RecordBatchReader of pyarrow over whatever it is."""
+    """Opens a file of any supported form as a RecordBatchReader of pyarrow."""
     pa: Any = load("pyarrow", "saeta convert")
     names = None if columns is None else columns.split(",")
     if source.suffix.lower() in CSV:
@@ -84,7 +84,7 @@ def _opened(source: Path, columns: str | None) -> Any:
 
 
 def _rebatched(reader: Any, rows: int | None) -> Any:
-    """The same rows in batches of so many."""
+    """Regroups the rows into batches of `rows` rows."""
     if rows is None:
         return reader
     pa: Any = load("pyarrow", "saeta convert")
@@ -119,7 +119,7 @@ def _write(batches: Any, target: Path, form: str, compression: str | None, *, qu
 
 
 def _write_parquet(batches: Any, target: Path, compression: str | None) -> int:
-    """Under another name first: a failure leaves what was there."""
+    """Writes under another name first, so that a failure leaves the previous file."""
     parquet: Any = load("pyarrow.parquet", "writing Parquet")
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     rows = 0

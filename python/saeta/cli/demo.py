@@ -1,4 +1,4 @@
-"""`saeta demo [FILE]`: shows the steps of a trip as they happen."""
+"""`saeta demo [FILE]`: runs a trip and shows its steps as they happen."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _folder(out: Path | None) -> Iterator[Path]:
 
 @contextmanager
 def _recorded(ctx: _core.Context, page: Path | None) -> Iterator[Callable[[str], None]]:
-    """Gives what is to be called at the end of each step. The page is written after a failure too."""
+    """Returns the function to call at the end of each step. The page is also written after a failure."""
     if page is None:
         yield lambda name: None
         return

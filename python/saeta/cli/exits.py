@@ -1,4 +1,4 @@
-"""Exit codes, and what becomes of an error: one line for people, an object with --json."""
+"""Exit codes, and the output for an error: one line for people, an object with --json."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MEANINGS = {
     Exit.BROKEN_PIPE: "the reader of the output has gone",
 }
 
-# Most derived first.
+# The most derived class comes first.
 CODES: list[tuple[type[Exception], Exit]] = [
     (errors.BudgetExceeded, Exit.BUDGET),
     (errors.OutOfMemory, Exit.BUDGET),

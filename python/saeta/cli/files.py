@@ -1,4 +1,4 @@
-"""Files that a command line names: paths, and `-` for standard input."""
+"""Files on a command line: paths, and `-` for standard input."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from saeta import _sources
 
 
 def source_of(file: Path) -> Any:
-    """What `read_ipc` takes."""
+    """Returns what `read_ipc` takes for the file."""
     return sys.stdin.buffer if str(file) == "-" else file
 
 
 def is_read_once(file: Path) -> bool:
-    """Whether its bytes are gone when they have been read: standard input, a pipe."""
+    """Whether the bytes of the file can be read only once: standard input, a pipe."""
     return str(file) == "-" or _sources.is_live(file)

@@ -1,4 +1,4 @@
-"""`saeta info`."""
+"""`saeta info`: shows devices, versions and what is missing."""
 
 from __future__ import annotations
 

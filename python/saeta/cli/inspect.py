@@ -1,4 +1,4 @@
-"""`saeta inspect FILE`."""
+"""`saeta inspect FILE`: shows what a file contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`saeta load FILE...`: files to the device, with the rate, the share of the link and what the memory holds."""
+"""`saeta load FILE...`: loads files onto the device. Shows the rate, its share of the link and the memory."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def run(
 
 
 def _link(ctx: sa.Context) -> float:
-    """GB/s of one plain copy: page-locked memory to the device, or memory to memory on the host."""
+    """Measures one plain copy in GB/s: page-locked memory to the device, or memory to memory on the host."""
     kind = "memcpy" if ctx.device == "host" else "host_to_device"
     copies = _core._PlainCopies(ctx, YARDSTICK_BYTES, kind)
     return YARDSTICK_BYTES / median(copies.time() for _ in range(3)) / 1e9
@@ -92,7 +92,7 @@ def _link(ctx: sa.Context) -> float:
 def _load(
     path: Path, ctx: sa.Context, names: list[str] | None, rounds: int, *, quiet: bool
 ) -> tuple[sa.Table, list[float]]:
-    """The table of the last round; the one before is gone by then."""
+    """Loads the file `rounds` times. Returns the last table; the one before is released first."""
     seconds = []
     parquet = is_parquet(path)
     for _ in range(rounds):
@@ -101,7 +101,7 @@ def _load(
         if parquet:
             table = sa.read_parquet(path, ctx, columns=names)
         else:
-            # A copy on the host too: views would be no load.
+            # Copies on the host too, because a view loads nothing.
             shown = on_terminal() and not quiet
             table = sa.read_ipc(source_of(path), ctx, columns=names, copy=True, progress=shown)
         ctx.synchronize()

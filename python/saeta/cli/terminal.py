@@ -1,4 +1,7 @@
-"""Text for a terminal: results on standard output, complaints and progress on standard error. Every line of it is printable."""
+"""Prints text on a terminal: results on standard output, complaints and progress on standard error.
+
+Every printed line is printable.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from rich.table import Table as Grid
 
 from saeta._text import printable
 
-LAST_COLUMN = 12  # characters at least, before a table becomes blocks
+LAST_COLUMN = 12  # minimum width in characters; below it a table becomes blocks
 
 out = Console(highlight=False, soft_wrap=True)
 
@@ -23,20 +26,22 @@ def complain(message: str) -> None:
 
 
 def on_terminal() -> bool:
-    """Whether a progress bar makes sense."""
+    """Whether a progress bar makes sense: standard error is a terminal."""
     return sys.stderr.isatty()
 
 
 def grid(
     title: str, headings: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[int] = ()
 ) -> None:
-    """Prints a table; the columns numbered in `right` are aligned to the right. Where a terminal is too narrow for it, a block
-    for each row."""
+    """Prints a table, or a block for each row on a terminal that is too narrow for the table.
+
+    The columns numbered in `right` are aligned to the right.
+    """
     texts = [[printable(str(value)) for value in row] for row in rows]
-    # A pipe or a file is as wide as the table.
+    # A pipe or a file has no width: 200 columns are used.
     console = out if out.is_terminal else Console(highlight=False, width=200)
     shown = _table(title, headings, texts, right)
-    # The last column may be folded: where only it is long, the table stays one.
+    # The last column may be folded: a table whose other columns fit stays a table.
     others = [[*row[:-1], ""] for row in texts]
     needed = console.measure(_table(title, [*headings[:-1], ""], others, right)).maximum
     if console.is_terminal and needed + LAST_COLUMN > console.width and len(headings) > 2:
@@ -64,7 +69,7 @@ def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], r
 def _print_blocks(
     console: Console, title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> None:
-    """The first value of each row, and below it the others with their headings."""
+    """Prints the first value of each row, and below it the other values with their headings."""
     if title:
         console.print(f"[bold]{escape(title)}[/]")
     for first, *others in rows:
@@ -80,6 +85,6 @@ def say(text: str = "", style: str = "") -> None:
 
 
 def say_lines(text: str) -> None:
-    """Prints text whose lines are its author's own."""
+    """Prints text of several lines."""
     for line in text.split("\n"):
         say(line)

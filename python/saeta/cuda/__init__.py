@@ -6,12 +6,14 @@
     buf = ctx.buffer_from_data(numpy_array)
     buf.copy_to_host()
 
-Names, arguments, defaults and errors are those of the published module. Memory is that of the device's context of the process: it
-counts in its budget and ledger, is copied in the order of its users, and is given back behind them. Buffers, devices and
-memory managers are pyarrow's own classes, so `pyarrow.record_batch(table)`, `.copy_to(ctx.memory_manager)` and `repr` work for
-arrays on a device, ours and those of others. `install()` makes `import pyarrow.cuda` find this module.
+Names, arguments, defaults and errors are those of the published module. Memory comes from the process's
+context of the device. It counts in the context's budget and ledger, copies are ordered with its users, and it
+is returned after their work. Buffers, devices and memory managers are pyarrow's own classes, so
+`pyarrow.record_batch(table)`, `.copy_to(ctx.memory_manager)` and `repr` work for arrays on a device, also for
+those of other libraries. `install()` makes `import pyarrow.cuda` find this module.
 
-It is built against one release of pyarrow and says so where it finds another: MissingDependency, which is an ImportError.
+The module is built for one release of pyarrow. With another release the import raises MissingDependency,
+which is an ImportError.
 """
 
 from __future__ import annotations

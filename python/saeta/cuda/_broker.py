@@ -1,8 +1,9 @@
-"""The thread of a process that hands its shared memory to others, and learns when they have gone.
+"""The thread of a process that shares its memory with other processes, and learns when they are gone.
 
-A buffer that is exported stays where it is as long as its handle, the buffer that it was exported from or another process has it. For
-another process its open connection stands: the driver's pool would use the memory again before its eyes, so it is kept until the
-connection ends, whatever ended it.
+An exported buffer stays in place as long as its handle, the buffer that it was exported from, or another
+process holds it. The open connection of another process stands for its hold. Without it the driver's pool
+would reuse the memory while the process still sees it, so the buffer is kept until the connection ends, for
+whatever reason.
 """
 
 from __future__ import annotations
@@ -24,12 +25,11 @@ from saeta import _core
 from saeta.cuda import _wire
 
 _log = logging.getLogger("saeta.cuda")
-_REQUEST_TIMEOUT = 10.0  # seconds until a connection that asks for nothing is closed
+_REQUEST_TIMEOUT = 10.0  # seconds until a connection without a request is closed
 _MOST_SILENT = 64
-_MOST_WAITING = (
-    512  # other users can fill it, so it has room for more of them than come while one is sent away
-)
-_MOST_AT_ONCE = 256  # connections that are accepted before those are served that are there
+# Other users can fill the queue, so it has room for more connections than arrive while one is sent away.
+_MOST_WAITING = 512
+_MOST_AT_ONCE = 256  # connections that are accepted before the existing ones are served
 
 
 class Exported:
@@ -40,13 +40,13 @@ class Exported:
     def __init__(self, broker: Broker, home: _core.Context, kept: Any, shared: bytes) -> None:
         self.broker = broker
         self.home = home
-        self.kept = kept  # a buffer, whose export keeps the bytes where they are
-        self.shared = shared  # as `_core._share_bytes` has it; empty where there are no bytes
+        self.kept = kept  # a buffer whose export keeps the bytes in place
+        self.shared = shared  # result of `_core._share_bytes`; empty for a buffer of no bytes
         self.token = secrets.token_bytes(16)
 
 
 class _Peer:
-    """A connection, and what it holds."""
+    """A connection, and the export that it holds."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -56,7 +56,7 @@ class _Peer:
 
 
 class Broker:
-    """The socket of this process, and its thread. `own` makes the one that there is."""
+    """The socket of this process, and its thread. `own` returns the only one."""
 
     def __init__(self) -> None:
         self.name = f"saeta-{os.getpid()}-{secrets.token_hex(16)}".encode()
@@ -82,7 +82,7 @@ class Broker:
         return self._exported.get(token)
 
     def watch(self, connection: socket.socket, ended: Callable[[], None]) -> None:
-        """Calls `ended` and closes the connection when the other side has ended it."""
+        """Calls `ended` and closes the connection when the other side has closed it."""
 
         def on_end() -> None:
             self._selector.unregister(connection)
@@ -90,11 +90,13 @@ class Broker:
             ended()
 
         self._asked.append(lambda: self._selector.register(connection, selectors.EVENT_READ, on_end))
-        with suppress(BlockingIOError):  # a byte is waiting already
+        with suppress(BlockingIOError):  # the socket is full, so the thread is woken already
             self._wake_sender.send(b"!")
 
     def abandon(self) -> None:
-        """In a child of fork: what others wait for the end of must end with the parent."""
+        """Closes everything in a child of fork: peers wait for these sockets to close, which must happen with
+        the parent.
+        """
         self._selector.close()
         for each in (self._listener, self._wake_sender, self._wake_receiver):
             each.close()
@@ -103,7 +105,7 @@ class Broker:
 
     def _serve(self) -> None:
         while True:
-            self._poll()  # keeps nothing, where a local variable would keep a lease
+            self._poll()  # a function of its own: a local variable here would keep a lease alive
 
     def _poll(self) -> None:
         for key, _ in self._selector.select(self._timeout()):
@@ -125,15 +127,18 @@ class Broker:
             self._asked.popleft()()
 
     def _accept(self) -> None:
-        """Takes those who wait. Other users are sent away at once, so that none of them takes the place of one of the owner's."""
+        """Accepts waiting connections.
+
+        Connections of other users are sent away at once, so that they can't take the places of the owner's
+        connections.
+        """
         for _attempt in range(_MOST_AT_ONCE):
             try:
                 connection, _sender = self._listener.accept()
             except BlockingIOError:
                 return
-            except (
-                OSError
-            ):  # gone again, or no descriptor is left: those who wait in the queue are asked again
+            except OSError:
+                # The peer is gone, or no descriptor is left. The connections in the queue are tried again.
                 time.sleep(0.01)
                 return
             connection.setblocking(False)
@@ -171,7 +176,7 @@ class Broker:
         peer.silent = False
         try:
             self._reply(peer, data)
-        except OSError:  # it has gone meanwhile
+        except OSError:  # the peer is gone
             self._drop(peer)
 
     def _reply(self, peer: _Peer, data: bytes) -> None:
@@ -225,7 +230,7 @@ _own: Broker | None = None
 
 
 def own() -> Broker:
-    """The broker of this process, begun on first use."""
+    """Returns the broker of this process, which starts on first use."""
     global _own
     with _lock:
         if _own is None:

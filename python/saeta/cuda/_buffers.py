@@ -1,4 +1,4 @@
-"""Buffers on a device and page-locked buffers of the host, which are buffers of pyarrow."""
+"""Buffers on a device and page-locked buffers on the host, which are buffers of pyarrow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def wrap(memory: _core.Buffer) -> CudaBuffer:
-    """Memory of ours that others may write."""
+    """Makes a buffer from memory of Saeta that others may write."""
     made = CudaBuffer.__new__(CudaBuffer)
     made._take(bridge.wrap(memory, True))
     made._memory = memory
@@ -28,7 +28,11 @@ def is_on_device(buffer: pa.Buffer) -> bool:
 
 
 def _room(position: int, nbytes: int, available: int, size: int, whose: str) -> int:
-    """How much is copied to `position` of a buffer of `size` bytes from a source of `available` bytes; -1: what fits."""
+    """Returns how many bytes to copy to `position` of a buffer of `size` bytes from a source of `available`
+    bytes.
+
+    nbytes -1: as many as fit.
+    """
     if not 0 <= position <= size:
         raise ValueError(f"position argument is out-of-range: {position} in a buffer of {size} bytes")
     if nbytes < 0:
@@ -43,14 +47,14 @@ def _room(position: int, nbytes: int, available: int, size: int, whose: str) -> 
 
 
 class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
-    """A pyarrow.Buffer whose memory is on a GPU. `Context.new_buffer` and its like make it.
+    """A pyarrow.Buffer whose memory is on a GPU. `Context.new_buffer` and similar functions make it.
 
-    Copies wait for whoever used the memory before, on any stream, and later users wait for them. The memory is given back when the
-    last object that shows it is gone and work on it has finished.
+    Copies wait for all earlier users of the memory, on any stream, and later users wait for the copies. The
+    memory is returned when the last object that shows it is gone and all work on it has finished.
     """
 
     _memory: _core.Buffer
-    _exported: Exported | None = None  # once other processes may open it
+    _exported: Exported | None = None  # set once other processes may open the buffer
 
     def __init__(self) -> None:
         raise TypeError(
@@ -60,7 +64,10 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
 
     @staticmethod
     def from_buffer(buf: pa.Buffer) -> CudaBuffer:
-        """A buffer of pyarrow as what it is: pyarrow.ArrowTypeError where its memory is not on a GPU."""
+        """Makes a CudaBuffer from a buffer of pyarrow.
+
+        pyarrow.ArrowTypeError if its memory is not on a GPU.
+        """
         if not isinstance(buf, pa.Buffer):
             raise TypeError(f"expected a pyarrow.Buffer, got {type(buf).__name__}")
         memory = buf._memory if isinstance(buf, CudaBuffer) else bridge.memory_of(buf)
@@ -73,20 +80,20 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
 
     @staticmethod
     def from_numba(mem: Any) -> CudaBuffer:
-        """A view of a Numba MemoryPointer."""
+        """Makes a view of a Numba MemoryPointer."""
         from saeta.cuda import _numba
 
         return _numba.buffer_from(mem)
 
     def to_numba(self) -> Any:
-        """A Numba MemoryPointer to the memory, which keeps this buffer."""
+        """Returns a Numba MemoryPointer to the memory, which keeps this buffer alive."""
         from saeta.cuda import _numba
 
         return _numba.pointer_to(self)
 
     @property
     def memory(self) -> _core.Buffer:
-        """The same memory as `saeta.use` takes it, for work in order on a stream of yours."""
+        """The same memory as a `saeta.Buffer` for `saeta.use`, for ordered work on a stream of yours."""
         return self._memory
 
     @property
@@ -104,10 +111,11 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
         memory_pool: pa.MemoryPool | None = None,
         resizable: bool = False,
     ) -> pa.Buffer:
-        """Copies bytes from `position` on into host memory, and returns it once they are there.
+        """Copies bytes from `position` on into host memory, and returns that memory when the copy is
+        complete.
 
-        nbytes -1: all of them, or as many as `buf` has room for. `buf` is a writable buffer of the host; None: a new one, from
-        `memory_pool`. ValueError where there are not as many bytes or not as much room.
+        nbytes -1: all bytes, or as many as `buf` has room for. `buf` is a writable buffer of the host; None:
+        a new one, from `memory_pool`. ValueError if there are not as many bytes or not as much room.
         """
         size = self.size
         if not 0 <= position <= size:
@@ -134,7 +142,10 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
         return buf
 
     def copy_from_host(self, data: Any, position: int = 0, nbytes: int = -1) -> int:
-        """Copies host memory to `position`; nbytes -1: as much as there is and fits. Returns the bytes copied, once they are."""
+        """Copies host memory to `position`, and returns the number of bytes when the copy is complete.
+
+        nbytes -1: as many bytes as there are and fit.
+        """
         source = data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
         count = _room(position, nbytes, source.size, self.size, "host buffer")
         if count:
@@ -142,7 +153,10 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
         return count
 
     def copy_from_device(self, buf: CudaBuffer, position: int = 0, nbytes: int = -1) -> int:
-        """Copies another device buffer, of this device or another one, to `position`; nbytes -1: as much as there is and fits."""
+        """Copies a buffer of this device or another one to `position`, and returns the number of bytes.
+
+        nbytes -1: as many bytes as there are and fit.
+        """
         source = CudaBuffer.from_buffer(buf)
         count = _room(position, nbytes, source.size, self.size, "device buffer")
         if count:
@@ -150,11 +164,12 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
         return count
 
     def export_for_ipc(self) -> IpcMemHandle:
-        """A handle of these bytes for other processes of the same user on this machine.
+        """Makes a handle of these bytes for other processes of the same user on this machine.
 
-        Waits for the last writes. Keep the buffer, or the handle, until the other process has opened it; from then on the
-        other process keeps the memory. UnsupportedError, a NotImplementedError, for memory that is not the context's own, and
-        where the context was opened before without `exportable_pool` (`saeta.context`).
+        Waits for the last writes. Keep the buffer, or the handle, until the other process has opened it. From
+        then on the other process keeps the memory. UnsupportedError, a NotImplementedError, for memory that
+        is not the context's own, and if the context was opened before without `exportable_pool`
+        (`saeta.context`).
         """
         from saeta.cuda import _sharing
         from saeta.cuda._context import IpcMemHandle
@@ -163,7 +178,7 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
         return IpcMemHandle._make(_sharing.handle_of(exported), exported)
 
     def slice(self, offset: int = 0, length: int | None = None) -> CudaBuffer:
-        """The bytes from `offset` on, at most `length`, without a copy."""
+        """Returns the bytes from `offset` on, at most `length`, without a copy."""
         size = self.size
         if offset < 0 or (size and offset >= size) or offset > size:
             raise ValueError(f"offset argument is out-of-range: {offset} in a buffer of {size} bytes")
@@ -172,15 +187,15 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
         return self._part(offset, size - offset if length is None else min(length, size - offset))
 
     def to_pybytes(self) -> bytes:
-        """The content as Python bytes."""
+        """Returns the content as Python bytes."""
         return bytes(self.copy_to_host().to_pybytes())
 
     def hex(self) -> bytes:
-        """The content as hexadecimal digits."""
+        """Returns the content as hexadecimal digits."""
         return bytes(self.copy_to_host().hex())
 
     def equals(self, other: pa.Buffer) -> bool:
-        """Whether both have the same bytes, wherever they are."""
+        """Whether both buffers have the same bytes, wherever they are."""
         if self.size != other.size:
             return False
         if self.address == other.address:
@@ -212,7 +227,10 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
 
 
 class HostBuffer(classes.BufferBase):  # type: ignore[misc, name-defined]
-    """A pyarrow.Buffer of page-locked host memory, which devices read and write at the speed of the link. `new_host_buffer` makes it."""
+    """A pyarrow.Buffer of page-locked host memory, made by `new_host_buffer`.
+
+    Devices read and write it at the speed of the link.
+    """
 
     _memory: _core.Buffer
 
@@ -223,17 +241,20 @@ class HostBuffer(classes.BufferBase):  # type: ignore[misc, name-defined]
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Number of bytes."""
         return self._memory.nbytes
 
     @property
     def memory(self) -> _core.Buffer:
-        """The same memory as `saeta.use` takes it."""
+        """The same memory as a `saeta.Buffer` for `saeta.use`."""
         return self._memory
 
 
 def new_host_buffer(size: int, device: int = 0) -> HostBuffer:
-    """Page-locked host memory for a device, charged to the budget of the host; without a GPU ordinary memory."""
+    """Allocates page-locked host memory for a device, charged to the budget of the host.
+
+    Without a GPU it is ordinary memory.
+    """
     if size < 0:
         raise ValueError(f"size must not be negative, got {size}")
     known = _devices.count()

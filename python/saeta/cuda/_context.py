@@ -1,4 +1,4 @@
-"""`Context`: a device, and the memory that this module takes from it."""
+"""`Context`: a device, and the memory that this module allocates on it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Context:
     Parameters
     ----------
     device_number : int (default 0)
-        The GPU.
+        The number of the GPU.
     handle : int, optional
-        A CUcontext of another library. Saeta works in the primary context of a device, as CUDA's runtime and all
-        frameworks do: ValueError for any other.
+        A CUcontext of another library. Saeta works in the primary context of a device, as CUDA's runtime and
+        all frameworks do. Any other context is a ValueError.
     """
 
     def __init__(self, device_number: int = 0, handle: int = 0) -> None:
@@ -48,32 +48,35 @@ class Context:
 
     @property
     def _share(self) -> _core.Context:
-        """What pays for buffers; a child of fork has its own."""
+        """The context that pays for buffers. A child of fork has its own."""
         return _devices.share(self._home)
 
     @classmethod
     def from_saeta(cls, ctx: _core.Context) -> Context:
-        """The context of a device that Saeta has open: a GPU or the host, whose memory is ordinary host memory then."""
+        """Makes the context of a device that Saeta has open: a GPU or the host.
+
+        The memory of a host context is ordinary host memory.
+        """
         made = cls.__new__(cls)
         made._open(ctx)
         return made
 
     @staticmethod
     def from_numba(context: Any = None) -> Context:
-        """The context of a Numba CUDA context; None: Numba's current one."""
+        """Makes the context of a Numba CUDA context; None: Numba's current one."""
         from saeta.cuda import _numba
 
         return _numba.context_from(context)
 
     def to_numba(self) -> Any:
-        """Numba's context of the device."""
+        """Returns Numba's context of the device."""
         from saeta.cuda import _numba
 
         return _numba.context_of(self.device_number)
 
     @staticmethod
     def get_num_devices() -> int:
-        """The number of GPUs."""
+        """Returns the number of GPUs."""
         return _devices.count()
 
     @property
@@ -83,7 +86,7 @@ class Context:
 
     @property
     def handle(self) -> int:
-        """The CUcontext; 0 where there is none."""
+        """The CUcontext; 0 if there is none."""
         return _core._driver_context(self._home)
 
     @property
@@ -93,7 +96,7 @@ class Context:
 
     @property
     def bytes_allocated(self) -> int:
-        """Bytes of the buffers that this module has made on the device. Waits for those that are being given back."""
+        """Live bytes of buffers that this module made on the device. Waits for pending releases."""
         memory = self._share.memory
         if memory.statistics()["pending_releases"]:
             self._home.synchronize()
@@ -110,13 +113,14 @@ class Context:
         return self.memory_manager.device
 
     def synchronize(self) -> None:
-        """Waits until the device has done all that was asked of it so far, by whomever."""
+        """Waits until the device has finished all work queued so far, from any source."""
         self._home.synchronize()
 
     def get_device_address(self, address: int) -> int:
-        """The address at which kernels reach memory of the device, managed memory or page-locked host memory.
+        """Returns the address at which kernels access device memory, managed memory or page-locked host
+        memory.
 
-        OSError for memory that the device does not reach.
+        OSError for memory that the device can't access.
         """
         if self._home.device != "host" and _core._kind_at(self._home, address) == "host":
             raise OSError(
@@ -126,7 +130,10 @@ class Context:
         return address
 
     def new_buffer(self, nbytes: int) -> CudaBuffer:
-        """Device memory of undefined content, charged to the budget: BudgetExceeded, a MemoryError, where it has no room."""
+        """Allocates device memory of undefined content, charged to the budget.
+
+        BudgetExceeded, a MemoryError, if the budget has no room.
+        """
         from saeta.cuda._buffers import wrap
 
         if nbytes < 0:
@@ -134,9 +141,10 @@ class Context:
         return wrap(self._share.allocate(nbytes, tag=_devices.TAG))
 
     def foreign_buffer(self, address: int, size: int, base: object = None) -> CudaBuffer:
-        """A view of memory that somebody else owns and the device reaches.
+        """Makes a view of memory that another library owns and the device can access.
 
-        `base` is kept until work of ours on the memory has finished. With address and size 0 a new buffer of no bytes.
+        `base` is kept alive until our work on the memory has finished. With address and size 0, makes a new
+        buffer of no bytes.
         """
         from saeta.cuda._buffers import wrap
 
@@ -150,12 +158,15 @@ class Context:
         return wrap(_core._foreign_bytes(self._home, reached, size, base, _devices.TAG))
 
     def open_ipc_buffer(self, ipc_handle: IpcMemHandle) -> CudaBuffer:
-        """Memory of another process by its handle, without a copy.
+        """Opens memory of another process by its handle, without a copy.
 
-        The other process keeps the memory until the last object here that shows it is gone and our work on it has finished.
-        Streams of two processes don't wait for each other: what is written after the export is for the processes to agree on.
-        OSError where the other process has ended, shares the buffer no more or belongs to another user. ArrowInvalid for
-        memory of another device. In the process that exported the buffer it is a view of the buffer itself.
+        The other process keeps the memory until the last object here that shows it is gone and our work on it
+        has finished. Streams of two processes don't wait for each other: the processes must synchronise
+        writes after the export themselves.
+
+        OSError if the other process has ended, no longer shares the buffer, or belongs to another user.
+        ArrowInvalid for memory of another device. In the process that exported the buffer, the result is a
+        view of the buffer itself.
         """
         from saeta.cuda import _sharing
 
@@ -164,7 +175,7 @@ class Context:
         return _sharing.open_buffer(self._home, ipc_handle._handle)
 
     def buffer_from_data(self, data: Any, offset: int = 0, size: int = -1) -> CudaBuffer:
-        """A new device buffer with a copy of the bytes of `data` from `offset` on; size -1: all of them.
+        """Makes a device buffer with a copy of the bytes of `data` from `offset` on; size -1: all of them.
 
         `data` is a buffer of the device or the host, or an object that `pyarrow.py_buffer` takes.
         """
@@ -187,9 +198,10 @@ class Context:
         return made
 
     def buffer_from_object(self, obj: Any) -> CudaBuffer:
-        """A view of memory that the device reaches: a buffer of this module, or any object with `__cuda_array_interface__`.
+        """Makes a view of memory that the device can access.
 
-        An array that is not contiguous is a ValueError, other objects a pyarrow.ArrowTypeError.
+        `obj` is a buffer of this module, or any object with `__cuda_array_interface__`. An array that is not
+        contiguous is a ValueError, other objects a pyarrow.ArrowTypeError.
         """
         from saeta.cuda._buffers import CudaBuffer, HostBuffer
 
@@ -213,13 +225,13 @@ class Context:
 
 
 class IpcMemHandle:
-    """A handle of device memory for other processes of the same user on this machine. `CudaBuffer.export_for_ipc` makes it.
+    """A handle of device memory for other processes of the same user on this machine.
 
-    Keep it, or the buffer, until the other process has opened it.
+    `CudaBuffer.export_for_ipc` makes it. Keep it, or the buffer, until the other process has opened it.
     """
 
     _handle: Handle
-    _exported: Exported | None  # in the process that made it
+    _exported: Exported | None  # only in the process that made the handle
 
     def __init__(self) -> None:
         raise TypeError(
@@ -235,12 +247,14 @@ class IpcMemHandle:
 
     @staticmethod
     def from_buffer(opaque_handle: pa.Buffer) -> IpcMemHandle:
-        """The handle that `serialize` wrote, in another process. ArrowInvalid for other bytes."""
+        """Reads a handle that `serialize` wrote in another process. ArrowInvalid for other bytes."""
         given = opaque_handle if isinstance(opaque_handle, pa.Buffer) else pa.py_buffer(opaque_handle)
         return IpcMemHandle._make(Handle.unpack(given.to_pybytes()))
 
     def serialize(self, pool: pa.MemoryPool | None = None) -> pa.Buffer:
-        """The handle as bytes in host memory, of `pool`. Who has them may open the buffer."""
+        """Writes the handle as bytes into host memory, from `pool`. Anybody who has the bytes may open the
+        buffer.
+        """
         packed = self._handle.pack()
         made = pa.allocate_buffer(len(packed), memory_pool=pool)
         memoryview(made).cast("B")[:] = packed

@@ -1,4 +1,4 @@
-"""The contexts of the process by device number, as `Context` and libarrow ask for them."""
+"""The contexts of the process by device number, for `Context` and libarrow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from saeta.cuda._libarrow import bridge
 
 TAG = "saeta.cuda"
 
-# What stands in for a GPU of that number; tests put simulated devices here.
+# Contexts used in place of GPUs, by number. Tests put simulated devices here.
 stand_ins: dict[int, Context] = {}
 _uuids: dict[str, bytes] = {}
 _shares: dict[str, tuple[Context, Context]] = {}
@@ -23,12 +23,14 @@ def count() -> int:
 
 
 def home(number: int) -> Context:
-    """The process's context of a GPU; with an exportable pool where it was not open."""
+    """Returns the process's context of a GPU. Opens it with an exportable pool if it is not open."""
     return stand_ins[number] if number in stand_ins else _core._shareable_context(f"cuda:{number}")
 
 
 def share(of: Context) -> Context:
-    """What allocates for this module: a context of the same device whose bytes are counted apart."""
+    """Returns the context that allocates for this module: a child on the same device, whose bytes are counted
+    apart.
+    """
     known = _shares.get(of.device)
     if known is None or known[0] != of or known[0].closed:
         known = _shares[of.device] = (of, of.memory.child(TAG))
@@ -36,12 +38,12 @@ def share(of: Context) -> Context:
 
 
 def holding(memory: Buffer) -> Context:
-    """The context of the device that memory is on, whatever part of its budget pays for it."""
+    """Returns the context of the device that has the memory, whichever part of its budget pays for it."""
     return _core.context("host") if memory.device == "host" else home(number_of(memory.context))
 
 
 def uuid_of(ctx: Context) -> bytes:
-    """16 bytes that name the device in every process of the machine."""
+    """Returns the 16 bytes that name the device in every process of the machine."""
     known = _uuids.get(ctx.device)
     if known is None:
         known = _uuids[ctx.device] = _core._device_uuid(ctx)
@@ -53,5 +55,5 @@ def number_of(ctx: Context) -> int:
     return int(ordinal) if kind != "host" else 0
 
 
-os.register_at_fork(after_in_child=_shares.clear)  # a child's contexts are its own
+os.register_at_fork(after_in_child=_shares.clear)  # a child of fork makes its own contexts
 bridge.register(home)

@@ -1,4 +1,4 @@
-"""Device buffers as files: what pyarrow reads from and writes to."""
+"""Device buffers as files, for pyarrow's readers and writers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from saeta.cuda._libarrow import classes
 class BufferReader(classes.BufferReaderBase):  # type: ignore[misc, name-defined]
     """A pyarrow.NativeFile that reads a device buffer. `read` copies to the host; `read_buffer` does not.
 
-    What C++ code of Arrow reads from it is memory of the device.
+    C++ code of Arrow that reads from it gets device memory.
     """
 
     def __init__(self, obj: CudaBuffer) -> None:
@@ -23,7 +23,7 @@ class BufferReader(classes.BufferReaderBase):  # type: ignore[misc, name-defined
         self._source = obj
 
     def read_buffer(self, nbytes: int | None = None) -> CudaBuffer:
-        """The next bytes as a slice of the buffer; None: all that are left."""
+        """Returns the next bytes as a slice of the buffer; None: all remaining ones."""
         if nbytes is not None and nbytes < 0:
             raise ValueError(f"nbytes must not be negative, got {nbytes}")
         at = self.tell()
@@ -34,10 +34,11 @@ class BufferReader(classes.BufferReaderBase):  # type: ignore[misc, name-defined
 
 
 class BufferWriter(classes.BufferWriterBase):  # type: ignore[misc, name-defined]
-    """A pyarrow.NativeFile that writes to a device buffer, from its beginning on. Nothing is written beyond its end.
+    """A pyarrow.NativeFile that writes to a device buffer, from its beginning. It never writes beyond the
+    buffer's end.
 
-    Each write is a copy to the device unless `buffer_size` is set: then they are collected on the host, and `flush` or a full
-    buffer copies them.
+    Each write is a copy to the device unless `buffer_size` is set. Then writes are collected on the host, and
+    `flush` or a full host buffer copies them.
     """
 
     def __init__(self, buffer: CudaBuffer) -> None:
@@ -48,15 +49,17 @@ class BufferWriter(classes.BufferWriterBase):  # type: ignore[misc, name-defined
         self._open(buffer)
 
     def writeat(self, position: int, data: Any) -> None:
-        """Writes bytes of the host at a position. `write` goes on behind them."""
+        """Writes bytes of the host at a position. The next `write` continues behind them."""
         self._write_at(position, data if isinstance(data, pa.Buffer) else pa.py_buffer(data))
 
     def flush(self) -> None:
-        """Copies what is collected on the host to the device."""
+        """Copies the bytes collected on the host to the device."""
         super().flush()
 
     def seek(self, position: int, whence: int = 0) -> int:
-        """Goes to a position from the beginning (whence 0) or from the current one (1). Returns it."""
+        """Moves to a position from the beginning (whence 0) or from the current one (1). Returns the
+        position.
+        """
         if whence not in (0, 1):
             raise ValueError(f"Invalid value of whence: {whence}")
         self._seek(position + (self.tell() if whence == 1 else 0))
@@ -64,7 +67,7 @@ class BufferWriter(classes.BufferWriterBase):  # type: ignore[misc, name-defined
 
     @property
     def buffer_size(self) -> int:
-        """Bytes that are collected on the host; 0: none."""
+        """Capacity in bytes of the host buffer that collects writes; 0: none."""
         return int(self._buffer_size())
 
     @buffer_size.setter
@@ -73,5 +76,5 @@ class BufferWriter(classes.BufferWriterBase):  # type: ignore[misc, name-defined
 
     @property
     def num_bytes_buffered(self) -> int:
-        """Bytes that wait on the host for `flush`."""
+        """Number of bytes on the host that wait for `flush`."""
         return int(self._num_bytes_buffered())

@@ -1,4 +1,4 @@
-"""Standing in for pyarrow's own module."""
+"""Installs this module in place of pyarrow's own."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import sys
 
 
 def install() -> None:
-    """Makes `import pyarrow.cuda` and `pyarrow.cuda` mean this module, for programs that can't be changed. Idempotent.
+    """Makes `import pyarrow.cuda` and `pyarrow.cuda` refer to this module, for programs that can't be
+    changed.
 
-    Call it before they import. A pyarrow that was built with CUDA has its own module, which is replaced.
+    Call it before they import. It may be called again. A pyarrow that was built with CUDA has its own module,
+    which is replaced.
     """
     import pyarrow
 

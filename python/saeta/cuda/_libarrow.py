@@ -1,4 +1,4 @@
-"""The compiled modules behind saeta.cuda, for the pyarrow that is installed."""
+"""Loads the compiled modules behind saeta.cuda, for the installed pyarrow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of Arrow IPC whose bytes are on a device."""
+"""Reads and writes messages of Arrow IPC whose bytes are on a device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from saeta.errors import FormatError
 
 @contextmanager
 def _as_arrow() -> Iterator[None]:
-    """Bad bytes are pyarrow.ArrowInvalid, which is what callers of pyarrow's functions catch."""
+    """Turns FormatError into pyarrow.ArrowInvalid, which callers of pyarrow's functions catch."""
     try:
         yield
     except FormatError as failure:
@@ -26,7 +26,7 @@ def _as_arrow() -> Iterator[None]:
 def serialize_record_batch(batch: pa.RecordBatch, ctx: Context) -> CudaBuffer:
     """Writes a record batch, of the host or of the device, as an IPC message into memory of the context.
 
-    Returns the device buffer, whose bytes are those of `batch.serialize()`.
+    Returns the device buffer. Its bytes are those of `batch.serialize()`.
     """
     if not isinstance(ctx, Context):
         raise TypeError(f"expected Context instance, got {type(ctx).__name__}")
@@ -37,9 +37,10 @@ def serialize_record_batch(batch: pa.RecordBatch, ctx: Context) -> CudaBuffer:
 
 
 def read_message(source: CudaBuffer | BufferReader, pool: pa.MemoryPool | None = None) -> pa.Message:
-    """Reads an IPC message from a device buffer, or the next one of a reader: its metadata come to the host, its body stays.
+    """Reads an IPC message from a device buffer, or the next message of a reader.
 
-    pyarrow.ArrowInvalid where the bytes are no message, EOFError at the end of a stream.
+    The metadata is copied to the host; the body stays on the device. pyarrow.ArrowInvalid if the bytes are
+    not a message, EOFError at the end of a stream.
     """
     if isinstance(source, BufferReader):
         at = source.tell()
@@ -65,10 +66,11 @@ def read_record_batch(
     dictionary_memo: pa.lib.DictionaryMemo | None = None,
     pool: pa.MemoryPool | None = None,
 ) -> pa.RecordBatch:
-    """The record batch of an IPC message that is on a device; its columns stay there. Compressed bodies are decoded on the host.
+    """Reads the record batch of an IPC message that is on a device. Its columns stay there.
 
-    `dictionary_memo` has the dictionaries of the schema's fields, where it has such fields. pyarrow.ArrowInvalid where the bytes
-    are no such message: every length in it is checked before anything follows it.
+    Compressed bodies are decoded on the host. `dictionary_memo` has the dictionaries of the schema's fields,
+    if there are any. pyarrow.ArrowInvalid if the bytes are not such a message: every length in it is checked
+    before it is used.
     """
     if not isinstance(buffer, CudaBuffer):
         raise TypeError(f"expected CudaBuffer instance, got {type(buffer).__name__}")

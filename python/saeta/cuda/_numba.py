@@ -1,4 +1,4 @@
-"""Numba: its contexts, and memory in both directions. Numba is imported when one of these is called."""
+"""Numba's contexts, and memory in both directions. Numba is imported when a function is called."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from saeta.cuda._context import Context
 
 
 def _address(handle: Any) -> int:
-    """A handle or device pointer of Numba's, which is a ctypes object or one of CUDA's Python bindings."""
+    """Returns the number of a handle or device pointer of Numba: a ctypes object or one of CUDA's Python
+    bindings.
+    """
     found = getattr(handle, "value", handle)
     return 0 if found is None else int(found)
 
@@ -24,7 +26,7 @@ def context_from(context: Any) -> Context:
 
 
 def context_of(number: int) -> Any:
-    """Numba's own object for the primary context, which is the one that Saeta works in."""
+    """Returns Numba's own object for the primary context, in which Saeta works."""
     numba_cuda = load("numba.cuda", "a context of Numba")
     with numba_cuda.gpus[number]:
         return numba_cuda.current_context()
@@ -41,6 +43,6 @@ def buffer_from(mem: Any) -> CudaBuffer:
 def pointer_to(buffer: CudaBuffer) -> Any:
     driver = load("numba.cuda.cudadrv.driver", "a pointer of Numba")
     given: dict[str, Any] = {"pointer": ctypes.c_void_p(buffer.address), "size": buffer.size, "owner": buffer}
-    if "context" in inspect.signature(driver.MemoryPointer).parameters:  # of Numba before numba-cuda
+    if "context" in inspect.signature(driver.MemoryPointer).parameters:  # Numba before numba-cuda
         given["context"] = buffer.context.to_numba()
     return driver.MemoryPointer(**given)

@@ -1,4 +1,4 @@
-"""Buffers between processes: exported here, opened there."""
+"""Exports buffers to other processes and opens theirs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def export(buffer: CudaBuffer) -> _broker.Exported:
-    """Shares the bytes of a buffer, behind their last writes. The buffer remembers it."""
+    """Shares the bytes of a buffer, after their last writes. The buffer remembers the export."""
     from saeta.cuda._buffers import wrap
 
     memory = buffer._memory
@@ -43,7 +43,9 @@ def handle_of(entry: _broker.Exported) -> _wire.Handle:
 
 
 class _Lease:
-    """Tells the exporter, when it is dropped, that nothing uses its memory any more."""
+    """Closes its connection when it is dropped, which tells the exporter that its memory is not used any
+    more.
+    """
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -53,7 +55,7 @@ class _Lease:
 
 
 class _Pool:
-    """The memory pool of another process, imported when it is first needed, which takes milliseconds."""
+    """The memory pool of another process. It is imported on first use, which takes milliseconds."""
 
     def __init__(self, home: _core.Context) -> None:
         self.home = home
@@ -67,7 +69,10 @@ class _Pool:
             return self.imported  # type: ignore[return-value]
 
     def _import(self, key: tuple[bytes, bytes], token: bytes) -> None:
-        """Until the exporter ends: then nothing new can come of its pool."""
+        """Imports the pool, and forgets it when the exporter ends.
+
+        An ended exporter can't share new memory of its pool.
+        """
         connection = _wire.connect(key[0])
         try:
             _, descriptors = _wire.ask(connection, _wire.POOL, token)
@@ -103,7 +108,9 @@ def _pool_of(handle: _wire.Handle, home: _core.Context) -> _Pool:
 
 
 def open_buffer(home: _core.Context, handle: _wire.Handle) -> CudaBuffer:
-    """The shared bytes in this process; in the one that exported them a view of the buffer itself."""
+    """Opens the shared bytes in this process. In the process that exported them, returns a view of the
+    buffer.
+    """
     from saeta.cuda._buffers import wrap
 
     if handle.boot != _wire.boot_id():
@@ -135,7 +142,7 @@ def open_buffer(home: _core.Context, handle: _wire.Handle) -> CudaBuffer:
 
 
 def _in_child() -> None:
-    """A child of fork opens memory for itself."""
+    """Forgets the imported pools in a child of fork, which opens memory for itself."""
     global _lock
     _lock = threading.Lock()
     _pools.clear()

@@ -1,4 +1,7 @@
-"""What processes say to each other about shared memory: handles, requests and replies. Little-endian, with fixed sizes."""
+"""The messages between processes about shared memory: handles, requests and replies.
+
+They are little-endian and have fixed sizes.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,12 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-WAIT = 30.0  # seconds for the other side, which may be at work with the GIL held
+WAIT = 30.0  # seconds to wait for the other side, which may work with the GIL held
 POOL, OPEN = 1, 2  # requests
 DONE, GONE, FORBIDDEN, FAILED = range(4)  # replies
 
-# That this process has begun. A child of fork closes them: their end is what tells the other side that they are not needed.
+# Connections that this process started. A child of fork closes them, because the other side takes the end of
+# a connection as the sign that it is not needed any more.
 _connections: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
 _MAGIC = b"SAETAIPC"
@@ -30,11 +34,11 @@ _LARGEST = 4096
 
 
 class Handle(NamedTuple):
-    """Where a buffer can be asked for, and what is expected to be there."""
+    """Where a buffer can be requested, and what is expected there."""
 
-    boot: bytes  # of the machine since it was started
+    boot: bytes  # id of the machine since its last start
     device: bytes
-    token: bytes  # a secret: who has it may open the buffer
+    token: bytes  # a secret: every process that has it may open the buffer
     size: int
     broker: bytes  # name of the exporter's socket
 
@@ -46,7 +50,7 @@ class Handle(NamedTuple):
 
     @staticmethod
     def unpack(data: bytes) -> Handle:
-        """ArrowInvalid for anything that `pack` did not make."""
+        """Reads a handle. ArrowInvalid for bytes that `pack` did not make."""
         if len(data) < _HANDLE.size:
             raise pa.ArrowInvalid(
                 f"not a handle of device memory: {len(data)} bytes, at least {_HANDLE.size} expected"
@@ -69,7 +73,7 @@ class Handle(NamedTuple):
 
 
 def boot_id() -> bytes:
-    """16 bytes that no other machine has, nor this one after its next start."""
+    """Returns 16 bytes that are unique to this machine and change with its next start."""
     return bytes.fromhex(Path("/proc/sys/kernel/random/boot_id").read_text().strip().replace("-", ""))
 
 
@@ -78,7 +82,7 @@ def request(kind: int, token: bytes) -> bytes:
 
 
 def read_request(data: bytes) -> tuple[int, bytes] | None:
-    """The kind and the token; None for anything else."""
+    """Returns the kind and the token of a request. None for other bytes."""
     if len(data) != _REQUEST.size:
         return None
     magic, version, kind, token = _REQUEST.unpack(data)
@@ -92,7 +96,10 @@ def user_at_the_other_end(connection: socket.socket) -> int:
 
 
 def connect(broker: bytes) -> socket.socket:
-    """A connection to the exporter's socket, which must be the same user's: the name of one that has ended is anybody's."""
+    """Connects to the exporter's socket, which must belong to the same user.
+
+    After the exporter has ended, any user can take the name of its socket.
+    """
     deadline = time.monotonic() + WAIT
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     _connections.add(connection)
@@ -102,7 +109,7 @@ def connect(broker: bytes) -> socket.socket:
             try:
                 connection.connect(b"\0" + broker)
                 break
-            except BlockingIOError:  # more callers than its queue has room for
+            except BlockingIOError:  # the queue of the socket is full
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.001)
@@ -122,9 +129,12 @@ def connect(broker: bytes) -> socket.socket:
 
 
 def ask(connection: socket.socket, kind: int, token: bytes) -> tuple[bytes, list[int]]:
-    """What the exporter replies, and the descriptors with it, which the caller closes. OSError where it refuses."""
+    """Sends a request and returns the reply with its descriptors, which the caller closes.
+
+    OSError if the exporter refuses.
+    """
     try:
-        with suppress(ConnectionError):  # sent away already: the reply says why
+        with suppress(ConnectionError):  # the connection was refused already: the reply says why
             connection.send(request(kind, token))
         data, descriptors = _received(connection)
     except TimeoutError:
@@ -140,8 +150,11 @@ def ask(connection: socket.socket, kind: int, token: bytes) -> tuple[bytes, list
 
 
 def _received(connection: socket.socket) -> tuple[bytes, list[int]]:
-    """One message, empty at the end. The system first reports that the other side has closed with something unread, and then gives
-    what was sent before."""
+    """Receives one message, empty at the end.
+
+    When the other side has closed with unread data, the system first reports that and then returns what was
+    sent before.
+    """
     for _attempt in range(2):
         with suppress(ConnectionError):
             data, descriptors, _flags, _sender = socket.recv_fds(

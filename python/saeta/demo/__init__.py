@@ -1,5 +1,5 @@
-"""The main job from end to end, with its proofs: what `saeta demo` runs.
+"""The main job from end to end, with its proofs, as `saeta demo` runs it.
 
-A table is written by pyarrow, read under a budget, handed to frameworks and back without a copy, written again and compared.
-Nothing here prints: `trip.run` yields steps, and the command line shows them.
+pyarrow writes a table. It is read under a budget, handed to frameworks and back without a copy, written again
+and compared. This package prints nothing: `trip.run` yields steps, and the command line shows them.
 """

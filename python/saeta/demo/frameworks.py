@@ -1,4 +1,4 @@
-"""The frameworks that take columns without a copy, where they are installed and reach the device."""
+"""The frameworks that take columns without a copy, if they are installed and can use the device."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from saeta._core import Column, Context
 @dataclass(frozen=True)
 class Framework:
     name: str
-    take: Callable[[Column], Any]  # a view of one chunk
-    pointer: Callable[[Any], int]  # where its first value lies
-    total: Callable[[Any], int | float]  # a sum in 64 bits
-    widen: Callable[[Any], Any]  # to float64
-    settle: Callable[[], None]  # waits for its own work
+    take: Callable[[Column], Any]  # makes a view of one chunk
+    pointer: Callable[[Any], int]  # address of the first value
+    total: Callable[[Any], int | float]  # sums in 64 bits
+    widen: Callable[[Any], Any]  # converts to float64
+    settle: Callable[[], None]  # waits for the framework's own work
 
 
 def available(ctx: Context) -> tuple[list[Framework], list[str]]:
-    """Those that can view memory of the context, the one to compute with first; and why the others can't."""
+    """Returns the frameworks that can view memory of the context, and why the others can't.
+
+    The first one is used for computing.
+    """
     found, absent = [], []
     for name, make in (("torch", _torch), ("cupy", _cupy), ("numpy", _numpy)):
         made = make(ctx)
@@ -90,7 +93,7 @@ def _cupy(ctx: Context) -> Framework | str:
 
 
 def installed(name: str) -> Any:
-    """The package, or why it is not there."""
+    """Returns the package, or a text that says why it is missing."""
     try:
         return importlib.import_module(name)
     except ImportError as failure:

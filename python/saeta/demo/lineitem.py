@@ -1,6 +1,6 @@
-"""A table like TPC-H's lineitem with a column of every type, from a seeded generator.
+"""Makes a table like TPC-H's lineitem with a column of every type, from a seeded generator.
 
-The numeric columns that become tensors have no nulls; flags, dates, texts and decimals have some.
+The numeric columns that become tensors have no nulls. Flags, dates, texts and decimals have some.
 """
 
 from __future__ import annotations
@@ -38,11 +38,14 @@ Random = np.random.Generator
 
 
 def write_lineitem(path: Path, rows: int, seed: int, progress: Callable[[int], object]) -> None:
-    """Writes `rows` rows as an Arrow IPC file, `BATCH_ROWS` a batch. `progress` hears the rows written so far."""
+    """Writes `rows` rows as an Arrow IPC file with `BATCH_ROWS` rows per batch.
+
+    Calls `progress` with the number of rows written so far.
+    """
     vocabulary = _vocabulary(np.random.default_rng([seed, 0]))
     modes = pa.array(MODES)
     done = 0
-    # An empty batch gives the schema, so that a file without rows has it too.
+    # The schema comes from an empty batch, so that a file without rows has one too.
     with pa.ipc.new_file(path, lineitem_batch(0, 0, seed, vocabulary, modes).schema) as writer:
         while done < rows:
             length = min(BATCH_ROWS, rows - done)
@@ -52,7 +55,10 @@ def write_lineitem(path: Path, rows: int, seed: int, progress: Callable[[int], o
 
 
 def lineitem_batch(start: int, rows: int, seed: int, vocabulary: Any, modes: Any) -> Any:
-    """Rows [start, start + rows): the same for the same seed, whatever the batches before them."""
+    """Makes rows [start, start + rows).
+
+    The same seed gives the same rows, whatever the batches before them.
+    """
     rng = np.random.default_rng([seed, 1, start])
     columns = {
         **_numbers(rng, start, rows),
@@ -147,16 +153,16 @@ def _picks(rng: Random, rows: int, count: int, *, nulls: bool = False) -> Any:
 
 
 def _nulls(rng: Random, rows: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """True where a value is null."""
+    """Returns a mask that is True for null values."""
     return rng.random(rows) < NULL_SHARE
 
 
 def _fixed(type: Any, values: Any, nulls: Any = None) -> Any:  # noqa: A002 - the word of the lexicon
-    """An array of a fixed-width type from the bytes of its values."""
+    """Makes an array of a fixed-width type from the bytes of its values."""
     validity = None if nulls is None else pa.array(~nulls).buffers()[1]
     return pa.Array.from_buffers(type, len(values), [validity, pa.py_buffer(np.ascontiguousarray(values))])
 
 
 def _widened(values: Any, words: int) -> Any:
-    """64-bit integers as integers of `words` x 64 bits: the sign fills the upper words."""
+    """Widens 64-bit integers to integers of `words` x 64 bits. The sign fills the upper words."""
     return np.column_stack([values, *[values >> 63] * (words - 1)])

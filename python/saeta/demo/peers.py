@@ -1,4 +1,4 @@
-"""The libraries that take a whole table through the Arrow C stream, and JAX, where they are installed."""
+"""The libraries that take a whole table through the Arrow C stream, and JAX, if they are installed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from saeta._core import Column, Table
 from saeta.demo.frameworks import installed
 
-# How each takes a table, and how many rows it has then.
+# For each library a function that takes a table and returns the number of its rows.
 TABLES: dict[str, Callable[[Any, Table], int]] = {
     "pyarrow": lambda pyarrow, table: int(pyarrow.table(table).num_rows),
     "polars": lambda polars, table: int(polars.DataFrame(table).height),
@@ -18,7 +18,7 @@ TABLES: dict[str, Callable[[Any, Table], int]] = {
 
 
 def take_table(table: Table) -> Iterator[tuple[str, int | str]]:
-    """Name of a library, and the rows that it got or why it got none."""
+    """Yields the name of each library, with the number of rows that it got or the reason why it got none."""
     for name, take in TABLES.items():
         library = installed(name)
         if isinstance(library, str):
@@ -26,12 +26,15 @@ def take_table(table: Table) -> Iterator[tuple[str, int | str]]:
         else:
             try:
                 yield name, take(library, table)
-            except (AttributeError, ImportError) as failure:  # an older release
+            except (AttributeError, ImportError) as failure:  # an older release of the library
                 yield name, f"this release takes no Arrow stream ({failure})"
 
 
 def take_column(column: Column) -> tuple[str, int | str]:
-    """JAX, and how many values it got: whether it copies them is its own choice."""
+    """Passes a column to JAX. Returns its name and the number of values, or the reason why it got none.
+
+    JAX decides itself whether it copies the values.
+    """
     jax = installed("jax")
     if isinstance(jax, str):
         return "jax", jax

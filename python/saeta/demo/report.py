@@ -1,4 +1,4 @@
-"""The end of a trip as data: rates of the legs beside what plain copies reach on the same machine."""
+"""Reports the end of a trip as data: the rates of its legs beside plain copies on the same machine."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from saeta.demo.trip import Trip
 
 
 def rows(trip: Trip) -> list[dict[str, Any]]:
-    """One row a leg and a plain copy: its bytes, median seconds, GB/s and the share of the plain copy it stands beside."""
+    """Returns one row for each leg and each plain copy.
+
+    A row has the bytes, median seconds, GB/s and, for a leg, its share of the plain copy's rate.
+    """
     limit = yardstick(trip)
     legs = [_row(leg, leg.rate / limit.rate if limit else None) for leg in trip.legs]
     return legs + [_row(leg, None) for leg in trip.yardsticks]
 
 
 def yardstick(trip: Trip) -> Leg | None:
-    """Pinned copies to the device, or memcpy on the host."""
+    """Returns the plain copy to compare with: pinned copies to the device, or memcpy on the host."""
     pinned = [leg for leg in trip.yardsticks if leg.name.startswith("pinned")]
     return next(iter(pinned or trip.yardsticks), None)
 

@@ -1,4 +1,4 @@
-"""What a trip reports: steps with their checks, and the rates of its legs."""
+"""The report of a trip: steps with their checks, and the rates of its legs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from saeta._core import Context
 
 @dataclass(frozen=True)
 class Check:
-    """Something that must hold, and the numbers that show whether it does."""
+    """A condition that must hold, and the numbers that show whether it does."""
 
     name: str
     passed: bool
@@ -38,7 +38,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Leg:
-    """A movement of bytes: the median of its rounds."""
+    """A movement of bytes, measured in several rounds."""
 
     name: str
     bytes: int
@@ -46,7 +46,7 @@ class Leg:
 
     @property
     def rate(self) -> float:
-        """GB/s."""
+        """GB/s, from the median of the rounds."""
         return self.bytes / median(self.seconds) / 1e9
 
 
@@ -54,7 +54,7 @@ DIRECTIONS = ("host_to_device", "device_to_host", "device_to_device", "host_to_h
 
 
 class Traffic:
-    """What a context did between two moments, from its counters."""
+    """The actions of a context between two moments, from its counters."""
 
     def __init__(self, before: dict[str, Any], after: dict[str, Any]) -> None:
         self.transfers = {way: after[way]["transfers"] - before[way]["transfers"] for way in DIRECTIONS}
@@ -70,7 +70,7 @@ class Traffic:
 
     @property
     def quiet(self) -> bool:
-        """Nothing was copied, allocated or waited for."""
+        """Whether nothing was copied, allocated or waited for."""
         return self.copies == 0 and self.allocations == 0 and self.synchronizations == 0
 
     def __str__(self) -> str:
@@ -82,7 +82,7 @@ class Traffic:
 
 
 class Watch:
-    """Counts what a context does inside the block: `traffic`, after it."""
+    """Counts the actions of a context inside the block. `traffic` has them after the block."""
 
     traffic: Traffic
 

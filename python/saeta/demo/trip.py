@@ -1,4 +1,4 @@
-"""The trip: file -> device -> frameworks -> a result column -> file, with a proof at each step."""
+"""The trip: file -> device -> frameworks -> result column -> file, with a proof at each step."""
 
 from __future__ import annotations
 
@@ -27,17 +27,18 @@ from saeta.exchange import from_dlpack
 RESULT = "saeta_result"
 SUMMABLE = frozenset({"int8", "uint8", "int16", "int32", "int64", "float16", "float32", "float64"})
 KNOWN_EVERYWHERE = frozenset({"int32", "int64", "float32", "float64"})
-READ_ROUNDS = 3  # behind one that makes what the others use again: page-locked chunks, memory of the device
-RATE_ROUNDS = 9  # of a read and a plain copy, in turns
-YARDSTICK_BYTES = 256 << 20  # more than a cache holds
+# After a first round, which makes the page-locked chunks and the device memory that these rounds reuse.
+READ_ROUNDS = 3
+RATE_ROUNDS = 9  # alternating reads and plain copies
+YARDSTICK_BYTES = 256 << 20  # larger than the caches
 ROOM_BESIDE_DATA = 64 << 20
 
 
 @dataclass
 class Trip:
-    """Everything that the steps share. `run` yields them in order; `legs`, `memory` and `yardsticks` fill meanwhile.
+    """The state that the steps share. `run` yields them in order and fills `legs`, `memory` and `yardsticks`.
 
-    The table is kept in memory of the context also on the host, so that the budget is real there too.
+    On the host, too, the table is in memory of the context, so that the budget applies there.
     """
 
     ctx: Context
@@ -48,7 +49,7 @@ class Trip:
     legs: list[Leg] = field(default_factory=list)
     yardsticks: list[Leg] = field(default_factory=list)
     memory: str = ""
-    _held: list[Table] = field(default_factory=list)  # the table, while there is one
+    _held: list[Table] = field(default_factory=list)  # holds the table while it exists
 
     @property
     def table(self) -> Table:
@@ -57,7 +58,7 @@ class Trip:
     def run(self) -> Iterator[Step]:
         self.summary = ipc.inspect(self.source)
         self.reference = compare.read(self.source, self.summary["format"])
-        # What the table takes: of a compressed file, decompressed.
+        # The size of the table in memory, decompressed.
         self.data_bytes = self.reference.get_total_buffer_size()
         self.frameworks, self.absent = available(self.ctx)
         yield self._look()
@@ -120,13 +121,13 @@ class Trip:
         self.ctx.budget = self.budget or self.data_bytes + self.data_bytes // 8 + ROOM_BESIDE_DATA
         seconds = []
         for _ in range(1 + READ_ROUNDS):
-            self._held.clear()  # the room of the round before
+            self._held.clear()  # releases the table of the previous round
             gc.collect()
             self.ctx.synchronize()
             with Watch(self.ctx) as watch:
                 table, taken = self._time_read(self.progress)
             self._held.append(table)
-            del table  # so that the next round may let it go
+            del table  # so that the next round can release it
             seconds.append(taken)
         first = seconds.pop(0)
         batches = len(self.summary["batch_rows"])
@@ -166,7 +167,7 @@ class Trip:
         step = Step("columns to the frameworks")
         for framework in self.frameworks:
             chunks = [chunk for column in self.tensors for chunk in column.chunks]
-            framework.take(chunks[0])  # what a framework sets up on its first call is not the hand-over
+            framework.take(chunks[0])  # the first call includes the framework's set-up
             with Watch(self.ctx) as watch:
                 start = time.perf_counter()
                 views = [framework.take(chunk) for chunk in chunks]
@@ -215,8 +216,11 @@ class Trip:
         return step
 
     def _show_to_libraries(self) -> Step:
-        """Those that take a table, and JAX, beside the frameworks of the other steps. Not every one has all
-        types of Arrow: half floats stop DuckDB, large decimals polars."""
+        """Passes the table to libraries that take tables, and a column to JAX, beside the frameworks of the
+        other steps.
+
+        Not all of them support all Arrow types: half floats stop DuckDB, large decimals polars.
+        """
         step = Step("columns to other libraries")
         known = [column for column in self.numbers if column.type.dtype in KNOWN_EVERYWHERE]
         if not known:
@@ -278,7 +282,7 @@ class Trip:
         return step
 
     def _measure_rates(self) -> None:
-        """Reads and plain copies in turns: what else the machine does is then the same for both."""
+        """Alternates reads and plain copies, so that other load on the machine affects both equally."""
         self.ctx.budget = None
         kinds = {"memcpy": "memcpy, one thread"}
         if self.ctx.device != "host":
@@ -302,9 +306,8 @@ class Trip:
 
     def _is_tensor(self, column: Column) -> bool:
         alone = self.table.column_names.count(column.name) == 1
-        flat = (
-            column.type.dtype is not None and not column.type.fields
-        )  # a struct or a list is a tensor of more dimensions
+        # A struct or a list would be a tensor of more dimensions.
+        flat = column.type.dtype is not None and not column.type.fields
         return alone and flat and len(column) > 0 and column.null_count == 0
 
     def _sum_on_host(self, column: Column) -> int | float:
