@@ -128,8 +128,9 @@ def column(
 
 
 def from_bytes(columns: Sequence[Any], ctx: ContextLike = None, *, schema: Any) -> Table:
-    """Makes a table from values that already have Arrow's memory layout. One transfer for all columns; values
-    are not checked.
+    """Makes a table from values that already have Arrow's memory layout.
+
+    One transfer for all columns; values are not checked.
 
     Args:
         columns: for each field of the schema an object with the buffer protocol (bytes, memoryview, mmap, a
@@ -173,8 +174,7 @@ def from_bytes(columns: Sequence[Any], ctx: ContextLike = None, *, schema: Any) 
 
 
 def counted_table(capacity: Table, count: Any, *, num_rows: int | None = None) -> CountedTable:
-    """Combines a table that has room for more rows with a count on the device that says how many rows are
-    valid.
+    """Combines a table of more capacity than rows with a count on the device that says how many are valid.
 
     Args:
         capacity: a Table with room for the rows.
@@ -314,8 +314,9 @@ def _offers_bytes(given: Any) -> bool:
 
 
 def _is_table(given: Any) -> bool:
-    """Whether the object describes itself by an Arrow protocol. Also True for a column, which is not
-    iterated.
+    """Whether the object describes itself by an Arrow protocol.
+
+    Also True for a column, which is not iterated.
     """
     return not isinstance(given, Mapping) and (
         hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__")
@@ -343,9 +344,7 @@ def _describes_itself(value: Any) -> bool:
 
 
 def _of_type(field: Field, value: Any, cast: Literal["truncate"] | None) -> Any:
-    """Converts Python values, NumPy arrays and arrays of pandas to an input of `as_column` with the field's
-    type.
-    """
+    """Converts Python values and NumPy or pandas arrays to an input of `as_column` with the field's type."""
     wanted = DataType("string") if field.type.is_symbol else field.type
     if is_array(value) and not _describes_itself(value):
         numbers = field.type.is_symbol and value.dtype.kind in "iu"

@@ -18,8 +18,9 @@ TIME_UNITS = {"s": "s", "m": "ms", "u": "us", "n": "ns", "D": "D"}
 
 
 def array_of_type(name: str, array: Any, wanted: DataType | None, cast: Cast) -> Any:
-    """Converts a NumPy array to the type: to an array with its mask if DLPack has the type, else to a pyarrow
-    array.
+    """Converts a NumPy array to the type.
+
+    Returns an array with its mask if DLPack has the type, else a pyarrow array.
 
     Raises:
         TypeMismatch: the type is for values of another kind.

@@ -122,8 +122,9 @@ def _plain_value(value: Any) -> Any:
 def _array(
     pyarrow: Any, name: str, values: Sequence[Any], taken: Sequence[Any], wanted: DataType | None
 ) -> Any:
-    """Converts `taken`, the prepared form of `values`, with pyarrow. An error names the first value that is
-    refused.
+    """Converts `taken`, the prepared form of `values`, with pyarrow.
+
+    An error names the first value that is refused.
     """
     target = None if wanted is None else arrow_type(name, wanted)
     refusals = (pyarrow.ArrowException, OverflowError, TypeError, ValueError)

@@ -22,8 +22,9 @@ PEERS: dict[str, tuple[str, ...]] = {
 
 
 def info() -> dict[str, Any]:
-    """Returns versions, devices and packages found. For each missing part it says why it is missing and how
-    to get it.
+    """Returns versions, devices and packages found.
+
+    For each missing part it says why it is missing and how to get it.
 
     Imports none of the packages except pyarrow, which the IPC module needs.
     """

@@ -13,8 +13,9 @@ from saeta.errors import MissingDependency
 
 
 def load(name: str, purpose: str) -> ModuleType:
-    """Imports a compiled module of this package. MissingDependency says what is missing and how to install
-    it.
+    """Imports a compiled module of this package.
+
+    MissingDependency says what is missing and how to install it.
     """
     try:
         import pyarrow

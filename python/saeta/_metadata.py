@@ -12,8 +12,9 @@ EXTENSION = b"ARROW:extension:"
 
 
 class Metadata(Mapping[bytes, bytes]):
-    """An immutable mapping of bytes to bytes, in the order of the schema. A look-up by text uses its UTF-8
-    bytes.
+    """An immutable mapping of bytes to bytes, in the order of the schema.
+
+    A look-up by text uses its UTF-8 bytes.
 
     Arrow allows repeated keys: the mapping shows the first value of a key, `pairs` has all of them.
     """

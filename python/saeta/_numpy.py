@@ -91,8 +91,9 @@ def plain(array: Any) -> Any:
 
 
 def dense(array: Any) -> Any:
-    """Returns the values in a form that DLPack and Arrow can use: the array's own memory if possible, else a
-    copy.
+    """Returns the values in a form that DLPack and Arrow can use.
+
+    This is the array's own memory if possible, else a copy.
     """
     native = array.dtype.newbyteorder("=")
     if native.kind in "Mm":  # only NumPy has units such as ten seconds

@@ -22,8 +22,9 @@ _target: ContextVar[Context | None] = ContextVar("saeta.unpickling", default=Non
 
 @contextmanager
 def unpickling(ctx: ContextLike) -> Iterator[Context]:
-    """Unpickles columns and tables into a context inside the `with` block. Outside they go into the host
-    context.
+    """Unpickles columns and tables into a context inside the `with` block.
+
+    Outside they go into the host context.
 
     The block affects this thread, or this asynchronous task, and not those that it starts.
 

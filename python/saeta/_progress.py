@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def hook(progress: bool | Hook | None, description: str) -> Iterator[Hook | None]:
-    """Returns what to call after each batch: None, the caller's callable, or for True a bar on standard
-    error.
+    """Returns what to call after each batch.
+
+    This is None, the caller's callable, or for True a bar on standard error.
     """
     if progress is None or progress is False:
         yield None

@@ -25,8 +25,9 @@ def importer_of(source: Any) -> ModuleType | None:
 
 
 def with_stream(source: Any) -> Any:
-    """Returns a reader of a pyarrow Dataset or Scanner, which lack `__arrow_c_stream__`, and other objects as
-    they are.
+    """Returns a reader of a pyarrow Dataset or Scanner, and other objects as they are.
+
+    The two lack `__arrow_c_stream__`.
     """
     dataset: Any = sys.modules.get("pyarrow._dataset")
     if dataset is not None and isinstance(source, dataset.Dataset):
@@ -38,8 +39,9 @@ def with_stream(source: Any) -> Any:
 
 @cache
 def _bridge() -> ModuleType | None:
-    """Returns the module for the installed pyarrow. None if it is missing: pyarrow's own stream works as
-    well.
+    """Returns the module for the installed pyarrow.
+
+    None if it is missing: pyarrow's own stream works as well.
     """
     try:
         return _libarrow.load("_bridge", "a fast import")

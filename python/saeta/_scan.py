@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 
 class Scan:
-    """Reads the batches of an Arrow IPC file or stream one by one, each into a Table. `saeta.scan_ipc` makes
-    it.
+    """Reads the batches of an Arrow IPC file or stream one by one, each into a Table.
+
+    `saeta.scan_ipc` makes it.
 
     It is an iterator, an asynchronous iterator and a context manager. A thread reads ahead. An error is
     raised when its batch is requested. A stream that is still being sent is read when a batch is requested.
@@ -81,8 +82,9 @@ class Scan:
         return self._schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
-        """Returns a capsule of a stream of the remaining batches, in host memory. Each batch is taken on
-        request.
+        """Returns a capsule of a stream of the remaining batches, in host memory.
+
+        Each batch is taken on request.
 
         The stream takes batches from the scan as an iterator does. `close` ends it: the next request of the
         stream then returns an error with the text of ClosedError. ClosedError if the scan is closed or at its
@@ -138,8 +140,9 @@ class _Batches:
 
 
 class _Live(_Batches):
-    """Batches of a stream that is still being sent. No thread waits for them, because nothing could end its
-    wait.
+    """Batches of a stream that is still being sent.
+
+    No thread waits for them, because nothing could end its wait.
     """
 
     def take(self) -> Table | None:

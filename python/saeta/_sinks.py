@@ -27,8 +27,9 @@ class Sink:
         self._written = 0
 
     def put(self, piece: bytes) -> None:
-        """Writes the whole piece, also to objects that take a part at a time, like unbuffered files and
-        sockets.
+        """Writes the whole piece.
+
+        Some objects take a part at a time, like unbuffered files and sockets.
         """
         taken = self._write(piece, len(piece))
         rest = memoryview(piece)[taken:]

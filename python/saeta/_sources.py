@@ -47,8 +47,9 @@ class Ranges(NamedTuple):
 
 
 class Live:
-    """A stream that is still being sent: an object that can't seek. It is read forward, and only as far as
-    requested.
+    """A stream that is still being sent: an object that can't seek.
+
+    It is read forward, and only as far as requested.
     """
 
     MAGIC = b"ARROW1"
@@ -349,8 +350,9 @@ def _of_fsspec(file: Any) -> bool:
 
 
 def _seekable(file: Any) -> bool:
-    """Whether ranges can be read. Decompressing files are excluded: they seek back by decoding from the
-    start.
+    """Whether ranges can be read.
+
+    Decompressing files are excluded: they seek back by decoding from the start.
     """
     if type(file).__module__ in ("gzip", "bz2", "lzma", "zipfile", "compression.zstd"):
         return False

@@ -1,5 +1,6 @@
-"""Exports columns and tables as tensors of other libraries. The compiled module reads and checks the
-keywords.
+"""Exports columns and tables as tensors of other libraries.
+
+The compiled module reads and checks the keywords.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 
 def printable(text: str) -> str:
-    """Returns the text on one line, with Python's escapes for everything that a terminal would act on or that
-    is invisible.
+    """Returns the text on one line, with Python's escapes for characters that are not printable.
 
     These are control characters, line ends, marks that turn the direction of writing, and surrogates.
     saeta/base/printable.hpp does the same for C++.

@@ -1,5 +1,4 @@
-"""Writes the timeline page: the live bytes at each moment of a recording, by tag, as one self-contained HTML
-file.
+"""Writes the timeline page: the live bytes of a recording by tag and time, as one self-contained HTML file.
 
 The records are reduced here; the page (`_timeline.html`) only draws. Blocks that were alive before the
 recording began are not in the records: they and their frees are left out.
@@ -264,11 +263,10 @@ def _bands(life: Life) -> list[str]:
 
 
 def thin(life: Life) -> tuple[list[int], list[list[int]]]:
-    """Returns moments, and for each the bytes of every band (the named tags, then the others) from that
-    moment on.
+    """Returns moments, and the bytes of every band from each moment on.
 
-    A long life is reduced to the highest, the lowest and the last moment of each chunk, so that no peak is
-    lost.
+    The bands are the named tags, then the others. A long life is reduced to the highest, the lowest and the
+    last moment of each chunk, so that no peak is lost.
     """
     bands = _bands(life)
     place = {tag: index for index, tag in enumerate(bands)}

@@ -105,8 +105,9 @@ def decoder_of(type: DataType) -> Decoder:  # noqa: A002 - the word of the lexic
 
 
 def _symbol_decoder(table: SymbolTable) -> Decoder:
-    """Returns the decoder of symbols. A raw symbol is its name, or its number if the table has no name for
-    it.
+    """Returns the decoder of symbols.
+
+    A raw symbol is its name, or its number if the table has no name for it.
     """
     return lambda raw: raw.decode("utf-8", "replace") if isinstance(raw, bytes) else table.name(raw)
 

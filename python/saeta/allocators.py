@@ -1,5 +1,6 @@
-"""Allocators for other libraries that take memory from a context. It is charged to the context's budget,
-under a tag.
+"""Allocators for other libraries that take memory from a context.
+
+The memory is charged to the context's budget, under a tag.
 
     # before torch's first tensor
     torch.cuda.memory.change_current_allocator(saeta.allocators.torch_allocator(ctx))
@@ -71,8 +72,9 @@ def torch_mem_pool(ctx: Context, tag: str = "torch") -> Any:
 
 
 def graph_pool(ctx: Context, tag: str = "graph_pool") -> GraphPool:
-    """Makes a pool for what CuPy and RMM allocate while a CUDA graph is captured, charged to the context
-    under a tag.
+    """Makes a pool for memory that CuPy and RMM allocate while a CUDA graph is captured.
+
+    The memory is charged to the context under a tag.
 
     A graph writes to the same addresses at each launch. All memory allocated during its capture therefore
     belongs to the graph and stays in the pool, including memory that was freed again. Keep the pool as long
@@ -115,8 +117,9 @@ def cupy_allocator(ctx: Context, tag: str = "cupy") -> Callable[[int], Any]:
 
 
 def numba_manager(ctx: Context, tag: str = "numba") -> type[Any]:
-    """Makes a memory manager class for `numba.cuda.set_memory_manager`: Numba's device memory comes from the
-    context.
+    """Makes a memory manager class for `numba.cuda.set_memory_manager`.
+
+    Numba's device memory comes from the context.
 
     Numba asks for one class for all devices. Managers of other devices than the context's allocate from the
     process's context of that device, under the same tag. Page-locked and mapped host memory stays Numba's

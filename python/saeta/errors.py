@@ -117,8 +117,9 @@ class DeviceError(Error, RuntimeError):
 
 
 class DeviceLost(DeviceError):
-    """The driver reported that the context of the device is broken for good, as after an illegal address in a
-    kernel.
+    """The driver reported that the device's context is broken for good.
+
+    This happens, for example, after an illegal address in a kernel.
 
     Every later call fails in the same way. The device can be used again in a new process.
     """

@@ -104,8 +104,9 @@ def from_arrow(
 
 
 def is_arrow_array(source: Any) -> bool:
-    """Whether pyarrow can make an Arrow array of it: it has `__arrow_array__`, or is an array or Index of
-    pandas.
+    """Whether pyarrow can make an Arrow array of the object.
+
+    That is an object with `__arrow_array__`, or an array or Index of pandas.
     """
     if _cudf.made(source):  # cuDF has the method only to refuse the call
         return False
@@ -121,8 +122,9 @@ _taken_readers: WeakSet[Any] = WeakSet()
 
 
 def _unspent(source: Any) -> Any:
-    """Returns the stream of an object. Raises ClosedError if the object has one stream only and its rows were
-    taken before.
+    """Returns the stream of an object.
+
+    Raises ClosedError if the object has one stream only and its rows were taken before.
     """
     if type(source).__name__ == "RecordBatchReader":
         if source in _taken_readers:
@@ -149,8 +151,9 @@ def _joined(parts: list[Any]) -> Any:
 
 
 def _device_capsules(source: Any, ctx: ContextLike) -> Any:
-    """Returns a stream, or a pair of schema and array, of the device protocols. None if the host protocols
-    are to be used.
+    """Returns a stream, or a pair of schema and array, of the device protocols.
+
+    None if the host protocols are to be used.
     """
     if _core._capsule_name(source) == "arrow_device_array_stream":
         return source

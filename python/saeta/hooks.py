@@ -34,8 +34,9 @@ def trim_torch(ctx: Context, priority: int = 0) -> MemoryHook:
 
 
 def trim_cupy(ctx: Context, priority: int = 0) -> MemoryHook:
-    """Adds a hook that frees the unused blocks of CuPy's default memory pool on the context's device. Arrays
-    are not touched.
+    """Adds a hook that frees the unused blocks of CuPy's default memory pool on the context's device.
+
+    Arrays are not touched.
     """
     ordinal = _ordinal(ctx, "CuPy's pool")
     cupy = load("cupy", "trimming CuPy's pool")

@@ -38,8 +38,7 @@ def read_ipc(
     progress: ProgressArgument = None,
     filesystem: Any = None,
 ) -> Table:
-    """Reads an Arrow IPC file or stream into a table of a context (a Context or the name of its device; None:
-    the best device).
+    """Reads an Arrow IPC file or stream into a table of a context.
 
     Args:
         source: a path, bytes, a URL ("s3://..."), or an object whose `read()` returns bytes. Files of
@@ -47,6 +46,7 @@ def read_ipc(
             object that can't seek (a pipe, a socket's `makefile("rb")`, `sys.stdin.buffer`) and a path that
             names a pipe (`/dev/stdin`) are read up to the end of the Arrow stream; bytes behind it stay
             unread. The file format needs all bytes of such an object.
+        ctx: a Context or the name of its device. None: the best device.
         columns: only these, in this order; one name or several.
         batches: only these: the number of one, or a range, slice or pair of batch numbers [first, last).
         copy: on the host, None views the mapped file where possible, and True copies into memory of the

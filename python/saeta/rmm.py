@@ -21,8 +21,9 @@ __all__ = ["context", "resource"]
 
 
 def resource(ctx: Context, tag: str = "rmm") -> Any:
-    """Makes an `rmm.mr.DeviceMemoryResource` that allocates from the context, charged to its budget under a
-    tag.
+    """Makes an `rmm.mr.DeviceMemoryResource` that allocates from the context.
+
+    Memory is charged to the context's budget under a tag.
 
     Memory is ordered as in RMM: it is ready on the stream of the allocation, and it is reused behind the work
     queued on the stream of the deallocation. While a graph is captured, memory comes from a

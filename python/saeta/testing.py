@@ -77,8 +77,9 @@ def assert_no_leaks(ctx: Context) -> Iterator[None]:
 
 @contextmanager
 def assert_peak_at_most(ctx: Context, nbytes: int | str) -> Iterator[None]:
-    """Asserts that at most `nbytes` (an int, "8GiB", or "50%" of the device) of the context's budget are in
-    use at any time.
+    """Asserts that the context's budget never has more than `nbytes` in use.
+
+    `nbytes` is an int, "8GiB", or "50%" of the device.
 
     Bytes that were alive before the block count too, as they do for a budget.
     """

@@ -40,8 +40,9 @@ def dlpack_roundtrip(tensor: Any, device: int | str = 0, memory_mb: int | None =
 
 
 def dlpack_is_cuda(capsule: Any) -> bool:
-    """Whether a capsule, or an object with `__dlpack_device__`, is a tensor in device or managed memory of a
-    GPU.
+    """Whether a tensor is in device or managed memory of a GPU.
+
+    It is a capsule, or an object with `__dlpack_device__`.
     """
     if _core._capsule_name(capsule) is not None:
         kind = _core._tensor_device(capsule)[0]
@@ -75,8 +76,9 @@ def export_arrow_device(
 def import_arrow_device(
     obj: Any, device: int | str = 0, memory_mb: int | None = None
 ) -> tuple[list[CapsuleType], list[str], int]:
-    """Imports the result of `export_arrow_device`, or any object of the Arrow protocols, as (tensors, names,
-    number of rows).
+    """Imports Arrow data as (tensors, names, number of rows).
+
+    `obj` is the result of `export_arrow_device`, or any object of the Arrow protocols.
 
     The tensors are "dltensor" capsules, without a copy if the memory is on `device`. Several batches are
     joined. Symbols come as their numbers, which `saeta.xlog.symbols` resolves. BufferError for columns with

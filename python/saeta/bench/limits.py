@@ -20,8 +20,9 @@ CHUNK = 4 << 20
 
 
 class Link:
-    """Plain copies in one direction, from or to page-locked memory. On the host they go from memory to
-    memory, in one thread.
+    """Plain copies in one direction, from or to page-locked memory.
+
+    On the host they go from memory to memory, in one thread.
 
     The memory is kept, so that copies can alternate with the job that they limit. Other load on the machine
     then affects both equally.

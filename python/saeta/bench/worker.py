@@ -49,8 +49,9 @@ def main() -> None:
 def _measure(
     ctx: sa.Context, job: Job, asked: dict[str, Any], known: dict[str, float], link: limits.Link | None = None
 ) -> None:
-    """Measures a job and its peers. `link` is the job's limit, if it is a copy; its copies alternate with the
-    job.
+    """Measures a job and its peers.
+
+    `link` is the job's limit, if it is a copy; its copies alternate with the job.
     """
     runs = dict(job.runs)
     if not (asked["peers"] or job.threaded_peers):

@@ -94,8 +94,9 @@ class Broker:
             self._wake_sender.send(b"!")
 
     def abandon(self) -> None:
-        """Closes everything in a child of fork: peers wait for these sockets to close, which must happen with
-        the parent.
+        """Closes everything in a child of fork.
+
+        Peers wait for these sockets to close, which must happen with the parent.
         """
         self._selector.close()
         for each in (self._listener, self._wake_sender, self._wake_receiver):

@@ -28,8 +28,7 @@ def is_on_device(buffer: pa.Buffer) -> bool:
 
 
 def _room(position: int, nbytes: int, available: int, size: int, whose: str) -> int:
-    """Returns how many bytes to copy to `position` of a buffer of `size` bytes from a source of `available`
-    bytes.
+    """Returns how many bytes to copy from `available` bytes to `position` of a buffer of `size` bytes.
 
     nbytes -1: as many as fit.
     """
@@ -111,8 +110,7 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
         memory_pool: pa.MemoryPool | None = None,
         resizable: bool = False,
     ) -> pa.Buffer:
-        """Copies bytes from `position` on into host memory, and returns that memory when the copy is
-        complete.
+        """Copies bytes from `position` on into host memory. Returns that memory when the copy is complete.
 
         nbytes -1: all bytes, or as many as `buf` has room for. `buf` is a writable buffer of the host; None:
         a new one, from `memory_pool`. ValueError if there are not as many bytes or not as much room.

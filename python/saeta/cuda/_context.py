@@ -117,8 +117,7 @@ class Context:
         self._home.synchronize()
 
     def get_device_address(self, address: int) -> int:
-        """Returns the address at which kernels access device memory, managed memory or page-locked host
-        memory.
+        """Returns the address at which kernels access device, managed or page-locked host memory.
 
         OSError for memory that the device can't access.
         """
@@ -252,8 +251,9 @@ class IpcMemHandle:
         return IpcMemHandle._make(Handle.unpack(given.to_pybytes()))
 
     def serialize(self, pool: pa.MemoryPool | None = None) -> pa.Buffer:
-        """Writes the handle as bytes into host memory, from `pool`. Anybody who has the bytes may open the
-        buffer.
+        """Writes the handle as bytes into host memory, from `pool`.
+
+        Anybody who has the bytes may open the buffer.
         """
         packed = self._handle.pack()
         made = pa.allocate_buffer(len(packed), memory_pool=pool)

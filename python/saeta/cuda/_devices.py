@@ -28,8 +28,9 @@ def home(number: int) -> Context:
 
 
 def share(of: Context) -> Context:
-    """Returns the context that allocates for this module: a child on the same device, whose bytes are counted
-    apart.
+    """Returns the context that allocates for this module.
+
+    It is a child on the same device, whose bytes are counted apart.
     """
     known = _shares.get(of.device)
     if known is None or known[0] != of or known[0].closed:

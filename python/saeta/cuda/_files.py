@@ -34,8 +34,9 @@ class BufferReader(classes.BufferReaderBase):  # type: ignore[misc, name-defined
 
 
 class BufferWriter(classes.BufferWriterBase):  # type: ignore[misc, name-defined]
-    """A pyarrow.NativeFile that writes to a device buffer, from its beginning. It never writes beyond the
-    buffer's end.
+    """A pyarrow.NativeFile that writes to a device buffer, from its beginning.
+
+    It never writes beyond the buffer's end.
 
     Each write is a copy to the device unless `buffer_size` is set. Then writes are collected on the host, and
     `flush` or a full host buffer copies them.
@@ -57,8 +58,9 @@ class BufferWriter(classes.BufferWriterBase):  # type: ignore[misc, name-defined
         super().flush()
 
     def seek(self, position: int, whence: int = 0) -> int:
-        """Moves to a position from the beginning (whence 0) or from the current one (1). Returns the
-        position.
+        """Moves to a position from the beginning (whence 0) or from the current one (1).
+
+        Returns the position.
         """
         if whence not in (0, 1):
             raise ValueError(f"Invalid value of whence: {whence}")

@@ -6,8 +6,9 @@ import sys
 
 
 def install() -> None:
-    """Makes `import pyarrow.cuda` and `pyarrow.cuda` refer to this module, for programs that can't be
-    changed.
+    """Makes `import pyarrow.cuda` and `pyarrow.cuda` refer to this module.
+
+    It is for programs that can't be changed.
 
     Call it before they import. It may be called again. A pyarrow that was built with CUDA has its own module,
     which is replaced.

@@ -12,8 +12,9 @@ from saeta.cuda._context import Context
 
 
 def _address(handle: Any) -> int:
-    """Returns the number of a handle or device pointer of Numba: a ctypes object or one of CUDA's Python
-    bindings.
+    """Returns the number of a handle or device pointer of Numba.
+
+    That is a ctypes object or one of CUDA's Python bindings.
     """
     found = getattr(handle, "value", handle)
     return 0 if found is None else int(found)

@@ -43,8 +43,9 @@ def handle_of(entry: _broker.Exported) -> _wire.Handle:
 
 
 class _Lease:
-    """Closes its connection when it is dropped, which tells the exporter that its memory is not used any
-    more.
+    """Closes its connection when it is dropped.
+
+    The end of the connection tells the exporter that its memory is not used any more.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -108,8 +109,9 @@ def _pool_of(handle: _wire.Handle, home: _core.Context) -> _Pool:
 
 
 def open_buffer(home: _core.Context, handle: _wire.Handle) -> CudaBuffer:
-    """Opens the shared bytes in this process. In the process that exported them, returns a view of the
-    buffer.
+    """Opens the shared bytes in this process.
+
+    In the process that exported them, returns a view of the buffer.
     """
     from saeta.cuda._buffers import wrap
 

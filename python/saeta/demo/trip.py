@@ -216,8 +216,9 @@ class Trip:
         return step
 
     def _show_to_libraries(self) -> Step:
-        """Passes the table to libraries that take tables, and a column to JAX, beside the frameworks of the
-        other steps.
+        """Passes the table to libraries that take tables, and a column to JAX.
+
+        They come in addition to the frameworks of the other steps.
 
         Not all of them support all Arrow types: half floats stop DuckDB, large decimals polars.
         """
