@@ -386,8 +386,8 @@ def _reinterpreted(field: Field, value: Any, ctx: Context) -> Column:
     if not (integers[0] and (integers[1] or ticks) and found.byte_width == wanted.byte_width) and not zones:
         raise TypeMismatch(
             f"column '{field.name}' is of type {found.name}, which can't be taken for {wanted.name}: "
-            "cast='reinterpret' takes integers for those of the same width, or for dates, times and "
-            "durations of that width, and timestamps without "
+            "cast='reinterpret' takes integers for those of the same width, or for dates, times "
+            "and durations of that width, and timestamps without "
             "a zone for UTC"
         )
     return made._with_type_of_bytes(wanted)
