@@ -46,7 +46,8 @@ struct own_process_allocator : std::allocator<T> {
 
   own_process_allocator() = default;
   template <class U>
-  own_process_allocator(const own_process_allocator<U>& other) noexcept : made_in(other.made_in) {}
+  own_process_allocator(const own_process_allocator<U>& other) noexcept // NOLINT: as every allocator
+      : made_in(other.made_in) {}
 
   template <class U>
   void destroy(U* object) const noexcept {
