@@ -595,10 +595,3 @@ def test_a_producer_without_a_device_is_refused_by_name(host):
     producer.device = (77, 0)
     with pytest.raises(sa.ExchangeError, match="device type 77"):
         sa.from_dlpack(producer)
-
-
-def test_a_bare_capsule_comes_into_the_context_of_its_device(host):
-    column = sa.column("x", np.arange(3, dtype=np.int32), ctx=host)
-    taken = sa.from_dlpack(column.__dlpack__())
-    assert taken.to_pylist() == [0, 1, 2]
-    assert (taken.device, taken.address) == (column.device, column.address)

@@ -28,3 +28,10 @@ def test_options_that_the_protocol_does_not_have_are_refused(host, keywords):
     for source in (column, sa.table({"x": column}), Exported(column, Choices(fill=0))):
         with pytest.raises(sa.TypeMismatch):
             source.__dlpack__(**keywords)
+
+
+def test_a_bare_capsule_comes_into_the_context_of_its_device(host):
+    column = sa.column("x", np.arange(3, dtype=np.int32), ctx=host)
+    taken = sa.from_dlpack(column.__dlpack__())
+    assert taken.to_pylist() == [0, 1, 2]
+    assert (taken.device, taken.address) == (column.device, column.address)
