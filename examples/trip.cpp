@@ -61,7 +61,7 @@ int trip(const std::filesystem::path& input, const std::filesystem::path& output
     b.columns.push_back(scaled(b.columns[source]));
   }
   ipc::write(table::make(ctx, fields, batches), output);
-  const counter_values count = ctx->count().read();
+  const counter_values count = ctx->copies().read_counters();
   const table back = ipc::reader::open(output)->read_all(open_context(host));
   const auto same = [&](const batch& b) { return is_scaled(b.columns.back(), b.columns[source]); };
   const bool right =
