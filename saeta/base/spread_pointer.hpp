@@ -29,9 +29,7 @@ public:
       throw;
     }
   }
-  [[nodiscard]] std::shared_ptr<T> copy() const noexcept { return own(); }
-  /// The pointer that the calling thread copies.
-  [[nodiscard]] const std::shared_ptr<T>& own() const noexcept {
+  [[nodiscard]] std::shared_ptr<T> copy() const noexcept {
     return ways_[thread_number() % ways_.size()].owner;
   }
   /// Drops its references to the object. Existing copies keep it alive.
