@@ -57,6 +57,14 @@ def split_command(command: str) -> list[str]:
     return parts[launcher + 1 :]
 
 
+def run_compiler(folder: Path, command: list[str]) -> None:
+    """Compiles or links in the folder of a build; CompileError has the first message of a failure."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        errors = [line for line in done.stderr.splitlines() if "error" in line]
+        raise CompileError(errors[0] if errors else done.stderr[-300:])
+
+
 class Build:
     """`folder` holds a build by Ninja of the tree at `root`."""
 
@@ -146,7 +154,7 @@ class Build:
             source = str(self.root / bug.path)
             command = [str(target) if part == source else part for part in self.compiled[built]]
             command[command.index("-o") + 1] = made[built]
-            self._run([command[0], f"-I{include}", "-w", *command[1:]])
+            run_compiler(self.folder, [command[0], f"-I{include}", "-w", *command[1:]])
         for link in self.links:
             if any(part in made for part in link.arguments):
                 self._link(link, made, beside)
@@ -161,13 +169,7 @@ class Build:
         at = kept.index("-o")
         # A program's own copy of an inline function must not take the place of the library's.
         bound = ["-Wl,-Bsymbolic-functions"] if link.shared else []
-        self._run([*kept[:at], *bound, "-Wl,-S", *first, *kept[at:]])
-
-    def _run(self, command: list[str]) -> None:
-        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            errors = [line for line in done.stderr.splitlines() if "error" in line]
-            raise CompileError(errors[0] if errors else done.stderr[-300:])
+        run_compiler(self.folder, [*kept[:at], *bound, "-Wl,-S", *first, *kept[at:]])
 
     def libraries(self) -> list[Path]:
         return [self.folder / link.output for link in self.links if link.shared]

@@ -28,7 +28,7 @@ SHORTEST_LIMIT = 30.0  # seconds that a step gets at least
 LIMIT_FACTOR = 5  # times what it takes without a bug
 # A bug that allocates or writes for ever must not take the machine along: the system ends it first when
 # memory runs out (a limit would have to allow the addresses that simulated devices reserve), and its files
-# end at 4 GiB, in blocks of 512 bytes.
+# end at 4 GiB, in blocks of 512 bytes. That limit is soft: tests set their own.
 GUARDED = 'echo 1000 >/proc/self/oom_score_adj; ulimit -c 0; ulimit -S -f 8388608; exec "$@"'
 SUITE = re.compile(r"^TEST(?:_P|_F)?\((\w+),", re.MULTILINE)
 FAILED = re.compile(r"^\[  FAILED  \] (\S+?)(?:,| \()", re.MULTILINE)
@@ -59,10 +59,13 @@ class Step:
     arguments: tuple[str, ...] = ()
 
 
-def run(command: list[str], environment: dict[str, str], limit: float) -> tuple[int | None, str]:
+def run(
+    command: list[str], environment: dict[str, str], limit: float, folder: Path | None = None
+) -> tuple[int | None, str]:
     """Exit code, None for a run that did not end, and what it printed. Leaves no process behind."""
     started = subprocess.Popen(
         ["sh", "-c", GUARDED, "sh", *command],
+        cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

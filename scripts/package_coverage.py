@@ -17,7 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from package_overlay import Modules, environment_of, make_overlay, run
+from mutation_tests import run
+from package_overlay import Modules, environment_of, make_overlay
 
 LONGEST_FILE = 900.0  # seconds
 

@@ -22,13 +22,14 @@ import sys
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
-from mutation_run import FOUND, NOT_COMPILED, SURVIVED, listed
+from mutation_build import CompileError
+from mutation_run import FOUND, NOT_COMPILED, SURVIVED, Share, Verdict, listed
+from mutation_tests import run
 from mutations import Mutation, draw, mutations_below, read_equivalent
 from package_coverage import Reach, Survey
-from package_overlay import CompileError, Modules, environment_of, make_overlay, replace_file, run
+from package_overlay import Modules, environment_of, make_overlay, replace_file
 from python_mutations import python_mutations_below
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,13 +41,6 @@ FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 # Many lines run whenever the package is imported. Tests that take longer are not tried on a bug there; those
 # that take longest come last.
 LONGEST_TRIAL = 420.0  # seconds
-
-
-@dataclass(frozen=True)
-class Verdict:
-    bug: Mutation
-    outcome: str
-    how: str
 
 
 class Trial:
@@ -175,14 +169,14 @@ def main() -> int:
         trial.try_all(drawn, arguments.sample_each, arguments.jobs)
     for folder in bugs:
         counts = Counter(verdict.outcome for verdict in trial.verdicts if verdict.bug.path.startswith(folder))
-        tried = counts[FOUND] + counts[SURVIVED]
-        percent = 100 * counts[FOUND] / tried if tried else 100.0
-        enough = enough and percent >= arguments.at_least
-        print(f"{folder:16} {counts[FOUND]:4} of {tried:4} found ({percent:.0f} %)")
+        share = Share(folder, counts)
+        enough = enough and share.percent >= arguments.at_least
+        print(share)
     if arguments.out is not None:
         survivors = [listed(ROOT, verdict.bug) for verdict in trial.verdicts if verdict.outcome == SURVIVED]
         arguments.out.write_text(json.dumps({"survivors": survivors}, indent=1) + "\n", encoding="utf-8")
-    shutil.rmtree(WORK / "worker-0", ignore_errors=True)
+    for overlay in WORK.glob("worker-*"):
+        shutil.rmtree(overlay, ignore_errors=True)
     return 0 if enough else 1
 
 

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import signal
 import subprocess
-from contextlib import suppress
 from pathlib import Path
 
-from mutation_build import split_command
+from mutation_build import run_compiler, split_command
 
 SHARED_MODULE = re.compile(r"^(python/saeta/\S+\.so): CXX_", re.MULTILINE)
-# A bug that allocates or writes for ever must not take the machine along (see mutation_tests.py).
-# The limit of files is soft: tests set their own.
-GUARDED = 'echo 1000 >/proc/self/oom_score_adj; ulimit -c 0; ulimit -S -f 8388608; exec "$@"'
-
-
-class CompileError(Exception):
-    """What the compiler or the linker says."""
 
 
 class Modules:
@@ -58,7 +48,9 @@ class Modules:
         command[command.index("-o") + 1] = str(output)
         command = [str(source) if part == str(self.root / path) else part for part in command]
         output.parent.mkdir(parents=True, exist_ok=True)
-        self._run([command[0], f"-I{(self.root / path).parent}", "-O0", "-w", *flags, *command[1:]])
+        run_compiler(
+            self.build, [command[0], f"-I{(self.root / path).parent}", "-O0", "-w", *flags, *command[1:]]
+        )
 
     def link(self, made: dict[str, Path], overlay: Path, flags: tuple[str, ...] = ()) -> None:
         """Links anew what holds one of the objects that were made."""
@@ -67,13 +59,7 @@ class Modules:
                 changed = [str(made.get(part, part)) for part in command]
                 (overlay / output).unlink(missing_ok=True)
                 changed[changed.index("-o") + 1] = str(overlay / output)
-                self._run([*changed, *flags])
-
-    def _run(self, command: list[str]) -> None:
-        done = subprocess.run(command, cwd=self.build, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            errors = [line for line in done.stderr.splitlines() if "error" in line]
-            raise CompileError(errors[0] if errors else done.stderr[-300:])
+                run_compiler(self.build, [*changed, *flags])
 
 
 def make_overlay(build: Path, overlay: Path) -> None:
@@ -103,35 +89,8 @@ def replace_file(path: Path, text: str) -> None:
 
 def environment_of(overlay: Path) -> dict[str, str]:
     return {
-        **os.environ,
         "CUDA_VISIBLE_DEVICES": "",
         "SAETA_BUILD": str(overlay),
         "PYTHONPATH": str(overlay / "python"),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-
-
-def run(
-    command: list[str], environment: dict[str, str], limit: float, folder: Path
-) -> tuple[int | None, str]:
-    """Exit code, None for a run that did not end, and what it printed. Leaves no process behind."""
-    started = subprocess.Popen(
-        ["sh", "-c", GUARDED, "sh", *command],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env=environment,
-        start_new_session=True,
-    )
-    try:
-        text = started.communicate(timeout=limit)[0]
-        return started.returncode, text
-    except subprocess.TimeoutExpired:
-        return None, ""
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(started.pid, signal.SIGKILL)
-        started.wait()
