@@ -23,6 +23,8 @@ function(saeta_layer name)
     add_library(${target} OBJECT ${sources})
     set_property(GLOBAL APPEND PROPERTY saeta_layers ${target})
   endif()
+  list(FILTER sources INCLUDE REGEX "\\.cu$") # CMake compiles them one by one until 3.31; each has a table of that name
+  set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_include_directories(${target} PUBLIC
     "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>" "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated>")
   target_compile_definitions(${target} PRIVATE ${layer_DEFINITIONS})

@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 
 python=python3
 [[ -x .deps/venv/bin/python ]] && python=.deps/venv/bin/python
-build=build/dev
+build=build/lint
 failed=()
 not_checked=()
 allow_missing=no
@@ -51,8 +51,8 @@ files() { # files <folder>... -- <ending>...: of the tree, or those of them that
 }
 
 clang_tidy() { # clang_tidy <file>...
-  # The compile commands of the dev build, and the headers that it generates.
-  cmake --preset dev >/dev/null
+  # The compile commands of each source by itself, and the headers that a configuration generates.
+  cmake --preset dev -B "$build" -DSAETA_UNITY=OFF >/dev/null
   "$python" scripts/tidy_commands.py "$build"
   # Counts of warnings in system headers, and the command lines, say nothing.
   run-clang-tidy -quiet -j "${JOBS:-$(nproc)}" -p "$build/tidy" \

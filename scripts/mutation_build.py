@@ -89,7 +89,7 @@ class Build:
         off = ["CUDA", "BENCH", "EXAMPLES", "RMM"] + ([] if with_python else ["PYTHON"])
         options = [f"-DSAETA_{part}=OFF" for part in off]
         # Compiling is most of the time that a bug takes, so nothing is optimised.
-        options += ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0"]
+        options += ["-DSAETA_UNITY=OFF", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0"]
         linker = next((name for name in ("mold", "lld", "gold") if shutil.which(f"ld.{name}")), None)
         if linker is not None:
             options += [f"-DCMAKE_{kind}_LINKER_FLAGS=-fuse-ld={linker}" for kind in ("SHARED", "EXE")]

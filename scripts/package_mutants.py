@@ -7,9 +7,10 @@
 The bugs of python/src are those of scripts/mutations.py; those of python/saeta are of the same kinds,
 found in the syntax tree. Every file of tests is run once with coverage of both languages (kept in
 build/mutants/package: delete it when the package has changed). A bug is then tried on the files of tests
-that reach its line, the quick ones first. Nothing is written into the tree or the build (DIR, build/dev):
-a bug lies in a folder of links to the build. Survivors are printed as patches. Those of
-tests/mutants/equivalent.txt change nothing that can be seen, and are not tried.
+that reach its line, the quick ones first. Nothing is written into the tree or the build (DIR, build/single,
+configured by `cmake --preset dev -B build/single -DSAETA_UNITY=OFF`): a bug lies in a folder of links to the
+build. Survivors are printed as patches. Those of tests/mutants/equivalent.txt change nothing that can be
+seen, and are not tried.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ def main() -> int:
     parser.add_argument("--seed", default="0", help="draws the sample")
     parser.add_argument("--jobs", type=int, default=2, help="how many bugs at a time")
     parser.add_argument(
-        "--build", type=Path, default=ROOT / "build" / "dev", help="a build of this tree by Ninja"
+        "--build", type=Path, default=ROOT / "build" / "single", help="a build of this tree by Ninja"
     )
     parser.add_argument(
         "--again", type=Path, help="only the survivors that --out wrote into this file before"

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from mutation_build import run_compiler, split_command
@@ -24,6 +25,8 @@ class Modules:
             path = Path(entry["file"])
             if path.is_relative_to(root / "python" / "src"):
                 self.compiled[path.relative_to(root).as_posix()] = split_command(entry["command"])
+        if not self.compiled:
+            sys.exit(f"{build} compiles several sources at a time: configure another with -DSAETA_UNITY=OFF")
         self.links = {
             name: self._link_command(name) for name in SHARED_MODULE.findall(self._ninja("targets", "all"))
         }

@@ -179,7 +179,7 @@ std::shared_ptr<void> forbid_downloads(context& of) { return of.copies().forbid_
 using capture_object = block_object<announce_capture>;
 using strict_object = block_object<forbid_downloads>;
 
-std::string describe(const context_object& self) {
+std::string describe_context(const context_object& self) {
   const context& ctx = *self.value;
   const budget_statistics now = ctx.memory_budget()->statistics();
   std::string text = now.limit == budget::unlimited ? "no budget" : concat("budget ", human_bytes(now.limit));
@@ -208,7 +208,7 @@ void bind_life(nb::class_<context_object>& c) {
           "__eq__", [](const context_object& a, const context_object& b) { return a.value == b.value; },
           nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__hash__", [](const context_object& self) { return std::hash<context*>()(self.value.get()); })
-      .def("__repr__", &describe);
+      .def("__repr__", &describe_context);
 }
 
 template <class Block>

@@ -12,7 +12,7 @@
 namespace saeta::py {
 namespace {
 
-std::string describe(const device_entry& device) {
+std::string describe_entry(const device_entry& device) {
   return concat("<saeta.Device ", to_string(device.id), ": ", device.properties.name, ", ",
                 human_bytes(device.properties.total_bytes), ">");
 }
@@ -63,7 +63,7 @@ void bind_device(nb::module_& m) {
       .def_prop_ro(
           "multiprocessors", [](const device_entry& d) { return d.properties.multiprocessors; },
           "Streaming multiprocessors, or threads of the CPU.")
-      .def("__repr__", &describe);
+      .def("__repr__", &describe_entry);
 
   m.def("devices", &devices, nb::call_guard<gil_release>(),
         "Devices that can be used now: CUDA devices first, then the host. Needs no driver, makes no CUDA "

@@ -47,7 +47,7 @@ std::vector<std::string> guard_check(const memory_view& self) {
   return texts;
 }
 
-std::string describe(const memory_view& self) {
+std::string describe_memory(const memory_view& self) {
   const budget_statistics now = self.value->memory_budget()->statistics();
   return concat("<saeta.Memory of ", to_string(self.value->device()), ": ", human_bytes(now.current),
                 " in use, peak ", human_bytes(now.peak),
@@ -104,7 +104,7 @@ void bind_memory(nb::module_& m) {
   c.def(not_pickled("pickle what statistics() returns, and set the budget of the other process there"));
   c.def(made_by("Context.memory"));
   bind_reports(c);
-  c.def("__repr__", &describe)
+  c.def("__repr__", &describe_memory)
       .def_prop_ro(
           "device", [](const memory_view& self) { return to_string(self.value->device()); },
           "\"host\" or \"cuda:0\".")

@@ -58,7 +58,7 @@ std::optional<symbol> symbol_of(std::int64_t number) {
              : std::nullopt;
 }
 
-nb::str name_of(const symbol_table_object& self, std::int64_t number) {
+nb::str name_of_symbol(const symbol_table_object& self, std::int64_t number) {
   const auto of = symbol_of(number);
   if (!of) {
     throw error(errc::out_of_range, concat("symbol ", number, " is not in the symbol table, which has ",
@@ -102,7 +102,7 @@ void bind_symbols(nb::module_& m) {
       .def("intern_all", &intern_all, nb::arg("names"),
            nb::sig("def intern_all(self, names: collections.abc.Iterable[str]) -> list[int]"),
            "The symbols of many names, in their order.")
-      .def("name", &name_of, nb::arg("symbol"), nb::sig("def name(self, symbol: int) -> str"),
+      .def("name", &name_of_symbol, nb::arg("symbol"), nb::sig("def name(self, symbol: int) -> str"),
            "The name of a symbol. OutOfRange for one that the table does not have.")
       .def("lookup", &lookup, nb::arg("symbol"), nb::sig("def lookup(self, symbol: int) -> str | None"),
            "The name of a symbol, None for one that the table does not have.")

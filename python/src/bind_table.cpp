@@ -13,7 +13,7 @@
 namespace saeta::py {
 namespace {
 
-std::vector<std::string> names_of(const table_object& self) {
+std::vector<std::string> column_names(const table_object& self) {
   std::vector<std::string> names;
   for (const field& f : self.value->fields().fields) {
     names.push_back(f.name);
@@ -82,7 +82,7 @@ void bind_objects(table_class& c) {
           "is not a Table: `saeta.from_arrow` makes one.")
       .def(copied_as_itself()) // `saeta.from_arrow(table, ctx, copy=True)` makes a real copy
       .def(pickled_by("reduce_table"))
-      .def("_ipython_key_completions_", &names_of, "Names for tab completion.")
+      .def("_ipython_key_completions_", &column_names, "Names for tab completion.")
       .def("__repr__", in_python("saeta._display", "table_text"), nb::sig("def __repr__(self) -> str"))
       .def("_repr_html_", in_python("saeta._display", "table_html"), nb::sig("def _repr_html_(self) -> str"));
   c.attr("__reversed__") = nb::none(); // as __iter__
@@ -200,7 +200,7 @@ void bind_table(nb::module_& m) {
       .def_prop_ro(
           "num_columns", [](const table_object& self) { return self.value->column_count(); },
           "Number of columns.")
-      .def_prop_ro("column_names", &names_of, "Names of the columns, in order.")
+      .def_prop_ro("column_names", &column_names, "Names of the columns, in order.")
       .def_prop_ro(
           "columns", [](const table_object& self) { return columns_of(*self.value); },
           "The columns, in order; no copy of their memory.")

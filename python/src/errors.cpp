@@ -15,7 +15,7 @@ struct row {
   PyObject* type = nullptr; ///< kept until the process ends, because a translator may run until then
 };
 
-std::array table{
+std::array error_classes{
     row{errc::budget_exceeded, "BudgetExceeded"},
     row{errc::out_of_memory, "OutOfMemory"},
     row{errc::device, "DeviceError"},
@@ -35,7 +35,7 @@ std::array table{
 };
 
 nb::handle class_of(errc code) {
-  for (const row& known : table) {
+  for (const row& known : error_classes) {
     if (known.code == code) {
       return known.type;
     }
@@ -106,7 +106,7 @@ void translate(const std::exception_ptr& thrown, void*) {
 
 void bind_errors() {
   const nb::module_ classes = foreign_call([] { return nb::module_::import_("saeta.errors"); });
-  for (row& known : table) {
+  for (row& known : error_classes) {
     known.type = nb::object(classes.attr(known.name)).release().ptr();
   }
   nb::register_exception_translator(translate);

@@ -8,7 +8,7 @@
 namespace saeta {
 namespace {
 
-constexpr const char* label = "arrow";
+constexpr const char* buffer_tag = "arrow";
 
 } // namespace
 
@@ -26,8 +26,8 @@ void download(const buffer& source, std::span<std::byte> target) {
 
 buffer allocate_memory(const std::shared_ptr<context>& ctx, std::size_t bytes, memory_kind kind) {
   const stream_ref work = ctx->work_stream();
-  return kind == own_kind(ctx->device()) ? buffer::allocate(ctx, bytes, work, label)
-                                         : buffer::allocate(ctx, bytes, work, label, 0, kind);
+  return kind == own_kind(ctx->device()) ? buffer::allocate(ctx, bytes, work, buffer_tag)
+                                         : buffer::allocate(ctx, bytes, work, buffer_tag, 0, kind);
 }
 
 buffer upload_bytes(const std::shared_ptr<context>& ctx, std::span<const std::byte> source,
@@ -40,7 +40,7 @@ buffer upload_bytes(const std::shared_ptr<context>& ctx, std::span<const std::by
   transfer_plan plan;
   const std::size_t number = plan.add(source);
   plan.finish();
-  const buffer slab = staging_ring::of(ctx)->upload(ctx, plan, label);
+  const buffer slab = staging_ring::of(ctx)->upload(ctx, plan, buffer_tag);
   return source.empty() ? slab : slab.slice(plan.target_of(number), source.size());
 }
 

@@ -3,11 +3,18 @@
 
 #include "saeta/memory/buffer.hpp"
 
+#include <arrow/buffer.h>
+
 #include <cstddef>
 #include <memory>
 #include <span>
 
 namespace saeta {
+
+/// The bytes of a buffer that the CPU can read.
+inline std::span<const std::byte> host_bytes(const arrow::Buffer& of) {
+  return {reinterpret_cast<const std::byte*>(of.data()), static_cast<std::size_t>(of.size())};
+}
 
 /// Copies into host memory by one planned transfer, which the host waits for.
 /// @throws error out_of_range if the target is too small.

@@ -14,10 +14,6 @@
 namespace saeta {
 namespace {
 
-std::span<const std::byte> host_bytes(const arrow::Buffer& of) {
-  return {reinterpret_cast<const std::byte*>(of.data()), static_cast<std::size_t>(of.size())};
-}
-
 /// A view to read on the CPU without a copy, after pending writes have finished. Null if the CPU can't read
 /// the memory.
 std::shared_ptr<arrow::Buffer> view_on_cpu(const std::shared_ptr<context>& ctx,

@@ -4,6 +4,7 @@
 #include "saeta/bridge/bridge.hpp"
 #include "saeta/bridge/copies.hpp"
 #include "saeta/bridge/device_batch.hpp"
+#include "saeta/bridge/table_import.hpp"
 #include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/message.hpp"
 #include "saeta/memory/context.hpp"
@@ -23,19 +24,8 @@
 namespace saeta {
 namespace {
 
-constexpr const char* label = "IPC message";
+constexpr const char* message_name = "IPC message";
 constexpr std::int32_t continuation = -1;
-
-std::span<const std::byte> host_bytes(const arrow::Buffer& of) {
-  return {reinterpret_cast<const std::byte*>(of.data()), static_cast<std::size_t>(of.size())};
-}
-
-bool on_cpu(const arrow::ArrayData& array) {
-  return std::ranges::all_of(array.buffers,
-                             [](const auto& each) { return each == nullptr || each->is_cpu(); }) &&
-         std::ranges::all_of(array.child_data, [](const auto& child) { return on_cpu(*child); }) &&
-         (array.dictionary == nullptr || on_cpu(*array.dictionary));
-}
 
 /// Part of a buffer, in host memory. The part must be inside the buffer.
 std::shared_ptr<arrow::Buffer> to_host(const std::shared_ptr<arrow::Buffer>& from, std::int64_t offset,
@@ -49,7 +39,7 @@ std::shared_ptr<arrow::Buffer> to_host(const std::shared_ptr<arrow::Buffer>& fro
     throw error(errc::exchange, concat("an IPC message on ", from->device()->ToString(),
                                        " is not in memory of a Saeta context"));
   }
-  std::shared_ptr<arrow::Buffer> copy = ipc::take(arrow::AllocateBuffer(bytes, pool), label);
+  std::shared_ptr<arrow::Buffer> copy = ipc::take(arrow::AllocateBuffer(bytes, pool), message_name);
   download(bytes_of(ctx, part),
            {reinterpret_cast<std::byte*>(copy->mutable_data()), static_cast<std::size_t>(copy->size())});
   return copy;
@@ -72,20 +62,21 @@ prefix read_prefix(const std::shared_ptr<arrow::Buffer>& bytes, arrow::MemoryPoo
   constexpr std::int64_t word = sizeof(std::int32_t);
   const auto first = to_host(bytes, 0, std::min(bytes->size(), 2 * word), pool);
   if (first->size() < word || (number_at(*first, 0) == continuation && first->size() < 2 * word)) {
-    throw error(errc::format, concat(label, ": it ends after ", bytes->size(), " bytes, in its prefix"));
+    throw error(errc::format,
+                concat(message_name, ": it ends after ", bytes->size(), " bytes, in its prefix"));
   }
   const bool marked = number_at(*first, 0) == continuation;
   const prefix seen{marked ? 2 * word : word, number_at(*first, marked ? word : 0)};
   if (seen.metadata < 0 || seen.metadata > bytes->size() - seen.bytes) {
-    throw error(errc::format, concat(label, ": metadata of ", seen.metadata, " bytes after a prefix of ",
-                                     seen.bytes, ", of ", bytes->size()));
+    throw error(errc::format, concat(message_name, ": metadata of ", seen.metadata,
+                                     " bytes after a prefix of ", seen.bytes, ", of ", bytes->size()));
   }
   return seen;
 }
 
 std::unique_ptr<arrow::ipc::Message> require_batch(std::unique_ptr<arrow::ipc::Message> message) {
   if (message == nullptr || message->type() != arrow::ipc::MessageType::RECORD_BATCH) {
-    throw error(errc::format, concat(label, ": a record batch is expected, there is ",
+    throw error(errc::format, concat(message_name, ": a record batch is expected, there is ",
                                      message == nullptr ? "the end of a stream"
                                                         : arrow::ipc::FormatMessageType(message->type())));
   }
@@ -99,7 +90,7 @@ const arrow::ipc::DictionaryMemo& or_empty(const arrow::ipc::DictionaryMemo* giv
   if (given != nullptr) {
     return *given;
   }
-  ipc::check(empty.fields().AddSchemaFields(described), label);
+  ipc::check(empty.fields().AddSchemaFields(described), message_name);
   return empty;
 }
 
@@ -124,14 +115,14 @@ std::unique_ptr<arrow::ipc::Message> read_message(const std::shared_ptr<arrow::B
     return nullptr;
   }
   const auto metadata = to_host(bytes, front.bytes, front.metadata, pool);
-  const auto verified = ipc::take(arrow::ipc::Message::Open(metadata, nullptr), label);
+  const auto verified = ipc::take(arrow::ipc::Message::Open(metadata, nullptr), message_name);
   const std::int64_t begin = front.bytes + front.metadata;
   const std::int64_t size = verified->body_length();
   if (size < 0 || size > bytes->size() - begin) {
-    throw error(errc::format,
-                concat(label, ": a body of ", size, " bytes at offset ", begin, " of ", bytes->size()));
+    throw error(errc::format, concat(message_name, ": a body of ", size, " bytes at offset ", begin, " of ",
+                                     bytes->size()));
   }
-  return ipc::take(arrow::ipc::Message::Open(metadata, arrow::SliceBuffer(bytes, begin, size)), label);
+  return ipc::take(arrow::ipc::Message::Open(metadata, arrow::SliceBuffer(bytes, begin, size)), message_name);
 }
 
 std::shared_ptr<arrow::RecordBatch> read_batch(const std::shared_ptr<context>& ctx,
@@ -149,17 +140,17 @@ std::shared_ptr<arrow::RecordBatch> read_batch(const std::shared_ptr<context>& c
   }
   if (compressed || !schema->is_native_endian()) {
     const auto here = ipc::take(
-        arrow::ipc::Message::Open(message->metadata(), to_host(body, 0, body->size(), pool)), label);
+        arrow::ipc::Message::Open(message->metadata(), to_host(body, 0, body->size(), pool)), message_name);
     const auto decoded = ipc::decode_batch(ctx, *here, schema, memo);
     return read_batch(ctx, decoded->schema(), &memo, arrow_buffer(serialize_batch(ctx, decoded)), pool);
   }
   if (body->address() % 8 != 0) {
-    throw error(errc::format, concat(label, ": its body is at address ", body->address(),
+    throw error(errc::format, concat(message_name, ": its body is at address ", body->address(),
                                      ", which is not a multiple of 8"));
   }
   arrow::ipc::IpcReadOptions options;
   options.memory_pool = pool;
-  const auto read = ipc::take(arrow::ipc::ReadRecordBatch(*message, schema, &memo, options), label);
+  const auto read = ipc::take(arrow::ipc::ReadRecordBatch(*message, schema, &memo, options), message_name);
   return device_batch(context_of(*bytes->memory_manager()), *read, body);
 }
 

@@ -145,6 +145,8 @@ void add_batch(const std::shared_ptr<Rows>& source, arrow_rows& to) {
   to.end(kept);
 }
 
+} // namespace
+
 bool on_cpu(const arrow::ArrayData& of) {
   const auto there = [](const std::shared_ptr<arrow::Buffer>& each) {
     return each == nullptr || each->device_type() == arrow::DeviceAllocationType::kCPU;
@@ -153,8 +155,6 @@ bool on_cpu(const arrow::ArrayData& of) {
          std::ranges::all_of(of.child_data, [](const auto& child) { return on_cpu(*child); }) &&
          (of.dictionary == nullptr || on_cpu(*of.dictionary));
 }
-
-} // namespace
 
 bool on_cpu(const arrow::Table& of) {
   return std::ranges::all_of(of.columns(), [](const auto& column) {

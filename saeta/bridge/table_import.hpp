@@ -17,6 +17,7 @@
 namespace saeta {
 
 /// True if all memory of the source is the CPU's. Other sources can't be imported here.
+bool on_cpu(const arrow::ArrayData& of);
 bool on_cpu(const arrow::Table& of);
 bool on_cpu(const arrow::RecordBatch& of);
 

@@ -12,7 +12,7 @@ namespace saeta {
 namespace {
 
 /// Rows of two columns of one type, starting at a row of each.
-struct segment {
+struct row_range {
   const column* left = nullptr;
   std::int64_t left_row = 0;
   const column* right = nullptr;
@@ -73,8 +73,8 @@ bool may_be_equal(std::span<const column> left, std::span<const column> right, b
 
 /// Cuts both sides wherever a piece of either one ends. Skips pieces in the same memory, unless they hold
 /// floats.
-void append_segments(std::span<const column> left, std::span<const column> right,
-                     std::vector<segment>& segments) {
+void append_ranges(std::span<const column> left, std::span<const column> right,
+                   std::vector<row_range>& ranges) {
   const bool same_is_equal = !left.empty() && !holds_floats(left.front().type());
   std::size_t l = 0;
   std::size_t r = 0;
@@ -84,7 +84,7 @@ void append_segments(std::span<const column> left, std::span<const column> right
     const std::int64_t rows = std::min(left[l].length() - left_row, right[r].length() - right_row);
     const bool whole = rows == left[l].length() && rows == right[r].length();
     if (rows != 0 && !(whole && same_is_equal && same_memory(left[l], right[r]))) {
-      segments.push_back({&left[l], left_row, &right[r], right_row, rows});
+      ranges.push_back({&left[l], left_row, &right[r], right_row, rows});
     }
     left_row += rows;
     right_row += rows;
@@ -101,17 +101,17 @@ void append_segments(std::span<const column> left, std::span<const column> right
 
 class comparison {
 public:
-  comparison(std::shared_ptr<context> ctx, std::span<const segment> segments)
-      : ctx_(std::move(ctx)), segments_(segments) {}
+  comparison(std::shared_ptr<context> ctx, std::span<const row_range> ranges)
+      : ctx_(std::move(ctx)), ranges_(ranges) {}
 
   bool run() {
-    for (const segment& each : segments_) {
+    for (const row_range& each : ranges_) {
       add_uses(*each.left);
       add_uses(*each.right);
     }
     use_token sources(ctx_->work_stream(), uses_); // keeps the addresses valid
     auto level = std::make_unique<comparison_level>(*ctx_);
-    for (const segment& each : segments_) {
+    for (const row_range& each : ranges_) {
       level->add({{each.left, each.left->offset() + each.left_row, {}},
                   {each.right, each.right->offset() + each.right_row, {}},
                   each.rows,
@@ -268,13 +268,13 @@ private:
   }
 
   std::shared_ptr<context> ctx_;
-  std::span<const segment> segments_;
+  std::span<const row_range> ranges_;
   std::vector<use> uses_;
   std::unordered_set<const storage*> known_;
 };
 
-bool same_rows(const std::shared_ptr<context>& ctx, std::span<const segment> segments) {
-  return segments.empty() || comparison(ctx, segments).run();
+bool same_rows(const std::shared_ptr<context>& ctx, std::span<const row_range> ranges) {
+  return ranges.empty() || comparison(ctx, ranges).run();
 }
 
 } // namespace
@@ -291,9 +291,9 @@ bool equals(std::span<const column> left, std::span<const column> right, bool ch
   if (!may_be_equal(left, right, check_metadata)) {
     return false;
   }
-  std::vector<segment> segments;
-  append_segments(left, right, segments);
-  return same_rows(left.front().ctx(), segments);
+  std::vector<row_range> ranges;
+  append_ranges(left, right, ranges);
+  return same_rows(left.front().ctx(), ranges);
 }
 
 bool equals(const table& left, const table& right, bool check_metadata) {
@@ -301,18 +301,18 @@ bool equals(const table& left, const table& right, bool check_metadata) {
   if (left.rows() != right.rows() || !same_schema(left.fields(), right.fields(), check_metadata)) {
     return false;
   }
-  std::vector<std::vector<column>> columns; // the segments point into them
+  std::vector<std::vector<column>> columns; // the ranges point into them
   columns.reserve(2 * left.column_count());
-  std::vector<segment> segments;
+  std::vector<row_range> ranges;
   for (std::size_t i = 0; i < left.column_count(); ++i) {
     const std::vector<column>& ours = columns.emplace_back(left.pieces(i));
     const std::vector<column>& theirs = columns.emplace_back(right.pieces(i));
     if (!may_be_equal(ours, theirs, check_metadata)) {
       return false;
     }
-    append_segments(ours, theirs, segments);
+    append_ranges(ours, theirs, ranges);
   }
-  return same_rows(left.ctx(), segments);
+  return same_rows(left.ctx(), ranges);
 }
 
 } // namespace saeta

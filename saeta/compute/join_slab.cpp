@@ -13,8 +13,6 @@
 namespace saeta {
 namespace {
 
-constexpr const char* label = "combine";
-
 /// Null count of a span; column::unknown_nulls if it has to be counted.
 std::int64_t nulls_of(const join_span& span) {
   return nulls_of_part(span.of->known_null_count(), span.of->length(), span.rows);
@@ -251,7 +249,7 @@ void join_slab::upload_dictionaries(std::vector<joined>& of) {
     values.arrays.push_back(dictionary->values());
     values.rows = values.arrays.front().length;
     dictionary_cache none;
-    batch made = upload(ctx_, values, none, {.tag = label, .readable = {}, .file = {}});
+    batch made = upload(ctx_, values, none, {.tag = "combine", .readable = {}, .file = {}});
     each.dictionary = std::make_shared<const column>(std::move(made.columns.front()));
   }
 }
@@ -328,7 +326,7 @@ std::vector<join_step> join_slab::finished_steps(std::byte* slab, const std::int
 void join_slab::run(std::vector<joined>& of) {
   const stream_ref work = ctx_->work_stream();
   const scatter_plan& plan = plan_.made();
-  slab_ = buffer::allocate(ctx_, plan.slab_bytes, work, label);
+  slab_ = buffer::allocate(ctx_, plan.slab_bytes, work, "combine");
   use_token token(work, uses(of));
   auto* const slab = token.mutable_data<std::byte>(slab_);
   ctx_->copies().fill(slab, 0, plan.zeroed_bytes, work);

@@ -8,15 +8,6 @@
 #include <utility>
 
 namespace saeta {
-namespace {
-
-constexpr std::size_t symbol_width = sizeof(symbol);
-constexpr const char* label = "symbols";
-
-std::size_t as_size(std::int64_t number) { return static_cast<std::size_t>(number); }
-
-} // namespace
-
 symbol_mapping::symbol_mapping(std::shared_ptr<context> ctx, const host_array& values,
                                const std::shared_ptr<symbol_table>& table)
     : ctx_(std::move(ctx)), type_(data_type::symbol(table)), symbols_(as_size(values.length)) {
@@ -51,7 +42,7 @@ struct symbol_mapping::steps {
       bytes = scratch(1);
     }
     if (!of.valid_.empty() || has_nulls()) {
-      validity = buffer::allocate(ctx, bitmap_bytes(rows), ctx->work_stream(), label);
+      validity = buffer::allocate(ctx, bitmap_bytes(rows), ctx->work_stream(), symbols_tag);
     }
   }
 
@@ -61,7 +52,7 @@ struct symbol_mapping::steps {
   /// Allocates memory for values of `each` bytes.
   [[nodiscard]] buffer scratch(std::size_t each) const {
     const std::size_t size = round_up(checked_mul(as_size(rows), each, "bytes of symbols"), std::size_t{64});
-    return size == 0 ? buffer() : buffer::allocate(ctx, size, ctx->work_stream(), label);
+    return size == 0 ? buffer() : buffer::allocate(ctx, size, ctx->work_stream(), symbols_tag);
   }
 
   /// Widens indices of 1 and 2 bytes to 4. Returns other indices where they are.

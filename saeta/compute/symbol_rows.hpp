@@ -14,8 +14,13 @@
 
 namespace saeta {
 
+inline constexpr std::size_t symbol_width = sizeof(symbol);
+/// The tag of memory that holds symbols.
+inline constexpr const char* symbols_tag = "symbols";
 /// Number of rows interned at a time.
 inline constexpr std::int64_t interned_block = 4096;
+
+inline std::size_t as_size(std::int64_t number) { return static_cast<std::size_t>(number); }
 
 inline bool valid_at(const host_array& of, std::int64_t row) noexcept {
   const auto at = static_cast<std::size_t>(of.offset + row);

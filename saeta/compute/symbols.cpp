@@ -13,11 +13,6 @@
 namespace saeta {
 namespace {
 
-constexpr std::size_t symbol_width = sizeof(symbol);
-constexpr const char* label = "symbols";
-
-std::size_t as_size(std::int64_t number) { return static_cast<std::size_t>(number); }
-
 bool is_text(const data_type& type) noexcept {
   return type.extension_name().empty() &&
          (type.id() == type_id::string || type.id() == type_id::large_string ||
@@ -58,7 +53,7 @@ column interned_rows(const std::shared_ptr<context>& ctx, const host_array& sour
   only.buffers = {validity.data() == nullptr ? validity : validity.subspan(as_size(source.offset / 8)),
                   std::as_bytes(std::span(symbols))};
   dictionary_cache none;
-  return upload(ctx, made, none, {.tag = label, .readable = {}, .file = {}}).columns.front();
+  return upload(ctx, made, none, {.tag = symbols_tag, .readable = {}, .file = {}}).columns.front();
 }
 
 column with_type(const column& source, const data_type& type) {

@@ -11,7 +11,7 @@ namespace {
 using namespace equal_rows;
 
 /// Rows compared between two branches. The loop over a block has no branch, so that it is vectorised.
-constexpr std::int64_t block_rows = 1024;
+constexpr std::int64_t compared_rows = 1024;
 
 /// Reads up to 64 bits from bit `first` on, and no byte that has none of them. A missing bitmap is all ones.
 std::uint64_t read_bits(const void* bits, std::int64_t first, std::int64_t count) noexcept {
@@ -86,8 +86,8 @@ bool same_block(const equal_task& task, std::int64_t at, std::int64_t end) noexc
 }
 
 bool same_flat_values(const equal_task& task) noexcept {
-  for (std::int64_t at = 0; at < task.count; at += block_rows) {
-    const std::int64_t end = std::min(at + block_rows, task.count);
+  for (std::int64_t at = 0; at < task.count; at += compared_rows) {
+    const std::int64_t end = std::min(at + compared_rows, task.count);
     if (!same_block(task, at, end) && !same_valid_values(task, at, end)) {
       return false;
     }
@@ -118,8 +118,8 @@ bool rise_alike(const equal_task& task, equal_extent& extent) noexcept {
   const auto left = [&](std::int64_t at) { return load<number>(task.left.values, task.left.first + at); };
   const auto right = [&](std::int64_t at) { return load<number>(task.right.values, task.right.first + at); };
   const auto apart = static_cast<number>(left(0) - right(0));
-  for (std::int64_t first = 0; first <= task.count; first += block_rows) {
-    const std::int64_t end = std::min(first + block_rows, task.count + 1);
+  for (std::int64_t first = 0; first <= task.count; first += compared_rows) {
+    const std::int64_t end = std::min(first + compared_rows, task.count + 1);
     number differing = 0;
     for (std::int64_t at = first; at < end; ++at) {
       differing |= static_cast<number>((left(at) - right(at)) ^ apart);

@@ -1,6 +1,7 @@
 #include "saeta/device/join.hpp"
 
 #include "saeta/device/bit_run.hpp"
+#include "saeta/device/unaligned.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -9,20 +10,6 @@
 
 namespace saeta {
 namespace {
-
-template <class Value>
-Value load(const void* from, std::int64_t index) noexcept {
-  Value value;
-  std::memcpy(&value, static_cast<const std::byte*>(from) + index * static_cast<std::int64_t>(sizeof(Value)),
-              sizeof value);
-  return value;
-}
-
-template <class Value>
-void store(void* to, std::int64_t index, Value value) noexcept {
-  std::memcpy(static_cast<std::byte*>(to) + index * static_cast<std::int64_t>(sizeof(Value)), &value,
-              sizeof value);
-}
 
 /// Calls `run` with a signed integer of `width` bytes.
 template <class Run>
@@ -112,17 +99,18 @@ void join_bits(const join_step& step) noexcept {
 template <class Offset>
 void add(const join_step& step) noexcept {
   for (std::int64_t i = 0; i < step.count; ++i) {
-    store(step.target, i,
-          static_cast<Offset>(load<Offset>(step.source, i) + static_cast<Offset>(step.add.addend)));
+    store_unaligned(
+        step.target, i,
+        static_cast<Offset>(load_unaligned<Offset>(step.source, i) + static_cast<Offset>(step.add.addend)));
   }
 }
 
 template <class Index>
 void remap(const join_step& step) noexcept {
   for (std::int64_t i = 0; i < step.count; ++i) {
-    const auto index = static_cast<std::uint64_t>(load<Index>(step.source, i));
+    const auto index = static_cast<std::uint64_t>(load_unaligned<Index>(step.source, i));
     const bool known = index < static_cast<std::uint64_t>(step.remap.entries);
-    store(step.target, i, static_cast<Index>(known ? step.remap.table[index] : 0));
+    store_unaligned(step.target, i, static_cast<Index>(known ? step.remap.table[index] : 0));
   }
 }
 
@@ -132,9 +120,10 @@ void shift_views(const join_step& step) noexcept {
   constexpr std::int32_t inline_bytes = 12;
   std::memmove(step.target, step.source, static_cast<std::size_t>(step.count) * words * 4);
   for (std::int64_t i = 0; i < step.count; ++i) {
-    if (load<std::int32_t>(step.target, i * words) > inline_bytes) {
-      const auto index = load<std::uint32_t>(step.target, i * words + 2);
-      store(step.target, i * words + 2, index + static_cast<std::uint32_t>(step.views.added_buffers));
+    if (load_unaligned<std::int32_t>(step.target, i * words) > inline_bytes) {
+      const auto index = load_unaligned<std::uint32_t>(step.target, i * words + 2);
+      store_unaligned(step.target, i * words + 2,
+                      index + static_cast<std::uint32_t>(step.views.added_buffers));
     }
   }
 }
@@ -143,15 +132,15 @@ void shift_unions(const join_step& step) noexcept {
   for (std::int64_t i = 0; i < step.count; ++i) {
     const std::int8_t id = step.unions.ids[i];
     const auto base = static_cast<std::uint32_t>(id < 0 ? 0 : step.unions.bases[id]);
-    store(step.target, i, load<std::uint32_t>(step.source, i) + base);
+    store_unaligned(step.target, i, load_unaligned<std::uint32_t>(step.source, i) + base);
   }
 }
 
 template <class End>
 void shift_run_ends(const join_step& step) noexcept {
   for (std::int64_t i = 0; i < step.count; ++i) {
-    const std::int64_t end = std::int64_t{load<End>(step.source, i)} - step.run_ends.first_row;
-    store(step.target, i, static_cast<End>(std::min(end, step.run_ends.rows) + step.run_ends.base));
+    const std::int64_t end = std::int64_t{load_unaligned<End>(step.source, i)} - step.run_ends.first_row;
+    store_unaligned(step.target, i, static_cast<End>(std::min(end, step.run_ends.rows) + step.run_ends.base));
   }
 }
 
@@ -180,8 +169,8 @@ void run(const join_step& step) noexcept {
 }
 
 std::int64_t signed_value(const value_request& asked, std::int64_t index) noexcept {
-  return with_signed(asked.width,
-                     [&]<class Value>(Value) { return std::int64_t{load<Value>(asked.at, index)}; });
+  return with_signed(
+      asked.width, [&]<class Value>(Value) { return std::int64_t{load_unaligned<Value>(asked.at, index)}; });
 }
 
 std::int64_t first_above(const value_request& asked) noexcept {

@@ -1,5 +1,6 @@
 #include "saeta/device/value_check.hpp"
 
+#include "saeta/device/unaligned.hpp"
 #include "saeta/device/utf8.hpp"
 
 #include <cstring>
@@ -9,22 +10,14 @@ namespace saeta {
 namespace {
 
 /// Rows checked between two branches. The loop over a block has no branch, so that it is vectorised.
-constexpr std::int64_t block_rows = 1024;
-
-template <class T>
-T load(const void* values, std::int64_t index) noexcept {
-  T value;
-  std::memcpy(&value, static_cast<const std::byte*>(values) + index * static_cast<std::int64_t>(sizeof(T)),
-              sizeof value);
-  return value;
-}
+constexpr std::int64_t checked_rows = 1024;
 
 /// The first row from `row` on for which `bad(row)` is not 0, or no_bad_row.
 template <class Bad>
 std::int64_t find_bad(std::int64_t row, std::int64_t rows, Bad bad) noexcept {
-  for (; rows - row >= block_rows; row += block_rows) {
+  for (; rows - row >= checked_rows; row += checked_rows) {
     decltype(bad(row)) any = 0;
-    for (std::int64_t i = 0; i < block_rows; ++i) {
+    for (std::int64_t i = 0; i < checked_rows; ++i) {
       any |= bad(row + i);
     }
     if (any != 0) {
@@ -48,7 +41,8 @@ template <class Offset>
 std::int64_t fall(const value_check& check) noexcept {
   using flag = std::make_unsigned_t<Offset>;
   return find_bad(0, check.count, [&](std::int64_t i) {
-    return static_cast<flag>(load<Offset>(check.values, i + 1) < load<Offset>(check.values, i) ? 1 : 0);
+    return static_cast<flag>(
+        load_unaligned<Offset>(check.values, i + 1) < load_unaligned<Offset>(check.values, i) ? 1 : 0);
   });
 }
 
@@ -62,7 +56,7 @@ std::int64_t outside(const value_check& check) noexcept {
   }
   const auto below = static_cast<Index>(limit);
   const auto bad = [&](std::int64_t i) {
-    return static_cast<Index>(load<Index>(check.values, i) >= below ? 1 : 0);
+    return static_cast<Index>(load_unaligned<Index>(check.values, i) >= below ? 1 : 0);
   };
   for (std::int64_t row = find_bad(0, check.count, bad); row != no_bad_row;
        row = find_bad(row + 1, check.count, bad)) {
@@ -77,17 +71,17 @@ template <class Offset>
 std::int64_t beyond_child(const value_check& check) noexcept {
   const auto rows = static_cast<std::uint64_t>(check.limit);
   return find_bad(0, check.count, [&](std::int64_t i) {
-    const auto offset =
-        static_cast<std::uint64_t>(load<Offset>(check.values, i)); // a negative offset becomes very large
-    const auto size = static_cast<std::uint64_t>(load<Offset>(check.second, i));
+    const auto offset = static_cast<std::uint64_t>(
+        load_unaligned<Offset>(check.values, i)); // a negative offset becomes very large
+    const auto size = static_cast<std::uint64_t>(load_unaligned<Offset>(check.second, i));
     return offset > rows || size > rows - (offset < rows ? offset : rows) ? 1 : 0;
   });
 }
 
 std::int64_t bad_union(const value_check& check) noexcept {
   return find_bad(0, check.count, [&](std::int64_t i) {
-    const std::int64_t rows = check.table[load<std::uint8_t>(check.values, i)];
-    const std::int64_t offset = check.second == nullptr ? 0 : load<std::int32_t>(check.second, i);
+    const std::int64_t rows = check.table[load_unaligned<std::uint8_t>(check.values, i)];
+    const std::int64_t offset = check.second == nullptr ? 0 : load_unaligned<std::int32_t>(check.second, i);
     const bool there = check.second == nullptr || (offset >= 0 && offset < rows);
     return rows < 0 || !there ? 1 : 0;
   });
@@ -95,9 +89,9 @@ std::int64_t bad_union(const value_check& check) noexcept {
 
 bool good_view(const value_check& check, std::int64_t row) noexcept {
   constexpr std::int32_t inline_bytes = 12;
-  const auto size = load<std::int32_t>(check.values, row * 4);
-  const auto index = load<std::int32_t>(check.values, row * 4 + 2);
-  const auto offset = load<std::int32_t>(check.values, row * 4 + 3);
+  const auto size = load_unaligned<std::int32_t>(check.values, row * 4);
+  const auto index = load_unaligned<std::int32_t>(check.values, row * 4 + 2);
+  const auto offset = load_unaligned<std::int32_t>(check.values, row * 4 + 3);
   if ((size >= 0 && size <= inline_bytes) || !valid_row(check, row)) {
     return true;
   }
@@ -107,17 +101,18 @@ bool good_view(const value_check& check, std::int64_t row) noexcept {
   }
   const auto address = static_cast<std::uintptr_t>(check.table[check.limit + index]);
   const auto* const bytes = reinterpret_cast<const std::uint8_t*>(address) + offset;
-  return load<std::uint32_t>(check.values, row * 4 + 1) == load<std::uint32_t>(bytes, 0);
+  return load_unaligned<std::uint32_t>(check.values, row * 4 + 1) == load_unaligned<std::uint32_t>(bytes, 0);
 }
 
 template <class End>
 std::int64_t fall_back(const value_check& check) noexcept {
   using flag = std::make_unsigned_t<End>;
-  if (load<End>(check.values, 0) <= 0) {
+  if (load_unaligned<End>(check.values, 0) <= 0) {
     return 0;
   }
   return find_bad(1, check.count, [&](std::int64_t i) {
-    return static_cast<flag>(load<End>(check.values, i) <= load<End>(check.values, i - 1) ? 1 : 0);
+    return static_cast<flag>(
+        load_unaligned<End>(check.values, i) <= load_unaligned<End>(check.values, i - 1) ? 1 : 0);
   });
 }
 

@@ -22,9 +22,9 @@ enum class way {
 };
 
 /// Reads memory of the context's device after the producer's work. The host waits for each read.
-class on_device final : public array_memory {
+class device_memory final : public array_memory {
 public:
-  explicit on_device(const std::shared_ptr<context>& ctx) : ctx_(ctx) {}
+  explicit device_memory(const std::shared_ptr<context>& ctx) : ctx_(ctx) {}
 
   [[nodiscard]] std::int64_t number(const std::byte* at, std::size_t width) const override {
     std::byte value[sizeof(std::int64_t)];
@@ -118,7 +118,7 @@ placed_batch view_on_device(const std::shared_ptr<context>& ctx, ArrowDeviceArra
   if (source.sync_event != nullptr) {
     work.wait(event_of(*ctx, source));
   }
-  const on_device memory(ctx);
+  const device_memory memory(ctx);
   host_batch view = look(memory);
   require_alignment(view);
   if (options.check == validation::full) {

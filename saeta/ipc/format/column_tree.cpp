@@ -1,18 +1,13 @@
 #include "saeta/ipc/format/column_tree.hpp"
 
 #include "saeta/base/text.hpp"
+#include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/read/body_ranges.hpp"
 
 #include <arrow/type.h>
 
 namespace saeta::ipc::detail {
 namespace {
-
-// FlatBuffers field numbers.
-constexpr unsigned schema_fields = 1;
-constexpr unsigned field_dictionary = 4;
-constexpr unsigned field_children = 5;
-constexpr unsigned encoding_id = 0;
 
 /// Adds the entries that a column has in the lists of a message.
 void pass_over(const arrow::DataType& type, column_tree& tree) {

@@ -2,6 +2,7 @@
 
 #include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/format/flat_table.hpp"
+#include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_metadata.hpp"
 
 #include <arrow/array/array_base.h>
@@ -20,13 +21,6 @@ namespace {
 
 using arrow::ipc::MessageType;
 using message_pointer = std::unique_ptr<arrow::ipc::Message>;
-
-// FlatBuffers field numbers: Message.fbs and Schema.fbs.
-constexpr unsigned message_table = 2;
-constexpr unsigned schema_fields = 1;
-constexpr unsigned field_dictionary = 4;
-constexpr unsigned field_children = 5;
-constexpr unsigned encoding_id = 0;
 
 std::span<const std::byte> metadata_of(const arrow::ipc::Message& message) {
   const auto& bytes = *message.metadata();

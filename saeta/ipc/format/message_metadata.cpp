@@ -9,20 +9,8 @@
 namespace saeta::ipc::detail {
 namespace {
 
-// FlatBuffers field numbers.
-constexpr unsigned footer_version = 0;
-constexpr unsigned footer_schema = 1;
-constexpr unsigned footer_dictionaries = 2;
-constexpr unsigned footer_batches = 3;
-constexpr unsigned message_version = 0;
-constexpr unsigned message_header_type = 1;
-constexpr unsigned message_header = 2;
-constexpr unsigned message_body_length = 3;
-
 static_assert(sizeof(message_block) == 24 && offsetof(message_block, body_bytes) == 16);
 static_assert(sizeof(field_node) == 16 && sizeof(buffer_place) == 16);
-
-constexpr std::int16_t version_4 = 3; // the oldest that libarrow reads
 
 // Members of the union MessageHeader.
 constexpr std::uint8_t header_of_schema = 1;
@@ -80,11 +68,11 @@ file_footer read_footer(std::span<const std::byte> footer) {
 }
 
 std::int64_t read_body_length(std::span<const std::byte> message) {
-  return flat_table::root(message).scalar<std::int64_t>(message_body_length, 0);
+  return flat_table::root(message).scalar<std::int64_t>(message_body_bytes, 0);
 }
 
 dictionary_metadata read_dictionary_metadata(std::span<const std::byte> message) {
-  const auto header = flat_table::root(message).table(message_header);
+  const auto header = flat_table::root(message).table(message_table);
   const auto data = header ? header->table(dictionary_data) : std::nullopt;
   if (!data) {
     throw error(errc::format, "a dictionary message without values");
@@ -96,8 +84,8 @@ dictionary_metadata read_dictionary_metadata(std::span<const std::byte> message)
 void place_buffers(std::span<std::byte> message, std::span<const buffer_place> places,
                    std::int64_t body_bytes) {
   const auto root = flat_table::root(message);
-  const auto batch = root.table(message_header);
-  const auto length = root.place(message_body_length);
+  const auto batch = root.table(message_table);
+  const auto length = root.place(message_body_bytes);
   const auto there = batch ? batch->view<buffer_place>(batch_buffers) : flat_structs<buffer_place>();
   if (there.size() != places.size() || !length) {
     throw error(errc::format, concat("a record batch message with ", there.size(),
@@ -114,7 +102,7 @@ void place_buffers(std::span<std::byte> message, std::span<const buffer_place> p
 
 batch_metadata read_batch_metadata(std::span<const std::byte> message) {
   const auto root = flat_table::root(message);
-  auto batch = root.table(message_header);
+  auto batch = root.table(message_table);
   if (batch && root.scalar<std::uint8_t>(message_header_type, 0) == header_of_dictionary) {
     batch = batch->table(dictionary_data);
   }

@@ -88,7 +88,7 @@ private:
   function read_;
 };
 
-std::string hexadecimal(std::span<const std::byte> bytes) {
+std::string hexadecimal_bytes(std::span<const std::byte> bytes) {
   std::ostringstream out;
   for (const auto byte : bytes) {
     out << (out.tellp() > 0 ? " " : "") << std::hex << std::setw(2) << std::setfill('0')
@@ -217,7 +217,7 @@ container recognise(const byte_source& from) {
   }
   throw error(errc::format, concat(from.name(), ": no Arrow file or stream: ",
                                    other.empty() ? "" : concat("it looks like ", other, "; "), "expected ",
-                                   magic, " or a message, found the bytes ", hexadecimal(beginning)));
+                                   magic, " or a message, found the bytes ", hexadecimal_bytes(beginning)));
 }
 
 } // namespace saeta::ipc::detail

@@ -1,24 +1,13 @@
 #include "saeta/ipc/read/planned_messages.hpp"
 
+#include "saeta/ipc/format/message_fields.hpp"
+
 #include <algorithm>
 #include <cstring>
 
 namespace saeta::ipc::detail {
 namespace {
 
-// FlatBuffers field numbers.
-constexpr unsigned message_version = 0;
-constexpr unsigned message_kind = 1;
-constexpr unsigned message_table = 2;
-constexpr unsigned message_body_bytes = 3;
-constexpr unsigned footer_schema = 1;
-constexpr unsigned footer_dictionaries = 2;
-constexpr unsigned footer_batches = 3;
-constexpr unsigned schema_endianness = 0;
-constexpr unsigned dictionary_id = 0;
-constexpr unsigned dictionary_is_delta = 2;
-
-constexpr std::int16_t version_5 = 4;
 constexpr std::size_t prefix_bytes = 8;
 /// Bytes read at once at the position of a message. Most metadata is shorter.
 constexpr std::size_t expected_bytes = 4096;
@@ -29,7 +18,7 @@ bool little_endian(const flat_table& schema) {
 
 planned_dictionary dictionary_of(const message_header& header, const planned_message& message) {
   return {message, header.header->scalar<std::int64_t>(dictionary_id, 0),
-          header.header->scalar<std::uint8_t>(dictionary_is_delta, 0) != 0};
+          header.header->scalar<std::uint8_t>(dictionary_delta, 0) != 0};
 }
 
 /// Returns the position of a message in a file. piece_reader reads the body length from the message and
@@ -185,7 +174,7 @@ std::span<const std::byte> source_window::read(std::uint64_t position, std::size
 message_header read_header(std::span<const std::byte> metadata) {
   const flat_table message = flat_table::root(metadata);
   message_header made;
-  made.kind = message.scalar<std::uint8_t>(message_kind, 0);
+  made.kind = message.scalar<std::uint8_t>(message_header_type, 0);
   made.body_bytes = message.scalar<std::int64_t>(message_body_bytes, 0);
   made.header = message.table(message_table);
   made.planned = message.scalar<std::int16_t>(message_version, 0) == version_5 && made.header.has_value();

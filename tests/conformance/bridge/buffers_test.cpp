@@ -19,26 +19,26 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::size_t bytes = 1 << 16;
+constexpr std::size_t bridged_bytes = 1 << 16;
 
 class arrow_buffers : public bridge_test {
 protected:
-  static std::string repeated(char value) { return std::string(bytes, value); }
+  static std::string repeated(char value) { return std::string(bridged_bytes, value); }
   /// Queues a fill by somebody who does not tell us, behind a gate.
   std::unique_ptr<gate> write_late(std::uintptr_t address, char value, const stream_lease& theirs) {
     std::unique_ptr<gate> held = close_gate(theirs.ref().native_handle());
-    device().fill(reinterpret_cast<void*>(address), static_cast<std::uint8_t>(value), bytes,
+    device().fill(reinterpret_cast<void*>(address), static_cast<std::uint8_t>(value), bridged_bytes,
                   theirs.ref().native_handle());
     return held;
   }
 };
 
 TEST_P(arrow_buffers, say_where_they_are_and_whether_they_may_be_written) {
-  const buffer memory = make(bytes);
+  const buffer memory = make(bridged_bytes);
   const buffer_ptr read_only = arrow_buffer(memory);
   const buffer_ptr writable = arrow_buffer(memory, access::write);
   EXPECT_EQ(read_only->address(), memory.address());
-  EXPECT_EQ(read_only->size(), static_cast<std::int64_t>(bytes));
+  EXPECT_EQ(read_only->size(), static_cast<std::int64_t>(bridged_bytes));
   EXPECT_EQ(read_only->is_cpu(), ctx()->on_host());
   EXPECT_FALSE(read_only->is_mutable());
   EXPECT_TRUE(writable->is_mutable());
@@ -131,7 +131,7 @@ TEST_P(arrow_buffers, take_a_stream_of_zero_for_the_legacy_one) {
 }
 
 TEST_P(arrow_buffers, are_copied_both_ways) {
-  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, bytes + 7}) {
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, bridged_bytes + 7}) {
     const std::string given = text(size);
     const buffer_ptr copied = there(given);
     EXPECT_EQ(copied->memory_manager(), manager());
@@ -147,7 +147,7 @@ TEST_P(arrow_buffers, are_copied_both_ways) {
 }
 
 TEST_P(arrow_buffers, of_a_slice_of_a_slice_keep_address_and_memory) {
-  buffer_ptr whole = there(text(bytes));
+  buffer_ptr whole = there(text(bridged_bytes));
   const std::uintptr_t first = whole->address();
   const std::weak_ptr<storage> memory = own_bytes(*whole)->owner();
   buffer_ptr outer = arrow::SliceBuffer(whole, 100, 1000);
@@ -161,7 +161,7 @@ TEST_P(arrow_buffers, of_a_slice_of_a_slice_keep_address_and_memory) {
   ASSERT_TRUE(ours);
   EXPECT_EQ(ours->address(), first + 110);
   EXPECT_EQ(ours->size(), 20U);
-  EXPECT_EQ(here(inner), text(bytes).substr(110, 20));
+  EXPECT_EQ(here(inner), text(bridged_bytes).substr(110, 20));
   EXPECT_EQ(bytes_of(ctx(), inner).owner(), memory.lock());
 }
 
@@ -192,7 +192,7 @@ TEST_P(arrow_buffers, are_sliced_with_their_memory_manager_and_whether_they_may_
 }
 
 TEST_P(arrow_buffers, of_no_bytes_of_ours_are_ours) {
-  const buffer memory = make(bytes);
+  const buffer memory = make(bridged_bytes);
   const buffer_ptr inner = arrow::SliceBuffer(arrow::SliceBuffer(arrow_buffer(memory), 100, 50), 10, 0);
   const std::optional<buffer> ours = own_bytes(*inner);
   ASSERT_TRUE(ours);
@@ -202,14 +202,14 @@ TEST_P(arrow_buffers, of_no_bytes_of_ours_are_ours) {
 }
 
 TEST_P(arrow_buffers, that_reach_beyond_their_parent_are_not_ours) {
-  const buffer memory = make(bytes);
+  const buffer memory = make(bridged_bytes);
   const buffer_ptr held = arrow_buffer(memory.slice(100, 100));
   const auto own = [&](std::int64_t offset, std::int64_t size) {
     return own_bytes(arrow::Buffer(held, offset, size));
   };
   EXPECT_TRUE(own(0, 100));
   EXPECT_TRUE(own(100, 0));
-  const auto whole = static_cast<std::int64_t>(bytes);
+  const auto whole = static_cast<std::int64_t>(bridged_bytes);
   EXPECT_FALSE(own(0, whole));
   EXPECT_FALSE(own(99, whole));
   EXPECT_FALSE(own(whole, 100));
@@ -218,11 +218,11 @@ TEST_P(arrow_buffers, that_reach_beyond_their_parent_are_not_ours) {
 }
 
 TEST_P(arrow_buffers, of_read_only_memory_are_shown_to_readers_alone) {
-  void* const foreign = device().allocate(bytes, 256);
+  void* const foreign = device().allocate(bridged_bytes, 256);
   {
     external_memory theirs;
     theirs.pointer = foreign;
-    theirs.bytes = bytes;
+    theirs.bytes = bridged_bytes;
     theirs.device = ctx()->device();
     theirs.tag = "theirs";
     const buffer memory = buffer::adopt(ctx(), std::move(theirs));
@@ -238,14 +238,14 @@ TEST_P(arrow_buffers, of_read_only_memory_are_shown_to_readers_alone) {
     }
   }
   EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
-  EXPECT_TRUE(device().deallocate(foreign, bytes, 256));
+  EXPECT_TRUE(device().deallocate(foreign, bridged_bytes, 256));
 }
 
 TEST_P(arrow_buffers, are_copied_on_their_device_without_the_host) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "its copies are all of the host";
   }
-  const buffer_ptr given = there(text(bytes));
+  const buffer_ptr given = there(text(bridged_bytes));
   const buffer_ptr empty = there("");
   ctx()->copies().reset_counters();
   const buffer_ptr copied = take(arrow::Buffer::Copy(given, manager()));
@@ -255,7 +255,7 @@ TEST_P(arrow_buffers, are_copied_on_their_device_without_the_host) {
   EXPECT_EQ(now.device_to_device.transfers, 1U) << "of no bytes there is none";
   EXPECT_EQ(now.device_to_host.transfers, 0U);
   EXPECT_EQ(now.host_to_device.transfers, 0U);
-  EXPECT_EQ(here(copied), text(bytes));
+  EXPECT_EQ(here(copied), text(bridged_bytes));
 }
 
 TEST_P(arrow_buffers, of_others_are_not_ours) {
@@ -266,25 +266,25 @@ TEST_P(arrow_buffers, of_others_are_not_ours) {
 }
 
 TEST_P(arrow_buffers, wait_for_the_last_write_before_they_tell_the_address) {
-  const buffer memory = make(bytes);
+  const buffer memory = make(bridged_bytes);
   const stream_lease side = ctx()->borrow_stream();
   const std::unique_ptr<gate> held = close_gate(side.ref().native_handle());
   fill(memory, 'x', side.ref());
   buffer_ptr shown;
   open_while_the_host_waits(held, [&] { shown = arrow_buffer(memory); });
   const stream_lease theirs = ctx()->borrow_stream(); // follows the address without a word
-  const buffer sink = make(bytes);
+  const buffer sink = make(bridged_bytes);
   {
     use_token token(theirs.ref(), {writes(sink)});
-    device().copy(token.mutable_data<char>(sink), reinterpret_cast<const void*>(shown->address()), bytes,
-                  within(), theirs.ref().native_handle());
+    device().copy(token.mutable_data<char>(sink), reinterpret_cast<const void*>(shown->address()),
+                  bridged_bytes, within(), theirs.ref().native_handle());
     token.finish();
   }
-  EXPECT_EQ(read(sink), std::vector<std::uint8_t>(bytes, 'x'));
+  EXPECT_EQ(read(sink), std::vector<std::uint8_t>(bridged_bytes, 'x'));
 }
 
 TEST_P(arrow_buffers, that_are_mutable_are_copied_after_writers_who_do_not_tell) {
-  const buffer_ptr shown = take(manager()->AllocateBuffer(bytes));
+  const buffer_ptr shown = take(manager()->AllocateBuffer(bridged_bytes));
   const stream_lease theirs = ctx()->borrow_stream();
   const std::unique_ptr<gate> held = write_late(shown->address(), 'x', theirs);
   std::string seen;
@@ -293,10 +293,10 @@ TEST_P(arrow_buffers, that_are_mutable_are_copied_after_writers_who_do_not_tell)
 }
 
 TEST_P(arrow_buffers, of_others_are_copied_after_all_work_of_the_device) {
-  void* const foreign = device().allocate(bytes, 256);
+  void* const foreign = device().allocate(bridged_bytes, 256);
   {
     const buffer_ptr shown =
-        std::make_shared<arrow::Buffer>(reinterpret_cast<std::uintptr_t>(foreign), bytes, manager());
+        std::make_shared<arrow::Buffer>(reinterpret_cast<std::uintptr_t>(foreign), bridged_bytes, manager());
     EXPECT_FALSE(own_bytes(*shown));
     const stream_lease theirs = ctx()->borrow_stream();
     std::unique_ptr<gate> held = write_late(shown->address(), 'x', theirs);
@@ -311,41 +311,42 @@ TEST_P(arrow_buffers, of_others_are_copied_after_all_work_of_the_device) {
     held.reset();
     held = write_late(shown->address(), 'z', theirs);
     const auto reader = take(arrow::Buffer::GetReader(shown));
-    open_while_the_host_waits(held, [&] { static_cast<void>(take(reader->Read(bytes, seen.data()))); });
+    open_while_the_host_waits(held,
+                              [&] { static_cast<void>(take(reader->Read(bridged_bytes, seen.data()))); });
     EXPECT_EQ(seen, repeated('z'));
   }
   EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
-  EXPECT_TRUE(device().deallocate(foreign, bytes, 256));
+  EXPECT_TRUE(device().deallocate(foreign, bridged_bytes, 256));
 }
 
 TEST_P(arrow_buffers, of_others_are_not_read_while_a_graph_is_captured) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << nothing_pends;
   }
-  void* const foreign = device().allocate(bytes, 256);
+  void* const foreign = device().allocate(bridged_bytes, 256);
   {
     const buffer_ptr shown =
-        std::make_shared<arrow::Buffer>(reinterpret_cast<std::uintptr_t>(foreign), bytes, manager());
+        std::make_shared<arrow::Buffer>(reinterpret_cast<std::uintptr_t>(foreign), bridged_bytes, manager());
     const std::shared_ptr<void> capture = ctx()->capturing();
     const arrow::Status refused = arrow::Buffer::Copy(shown, cpu()).status();
     EXPECT_TRUE(refused.IsIOError()) << refused.ToString();
     EXPECT_THAT(refused.message(), HasSubstr("captures a graph"));
   }
-  EXPECT_TRUE(device().deallocate(foreign, bytes, 256));
+  EXPECT_TRUE(device().deallocate(foreign, bridged_bytes, 256));
 }
 
 TEST_P(arrow_buffers, are_made_and_copied_without_waiting_for_others) {
   const stream_lease theirs = ctx()->borrow_stream();
   std::vector<buffer_ptr> kept; // whoever gets memory of a dropped one waits for its users, who are unknown
   const auto use_all = [&] {
-    kept.push_back(take(manager()->AllocateBuffer(bytes)));
+    kept.push_back(take(manager()->AllocateBuffer(bridged_bytes)));
     kept.push_back(there(repeated('a')));
     EXPECT_EQ(here(kept.back()), repeated('a'));
-    kept.push_back(arrow_buffer(make(bytes), access::write));
-    kept.push_back(arrow_buffer(make(bytes)));
+    kept.push_back(arrow_buffer(make(bridged_bytes), access::write));
+    kept.push_back(arrow_buffer(make(bridged_bytes)));
   };
   use_all(); // what is made once is there: memory of the cache, chunks of the ring
-  const buffer busy = make(bytes);
+  const buffer busy = make(bridged_bytes);
   const std::unique_ptr<gate> held = close_gate(theirs.ref().native_handle());
   fill(busy, 'b', theirs.ref());
   use_all(); // with a wait for the busy stream it would never end
@@ -399,26 +400,26 @@ TEST_P(arrow_buffers, are_dropped_by_a_child_of_fork_with_the_memory_manager_of_
 }
 
 TEST_P(arrow_buffers, that_are_dropped_are_reused_after_their_readers) {
-  const buffer sink = make(bytes);
+  const buffer sink = make(bridged_bytes);
   const stream_lease theirs = ctx()->borrow_stream();
   buffer_ptr shown = there(repeated('a'));
   use_token token(theirs.ref(), {writes(sink)});
   const std::unique_ptr<gate> held = close_gate(theirs.ref().native_handle());
-  device().copy(token.mutable_data<char>(sink), reinterpret_cast<const void*>(shown->address()), bytes,
-                within(), theirs.ref().native_handle());
+  device().copy(token.mutable_data<char>(sink), reinterpret_cast<const void*>(shown->address()),
+                bridged_bytes, within(), theirs.ref().native_handle());
   token.finish();
   buffer_ptr slice = arrow::SliceBuffer(shown, 5);
   shown.reset();
   std::jthread([&] { slice.reset(); }).join();
   std::vector<buffer> next; // of these one would get the same memory
   for (int i = 0; i < 100; ++i) {
-    next.push_back(make(bytes));
+    next.push_back(make(bridged_bytes));
     fill(next.back(), 'b', ctx()->work_stream());
   }
   if (held) {
     held->open();
   }
-  EXPECT_EQ(read(sink), std::vector<std::uint8_t>(bytes, 'a'));
+  EXPECT_EQ(read(sink), std::vector<std::uint8_t>(bridged_bytes, 'a'));
 }
 
 TEST_P(arrow_buffers, beyond_the_budget_are_out_of_memory_with_the_numbers) {
@@ -468,7 +469,7 @@ TEST_P(arrow_buffers, of_page_locked_memory_are_viewed_on_the_cpu) {
 
 TEST_P(arrow_buffers, that_are_viewed_wait_for_their_writer) {
   const auto pinned = memory_manager_of(ctx(), memory_kind::pinned);
-  const buffer_ptr shown = take(pinned->AllocateBuffer(bytes));
+  const buffer_ptr shown = take(pinned->AllocateBuffer(bridged_bytes));
   const stream_lease theirs = ctx()->borrow_stream();
   const std::unique_ptr<gate> held = write_late(shown->address(), 'x', theirs);
   std::string seen;
@@ -482,7 +483,7 @@ TEST_P(arrow_buffers, go_between_two_devices) {
   }
   const std::shared_ptr<context> other = watch(context::create(second_device()));
   const auto second = memory_manager_of(other);
-  const buffer_ptr given = there(text(bytes));
+  const buffer_ptr given = there(text(bridged_bytes));
   const buffer_ptr sent = take(arrow::Buffer::Copy(given, second));
   EXPECT_EQ(sent->memory_manager(), second);
   if (!ctx()->on_host()) {
@@ -491,8 +492,8 @@ TEST_P(arrow_buffers, go_between_two_devices) {
     EXPECT_THAT(second->device()->ToString(), HasSubstr("(device_number=1, name=\""));
     EXPECT_THROW(static_cast<void>(bytes_of(ctx(), sent)), error);
   }
-  EXPECT_EQ(here(sent), text(bytes));
-  EXPECT_EQ(here(take(arrow::Buffer::Copy(sent, manager()))), text(bytes));
+  EXPECT_EQ(here(sent), text(bridged_bytes));
+  EXPECT_EQ(here(take(arrow::Buffer::Copy(sent, manager()))), text(bridged_bytes));
 }
 
 TEST_P(arrow_buffers, outlive_everything_else_that_knows_the_context) {

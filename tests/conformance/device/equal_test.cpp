@@ -1,5 +1,6 @@
 // The kernels that compare: contiguous values at every alignment, with a difference at every kind of place;
 // rows through steps; and lists that are expanded.
+#include "conformance/device/raw_bytes.hpp"
 #include "conformance/harness/backends.hpp"
 #include "conformance/harness/device_memory.hpp"
 #include "saeta/device/kernels.hpp"
@@ -14,15 +15,10 @@
 namespace saeta::conformance {
 namespace {
 
-template <class T>
-std::span<const std::uint8_t> raw(const std::vector<T>& values) {
-  return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size() * sizeof(T)};
-}
-
 /// Around the ends of what a vector, a thread, a block and a tile look at, for rows of every width.
-const std::vector<std::int64_t> places{0,      1,      7,      15,     16,      17,     255,
-                                       256,    1023,   1024,   2047,   2048,    16'383, 16'384,
-                                       32'767, 32'768, 32'769, 65'535, 131'071, 140'000};
+const std::vector<std::int64_t> different_places{0,      1,      7,      15,     16,      17,     255,
+                                                 256,    1023,   1024,   2047,   2048,    16'383, 16'384,
+                                                 32'767, 32'768, 32'769, 65'535, 131'071, 140'000};
 constexpr std::int64_t rows = 140'001;
 
 std::vector<std::uint8_t> pattern(std::size_t bytes) {
@@ -80,7 +76,7 @@ protected:
     };
     upload();
     EXPECT_TRUE(same(task));
-    for (const std::int64_t place : places) {
+    for (const std::int64_t place : different_places) {
       if (place >= task.count) {
         continue;
       }
@@ -180,7 +176,7 @@ TEST_P(equal_kernels, find_bits_that_differ_at_any_offset) {
     task.left = {.values = there(bits), .first = offset};
     task.right.values = there(moved);
     EXPECT_TRUE(same(task)) << offset;
-    for (const std::int64_t place : places) {
+    for (const std::int64_t place : different_places) {
       std::vector<std::uint8_t> changed = moved;
       changed[static_cast<std::size_t>(place / 8)] ^= static_cast<std::uint8_t>(1 << (place % 8));
       const device_memory other(work(), changed);
@@ -225,7 +221,7 @@ TEST_P(equal_kernels, go_by_indices_to_other_rows) {
     left_indices[i] = static_cast<std::uint16_t>(i % 300);
     right_indices[i] = static_cast<std::uint16_t>(299 - i % 300);
   }
-  for (const std::int64_t place : places) {
+  for (const std::int64_t place : different_places) {
     std::vector<std::uint16_t> changed = right_indices;
     changed[static_cast<std::size_t>(place)] = 300; // outside, which is a null
     equal_step step{

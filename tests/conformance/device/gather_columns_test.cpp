@@ -1,5 +1,6 @@
 // The kernel that gathers columns into a matrix, against a model that goes value by value.
 
+#include "conformance/device/raw_bytes.hpp"
 #include "conformance/harness/backends.hpp"
 #include "conformance/harness/device_memory.hpp"
 #include "saeta/base/error.hpp"
@@ -20,7 +21,6 @@ namespace {
 
 using bytes = std::vector<std::uint8_t>;
 
-constexpr std::uint8_t poison = 0xa5;
 constexpr std::array<std::uint16_t, 8> halves{0, 0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600, 0x4700};
 constexpr int kinds = 12;
 

@@ -1,4 +1,5 @@
 // The kernels that put pieces together, against a model that goes value by value, at random places and sizes.
+#include "conformance/device/raw_bytes.hpp"
 #include "conformance/harness/backends.hpp"
 #include "conformance/harness/device_memory.hpp"
 #include "saeta/device/kernels.hpp"
@@ -16,7 +17,6 @@ namespace {
 
 using bytes = std::vector<std::uint8_t>;
 
-constexpr std::uint8_t poison = 0xa5;
 constexpr std::int64_t entries = 100; ///< of a table
 constexpr std::int64_t type_ids = 128;
 
@@ -298,11 +298,6 @@ void join::model(const piece& of) {
       });
     });
   }
-}
-
-template <class T>
-std::span<const std::uint8_t> raw(const std::vector<T>& values) {
-  return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size() * sizeof(T)};
 }
 
 void join::run() {

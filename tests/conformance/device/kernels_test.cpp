@@ -1,5 +1,6 @@
 // Every kernel against a model that goes bit by bit, at random alignments, offsets and lengths.
 
+#include "conformance/device/raw_bytes.hpp"
 #include "conformance/harness/backends.hpp"
 #include "conformance/harness/device_memory.hpp"
 #include "support/test_size.hpp"
@@ -17,17 +18,11 @@ using bytes = std::vector<std::uint8_t>;
 
 constexpr std::array<std::int64_t, 14> lengths{
     0, 1, 7, 8, 63, 64, 65, 511, 512, 513, 4099, 20'011, 65'536, support::rows_to_test(1'000'003, 131'075)};
-constexpr int rounds = 4; ///< random offsets and alignments tried at each length
-constexpr std::uint8_t poison = 0xa5;
+constexpr int rounds = 4;         ///< random offsets and alignments tried at each length
 constexpr std::size_t guard = 64; ///< poisoned bytes behind a target, which stay as they are
 
 bool bit_at(const std::uint8_t* bits, std::int64_t position) {
   return (bits[position / 8] >> (position % 8) & 1) != 0;
-}
-
-template <class Offset>
-std::span<const std::uint8_t> raw(const std::vector<Offset>& values) {
-  return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size() * sizeof(Offset)};
 }
 
 class kernels : public backend_test {

@@ -1,4 +1,5 @@
 // The kernel that checks values which point somewhere: each kind, right and broken at every kind of place.
+#include "conformance/device/raw_bytes.hpp"
 #include "conformance/harness/backends.hpp"
 #include "conformance/harness/device_memory.hpp"
 #include "saeta/device/kernels.hpp"
@@ -15,14 +16,9 @@
 namespace saeta::conformance {
 namespace {
 
-template <class T>
-std::span<const std::uint8_t> raw(const std::vector<T>& values) {
-  return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size() * sizeof(T)};
-}
-
 /// Around the ends of what a thread, a block and a tile look at.
-const std::vector<std::int64_t> places{0, 1, 7, 255, 256, 1023, 1024, 8191, 8192, 8193, 20'000};
-constexpr std::int64_t rows = 20'001;
+const std::vector<std::int64_t> bad_places{0, 1, 7, 255, 256, 1023, 1024, 8191, 8192, 8193, 20'000};
+constexpr std::int64_t tested_rows = 20'001;
 
 class value_checks : public backend_test {
 protected:
@@ -55,10 +51,10 @@ protected:
                     std::int64_t shift = 0) {
     std::vector<value_check> checks{check(there(values))};
     std::vector<std::int64_t> expected{no_bad_row};
-    for (const std::int64_t place : places) {
+    for (const std::int64_t place : bad_places) {
       std::vector<T> broken = values;
       worsen(broken, place);
-      if (place + 5 < rows) { // the first counts, not the last
+      if (place + 5 < tested_rows) { // the first counts, not the last
         worsen(broken, place + 5);
       }
       checks.push_back(check(there(broken)));
@@ -75,7 +71,7 @@ private:
 template <class Offset>
 std::vector<Offset> rising() {
   std::vector<Offset> made;
-  for (std::int64_t i = 0; i <= rows; ++i) {
+  for (std::int64_t i = 0; i <= tested_rows; ++i) {
     made.push_back(static_cast<Offset>(i + i / 3));
   }
   return made;
@@ -84,7 +80,7 @@ std::vector<Offset> rising() {
 TEST_P(value_checks, find_offsets_that_fall) {
   const auto check = [](auto width) {
     return [width](const auto* values) {
-      return value_check{.kind = check_kind::offsets, .width = width, .values = values, .count = rows};
+      return value_check{.kind = check_kind::offsets, .width = width, .values = values, .count = tested_rows};
     };
   };
   const auto worsen = [](auto& values, std::int64_t place) {
@@ -99,7 +95,7 @@ void expect_indices(
     const std::function<void(std::vector<Index>, const std::function<value_check(const Index*)>&,
                              const std::function<void(std::vector<Index>&, std::int64_t)>&)>& run,
     const std::uint8_t* validity) {
-  const std::vector<Index> values(static_cast<std::size_t>(rows), Index{99});
+  const std::vector<Index> values(static_cast<std::size_t>(tested_rows), Index{99});
   run(
       values,
       [&](const Index* there) {
@@ -108,7 +104,7 @@ void expect_indices(
                            .values = there,
                            .validity = validity,
                            .bit_offset = 3,
-                           .count = rows,
+                           .count = tested_rows,
                            .limit = 100};
       },
       [](std::vector<Index>& broken, std::int64_t place) {
@@ -130,14 +126,14 @@ TEST_P(value_checks, find_indices_outside_of_the_dictionary) {
 }
 
 TEST_P(value_checks, ask_nothing_of_indices_below_nulls) {
-  const std::vector<std::uint8_t> indices(static_cast<std::size_t>(rows), 200);
+  const std::vector<std::uint8_t> indices(static_cast<std::size_t>(tested_rows), 200);
   std::vector<std::uint8_t> validity(3000, 0);
   value_check check{.kind = check_kind::indices,
                     .width = 1,
                     .values = there(indices),
                     .validity = there(validity),
                     .bit_offset = 5,
-                    .count = rows,
+                    .count = tested_rows,
                     .limit = 100};
   std::vector<value_check> checks{check};
   validity[(5 + 9000) / 8] = static_cast<std::uint8_t>(1u << ((5 + 9000) % 8));
@@ -149,23 +145,23 @@ TEST_P(value_checks, ask_nothing_of_indices_below_nulls) {
 }
 
 TEST_P(value_checks, find_lists_that_leave_their_child) {
-  const std::vector<std::int32_t> sizes(static_cast<std::size_t>(rows), 10);
+  const std::vector<std::int32_t> sizes(static_cast<std::size_t>(tested_rows), 10);
   const std::int32_t* const there_sizes = there(sizes);
   const auto check = [&](const std::int32_t* offsets) {
     return value_check{.kind = check_kind::list_views,
                        .width = 4,
                        .values = offsets,
                        .second = there_sizes,
-                       .count = rows,
+                       .count = tested_rows,
                        .limit = 50};
   };
-  const std::vector<std::int32_t> offsets(static_cast<std::size_t>(rows), 40);
+  const std::vector<std::int32_t> offsets(static_cast<std::size_t>(tested_rows), 40);
   for (const std::int32_t bad : {41, 51, -1}) {
     expect_found<std::int32_t>(offsets, check, [bad](std::vector<std::int32_t>& broken, std::int64_t place) {
       broken[static_cast<std::size_t>(place)] = bad;
     });
   }
-  const std::vector<std::int64_t> wide(static_cast<std::size_t>(rows), 0);
+  const std::vector<std::int64_t> wide(static_cast<std::size_t>(tested_rows), 0);
   expect_found<std::int64_t>(
       wide,
       [&](const std::int64_t* values) {
@@ -173,7 +169,7 @@ TEST_P(value_checks, find_lists_that_leave_their_child) {
                            .width = 8,
                            .values = values,
                            .second = values,
-                           .count = rows,
+                           .count = tested_rows,
                            .limit = 50};
       },
       [](std::vector<std::int64_t>& broken, std::int64_t place) {
@@ -186,17 +182,18 @@ TEST_P(value_checks, find_unknown_type_ids_and_offsets_outside_of_their_child) {
   table[5] = 10;
   table[127] = 3;
   const std::int64_t* const known = there(table);
-  const std::vector<std::int8_t> ids(static_cast<std::size_t>(rows), 5);
+  const std::vector<std::int8_t> ids(static_cast<std::size_t>(tested_rows), 5);
   expect_found<std::int8_t>(
       ids,
       [&](const std::int8_t* values) {
-        return value_check{.kind = check_kind::unions, .values = values, .count = rows, .table = known};
+        return value_check{
+            .kind = check_kind::unions, .values = values, .count = tested_rows, .table = known};
       },
       [](std::vector<std::int8_t>& broken, std::int64_t place) {
         broken[static_cast<std::size_t>(place)] = -5;
       });
   const std::int8_t* const there_ids = there(ids);
-  const std::vector<std::int32_t> offsets(static_cast<std::size_t>(rows), 9);
+  const std::vector<std::int32_t> offsets(static_cast<std::size_t>(tested_rows), 9);
   for (const std::int32_t bad : {10, -1}) {
     expect_found<std::int32_t>(
         offsets,
@@ -204,7 +201,7 @@ TEST_P(value_checks, find_unknown_type_ids_and_offsets_outside_of_their_child) {
           return value_check{.kind = check_kind::unions,
                              .values = there_ids,
                              .second = values,
-                             .count = rows,
+                             .count = tested_rows,
                              .table = known};
         },
         [bad](std::vector<std::int32_t>& broken, std::int64_t place) {
@@ -229,10 +226,10 @@ TEST_P(value_checks, find_views_that_leave_their_buffer_or_begin_otherwise) {
       64, static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(there(bytes)))};
   const std::int64_t* const known = there(table);
   const view good{20, 0x07060504, 0, 4};
-  const std::vector<view> views(static_cast<std::size_t>(rows), good);
+  const std::vector<view> views(static_cast<std::size_t>(tested_rows), good);
   const auto check = [&](const view* values) {
     return value_check{
-        .kind = check_kind::views, .values = values, .count = rows, .limit = 1, .table = known};
+        .kind = check_kind::views, .values = values, .count = tested_rows, .limit = 1, .table = known};
   };
   for (const view bad :
        {view{-1, 0, 0, 0}, view{20, 0x07060504, 1, 4}, view{20, 0x07060504, -1, 4},
@@ -242,19 +239,20 @@ TEST_P(value_checks, find_views_that_leave_their_buffer_or_begin_otherwise) {
     });
   }
   // Short ones hold their bytes themselves.
-  const std::vector<view> inlined(static_cast<std::size_t>(rows), view{12, 1, 77, -5});
+  const std::vector<view> inlined(static_cast<std::size_t>(tested_rows), view{12, 1, 77, -5});
   EXPECT_EQ(run({check(there(inlined))}), (std::vector<std::int64_t>{no_bad_row}));
 }
 
 TEST_P(value_checks, find_run_ends_that_do_not_rise) {
   const auto check = [](auto width) {
     return [width](const auto* values) {
-      return value_check{.kind = check_kind::run_ends, .width = width, .values = values, .count = rows};
+      return value_check{
+          .kind = check_kind::run_ends, .width = width, .values = values, .count = tested_rows};
     };
   };
   const auto ends = []<class End>(End) {
     std::vector<End> made;
-    for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t i = 0; i < tested_rows; ++i) {
       made.push_back(static_cast<End>(i + 1));
     }
     return made;
@@ -273,14 +271,14 @@ TEST_P(value_checks, find_texts_that_are_not_utf8) {
   ASSERT_EQ(good.size(), 16U);
   std::vector<std::uint8_t> bytes;
   std::vector<std::int64_t> offsets{0};
-  for (std::int64_t i = 0; i < rows; ++i) { // at every alignment
+  for (std::int64_t i = 0; i < tested_rows; ++i) { // at every alignment
     bytes.insert(bytes.end(), good.begin(), good.end());
     bytes.insert(bytes.end(), static_cast<std::size_t>(i % 9), std::uint8_t{'x'});
     offsets.push_back(static_cast<std::int64_t>(bytes.size()));
   }
   const auto* const wide = there(offsets);
   const auto* const narrow = there(std::vector<std::int32_t>(offsets.begin(), offsets.end()));
-  const std::vector<std::uint8_t> odd(static_cast<std::size_t>(rows + 7) / 8, 0x55);
+  const std::vector<std::uint8_t> odd(static_cast<std::size_t>(tested_rows + 7) / 8, 0x55);
   const auto* const even_rows = there(odd);
   for (const std::int32_t width : {4, 8}) {
     const auto check_of = [&](const std::vector<std::uint8_t>& text, const std::uint8_t* validity) {
@@ -289,12 +287,12 @@ TEST_P(value_checks, find_texts_that_are_not_utf8) {
                          .values = width == 4 ? static_cast<const void*>(narrow) : wide,
                          .second = there(text),
                          .validity = validity,
-                         .count = rows,
+                         .count = tested_rows,
                          .limit = std::ssize(text)};
     };
     std::vector<value_check> checks{check_of(bytes, nullptr)};
     std::vector<std::int64_t> expected{no_bad_row};
-    for (const std::int64_t place : places) {
+    for (const std::int64_t place : bad_places) {
       std::vector<std::uint8_t> broken = bytes;
       const auto row = static_cast<std::size_t>(offsets[static_cast<std::size_t>(place)]);
       broken[row + 2 + static_cast<std::size_t>(place) % 8] = 0xFF;
@@ -330,10 +328,10 @@ TEST_P(value_checks, find_views_of_texts_that_are_not_utf8) {
   const std::vector<std::int64_t> table{
       64, static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(there(bytes)))};
   const std::int64_t* const known = there(table);
-  const std::vector<view> views(static_cast<std::size_t>(rows), view{20, 0, 0, 4});
+  const std::vector<view> views(static_cast<std::size_t>(tested_rows), view{20, 0, 0, 4});
   const auto check = [&](const view* values) {
     return value_check{
-        .kind = check_kind::text_views, .values = values, .count = rows, .limit = 1, .table = known};
+        .kind = check_kind::text_views, .values = values, .count = tested_rows, .limit = 1, .table = known};
   };
   for (const view bad :
        {view{20, 0, 0, 30}, view{13, 0, 0, 28}, view{5, 0x61616161, 0xC3, 0}, view{1, 0x80, 0, 0}}) {
@@ -343,7 +341,7 @@ TEST_P(value_checks, find_views_of_texts_that_are_not_utf8) {
   }
   for (const view other : {view{20, 0, 1, 30}, view{20, 0, 0, -1}, view{61, 0, 0, 30}, view{-1, 0, 0, 30},
                            view{3, 0x80616161, 0, 0}, view{12, 0x61616161, 0x61616161, 0x61616161}}) {
-    const std::vector<view> same(static_cast<std::size_t>(rows), other);
+    const std::vector<view> same(static_cast<std::size_t>(tested_rows), other);
     EXPECT_EQ(run({check(there(same))}), (std::vector<std::int64_t>{no_bad_row}));
   }
 }

@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::size_t bytes = 1 << 16;
+constexpr std::size_t interface_bytes = 1 << 16;
 
 class array_interface : public context_test {
 protected:
@@ -31,14 +31,14 @@ protected:
   [[nodiscard]] stream_handle foreign() const { return foreign_->ref().native_handle(); }
   /// Bytes that `value(i)` gives.
   [[nodiscard]] buffer filled(const std::function<std::uint8_t(std::size_t)>& value) const {
-    std::vector<std::uint8_t> content(bytes);
-    for (std::size_t i = 0; i < bytes; ++i) {
+    std::vector<std::uint8_t> content(interface_bytes);
+    for (std::size_t i = 0; i < interface_bytes; ++i) {
       content[i] = value(i);
     }
     const stream_ref work = ctx()->work_stream();
-    buffer made = make(bytes);
+    buffer made = make(interface_bytes);
     use_token token(work, {writes(made)});
-    ctx()->copies().copy(token.mutable_data<std::uint8_t>(made), content.data(), bytes,
+    ctx()->copies().copy(token.mutable_data<std::uint8_t>(made), content.data(), interface_bytes,
                          ctx()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, work);
     token.finish();
     ctx()->synchronize(work);
@@ -48,7 +48,7 @@ protected:
   [[nodiscard]] cuda_array array_of(const buffer& memory, std::string typestr = "|u1") const {
     cuda_array made;
     made.data = memory.address();
-    made.shape = {static_cast<std::int64_t>(bytes) / (typestr[2] - '0')};
+    made.shape = {static_cast<std::int64_t>(interface_bytes) / (typestr[2] - '0')};
     made.typestr = std::move(typestr);
     made.owner = std::shared_ptr<void>(nullptr, [count = dropped_](void*) { ++*count; });
     return made;
@@ -101,9 +101,9 @@ TEST_P(array_interface, a_mask_becomes_the_validity) {
     const cuda_array mask = array_of(valid, typestr);
     const column taken = import_cuda_array(ctx(), array_of(memory), &mask);
     EXPECT_EQ(taken.values().address(), memory.address());
-    EXPECT_EQ(taken.null_count(), static_cast<std::int64_t>(bytes + 2) / 3);
+    EXPECT_EQ(taken.null_count(), static_cast<std::int64_t>(interface_bytes + 2) / 3);
     const auto bits = read(taken.validity());
-    for (std::size_t i = 0; i < bytes; ++i) {
+    for (std::size_t i = 0; i < interface_bytes; ++i) {
       ASSERT_EQ((bits[i / 8] >> (i % 8) & 1) != 0, i % 3 != 0) << i;
     }
   }
@@ -140,8 +140,8 @@ TEST_P(array_interface, an_import_waits_for_the_streams_of_the_array_and_of_its_
       }
     }
     const auto held = close_gate(foreign());
-    device().fill(reinterpret_cast<void*>(memory.address()), 2, bytes, foreign());
-    device().fill(reinterpret_cast<void*>(valid.address()), 1, bytes, foreign());
+    device().fill(reinterpret_cast<void*>(memory.address()), 2, interface_bytes, foreign());
+    device().fill(reinterpret_cast<void*>(valid.address()), 1, interface_bytes, foreign());
     const column taken = import_cuda_array(ctx(), values, &mask);
     if (held) {
       held->open();
@@ -310,7 +310,7 @@ TEST_P(array_interface, an_array_of_ours_is_known_by_its_address_while_its_expor
     EXPECT_EQ(ctx()->reports().statistics().ledger.external, 0U);
   }
   cuda_array beyond = part;
-  beyond.shape = {static_cast<std::int64_t>(bytes)};
+  beyond.shape = {static_cast<std::int64_t>(interface_bytes)};
   EXPECT_TRUE(import_cuda_array(ctx(), beyond).values().owner()->external())
       << "it does not fit into the storage";
   shown.reset();
@@ -320,20 +320,20 @@ TEST_P(array_interface, an_array_of_ours_is_known_by_its_address_while_its_expor
 TEST_P(array_interface, an_array_of_ours_waits_for_the_stream_that_wrote_it_elsewhere) {
   const buffer memory = filled([](std::size_t) { return std::uint8_t{0}; });
   const column source = column::make(
-      ctx(), {data_type(type_id::uint8), static_cast<std::int64_t>(bytes), 0, 0, {{}, memory}, {}});
+      ctx(), {data_type(type_id::uint8), static_cast<std::int64_t>(interface_bytes), 0, 0, {{}, memory}, {}});
   const cuda_array shown = export_cuda_array(source);
   const stream_handle writer = ctx()->on_host() ? ctx()->work_stream().native_handle() : foreign();
   const auto held = close_gate(foreign());
-  device().fill(reinterpret_cast<void*>(shown.data), 3, bytes, writer);
+  device().fill(reinterpret_cast<void*>(shown.data), 3, interface_bytes, writer);
   cuda_array back = shown;
   back.stream = ctx()->on_host() ? std::nullopt : std::optional(static_cast<std::int64_t>(writer));
   const column taken = import_cuda_array(ctx(), back);
   EXPECT_EQ(taken.values().owner(), memory.owner());
-  const buffer sink = make(bytes);
+  const buffer sink = make(interface_bytes);
   {
     use_token token(ctx()->work_stream(), {reads(taken.values()), writes(sink)});
     ctx()->copies().copy(token.mutable_data<std::uint8_t>(sink), token.data<std::uint8_t>(taken.values()),
-                         bytes, within(), ctx()->work_stream());
+                         interface_bytes, within(), ctx()->work_stream());
     token.finish();
   }
   if (held) {
@@ -360,13 +360,13 @@ TEST_P(array_interface, an_export_is_ordered_by_the_stream_that_it_names) {
   const auto held = close_gate(ours.ref().native_handle());
   fill(memory, 2, ours.ref());
   const column source = column::make(
-      ctx(), {data_type(type_id::uint8), static_cast<std::int64_t>(bytes), 0, 0, {{}, memory}, {}});
+      ctx(), {data_type(type_id::uint8), static_cast<std::int64_t>(interface_bytes), 0, 0, {{}, memory}, {}});
   const cuda_array shown = export_cuda_array(source);
   // A consumer of the interface makes its stream wait for the named one. Here it works on the named one.
   const stream_handle named =
       shown.stream ? static_cast<stream_handle>(*shown.stream) : ctx()->work_stream().native_handle();
-  device().copy(reinterpret_cast<void*>(sink.address()), reinterpret_cast<const void*>(shown.data), bytes,
-                within(), named);
+  device().copy(reinterpret_cast<void*>(sink.address()), reinterpret_cast<const void*>(shown.data),
+                interface_bytes, within(), named);
   if (held) {
     EXPECT_FALSE(device().stream_idle(named)) << "the named stream did not wait for the last write";
     held->open();
@@ -380,16 +380,17 @@ TEST_P(array_interface, an_export_keeps_the_memory_until_all_work_is_done) {
   const buffer sink = filled([](std::size_t) { return std::uint8_t{0}; });
   std::optional<buffer> memory = filled([](std::size_t) { return std::uint8_t{5}; });
   std::optional<cuda_array> shown = export_cuda_array(column::make(
-      ctx(), {data_type(type_id::uint8), static_cast<std::int64_t>(bytes), 0, 0, {{}, *memory}, {}}));
+      ctx(),
+      {data_type(type_id::uint8), static_cast<std::int64_t>(interface_bytes), 0, 0, {{}, *memory}, {}}));
   const stream_handle reader = ctx()->on_host() ? ctx()->work_stream().native_handle() : foreign();
   const auto held = close_gate(foreign());
-  device().copy(reinterpret_cast<void*>(sink.address()), reinterpret_cast<const void*>(shown->data), bytes,
-                within(), reader);
+  device().copy(reinterpret_cast<void*>(sink.address()), reinterpret_cast<const void*>(shown->data),
+                interface_bytes, within(), reader);
   shown.reset();
   memory.reset();
   std::vector<buffer> next;
   for (int i = 0; i < 4; ++i) {
-    next.push_back(make(bytes));
+    next.push_back(make(interface_bytes));
     fill(next.back(), 0xAA, ctx()->work_stream());
   }
   if (held) {

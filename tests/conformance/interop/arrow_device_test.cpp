@@ -21,7 +21,7 @@ using support::random_array;
 using support::same_rows;
 using support::shared_array;
 
-constexpr std::size_t bytes = 1 << 20;
+constexpr std::size_t array_bytes = 1 << 20;
 
 class arrow_device : public context_test {
 protected:
@@ -49,11 +49,11 @@ protected:
     EXPECT_TRUE(std::ranges::all_of(seen.reserved, [](std::int64_t word) { return word == 0; }));
   }
   [[nodiscard]] column of(const buffer& values) const {
-    return column::make(ctx(),
-                        {data_type(type_id::uint8), static_cast<std::int64_t>(bytes), 0, 0, {{}, values}});
+    return column::make(
+        ctx(), {data_type(type_id::uint8), static_cast<std::int64_t>(array_bytes), 0, 0, {{}, values}});
   }
   [[nodiscard]] buffer filled(std::uint8_t value) const {
-    buffer made = make(bytes);
+    buffer made = make(array_bytes);
     fill(made, value, ctx()->work_stream());
     ctx()->synchronize(ctx()->work_stream());
     return made;
@@ -69,7 +69,7 @@ protected:
     }
   }
   void queue_foreign_read(const ArrowArray& seen, const buffer& into, stream_handle consumer) const {
-    device().copy(reinterpret_cast<void*>(into.address()), seen.buffers[1], bytes, within(), consumer);
+    device().copy(reinterpret_cast<void*>(into.address()), seen.buffers[1], array_bytes, within(), consumer);
   }
 };
 
@@ -185,7 +185,7 @@ TEST_P(arrow_device, an_import_waits_for_the_producer_before_it_reads) {
   event written(shared_device());
   event_handle handle = written.ref().native_handle();
   const auto held = close_gate(foreign.ref().native_handle());
-  device().fill(reinterpret_cast<void*>(memory.address()), 2, bytes, foreign.ref().native_handle());
+  device().fill(reinterpret_cast<void*>(memory.address()), 2, array_bytes, foreign.ref().native_handle());
   written.ref().record(foreign.ref());
   owned_device_array given = on_device(of(memory));
   if (!ctx()->on_host()) {
@@ -195,8 +195,8 @@ TEST_P(arrow_device, an_import_waits_for_the_producer_before_it_reads) {
   const stream_ref work = ctx()->work_stream();
   {
     use_token token(work, {reads(seen.values()), writes(sink)});
-    ctx()->copies().copy(token.mutable_data<char>(sink), token.data<char>(seen.values()), bytes, within(),
-                         work);
+    ctx()->copies().copy(token.mutable_data<char>(sink), token.data<char>(seen.values()), array_bytes,
+                         within(), work);
   }
   if (held) {
     EXPECT_FALSE(work.idle()) << "our read did not wait for the producer";
@@ -217,7 +217,7 @@ TEST_P(arrow_device, memory_is_given_to_others_after_the_release_and_the_consume
     queue_foreign_read(seen.get().array, sink, foreign.ref().native_handle());
     seen.reset(); // while the read is pending
   }
-  const buffer other = make(bytes); // the same memory perhaps, in stream order
+  const buffer other = make(array_bytes); // the same memory perhaps, in stream order
   fill(other, 9, ctx()->work_stream());
   if (held) {
     held->open();

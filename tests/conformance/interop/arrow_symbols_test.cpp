@@ -156,7 +156,7 @@ TEST_P(arrow_symbols, leave_for_devices_as_numbers_without_a_copy_under_the_meta
   export_field(described(), *type.out(), symbol_form::numbers);
   EXPECT_EQ(std::string_view(type.get().format), "I");
   const entries metadata = entries_of(type.get().metadata);
-  EXPECT_THAT(metadata, testing::IsSupersetOf(entries{
+  EXPECT_THAT(metadata, ::testing::IsSupersetOf(entries{
                             {"unit", "none"}, {"xlog.symbol", "true"}, {"xlog.symbol_encoding", "u32"}}));
   owned_device_array out;
   export_device_column(source, *out.out());

@@ -13,7 +13,7 @@
 namespace saeta::conformance {
 namespace {
 
-constexpr std::size_t bytes = 1 << 20;
+constexpr std::size_t tensor_bytes = 1 << 20;
 using versioned = support::held_tensor<DLManagedTensorVersioned>;
 using lent_tensor = support::lent_tensor<DLManagedTensorVersioned>;
 
@@ -36,14 +36,14 @@ protected:
   [[nodiscard]] stream_ref foreign() const { return foreign_->ref(); }
   [[nodiscard]] const buffer& sink() const { return sink_; }
   [[nodiscard]] buffer filled(std::uint8_t value) const {
-    buffer made = make(bytes);
+    buffer made = make(tensor_bytes);
     fill(made, value, ctx()->work_stream());
     ctx()->synchronize(ctx()->work_stream());
     return made;
   }
   [[nodiscard]] column of(const buffer& values) const {
     return column::make(
-        ctx(), {data_type(type_id::uint8), static_cast<std::int64_t>(bytes), 0, 0, {{}, values}, {}});
+        ctx(), {data_type(type_id::uint8), static_cast<std::int64_t>(tensor_bytes), 0, 0, {{}, values}, {}});
   }
   /// The number by which a protocol names a stream; nothing on the host.
   [[nodiscard]] std::optional<std::int64_t> number(stream_ref stream) const {
@@ -54,10 +54,10 @@ protected:
   }
   /// What a foreign kernel does: it knows a pointer and a stream, and no token.
   void queue_foreign_read(const DLTensor& tensor, stream_handle stream) const {
-    device().copy(reinterpret_cast<void*>(sink_.address()), tensor.data, bytes, within(), stream);
+    device().copy(reinterpret_cast<void*>(sink_.address()), tensor.data, tensor_bytes, within(), stream);
   }
   [[nodiscard]] lent_tensor lend(const buffer& memory) const {
-    return lent_tensor(reinterpret_cast<void*>(memory.address()), static_cast<std::int64_t>(bytes),
+    return lent_tensor(reinterpret_cast<void*>(memory.address()), static_cast<std::int64_t>(tensor_bytes),
                        support::dtype(kDLUInt, 8),
                        {static_cast<DLDeviceType>(ctx()->device().kind), ctx()->device().ordinal});
   }
@@ -99,11 +99,11 @@ protected:
     const buffer memory = filled(1);
     lent_tensor lent = lend(memory);
     const auto held = close_gate(foreign().native_handle());
-    device().fill(lent.tensor().data, 2, bytes, foreign().native_handle());
+    device().fill(lent.tensor().data, 2, tensor_bytes, foreign().native_handle());
     {
       const column taken = import_dlpack(ctx(), lent.get(), how);
       use_token token(ours(), {reads(taken.values()), writes(sink())});
-      ctx()->copies().copy(token.mutable_data<char>(sink()), token.data<char>(taken.values()), bytes,
+      ctx()->copies().copy(token.mutable_data<char>(sink()), token.data<char>(taken.values()), tensor_bytes,
                            within(), ours());
     }
     if (held) {
@@ -193,7 +193,7 @@ void dlpack_order::expect_released_memory_is_not_given_to_others(copy_policy cop
   values.reset();
   std::vector<buffer> next; // whatever address they get, the held read must not see them
   for (int i = 0; i < 4; ++i) {
-    next.push_back(buffer::allocate(ctx(), bytes, ours(), "next"));
+    next.push_back(buffer::allocate(ctx(), tensor_bytes, ours(), "next"));
     fill(next.back(), 0xAA, ours());
   }
   if (held) {
@@ -237,10 +237,10 @@ TEST_P(dlpack_order, an_import_from_an_unknown_stream_waits_for_the_whole_contex
 TEST_P(dlpack_order, the_gather_of_a_strided_import_waits_for_the_producer) {
   const buffer memory = filled(1);
   lent_tensor lent = lend(memory);
-  lent.tensor().shape[0] = bytes / 2;
+  lent.tensor().shape[0] = tensor_bytes / 2;
   lent.tensor().strides[0] = 2;
   const auto held = close_gate(foreign().native_handle());
-  device().fill(lent.tensor().data, 2, bytes, foreign().native_handle());
+  device().fill(lent.tensor().data, 2, tensor_bytes, foreign().native_handle());
   const column taken = import_dlpack(ctx(), lent.get(), {number(foreign()), copy_policy::when_needed});
   if (held) {
     EXPECT_EQ(lent.deleted(), 0) << "given back while the gather was pending";
@@ -253,16 +253,19 @@ TEST_P(dlpack_order, the_gather_of_a_strided_import_waits_for_the_producer) {
 
 TEST_P(dlpack_order, filled_nulls_are_ordered_behind_the_write_and_before_the_consumer) {
   const buffer values = filled(1);
-  const buffer validity = make(bitmap_bytes(bytes));
+  const buffer validity = make(bitmap_bytes(tensor_bytes));
   fill(validity, 0x00, ctx()->work_stream());
   ctx()->synchronize(ctx()->work_stream());
   dlpack_export how;
   how.stream = number(foreign());
   how.nulls = tensor_nulls::fill;
   how.fill = std::int64_t{9};
-  const column source = column::make(
-      ctx(),
-      {data_type(type_id::uint8), static_cast<std::int64_t>(bytes), 0, bytes / 2, {validity, values}, {}});
+  const column source = column::make(ctx(), {data_type(type_id::uint8),
+                                             static_cast<std::int64_t>(tensor_bytes),
+                                             0,
+                                             tensor_bytes / 2,
+                                             {validity, values},
+                                             {}});
   const auto held = close_gate(ours().native_handle());
   fill(validity, 0x55, ours());
   fill(values, 4, ours());
@@ -286,7 +289,7 @@ TEST_P(dlpack_order, a_view_that_nobody_used_goes_back_before_its_producer_has_f
     GTEST_SKIP() << "nothing can be pending on this backend";
   }
   lent_tensor lent = lend(memory);
-  device().fill(lent.tensor().data, 2, bytes, foreign().native_handle());
+  device().fill(lent.tensor().data, 2, tensor_bytes, foreign().native_handle());
   static_cast<void>(import_dlpack(ctx(), lent.get(), {number(foreign()), copy_policy::never}));
   EXPECT_EQ(lent.deleted(), 1) << "its own work was waited for";
   held->open();
@@ -307,12 +310,12 @@ TEST_P(dlpack_order, an_import_after_minus_1_waits_for_nothing) {
     GTEST_SKIP() << "nothing can be pending on this backend";
   }
   expect_races();
-  device().fill(lent.tensor().data, 2, bytes, foreign().native_handle());
+  device().fill(lent.tensor().data, 2, tensor_bytes, foreign().native_handle());
   const column taken = import_dlpack(ctx(), lent.get(), support::import_after(-1));
   {
     use_token token(ours(), {reads(taken.values()), writes(sink())});
-    ctx()->copies().copy(token.mutable_data<char>(sink()), token.data<char>(taken.values()), bytes, within(),
-                         ours());
+    ctx()->copies().copy(token.mutable_data<char>(sink()), token.data<char>(taken.values()), tensor_bytes,
+                         within(), ours());
   }
   ctx()->synchronize(ours());
   held->open();
@@ -337,21 +340,21 @@ TEST_P(dlpack_order, a_view_of_managed_memory_waits_for_its_producer) {
   const stream_ref work = gpu->work_stream();
   for (const std::optional<std::int64_t> named : {number(foreign()), std::optional<std::int64_t>{}}) {
     const buffer memory = filled(1);
-    lent_tensor lent(reinterpret_cast<void*>(memory.address()), static_cast<std::int64_t>(bytes),
+    lent_tensor lent(reinterpret_cast<void*>(memory.address()), static_cast<std::int64_t>(tensor_bytes),
                      support::dtype(kDLUInt, 8), {kDLCUDAManaged, 0});
-    std::vector<std::uint8_t> seen(bytes);
+    std::vector<std::uint8_t> seen(tensor_bytes);
     const auto held = close_gate(foreign().native_handle());
-    device().fill(lent.tensor().data, 2, bytes, foreign().native_handle());
+    device().fill(lent.tensor().data, 2, tensor_bytes, foreign().native_handle());
     {
       const column taken = import_dlpack(gpu, lent.get(), {named, copy_policy::never});
       use_token token(work, {reads(taken.values())});
-      gpu->copies().copy(seen.data(), token.data<char>(taken.values()), bytes, copy_kind::device_to_host,
-                         work);
+      gpu->copies().copy(seen.data(), token.data<char>(taken.values()), tensor_bytes,
+                         copy_kind::device_to_host, work);
     }
     EXPECT_FALSE(work.idle()) << "our read did not wait for the producer";
     held->open();
     gpu->synchronize(work);
-    EXPECT_EQ(seen, std::vector<std::uint8_t>(bytes, 2));
+    EXPECT_EQ(seen, std::vector<std::uint8_t>(tensor_bytes, 2));
     EXPECT_TRUE(gpu->wait_for_releases(std::chrono::seconds(20)));
   }
 }
@@ -363,13 +366,14 @@ TEST_P(dlpack_order, an_upload_of_page_locked_memory_waits_for_its_producer) {
   const buffer content = filled(2);
   context_ = passing_for_cuda(); // whose waits open the gate
   for (const std::optional<std::int64_t> named : {number(foreign()), std::optional<std::int64_t>{}}) {
-    void* const pinned = device().allocate_pinned(bytes);
-    std::memset(pinned, 1, bytes);
-    lent_tensor lent(pinned, static_cast<std::int64_t>(bytes), support::dtype(kDLUInt, 8), {kDLCUDAHost, 0});
+    void* const pinned = device().allocate_pinned(tensor_bytes);
+    std::memset(pinned, 1, tensor_bytes);
+    lent_tensor lent(pinned, static_cast<std::int64_t>(tensor_bytes), support::dtype(kDLUInt, 8),
+                     {kDLCUDAHost, 0});
     std::optional<column> taken;
     {
       const auto held = close_gate(foreign().native_handle());
-      device().copy(pinned, reinterpret_cast<const void*>(content.address()), bytes,
+      device().copy(pinned, reinterpret_cast<const void*>(content.address()), tensor_bytes,
                     copy_kind::device_to_host, foreign().native_handle());
       open_while_the_host_waits(held, [&] {
         taken = import_dlpack(ctx(), lent.get(), {named, copy_policy::when_needed});
@@ -378,7 +382,7 @@ TEST_P(dlpack_order, an_upload_of_page_locked_memory_waits_for_its_producer) {
     EXPECT_TRUE(holds(taken->values(), 2)) << "the memory was read before its producer wrote it";
     EXPECT_EQ(lent.deleted(), 1);
     device().synchronize_stream(foreign().native_handle());
-    EXPECT_TRUE(device().deallocate_pinned(pinned, bytes));
+    EXPECT_TRUE(device().deallocate_pinned(pinned, tensor_bytes));
   }
 }
 

@@ -24,7 +24,7 @@ using support::random_array;
 using support::shared_array;
 using ::testing::HasSubstr;
 
-constexpr std::int64_t rows = 1 << 12;
+constexpr std::int64_t handed_rows = 1 << 12;
 
 class handed_out_arrays : public context_test {
 protected:
@@ -44,10 +44,10 @@ protected:
   }
   /// One byte a row.
   [[nodiscard]] column of(const buffer& values) const {
-    return column::make(ctx(), {data_type(type_id::uint8), rows, 0, 0, {{}, values}});
+    return column::make(ctx(), {data_type(type_id::uint8), handed_rows, 0, 0, {{}, values}});
   }
   [[nodiscard]] buffer page_locked() const {
-    return buffer::allocate(ctx(), rows, ctx()->work_stream(), "page-locked", 0, memory_kind::pinned);
+    return buffer::allocate(ctx(), handed_rows, ctx()->work_stream(), "page-locked", 0, memory_kind::pinned);
   }
   static shared_array shared(plain_array made) {
     return std::make_shared<const plain_array>(std::move(made));
@@ -129,21 +129,24 @@ TEST_P(handed_out_arrays, in_page_locked_memory_are_read_behind_their_event) {
   const auto passing = std::make_shared<saeta::testing::faulty_backend>(shared_device());
   passing->pass_for({device_kind::cuda, 0});
   const auto gpu = watch(context::create(passing));
-  const auto free_pinned = [&](void* pointer) { EXPECT_TRUE(device().deallocate_pinned(pointer, rows)); };
-  const std::unique_ptr<void, decltype(free_pinned)> memory(device().allocate_pinned(rows), free_pinned);
+  const auto free_pinned = [&](void* pointer) {
+    EXPECT_TRUE(device().deallocate_pinned(pointer, handed_rows));
+  };
+  const std::unique_ptr<void, decltype(free_pinned)> memory(device().allocate_pinned(handed_rows),
+                                                            free_pinned);
   const stream foreign(shared_device());
   const stream_handle theirs = foreign.ref().native_handle();
   const data_type type(type_id::uint8);
   for (const bool whole_batch : {true, false}) {
-    device().fill(memory.get(), 1, rows, theirs);
+    device().fill(memory.get(), 1, handed_rows, theirs);
     device().synchronize_stream(theirs);
-    device().fill(memory.get(), 2, rows, theirs);
+    device().fill(memory.get(), 2, handed_rows, theirs);
     event written(shared_device());
     event_handle handle = written.ref().native_handle();
     written.ref().record(foreign.ref());
 
-    const shared_array stand_in = random_array(type, {rows, 0, nulls::absent}, 1);
-    owned_array host = whole_batch ? support::to_c_batch({stand_in}, rows) : support::to_c(stand_in);
+    const shared_array stand_in = random_array(type, {handed_rows, 0, nulls::absent}, 1);
+    owned_array host = whole_batch ? support::to_c_batch({stand_in}, handed_rows) : support::to_c(stand_in);
     (whole_batch ? *host.get().children[0] : host.get()).buffers[1] = memory.get();
     owned_device_array given;
     host.move_to(given.get().array);
@@ -155,13 +158,13 @@ TEST_P(handed_out_arrays, in_page_locked_memory_are_read_behind_their_event) {
         whole_batch ? import_device_batch(gpu, {{described}, {}}, given.get(), dictionaries).columns.front()
                     : import_device_column(gpu, described, given.get());
     const auto found = support::cells(seen);
-    EXPECT_EQ(found, (std::vector<support::cell>(rows, std::string(1, '\2')))) << whole_batch;
+    EXPECT_EQ(found, (std::vector<support::cell>(handed_rows, std::string(1, '\2')))) << whole_batch;
   }
 }
 
 TEST_P(handed_out_arrays, with_an_event_that_nobody_here_can_wait_for_are_refused) {
-  std::vector<std::byte> memory(rows);
-  const shared_array stand_in = random_array(data_type(type_id::uint8), {rows, 0, nulls::absent}, 1);
+  std::vector<std::byte> memory(handed_rows);
+  const shared_array stand_in = random_array(data_type(type_id::uint8), {handed_rows, 0, nulls::absent}, 1);
   for (const auto& [type, said] : {std::pair{ARROW_DEVICE_CUDA_HOST, "can't wait for its sync_event"},
                                    std::pair{ARROW_DEVICE_CPU, "sync_event is set for memory of the CPU"}}) {
     if (type == ARROW_DEVICE_CUDA_HOST && to_string(ctx()->device()).starts_with("cuda")) {
@@ -230,16 +233,17 @@ TEST_P(handed_out_arrays, of_a_device_know_their_nulls_and_those_of_all_inside) 
 
 TEST_P(handed_out_arrays, are_counted_behind_the_last_write_of_their_validity) {
   const stream_lease theirs = ctx()->borrow_stream();
-  const buffer validity = make(rows / 8);
+  const buffer validity = make(handed_rows / 8);
   fill(validity, 0xFF, ctx()->work_stream());
   const column ours = column::make(
-      ctx(), {data_type(type_id::uint8), rows, 0, column::unknown_nulls, {validity, make(rows)}});
+      ctx(),
+      {data_type(type_id::uint8), handed_rows, 0, column::unknown_nulls, {validity, make(handed_rows)}});
   ctx()->synchronize(ctx()->work_stream());
   const auto held = close_gate(theirs.ref().native_handle());
   fill(validity, 0x0F, theirs.ref());
   owned_device_array seen;
   open_while_the_host_waits(held, [&] { seen = on_device(ours); });
-  EXPECT_EQ(seen.get().array.null_count, ctx()->on_host() ? -1 : rows / 2);
+  EXPECT_EQ(seen.get().array.null_count, ctx()->on_host() ? -1 : handed_rows / 2);
 }
 
 void append_addresses(const ArrowArray& of, std::vector<const void*>& found) {
@@ -312,7 +316,7 @@ TEST_P(handed_out_arrays, in_page_locked_memory_leave_behind_their_last_write) {
   owned_array seen;
   open_while_the_host_waits(held, [&] { seen = on_host(ours); });
   const auto* const bytes = static_cast<const std::uint8_t*>(seen.get().buffers[1]);
-  EXPECT_TRUE(std::all_of(bytes, bytes + rows, [](std::uint8_t byte) { return byte == 2; }));
+  EXPECT_TRUE(std::all_of(bytes, bytes + handed_rows, [](std::uint8_t byte) { return byte == 2; }));
 }
 
 TEST_P(handed_out_arrays, of_batches_may_have_null_rows_that_are_none_of_theirs) {

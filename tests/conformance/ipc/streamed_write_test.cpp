@@ -25,8 +25,8 @@ using support::nulls;
 using support::random_array;
 using support::same_contents;
 
-constexpr std::array bodies{ipc::compression::none, ipc::compression::lz4, ipc::compression::zstd};
-constexpr std::array containers{ipc::container::file, ipc::container::stream};
+constexpr std::array body_forms{ipc::compression::none, ipc::compression::lz4, ipc::compression::zstd};
+constexpr std::array written_forms{ipc::container::file, ipc::container::stream};
 
 bool has_dictionary(const data_type& type) {
   return type.index_type() != nullptr ||
@@ -98,8 +98,8 @@ TEST_P(streamed_write, of_every_type_is_what_a_write_at_once_is) {
        {std::pair(0, 3000), std::pair(8, 2992), std::pair(5, 2900), std::pair(1501, 777)}) {
     const table part = here.slice(first, rows);
     const table expected = original.slice(first, rows);
-    for (const auto format : containers) {
-      for (const auto body : bodies) {
+    for (const auto format : written_forms) {
+      for (const auto body : body_forms) {
         SCOPED_TRACE(::testing::Message()
                      << first << " + " << rows << ", container " << static_cast<int>(format)
                      << ", compression " << static_cast<int>(body));
@@ -123,7 +123,7 @@ TEST_P(streamed_write, of_dictionaries_that_differ_by_batch_unites_them_wherever
       host_, types,
       {.batch_rows = {700, 0, 900, 5}, .one_dictionary = false, .in_dictionaries = nulls::some});
   const table source = there(ctx(), original);
-  for (const auto body : bodies) {
+  for (const auto body : body_forms) {
     ipc::write(source, file(), options(body));
     EXPECT_TRUE(same_contents(read(), original));
     ipc::write(source.slice(3, 1597), file(), options(body));
@@ -179,7 +179,7 @@ TEST_P(streamed_write, of_large_and_small_batches_keeps_their_order) {
       host_, {data_type(type_id::int64), encoded, data_type(type_id::string_view), encoded},
       {.batch_rows = {3, 900, 0, 1, 700, 2, 2}, .one_dictionary = false});
   const table here = there(ctx(), original);
-  for (const auto body : bodies) {
+  for (const auto body : body_forms) {
     ipc::write(here, file(), options(body, ipc::container::stream));
     EXPECT_TRUE(same_contents(read(), original));
     std::vector<std::int64_t> rows;
@@ -240,7 +240,7 @@ TEST_P(streamed_write, is_refused_by_the_budget_of_the_host_and_leaves_nothing) 
   const table here = there(ctx(), batch_of({data_type(type_id::int64), data_type(type_id::string)}, 20'000));
   ipc::write(here, file(), options(ipc::compression::none)); // makes chunks of the ring, not always all
   std::filesystem::remove(file());
-  for (const auto body : bodies) {
+  for (const auto body : body_forms) {
     // Room for a window and not for two, then for windows and not for what becomes of them.
     for (const std::uint64_t room : {window_bytes + 100, 4 * window_bytes}) {
       if (body == ipc::compression::none && room > 3 * window_bytes) {
@@ -307,7 +307,7 @@ TEST_P(streamed_write, leaves_nothing_where_any_call_fails) {
                 data_type::nested("+l", {{"item", data_type(type_id::int16), true, {}}})},
                1000);
   const report_sink reports = set_report_sink([](std::string_view, std::string_view) noexcept {});
-  for (const auto body : bodies) {
+  for (const auto body : body_forms) {
     const auto ctx = small_context(faulty);
     const table here = there(ctx, original);
     bool failed = true;
@@ -344,7 +344,7 @@ TEST_P(streamed_write, ends_with_an_interrupt) {
   struct interrupted {};
   const table original = batch_of({data_type(type_id::int64)}, 400'000);
   const table here = there(ctx(), original);
-  for (const auto body : bodies) {
+  for (const auto body : body_forms) {
     for (const int last : {1, 2}) {
       std::atomic<int> looks{0};
       const support::interrupts hook([&] {

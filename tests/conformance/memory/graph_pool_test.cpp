@@ -22,10 +22,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::size_t bytes = 2 << 20;
+constexpr std::size_t pool_bytes = 2 << 20;
 constexpr const char* captures_nothing = "the host captures no graphs";
 
-std::string& last_report() {
+std::string& last_pool_report() {
   static std::string text;
   return text;
 }
@@ -38,14 +38,14 @@ protected:
     other_.emplace(shared_device());
     ours_.emplace(ctx()->borrow_stream());
     pool_ = graph_pool::create(ctx(), "graph");
-    last_report().clear();
-    before_ =
-        set_report_sink([](std::string_view, std::string_view message) noexcept { last_report() = message; });
+    last_pool_report().clear();
+    before_ = set_report_sink(
+        [](std::string_view, std::string_view message) noexcept { last_pool_report() = message; });
   }
   void TearDown() override {
     pool_.reset();
     EXPECT_EQ(charged(), 0U) << "every charge was given back";
-    EXPECT_EQ(last_report(), "");
+    EXPECT_EQ(last_pool_report(), "");
     set_report_sink(before_);
     ours_.reset();
     other_.reset();
@@ -65,10 +65,12 @@ protected:
     return ctx()->memory_budget()->statistics().current;
   }
   /// On the capturing stream; the allocator of another library knows its own context alone.
-  [[nodiscard]] void* lend(std::size_t size = bytes) const {
+  [[nodiscard]] void* lend(std::size_t size = pool_bytes) const {
     return lend_memory(ctx(), size, foreign(), "array");
   }
-  void take_back(void* address, std::size_t size = bytes) const { take_back_memory(address, size, handle()); }
+  void take_back(void* address, std::size_t size = pool_bytes) const {
+    take_back_memory(address, size, handle());
+  }
   /// Memory of the pool that a capture allocated and freed.
   [[nodiscard]] void* captured_and_freed() const {
     const graph_pool_scope open(pool());
@@ -79,7 +81,7 @@ protected:
     return address;
   }
   void launch(void* address, stream_ref stream, std::uint8_t value = 1) const {
-    device().fill(address, value, bytes, stream.native_handle());
+    device().fill(address, value, pool_bytes, stream.native_handle());
   }
   void join(stream_ref follower, stream_ref leader) const {
     const event here(shared_device());
@@ -104,14 +106,14 @@ TEST_P(graph_pools, serve_what_is_allocated_in_a_capture_and_leave_it_whole) {
   void* const first = lend();
   void* const second = lend();
   EXPECT_NE(first, second);
-  EXPECT_EQ(ctx()->reports().live_by_tag(), (bytes_by_name{{"graph", 2 * bytes}}));
-  EXPECT_EQ(pool()->bytes(), 2 * bytes);
+  EXPECT_EQ(ctx()->reports().live_by_tag(), (bytes_by_name{{"graph", 2 * pool_bytes}}));
+  EXPECT_EQ(pool()->bytes(), 2 * pool_bytes);
   take_back(first);
   EXPECT_EQ(lend(), first) << "freed in the capture, and had again by it";
   EXPECT_TRUE(capture.end());
   take_back(first);
   take_back(second);
-  EXPECT_EQ(charged(), 2 * bytes);
+  EXPECT_EQ(charged(), 2 * pool_bytes);
 }
 
 TEST_P(graph_pools, are_named_where_a_capture_allocates_without_one) {
@@ -133,8 +135,8 @@ TEST_P(graph_pools, are_named_where_a_capture_allocates_without_one) {
 
 TEST_P(graph_pools, serve_nobody_else_while_they_are_open) {
   const graph_pool_scope open(pool());
-  void* const before = lend_memory(ctx(), bytes, foreign(), "array");
-  EXPECT_EQ(ctx()->reports().live_by_tag(), (bytes_by_name{{"array", bytes}}));
+  void* const before = lend_memory(ctx(), pool_bytes, foreign(), "array");
+  EXPECT_EQ(ctx()->reports().live_by_tag(), (bytes_by_name{{"array", pool_bytes}}));
   if (captures()) {
     graph_capture capture(device(), handle());
     std::thread([&] { EXPECT_THROW(static_cast<void>(lend()), error) << "another thread"; }).join();
@@ -156,10 +158,10 @@ TEST_P(graph_pools, serve_from_the_innermost_scope) {
   {
     const graph_pool_scope inner_scope(inner);
     take_back(lend());
-    EXPECT_EQ(share->memory_budget()->statistics().current, bytes);
+    EXPECT_EQ(share->memory_budget()->statistics().current, pool_bytes);
   }
   take_back(lend());
-  EXPECT_EQ(ctx()->reports().live_by_tag(), (bytes_by_name{{"graph", bytes}, {"inner", bytes}}));
+  EXPECT_EQ(ctx()->reports().live_by_tag(), (bytes_by_name{{"graph", pool_bytes}, {"inner", pool_bytes}}));
   EXPECT_TRUE(capture.end());
 }
 
@@ -168,19 +170,19 @@ TEST_P(graph_pools, keep_what_was_freed_until_they_are_released) {
     GTEST_SKIP() << captures_nothing;
   }
   void* const address = captured_and_freed();
-  EXPECT_EQ(charged(), bytes);
+  EXPECT_EQ(charged(), pool_bytes);
   std::set<void*> others;
   for (int i = 0; i < 16; ++i) {
-    others.insert(lend_memory(ctx(), bytes, ours(), "others"));
+    others.insert(lend_memory(ctx(), pool_bytes, ours(), "others"));
   }
   EXPECT_FALSE(others.contains(address)) << "the graph would write into it";
   for (void* const each : others) {
-    take_back_memory(each, bytes, ours().native_handle());
+    take_back_memory(each, pool_bytes, ours().native_handle());
   }
 }
 
 TEST_P(graph_pools, are_released_behind_the_graphs_that_still_run) {
-  void* const address = captures() ? captured_and_freed() : lend_memory(pool(), bytes, foreign());
+  void* const address = captures() ? captured_and_freed() : lend_memory(pool(), pool_bytes, foreign());
   if (!captures()) {
     take_back(address);
   }
@@ -191,7 +193,7 @@ TEST_P(graph_pools, are_released_behind_the_graphs_that_still_run) {
       << "the reuse is ordered, or there is nothing to wait for";
   std::set<void*> next;
   const auto lend_next = [&] {
-    void* const lent = lend_memory(ctx(), bytes, ours(), "next");
+    void* const lent = lend_memory(ctx(), pool_bytes, ours(), "next");
     launch(lent, ours(), 2);
     next.insert(lent);
   };
@@ -204,12 +206,12 @@ TEST_P(graph_pools, are_released_behind_the_graphs_that_still_run) {
     lend_next();
   }
   EXPECT_TRUE(next.contains(address)) << "never lent again, so nothing is shown";
-  std::vector<std::uint8_t> found(bytes);
-  device().copy(found.data(), address, bytes, to_host(), ours().native_handle());
+  std::vector<std::uint8_t> found(pool_bytes);
+  device().copy(found.data(), address, pool_bytes, to_host(), ours().native_handle());
   ctx()->synchronize(ours());
-  EXPECT_EQ(found, std::vector<std::uint8_t>(bytes, 2));
+  EXPECT_EQ(found, std::vector<std::uint8_t>(pool_bytes, 2));
   for (void* const each : next) {
-    take_back_memory(each, bytes, ours().native_handle());
+    take_back_memory(each, pool_bytes, ours().native_handle());
   }
 }
 
@@ -217,9 +219,9 @@ TEST_P(graph_pools, take_memory_whose_earlier_users_have_finished) {
   if (!captures()) {
     GTEST_SKIP() << captures_nothing;
   }
-  void* const earlier = lend_memory(ctx(), bytes, ours(), "earlier");
+  void* const earlier = lend_memory(ctx(), pool_bytes, ours(), "earlier");
   launch(earlier, ours());
-  take_back_memory(earlier, bytes, ours().native_handle());
+  take_back_memory(earlier, pool_bytes, ours().native_handle());
   const graph_pool_scope open(pool());
   graph_capture capture(device(), handle());
   std::set<void*> lent;
@@ -230,10 +232,10 @@ TEST_P(graph_pools, take_memory_whose_earlier_users_have_finished) {
   EXPECT_TRUE(lent.contains(earlier)) << "never lent again, so nothing is shown";
   launch(earlier, other(), 2);
   ctx()->synchronize(other());
-  std::vector<std::uint8_t> found(bytes);
-  device().copy(found.data(), earlier, bytes, to_host(), other_handle());
+  std::vector<std::uint8_t> found(pool_bytes);
+  device().copy(found.data(), earlier, pool_bytes, to_host(), other_handle());
   ctx()->synchronize(other());
-  EXPECT_EQ(found, std::vector<std::uint8_t>(bytes, 2));
+  EXPECT_EQ(found, std::vector<std::uint8_t>(pool_bytes, 2));
   for (void* const each : lent) {
     take_back(each);
   }
@@ -251,19 +253,19 @@ TEST_P(graph_pools, give_to_a_stream_of_a_capture_what_it_alone_has_used) {
   join(other(), foreign());
   note_lent_use(own, handle());
   take_back(own);
-  void* const on_other = lend_memory(ctx(), bytes, other(), "array");
+  void* const on_other = lend_memory(ctx(), pool_bytes, other(), "array");
   EXPECT_NE(on_other, own) << "nothing orders the two streams";
   note_lent_use(noted, other_handle());
   take_back(noted);
-  take_back_memory(freed_elsewhere, bytes, other_handle());
+  take_back_memory(freed_elsewhere, pool_bytes, other_handle());
   const std::set<void*> next{lend(), lend(), lend()};
   EXPECT_TRUE(next.contains(own));
   EXPECT_FALSE(next.contains(noted));
   EXPECT_FALSE(next.contains(freed_elsewhere));
   join(foreign(), other());
   EXPECT_TRUE(capture.end());
-  EXPECT_EQ(pool()->bytes(), 6 * bytes);
-  take_back_memory(on_other, bytes, other_handle());
+  EXPECT_EQ(pool()->bytes(), 6 * pool_bytes);
+  take_back_memory(on_other, pool_bytes, other_handle());
   for (void* const each : next) {
     take_back(each);
   }
@@ -278,13 +280,13 @@ TEST_P(graph_pools, use_memory_that_comes_back_from_nowhere_again_in_its_own_sco
     const graph_pool_scope open(pool());
     graph_capture capture(device(), handle());
     void* const temporary = lend();
-    take_back_memory(temporary, bytes, std::nullopt);
+    take_back_memory(temporary, pool_bytes, std::nullopt);
     kept = lend();
     EXPECT_EQ(kept, temporary);
     EXPECT_TRUE(capture.end());
   }
   const graph_pool_scope open(pool());
-  take_back_memory(kept, bytes, std::nullopt);
+  take_back_memory(kept, pool_bytes, std::nullopt);
   graph_capture capture(device(), handle());
   void* const next = lend();
   EXPECT_NE(next, kept) << "used after its capture on streams that nobody knows";
@@ -303,7 +305,7 @@ TEST_P(graph_pools, keep_what_comes_back_from_nowhere_after_their_scope) {
     kept = lend();
     EXPECT_TRUE(capture.end());
   }
-  take_back_memory(kept, bytes, std::nullopt);
+  take_back_memory(kept, pool_bytes, std::nullopt);
   const graph_pool_scope open(pool());
   graph_capture capture(device(), handle());
   void* const next = lend();
@@ -337,58 +339,58 @@ TEST_P(graph_pools, wait_for_what_used_memory_after_its_capture_before_the_next_
 TEST_P(graph_pools, refuse_what_the_budget_has_no_room_for_and_leave_the_capture_whole) {
   const graph_pool_scope open(pool());
   std::optional<graph_capture> capture(std::in_place, device(), handle());
-  void* const held = lend_memory(pool(), bytes, foreign());
+  void* const held = lend_memory(pool(), pool_bytes, foreign());
   try {
-    static_cast<void>(lend_memory(pool(), limit - bytes + 1, foreign()));
+    static_cast<void>(lend_memory(pool(), limit - pool_bytes + 1, foreign()));
     FAIL() << "more than the budget";
   } catch (const error& e) {
     ASSERT_NE(e.refusal(), nullptr);
-    EXPECT_EQ(e.refusal()->remaining, limit - bytes);
+    EXPECT_EQ(e.refusal()->remaining, limit - pool_bytes);
   }
-  void* const fits = lend_memory(pool(), limit - bytes, foreign());
+  void* const fits = lend_memory(pool(), limit - pool_bytes, foreign());
   EXPECT_EQ(ctx()->memory_budget()->statistics().current, limit);
   EXPECT_TRUE(capture->end());
   take_back(held);
-  take_back(fits, limit - bytes);
+  take_back(fits, limit - pool_bytes);
 }
 
 TEST_P(graph_pools, keep_captured_work_and_other_work_of_a_stream_apart) {
-  void* const eager = lend_memory(pool(), bytes, foreign());
+  void* const eager = lend_memory(pool(), pool_bytes, foreign());
   take_back(eager);
-  EXPECT_EQ(lend_memory(pool(), bytes, foreign()), eager) << "its stream orders it";
+  EXPECT_EQ(lend_memory(pool(), pool_bytes, foreign()), eager) << "its stream orders it";
   take_back(eager);
-  void* const elsewhere = lend_memory(pool(), bytes, other());
+  void* const elsewhere = lend_memory(pool(), pool_bytes, other());
   EXPECT_NE(elsewhere, eager) << "another stream is not ordered behind it";
-  take_back_memory(elsewhere, bytes, other_handle());
+  take_back_memory(elsewhere, pool_bytes, other_handle());
   if (!captures()) {
     return;
   }
   graph_capture capture(device(), handle());
-  void* const captured = lend_memory(pool(), bytes, foreign());
+  void* const captured = lend_memory(pool(), pool_bytes, foreign());
   EXPECT_NE(captured, eager) << "the graph may be launched on any stream";
   take_back(captured);
   EXPECT_TRUE(capture.end());
-  EXPECT_EQ(lend_memory(pool(), bytes, foreign()), eager) << "and not what the graph has freed";
+  EXPECT_EQ(lend_memory(pool(), pool_bytes, foreign()), eager) << "and not what the graph has freed";
   graph_capture another(device(), handle());
   take_back(eager);
   EXPECT_TRUE(another.end());
-  void* const next = lend_memory(pool(), bytes, foreign());
+  void* const next = lend_memory(pool(), pool_bytes, foreign());
   EXPECT_NE(next, eager) << "used by a graph";
   take_back(next);
 }
 
 TEST_P(graph_pools, take_no_more_than_their_users_need_at_once) {
-  void* const whole = lend_memory(pool(), bytes, foreign());
+  void* const whole = lend_memory(pool(), pool_bytes, foreign());
   take_back(whole);
-  void* const half = lend_memory(pool(), bytes / 2, foreign());
-  void* const rest = lend_memory(pool(), bytes / 2 - 100, foreign());
-  EXPECT_EQ(pool()->bytes(), bytes);
-  take_back(half, bytes / 2);
-  take_back(rest, bytes / 2 - 100);
-  EXPECT_EQ(lend_memory(pool(), bytes, foreign()), whole) << "whole again";
+  void* const half = lend_memory(pool(), pool_bytes / 2, foreign());
+  void* const rest = lend_memory(pool(), pool_bytes / 2 - 100, foreign());
+  EXPECT_EQ(pool()->bytes(), pool_bytes);
+  take_back(half, pool_bytes / 2);
+  take_back(rest, pool_bytes / 2 - 100);
+  EXPECT_EQ(lend_memory(pool(), pool_bytes, foreign()), whole) << "whole again";
   take_back(whole);
   void* const small = lend_memory(pool(), 100, foreign());
-  EXPECT_EQ(pool()->bytes(), bytes + 256) << "a large span stays whole for large requests";
+  EXPECT_EQ(pool()->bytes(), pool_bytes + 256) << "a large span stays whole for large requests";
   take_back(small, 100);
 }
 
@@ -405,13 +407,13 @@ TEST_P(graph_pools, honour_alignments) {
 }
 
 TEST_P(graph_pools, that_are_released_wait_for_what_is_out_and_give_nothing_more) {
-  void* const out = lend_memory(pool(), bytes, foreign());
-  void* const back = lend_memory(pool(), bytes, foreign());
+  void* const out = lend_memory(pool(), pool_bytes, foreign());
+  void* const back = lend_memory(pool(), pool_bytes, foreign());
   take_back(back);
   pool()->release();
-  EXPECT_EQ(charged(), bytes);
+  EXPECT_EQ(charged(), pool_bytes);
   try {
-    static_cast<void>(lend_memory(pool(), bytes, foreign()));
+    static_cast<void>(lend_memory(pool(), pool_bytes, foreign()));
     ADD_FAILURE() << "released";
   } catch (const error& e) {
     EXPECT_EQ(e.code(), errc::closed);
@@ -423,10 +425,10 @@ TEST_P(graph_pools, that_are_released_wait_for_what_is_out_and_give_nothing_more
 TEST_P(graph_pools, live_as_long_as_what_is_out) {
   auto own = graph_pool::create(ctx(), "own");
   const std::weak_ptr<graph_pool> alive = own;
-  void* const out = lend_memory(own, bytes, foreign());
+  void* const out = lend_memory(own, pool_bytes, foreign());
   own.reset();
   EXPECT_FALSE(alive.expired());
-  EXPECT_EQ(charged(), bytes);
+  EXPECT_EQ(charged(), pool_bytes);
   take_back(out);
   EXPECT_TRUE(alive.expired());
 }
@@ -465,14 +467,14 @@ TEST_P(graph_pools, make_the_capture_known) {
     GTEST_SKIP() << captures_nothing;
   }
   for (const bool announced : {true, false}) {
-    auto used_by_somebody = std::optional(make(bytes));
+    auto used_by_somebody = std::optional(make(pool_bytes));
     std::optional<graph_pool_scope> open;
     if (announced) {
       open.emplace(pool());
     }
     graph_capture capture(device(), handle());
     if (!announced) {
-      take_back(lend_memory(pool(), bytes, foreign()));
+      take_back(lend_memory(pool(), pool_bytes, foreign()));
     }
     {
       const std::array views{*used_by_somebody};
@@ -487,22 +489,22 @@ TEST_P(graph_pools, make_the_capture_known) {
 }
 
 TEST_P(graph_pools, are_not_needed_for_memory_that_is_ready_on_every_stream) {
-  void* const earlier = lend_memory(ctx(), bytes, ours(), "earlier");
+  void* const earlier = lend_memory(ctx(), pool_bytes, ours(), "earlier");
   launch(earlier, ours());
-  take_back_memory(earlier, bytes, ours().native_handle());
+  take_back_memory(earlier, pool_bytes, ours().native_handle());
   graph_capture capture(device(), handle());
   std::set<void*> lent;
   while (lent.size() < 31 && !lent.contains(earlier)) {
-    lent.insert(lend_ready_memory(ctx(), bytes, "segment"));
+    lent.insert(lend_ready_memory(ctx(), pool_bytes, "segment"));
   }
   EXPECT_TRUE(lent.contains(earlier)) << "never lent again, so nothing is shown";
   EXPECT_TRUE(capture.end());
   launch(earlier, other(), 2);
-  EXPECT_EQ(ctx()->reports().live_by_tag(), (bytes_by_name{{"segment", bytes * lent.size()}}));
+  EXPECT_EQ(ctx()->reports().live_by_tag(), (bytes_by_name{{"segment", pool_bytes * lent.size()}}));
   EXPECT_EQ(lend_ready_memory(ctx(), 0, "segment"), nullptr);
   ctx()->synchronize(other());
   for (void* const each : lent) {
-    take_back_memory(each, bytes, std::nullopt);
+    take_back_memory(each, pool_bytes, std::nullopt);
   }
 }
 

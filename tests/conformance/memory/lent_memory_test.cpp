@@ -16,9 +16,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::size_t bytes = 1 << 20;
+constexpr std::size_t lent_bytes = 1 << 20;
 
-std::string& last_report() {
+std::string& last_lent_report() {
   static std::string text;
   return text;
 }
@@ -29,9 +29,9 @@ protected:
     context_test::SetUp();
     first_.emplace(ctx()->borrow_stream());
     second_.emplace(ctx()->borrow_stream());
-    last_report().clear();
-    before_ =
-        set_report_sink([](std::string_view, std::string_view message) noexcept { last_report() = message; });
+    last_lent_report().clear();
+    before_ = set_report_sink(
+        [](std::string_view, std::string_view message) noexcept { last_lent_report() = message; });
   }
   void TearDown() override {
     set_report_sink(before_);
@@ -46,7 +46,7 @@ protected:
   }
   /// What a borrower does with the memory: nobody holds a token.
   void work_on(void* address, std::uint8_t value, stream_ref stream) const {
-    device().fill(address, value, bytes, stream.native_handle());
+    device().fill(address, value, lent_bytes, stream.native_handle());
   }
   /// Lends memory while the borrower's work on `before` is held back, and then until `before` is lent again.
   /// The next owner works behind the borrower; otherwise the borrower's late write would show.
@@ -54,7 +54,7 @@ protected:
     constexpr std::size_t most = 32;
     std::vector<void*> next;
     const auto lend = [&] {
-      next.push_back(lend_memory(ctx(), bytes, stream, "next"));
+      next.push_back(lend_memory(ctx(), lent_bytes, stream, "next"));
       work_on(next.back(), 2, stream);
       return next.back() == before;
     };
@@ -70,12 +70,12 @@ protected:
       lend();
     }
     EXPECT_EQ(next.back(), before) << "never lent again, so nothing is shown";
-    std::vector<std::uint8_t> found(bytes);
-    device().copy(found.data(), next.back(), bytes, to_host(), stream.native_handle());
+    std::vector<std::uint8_t> found(lent_bytes);
+    device().copy(found.data(), next.back(), lent_bytes, to_host(), stream.native_handle());
     ctx()->synchronize(stream);
-    EXPECT_EQ(found, std::vector<std::uint8_t>(bytes, 2));
+    EXPECT_EQ(found, std::vector<std::uint8_t>(lent_bytes, 2));
     for (void* const each : next) {
-      take_back_memory(each, bytes, stream.native_handle());
+      take_back_memory(each, lent_bytes, stream.native_handle());
     }
   }
   [[nodiscard]] std::unique_ptr<gate> hold(stream_ref stream) const {
@@ -90,14 +90,14 @@ private:
 };
 
 TEST_P(lent_memory, counts_in_budget_ledger_and_tag_until_it_comes_back) {
-  void* const address = lend_memory(ctx(), bytes, first(), "cudf");
-  const std::vector<std::pair<std::string, std::uint64_t>> expected{{"cudf", bytes}};
+  void* const address = lend_memory(ctx(), lent_bytes, first(), "cudf");
+  const std::vector<std::pair<std::string, std::uint64_t>> expected{{"cudf", lent_bytes}};
   EXPECT_EQ(ctx()->reports().live_by_tag(), expected);
-  EXPECT_EQ(charged(), bytes);
-  take_back_memory(address, bytes, first().native_handle());
+  EXPECT_EQ(charged(), lent_bytes);
+  take_back_memory(address, lent_bytes, first().native_handle());
   EXPECT_EQ(charged(), 0u);
   EXPECT_TRUE(ctx()->reports().live_by_tag().empty());
-  EXPECT_EQ(last_report(), "");
+  EXPECT_EQ(last_lent_report(), "");
 }
 
 TEST_P(lent_memory, is_refused_with_the_numbers_of_the_budget) {
@@ -115,7 +115,7 @@ TEST_P(lent_memory, of_no_bytes_is_null_and_a_request) {
   EXPECT_EQ(lend_memory(ctx(), 0, first(), "cudf"), nullptr);
   EXPECT_EQ(ctx()->memory_budget()->statistics().requests, before + 1);
   take_back_memory(nullptr, 0, first().native_handle());
-  EXPECT_EQ(last_report(), "");
+  EXPECT_EQ(last_lent_report(), "");
 }
 
 TEST_P(lent_memory, has_the_alignment_that_was_asked_for) {
@@ -123,37 +123,37 @@ TEST_P(lent_memory, has_the_alignment_that_was_asked_for) {
   void* const address = lend_memory(ctx(), 100, first(), "cudf", page);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(address) % page, 0u);
   take_back_memory(address, 100, first().native_handle());
-  EXPECT_EQ(last_report(), "");
+  EXPECT_EQ(last_lent_report(), "");
 }
 
 TEST_P(lent_memory, that_comes_back_twice_or_was_never_lent_is_reported) {
-  void* const address = lend_memory(ctx(), bytes, first(), "cudf");
-  take_back_memory(address, bytes, first().native_handle());
-  EXPECT_EQ(last_report(), "");
-  take_back_memory(address, bytes, first().native_handle());
-  EXPECT_THAT(last_report(), HasSubstr("was not lent, or came back before"));
-  last_report().clear();
+  void* const address = lend_memory(ctx(), lent_bytes, first(), "cudf");
+  take_back_memory(address, lent_bytes, first().native_handle());
+  EXPECT_EQ(last_lent_report(), "");
+  take_back_memory(address, lent_bytes, first().native_handle());
+  EXPECT_THAT(last_lent_report(), HasSubstr("was not lent, or came back before"));
+  last_lent_report().clear();
   note_lent_use(address, first().native_handle());
-  EXPECT_THAT(last_report(), HasSubstr("was not lent"));
+  EXPECT_THAT(last_lent_report(), HasSubstr("was not lent"));
 }
 
 TEST_P(lent_memory, that_comes_back_with_another_size_is_reported_and_freed) {
-  void* const address = lend_memory(ctx(), bytes, first(), "cudf");
+  void* const address = lend_memory(ctx(), lent_bytes, first(), "cudf");
   take_back_memory(address, 7, first().native_handle());
-  EXPECT_THAT(last_report(), HasSubstr("has 1048576 bytes and came back as 7"));
+  EXPECT_THAT(last_lent_report(), HasSubstr("has 1048576 bytes and came back as 7"));
   EXPECT_EQ(charged(), 0u);
-  last_report().clear();
+  last_lent_report().clear();
   note_lent_use(nullptr, first().native_handle());
-  EXPECT_EQ(last_report(), "") << "nothing was lent as null, so nothing is used";
+  EXPECT_EQ(last_lent_report(), "") << "nothing was lent as null, so nothing is used";
 }
 
 TEST_P(lent_memory, keeps_its_context_alive) {
   const std::weak_ptr<context> alive = context_->weak_from_this();
   const stream_handle stream = ctx()->work_stream().native_handle();
-  void* const address = lend_memory(ctx()->with_budget("child"), bytes, first(), "cudf");
-  take_back_memory(lend_memory(ctx(), bytes, first(), "cudf"), bytes, stream);
-  EXPECT_EQ(charged(), bytes) << "a child is charged, and so is its parent";
-  take_back_memory(address, bytes, stream);
+  void* const address = lend_memory(ctx()->with_budget("child"), lent_bytes, first(), "cudf");
+  take_back_memory(lend_memory(ctx(), lent_bytes, first(), "cudf"), lent_bytes, stream);
+  EXPECT_EQ(charged(), lent_bytes) << "a child is charged, and so is its parent";
+  take_back_memory(address, lent_bytes, stream);
   EXPECT_EQ(charged(), 0u);
   EXPECT_FALSE(alive.expired());
 }
@@ -161,42 +161,42 @@ TEST_P(lent_memory, keeps_its_context_alive) {
 // The simulated device also reports the missing edge where one of these waits is left out.
 
 TEST_P(lent_memory, is_reused_elsewhere_behind_the_work_on_its_stream) {
-  void* const lent = lend_memory(ctx(), bytes, first(), "cudf");
+  void* const lent = lend_memory(ctx(), lent_bytes, first(), "cudf");
   const auto held = hold(first());
   work_on(lent, 1, first());
-  take_back_memory(lent, bytes, first().native_handle());
+  take_back_memory(lent, lent_bytes, first().native_handle());
   expect_reuse_behind(lent, held, second());
 }
 
 TEST_P(lent_memory, is_reused_behind_the_work_on_another_stream_that_it_came_back_on) {
-  void* const lent = lend_memory(ctx(), bytes, first(), "cudf");
+  void* const lent = lend_memory(ctx(), lent_bytes, first(), "cudf");
   ctx()->synchronize(first());
   const auto held = hold(second());
   work_on(lent, 1, second());
-  take_back_memory(lent, bytes, second().native_handle());
+  take_back_memory(lent, lent_bytes, second().native_handle());
   expect_reuse_behind(lent, held, first());
 }
 
 TEST_P(lent_memory, is_reused_at_once_on_the_stream_it_came_back_on) {
-  void* const lent = lend_memory(ctx(), bytes, first(), "cudf");
+  void* const lent = lend_memory(ctx(), lent_bytes, first(), "cudf");
   const auto held = hold(first());
   work_on(lent, 1, first());
-  take_back_memory(lent, bytes, first().native_handle());
-  void* const next = lend_memory(ctx(), bytes, first(), "cudf");
+  take_back_memory(lent, lent_bytes, first().native_handle());
+  void* const next = lend_memory(ctx(), lent_bytes, first(), "cudf");
   EXPECT_EQ(next, lent) << "one stream needs no wait";
   work_on(next, 2, first());
   if (held) {
     held->open();
   }
-  take_back_memory(next, bytes, first().native_handle());
+  take_back_memory(next, lent_bytes, first().native_handle());
 }
 
 TEST_P(lent_memory, that_stays_on_its_stream_costs_no_event_and_waits_for_nothing) {
   const auto lend_and_return = [&] {
-    void* const lent = lend_memory(ctx(), bytes, first(), "cudf");
+    void* const lent = lend_memory(ctx(), lent_bytes, first(), "cudf");
     work_on(lent, 1, first());
     note_lent_use(lent, first().native_handle());
-    take_back_memory(lent, bytes, first().native_handle());
+    take_back_memory(lent, lent_bytes, first().native_handle());
   };
   const auto held = hold(first());
   lend_and_return(); // the first block waits for its slab
@@ -214,13 +214,13 @@ TEST_P(lent_memory, that_stays_on_its_stream_costs_no_event_and_waits_for_nothin
 TEST_P(lent_memory, is_marked_once_on_a_stream_that_was_noted_often) {
   const stream foreign(shared_device()); // marked with an event at once
   const auto events = [&](int notes) {
-    void* const lent = lend_memory(ctx(), bytes, first(), "torch");
+    void* const lent = lend_memory(ctx(), lent_bytes, first(), "torch");
     for (int i = 0; i < notes; ++i) {
       note_lent_use(lent, foreign.native_handle());
       note_lent_use(lent, second().native_handle());
     }
     ctx()->copies().reset_counters();
-    take_back_memory(lent, bytes, first().native_handle());
+    take_back_memory(lent, lent_bytes, first().native_handle());
     EXPECT_EQ(charged(), 0U);
     return ctx()->copies().read_counters().events;
   };
@@ -230,18 +230,18 @@ TEST_P(lent_memory, is_marked_once_on_a_stream_that_was_noted_often) {
 }
 
 TEST_P(lent_memory, is_reused_behind_a_use_that_was_noted) {
-  void* const lent = lend_memory(ctx(), bytes, first(), "torch");
+  void* const lent = lend_memory(ctx(), lent_bytes, first(), "torch");
   ctx()->synchronize(first());
   const auto held = hold(second());
   work_on(lent, 1, second());
   note_lent_use(lent, second().native_handle());
   note_lent_use(lent, second().native_handle());
-  take_back_memory(lent, bytes, first().native_handle());
+  take_back_memory(lent, lent_bytes, first().native_handle());
   expect_reuse_behind(lent, held, first());
 }
 
 TEST_P(lent_memory, is_reused_behind_a_use_that_another_thread_noted_on_its_default_stream) {
-  void* const lent = lend_memory(ctx(), bytes, first(), "torch");
+  void* const lent = lend_memory(ctx(), lent_bytes, first(), "torch");
   ctx()->synchronize(first());
   std::unique_ptr<gate> held;
   std::latch noted(1);
@@ -255,35 +255,35 @@ TEST_P(lent_memory, is_reused_behind_a_use_that_another_thread_noted_on_its_defa
     over.wait();
   });
   noted.wait();
-  take_back_memory(lent, bytes, first().native_handle());
+  take_back_memory(lent, lent_bytes, first().native_handle());
   expect_reuse_behind(lent, held, first());
   over.count_down();
   other.join();
 }
 
 TEST_P(lent_memory, whose_streams_are_unknown_is_reused_behind_all_work) {
-  void* const lent = lend_memory(ctx(), bytes, first(), "cupy");
+  void* const lent = lend_memory(ctx(), lent_bytes, first(), "cupy");
   ctx()->synchronize(first());
   const auto held = hold(second());
   work_on(lent, 1, second());
-  take_back_memory(lent, bytes, std::nullopt);
+  take_back_memory(lent, lent_bytes, std::nullopt);
   expect_reuse_behind(lent, held, first());
 }
 
 TEST_P(lent_memory, that_comes_back_on_a_stream_in_a_capture_is_released_after_the_capture) {
   const stream foreign(shared_device());
   for (const bool noted : {false, true}) {
-    void* const lent = lend_memory(ctx(), bytes, first(), "rmm");
+    void* const lent = lend_memory(ctx(), lent_bytes, first(), "rmm");
     graph_capture capture(device(), foreign.ref().native_handle());
     if (noted) {
       note_lent_use(lent, foreign.ref().native_handle());
     }
-    take_back_memory(lent, bytes, noted ? first().native_handle() : foreign.ref().native_handle());
+    take_back_memory(lent, lent_bytes, noted ? first().native_handle() : foreign.ref().native_handle());
     EXPECT_EQ(ctx()->reports().statistics().pending_releases, ctx()->on_host() ? 0U : 1U);
     EXPECT_TRUE(capture.end()) << "an event over all work has ended it";
     EXPECT_EQ(charged(), 0U);
   }
-  EXPECT_EQ(last_report(), "");
+  EXPECT_EQ(last_lent_report(), "");
 }
 
 TEST_P(lent_memory, comes_back_on_any_thread) {
@@ -306,7 +306,7 @@ TEST_P(lent_memory, comes_back_on_any_thread) {
   borrower.join();
   returner.join();
   EXPECT_EQ(charged(), 0u);
-  EXPECT_EQ(last_report(), "");
+  EXPECT_EQ(last_lent_report(), "");
 }
 
 SAETA_CONFORMANCE_SUITE(lent_memory);

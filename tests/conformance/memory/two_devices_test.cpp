@@ -10,7 +10,7 @@
 namespace saeta::conformance {
 namespace {
 
-constexpr std::size_t bytes = 1 << 16;
+constexpr std::size_t shared_bytes = 1 << 16;
 
 class two_devices : public context_test {
 protected:
@@ -30,15 +30,15 @@ protected:
   [[nodiscard]] stream_ref here() const { return here_stream_->ref(); }
   [[nodiscard]] stream_ref there() const { return there_stream_->ref(); }
   [[nodiscard]] buffer make_there(std::uint8_t value) const {
-    buffer made = buffer::allocate(there_, bytes, there(), "there");
+    buffer made = buffer::allocate(there_, shared_bytes, there(), "there");
     use_token token(there(), {writes(made)});
-    there_->copies().fill(token.mutable_data<std::uint8_t>(made), value, bytes, there());
+    there_->copies().fill(token.mutable_data<std::uint8_t>(made), value, shared_bytes, there());
     return made;
   }
   /// A copy between the devices on a stream of `on`.
   void copy(const buffer& target, const buffer& source, context& on, stream_ref stream) const {
     use_token token(stream, {writes(target), reads(source)});
-    on.copies().copy(token.mutable_data<std::uint8_t>(target), token.data<std::uint8_t>(source), bytes,
+    on.copies().copy(token.mutable_data<std::uint8_t>(target), token.data<std::uint8_t>(source), shared_bytes,
                      within(), stream);
   }
 
@@ -48,44 +48,44 @@ protected:
 };
 
 TEST_P(two_devices, copies_between_them_wait_for_the_writer_whoever_queues_them) {
-  const buffer ours = make(bytes);
+  const buffer ours = make(shared_bytes);
   fill(ours, 1, here());
   const buffer theirs = make_there(2);
   copy(ours, theirs, *ctx(), here()); // pulled
-  EXPECT_EQ(read(ours), std::vector<std::uint8_t>(bytes, 2));
+  EXPECT_EQ(read(ours), std::vector<std::uint8_t>(shared_bytes, 2));
   fill(ours, 3, here());
   copy(theirs, ours, *ctx(), here()); // pushed
   fill(ours, 4, here());
   copy(ours, theirs, *there_, there()); // pushed by the other device
-  EXPECT_EQ(read(ours), std::vector<std::uint8_t>(bytes, 3));
+  EXPECT_EQ(read(ours), std::vector<std::uint8_t>(shared_bytes, 3));
 }
 
 TEST_P(two_devices, memory_is_not_used_again_before_work_of_the_other_device_has_finished) {
   const buffer theirs = make_there(7);
-  static_cast<void>(make(bytes)); // the cache has memory before the gate closes
+  static_cast<void>(make(shared_bytes)); // the cache has memory before the gate closes
   const auto held = close_gate(here().native_handle());
   std::uintptr_t address = 0;
   {
-    const buffer gone = make(bytes);
+    const buffer gone = make(shared_bytes);
     address = gone.address();
     fill(gone, 1, here());
     copy(gone, theirs, *there_, there()); // its last use waits behind the gate
   }
-  buffer next = make(bytes);
+  buffer next = make(shared_bytes);
   fill(next, 9, ctx()->work_stream());
   if (held) {
     EXPECT_FALSE(next.address() == address && ctx()->work_stream().idle())
         << "memory went to its next owner while a stream of the other device still used it";
     held->open();
   }
-  EXPECT_EQ(read(next), std::vector<std::uint8_t>(bytes, 9));
+  EXPECT_EQ(read(next), std::vector<std::uint8_t>(shared_bytes, 9));
 }
 
 TEST_P(two_devices, a_trim_waits_for_work_of_the_other_device) {
   const buffer theirs = make_there(7);
   for (int round = 0; round < 4; ++round) {
     {
-      const buffer gone = make(bytes);
+      const buffer gone = make(shared_bytes);
       copy(gone, theirs, *there_, there());
     }
     ctx()->drain();
@@ -101,7 +101,7 @@ TEST_P(two_devices, charge_their_own_budgets) {
   const auto before = ctx()->reports().statistics().budget.current;
   const buffer theirs = make_there(1);
   EXPECT_EQ(ctx()->reports().statistics().budget.current, before);
-  EXPECT_EQ(there_->reports().statistics().budget.current, bytes);
+  EXPECT_EQ(there_->reports().statistics().budget.current, shared_bytes);
 }
 
 TEST_P(two_devices, a_stream_of_one_uses_memory_of_the_other_where_it_has_access) {
@@ -116,11 +116,11 @@ TEST_P(two_devices, a_stream_of_one_uses_memory_of_the_other_where_it_has_access
   }
   {
     use_token token(here(), {updates(theirs)});
-    there_->copies().fill(token.mutable_data<std::uint8_t>(theirs), 5, bytes, here());
+    there_->copies().fill(token.mutable_data<std::uint8_t>(theirs), 5, shared_bytes, here());
   }
-  const buffer ours = make(bytes);
+  const buffer ours = make(shared_bytes);
   copy(ours, theirs, *ctx(), ctx()->work_stream());
-  EXPECT_EQ(read(ours), std::vector<std::uint8_t>(bytes, 5));
+  EXPECT_EQ(read(ours), std::vector<std::uint8_t>(shared_bytes, 5));
 }
 
 TEST_P(two_devices, an_export_may_be_used_on_every_device_that_sees_the_memory) {
@@ -130,7 +130,7 @@ TEST_P(two_devices, an_export_may_be_used_on_every_device_that_sees_the_memory) 
   }
   { const use_token token(here(), {reads(theirs)}); } // from now on the memory is visible here
   const stream unnamed(shared_device());
-  const buffer seen = make(bytes);
+  const buffer seen = make(shared_bytes);
   fill(seen, 0, ctx()->work_stream());
   ctx()->synchronize(ctx()->work_stream());
   const auto held = close_gate(unnamed.ref().native_handle());
@@ -139,17 +139,17 @@ TEST_P(two_devices, an_export_may_be_used_on_every_device_that_sees_the_memory) 
     const export_hold consumer(views, access::read);
     order_handover(views, unnamed.ref());
     device().copy(reinterpret_cast<void*>(seen.address()), reinterpret_cast<const void*>(theirs.address()),
-                  bytes, within(), unnamed.ref().native_handle());
+                  shared_bytes, within(), unnamed.ref().native_handle());
   }
   use_token token(there(), {writes(theirs)});
-  there_->copies().fill(token.mutable_data<std::uint8_t>(theirs), 9, bytes, there());
+  there_->copies().fill(token.mutable_data<std::uint8_t>(theirs), 9, shared_bytes, there());
   token.finish();
   if (held) {
     EXPECT_FALSE(there().idle()) << "written while a stream of the other device still read it";
     held->open();
   }
   device().synchronize_stream(unnamed.ref().native_handle());
-  EXPECT_EQ(read(seen), std::vector<std::uint8_t>(bytes, 1));
+  EXPECT_EQ(read(seen), std::vector<std::uint8_t>(shared_bytes, 1));
 }
 
 TEST_P(two_devices, are_marked_once_each_however_often_one_was_made_visible) {

@@ -13,7 +13,7 @@
 namespace saeta::conformance {
 namespace {
 
-constexpr std::size_t bytes = 1 << 16;
+constexpr std::size_t captured_bytes = 1 << 16;
 
 class graph_captures : public context_test {
 protected:
@@ -21,7 +21,7 @@ protected:
     context_test::SetUp();
     foreign_.emplace(shared_device());
     ours_.emplace(ctx()->borrow_stream());
-    landing_ = landings_.allocate({bytes, 0, tag("landing"), nullptr, nullptr}, ours());
+    landing_ = landings_.allocate({captured_bytes, 0, tag("landing"), nullptr, nullptr}, ours());
   }
   void TearDown() override {
     EXPECT_TRUE(landings_.deallocate(landing_, ours()));
@@ -33,7 +33,7 @@ protected:
   [[nodiscard]] stream_ref foreign() const { return foreign_->ref(); }
   [[nodiscard]] stream_ref ours() const { return ours_->ref(); }
   [[nodiscard]] buffer filled(std::uint8_t value) const {
-    buffer made = make(bytes);
+    buffer made = make(captured_bytes);
     fill(made, value, ctx()->work_stream());
     ctx()->synchronize(ctx()->work_stream());
     return made;
@@ -92,7 +92,7 @@ TEST_P(graph_captures, hold_back_the_views_of_everybody_until_they_have_ended) {
   EXPECT_EQ(pending(), asynchronous() ? 1U : 0U);
   EXPECT_TRUE(capture.end());
   EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
-  EXPECT_EQ(ctx()->reports().statistics().budget.current, bytes);
+  EXPECT_EQ(ctx()->reports().statistics().budget.current, captured_bytes);
   EXPECT_TRUE(ctx()->clocks()->mark_device().has_value()) << "held although the capture has ended";
 }
 
@@ -130,7 +130,7 @@ TEST_P(graph_captures, are_handed_memory_whose_last_write_has_finished) {
   EXPECT_TRUE(ours().idle()) << "the graph would run beside the write";
   EXPECT_LE(waits(), before + 1) << "a wait is counted, and there is one at most";
   EXPECT_TRUE(capture.end());
-  EXPECT_EQ(read(b), std::vector<std::uint8_t>(bytes, 2));
+  EXPECT_EQ(read(b), std::vector<std::uint8_t>(captured_bytes, 2));
 }
 
 TEST_P(graph_captures, may_have_tokens_opened_and_finished_in_them) {
@@ -141,14 +141,14 @@ TEST_P(graph_captures, may_have_tokens_opened_and_finished_in_them) {
   for (int kernel = 0; kernel < 2; ++kernel) {
     use_token token(foreign(), {reads(in), updates(out)});
     EXPECT_TRUE(ours().idle()) << "the graph would run beside the write";
-    device().copy(token.mutable_data<char>(out), token.data<char>(in), bytes, within(),
+    device().copy(token.mutable_data<char>(out), token.data<char>(in), captured_bytes, within(),
                   foreign().native_handle());
     token.finish();
   }
   EXPECT_TRUE(capture.end());
-  EXPECT_EQ(read(in), std::vector<std::uint8_t>(bytes, 3));
+  EXPECT_EQ(read(in), std::vector<std::uint8_t>(captured_bytes, 3));
   if (asynchronous()) {
-    EXPECT_EQ(read(out), std::vector<std::uint8_t>(bytes, 0)) << "what is captured does not run";
+    EXPECT_EQ(read(out), std::vector<std::uint8_t>(captured_bytes, 0)) << "what is captured does not run";
   }
 }
 
@@ -156,14 +156,14 @@ TEST_P(graph_captures, do_not_hide_the_work_that_a_token_queued_before_them) {
   auto b = std::optional(filled(5));
   const auto gate = close_gate(foreign().native_handle());
   auto token = std::make_optional<use_token>(foreign(), std::initializer_list<use>{reads(*b)});
-  ctx()->copies().copy(landing(), token->data<char>(*b), bytes, to_host(), foreign());
+  ctx()->copies().copy(landing(), token->data<char>(*b), captured_bytes, to_host(), foreign());
   graph_capture capture(device(), foreign().native_handle());
   token.reset();
   b.reset();
   EXPECT_TRUE(capture.end());
   std::vector<buffer> next;
   for (int i = 0; i < 4; ++i) {
-    next.push_back(buffer::allocate(ctx(), bytes, ours(), "next"));
+    next.push_back(buffer::allocate(ctx(), captured_bytes, ours(), "next"));
     fill(next.back(), 0xAA, ours());
   }
   if (gate) {
@@ -171,7 +171,8 @@ TEST_P(graph_captures, do_not_hide_the_work_that_a_token_queued_before_them) {
     gate->open();
   }
   ctx()->synchronize(foreign());
-  EXPECT_EQ(std::vector<std::uint8_t>(landing(), landing() + bytes), std::vector<std::uint8_t>(bytes, 5));
+  EXPECT_EQ(std::vector<std::uint8_t>(landing(), landing() + captured_bytes),
+            std::vector<std::uint8_t>(captured_bytes, 5));
   next.clear();
   expect_released();
 }
@@ -218,9 +219,10 @@ TEST_P(graph_captures, are_given_no_memory) {
     }
   };
   graph_capture capture(device(), foreign().native_handle());
-  EXPECT_EQ(refusal([&] { return buffer::allocate(ctx(), bytes, foreign(), "captured"); }),
+  EXPECT_EQ(refusal([&] { return buffer::allocate(ctx(), captured_bytes, foreign(), "captured"); }),
             "invalid_argument");
-  EXPECT_EQ(refusal([&] { return device().allocate_async(bytes, foreign().native_handle()); }), "device");
+  EXPECT_EQ(refusal([&] { return device().allocate_async(captured_bytes, foreign().native_handle()); }),
+            "device");
   EXPECT_EQ(ctx()->reports().statistics().budget.current, 0U);
   EXPECT_TRUE(capture.end());
 }

@@ -16,7 +16,7 @@
 namespace saeta::conformance {
 namespace {
 
-constexpr std::size_t bytes = 1 << 20;
+constexpr std::size_t ordered_bytes = 1 << 20;
 
 class ordering : public context_test {
 protected:
@@ -26,7 +26,7 @@ protected:
     first_.emplace(ctx()->borrow_stream());
     second_.emplace(ctx()->borrow_stream());
     third_.emplace(ctx()->borrow_stream());
-    host_ = landings_.allocate(bytes, 0, ctx()->work_stream());
+    host_ = landings_.allocate(ordered_bytes, 0, ctx()->work_stream());
   }
   void TearDown() override {
     EXPECT_TRUE(landings_.deallocate(host_, ctx()->work_stream()));
@@ -38,7 +38,7 @@ protected:
   /// Pinned, so that a copy to it does not wait for the device.
   [[nodiscard]] std::uint8_t* landing() const { return static_cast<std::uint8_t*>(host_.pointer); }
   [[nodiscard]] bool landed(std::uint8_t value) const {
-    return std::all_of(landing(), landing() + bytes, [&](std::uint8_t b) { return b == value; });
+    return std::all_of(landing(), landing() + ordered_bytes, [&](std::uint8_t b) { return b == value; });
   }
   /// A closed gate on `stream`; on a backend that runs inline nothing can be held back.
   [[nodiscard]] std::unique_ptr<gate> hold(stream_ref stream) const {
@@ -50,7 +50,7 @@ protected:
     }
   }
   [[nodiscard]] buffer filled(std::uint8_t value) const {
-    buffer made = make(bytes);
+    buffer made = make(ordered_bytes);
     fill(made, value, ctx()->work_stream());
     ctx()->synchronize(ctx()->work_stream());
     return made;
@@ -60,7 +60,7 @@ protected:
                                                       stream_ref on) const {
     std::vector<buffer> made;
     do {
-      made.push_back(buffer::allocate(ctx(), bytes, on, "next"));
+      made.push_back(buffer::allocate(ctx(), ordered_bytes, on, "next"));
       fill(made.back(), value, on);
     } while (made.back().address() != address && made.size() < 32);
     EXPECT_EQ(made.back().address(), address) << "never given out again, so nothing is shown";
@@ -69,13 +69,13 @@ protected:
 
   /// Fills the buffer as a consumer does who has a view of it.
   void fill_unannounced(const buffer& of, std::uint8_t value, const stream& foreign) const {
-    device().fill(reinterpret_cast<void*>(of.address()), value, bytes, foreign.ref().native_handle());
+    device().fill(reinterpret_cast<void*>(of.address()), value, ordered_bytes, foreign.ref().native_handle());
   }
   /// Hands the buffer over to `second` while work of `writer`, which fills it with `value`, is held back.
   void expect_handover_in_order(const buffer& b, stream_ref writer, const std::unique_ptr<gate>& held,
                                 std::uint8_t value) const {
     order_handover(std::array{b}, second());
-    device().copy(landing(), reinterpret_cast<const void*>(b.address()), bytes, to_host(),
+    device().copy(landing(), reinterpret_cast<const void*>(b.address()), ordered_bytes, to_host(),
                   second().native_handle());
     if (held) {
       EXPECT_FALSE(second().idle()) << "handed over before the write";
@@ -130,7 +130,8 @@ TEST_P(ordering, a_write_waits_for_the_reads_of_two_other_streams) {
   const auto held = hold(first());
   {
     use_token token(first(), {reads(b), writes(copy)});
-    ctx()->copies().copy(token.mutable_data<char>(copy), token.data<char>(b), bytes, within(), first());
+    ctx()->copies().copy(token.mutable_data<char>(copy), token.data<char>(b), ordered_bytes, within(),
+                         first());
   }
   queue_read(b, landing(), second());
   fill(b, 9, third());
@@ -141,8 +142,8 @@ TEST_P(ordering, a_write_waits_for_the_reads_of_two_other_streams) {
   ctx()->synchronize(third());
   ctx()->synchronize(second());
   EXPECT_TRUE(landed(1));
-  EXPECT_EQ(read(copy), std::vector<std::uint8_t>(bytes, 1));
-  EXPECT_EQ(read(b), std::vector<std::uint8_t>(bytes, 9));
+  EXPECT_EQ(read(copy), std::vector<std::uint8_t>(ordered_bytes, 1));
+  EXPECT_EQ(read(b), std::vector<std::uint8_t>(ordered_bytes, 9));
 }
 
 TEST_P(ordering, a_token_dropped_by_an_exception_still_fences) {
@@ -150,7 +151,7 @@ TEST_P(ordering, a_token_dropped_by_an_exception_still_fences) {
   const auto held = hold(first());
   try {
     use_token token(first(), {writes(b)});
-    ctx()->copies().fill(token.mutable_data<char>(b), 5, bytes, first());
+    ctx()->copies().fill(token.mutable_data<char>(b), 5, ordered_bytes, first());
     throw std::runtime_error("dropped");
   } catch (const std::runtime_error&) {
     queue_read(b, landing(), second());
@@ -174,7 +175,7 @@ TEST_P(ordering, more_readers_than_are_kept_apart_are_all_waited_for) {
   const auto held = hold(readers.front().ref());
   for (std::size_t i = 0; i < readers.size(); ++i) {
     use_token token(readers[i].ref(), {reads(b), writes(copies[i])});
-    ctx()->copies().copy(token.mutable_data<char>(copies[i]), token.data<char>(b), bytes, within(),
+    ctx()->copies().copy(token.mutable_data<char>(copies[i]), token.data<char>(b), ordered_bytes, within(),
                          readers[i].ref());
   }
   EXPECT_LE(b.owner()->ordering().needs(access::write, "b").points.size(), ordering_state::max_reads + 1);
@@ -184,7 +185,7 @@ TEST_P(ordering, more_readers_than_are_kept_apart_are_all_waited_for) {
   }
   open(held);
   for (const buffer& copy : copies) {
-    EXPECT_EQ(read(copy), std::vector<std::uint8_t>(bytes, 3));
+    EXPECT_EQ(read(copy), std::vector<std::uint8_t>(ordered_bytes, 3));
   }
 }
 
@@ -197,7 +198,7 @@ TEST_P(ordering, memory_dropped_while_a_stream_still_writes_it_is_not_given_to_o
   const auto next = fill_until_reused(address, 0xAA, second());
   open(held);
   for (const buffer& each : next) {
-    EXPECT_EQ(read(each), std::vector<std::uint8_t>(bytes, 0xAA)) << "the pending fill shows";
+    EXPECT_EQ(read(each), std::vector<std::uint8_t>(ordered_bytes, 0xAA)) << "the pending fill shows";
   }
 }
 
@@ -207,7 +208,8 @@ TEST_P(ordering, memory_freed_before_two_other_streams_have_read_it_keeps_its_by
   const auto held = hold(first());
   {
     use_token token(first(), {reads(*b), writes(copy)});
-    ctx()->copies().copy(token.mutable_data<char>(copy), token.data<char>(*b), bytes, within(), first());
+    ctx()->copies().copy(token.mutable_data<char>(copy), token.data<char>(*b), ordered_bytes, within(),
+                         first());
   }
   queue_read(*b, landing(), second());
   const std::uintptr_t address = b->address();
@@ -216,18 +218,18 @@ TEST_P(ordering, memory_freed_before_two_other_streams_have_read_it_keeps_its_by
   open(held);
   ctx()->synchronize(second());
   EXPECT_TRUE(landed(5));
-  EXPECT_EQ(read(copy), std::vector<std::uint8_t>(bytes, 5)) << "reused before the held read";
+  EXPECT_EQ(read(copy), std::vector<std::uint8_t>(ordered_bytes, 5)) << "reused before the held read";
   for (const buffer& each : next) {
-    EXPECT_EQ(read(each), std::vector<std::uint8_t>(bytes, 0xAA));
+    EXPECT_EQ(read(each), std::vector<std::uint8_t>(ordered_bytes, 0xAA));
   }
 }
 
 TEST_P(ordering, memory_is_written_freed_and_had_again_on_one_stream_without_a_wait_of_the_host) {
-  const std::uintptr_t address = buffer::allocate(ctx(), bytes, first(), "round").address();
+  const std::uintptr_t address = buffer::allocate(ctx(), ordered_bytes, first(), "round").address();
   const auto held = hold(first());
   ctx()->copies().reset_counters();
   for (std::uint8_t round = 1; round <= 8; ++round) {
-    const buffer b = buffer::allocate(ctx(), bytes, first(), "round");
+    const buffer b = buffer::allocate(ctx(), ordered_bytes, first(), "round");
     EXPECT_EQ(b.address(), address) << "reused at once";
     fill(b, round, first());
     queue_read(b, landing(), first());
@@ -248,14 +250,14 @@ TEST_P(ordering, an_external_keepalive_outlives_the_work_on_its_memory) {
   {
     external_memory memory;
     memory.pointer = reinterpret_cast<void*>(lent.address());
-    memory.bytes = bytes;
+    memory.bytes = ordered_bytes;
     memory.device = ctx()->device();
     memory.tag = "lent";
     memory.keepalive = std::make_shared<int>(1);
     alive = memory.keepalive;
     const buffer view = buffer::adopt(ctx(), std::move(memory));
     queue_read(view, landing(), first());
-    EXPECT_EQ(ctx()->reports().statistics().ledger.external, bytes);
+    EXPECT_EQ(ctx()->reports().statistics().ledger.external, ordered_bytes);
     EXPECT_THROW(use_token(first(), {writes(view)}), error) << "read-only";
   }
   EXPECT_EQ(ctx()->reports().statistics().ledger.external, 0U);
@@ -277,7 +279,7 @@ TEST_P(ordering, an_export_is_fenced_on_a_stream_that_nobody_announced) {
   {
     const std::array views{*b};
     const export_hold consumer(views, access::read);
-    device().copy(landing(), reinterpret_cast<const void*>(b->address()), bytes, to_host(),
+    device().copy(landing(), reinterpret_cast<const void*>(b->address()), ordered_bytes, to_host(),
                   foreign.ref().native_handle());
   }
   const std::uintptr_t address = b->address();
@@ -296,14 +298,14 @@ TEST_P(ordering, a_view_given_back_during_an_announced_capture_is_released_after
   {
     const std::array views{*b};
     const export_hold consumer(views, access::read);
-    device().copy(landing(), reinterpret_cast<const void*>(b->address()), bytes, to_host(),
+    device().copy(landing(), reinterpret_cast<const void*>(b->address()), ordered_bytes, to_host(),
                   foreign.ref().native_handle());
   }
   b.reset();
   if (held) {
     EXPECT_EQ(ctx()->reports().statistics().pending_releases, 1U)
         << "released before its consumer was waited for";
-    EXPECT_EQ(ctx()->reports().statistics().budget.current, bytes);
+    EXPECT_EQ(ctx()->reports().statistics().budget.current, ordered_bytes);
   }
   capture.reset();
   open(held);
@@ -319,7 +321,7 @@ TEST_P(ordering, a_write_waits_for_the_consumers_of_an_outstanding_export) {
   const auto held = hold(foreign.ref());
   const std::array views{b};
   const export_hold consumer(views, access::read);
-  device().copy(landing(), reinterpret_cast<const void*>(b.address()), bytes, to_host(),
+  device().copy(landing(), reinterpret_cast<const void*>(b.address()), ordered_bytes, to_host(),
                 foreign.ref().native_handle());
   fill(b, 8, second());
   if (held) {
@@ -341,7 +343,7 @@ TEST_P(ordering, a_hand_over_waits_for_a_view_that_came_back_during_a_capture) {
       fill_unannounced(b, 7, foreign);
     }
     expect_handover_in_order(b, foreign, held, 7, for_host);
-    EXPECT_EQ(read(b), std::vector<std::uint8_t>(bytes, 7));
+    EXPECT_EQ(read(b), std::vector<std::uint8_t>(ordered_bytes, 7));
   }
 }
 
@@ -362,7 +364,7 @@ TEST_P(ordering, a_hand_over_waits_for_a_token_that_ended_inside_a_capture) {
     const stream foreign(shared_device());
     const auto held = hold(foreign.ref());
     auto token = std::make_optional<use_token>(foreign.ref(), std::initializer_list<use>{writes(b)});
-    ctx()->copies().fill(token->mutable_data<char>(b), 9, bytes, foreign.ref());
+    ctx()->copies().fill(token->mutable_data<char>(b), 9, ordered_bytes, foreign.ref());
     graph_capture capture(device(), foreign.ref().native_handle());
     token.reset(); // what was queued before the capture can't be marked during it
     if (!ctx()->on_host()) {
@@ -404,7 +406,7 @@ TEST_P(ordering, a_keepalive_without_a_pointer_is_dropped_in_order) {
   {
     external_memory memory;
     memory.pointer = reinterpret_cast<void*>(lent.address());
-    memory.bytes = bytes;
+    memory.bytes = ordered_bytes;
     memory.device = ctx()->device();
     memory.tag = "lent";
     memory.keepalive = std::shared_ptr<void>(nullptr, [&dropped](void*) { dropped = true; });
@@ -443,13 +445,13 @@ TEST_P(ordering, a_hand_over_waits_for_the_token_of_another_thread_and_refuses_i
   std::thread consumer([&] {
     begun = true;
     order_handover(views, second());
-    device().copy(landing(), reinterpret_cast<const void*>(b.address()), bytes, to_host(),
+    device().copy(landing(), reinterpret_cast<const void*>(b.address()), ordered_bytes, to_host(),
                   second().native_handle());
   });
   while (!begun) {
     std::this_thread::yield();
   }
-  ctx()->copies().fill(writing->mutable_data<char>(b), 5, bytes, first());
+  ctx()->copies().fill(writing->mutable_data<char>(b), 5, ordered_bytes, first());
   writing.reset();
   consumer.join();
   ctx()->synchronize(second());
@@ -461,7 +463,7 @@ TEST_P(ordering, a_buffer_named_twice_is_held_once_with_the_stronger_access) {
   {
     use_token token(first(), {reads(b.slice(0, 10)), writes(b.slice(10, 10)), reads(b)});
     EXPECT_THROW(use_token(second(), {reads(b)}), error) << "a write goes with nothing else";
-    ctx()->copies().fill(token.mutable_data<char>(b), 2, bytes, first());
+    ctx()->copies().fill(token.mutable_data<char>(b), 2, ordered_bytes, first());
   }
   queue_read(b, landing(), second());
   ctx()->synchronize(second());
@@ -487,8 +489,9 @@ TEST_P(ordering, two_threads_that_write_one_buffer_take_turns) {
       for (int round = 0; round < 200; ++round) {
         use_token token(mine, {writes(b)});
         auto* at = token.mutable_data<std::uint8_t>(b);
-        ctx()->copies().fill(at, static_cast<std::uint8_t>(t + 1), bytes / 2, mine);
-        ctx()->copies().fill(at + bytes / 2, static_cast<std::uint8_t>(t + 1), bytes / 2, mine);
+        ctx()->copies().fill(at, static_cast<std::uint8_t>(t + 1), ordered_bytes / 2, mine);
+        ctx()->copies().fill(at + ordered_bytes / 2, static_cast<std::uint8_t>(t + 1), ordered_bytes / 2,
+                             mine);
       }
     });
   }
@@ -496,14 +499,14 @@ TEST_P(ordering, two_threads_that_write_one_buffer_take_turns) {
     t.join();
   }
   const auto back = read(b);
-  EXPECT_EQ(back, std::vector<std::uint8_t>(bytes, back.front())) << "two writes interleaved";
+  EXPECT_EQ(back, std::vector<std::uint8_t>(ordered_bytes, back.front())) << "two writes interleaved";
 }
 
 TEST_P(ordering, one_address_passes_between_streams_without_corruption) {
   for (std::uint8_t round = 0; round < 64; ++round) {
     const stream_ref writer = round % 2 == 0 ? first() : second();
     const stream_ref reader = round % 2 == 0 ? third() : first();
-    const buffer b = buffer::allocate(ctx(), bytes, writer, "round");
+    const buffer b = buffer::allocate(ctx(), ordered_bytes, writer, "round");
     fill(b, round, writer);
     queue_read(b, landing(), reader);
     ctx()->synchronize(reader);

@@ -18,7 +18,7 @@ namespace {
 
 using saeta::testing::faulty_backend;
 
-constexpr std::size_t bytes = 4096;
+constexpr std::size_t block_bytes = 4096;
 
 class fault_positions : public backend_test {
 protected:
@@ -30,25 +30,26 @@ protected:
     const copy_kind down = ctx->on_host() ? copy_kind::host_to_host : copy_kind::device_to_host;
     const auto first = ctx->borrow_stream();
     const auto second = ctx->borrow_stream();
-    const buffer a = buffer::allocate(ctx, bytes, first.ref(), "a");
+    const buffer a = buffer::allocate(ctx, block_bytes, first.ref(), "a");
     fill(ctx, a, 7, first.ref());
     {
-      const auto query = ctx->with_budget("query", 4 * bytes);
-      const buffer b = buffer::allocate(query, bytes, second.ref(), "b");
+      const auto query = ctx->with_budget("query", 4 * block_bytes);
+      const buffer b = buffer::allocate(query, block_bytes, second.ref(), "b");
       use_token token(second.ref(), {reads(a), writes(b)});
-      ctx->copies().copy(token.mutable_data<char>(b), token.data<char>(a), bytes, within, second.ref());
+      ctx->copies().copy(token.mutable_data<char>(b), token.data<char>(a), block_bytes, within, second.ref());
     }
-    const auto promised = ctx->with_reservation(2 * bytes);
-    const buffer c = buffer::allocate(promised, bytes, first.ref(), "c");
+    const auto promised = ctx->with_reservation(2 * block_bytes);
+    const buffer c = buffer::allocate(promised, block_bytes, first.ref(), "c");
     {
-      use_token token(second.ref(), {reads(a.slice(0, bytes / 2)), writes(c)});
-      ctx->copies().fill(token.mutable_data<char>(c), 1, bytes, second.ref());
-      ctx->copies().copy(token.mutable_data<char>(c), token.data<char>(a), bytes / 2, within, second.ref());
+      use_token token(second.ref(), {reads(a.slice(0, block_bytes / 2)), writes(c)});
+      ctx->copies().fill(token.mutable_data<char>(c), 1, block_bytes, second.ref());
+      ctx->copies().copy(token.mutable_data<char>(c), token.data<char>(a), block_bytes / 2, within,
+                         second.ref());
     }
     {
       external_memory lent;
       lent.pointer = reinterpret_cast<void*>(a.address());
-      lent.bytes = bytes;
+      lent.bytes = block_bytes;
       lent.device = ctx->device();
       lent.keepalive = a.owner();
       lent.tag = "lent";
@@ -60,9 +61,9 @@ protected:
       ctx->copies().read_scalar(&head, token.data<std::uint64_t>(view), sizeof head, first.ref());
     }
     // Kept by the fixture: a copy that is queued outlives a failure.
-    auto& result = *landings_.emplace_back(std::make_unique<std::vector<std::uint8_t>>(bytes));
+    auto& result = *landings_.emplace_back(std::make_unique<std::vector<std::uint8_t>>(block_bytes));
     use_token token(first.ref(), {reads(c)});
-    ctx->copies().copy(result.data(), token.data<char>(c), bytes, down, first.ref());
+    ctx->copies().copy(result.data(), token.data<char>(c), block_bytes, down, first.ref());
     token.finish();
     ctx->synchronize(first.ref());
     ctx->trim();
@@ -109,8 +110,8 @@ protected:
 };
 
 TEST_P(fault_positions, a_failure_anywhere_leaks_nothing_and_leaves_every_counter_right) {
-  std::vector<std::uint8_t> expected(bytes, 1);
-  std::fill_n(expected.begin(), bytes / 2, 7);
+  std::vector<std::uint8_t> expected(block_bytes, 1);
+  std::fill_n(expected.begin(), block_bytes / 2, 7);
   for (const resource_kind base : {resource_kind::caching, resource_kind::async, resource_kind::direct}) {
     std::uint64_t position = 0;
     bool failed = true;
@@ -156,9 +157,9 @@ TEST_P(fault_positions, a_failure_anywhere_leaks_nothing_and_leaves_every_counte
 TEST_P(fault_positions, what_was_there_before_a_failure_is_as_it_was) {
   for (const resource_kind base : {resource_kind::caching, resource_kind::async, resource_kind::direct}) {
     const auto ctx = watch(context::create(device_, options(base)));
-    const buffer kept = buffer::allocate(ctx, bytes, ctx->work_stream(), "kept");
+    const buffer kept = buffer::allocate(ctx, block_bytes, ctx->work_stream(), "kept");
     fill(ctx, kept, 0x5A, ctx->work_stream());
-    const bytes_by_name expected{{"kept", bytes}};
+    const bytes_by_name expected{{"kept", block_bytes}};
     bool failed = true;
     for (std::uint64_t position = 1; failed; ++position) {
       SCOPED_TRACE(::testing::Message() << "call " << position << " fails");
@@ -167,10 +168,10 @@ TEST_P(fault_positions, what_was_there_before_a_failure_is_as_it_was) {
       failed = device_->failed();
       device_->fail_at(0);
       EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
-      EXPECT_EQ(ctx->reports().statistics().budget.current, bytes);
+      EXPECT_EQ(ctx->reports().statistics().budget.current, block_bytes);
       EXPECT_EQ(ctx->reports().statistics().budget.reserved, 0U);
       EXPECT_EQ(ctx->reports().live_by_tag(), expected);
-      EXPECT_EQ(content(ctx, kept), std::vector<std::uint8_t>(bytes, 0x5A));
+      EXPECT_EQ(content(ctx, kept), std::vector<std::uint8_t>(block_bytes, 0x5A));
       if (HasFailure()) {
         return;
       }

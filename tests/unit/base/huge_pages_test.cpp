@@ -15,7 +15,7 @@ namespace saeta {
 namespace {
 
 constexpr std::size_t page = 4096;
-constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+constexpr std::size_t most_pages = std::numeric_limits<std::size_t>::max();
 
 std::uintptr_t address_of(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory); }
 
@@ -51,7 +51,7 @@ TEST(huge_pages, begin_at_a_multiple_of_their_size_and_nothing_is_left_around_th
 }
 
 TEST(huge_pages, of_a_system_without_memory_are_null) {
-  EXPECT_EQ(map_pages(most / page * page), nullptr);
+  EXPECT_EQ(map_pages(most_pages / page * page), nullptr);
   EXPECT_EQ(map_pages(std::size_t{1} << 62), nullptr);
 }
 

@@ -10,13 +10,13 @@ namespace {
 
 using unit::code_raised_by;
 
-constexpr auto most = std::numeric_limits<std::uint64_t>::max();
+constexpr auto most_number = std::numeric_limits<std::uint64_t>::max();
 
 TEST(text, concat_joins_values_as_streams_print_them) {
   const std::string_view view = "view";
   const char* const pointed = "pointed";
   EXPECT_EQ(concat("literal ", view, ' ', pointed, std::string(" string")), "literal view pointed string");
-  EXPECT_EQ(concat(std::numeric_limits<std::int64_t>::min(), " ", most),
+  EXPECT_EQ(concat(std::numeric_limits<std::int64_t>::min(), " ", most_number),
             "-9223372036854775808 18446744073709551615");
   EXPECT_EQ(concat(true, false, std::int8_t{'a'}, std::uint8_t{'b'}), "10ab");
   EXPECT_EQ(concat(0.5, " ", 1e20), "0.5 1e+20");
@@ -25,13 +25,13 @@ TEST(text, concat_joins_values_as_streams_print_them) {
 
 TEST(text, hexadecimal_has_no_prefix) {
   EXPECT_EQ(hexadecimal(0), "0");
-  EXPECT_EQ(hexadecimal(most), "ffffffffffffffff");
+  EXPECT_EQ(hexadecimal(most_number), "ffffffffffffffff");
 }
 
 TEST(text, decimal_prints_all_128_bits) {
   EXPECT_EQ(decimal(0), "0");
   EXPECT_EQ(decimal(10), "10");
-  EXPECT_EQ(decimal(uint128{most} + 1), "18446744073709551616");
+  EXPECT_EQ(decimal(uint128{most_number} + 1), "18446744073709551616");
   EXPECT_EQ(decimal(~uint128{0}), "340282366920938463463374607431768211455");
 }
 
@@ -48,14 +48,14 @@ TEST(text, human_bytes_has_a_binary_unit_and_two_decimals_at_most) {
   EXPECT_EQ(human_bytes(std::uint64_t{123456} << 13), "964.5 MiB");
   EXPECT_EQ(human_bytes((std::uint64_t{1} << 20) - 1), "1 MiB") << "rounded to 1024 KiB";
   EXPECT_EQ(human_bytes((std::uint64_t{1000} << 20) + (123 << 10)), "1000.12 MiB");
-  EXPECT_EQ(human_bytes(most), "16 EiB");
+  EXPECT_EQ(human_bytes(most_number), "16 EiB");
 }
 
 TEST(text, parse_bytes_reads_plain_counts_exactly) {
   EXPECT_EQ(parse_bytes("0"), 0u);
   EXPECT_EQ(parse_bytes("4096"), 4096u);
   EXPECT_EQ(parse_bytes("9007199254740993"), 9007199254740993u) << "one more than a double holds";
-  EXPECT_EQ(parse_bytes("18446744073709551615"), most);
+  EXPECT_EQ(parse_bytes("18446744073709551615"), most_number);
 }
 
 TEST(text, parse_bytes_knows_binary_and_decimal_units_in_any_case) {

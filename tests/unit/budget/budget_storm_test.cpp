@@ -15,7 +15,7 @@
 namespace saeta {
 namespace {
 
-const auto far = std::chrono::steady_clock::time_point::max();
+const auto never = std::chrono::steady_clock::time_point::max();
 
 /// Samples budgets until it is stopped; counts samples in which a number was impossible.
 class watcher {
@@ -231,7 +231,7 @@ TEST(budget_storm, sixteen_threads_on_sixty_percent_of_their_demand_all_get_thei
       for (int i = 0; i < rounds; ++i) {
         budget& mine = *budgets[random() % budgets.size()];
         const std::uint64_t bytes = 1 + random() % largest;
-        ASSERT_TRUE(mine.charge_by(bytes, far)) << "refused though others were going to free";
+        ASSERT_TRUE(mine.charge_by(bytes, never)) << "refused though others were going to free";
         const std::uint64_t more = random() % largest; // without waiting: holding and waiting could lock up
         const bool got_more = mine.try_charge(more);
         charged += got_more ? 2 : 1;

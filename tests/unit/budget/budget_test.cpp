@@ -20,7 +20,7 @@ namespace {
 
 using unit::code_raised_by;
 
-constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t most_charge = std::numeric_limits<std::uint64_t>::max();
 
 template <class Action>
 void on_another_thread(Action action) {
@@ -69,17 +69,17 @@ TEST(budget, a_refusal_carries_its_numbers_and_changes_only_its_own_count) {
 TEST(budget, numbers_are_exact_up_to_the_last_64_bit_value) {
   const auto b = budget::create("all");
   ASSERT_TRUE(b->try_charge(1));
-  const budget_refusal numbers = b->charge_or_refuse(most).value();
-  EXPECT_TRUE(numbers.required == uint128{most} + 1);
-  EXPECT_EQ(numbers.remaining, most - 1);
-  ASSERT_TRUE(b->try_charge(most - 1));
-  EXPECT_EQ(b->statistics().current, most);
+  const budget_refusal numbers = b->charge_or_refuse(most_charge).value();
+  EXPECT_TRUE(numbers.required == uint128{most_charge} + 1);
+  EXPECT_EQ(numbers.remaining, most_charge - 1);
+  ASSERT_TRUE(b->try_charge(most_charge - 1));
+  EXPECT_EQ(b->statistics().current, most_charge);
   EXPECT_EQ(b->statistics().remaining, 0U);
   EXPECT_FALSE(b->try_charge(1));
-  on_another_thread([&] { b->refund(most); });
+  on_another_thread([&] { b->refund(most_charge); });
   EXPECT_EQ(b->statistics().current, 0U);
-  EXPECT_TRUE(b->try_charge(most));
-  b->refund(most);
+  EXPECT_TRUE(b->try_charge(most_charge));
+  b->refund(most_charge);
 }
 
 TEST(budget, a_charge_is_taken_by_all_ancestors_or_by_none) {

@@ -10,6 +10,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -17,9 +18,17 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace saeta::ipc {
+
+/// The name of a test that is run for containers and compressions: "file_lz4".
+inline std::string name_of_case(const ::testing::TestParamInfo<std::tuple<container, compression>>& info) {
+  static constexpr std::array<const char*, 3> bodies{"none", "lz4", "zstd"};
+  return concat(std::get<0>(info.param) == container::file ? "file_" : "stream_",
+                bodies[static_cast<std::size_t>(std::get<1>(info.param))]);
+}
 
 class ipc_test : public ::testing::Test {
 protected:

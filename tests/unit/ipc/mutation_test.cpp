@@ -117,11 +117,6 @@ TEST_P(mutation, a_number_of_the_metadata_made_extreme_is_an_error_or_another_va
   EXPECT_GT(seen.errors, 0U);
 }
 
-std::string name_of_case(const ::testing::TestParamInfo<std::tuple<container, compression>>& info) {
-  return concat(std::get<0>(info.param) == container::file ? "file_" : "stream_",
-                std::get<1>(info.param) == compression::none ? "plain" : "compressed");
-}
-
 INSTANTIATE_TEST_SUITE_P(ipc, mutation,
                          ::testing::Values(std::tuple(container::file, compression::none),
                                            std::tuple(container::stream, compression::none),

@@ -76,12 +76,6 @@ TEST_P(round_trip, what_was_read_can_be_written_again) {
   EXPECT_TRUE(same_contents(twice, original));
 }
 
-std::string name_of_case(const ::testing::TestParamInfo<std::tuple<container, compression>>& info) {
-  static constexpr std::array<const char*, 3> bodies{"none", "lz4", "zstd"};
-  return concat(std::get<0>(info.param) == container::file ? "file_" : "stream_",
-                bodies[static_cast<std::size_t>(std::get<1>(info.param))]);
-}
-
 INSTANTIATE_TEST_SUITE_P(ipc, round_trip,
                          ::testing::Combine(::testing::Values(container::file, container::stream),
                                             ::testing::Values(compression::none, compression::lz4,

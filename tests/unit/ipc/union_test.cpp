@@ -68,11 +68,11 @@ TEST_P(sliced_union, that_is_the_values_of_a_dictionary_leaves_nothing_either) {
             std::string::npos);
 }
 
-std::string name_of_case(const ::testing::TestParamInfo<const char*>& tested) {
+std::string name_of_union(const ::testing::TestParamInfo<const char*>& tested) {
   return tested.param[2] == 's' ? "sparse" : "dense";
 }
 
-INSTANTIATE_TEST_SUITE_P(ipc, sliced_union, ::testing::Values("+us:0,1", "+ud:0,1"), name_of_case);
+INSTANTIATE_TEST_SUITE_P(ipc, sliced_union, ::testing::Values("+us:0,1", "+ud:0,1"), name_of_union);
 
 } // namespace
 } // namespace saeta::ipc

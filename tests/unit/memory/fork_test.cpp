@@ -34,12 +34,12 @@ std::shared_ptr<sim::device> make_quiet_device() {
   return sim::device::create({.seed = 1, .run_percent = 0});
 }
 
-buffer take(const std::shared_ptr<context>& from, std::size_t bytes, tag label = "kept") {
+buffer keep(const std::shared_ptr<context>& from, std::size_t bytes, tag label = "kept") {
   return buffer::allocate(from, bytes, from->work_stream(), label);
 }
 
 buffer filled(const std::shared_ptr<context>& from, std::uint8_t value) {
-  buffer made = take(from, 64);
+  buffer made = keep(from, 64);
   use_token token(from->work_stream(), {writes(made)});
   from->copies().fill(token.mutable_data<std::uint8_t>(made), value, made.size(), from->work_stream());
   token.finish();
@@ -61,7 +61,7 @@ void expect_refused(const Request& request, const char* part) {
 void expect_new_work_to_be_refused(const std::shared_ptr<context>& parents, const char* part) {
   const auto refused = [&](const auto& request) { expect_refused(request, part); };
   EXPECT_TRUE(parents->inherited());
-  refused([&] { static_cast<void>(take(parents, 64)); });
+  refused([&] { static_cast<void>(keep(parents, 64)); });
   refused([&] { static_cast<void>(buffer::adopt(parents, {})); });
   refused([&] { static_cast<void>(parents->with_budget("child")); });
   refused([&] { static_cast<void>(parents->with_reservation(1)); });
@@ -98,13 +98,13 @@ TEST(context_of_a_parent, frees_nothing_waits_for_nothing_and_has_nothing_alive)
   parse_stack("budget, direct", options.memory);
   const auto ctx = context::create(device, options);
   const auto promised = ctx->with_reservation(1000);
-  const buffer kept = take(ctx, 64);
+  const buffer kept = keep(ctx, 64);
   const block pinned = ctx->pinned().allocate(4096, 0, ctx->work_stream());
   EXPECT_TRUE(
       ctx->pinned().deallocate(pinned, std::span<const point>())); // so that there is something to trim
   auto gate = device->close_gate(ctx->work_stream().native_handle());
   {
-    const buffer pending = take(ctx, 64, "pending");
+    const buffer pending = keep(ctx, 64, "pending");
     const use_token token(ctx->work_stream(), {writes(pending)});
     ctx->copies().fill(token.mutable_data<char>(pending), 1, 64, ctx->work_stream());
   }

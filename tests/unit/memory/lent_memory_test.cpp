@@ -11,27 +11,27 @@
 namespace saeta {
 namespace {
 
-constexpr std::size_t bytes = 4096;
+constexpr std::size_t lent_bytes = 4096;
 
 TEST(lent_memory_with_a_use_that_could_not_be_noted, waits_for_all_work_before_it_is_used_again) {
   const auto device = sim::device::create({.seed = 1, .run_percent = 0});
   const auto ctx = context::create(device);
   const stream foreign(device);
   const stream_ref ours = ctx->work_stream();
-  void* const lent = lend_memory(ctx, bytes, ours, "lent");
+  void* const lent = lend_memory(ctx, lent_bytes, ours, "lent");
   ctx->synchronize(ours);
   device->set_fail_percent(100);
   note_lent_use(lent, foreign.native_handle());
   device->set_fail_percent(0);
-  device->fill(lent, 1, bytes, foreign.native_handle());
+  device->fill(lent, 1, lent_bytes, foreign.native_handle());
   ctx->copies().reset_counters();
-  take_back_memory(lent, bytes, ours.native_handle());
+  take_back_memory(lent, lent_bytes, ours.native_handle());
   EXPECT_EQ(ctx->copies().read_counters().events, 1U) << "over the foreign stream, too";
-  void* const next = lend_memory(ctx, bytes, ours, "next");
-  device->fill(next, 2, bytes, ours.native_handle());
+  void* const next = lend_memory(ctx, lent_bytes, ours, "next");
+  device->fill(next, 2, lent_bytes, ours.native_handle());
   ctx->synchronize(ours);
   EXPECT_TRUE(device->races().empty());
-  take_back_memory(next, bytes, ours.native_handle());
+  take_back_memory(next, lent_bytes, ours.native_handle());
 }
 
 TEST(lent_memory_with_a_use_that_could_not_be_noted, is_kept_by_its_pool) {
@@ -40,16 +40,16 @@ TEST(lent_memory_with_a_use_that_could_not_be_noted, is_kept_by_its_pool) {
   const stream foreign(device);
   const auto pool = graph_pool::create(ctx, "graph");
   const stream_ref ours = ctx->work_stream();
-  void* const lent = lend_memory(pool, bytes, ours);
+  void* const lent = lend_memory(pool, lent_bytes, ours);
   device->set_fail_percent(100);
   note_lent_use(lent, foreign.native_handle());
   device->set_fail_percent(0);
-  take_back_memory(lent, bytes, ours.native_handle());
-  void* const next = lend_memory(pool, bytes, ours);
+  take_back_memory(lent, lent_bytes, ours.native_handle());
+  void* const next = lend_memory(pool, lent_bytes, ours);
   EXPECT_NE(next, lent);
-  take_back_memory(next, bytes, ours.native_handle());
-  EXPECT_EQ(lend_memory(pool, bytes, ours), next) << "whose uses are known";
-  take_back_memory(next, bytes, ours.native_handle());
+  take_back_memory(next, lent_bytes, ours.native_handle());
+  EXPECT_EQ(lend_memory(pool, lent_bytes, ours), next) << "whose uses are known";
+  take_back_memory(next, lent_bytes, ours.native_handle());
 }
 
 TEST(lent_memory_of_a_pool, that_comes_back_while_the_driver_fails_is_kept) {
@@ -60,14 +60,14 @@ TEST(lent_memory_of_a_pool, that_comes_back_while_the_driver_fails_is_kept) {
   const auto ctx = context::create(device);
   const auto pool = graph_pool::create(ctx, "graph");
   const stream_ref ours = ctx->work_stream();
-  void* const lent = lend_memory(pool, bytes, ours);
+  void* const lent = lend_memory(pool, lent_bytes, ours);
   device->set_fail_percent(100);
-  take_back_memory(lent, bytes, ours.native_handle());
+  take_back_memory(lent, lent_bytes, ours.native_handle());
   device->set_fail_percent(0);
   EXPECT_EQ(reports, 1);
-  void* const next = lend_memory(pool, bytes, ours);
+  void* const next = lend_memory(pool, lent_bytes, ours);
   EXPECT_NE(next, lent) << "nobody knows which stream used it last";
-  take_back_memory(next, bytes, ours.native_handle());
+  take_back_memory(next, lent_bytes, ours.native_handle());
   set_report_sink(before);
 }
 
@@ -78,20 +78,20 @@ TEST(lent_memory_that_comes_back, while_its_stream_can_not_be_marked_waits_for_a
   const auto ctx = context::create(faulty);
   const stream foreign(faulty);
   const stream_ref ours = ctx->work_stream();
-  void* const lent = lend_memory(ctx, bytes, ours, "lent");
+  void* const lent = lend_memory(ctx, lent_bytes, ours, "lent");
   ctx->synchronize(ours);
-  device->fill(lent, 1, bytes, foreign.native_handle());
+  device->fill(lent, 1, lent_bytes, foreign.native_handle());
   ctx->copies().reset_counters();
   faulty->fail_at(1);
-  take_back_memory(lent, bytes, foreign.native_handle());
+  take_back_memory(lent, lent_bytes, foreign.native_handle());
   EXPECT_TRUE(faulty->failed());
   faulty->fail_at(0);
   EXPECT_EQ(ctx->copies().read_counters().events, 1U) << "over all work";
-  void* const next = lend_memory(ctx, bytes, ours, "next");
-  device->fill(next, 2, bytes, ours.native_handle());
+  void* const next = lend_memory(ctx, lent_bytes, ours, "next");
+  device->fill(next, 2, lent_bytes, ours.native_handle());
   ctx->synchronize(ours);
   EXPECT_TRUE(device->races().empty());
-  take_back_memory(next, bytes, ours.native_handle());
+  take_back_memory(next, lent_bytes, ours.native_handle());
   set_report_sink(before);
 }
 

@@ -23,7 +23,7 @@ using support::stopped_clock;
 
 struct stop {};
 
-class pressure_test : public testing::Test {
+class pressure_test : public ::testing::Test {
 protected:
   [[nodiscard]] pressure make(const pressure_policy& policy) {
     return {policy, releases_, log_, device_->device(), [](const shortage&) { return std::size_t{0}; }};

@@ -15,16 +15,16 @@
 namespace saeta {
 namespace {
 
-constexpr std::size_t chunk_bytes = 4096;
-constexpr std::uint64_t decoded = 1'000'000; // what lies behind is
+constexpr std::size_t window_chunk = 4096;
+constexpr std::uint64_t decoded_at = 1'000'000; // what lies behind is
 constexpr std::size_t threads = 3;
 
 /// Copies that are decoded, none of which shares a chunk with another.
 std::vector<scatter_step> some_chains(std::size_t count, std::size_t chunks) {
   std::vector<scatter_step> made(count);
   for (std::size_t i = 0; i < count; ++i) {
-    made[i].source = decoded + i * (chunks * chunk_bytes + scatter_source::ordered_gap);
-    made[i].count = static_cast<std::int64_t>(chunks * chunk_bytes);
+    made[i].source = decoded_at + i * (chunks * window_chunk + scatter_source::ordered_gap);
+    made[i].count = static_cast<std::int64_t>(chunks * window_chunk);
   }
   return made;
 }
@@ -81,7 +81,7 @@ TEST(chain_windows, make_no_more_readers_than_threads) {
   constexpr std::size_t chains = 64;
   const std::vector<scatter_step> steps = some_chains(chains, 2);
   counters count;
-  windows_of(chunk_cutter(steps, chunk_bytes, decoded), count, std::chrono::microseconds(0));
+  windows_of(chunk_cutter(steps, window_chunk, decoded_at), count, std::chrono::microseconds(0));
   EXPECT_EQ(count.finished, chains);
   EXPECT_GE(count.made, 1U);
   EXPECT_LE(count.made, threads);
@@ -92,7 +92,7 @@ TEST(chain_windows, leave_a_chain_that_lasts_longer_its_reader) {
   const std::vector<scatter_step> steps = some_chains(chains, 10);
   counters count;
   const std::size_t opened =
-      windows_of(chunk_cutter(steps, chunk_bytes, decoded), count, std::chrono::milliseconds(10));
+      windows_of(chunk_cutter(steps, window_chunk, decoded_at), count, std::chrono::milliseconds(10));
   EXPECT_GT(opened, 1U) << "windows last 40 ms, a chain 100";
   EXPECT_EQ(count.finished, chains) << "each once";
   EXPECT_LE(count.made, chains);

@@ -13,16 +13,16 @@ namespace {
 
 constexpr auto large = static_cast<std::int64_t>(chunk_route::least_placed);
 
-scatter_step copy(std::uint64_t source, std::int64_t bytes) {
+scatter_step copy_of(std::uint64_t source, std::int64_t bytes) {
   return {.source = source, .target = source + 7, .count = bytes, .bits = {}};
 }
-scatter_step bits(std::uint64_t source, std::int64_t count) {
+scatter_step bits_of(std::uint64_t source, std::int64_t count) {
   return {.kind = join_kind::bits,
           .source = source,
           .count = count,
           .bits = {.source_first = 3, .target_first = 0, .counter = 0}};
 }
-scatter_step offsets(std::uint64_t source, std::int64_t count) {
+scatter_step offsets_of(std::uint64_t source, std::int64_t count) {
   return {.kind = join_kind::add, .width = 4, .source = source, .count = count, .add = {}};
 }
 
@@ -56,15 +56,15 @@ using numbers = std::vector<std::uint64_t>;
 using landed = std::vector<std::tuple<std::size_t, std::size_t>>;
 
 TEST(chunk_route, places_copies_that_are_large_on_average) {
-  const chunk_route of_two = route_of({copy(0, 100), copy(128, 2 * large)});
+  const chunk_route of_two = route_of({copy_of(0, 100), copy_of(128, 2 * large)});
   EXPECT_EQ(sources(of_two.placed), (numbers{0, 128})) << "a small rest is not worth a kernel";
   EXPECT_TRUE(of_two.joined.empty());
   EXPECT_TRUE(of_two.landed.empty());
-  EXPECT_EQ(sources(route_of({copy(0, 5)}).placed), numbers{0}) << "one copy is one call";
+  EXPECT_EQ(sources(route_of({copy_of(0, 5)}).placed), numbers{0}) << "one copy is one call";
 }
 
 TEST(chunk_route, lands_small_copies) {
-  const chunk_route made = route_of({copy(0, 100), copy(128, 200), copy(20'000, 50)});
+  const chunk_route made = route_of({copy_of(0, 100), copy_of(128, 200), copy_of(20'000, 50)});
   EXPECT_TRUE(made.placed.empty());
   EXPECT_EQ(sources(made.joined), (numbers{0, 128, 20'000}));
   EXPECT_EQ(ranges(made), (landed{{0, 328}, {20'000, 20'050}})) << "close ones as one";
@@ -73,7 +73,7 @@ TEST(chunk_route, lands_small_copies) {
 TEST(chunk_route, parts_large_copies_from_what_a_kernel_does) {
   const auto end = static_cast<std::uint64_t>(large) + 1000;
   chunk_route made =
-      route_of({bits(10, 80), copy(1000, large), offsets(end, 25), copy(end + 200, large - 1)});
+      route_of({bits_of(10, 80), copy_of(1000, large), offsets_of(end, 25), copy_of(end + 200, large - 1)});
   EXPECT_EQ(sources(made.placed), numbers{1000});
   EXPECT_EQ(sources(made.joined), (numbers{10, end, end + 200}));
   EXPECT_EQ(ranges(made), (landed{{10, 21}, {end, end + 200 + static_cast<std::size_t>(large) - 1}}))
@@ -85,14 +85,15 @@ TEST(chunk_route, parts_large_copies_from_what_a_kernel_does) {
 }
 
 TEST(chunk_route, lands_shared_bytes_once) {
-  EXPECT_EQ(ranges(route_of({offsets(100, 50), offsets(100, 10), bits(120, 8)})), (landed{{100, 300}}));
+  EXPECT_EQ(ranges(route_of({offsets_of(100, 50), offsets_of(100, 10), bits_of(120, 8)})),
+            (landed{{100, 300}}));
 }
 
 TEST(chunk_route, forgets_the_chunk_before) {
-  chunk_route made = route_of({bits(0, 8), copy(64, large)});
+  chunk_route made = route_of({bits_of(0, 8), copy_of(64, large)});
   cut_chunk next;
   next.bytes = 10;
-  next.steps = {offsets(0, 2)};
+  next.steps = {offsets_of(0, 2)};
   made.find(next);
   EXPECT_TRUE(made.placed.empty());
   EXPECT_EQ(made.joined.size(), 1U);

@@ -16,15 +16,15 @@
 namespace saeta {
 namespace {
 
-constexpr std::size_t chunk_bytes = 4096;
-constexpr std::uint64_t decoded = 1'000'000'000; // what lies behind is
+constexpr std::size_t sequence_chunk = 4096;
+constexpr std::uint64_t decoded_from = 1'000'000'000; // what lies behind is
 
 std::vector<scatter_step> some_steps(std::size_t count, std::uint64_t first = 0) {
   std::vector<scatter_step> made(count);
   std::uint64_t source = first;
   for (std::size_t i = 0; i < count; ++i) {
     made[i].source = source;
-    made[i].count = static_cast<std::int64_t>(1 + i * 397 % 1500 + (i % 50 == 7 ? 3 * chunk_bytes : 0));
+    made[i].count = static_cast<std::int64_t>(1 + i * 397 % 1500 + (i % 50 == 7 ? 3 * sequence_chunk : 0));
     source += static_cast<std::uint64_t>(made[i].count) + i % 3 * 64;
   }
   return made;
@@ -52,7 +52,7 @@ std::vector<cut_chunk> one_after_the_other(const chunk_cutter& cutter) {
 
 TEST(chunk_sequence, is_the_same_in_any_order) {
   const std::vector<scatter_step> steps = some_steps(300);
-  const chunk_cutter cutter(steps, chunk_bytes);
+  const chunk_cutter cutter(steps, sequence_chunk);
   const std::vector<cut_chunk> expected = one_after_the_other(cutter);
   std::vector<std::size_t> order(expected.size());
   std::iota(order.begin(), order.end(), 0U);
@@ -73,7 +73,7 @@ TEST(chunk_sequence, is_the_same_in_any_order) {
 
 TEST(chunk_sequence, is_the_same_for_several_threads) {
   const std::vector<scatter_step> steps = some_steps(300);
-  const chunk_cutter cutter(steps, chunk_bytes);
+  const chunk_cutter cutter(steps, sequence_chunk);
   const std::vector<cut_chunk> expected = one_after_the_other(cutter);
   chunk_sequence chunks(cutter);
   std::atomic<std::size_t> next{0};
@@ -95,23 +95,23 @@ TEST(chunk_sequence, is_the_same_for_several_threads) {
 
 TEST(chunk_sequence, finds_as_many_as_there_are_and_no_more_than_asked_for) {
   const std::vector<scatter_step> steps = some_steps(30);
-  const chunk_cutter cutter(steps, chunk_bytes);
+  const chunk_cutter cutter(steps, sequence_chunk);
   const std::size_t count = one_after_the_other(cutter).size();
   chunk_sequence chunks(cutter);
   EXPECT_EQ(chunks.find(1), 1U);
   EXPECT_EQ(chunks.find(3), 3U);
   EXPECT_EQ(chunks.find(2), 2U);
   EXPECT_EQ(chunks.find(count + 1), count);
-  const chunk_cutter nothing({}, chunk_bytes);
+  const chunk_cutter nothing({}, sequence_chunk);
   EXPECT_EQ(chunk_sequence(nothing).find(1), 0U);
 }
 
 TEST(chunk_sequence, ends_before_what_is_decoded) {
   std::vector<scatter_step> steps = some_steps(20);
-  const std::size_t plain = one_after_the_other(chunk_cutter(steps, chunk_bytes)).size();
-  const std::vector<scatter_step> behind = some_steps(20, decoded);
+  const std::size_t plain = one_after_the_other(chunk_cutter(steps, sequence_chunk)).size();
+  const std::vector<scatter_step> behind = some_steps(20, decoded_from);
   steps.insert(steps.end(), behind.begin(), behind.end());
-  const chunk_cutter cutter(steps, chunk_bytes, decoded);
+  const chunk_cutter cutter(steps, sequence_chunk, decoded_from);
   chunk_sequence chunks(cutter);
   const std::size_t found = chunks.find(steps.size());
   EXPECT_GE(found, plain - 1) << "the last one may have both, and is not of any order then";
@@ -123,7 +123,7 @@ TEST(chunk_sequence, ends_before_what_is_decoded) {
   const chunk_cursor next = cutter.cut(chunks.end(), chunk);
   EXPECT_TRUE(cutter.has_order(chunk));
   EXPECT_GT(next.step, chunks.end().step);
-  const chunk_cutter decoded_alone(behind, chunk_bytes, decoded);
+  const chunk_cutter decoded_alone(behind, sequence_chunk, decoded_from);
   chunk_sequence none(decoded_alone);
   EXPECT_EQ(none.find(1), 0U);
   EXPECT_EQ(none.end().step, 0U);

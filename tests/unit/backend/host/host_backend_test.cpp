@@ -20,7 +20,7 @@
 namespace saeta {
 namespace {
 
-constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+constexpr std::size_t most_bytes = std::numeric_limits<std::size_t>::max();
 
 /// The value of the first line of a file of the kernel that begins with the key.
 std::string value_of(const char* file, const std::string& key) {
@@ -133,7 +133,7 @@ TEST(host_backend, aligns_what_it_allocates) {
 
 TEST(host_backend, refuses_sizes_that_no_object_has) {
   const auto host = make_host_backend();
-  for (const std::size_t bytes : {most, most / 2 + 1, most - 63}) {
+  for (const std::size_t bytes : {most_bytes, most_bytes / 2 + 1, most_bytes - 63}) {
     EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(host->allocate(bytes, 64)); }),
               errc::out_of_memory);
     EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(host->allocate_pinned(bytes)); }),

@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::size_t bytes = 4096;
+constexpr std::size_t call_bytes = 4096;
 
 class simulated_driver : public ::testing::Test {
 protected:
@@ -48,18 +48,18 @@ protected:
         {"wait_event", [this] { on->wait_event(a, event); }},
         {"event_complete", [this] { on->event_complete(event); }},
         {"synchronize_event", [this] { on->synchronize_event(event); }},
-        {"allocate", [this] { on->allocate(bytes, 0); }},
-        {"allocate_async", [this] { on->allocate_async(bytes, a); }},
+        {"allocate", [this] { on->allocate(call_bytes, 0); }},
+        {"allocate_async", [this] { on->allocate_async(call_bytes, a); }},
         {"trim_pool", [this] { on->trim_pool(0); }},
         {"set_pool_threshold", [this] { on->set_pool_threshold(0); }},
         {"allocate_pinned",
          [this] {
-           void* const made = on->allocate_pinned(bytes);
-           EXPECT_TRUE(on->deallocate_pinned(made, bytes));
+           void* const made = on->allocate_pinned(call_bytes);
+           EXPECT_TRUE(on->deallocate_pinned(made, call_bytes));
          }},
         {"enable_peer_access", [this] { on->enable_peer_access(*on); }},
-        {"copy", [this] { on->copy(memory, pinned, bytes, copy_kind::host_to_device, a); }},
-        {"fill", [this] { on->fill(memory, 1, bytes, a); }},
+        {"copy", [this] { on->copy(memory, pinned, call_bytes, copy_kind::host_to_device, a); }},
+        {"fill", [this] { on->fill(memory, 1, call_bytes, a); }},
         {"kernel",
          [this] {
            auto* const first = static_cast<std::uint8_t*>(memory);
@@ -70,7 +70,7 @@ protected:
 
   void TearDown() override {
     if (!lost && on->live().pinned != 0) {
-      EXPECT_TRUE(on->deallocate_pinned(pinned, bytes));
+      EXPECT_TRUE(on->deallocate_pinned(pinned, call_bytes));
     }
   }
   void lose() {
@@ -82,9 +82,9 @@ protected:
   std::shared_ptr<device> on = device::create(with(7));
   stream_handle a = on->create_stream();
   event_handle event = on->create_event();
-  void* memory = on->allocate(bytes, 0);
-  void* pooled = on->allocate_async(bytes, a);
-  void* pinned = on->allocate_pinned(bytes);
+  void* memory = on->allocate(call_bytes, 0);
+  void* pooled = on->allocate_async(call_bytes, a);
+  void* pinned = on->allocate_pinned(call_bytes);
 };
 
 TEST_F(simulated_driver, fails_every_call_of_the_contract_when_told_to_and_changes_nothing) {
@@ -128,10 +128,10 @@ TEST_F(simulated_driver, fails_the_same_calls_with_the_same_seed) {
 
 TEST_F(simulated_driver, never_refuses_to_take_something_back_nor_stops_other_libraries) {
   on->set_fail_percent(100);
-  on->launch(a, "kernel", {}, {{memory, bytes}}, [] {});
+  on->launch(a, "kernel", {}, {{memory, call_bytes}}, [] {});
   on->run();
-  EXPECT_TRUE(on->deallocate_async(pooled, bytes, a));
-  EXPECT_TRUE(on->deallocate_pinned(pinned, bytes));
+  EXPECT_TRUE(on->deallocate_async(pooled, call_bytes, a));
+  EXPECT_TRUE(on->deallocate_pinned(pinned, call_bytes));
   on->destroy_event(event);
   on->destroy_stream(a);
   EXPECT_EQ(on->live().streams + on->live().events + on->live().pinned, 0U);
@@ -150,9 +150,9 @@ TEST_F(simulated_driver, says_of_a_lost_device_that_it_is_lost) {
 
 TEST_F(simulated_driver, keeps_the_memory_of_a_lost_device) {
   lose();
-  EXPECT_FALSE(on->deallocate(memory, bytes, 0));
-  EXPECT_FALSE(on->deallocate_async(pooled, bytes, a));
-  EXPECT_FALSE(on->deallocate_pinned(pinned, bytes));
+  EXPECT_FALSE(on->deallocate(memory, call_bytes, 0));
+  EXPECT_FALSE(on->deallocate_async(pooled, call_bytes, a));
+  EXPECT_FALSE(on->deallocate_pinned(pinned, call_bytes));
   on->destroy_event(event);
   on->destroy_stream(a);
   EXPECT_EQ(on->live().allocations, 2U);

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr std::size_t bytes = 4096;
+constexpr std::size_t block_bytes = 4096;
 
 class simulated : public ::testing::Test {
 protected:
@@ -36,7 +36,7 @@ protected:
     ASSERT_EQ(on->record_context(event), fence_outcome::recorded);
     on->synchronize_event(event);
     on->destroy_event(event);
-    EXPECT_TRUE(on->deallocate(memory, bytes, 0));
+    EXPECT_TRUE(on->deallocate(memory, block_bytes, 0));
     EXPECT_THAT(on->races(), IsEmpty());
   }
   void expect_one_race(const std::string& first, const std::string& second) {
@@ -49,110 +49,110 @@ protected:
   std::shared_ptr<device> on = device::create(seeded(7));
   stream_handle a = on->create_stream();
   stream_handle b = on->create_stream();
-  void* memory = on->allocate(bytes, 0);
-  std::vector<std::uint8_t> target = std::vector<std::uint8_t>(bytes);
+  void* memory = on->allocate(block_bytes, 0);
+  std::vector<std::uint8_t> target = std::vector<std::uint8_t>(block_bytes);
 };
 
 TEST_F(simulated, device_reports_two_writes_without_an_edge) {
-  on->fill(memory, 1, bytes, a);
-  on->fill(memory, 2, bytes, b);
+  on->fill(memory, 1, block_bytes, a);
+  on->fill(memory, 2, block_bytes, b);
   expect_one_race("fill", "fill");
   EXPECT_EQ(on->races()[0].pointer, memory);
-  EXPECT_EQ(on->races()[0].bytes, bytes);
+  EXPECT_EQ(on->races()[0].bytes, block_bytes);
 }
 
 TEST_F(simulated, device_accepts_two_writes_with_an_edge) {
-  on->fill(memory, 1, bytes, a);
+  on->fill(memory, 1, block_bytes, a);
   order(a, b);
-  on->fill(memory, 2, bytes, b);
-  on->copy(target.data(), memory, bytes, copy_kind::device_to_host, b);
+  on->fill(memory, 2, block_bytes, b);
+  on->copy(target.data(), memory, block_bytes, copy_kind::device_to_host, b);
   on->synchronize_stream(b);
   EXPECT_THAT(on->races(), IsEmpty());
   EXPECT_THAT(target, ::testing::Each(2));
 }
 
 TEST_F(simulated, device_accepts_writes_of_different_bytes) {
-  on->fill(memory, 1, bytes / 2, a);
-  on->fill(static_cast<std::uint8_t*>(memory) + bytes / 2, 2, bytes / 2, b);
+  on->fill(memory, 1, block_bytes / 2, a);
+  on->fill(static_cast<std::uint8_t*>(memory) + block_bytes / 2, 2, block_bytes / 2, b);
   EXPECT_THAT(on->races(), IsEmpty());
 }
 
 TEST_F(simulated, device_reports_a_read_that_does_not_wait_for_the_write) {
-  on->fill(memory, 1, bytes, a);
-  on->copy(target.data(), memory, bytes, copy_kind::device_to_host, b);
+  on->fill(memory, 1, block_bytes, a);
+  on->copy(target.data(), memory, block_bytes, copy_kind::device_to_host, b);
   expect_one_race("fill", "copy");
   on->run();
 }
 
 TEST_F(simulated, device_reports_a_write_that_does_not_wait_for_a_read) {
-  on->fill(memory, 1, bytes, a);
+  on->fill(memory, 1, block_bytes, a);
   order(a, b);
-  on->copy(target.data(), memory, bytes, copy_kind::device_to_host, b);
-  on->fill(memory, 2, bytes, a);
+  on->copy(target.data(), memory, block_bytes, copy_kind::device_to_host, b);
+  on->fill(memory, 2, block_bytes, a);
   expect_one_race("(reads)", "fill");
   on->run();
 }
 
 TEST_F(simulated, device_accepts_two_reads_at_once) {
-  on->fill(memory, 1, bytes, a);
+  on->fill(memory, 1, block_bytes, a);
   order(a, b);
-  std::vector<std::uint8_t> other(bytes);
-  on->copy(target.data(), memory, bytes, copy_kind::device_to_host, a);
-  on->copy(other.data(), memory, bytes, copy_kind::device_to_host, b);
+  std::vector<std::uint8_t> other(block_bytes);
+  on->copy(target.data(), memory, block_bytes, copy_kind::device_to_host, a);
+  on->copy(other.data(), memory, block_bytes, copy_kind::device_to_host, b);
   on->run();
   EXPECT_THAT(on->races(), IsEmpty());
   EXPECT_EQ(target, other);
 }
 
 TEST_F(simulated, device_reports_a_free_with_work_in_flight) {
-  on->fill(memory, 1, bytes, a);
-  EXPECT_TRUE(on->deallocate(memory, bytes, 0));
+  on->fill(memory, 1, block_bytes, a);
+  EXPECT_TRUE(on->deallocate(memory, block_bytes, 0));
   expect_one_race("fill", "free by the host");
 }
 
 TEST_F(simulated, device_accepts_a_free_after_the_host_has_waited) {
-  on->fill(memory, 1, bytes, a);
+  on->fill(memory, 1, block_bytes, a);
   on->synchronize_stream(a);
-  EXPECT_TRUE(on->deallocate(memory, bytes, 0));
+  EXPECT_TRUE(on->deallocate(memory, block_bytes, 0));
   EXPECT_THAT(on->races(), IsEmpty());
 }
 
 TEST_F(simulated, device_reports_the_use_of_freed_memory) {
-  EXPECT_TRUE(on->deallocate(memory, bytes, 0));
-  on->fill(memory, 1, bytes, a);
+  EXPECT_TRUE(on->deallocate(memory, block_bytes, 0));
+  on->fill(memory, 1, block_bytes, a);
   expect_one_race("free", "fill");
 }
 
 TEST_F(simulated, device_reports_a_kernel_past_the_end) {
-  on->fill(memory, 1, bytes + 8, a);
+  on->fill(memory, 1, block_bytes + 8, a);
   expect_one_race("the end", "fill");
 }
 
 TEST_F(simulated, device_reports_a_stream_ordered_free_that_does_not_wait) {
-  void* const pooled = on->allocate_async(bytes, a);
-  on->fill(pooled, 1, bytes, a);
-  EXPECT_TRUE(on->deallocate_async(pooled, bytes, b));
+  void* const pooled = on->allocate_async(block_bytes, a);
+  on->fill(pooled, 1, block_bytes, a);
+  EXPECT_TRUE(on->deallocate_async(pooled, block_bytes, b));
   ASSERT_FALSE(on->races().empty());
   EXPECT_THAT(on->report(), HasSubstr("free on stream"));
 }
 
 TEST_F(simulated, device_reports_the_use_of_a_new_allocation_on_a_stream_that_does_not_wait) {
-  void* const pooled = on->allocate_async(bytes, a);
-  on->fill(pooled, 1, bytes, b);
+  void* const pooled = on->allocate_async(block_bytes, a);
+  on->fill(pooled, 1, block_bytes, b);
   expect_one_race("allocate on stream", "fill");
 }
 
 TEST_F(simulated, pool_hands_a_freed_address_to_another_stream_and_orders_it) {
   bool reused = false;
   for (int i = 0; i < 32; ++i) {
-    void* const first = on->allocate_async(bytes, a);
-    on->fill(first, 1, bytes, a);
-    EXPECT_TRUE(on->deallocate_async(first, bytes, a));
-    void* const second = on->allocate_async(bytes, b);
+    void* const first = on->allocate_async(block_bytes, a);
+    on->fill(first, 1, block_bytes, a);
+    EXPECT_TRUE(on->deallocate_async(first, block_bytes, a));
+    void* const second = on->allocate_async(block_bytes, b);
     reused = reused || first == second;
-    on->fill(second, 2, bytes, b);
-    on->copy(target.data(), second, bytes, copy_kind::device_to_host, b);
-    EXPECT_TRUE(on->deallocate_async(second, bytes, b));
+    on->fill(second, 2, block_bytes, b);
+    on->copy(target.data(), second, block_bytes, copy_kind::device_to_host, b);
+    EXPECT_TRUE(on->deallocate_async(second, block_bytes, b));
     on->run();
     EXPECT_THAT(target, ::testing::Each(2));
   }
@@ -161,61 +161,61 @@ TEST_F(simulated, pool_hands_a_freed_address_to_another_stream_and_orders_it) {
 }
 
 TEST_F(simulated, device_reports_a_consumer_on_a_stream_that_nobody_announced) {
-  on->fill(memory, 1, bytes, a);
+  on->fill(memory, 1, block_bytes, a);
   order(a, b);
-  on->launch(b, "consumer", {{memory, bytes}}, {}, [] {});
+  on->launch(b, "consumer", {{memory, block_bytes}}, {}, [] {});
   on->synchronize_stream(a);
-  EXPECT_TRUE(on->deallocate(memory, bytes, 0));
+  EXPECT_TRUE(on->deallocate(memory, block_bytes, 0));
   expect_one_race("consumer", "free");
 }
 
 TEST_F(simulated, context_event_covers_a_stream_that_nobody_announced) {
-  on->launch(b, "consumer", {{memory, bytes}}, {}, [] {});
+  on->launch(b, "consumer", {{memory, block_bytes}}, {}, [] {});
   expect_a_context_event_to_cover_a_free();
 }
 
 TEST_F(simulated, context_event_covers_destroyed_streams) {
-  on->fill(memory, 1, bytes, b);
+  on->fill(memory, 1, block_bytes, b);
   on->destroy_stream(b);
   expect_a_context_event_to_cover_a_free();
 }
 
 TEST_F(simulated, device_reports_page_locked_memory_in_use) {
-  void* const pinned = on->allocate_pinned(bytes);
-  on->copy(pinned, memory, bytes, copy_kind::device_to_host, a);
-  on->host_access({pinned, bytes}, false, "look");
+  void* const pinned = on->allocate_pinned(block_bytes);
+  on->copy(pinned, memory, block_bytes, copy_kind::device_to_host, a);
+  on->host_access({pinned, block_bytes}, false, "look");
   expect_one_race("copy", "look by the host");
-  EXPECT_TRUE(on->deallocate_pinned(pinned, bytes));
+  EXPECT_TRUE(on->deallocate_pinned(pinned, block_bytes));
   EXPECT_THAT(on->races(), SizeIs(2)) << on->report();
   on->run(); // what was freed too early is still there
 }
 
 TEST_F(simulated, device_accepts_page_locked_memory_after_a_query_said_finished) {
-  void* const pinned = on->allocate_pinned(bytes);
-  on->copy(pinned, memory, bytes, copy_kind::device_to_host, a);
+  void* const pinned = on->allocate_pinned(block_bytes);
+  on->copy(pinned, memory, block_bytes, copy_kind::device_to_host, a);
   on->run();
   ASSERT_TRUE(on->stream_idle(a));
-  on->host_access({pinned, bytes}, false, "look");
-  EXPECT_TRUE(on->deallocate_pinned(pinned, bytes));
+  on->host_access({pinned, block_bytes}, false, "look");
+  EXPECT_TRUE(on->deallocate_pinned(pinned, block_bytes));
   EXPECT_THAT(on->races(), IsEmpty());
 }
 
 TEST_F(simulated, legacy_stream_orders_blocking_streams_both_ways) {
   const stream_handle blocking = on->create_blocking_stream();
-  on->fill(memory, 1, bytes, blocking);
-  on->fill(memory, 2, bytes, legacy_stream);
-  on->fill(memory, 3, bytes, blocking);
+  on->fill(memory, 1, block_bytes, blocking);
+  on->fill(memory, 2, block_bytes, legacy_stream);
+  on->fill(memory, 3, block_bytes, blocking);
   EXPECT_THAT(on->races(), IsEmpty());
 }
 
 TEST_F(simulated, legacy_stream_does_not_order_other_streams) {
-  on->fill(memory, 1, bytes, a);
-  on->fill(memory, 2, bytes, legacy_stream);
+  on->fill(memory, 1, block_bytes, a);
+  on->fill(memory, 2, block_bytes, legacy_stream);
   expect_one_race("fill", "fill");
 }
 
 TEST_F(simulated, new_memory_is_poisoned) {
-  on->copy(target.data(), memory, bytes, copy_kind::device_to_host, a);
+  on->copy(target.data(), memory, block_bytes, copy_kind::device_to_host, a);
   on->synchronize_stream(a);
   EXPECT_THAT(target, ::testing::Each(poison));
 }
@@ -288,8 +288,8 @@ TEST_F(simulated, devices_beside_each_other_share_streams_and_memory) {
   second.beside = on;
   const auto library = device::create(second);
   const stream_handle theirs = library->create_stream();
-  on->fill(memory, 1, bytes, a);
-  library->fill(memory, 2, bytes, theirs);
+  on->fill(memory, 1, block_bytes, a);
+  library->fill(memory, 2, block_bytes, theirs);
   expect_one_race("fill", "fill");
 }
 
@@ -304,36 +304,36 @@ std::shared_ptr<device> neighbour_of(const std::shared_ptr<device>& on) {
 
 TEST_F(simulated, work_on_memory_of_a_peer_is_found_until_access_is_enabled) {
   const auto peer = neighbour_of(on);
-  void* const theirs = peer->allocate(bytes, 0);
-  on->fill(theirs, 1, bytes, a);
+  void* const theirs = peer->allocate(block_bytes, 0);
+  on->fill(theirs, 1, block_bytes, a);
   ASSERT_EQ(on->races().size(), 1U);
   EXPECT_THAT(on->races()[0].text, HasSubstr("peer access was not enabled: fill on stream"));
   EXPECT_THAT(on->races()[0].text, HasSubstr("of sim:0 uses 4096 bytes of sim:1"));
 
   on->enable_peer_access(*peer);
-  on->fill(theirs, 2, bytes, a);
-  on->launch(a, "kernel", {{theirs, bytes}}, {{memory, bytes}}, [] {});
+  on->fill(theirs, 2, block_bytes, a);
+  on->launch(a, "kernel", {{theirs, block_bytes}}, {{memory, block_bytes}}, [] {});
   EXPECT_EQ(on->races().size(), 1U) << on->report();
   on->synchronize_stream(a);
-  EXPECT_TRUE(peer->deallocate(theirs, bytes, 0));
+  EXPECT_TRUE(peer->deallocate(theirs, block_bytes, 0));
 }
 
 TEST_F(simulated, peer_access_is_enabled_in_one_direction) {
   const auto peer = neighbour_of(on);
   const stream_handle theirs = peer->create_stream();
   on->enable_peer_access(*peer);
-  peer->fill(memory, 1, bytes, theirs);
+  peer->fill(memory, 1, block_bytes, theirs);
   ASSERT_EQ(on->races().size(), 1U);
   EXPECT_THAT(on->races()[0].text, HasSubstr("of sim:1 uses 4096 bytes of sim:0"));
 }
 
 TEST_F(simulated, copies_between_devices_need_no_peer_access) {
   const auto peer = neighbour_of(on);
-  void* const theirs = peer->allocate(bytes, 0);
-  on->copy(theirs, memory, bytes, copy_kind::device_to_device, a);
+  void* const theirs = peer->allocate(block_bytes, 0);
+  on->copy(theirs, memory, block_bytes, copy_kind::device_to_device, a);
   on->synchronize_stream(a);
   EXPECT_TRUE(on->races().empty()) << on->report();
-  EXPECT_TRUE(peer->deallocate(theirs, bytes, 0));
+  EXPECT_TRUE(peer->deallocate(theirs, block_bytes, 0));
 }
 
 TEST_F(simulated, devices_of_two_machines_have_no_peer_access) {
@@ -344,13 +344,13 @@ TEST_F(simulated, devices_of_two_machines_have_no_peer_access) {
 
 TEST_F(simulated, live_counts_what_is_there) {
   const usage before = on->live();
-  void* const pooled = on->allocate_async(bytes, a);
-  void* const pinned = on->allocate_pinned(bytes);
+  void* const pooled = on->allocate_async(block_bytes, a);
+  void* const pinned = on->allocate_pinned(block_bytes);
   EXPECT_EQ(on->live().allocations, before.allocations + 1);
-  EXPECT_EQ(on->live().bytes, before.bytes + bytes);
+  EXPECT_EQ(on->live().bytes, before.bytes + block_bytes);
   EXPECT_EQ(on->live().pinned, 1U);
-  EXPECT_TRUE(on->deallocate_async(pooled, bytes, a));
-  EXPECT_TRUE(on->deallocate_pinned(pinned, bytes));
+  EXPECT_TRUE(on->deallocate_async(pooled, block_bytes, a));
+  EXPECT_TRUE(on->deallocate_pinned(pinned, block_bytes));
   EXPECT_EQ(on->live(), before);
 }
 
@@ -361,13 +361,13 @@ std::string report_of(std::uint64_t seed) {
   const auto on = device::create(chosen);
   std::array<stream_handle, 4> streams{};
   std::generate(streams.begin(), streams.end(), [&] { return on->create_stream(); });
-  void* const memory = on->allocate(bytes, 0);
+  void* const memory = on->allocate(block_bytes, 0);
   for (int round = 0; round < 8; ++round) {
     for (std::size_t i = 0; i < streams.size(); ++i) {
-      on->fill(static_cast<std::uint8_t*>(memory) + i * bytes / 8, 1, bytes / 8, streams.at(i));
+      on->fill(static_cast<std::uint8_t*>(memory) + i * block_bytes / 8, 1, block_bytes / 8, streams.at(i));
     }
   }
-  on->fill(memory, 2, bytes, streams[0]);
+  on->fill(memory, 2, block_bytes, streams[0]);
   on->run();
   return on->report();
 }
