@@ -11,6 +11,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/inspect.hpp"
 #include "saeta/ipc/reader.hpp"
+#include "saeta/ipc/scan.hpp"
 #include "saeta/ipc/writer.hpp"
 
 #include <nanobind/nanobind.h>
@@ -229,6 +230,42 @@ std::optional<table_object> next(reader_object& self, const context_object& ctx)
   });
 }
 
+/// A scan by windows. It closes without the GIL, because its threads may wait for the GIL in a hook.
+class scan_object {
+public:
+  explicit scan_object(std::unique_ptr<ipc::scan> of) : value_(std::move(of)) {}
+  scan_object(const scan_object&) = delete;
+  scan_object& operator=(const scan_object&) = delete;
+  ~scan_object() {
+    const gil_release release;
+    value_ = nullptr;
+  }
+
+  std::optional<table_object> next() {
+    const gil_release release;
+    auto rows = value_->next();
+    return rows ? std::optional(table_object(std::move(*rows))) : std::nullopt;
+  }
+  void close() {
+    const gil_release release;
+    value_->close();
+  }
+
+private:
+  std::unique_ptr<ipc::scan> value_;
+};
+
+std::unique_ptr<scan_object> scan_windows(reader_object& self, const context_object& ctx,
+                                          std::uint64_t window_bytes, std::size_t windows_ahead,
+                                          std::int64_t batch_rows) {
+  return self.with([&](ipc::reader& from) {
+    auto made = from.scan_windows(ctx.value, {.window_bytes = window_bytes,
+                                              .windows_ahead = windows_ahead,
+                                              .batch_rows = batch_rows});
+    return made == nullptr ? nullptr : std::make_unique<scan_object>(std::move(made));
+  });
+}
+
 const char* name_of_container(ipc::container format) {
   return format == ipc::container::file ? "file" : "stream";
 }
@@ -348,6 +385,12 @@ NB_MODULE(_ipc, m) {
       .def_ro("rows", &ipc::progress::rows)
       .def_ro("bytes", &ipc::progress::bytes, "Bytes of batch bodies.");
 
+  nb::class_<scan_object>(m, "WindowScan", "The batches of a source, read in windows.")
+      .def(not_pickled("pass the source, and scan it there"))
+      .def("next", &scan_object::next, nb::sig("def next(self) -> saeta._core.Table | None"),
+           "The next rows, None at the end.")
+      .def("close", &scan_object::close, "Ends reading within 50 ms.");
+
   nb::class_<reader_object>(m, "Reader", "An open Arrow IPC file or stream.")
       .def(not_pickled("pass the source, and open a reader there"))
       .def_prop_ro(
@@ -369,6 +412,11 @@ NB_MODULE(_ipc, m) {
                    "collections.abc.Callable[[Progress], object] | None = None) -> saeta._core.Table"),
            "All batches from here on, as a table of the context. `progress` is called now and then, at least "
            "at the end.")
+      .def("scan_windows", &scan_windows, nb::arg("where"), nb::arg("window_bytes"), nb::arg("windows_ahead"),
+           nb::arg("batch_rows"),
+           nb::sig("def scan_windows(self, where: saeta._core.Context, window_bytes: int, windows_ahead: int, "
+                   "batch_rows: int) -> WindowScan | None"),
+           "Begins to read all batches from here on in windows. None where batches are read one by one.")
       .def("next", &next, nb::arg("where"),
            nb::sig("def next(self, where: saeta._core.Context) -> saeta._core.Table | None"),
            "The next batch as a table, None at the end.")

@@ -116,6 +116,9 @@ struct reader::impl {
   std::optional<batch> decode_and_import(const std::shared_ptr<context>& ctx);
   void open_decoder();
   table read_all(const std::shared_ptr<context>& ctx, const progress_hook& hook);
+  [[nodiscard]] detail::read_request left_to_read() const;
+  [[nodiscard]] bool copied_by_plan(const context& ctx) const;
+  std::unique_ptr<scan> scan_windows(const std::shared_ptr<context>& ctx, const scan_options& chosen) const;
   std::optional<table> read_at_once(const std::shared_ptr<context>& ctx, bool join,
                                     const progress_hook& hook);
   bool decode();
@@ -266,22 +269,25 @@ std::optional<batch> reader::impl::decode_and_import(const std::shared_ptr<conte
   }
 }
 
-/// Reads all remaining batches with one plan. Returns nullopt if a plan can't take the source.
-std::optional<table> reader::impl::read_at_once(const std::shared_ptr<context>& ctx, bool join,
-                                                const progress_hook& hook) {
+/// What is left to read, as plans take it.
+detail::read_request reader::impl::left_to_read() const {
   constexpr std::int64_t unknown = std::numeric_limits<std::int64_t>::max();
   const std::int64_t count = so_far.total_batches;
   const std::int64_t first = options.batches ? options.batches->first : 0;
   const std::int64_t last = count >= 0 ? first + count : options.batches ? options.batches->second : unknown;
-  const detail::whole_request asked{.from = from,
-                                    .format = messages->format(),
-                                    .described = messages->described(),
-                                    .projected = &projected,
-                                    .fields = &fields,
-                                    .batches = {number, last},
-                                    .join = join,
-                                    .check = options.check,
-                                    .texts = options.check_texts};
+  return {.from = from,
+          .format = messages->format(),
+          .described = messages->described(),
+          .projected = &projected,
+          .fields = fields,
+          .batches = {number, last},
+          .check = options.check,
+          .texts = options.check_texts};
+}
+
+/// Reads all remaining batches with one plan. Returns nullopt if a plan can't take the source.
+std::optional<table> reader::impl::read_at_once(const std::shared_ptr<context>& ctx, bool join,
+                                                const progress_hook& hook) {
   const progress before = so_far;
   const auto since = [&](const progress& read) {
     progress sum = before;
@@ -292,7 +298,9 @@ std::optional<table> reader::impl::read_at_once(const std::shared_ptr<context>& 
   };
   try {
     const progress_hook told = [&](const progress& read) { hook(since(read)); };
-    auto made = detail::read_whole(ctx, asked, hook ? told : hook);
+    const auto planned = detail::planned_source::find(left_to_read());
+    auto made = planned == nullptr ? std::nullopt
+                                   : detail::read_whole(ctx, *planned, join, hook ? told : hook);
     if (!made) {
       return std::nullopt;
     }
@@ -309,20 +317,37 @@ std::optional<table> reader::impl::read_at_once(const std::shared_ptr<context>& 
   }
 }
 
+/// Whether batches are copied, and a plan may take the source. Symbols are numbered batch by batch.
+bool reader::impl::copied_by_plan(const context& ctx) const {
+  // A plan reads single offsets first. With an object that reads ranges, each of them would be a request.
+  const bool near_by = from->descriptor() >= 0 || !from->view().empty();
+  const bool symbols = fields != shown;
+  return near_by && !symbols && !ended && options.copy != copy_policy::never &&
+         (options.copy == copy_policy::always || !ctx.on_host() || options.rechunk == true ||
+          messages->packed());
+}
+
+std::unique_ptr<scan> reader::impl::scan_windows(const std::shared_ptr<context>& ctx,
+                                                 const scan_options& chosen) const {
+  if (!copied_by_plan(*ctx)) {
+    return nullptr;
+  }
+  auto planned = detail::planned_source::find(left_to_read());
+  if (planned == nullptr) {
+    return nullptr;
+  }
+  detail::planned_dictionaries dictionaries(*planned, 0, static_cast<std::size_t>(-1));
+  return dictionaries.plan(true, detail::run_here)
+             ? std::make_unique<scan>(ctx, std::move(planned), chosen)
+             : nullptr;
+}
+
 table reader::impl::read_all(const std::shared_ptr<context>& ctx, const progress_hook& hook) {
   if (broken) {
     throw *broken;
   }
   const bool join = options.rechunk.value_or(!ctx->on_host());
-  const bool symbols = fields != shown;
-  // A plan reads single offsets first. With an object that reads ranges, each of them would be a request.
-  const bool near_by = from->descriptor() >= 0 || !from->view().empty();
-  const bool planned = near_by && !symbols && !ended && options.copy != copy_policy::never;
-  const auto copied = [&] {
-    return options.copy == copy_policy::always || !ctx->on_host() || options.rechunk == true ||
-           messages->packed();
-  };
-  if (planned && copied()) {
+  if (copied_by_plan(*ctx)) {
     if (auto made = read_at_once(ctx, join, hook)) {
       return std::move(*made);
     }
@@ -381,6 +406,11 @@ std::optional<batch> reader::next(const std::shared_ptr<context>& ctx) { return 
 
 table reader::read_all(const std::shared_ptr<context>& ctx, const progress_hook& hook) {
   return impl_->read_all(ctx, hook);
+}
+
+std::unique_ptr<scan> reader::scan_windows(const std::shared_ptr<context>& ctx,
+                                           const scan_options& options) const {
+  return impl_->scan_windows(ctx, options);
 }
 
 std::string built_arrow_version() { return ARROW_VERSION_STRING; }

@@ -24,6 +24,7 @@
 #include "saeta/interop/validation.hpp"
 #include "saeta/ipc/container.hpp"
 #include "saeta/ipc/progress.hpp"
+#include "saeta/ipc/scan.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -87,6 +88,10 @@ public:
   /// thread of the staging ring. A read that a budget refused can be repeated.
   /// @throws error exchange if batches can't be joined without a copy.
   [[nodiscard]] table read_all(const std::shared_ptr<context>& ctx, const progress_hook& hook = {});
+  /// Begins a scan of the remaining batches, which reads them in windows (ipc/scan.hpp). Returns null in the
+  /// cases in which `read_all` reads batch by batch.
+  [[nodiscard]] std::unique_ptr<scan> scan_windows(const std::shared_ptr<context>& ctx,
+                                                   const scan_options& options) const;
 
 private:
   struct impl;

@@ -58,10 +58,13 @@ public:
   /// the plan counts or checks.
   /// @param after_early  called when the early steps have been read; it may add to the other parts of the
   ///                     plan
+  /// @param movement_bytes  of the movement that this scatter is a part of, which chooses the size of chunks;
+  ///                        0: it is all of it
   [[nodiscard]] scattered scatter(const std::shared_ptr<context>& into, const scatter_plan& plan,
                                   const scatter_source& source, tag label,
                                   const scatter_progress& progress = {},
-                                  const std::function<void()>& after_early = {});
+                                  const std::function<void()>& after_early = {},
+                                  std::uint64_t movement_bytes = 0);
   /// Calls `work` for each task in [0, tasks) on the ring's threads (worker_team.hpp). Takes a turn as
   /// movements do.
   void in_parallel(std::size_t tasks, const std::function<void(std::size_t task)>& work);

@@ -137,14 +137,15 @@ void staging_ring::in_parallel(std::size_t tasks, const std::function<void(std::
 class staging_ring::scattering {
 public:
   scattering(staging_ring& ring, const std::shared_ptr<context>& into, const scatter_source& source,
-             const scatter_progress& progress, std::span<std::byte> slab, std::int64_t* counters)
+             const scatter_progress& progress, std::span<std::byte> slab, std::int64_t* counters,
+             std::uint64_t movement_bytes)
       : ring_(ring), ctx_(ring.ctx_), into_(into), source_(source), progress_(progress), slab_(slab.data()),
-        slab_bytes_(slab.size()), counters_(counters),
+        slab_bytes_(slab.size()), movement_bytes_(std::max<std::uint64_t>(movement_bytes, slab.size())), counters_(counters),
         steps_(std::max(ring.team_->members(), ring.shared_.size())), cut_(steps_.size()),
         routes_(steps_.size()), landing_(steps_.size()), refused_(steps_.size(), 0) {}
 
   void bring(std::span<const scatter_step> all) {
-    chunk_bytes_ = ctx_.on_host() ? host_chunk_bytes : ring_.chunk_for(slab_bytes_, least_chunk_bytes);
+    chunk_bytes_ = ctx_.on_host() ? host_chunk_bytes : ring_.chunk_for(movement_bytes_, least_chunk_bytes);
     const std::size_t rest_bytes = std::min({chunk_bytes_, ring_.lane_bytes_, decoded_chunk_bytes});
     const chunk_cutter cutter(all, chunk_bytes_, source_.ordered_from, ctx_.on_host());
     const chunk_cutter rest(all, rest_bytes, source_.ordered_from, ctx_.on_host());
@@ -267,7 +268,7 @@ private:
   [[nodiscard]] std::size_t expected_chunks(std::size_t brought) const noexcept {
     constexpr std::size_t most = 1024; ///< the link brings fewer within a window
     const std::size_t all = slab_bytes_ / chunk_bytes_;
-    return std::max(std::min(all + all / 64 - std::min(all, brought), most), ring_.shared_.size());
+    return std::max(std::min(all + all / 64 + 1 - std::min(all, brought), most), ring_.shared_.size());
   }
 
   /// Reads the parts of a chunk that lie in [begin, end) of it.
@@ -411,6 +412,7 @@ private:
   const scatter_progress& progress_;
   std::byte* slab_;
   std::size_t slab_bytes_;
+  std::size_t movement_bytes_;
   std::size_t chunk_bytes_ = 0;               ///< of the chunks that are cut now
   std::int64_t* counters_;                    ///< in the slab
   std::vector<std::vector<join_step>> steps_; ///< for the chunk of each member or slot
@@ -424,7 +426,7 @@ private:
 
 scattered staging_ring::scatter(const std::shared_ptr<context>& into, const scatter_plan& plan,
                                 const scatter_source& source, tag label, const scatter_progress& progress,
-                                const std::function<void()>& after_early) {
+                                const std::function<void()>& after_early, std::uint64_t movement_bytes) {
   scattered made;
   const stream_ref work = ctx_.work_stream();
   made.slab = buffer::allocate(into, plan.slab_bytes, work, label);
@@ -439,7 +441,7 @@ scattered staging_ring::scatter(const std::shared_ptr<context>& into, const scat
   }
   into->copies().fill(slab, 0, plan.zeroed_bytes, work);
   {
-    scattering chunks(*this, into, source, progress, {slab, plan.slab_bytes}, counters);
+    scattering chunks(*this, into, source, progress, {slab, plan.slab_bytes}, counters, movement_bytes);
     chunks.bring(plan.early);
     if (after_early) {
       after_early();

@@ -106,8 +106,13 @@ private:
     if (nodes_.size() < tree_.rows) {
       throw error(errc::format, concat(nodes_.size(), " field nodes, the schema needs ", tree_.rows));
     }
-    pieces_.rows[piece] = rows_;
+    if (message.first_row > rows_ || (message.rows > rows_ - message.first_row)) {
+      throw error(errc::format, concat("a record batch of ", rows_, " rows, which had ",
+                                       message.first_row + std::max<std::int64_t>(message.rows, 0), " before"));
+    }
+    pieces_.rows[piece] = message.rows < 0 ? rows_ - message.first_row : message.rows;
     count_variadic(batch->view<std::int64_t>(batch_variadic_counts));
+    pieces_.kept_bytes[piece] = 0;
     packed_ = &pieces_.packed[piece];
     packed_->clear();
     decoding_ = scatter_source::nowhere;
@@ -230,7 +235,8 @@ private:
       if (said.length != rows_) {
         throw error(errc::format, concat(said.length, " rows in a record batch of ", rows_));
       }
-      span.rows = rows_;
+      span.first = pieces_.messages[piece].first_row;
+      span.rows = pieces_.rows[piece];
       return;
     }
     const tree_node& above = tree_.nodes[node.parent];
@@ -277,10 +283,12 @@ private:
       }
       last = place(node.buffer + shift + i, required_bytes(type, i, end), spec.name);
       span.at[i] = last.at;
+      pieces_.kept_bytes[piece] += required_bytes(type, i, span.rows);
     }
     switch (type.layout()) {
     case layout_kind::bytes:
       read_offsets(type, span, said, last.bytes);
+      pieces_.kept_bytes[piece] += static_cast<std::uint64_t>(span.pointed);
       break;
     case layout_kind::list:
       read_offsets(type, span, said, nodes_[tree_.nodes[number + 1].row].length);
@@ -377,6 +385,7 @@ private:
     for (std::size_t i = 0; i < span.variadic_count; ++i) {
       const taken_buffer found = place(first_buffer + i, 0, "bytes");
       list.push_back({found.at, static_cast<std::uint64_t>(found.bytes)});
+      pieces_.kept_bytes[piece] += list.back().bytes;
     }
   }
 
@@ -411,16 +420,27 @@ void name_pointed(const data_type& type, piece_span& span, std::int64_t first, s
   span.pointed = last - first;
 }
 
+void piece_table::shorten(std::size_t count) {
+  messages.resize(count);
+  resize_lists();
+}
+
+void piece_table::resize_lists() {
+  const std::size_t count = messages.size();
+  rows.resize(count);
+  body_end.resize(count);
+  body_bytes.resize(count);
+  spans.resize(checked_mul(count, tree->nodes.size(), "pieces of columns"));
+  variadic.resize(tree->views == 0 ? 0 : count);
+  packed.resize(count);
+  read_bytes.resize(count);
+  kept_bytes.resize(count);
+}
+
 bool read_pieces(piece_table& pieces, const scatter_source& source, bool assume,
                  const task_runner& in_parallel) {
   const std::size_t count = pieces.messages.size();
-  pieces.rows.resize(count);
-  pieces.body_end.resize(count);
-  pieces.body_bytes.resize(count);
-  pieces.spans.resize(checked_mul(count, pieces.tree->nodes.size(), "pieces of columns"));
-  pieces.variadic.resize(pieces.tree->views == 0 ? 0 : count);
-  pieces.packed.resize(count);
-  pieces.read_bytes.resize(count);
+  pieces.resize_lists();
   std::atomic<bool> planned{true};
   // Compressed offsets are decoded here, so a task is worthwhile even for a few messages.
   const std::size_t messages =

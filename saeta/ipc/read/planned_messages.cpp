@@ -32,7 +32,10 @@ planned_message message_at(const message_block& block, std::uint64_t source_byte
     throw error(errc::format, concat(place(), ": its message has ", block.metadata_bytes, " bytes at offset ",
                                      block.offset, " of ", source_bytes));
   }
-  return {static_cast<std::uint64_t>(block.offset), static_cast<std::size_t>(block.metadata_bytes), end, 0};
+  return {.metadata = static_cast<std::uint64_t>(block.offset),
+          .metadata_bytes = static_cast<std::size_t>(block.metadata_bytes),
+          .body = end,
+          .body_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(block.body_bytes, 0))};
 }
 
 std::optional<planned_messages> find_in_file(source_window& from, const std::string& name,
@@ -83,6 +86,7 @@ std::optional<planned_messages> find_in_file(source_window& from, const std::str
     planned_message message = message_at(block, from.size(), [&] { return concat(name, ": batch ", i); });
     message.order = dictionaries.size() + found.batches.size();
     message.prefixed = true;
+    message.number = i;
     found.batches.push_back(message);
   }
   return found;
@@ -123,8 +127,12 @@ std::optional<planned_messages> find_in_stream(source_window& from, const std::s
     if (!header.planned) {
       return std::nullopt;
     }
-    const planned_message message{position + prefix_bytes, metadata_bytes,
-                                  position + prefix_bytes + metadata_bytes, order++};
+    const planned_message message{.metadata = position + prefix_bytes,
+                                  .metadata_bytes = metadata_bytes,
+                                  .body = position + prefix_bytes + metadata_bytes,
+                                  .order = order++,
+                                  .body_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(header.body_bytes, 0)),
+                                  .number = number};
     const std::uint64_t room = from.size() - message.body;
     if (header.body_bytes < 0 || static_cast<std::uint64_t>(header.body_bytes) > room) {
       throw error(errc::format,

@@ -44,6 +44,11 @@ struct planned_message {
   std::uint64_t body = 0; ///< position in the source
   std::size_t order = 0;
   bool prefixed = false; ///< `metadata` begins with the prefix and may end with padding
+  std::uint64_t body_bytes = 0; ///< as the footer of a file or the message of a stream claims
+  // Of a record batch:
+  std::int64_t number = 0;    ///< in the source
+  std::int64_t first_row = 0; ///< the first row that is read
+  std::int64_t rows = -1;     ///< rows that are read; -1: all that follow
 };
 
 struct planned_dictionary {

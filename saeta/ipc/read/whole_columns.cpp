@@ -11,10 +11,13 @@ buffer whole_columns::in_slab(const slab_place& place) const {
 std::shared_ptr<const column> whole_columns::dictionary(const dictionary_state& state, std::size_t number) {
   const auto [known, fresh] = known_.try_emplace({number, state.group, state.length});
   if (fresh) {
-    const planned_table& table = dictionaries_[number];
-    const column whole = make(table, table.groups[state.group], 0);
-    known->second =
-        std::make_shared<const column>(whole.length() == state.length ? whole : whole.slice(0, state.length));
+    const planned_table& table = dictionaries_.tables()[number];
+    const auto whole = dictionaries_.values.empty()
+                           ? std::make_shared<const column>(make(table, table.groups[state.group], 0))
+                           : dictionaries_.values[number][state.group];
+    known->second = whole->length() == state.length
+                        ? whole
+                        : std::make_shared<const column>(whole->slice(0, state.length));
   }
   return known->second;
 }
@@ -39,7 +42,7 @@ column whole_columns::make(const planned_table& table, const planned_group& grou
     parts.buffers.push_back(in_slab(each));
   }
   if (node.dictionary != no_node) { // also without rows, so that batches of a column share a dictionary
-    const dictionary_state state = states_(table, group.pieces.end - 1, node.dictionary);
+    const dictionary_state state = dictionaries_.state(table, group.pieces.end - 1, node.dictionary);
     parts.dictionary = state.given()
                            ? dictionary(state, node.dictionary)
                            : std::make_shared<const column>(column::empty(ctx_, *type.value_type()));

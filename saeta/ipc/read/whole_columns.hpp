@@ -2,6 +2,7 @@
 #pragma once
 
 #include "saeta/column/column.hpp"
+#include "saeta/ipc/read/planned_dictionaries.hpp"
 #include "saeta/ipc/read/whole_plan.hpp"
 
 #include <cstddef>
@@ -15,9 +16,8 @@ namespace saeta::ipc::detail {
 class whole_columns {
 public:
   whole_columns(std::shared_ptr<context> ctx, const whole_plan& plan, const scattered& made,
-                const std::vector<planned_table>& dictionaries, whole_plan::state_finder states)
-      : ctx_(std::move(ctx)), plan_(plan), made_(made), dictionaries_(dictionaries),
-        states_(std::move(states)) {}
+                const planned_dictionaries& dictionaries)
+      : ctx_(std::move(ctx)), plan_(plan), made_(made), dictionaries_(dictionaries) {}
 
   /// Makes the column of node `number` of a group, with its children. Groups with the same dictionary share
   /// it.
@@ -30,8 +30,7 @@ private:
   std::shared_ptr<context> ctx_;
   const whole_plan& plan_;
   const scattered& made_;
-  const std::vector<planned_table>& dictionaries_;
-  whole_plan::state_finder states_;
+  const planned_dictionaries& dictionaries_;
   /// Dictionaries by number, group and rows.
   std::map<std::tuple<std::size_t, std::size_t, std::int64_t>, std::shared_ptr<const column>> known_;
 };

@@ -8,239 +8,113 @@
 #include "saeta/staging/staging_ring.hpp"
 
 #include <algorithm>
-#include <limits>
-#include <numeric>
 
 namespace saeta::ipc::detail {
 namespace {
 
-/// The columns to decode, each once and in the order of the source, and for each requested column its index
-/// among them.
-struct decoded_columns {
-  std::vector<int> numbers;
-  std::vector<field> fields;
-  std::vector<std::size_t> order;
+/// Reports the batches whose bytes have been read, approximately: a scatter counts bytes from the first step
+/// on.
+class batch_progress {
+public:
+  batch_progress(const progress_hook& hook, const piece_table& batches) : hook_(hook), batches_(batches) {
+    if (hook_) {
+      for (const std::uint64_t each : batches.read_bytes) {
+        read_up_to_.push_back((read_up_to_.empty() ? 0 : read_up_to_.back()) + each);
+      }
+    }
+  }
+
+  [[nodiscard]] scatter_progress of_bytes() {
+    if (!hook_) {
+      return {};
+    }
+    return [this](std::uint64_t bytes) {
+      const auto end = std::ranges::upper_bound(read_up_to_, bytes);
+      tell(static_cast<std::size_t>(end - read_up_to_.begin()));
+    };
+  }
+  void finish() {
+    if (hook_ && told_ < batches_.messages.size()) {
+      tell(batches_.messages.size());
+    }
+  }
+
+private:
+  void tell(std::size_t batches) {
+    batches = std::max(batches, told_);
+    for (; told_ < batches; ++told_) {
+      so_far_.rows += batches_.rows[told_];
+      so_far_.bytes += batches_.body_bytes[told_];
+    }
+    so_far_.batches = static_cast<std::int64_t>(told_);
+    hook_(so_far_);
+  }
+
+  const progress_hook& hook_;
+  const piece_table& batches_;
+  std::vector<std::uint64_t> read_up_to_; ///< bytes of all batches up to each one, inclusive
+  std::size_t told_ = 0;                  ///< batches that were reported
+  ipc::progress so_far_;
 };
 
-decoded_columns columns_of(const whole_request& asked) {
-  const projection& projected = *asked.projected;
-  decoded_columns made;
-  made.order.resize(projected.order.size());
-  std::vector<std::size_t> first(projected.order.size());
-  std::iota(first.begin(), first.end(), std::size_t{0});
-  std::ranges::stable_sort(first, {}, [&](std::size_t i) { return projected.order[i]; });
-  for (const std::size_t i : first) {
-    const int place = projected.order[i];
-    const int number = projected.decoded.empty() ? place : projected.decoded[static_cast<std::size_t>(place)];
-    if (made.numbers.empty() || made.numbers.back() != number) {
-      made.numbers.push_back(number);
-      made.fields.push_back(asked.fields->fields[i]);
-    }
-    made.order[i] = made.numbers.size() - 1;
-  }
-  return made;
-}
-
-/// Reads all batches and the dictionaries that they need.
-class whole_reader {
+/// Reads tables of pieces into one slab. Each group becomes a column for each root of its tree.
+class slab_read {
 public:
-  /// @param assume  assume that compressed offsets are as writers write them (read_pieces)
-  whole_reader(const std::shared_ptr<context>& ctx, const whole_request& asked, bool assume)
-      : ctx_(ctx), asked_(asked), assume_(assume), source_(source_of(*asked.from)),
-        bodies_(source_, [this](std::uint64_t at) { return label_of(at); }), ring_(staging_ring::of(ctx)),
-        plan_(asked.check, asked.texts,
+  slab_read(const std::shared_ptr<context>& ctx, const planned_source& from,
+            const planned_dictionaries& dictionaries, std::vector<planned_table*> tables)
+      : ctx_(ctx), from_(from), dictionaries_(dictionaries), tables_(std::move(tables)),
+        bodies_(from.bytes(), [this](std::uint64_t at) { return label_of(at); }),
+        plan_(from.check(), from.texts(),
               [this](const planned_table& table, std::size_t piece, std::size_t number) {
-                return state(table, piece, number);
+                return dictionaries_.state(table, piece, number);
               }) {}
-  whole_reader(const whole_reader&) = delete;
-  whole_reader& operator=(const whole_reader&) = delete;
+  slab_read(const slab_read&) = delete;
+  slab_read& operator=(const slab_read&) = delete;
 
-  std::optional<whole_result> read(const progress_hook& hook) {
-    if (!find() || !group()) {
-      return std::nullopt;
+  /// Returns false if an assumption about compressed offsets was false.
+  /// @param movement_bytes  of the movement that this read is a part of; 0: it is all of it
+  bool run(const scatter_progress& progress, std::uint64_t movement_bytes = 0) {
+    for (planned_table* const each : tables_) {
+      bodies_.place(each->pieces);
     }
-    for_tables([this](planned_table& each) { bodies_.place(each.pieces); });
-    for_tables([this](planned_table& each) { plan_.lay_out(each); });
+    for (planned_table* const each : tables_) {
+      plan_.lay_out(*each);
+    }
     plan_.end_layout();
-    for_tables([this](planned_table& each) { plan_.add_late_offsets(each); });
-    const auto add_steps = [this] {
-      for_tables([this](planned_table& each) {
-        plan_.settle(each, [this](std::uint64_t at) { return bodies_.seen(at); });
-      });
-      for_tables([this](planned_table& each) { plan_.add_steps(each); });
-      plan_.finish();
-    };
+    for (const planned_table* const each : tables_) {
+      plan_.add_late_offsets(*each);
+    }
     const bool late = !plan_.steps().early.empty();
     if (!late) {
       add_steps();
     }
-    const scattered made = ring_->scatter(ctx_, plan_.steps(), bodies_.all(), "read_ipc", progress(hook),
-                                          late ? add_steps : std::function<void()>());
+    made_ = staging_ring::of(ctx_)->scatter(ctx_, plan_.steps(), bodies_.all(), "read_ipc", progress,
+                                            late ? [this] { add_steps(); } : std::function<void()>(),
+                                            movement_bytes);
     if (!bodies_.as_assumed()) {
-      assumed_wrongly_ = true;
-      return std::nullopt;
-    }
-    require_good(plan_, made, bodies_.all());
-    whole_columns columns(ctx_, plan_, made, dictionaries_,
-                          [this](const planned_table& table, std::size_t piece, std::size_t number) {
-                            return state(table, piece, number);
-                          });
-    std::vector<batch> batches;
-    for (const planned_group& group : batches_.groups) {
-      batches.push_back(batch_of(group, columns));
-    }
-    whole_result result{table::make(ctx_, *asked_.fields, std::move(batches)),
-                        static_cast<std::int64_t>(batches_.pieces.messages.size()), body_bytes()};
-    if (hook && !batches_.pieces.messages.empty() && told_ < batches_.pieces.messages.size()) {
-      tell(hook, batches_.pieces.messages.size());
-    }
-    return result;
-  }
-
-  /// Whether `read` returned nullopt because an assumption was false.
-  [[nodiscard]] bool assumed_wrongly() const noexcept { return assumed_wrongly_; }
-
-private:
-  static scatter_source source_of(const byte_source& from) {
-    return {from.size(),
-            [&from](std::uint64_t position, std::span<std::byte> target) { from.read_at(position, target); }};
-  }
-
-  /// Finds the messages, makes the tree of columns and parses each message.
-  bool find() {
-    source_window window(source_);
-    auto found = find_messages(window, asked_.format, asked_.from->name(), asked_.batches);
-    if (!found) {
       return false;
     }
-    require_range(*found);
-    decoded_ = columns_of(asked_);
-    auto tree = make_tree(*asked_.described, decoded_.numbers, decoded_.fields, schema_table(*found), trees_);
-    if (!tree) {
-      return false;
-    }
-    tree_ = std::move(*tree);
-    file_ = found->file;
-    first_batch_ = found->first_batch;
-    batches_.pieces.tree = &tree_;
-    batches_.pieces.messages = std::move(found->batches);
-    batches_.pieces.place = [this](std::size_t piece) {
-      return concat(asked_.from->name(), ": batch ", first_batch_ + static_cast<std::int64_t>(piece));
-    };
-    dictionaries_.resize(trees_.trees.size());
-    deltas_.resize(trees_.trees.size());
-    for (std::size_t i = 0; i < dictionaries_.size(); ++i) {
-      dictionaries_[i].pieces.tree = trees_.trees[i].get();
-      dictionaries_[i].pieces.place = [this](std::size_t) { return asked_.from->name(); };
-    }
-    for (const planned_dictionary& each : found->dictionaries) {
-      if (const auto number = trees_.numbers.find(each.id); number != trees_.numbers.end()) {
-        dictionaries_[number->second].pieces.messages.push_back(each.message);
-        deltas_[number->second].push_back(each.delta);
-      }
-    }
-    const auto in_parallel = [this](std::size_t tasks, const std::function<void(std::size_t)>& work) {
-      ring_->in_parallel(tasks, work);
-    };
-    for (planned_table& each : dictionaries_) {
-      if (!read_pieces(each.pieces, source_, assume_, in_parallel)) {
-        return false;
-      }
-    }
-    return read_pieces(batches_.pieces, source_, assume_, in_parallel);
-  }
-
-  /// The number of batches in a stream is known only now.
-  void require_range(const planned_messages& found) const {
-    const auto [first, last] = asked_.batches;
-    if (!found.file && last != std::numeric_limits<std::int64_t>::max() && found.passed < last) {
-      throw error(errc::out_of_range, concat(asked_.from->name(), ": batches [", first, ", ", last,
-                                             ") of a stream that has ", found.passed));
-    }
-  }
-
-  bool group() {
-    for (std::size_t number = 0; number < dictionaries_.size(); ++number) {
-      planned_table& table = dictionaries_[number];
-      const auto cut = [&](std::size_t piece) { return !deltas_[number][piece]; };
-      const auto versions = static_cast<std::size_t>(std::ranges::count(deltas_[number], false)) +
-                            (!deltas_[number].empty() && deltas_[number].front() ? 1 : 0);
-      if (file_ && versions > 1) {
-        throw error(errc::format,
-                    concat(asked_.from->name(), ": a dictionary is given twice, which a file can't hold"));
-      }
-      add_groups(table, cut);
-      if (table.groups.size() != versions) {
-        return false; // the dictionary is larger than its 32-bit offsets can count
-      }
-    }
-    for (const planned_table& table : dictionaries_) {
-      for (const planned_group& each : table.groups) {
-        for (std::size_t piece = each.pieces.first + 1; piece < each.pieces.end; ++piece) {
-          if (replaced(table, piece)) {
-            return false;
-          }
-        }
-      }
-    }
-    add_groups(batches_, [this](std::size_t piece) { return !asked_.join || replaced(batches_, piece); });
+    require_good(plan_, made_, bodies_.all());
     return true;
   }
 
-  static void add_groups(planned_table& table, const std::function<bool(std::size_t)>& cut) {
-    for (piece_group& each : take_groups(table.pieces, cut)) {
-      table.groups.push_back({std::move(each), {}});
-    }
-  }
+  /// Makes columns that view the slab. Valid as long as this object lives.
+  [[nodiscard]] whole_columns columns() const { return {ctx_, plan_, made_, dictionaries_}; }
 
-  /// Whether a piece has a different dictionary than the piece before it.
-  [[nodiscard]] bool replaced(const planned_table& table, std::size_t piece) const {
-    return std::ranges::any_of(table.pieces.tree->nodes, [&](const tree_node& node) {
-      return node.dictionary != no_node &&
-             state(table, piece - 1, node.dictionary).group != state(table, piece, node.dictionary).group;
-    });
-  }
-
-  /// In a file all dictionaries apply to all batches. In a stream those before a batch apply.
-  [[nodiscard]] dictionary_state state(const planned_table& table, std::size_t piece,
-                                       std::size_t number) const {
-    const planned_table& dictionary = dictionaries_[number];
-    const auto& messages = dictionary.pieces.messages;
-    const std::size_t order = table.pieces.messages[piece].order;
-    const auto after = file_ ? messages.end()
-                             : std::ranges::partition_point(
-                                   messages, [&](const planned_message& each) { return each.order < order; });
-    if (after == messages.begin()) {
-      return {};
+private:
+  void add_steps() {
+    for (planned_table* const each : tables_) {
+      plan_.settle(*each, [this](std::uint64_t at) { return bodies_.seen(at); });
     }
-    const auto last = static_cast<std::size_t>(after - messages.begin()) - 1;
-    const auto group = std::ranges::partition_point(
-        dictionary.groups, [&](const planned_group& each) { return each.pieces.end <= last; });
-    const piece_span& span = dictionary.pieces.span(last, 0);
-    return {static_cast<std::size_t>(group - dictionary.groups.begin()), span.row_base + span.rows};
-  }
-
-  /// Runs `action` for all tables, dictionaries first.
-  template <class Action>
-  void for_tables(Action action) {
-    for (planned_table& each : dictionaries_) {
-      action(each);
+    for (planned_table* const each : tables_) {
+      plan_.add_steps(*each);
     }
-    action(batches_);
-  }
-
-  [[nodiscard]] std::vector<const planned_table*> tables() const {
-    std::vector<const planned_table*> all;
-    for (const planned_table& each : dictionaries_) {
-      all.push_back(&each);
-    }
-    all.push_back(&batches_);
-    return all;
+    plan_.finish();
   }
 
   /// Returns the label of the buffer that begins at a position.
   [[nodiscard]] std::string label_of(std::uint64_t at) const {
-    for (const planned_table* const table : tables()) {
+    for (const planned_table* const table : tables_) {
       const piece_table& pieces = table->pieces;
       for (std::size_t i = 0; i < pieces.spans.size(); ++i) {
         const std::size_t piece = i / pieces.tree->nodes.size();
@@ -255,82 +129,102 @@ private:
         }
       }
     }
-    return asked_.from->name();
+    return from_.name();
   }
 
-  [[nodiscard]] batch batch_of(const planned_group& group, whole_columns& columns) const {
-    batch made;
+  const std::shared_ptr<context>& ctx_;
+  const planned_source& from_;
+  const planned_dictionaries& dictionaries_;
+  std::vector<planned_table*> tables_;
+  packed_bodies bodies_;
+  whole_plan plan_;
+  scattered made_;
+};
+
+std::vector<planned_table*> pointers_to(std::vector<planned_table>& tables) {
+  std::vector<planned_table*> all;
+  for (planned_table& each : tables) {
+    all.push_back(&each);
+  }
+  return all;
+}
+
+void group_batches(planned_table& batches, const planned_dictionaries& dictionaries, bool join) {
+  const auto cut = [&](std::size_t piece) { return !join || dictionaries.replaced(batches, piece); };
+  for (piece_group& each : take_groups(batches.pieces, cut)) {
+    batches.groups.push_back({std::move(each), {}});
+  }
+}
+
+table table_of(const std::shared_ptr<context>& ctx, const planned_source& from, const planned_table& batches,
+               whole_columns columns) {
+  std::vector<batch> made;
+  for (const planned_group& group : batches.groups) {
+    batch& one = made.emplace_back();
     for (std::size_t piece = group.pieces.first; piece < group.pieces.end; ++piece) {
-      made.rows = checked_add(made.rows, batches_.pieces.rows[piece], "rows of the source");
+      one.rows = checked_add(one.rows, batches.pieces.rows[piece], "rows of the source");
     }
     std::vector<column> decoded;
-    for (const std::size_t root : tree_.roots) {
-      decoded.push_back(columns.make(batches_, group, root));
+    for (const std::size_t root : from.tree().roots) {
+      decoded.push_back(columns.make(batches, group, root));
     }
-    for (const std::size_t place : decoded_.order) {
-      made.columns.push_back(decoded[place]);
+    for (const std::size_t place : from.order()) {
+      one.columns.push_back(decoded[place]);
     }
-    return made;
   }
+  return table::make(ctx, from.fields(), std::move(made));
+}
 
-  [[nodiscard]] std::uint64_t body_bytes() const {
-    std::uint64_t sum = 0;
-    for (const std::uint64_t each : batches_.pieces.body_bytes) {
-      sum += each;
-    }
-    return sum;
+enum class outcome { read, not_planned, assumed_wrongly };
+
+outcome try_whole(const std::shared_ptr<context>& ctx, const planned_source& from, bool join, bool assume,
+                  const progress_hook& hook, std::optional<whole_result>& result) {
+  const auto ring = staging_ring::of(ctx);
+  const auto in_parallel = [&](std::size_t tasks, const std::function<void(std::size_t)>& work) {
+    ring->in_parallel(tasks, work);
+  };
+  planned_dictionaries dictionaries(from, 0, static_cast<std::size_t>(-1));
+  planned_table batches{.pieces = batches_of(from, from.batches()), .groups = {}};
+  if (!dictionaries.plan(assume, in_parallel) ||
+      !read_pieces(batches.pieces, from.bytes(), assume, in_parallel)) {
+    return outcome::not_planned;
   }
-
-  /// Reports the batches whose bytes have been read, approximately: the scatter counts bytes from the first
-  /// step on.
-  scatter_progress progress(const progress_hook& hook) {
-    if (!hook) {
-      return {};
-    }
-    for (const std::uint64_t each : batches_.pieces.read_bytes) {
-      body_before_.push_back((body_before_.empty() ? 0 : body_before_.back()) + each);
-    }
-    return [this, &hook](std::uint64_t bytes) {
-      const auto end = std::ranges::upper_bound(body_before_, bytes);
-      tell(hook, static_cast<std::size_t>(end - body_before_.begin()));
-    };
+  group_batches(batches, dictionaries, join);
+  std::vector<planned_table*> tables = pointers_to(dictionaries.tables());
+  tables.push_back(&batches);
+  slab_read reading(ctx, from, dictionaries, std::move(tables));
+  batch_progress progress(hook, batches.pieces);
+  if (!reading.run(progress.of_bytes())) {
+    return outcome::assumed_wrongly;
   }
-
-  void tell(const progress_hook& hook, std::size_t batches) {
-    batches = std::max(batches, told_);
-    for (; told_ < batches; ++told_) {
-      so_far_.rows += batches_.pieces.rows[told_];
-      so_far_.bytes += batches_.pieces.body_bytes[told_];
-    }
-    so_far_.batches = static_cast<std::int64_t>(told_);
-    hook(so_far_);
+  std::uint64_t body_bytes = 0;
+  for (const std::uint64_t each : batches.pieces.body_bytes) {
+    body_bytes += each;
   }
-
-  std::shared_ptr<context> ctx_;
-  const whole_request& asked_;
-  bool assume_;
-  bool assumed_wrongly_ = false;
-  scatter_source source_;
-  packed_bodies bodies_;
-  std::shared_ptr<staging_ring> ring_;
-  decoded_columns decoded_;
-  column_tree tree_;
-  dictionary_trees trees_;
-  planned_table batches_;
-  std::vector<planned_table> dictionaries_;
-  std::vector<std::vector<bool>> deltas_;
-  whole_plan plan_;
-  bool file_ = false;
-  std::int64_t first_batch_ = 0;
-  std::vector<std::uint64_t> body_before_; ///< decoded body bytes of all batches up to each one, inclusive
-  std::size_t told_ = 0;                   ///< batches that were reported
-  ipc::progress so_far_;
-};
+  result.emplace(table_of(ctx, from, batches, reading.columns()),
+                 static_cast<std::int64_t>(batches.pieces.messages.size()), body_bytes);
+  progress.finish();
+  return outcome::read;
+}
 
 } // namespace
 
-std::optional<whole_result> read_whole(const std::shared_ptr<context>& ctx, const whole_request& asked,
-                                       const progress_hook& hook) {
+piece_table batches_of(const planned_source& from, std::vector<planned_message> messages) {
+  piece_table made;
+  made.tree = &from.tree();
+  made.messages = std::move(messages);
+  made.label = [&from](const planned_message& message) { return from.label_of(message); };
+  return made;
+}
+
+void run_here(std::size_t tasks, const std::function<void(std::size_t task)>& work) {
+  for (std::size_t task = 0; task < tasks; ++task) {
+    work(task);
+  }
+}
+
+std::optional<whole_result> read_whole(const std::shared_ptr<context>& ctx, const planned_source& from,
+                                       bool join, const progress_hook& hook) {
   ipc::progress told;
   const progress_hook rising = [&](const ipc::progress& so_far) {
     if (so_far.batches >= told.batches) { // a second read starts from 0
@@ -339,14 +233,49 @@ std::optional<whole_result> read_whole(const std::shared_ptr<context>& ctx, cons
     hook(told);
   };
   const progress_hook heard = hook ? rising : hook;
-  {
-    whole_reader reading(ctx, asked, true);
-    auto made = reading.read(heard);
-    if (!reading.assumed_wrongly()) {
-      return made;
+  std::optional<whole_result> result;
+  if (try_whole(ctx, from, join, true, heard, result) == outcome::assumed_wrongly) {
+    try_whole(ctx, from, join, false, heard, result);
+  }
+  return result;
+}
+
+bool read_values(const std::shared_ptr<context>& ctx, const planned_source& from,
+                 planned_dictionaries& dictionaries) {
+  if (!dictionaries.plan(true, run_here)) {
+    return false;
+  }
+  std::vector<planned_table>& tables = dictionaries.tables();
+  std::optional<slab_read> reading(std::in_place, ctx, from, dictionaries, pointers_to(tables));
+  if (!tables.empty() && !reading->run({})) {
+    dictionaries.plan(false, run_here);
+    reading.emplace(ctx, from, dictionaries, pointers_to(tables));
+    reading->run({});
+  }
+  whole_columns columns = reading->columns();
+  std::vector<std::vector<std::shared_ptr<const column>>> values(tables.size());
+  for (std::size_t number = 0; number < tables.size(); ++number) {
+    for (const planned_group& group : tables[number].groups) {
+      values[number].push_back(std::make_shared<const column>(columns.make(tables[number], group, 0)));
     }
   }
-  return whole_reader(ctx, asked, false).read(heard);
+  dictionaries.values = std::move(values);
+  return true;
+}
+
+table read_window(const std::shared_ptr<context>& ctx, const planned_source& from, piece_table batches,
+                  const planned_dictionaries& dictionaries) {
+  planned_table window{.pieces = std::move(batches), .groups = {}};
+  group_batches(window, dictionaries, true);
+  std::optional<slab_read> reading(std::in_place, ctx, from, dictionaries, std::vector{&window});
+  if (!reading->run({}, from.body_bytes())) {
+    read_pieces(window.pieces, from.bytes(), false, run_here);
+    window.groups.clear();
+    group_batches(window, dictionaries, true);
+    reading.emplace(ctx, from, dictionaries, std::vector{&window});
+    reading->run({}, from.body_bytes());
+  }
+  return table_of(ctx, from, window, reading->columns());
 }
 
 } // namespace saeta::ipc::detail

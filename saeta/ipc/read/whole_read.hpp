@@ -1,7 +1,9 @@
-// Reads all batches of a source at once.
+// Reads record batches of a source at once: all of them, or a window.
 //
 // What      All columns of the result, joined or per batch, are in one slab that one scatter fills
 //           (staging/scatter.hpp): one allocation and one planned transfer, however many batches there are.
+//           The dictionaries of a whole read are in the same slab. The windows of a scan share dictionaries
+//           that are in a slab of their own.
 // Owner     The columns of the table share the slab.
 // Order     The table is ready on the context's work stream. The host has waited for the counts and checks.
 // Failure   error format with the batch, the column and the row; budget_exceeded, out_of_memory, io, device.
@@ -9,34 +11,15 @@
 #pragma once
 
 #include "saeta/column/table.hpp"
-#include "saeta/interop/validation.hpp"
-#include "saeta/ipc/container.hpp"
-#include "saeta/ipc/io/source.hpp"
 #include "saeta/ipc/progress.hpp"
-#include "saeta/ipc/read/projection.hpp"
-
-#include <arrow/type_fwd.h>
+#include "saeta/ipc/read/planned_dictionaries.hpp"
+#include "saeta/ipc/read/planned_source.hpp"
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <utility>
 
 namespace saeta::ipc::detail {
-
-struct whole_request {
-  source from;
-  container format = container::file;
-  std::shared_ptr<arrow::Schema> described; ///< of the source
-  const projection* projected = nullptr;
-  const schema* fields = nullptr; ///< of the requested columns
-  /// Batches [first, second) by number; second may be beyond the end of a stream.
-  std::pair<std::int64_t, std::int64_t> batches;
-  bool join = true; ///< join all batches; false: keep each one
-  validation check = validation::full;
-  bool texts = false; ///< also check that strings are UTF-8
-};
 
 struct whole_result {
   table rows;
@@ -44,9 +27,28 @@ struct whole_result {
   std::uint64_t body_bytes = 0;
 };
 
-/// Returns nullopt if a plan can't take the source, for example older metadata or another byte order.
-/// @param hook  receives the progress of this read alone.
-std::optional<whole_result> read_whole(const std::shared_ptr<context>& ctx, const whole_request& asked,
-                                       const progress_hook& hook);
+/// Reads all batches. Returns nullopt if a plan can't take the source.
+/// @param join  join all batches; false: keep each one
+/// @param hook  receives the progress of this read alone
+std::optional<whole_result> read_whole(const std::shared_ptr<context>& ctx, const planned_source& from,
+                                       bool join, const progress_hook& hook);
+
+/// Makes a table of these messages, which are not parsed yet. The source must outlive it.
+piece_table batches_of(const planned_source& from, std::vector<planned_message> messages);
+
+/// Runs the tasks on the calling thread: windows of a scan are planned while the threads of the ring move the
+/// window before.
+void run_here(std::size_t tasks, const std::function<void(std::size_t task)>& work);
+
+/// Plans dictionaries and reads their values into a slab of their own. Returns false if a plan can't take
+/// them.
+bool read_values(const std::shared_ptr<context>& ctx, const planned_source& from,
+                 planned_dictionaries& dictionaries);
+
+/// Reads some batches, joined where one column can hold them.
+/// @param batches       parsed with assumptions (`read_pieces`)
+/// @param dictionaries  those that the batches need, with their values
+table read_window(const std::shared_ptr<context>& ctx, const planned_source& from, piece_table batches,
+                  const planned_dictionaries& dictionaries);
 
 } // namespace saeta::ipc::detail

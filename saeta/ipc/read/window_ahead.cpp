@@ -1,0 +1,176 @@
+#include "saeta/ipc/read/window_ahead.hpp"
+
+#include "saeta/base/cancellation.hpp"
+#include "saeta/base/interruptible_wait.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/ipc/read/planned_dictionaries.hpp"
+#include "saeta/memory/context.hpp"
+
+#include <algorithm>
+
+namespace saeta::ipc::detail {
+namespace {
+
+/// One thread plans while the other's window is on its way. More threads were not faster.
+constexpr std::size_t reading_threads = 2;
+/// A window that the budget refuses is not made smaller than this.
+constexpr std::uint64_t least_window_bytes = 64u << 10;
+
+/// Windows that are read, wait and are used at the same time must fit into the budget.
+std::uint64_t fitting_bytes(const context& ctx, std::uint64_t window_bytes, std::size_t ahead) {
+  const std::uint64_t most = ctx.memory_budget()->statistics().limit / (ahead + reading_threads);
+  return std::max(std::min(window_bytes, most), least_window_bytes);
+}
+
+} // namespace
+
+window_ahead::window_ahead(std::shared_ptr<context> ctx, std::shared_ptr<const planned_source> from,
+                           std::uint64_t window_bytes, std::size_t ahead)
+    : ctx_(std::move(ctx)), from_(std::move(from)), ahead_(std::max<std::size_t>(ahead, 1)),
+      window_bytes_(fitting_bytes(*ctx_, window_bytes, ahead_)), cutter_(from_) {}
+
+window_ahead::~window_ahead() {
+  stop();
+  for (std::thread& each : threads_) {
+    each.join();
+  }
+}
+
+void window_ahead::stop() noexcept {
+  const std::lock_guard lock(mutex_);
+  stopped_ = true;
+  changed_.notify_all();
+}
+
+std::optional<read_rows> window_ahead::take() {
+  std::unique_lock lock(mutex_);
+  if (threads_.empty()) {
+    for (std::size_t i = 0; i < reading_threads; ++i) {
+      threads_.emplace_back([this] { work(); });
+    }
+  }
+  wait(lock, [&] { return ready_.contains(taken_); });
+  outcome& made = ready_.at(taken_);
+  if (made.refused) {
+    made = read_refused(lock);
+  }
+  if (made.failure) {
+    const std::exception_ptr failure = std::exchange(made, {}).failure; // it is then the end
+    std::rethrow_exception(failure);
+  }
+  if (!made.read) {
+    return std::nullopt;
+  }
+  std::optional<read_rows> rows = std::move(made.read);
+  ready_.erase(taken_);
+  ++taken_;
+  changed_.notify_all();
+  return rows;
+}
+
+void window_ahead::work() {
+  const cancellation_scope ends_with(stopped_);
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] {
+      return stopped_ || (!ended_ && !paused_ && !cutting_ && cut_ - taken_ < ahead_);
+    });
+    if (stopped_) {
+      return;
+    }
+    const std::uint64_t number = cut_++;
+    outcome made = read_next(lock, window_bytes_);
+    paused_ = paused_ || made.refused;
+    ready_.emplace(number, std::move(made));
+    changed_.notify_all();
+  }
+}
+
+window_ahead::outcome window_ahead::read_next(std::unique_lock<std::mutex>& lock, std::uint64_t bytes) {
+  outcome made;
+  made.begins_at = cutter_.at();
+  cutting_ = true;
+  ++busy_;
+  lock.unlock();
+  std::optional<piece_table> window;
+  try {
+    window = cutter_.next(bytes);
+    if (!window) {
+      throw error(errc::unsupported, concat(from_->label_of(from_->batches()[cutter_.at().batch]),
+                                            ": its metadata is not of version 5, or its compression is not "
+                                            "known"));
+    }
+  } catch (...) {
+    made.failure = std::current_exception();
+  }
+  const bool more = !made.failure && !window->messages.empty();
+  lock.lock();
+  cutting_ = false;
+  ended_ = ended_ || !more;
+  if (more) {
+    changed_.notify_all();
+    lock.unlock();
+    try {
+      std::vector<std::int64_t> batch_rows = window->rows;
+      const auto dictionaries = dictionaries_of(*window);
+      made.read.emplace(read_window(ctx_, *from_, std::move(*window), *dictionaries), std::move(batch_rows));
+    } catch (const error& failure) {
+      made.refused = is_lack_of_room(failure.code());
+      made.failure = std::current_exception();
+    } catch (...) {
+      made.failure = std::current_exception();
+    }
+    lock.lock();
+    ended_ = ended_ || (made.failure && !made.refused);
+  }
+  --busy_;
+  changed_.notify_all();
+  return made;
+}
+
+/// Reads the window that the budget refused in the caller, when those that follow it are gone. The window
+/// before it may be gone by now, too.
+window_ahead::outcome window_ahead::read_refused(std::unique_lock<std::mutex>& lock) {
+  wait(lock, [&] { return busy_ == 0; });
+  const window_cutter::position begin = ready_.at(taken_).begins_at;
+  ready_.erase(ready_.upper_bound(taken_), ready_.end());
+  cut_ = taken_ + 1;
+  for (std::uint64_t bytes = window_bytes_;; bytes /= 2) {
+    cutter_.go_to(begin);
+    ended_ = false;
+    outcome made = read_next(lock, bytes);
+    if (!made.refused) {
+      window_bytes_ = bytes;
+      paused_ = false;
+      return made;
+    }
+    if (bytes / 2 < least_window_bytes) {
+      std::rethrow_exception(made.failure); // the window stays refused, and can be requested again
+    }
+  }
+}
+
+std::shared_ptr<const planned_dictionaries> window_ahead::dictionaries_of(const piece_table& window) {
+  const std::lock_guard lock(reading_dictionaries_);
+  auto needed = std::make_shared<planned_dictionaries>(*from_, window.messages.front().order,
+                                                       window.messages.back().order);
+  if (dictionaries_ != nullptr && dictionaries_->same_messages(*needed)) {
+    return dictionaries_;
+  }
+  if (!read_values(ctx_, *from_, *needed)) {
+    throw error(errc::unsupported,
+                concat(from_->name(), ": a dictionary is larger than its offsets can count"));
+  }
+  dictionaries_ = std::move(needed);
+  return dictionaries_;
+}
+
+void window_ahead::wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done) {
+  wait_interruptibly(changed_, lock, std::chrono::steady_clock::time_point::max(),
+                     [&] { return stopped_ || done(); });
+  if (stopped_) {
+    throw error(errc::closed, "the scan is closed");
+  }
+}
+
+} // namespace saeta::ipc::detail

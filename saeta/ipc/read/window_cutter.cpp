@@ -1,0 +1,93 @@
+#include "saeta/ipc/read/window_cutter.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace saeta::ipc::detail {
+namespace {
+
+/// Batches that are parsed at once. A window of more of them would gain nothing.
+constexpr std::size_t most_batches = 4096;
+/// Parts begin at multiples of this row of a batch where they can, so that bitmaps are copied by bytes.
+constexpr std::int64_t even_rows = 64;
+
+} // namespace
+
+std::optional<piece_table> window_cutter::next(std::uint64_t bytes) {
+  if (at_end()) {
+    return piece_table();
+  }
+  if (average_ == 0 && !parse(1)) {
+    return std::nullopt;
+  }
+  std::optional<piece_table> made = parse(expected_batches(bytes));
+  if (!made) { // perhaps only a later batch
+    made = parse(1);
+  }
+  if (!made) {
+    return std::nullopt;
+  }
+  std::size_t fitting = 0;
+  for (std::uint64_t sum = 0; fitting != made->messages.size(); ++fitting) {
+    const std::uint64_t added = made->kept_bytes[fitting];
+    if (added > bytes - sum) {
+      break;
+    }
+    sum += added;
+  }
+  if (fitting == 0) {
+    made->shorten(1);
+    if (made->packed.front().empty() && made->rows.front() > 1) {
+      return part_of_batch(std::move(*made), bytes);
+    }
+    fitting = 1;
+  }
+  made->shorten(fitting);
+  at_ = {at_.batch + fitting, 0};
+  return made;
+}
+
+std::size_t window_cutter::expected_batches(std::uint64_t bytes) const noexcept {
+  const std::size_t left = std::min(most_batches, from_->batches().size() - at_.batch);
+  return static_cast<std::size_t>(std::clamp<std::uint64_t>(bytes / average_ + 1, 1, left));
+}
+
+/// Parses the next batches without moving on. Returns nullopt if a plan can't take one of them.
+std::optional<piece_table> window_cutter::parse(std::size_t count) {
+  const auto first = from_->batches().begin() + static_cast<std::ptrdiff_t>(at_.batch);
+  std::vector<planned_message> messages(first, first + static_cast<std::ptrdiff_t>(count));
+  messages.front().first_row = at_.row;
+  piece_table made = batches_of(*from_, std::move(messages));
+  if (!read_pieces(made, from_->bytes(), true, run_here)) {
+    return std::nullopt;
+  }
+  const std::uint64_t sum =
+      std::accumulate(made.kept_bytes.begin(), made.kept_bytes.end(), std::uint64_t{0});
+  average_ = std::max<std::uint64_t>(sum / count, 1);
+  return made;
+}
+
+/// Takes as many rows as fit if all rows have as many bytes, and fewer if they turn out to have twice as much.
+std::optional<piece_table> window_cutter::part_of_batch(piece_table whole, std::uint64_t bytes) {
+  planned_message& message = whole.messages.front();
+  const std::int64_t all = whole.rows.front();
+  const double share = static_cast<double>(bytes) / static_cast<double>(whole.kept_bytes.front());
+  message.rows = std::clamp<std::int64_t>(static_cast<std::int64_t>(static_cast<double>(all) * share), 1, all);
+  while (true) {
+    if (message.rows > even_rows) {
+      message.rows -= message.rows % even_rows;
+    }
+    if (!read_pieces(whole, from_->bytes(), true, run_here)) {
+      return std::nullopt;
+    }
+    if (whole.kept_bytes.front() / 2 <= bytes || message.rows == 1) {
+      break;
+    }
+    message.rows /= 2;
+  }
+  const bool last = message.rows == all;
+  at_ = last ? position{at_.batch + 1, 0} : position{at_.batch, message.first_row + message.rows};
+  return whole;
+}
+
+} // namespace saeta::ipc::detail

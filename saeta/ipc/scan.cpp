@@ -1,0 +1,105 @@
+#include "saeta/ipc/scan.hpp"
+
+#include "saeta/base/interruptible_lock.hpp"
+#include "saeta/base/process.hpp"
+#include "saeta/compute/combine.hpp"
+#include "saeta/ipc/read/window_ahead.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace saeta::ipc {
+namespace {
+
+table joined(const table& first, const table& second) {
+  std::vector<batch> batches(first.batches().begin(), first.batches().end());
+  batches.insert(batches.end(), second.batches().begin(), second.batches().end());
+  return table::make(first.ctx(), first.fields(), std::move(batches));
+}
+
+} // namespace
+
+struct scan::impl {
+  impl(std::shared_ptr<context> ctx, std::shared_ptr<const detail::planned_source> from,
+       const scan_options& options)
+      : batch_rows(options.batch_rows),
+        windows(std::move(ctx), std::move(from), options.window_bytes, options.windows_ahead) {}
+
+  std::optional<table> next_batch();
+  std::optional<table> next_rows();
+
+  const std::uint64_t made_in = fork_generation();
+  const std::int64_t batch_rows;
+  interruptible_mutex turn; ///< one `next` at a time
+  detail::window_ahead windows;
+  std::optional<table> left;            ///< rows of windows that were not returned yet
+  std::vector<std::int64_t> left_rows;  ///< of each batch of the window, last first
+};
+
+/// Returns the next batch as the source has it.
+std::optional<table> scan::impl::next_batch() {
+  while (left_rows.empty()) {
+    auto window = windows.take();
+    if (!window) {
+      return std::nullopt;
+    }
+    left = std::move(window->rows);
+    left_rows.assign(window->batch_rows.rbegin(), window->batch_rows.rend());
+  }
+  const std::int64_t rows = left_rows.back();
+  left_rows.pop_back();
+  if (left_rows.empty()) { // the window lives no longer than the last view of it
+    return std::exchange(left, std::nullopt);
+  }
+  std::optional<table> made = left->slice(0, rows);
+  left = left->slice(rows, left->rows() - rows);
+  return made;
+}
+
+/// Returns the next `batch_rows` rows. Rows of two windows are joined by a copy.
+std::optional<table> scan::impl::next_rows() {
+  while (!left || left->rows() < batch_rows) {
+    auto window = windows.take();
+    if (!window) {
+      break;
+    }
+    left = !left || left->rows() == 0 ? std::move(window->rows) : joined(*left, window->rows);
+  }
+  if (!left || left->rows() == 0) {
+    return std::nullopt;
+  }
+  const std::int64_t rows = std::min(batch_rows, left->rows());
+  table made = left->slice(0, rows);
+  if (made.batches().size() > 1) {
+    made = combine_chunks(made); // if it fails, nothing is lost
+  }
+  left = rows == left->rows() ? std::nullopt : std::optional(left->slice(rows, left->rows() - rows));
+  return made;
+}
+
+scan::scan(std::shared_ptr<context> ctx, std::shared_ptr<const detail::planned_source> from,
+           const scan_options& options)
+    : impl_(std::make_unique<impl>(std::move(ctx), std::move(from), options)) {}
+
+scan::~scan() {
+  if (impl_->made_in != fork_generation()) {
+    static_cast<void>(impl_.release()); // its threads and locks are the parent's
+  }
+}
+
+std::optional<table> scan::next() {
+  if (impl_->made_in != fork_generation()) {
+    throw error(errc::closed, "the scan belongs to the parent of this forked process: scan its source again");
+  }
+  const auto turn = impl_->turn.lock("a scan");
+  return impl_->batch_rows == 0 ? impl_->next_batch() : impl_->next_rows();
+}
+
+void scan::close() {
+  if (impl_->made_in == fork_generation()) {
+    impl_->windows.stop();
+  }
+}
+
+} // namespace saeta::ipc
