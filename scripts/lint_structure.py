@@ -70,7 +70,7 @@ RMM_HEADER = re.compile(r"^rmm/")
 PUBLIC_LIST = re.compile(r"^  PUBLIC\n((?:    .*\n)+)", re.MULTILINE)
 GENERATED = ("saeta/base/version.hpp",)
 CUDA_USERS = ("saeta/backend/cuda/", "saeta/rmm/", "tests/rmm/", "examples/")
-RMM_USERS = ("saeta/rmm/", "tests/rmm/", "bench/", "python/src/bind_rmm.cpp")
+RMM_USERS = ("saeta/rmm/", "tests/rmm/", "bench/", "python/src/rmm/")
 # A call of a backend's method or of a kernel, up to its arguments.
 CONTRACT_CALL = re.compile(r"\b(backend_|device_?)->\w+\(|\bowner\(\)\.\w+\(|\bkernels\(\)\.\w+\(")
 

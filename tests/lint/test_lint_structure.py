@@ -113,7 +113,7 @@ def test_only_the_cuda_backend_and_rmm_include_cuda_headers(header: str) -> None
 
 def test_only_the_adaptor_and_what_is_compared_with_include_headers_of_rmm() -> None:
     source = "#pragma once\n#include <rmm/resource_ref.hpp>\n"
-    for path in ("saeta/rmm/a.hpp", "tests/rmm/a.cpp", "bench/a.cpp", "python/src/bind_rmm.cpp"):
+    for path in ("saeta/rmm/a.hpp", "tests/rmm/a.cpp", "bench/a.cpp", "python/src/rmm/a.cpp"):
         assert rules(path, source) == set()
     for path in ("saeta/memory/a.hpp", "saeta/backend/cuda/a.cpp", "python/src/a.cpp"):
         assert rules(path, source) == {"cuda"}
