@@ -134,13 +134,13 @@ constexpr const char* item_doc =
     "One value (None for a null), which a device column downloads, or a slice with step 1, which is free.";
 
 void bind_values(column_class& c) {
-  c.def("__getitem__", in_python("saeta._values", "column_item"),
+  c.def("__getitem__", in_python("saeta._convert.to_python", "column_item"),
         nb::sig("def __getitem__(self, index: int) -> typing.Any"), item_doc)
-      .def("__getitem__", in_python("saeta._values", "column_item"),
+      .def("__getitem__", in_python("saeta._convert.to_python", "column_item"),
            nb::sig("def __getitem__(self, index: slice) -> Column"), item_doc)
-      .def("__iter__", in_python("saeta._values", "column_iter"),
+      .def("__iter__", in_python("saeta._convert.to_python", "column_iter"),
            nb::sig("def __iter__(self) -> collections.abc.Iterator[typing.Any]"))
-      .def("to_pylist", in_python("saeta._values", "column_list"),
+      .def("to_pylist", in_python("saeta._convert.to_python", "column_list"),
            nb::sig("def to_pylist(self) -> list[typing.Any]"),
            "All values as Python objects, None for nulls. A device column is downloaded.\n\n"
            "OutOfMemory, before any of them is made, where they take more than the memory that is available: "
@@ -182,8 +182,9 @@ void bind_objects(column_class& c) {
           "that is not a Column: `saeta.from_arrow` makes one.")
       .def(copied_as_itself())
       .def(pickled_by("reduce_column"))
-      .def("__repr__", in_python("saeta._display", "column_text"), nb::sig("def __repr__(self) -> str"))
-      .def("_repr_html_", in_python("saeta._display", "column_html"),
+      .def("__repr__", in_python("saeta._report.display", "column_text"),
+           nb::sig("def __repr__(self) -> str"))
+      .def("_repr_html_", in_python("saeta._report.display", "column_html"),
            nb::sig("def _repr_html_(self) -> str"));
   // Like the classes of other Arrow libraries that do not compare by identity.
   c.attr("__hash__") = nb::none();

@@ -85,16 +85,16 @@ void bind_conversions(column_class& c) {
            "names the first row whose number the table does not have. ExchangeError for numbers that the "
            "metadata call "
            "symbols of another process.")
-      .def("to_arrow", in_python("saeta._convert", "column_to_arrow"),
+      .def("to_arrow", in_python("saeta._convert.to_libraries", "column_to_arrow"),
            nb::sig("def to_arrow(self) -> pyarrow.ChunkedArray"),
            "A pyarrow ChunkedArray: views of a host column, a download of a device column.")
-      .def("__array__", in_python("saeta._convert", "column_array"),
+      .def("__array__", in_python("saeta._convert.to_libraries", "column_array"),
            nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> "
                    "numpy.typing.NDArray[typing.Any]"))
-      .def("to_pandas", in_python("saeta._convert", "column_to_pandas"),
+      .def("to_pandas", in_python("saeta._convert.to_libraries", "column_to_pandas"),
            nb::sig("def to_pandas(self) -> pandas.Series[typing.Any]"),
            "A pandas Series of that name, through pyarrow.")
-      .def("to_polars", in_python("saeta._convert", "column_to_polars"),
+      .def("to_polars", in_python("saeta._convert.to_libraries", "column_to_polars"),
            nb::sig("def to_polars(self) -> polars.Series"),
            "A polars Series of that name, through the Arrow C stream.");
 }

@@ -179,8 +179,9 @@ data_type type_from(nb::handle given) {
   if (nb::isinstance<data_type>(given)) {
     return nb::cast<data_type>(given);
   }
-  return foreign_call(
-      [&] { return nb::cast<data_type>(nb::module_::import_("saeta._types").attr("data_type")(given)); });
+  return foreign_call([&] {
+    return nb::cast<data_type>(nb::module_::import_("saeta._convert.types").attr("data_type")(given));
+  });
 }
 
 void bind_type(nb::module_& m) {

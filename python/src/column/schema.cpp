@@ -39,7 +39,7 @@ metadata_list metadata_from(nb::handle given) {
 /// @param metadata  None: the metadata of `fields`.
 schema schema_from(nb::handle fields, nb::handle metadata) {
   return foreign_call([&] {
-    const nb::object parts = nb::module_::import_("saeta._types").attr("parts_of")(fields);
+    const nb::object parts = nb::module_::import_("saeta._convert.types").attr("parts_of")(fields);
     const nb::object brought = parts[1];
     return schema{nb::cast<std::vector<field>>(parts[0]),
                   metadata_from(metadata.is_none() ? nb::handle(brought) : metadata)};

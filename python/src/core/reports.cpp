@@ -39,7 +39,7 @@ void log_one(const waiting_report& report) {
   try {
     const nb::object text = nb::steal(
         PyUnicode_DecodeUTF8(report.text.data(), static_cast<Py_ssize_t>(report.text.size()), "replace"));
-    nb::module_::import_("saeta._reports").attr("log")(text);
+    nb::module_::import_("saeta._report.failures").attr("log")(text);
   } catch (nb::python_error& failure) {
     failure.discard_as_unraisable("saeta: logging a report");
   }

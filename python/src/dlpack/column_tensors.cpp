@@ -53,7 +53,8 @@ nb::object to_torch(nb::handle self, const nb::args& args, const nb::kwargs& kwa
   if (args.size() == 0 && kwargs.size() == 0) {
     made = export_by_table(nb::cast<const column_object&>(self), torch, tensor_class);
   }
-  return made.is_valid() ? made : in_python("saeta._convert", "column_to_torch")(self, args, kwargs);
+  return made.is_valid() ? made
+                         : in_python("saeta._convert.to_libraries", "column_to_torch")(self, args, kwargs);
 }
 
 /// Drops the hold of an exported array when the Python object that exported it is destroyed.
@@ -109,8 +110,8 @@ nb::dict array_interface(nb::handle self) {
 
 void bind_arrays(column_class& c) {
   bind_tensor(
-      c, "to_numpy", in_python("saeta._convert", "column_to_numpy"), "numpy.typing.NDArray[typing.Any]",
-      "copy: bool | None = None, ",
+      c, "to_numpy", in_python("saeta._convert.to_libraries", "column_to_numpy"),
+      "numpy.typing.NDArray[typing.Any]", "copy: bool | None = None, ",
       "A NumPy array. `copy=None` copies only where it must (device memory, several chunks, types that NumPy "
       "does not have) and gives a read-only view elsewhere; False raises ExchangeError instead of copying; "
       "True always copies. Nulls and types without a tensor type: as for `to_torch`; without `reinterpret` "
@@ -132,16 +133,16 @@ void bind_arrays(column_class& c) {
       "without a copy, the last where the fields are equally spaced in one allocation. Choices about nulls "
       "speak of rows; nulls of values inside of rows are ExchangeError.");
   bind_tensor(
-      c, "to_cupy", in_python("saeta._convert", "column_to_cupy"), "cupy.ndarray", "",
+      c, "to_cupy", in_python("saeta._convert.to_libraries", "column_to_cupy"), "cupy.ndarray", "",
       "A CuPy array on the column's device, without a copy. It must not be written to. Keywords as for "
       "`to_torch`.");
   bind_tensor(
-      c, "to_numba", in_python("saeta._convert", "column_to_numba"), "typing.Any", "",
+      c, "to_numba", in_python("saeta._convert.to_libraries", "column_to_numba"), "typing.Any", "",
       "A device array of Numba, for a kernel, without a copy. It must not be written to. Numba waits for our "
       "last write before it returns. Bools are one byte a value, which is a copy of packed ones. Keywords as "
       "for "
       "`to_torch`. ExchangeError for a column on the host.");
-  bind_tensor(c, "to_jax", in_python("saeta._convert", "column_to_jax"), "jax.Array", "",
+  bind_tensor(c, "to_jax", in_python("saeta._convert.to_libraries", "column_to_jax"), "jax.Array", "",
               "A JAX array on the column's device, without a copy. Keywords as for `to_torch`.");
 }
 

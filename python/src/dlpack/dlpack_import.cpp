@@ -369,7 +369,7 @@ nb::object import_object(nb::handle source, std::shared_ptr<context> ctx, const 
 /// of ml_dtypes. None if the source is not one of these.
 nb::object import_numpy(nb::handle source, nb::handle given_ctx, const asked_import& how, nb::handle cast) {
   return foreign_call([&]() -> nb::object {
-    return nb::module_::import_("saeta._numpy")
+    return nb::module_::import_("saeta._convert.from_numpy")
         .attr("from_array")(source, given_ctx, how.copy, how.name, how.columns, how.fields, cast);
   });
 }

@@ -8,7 +8,7 @@ namespace {
 void bind_arrays(table_class& c) {
   constexpr const char* order = "order: typing.Literal['row', 'column'] | None = None, ";
   bind_tensor(
-      c, "to_torch", in_python("saeta._convert", "table_to_torch"), "torch.Tensor", order,
+      c, "to_torch", in_python("saeta._convert.to_libraries", "table_to_torch"), "torch.Tensor", order,
       "A torch tensor of rows and columns on the table's device. It must not be written to unless it is a "
       "copy.\n\n"
       "All columns must be of one type; `dtype` names one for columns of several types: any float, to which "
@@ -21,13 +21,14 @@ void bind_arrays(table_class& c) {
       "a column; None takes either where it saves the copy, else 'row'. Nulls, `reinterpret` and `codes`: as "
       "for "
       "`Column.to_torch`; the mask has rows and columns, too.");
-  bind_tensor(c, "to_cupy", in_python("saeta._convert", "table_to_cupy"), "cupy.ndarray", order,
+  bind_tensor(c, "to_cupy", in_python("saeta._convert.to_libraries", "table_to_cupy"), "cupy.ndarray", order,
               "A CuPy array of rows and columns on the table's device. Keywords as for `to_torch`.");
-  bind_tensor(c, "to_jax", in_python("saeta._convert", "table_to_jax"), "jax.Array", order,
+  bind_tensor(c, "to_jax", in_python("saeta._convert.to_libraries", "table_to_jax"), "jax.Array", order,
               "A JAX array of rows and columns on the table's device. Keywords as for `to_torch`. JAX takes "
               "arrays without gaps alone: the default of `order` is 'row'.");
   bind_tensor(
-      c, "to_numpy", in_python("saeta._convert", "table_to_numpy"), "numpy.typing.NDArray[typing.Any]",
+      c, "to_numpy", in_python("saeta._convert.to_libraries", "table_to_numpy"),
+      "numpy.typing.NDArray[typing.Any]",
       "order: typing.Literal['row', 'column'] | None = None, copy: bool | None = None, ",
       "A NumPy array of rows and columns. `copy=False` raises ExchangeError instead of copying, True always "
       "copies, None copies where it must. Other keywords as for `to_torch`.");

@@ -83,9 +83,9 @@ void bind_reports(memory_class& c) {
           nb::sig("def by_budget(self) -> dict[str, int]"),
           "Live bytes of own buffers on the whole device by the name of the budget that holds the charge, "
           "largest first.")
-      .def("report", in_python("saeta._report", "memory_report"), nb::sig("def report(self) -> str"),
+      .def("report", in_python("saeta._report.memory", "memory_report"), nb::sig("def report(self) -> str"),
            "The statistics and the live bytes by tag and by budget, as text.")
-      .def("timeline", in_python("saeta._report", "memory_timeline"),
+      .def("timeline", in_python("saeta._report.memory", "memory_timeline"),
            nb::sig("def timeline(self, path: str | os.PathLike[str], recording: MemoryRecording | None = "
                    "None, *, phases: "
                    "collections.abc.Sequence[tuple[str, int]] = ()) -> None"),

@@ -74,7 +74,8 @@ void bind_counted_table(nb::module_& m) {
       .def("to_table", &valid_rows, nb::call_guard<gil_release>(),
            "The valid rows as a Table, over the same memory. Reads the count. OutOfRange where it is past "
            "the capacity.")
-      .def("__repr__", in_python("saeta._display", "counted_text"), nb::sig("def __repr__(self) -> str"))
+      .def("__repr__", in_python("saeta._report.display", "counted_text"),
+           nb::sig("def __repr__(self) -> str"))
       .def(
           "__arrow_c_schema__",
           [](const counted_object& self) { return schema_capsule(self.value->capacity().fields()); },

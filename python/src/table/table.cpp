@@ -83,19 +83,20 @@ void bind_objects(table_class& c) {
       .def(copied_as_itself()) // `saeta.from_arrow(table, ctx, copy=True)` makes a real copy
       .def(pickled_by("reduce_table"))
       .def("_ipython_key_completions_", &names_of, "Names for tab completion.")
-      .def("__repr__", in_python("saeta._display", "table_text"), nb::sig("def __repr__(self) -> str"))
-      .def("_repr_html_", in_python("saeta._display", "table_html"), nb::sig("def _repr_html_(self) -> str"));
+      .def("__repr__", in_python("saeta._report.display", "table_text"), nb::sig("def __repr__(self) -> str"))
+      .def("_repr_html_", in_python("saeta._report.display", "table_html"),
+           nb::sig("def _repr_html_(self) -> str"));
   c.attr("__reversed__") = nb::none(); // as __iter__
   // Like the classes of other Arrow libraries that do not compare by identity.
   c.attr("__hash__") = nb::none();
 }
 
 void bind_values(table_class& c) {
-  c.def("to_pydict", in_python("saeta._table", "to_pydict"),
+  c.def("to_pydict", in_python("saeta._convert.tables", "to_pydict"),
         nb::sig("def to_pydict(self) -> dict[str, list[typing.Any]]"),
         "A list of Python values for each name. A device table is downloaded. InvalidError where names "
         "repeat.")
-      .def("to_pylist", in_python("saeta._table", "to_pylist"),
+      .def("to_pylist", in_python("saeta._convert.tables", "to_pylist"),
            nb::sig("def to_pylist(self) -> list[dict[str, typing.Any]]"),
            "A dict from names to Python values for each row. A device table is downloaded. InvalidError "
            "where names "
@@ -106,12 +107,12 @@ void bind_values(table_class& c) {
 }
 
 void bind_conversions(table_class& c) {
-  c.def("to_arrow", in_python("saeta._convert", "table_to_arrow"),
+  c.def("to_arrow", in_python("saeta._convert.to_libraries", "table_to_arrow"),
         nb::sig("def to_arrow(self) -> pyarrow.Table"),
         "A pyarrow Table: views of a host table, a download of a device table.")
-      .def("to_pandas", in_python("saeta._convert", "table_to_pandas"),
+      .def("to_pandas", in_python("saeta._convert.to_libraries", "table_to_pandas"),
            nb::sig("def to_pandas(self) -> pandas.DataFrame"), "A pandas DataFrame, through pyarrow.")
-      .def("to_polars", in_python("saeta._convert", "table_to_polars"),
+      .def("to_polars", in_python("saeta._convert.to_libraries", "table_to_polars"),
            nb::sig("def to_polars(self) -> polars.DataFrame"),
            "A polars DataFrame, through the Arrow C stream.")
       .def("write_ipc", in_python("saeta.ipc", "write_ipc"),

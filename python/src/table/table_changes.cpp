@@ -1,4 +1,4 @@
-// Tables with other columns, names or metadata. saeta/_table.py interprets the arguments.
+// Tables with other columns, names or metadata. saeta/_convert/build.py and tables.py read the arguments.
 #include "python/src/column/pieces.hpp"
 #include "python/src/core/python_bytes.hpp"
 #include "python/src/table/table_class.hpp"
@@ -70,33 +70,33 @@ table_object combined(const table_object& self) { return table_object(combine_ch
 } // namespace
 
 void bind_changes(nb::module_& m, table_class& c) {
-  c.def("with_column", in_python("saeta._table", "with_column"),
+  c.def("with_column", in_python("saeta._convert.build", "with_column"),
         nb::sig("def with_column(self, name: str | Field, values: typing.Any) -> Table"),
         "The table with a column in the place of the one of that name, or at the end; no copy of columns "
         "on its device. `values` is what `saeta.column` takes.")
-      .def("to_batches", in_python("saeta._table", "to_batches"),
+      .def("to_batches", in_python("saeta._convert.tables", "to_batches"),
            nb::sig("def to_batches(self, max_chunksize: int | None = None) -> list[Table]"),
            "The batches, each as a table, cut where they have more than `max_chunksize` rows; no copy.")
-      .def("append_column", in_python("saeta._table", "append_column"),
+      .def("append_column", in_python("saeta._convert.build", "append_column"),
            nb::sig("def append_column(self, name: str | Field, values: typing.Any) -> Table"),
            "The table with one more column at the end, even where the name is there already. A Field gives "
            "its "
            "type, nullability and metadata as well.")
-      .def("add_column", in_python("saeta._table", "add_column"),
+      .def("add_column", in_python("saeta._convert.build", "add_column"),
            nb::sig("def add_column(self, index: int, name: str | Field, values: typing.Any) -> Table"),
            "The table with one more column before column `index`.")
-      .def("set_column", in_python("saeta._table", "set_column"),
+      .def("set_column", in_python("saeta._convert.build", "set_column"),
            nb::sig("def set_column(self, index: int, name: str | Field, values: typing.Any) -> Table"),
            "The table with another column in the place of column `index`.")
-      .def("remove_column", in_python("saeta._table", "remove_column"),
+      .def("remove_column", in_python("saeta._convert.tables", "remove_column"),
            nb::sig("def remove_column(self, index: int) -> Table"), "The table without column `index`.")
-      .def("rename_columns", in_python("saeta._table", "rename_columns"),
+      .def("rename_columns", in_python("saeta._convert.tables", "rename_columns"),
            nb::sig(
                "def rename_columns(self, names: collections.abc.Sequence[str] | collections.abc.Mapping[str, "
                "str]) -> Table"),
            "The same columns under other names: a name for each, or a mapping from old names to new ones. "
            "InvalidError for another number of names, or for an old name that is not there.")
-      .def("replace_schema_metadata", in_python("saeta._table", "replace_schema_metadata"),
+      .def("replace_schema_metadata", in_python("saeta._convert.tables", "replace_schema_metadata"),
            nb::sig("def replace_schema_metadata(self, metadata: collections.abc.Mapping[typing.Any, "
                    "typing.Any] | None "
                    "= None) -> Table"),

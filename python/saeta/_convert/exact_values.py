@@ -11,8 +11,8 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
+from saeta._convert.from_numpy import is_masked_array
 from saeta._core import Field
-from saeta._numpy import is_masked_array
 from saeta._optional import load
 from saeta.errors import InvalidError, TypeMismatch
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from saeta._core import Context, DataType
-from saeta.errors import ExchangeError, TypeMismatch
+from saeta.errors import ExchangeError
 
 
 def made(source: Any) -> bool:
@@ -16,27 +15,6 @@ def made(source: Any) -> bool:
 def is_series(source: Any) -> bool:
     """Whether the object is a series of cuDF, which has no Arrow protocol of its own."""
     return made(source) and not hasattr(source, "columns")
-
-
-def on_device(source: Any, ctx: Context, copy: bool | None, as_column: bool) -> Any:
-    """Imports a frame or series of cuDF through the device arrays of pylibcudf.
-
-    Returns None if these say less than cuDF's types do: pylibcudf has no time zones, precisions of decimals,
-    names of fields or index.
-    """
-    if ctx.device == "host" or (as_column and not is_series(source)):
-        return None
-    from saeta._types import schema
-    from saeta.exchange import from_arrow
-
-    described = source.iloc[:0].to_arrow()  # types and names only; no row is downloaded
-    taken = from_arrow(source.to_pylibcudf()[0], ctx, copy=copy, as_column=as_column)
-    if is_series(source):
-        return taken if taken.type == DataType(described.type) else None
-    try:
-        return taken._with_schema(schema(described.schema))
-    except (TypeMismatch, ValueError):
-        return None
 
 
 def exportable(source: Any, copy: bool | None) -> Any:

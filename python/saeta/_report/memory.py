@@ -7,19 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from saeta import _core
+from saeta._report import human_bytes
 from saeta._text import printable
 from saeta.errors import InvalidError, TypeMismatch
 
 if TYPE_CHECKING:
     from saeta._core import Memory, MemoryRecording
-
-
-human_bytes = _core._human_bytes
-
-
-def counted(number: int, one: str, many: str) -> str:
-    """Formats a number with its noun: "1 batch", "2,000 batches"."""
-    return f"{number:,} {one if number == 1 else many}"
 
 
 def memory_report(self: Memory) -> str:
@@ -55,7 +48,7 @@ def memory_timeline(
     phases: Sequence[tuple[str, int]] = (),
 ) -> None:
     """Implements `Memory.timeline`."""
-    from saeta import _timeline
+    from saeta._report import timeline
 
     recording = self.recording if recording is None else recording
     if recording is None:
@@ -65,7 +58,7 @@ def memory_timeline(
         )
     if not isinstance(recording, _core.MemoryRecording):
         raise TypeMismatch(f"recording is of type {type(recording).__name__}, expected a MemoryRecording")
-    _timeline.write(
+    timeline.write(
         path,
         recording.records(),
         title=f"Memory of {self.device}",

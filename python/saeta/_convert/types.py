@@ -1,14 +1,16 @@
-"""Makes types, fields and schemas from text in Arrow's notation, or from objects of other Arrow libraries."""
+"""Makes types, fields and schemas from text in Arrow's notation, or from objects of other Arrow libraries.
+
+Examples: "timestamp[us, tz=UTC]", "list<item: int64>", "struct<a: int8, b: string not null>[...]".
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from saeta import _core
 from saeta._core import DataType, Field, Schema, SymbolTable
-from saeta._nested_types import nested_type
 from saeta.errors import InvalidError, TypeMismatch
 
 # Names without parameters, and their format strings in the Arrow C Data Interface. Where the name that Arrow
@@ -58,6 +60,11 @@ DICTIONARY = re.compile(r"dictionary<values=(.+), indices=(\w+)(?:, ordered=([01
 BOOL8 = "extension<arrow.bool8>"
 BYTE_BOOL = "bool8"
 SYMBOL = "symbol"
+LISTS = {"list": "+l", "large_list": "+L", "list_view": "+vl", "large_list_view": "+vL"}
+UNIONS = {"dense_union": "+ud", "sparse_union": "+us"}
+NESTED = re.compile(r"(\w+)<(.*)>(?:\[(\d+)\])?", re.DOTALL)
+UNION_FIELD = re.compile(r"(.*)=(\d+)", re.DOTALL)
+OPENING, CLOSING = "<[(", ">])"
 
 
 def data_type(given: Any) -> DataType:
@@ -120,7 +127,7 @@ def _type_of_text(text: str) -> DataType:
         return narrow
     if format_text := FORMATS.get(text) or _format_with_parameters(text):
         return _core._type_of_format(format_text)
-    if nested := nested_type(text, _type_of_text):
+    if nested := _nested_type(text):
         return nested
     raise InvalidError(
         f"'{text}' is not a type: expected Arrow's words for one, as 'int64', 'decimal128(12, 2)', 'string', "
@@ -142,6 +149,68 @@ def _format_with_parameters(text: str) -> str | None:
         wide = found[1] == "time64"
         return f"tt{unit}" if wide == (unit in "un") else None
     return f"tD{unit}" if found[1] == "duration" else f"ts{unit}:{found[3] or ''}"
+
+
+def _nested_type(text: str) -> DataType | None:
+    """Returns the nested type that `text` names, None for any other text."""
+    found = NESTED.fullmatch(text)
+    if found is None:
+        return None
+    name, inside, size = found.groups()
+    parts = [part.strip() for part in _split(inside)]
+    if name in LISTS and size is None and len(parts) == 1:
+        return _core._nested_type(LISTS[name], [_field(parts[0], "item")])
+    if name == "fixed_size_list" and size is not None and len(parts) == 1:
+        return _core._nested_type(f"+w:{size}", [_field(parts[0], "item")])
+    if size is not None:
+        return None
+    if name == "struct":
+        return _core._nested_type("+s", [_field(part) for part in parts])
+    if name == "map":
+        return _map(parts)
+    if name in UNIONS:
+        return _union(UNIONS[name], parts)
+    if name == "run_end_encoded" and len(parts) == 2:
+        ends, values = (_field(part) for part in parts)
+        return _core._nested_type("+r", [ends.with_nullable(False), values])
+    return None
+
+
+def _map(parts: list[str]) -> DataType | None:
+    keys_sorted = parts[2:] == ["keys_sorted"]
+    if len(parts) != 2 + keys_sorted:
+        return None
+    entries = [Field("key", _type_of_text(parts[0]), False), _field(f"value: {parts[1]}")]
+    return _core._nested_type("+m", [Field("entries", _core._nested_type("+s", entries), False)], keys_sorted)
+
+
+def _union(kind: str, parts: list[str]) -> DataType | None:
+    found = [UNION_FIELD.fullmatch(part) for part in parts]
+    fields = [_field(one[1]) for one in found if one]
+    codes = ",".join(one[2] for one in found if one)
+    return _core._nested_type(f"{kind}:{codes}", fields) if all(found) else None
+
+
+def _field(text: str, unnamed: str = "") -> Field:
+    """Parses a field as Arrow prints it, "name: type not null". A missing name becomes `unnamed`."""
+    nullable = not text.endswith(" not null")
+    text = text.removesuffix(" not null")
+    name, colon, type_text = text.partition(": ")
+    if not colon or any(letter in name for letter in OPENING):
+        name, type_text = unnamed, text
+    return Field(name, _type_of_text(type_text.strip()), nullable)
+
+
+def _split(text: str) -> Iterator[str]:
+    """Yields the parts between commas that are not inside brackets."""
+    depth = start = 0
+    for place, letter in enumerate(text):
+        depth += (letter in OPENING) - (letter in CLOSING)
+        if letter == "," and depth == 0:
+            yield text[start:place]
+            start = place + 1
+    if text.strip():
+        yield text[start:]
 
 
 def field(name: str, type: Any, nullable: bool = True, metadata: Any = None) -> Field:  # noqa: A002

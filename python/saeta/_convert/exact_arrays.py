@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from saeta import _core
+from saeta._convert.exact_values import Cast, arrow_array, arrow_type, refused
+from saeta._convert.from_numpy import dense, mask_of, plain
 from saeta._core import DataType
-from saeta._exact_values import Cast, arrow_array, arrow_type, refused
-from saeta._numpy import dense, mask_of, plain
 from saeta._optional import load
 from saeta.errors import InvalidError, TypeMismatch
 

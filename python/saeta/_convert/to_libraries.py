@@ -1,19 +1,35 @@
-"""Converts columns and tables to objects of NumPy, pyarrow, pandas, polars, torch, CuPy, JAX and Numba."""
+"""Converts columns and tables to objects of NumPy, pyarrow, pandas, polars, torch, CuPy, JAX and Numba.
+
+The compiled module reads and checks the keywords of tensors.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from saeta import _core
 from saeta._core import Column, from_dlpack
+from saeta._core import _ChosenTensor as Exported
+from saeta._core import _TensorChoices as Choices
 from saeta._optional import load
-from saeta._tensor import Choices, Exported, tensor_of
 from saeta.errors import ExchangeError, TypeMismatch
 
 if TYPE_CHECKING:
     from saeta._core import Table
+
+
+def tensor_of(source: Column | Table, take: Callable[[Any], Any], **chosen: Any) -> Any:
+    """Exports a column or table through `take`, the `from_dlpack` of a library.
+
+    With `with_mask=True` returns the tensor of the values and the tensor of their validity.
+    """
+    if not chosen:
+        return take(source)
+    how = Choices(**chosen)
+    values = take(Exported(source, how))
+    return (values, take(Exported(source, how.mask()))) if how.with_mask else values
 
 
 def table_to_arrow(self: Table) -> Any:

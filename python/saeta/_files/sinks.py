@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from saeta._files.sources import URL, _name_of, filesystem_of
 from saeta._optional import load
-from saeta._sources import URL, _name_of, filesystem_of
 from saeta.errors import Error, FileError, MissingFileError, TypeMismatch
 
 if TYPE_CHECKING:

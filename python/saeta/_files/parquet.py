@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from saeta._core import Table
+from saeta._files.sources import URL, filesystem_of, without_secrets
 from saeta._optional import load
-from saeta._sources import URL, filesystem_of, without_secrets
 from saeta._text import number_text
 from saeta.errors import ColumnNameError, Error, FileError, FormatError, InvalidError, MissingFileError
 from saeta.exchange import ContextLike, context_of, from_arrow

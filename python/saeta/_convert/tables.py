@@ -1,4 +1,4 @@
-"""Builds tables with other columns, joins tables by rows, and converts tables to Python objects."""
+"""Joins and renames tables, and converts them to Python objects."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from saeta import _core
-from saeta._build import as_column
-from saeta._core import Column, Field, Schema, Table
+from saeta._core import Schema, Table
 from saeta._text import number_text
 from saeta.errors import ColumnNameError, InvalidError, OutOfRange, TypeMismatch
 
@@ -51,38 +50,9 @@ def concat_tables(tables: Iterable[Table]) -> Table:
     return _core._concat_tables(parts, Schema(fields, first.metadata))
 
 
-def with_column(self: Table, name: str | Field, values: Any) -> Table:
-    """Implements `Table.with_column`."""
-    wanted = name.name if isinstance(name, Field) else name
-    places = [place for place, known in enumerate(self.column_names) if known == wanted]
-    if len(places) > 1:
-        raise InvalidError(f"{len(places)} columns are named '{wanted}': which one to replace is not clear")
-    return set_column(self, places[0], name, values) if places else append_column(self, name, values)
-
-
-def append_column(self: Table, name: str | Field, values: Any) -> Table:
-    """Implements `Table.append_column`."""
-    return add_column(self, self.num_columns, name, values)
-
-
-def add_column(self: Table, index: int, name: str | Field, values: Any) -> Table:
-    """Implements `Table.add_column`."""
-    columns = self.columns
-    place = _place(index, len(columns), last=len(columns))
-    columns.insert(place, _made(self, name, values))
-    return self._with_columns(columns)
-
-
-def set_column(self: Table, index: int, name: str | Field, values: Any) -> Table:
-    """Implements `Table.set_column`."""
-    columns = self.columns
-    columns[_place(index, len(columns), last=len(columns) - 1)] = _made(self, name, values)
-    return self._with_columns(columns)
-
-
 def remove_column(self: Table, index: int) -> Table:
     """Implements `Table.remove_column`."""
-    return self.drop_columns(_place(index, self.num_columns, last=self.num_columns - 1))
+    return self.drop_columns(column_place(index, self.num_columns, last=self.num_columns - 1))
 
 
 def rename_columns(self: Table, names: Sequence[str] | Mapping[str, str]) -> Table:
@@ -143,11 +113,8 @@ def to_pylist(self: Table) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
 
 
-def _made(table: Table, name: str | Field, values: Any) -> Column:
-    return as_column(name, values, table.context)
-
-
-def _place(index: Any, count: int, *, last: int) -> int:
+def column_place(index: Any, count: int, *, last: int) -> int:
+    """Returns the place of a column, at most `last`. Negative numbers count from the end."""
     if isinstance(index, bool) or not isinstance(index, int):
         raise TypeMismatch(f"index is of type {type(index).__name__}, expected the number of a column")
     found = index + count if index < 0 else index

@@ -1,4 +1,4 @@
-"""Prepares tables and datasets of pyarrow for `saeta.from_arrow`."""
+"""Prepares data of pyarrow for `saeta.from_arrow`: tables, datasets, and what is on a device."""
 
 from __future__ import annotations
 
@@ -37,6 +37,25 @@ def with_stream(source: Any) -> Any:
     return source
 
 
+def parts_on_device(source: Any) -> list[Any] | None:
+    """Returns the arrays or record batches of pyarrow data on a device, which offer the device protocol.
+
+    None for other objects and for data on the CPU. A table or chunked array of pyarrow offers only the host
+    protocol, which it refuses for memory of a device.
+    """
+    pyarrow: Any = sys.modules.get("pyarrow")
+    kinds = ("Array", "RecordBatch", "ChunkedArray", "Table")
+    of_pyarrow = pyarrow is not None and isinstance(source, tuple(getattr(pyarrow, kind) for kind in kinds))
+    if not of_pyarrow or source.is_cpu:
+        return None
+    if isinstance(source, pyarrow.Table):
+        parts = source.to_batches()
+    else:
+        parts = source.chunks if isinstance(source, pyarrow.ChunkedArray) else [source]
+    _count_nulls(parts)
+    return list(parts)
+
+
 @cache
 def _bridge() -> ModuleType | None:
     """Returns the module for the installed pyarrow.
@@ -47,3 +66,16 @@ def _bridge() -> ModuleType | None:
         return _libarrow.load("_bridge", "a fast import")
     except MissingDependency:
         return None
+
+
+def _count_nulls(parts: list[Any]) -> None:
+    """Counts nulls on the device before the export.
+
+    When pyarrow exports an array with an unknown null count, it counts on the host, in memory of the device.
+    """
+    try:
+        from saeta.cuda._libarrow import bridge
+    except MissingDependency:
+        return
+    for each in parts:
+        bridge.count_nulls(each)

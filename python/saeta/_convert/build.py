@@ -1,4 +1,4 @@
-"""Builds tables and columns from the objects that Python programs have."""
+"""Builds tables and columns, and tables with other columns, from the objects that Python programs have."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from saeta import _core
+from saeta._convert.exact_arrays import array_of_type
+from saeta._convert.exact_values import arrow_array, arrow_array_of, arrow_type
+from saeta._convert.from_cuda_array import from_cuda_array
+from saeta._convert.from_cudf import is_series
+from saeta._convert.from_numpy import is_array, mask_of
+from saeta._convert.from_pyarrow import with_stream
+from saeta._convert.tables import column_place
+from saeta._convert.types import schema as make_schema
 from saeta._core import Column, Context, CountedTable, DataType, Field, Schema, Table
-from saeta._cuda_array import from_cuda_array
-from saeta._cudf import is_series
-from saeta._exact_arrays import array_of_type
-from saeta._exact_values import arrow_array, arrow_array_of, arrow_type
-from saeta._numpy import is_array, mask_of
-from saeta._pyarrow_tables import with_stream
-from saeta._types import schema as make_schema
 from saeta.errors import InvalidError, TypeMismatch
 from saeta.exchange import ContextLike, context_of, from_arrow, from_dlpack, is_arrow_array
 
@@ -204,6 +205,35 @@ def counted_table(capacity: Table, count: Any, *, num_rows: int | None = None) -
         count = count.reshape(1)
     rows = count if isinstance(count, Column) else as_column("rows", count, capacity.context)
     return _core._counted_table(capacity, rows, num_rows)
+
+
+def with_column(self: Table, name: str | Field, values: Any) -> Table:
+    """Implements `Table.with_column`."""
+    wanted = name.name if isinstance(name, Field) else name
+    places = [place for place, known in enumerate(self.column_names) if known == wanted]
+    if len(places) > 1:
+        raise InvalidError(f"{len(places)} columns are named '{wanted}': which one to replace is not clear")
+    return set_column(self, places[0], name, values) if places else append_column(self, name, values)
+
+
+def append_column(self: Table, name: str | Field, values: Any) -> Table:
+    """Implements `Table.append_column`."""
+    return add_column(self, self.num_columns, name, values)
+
+
+def add_column(self: Table, index: int, name: str | Field, values: Any) -> Table:
+    """Implements `Table.add_column`."""
+    columns = self.columns
+    place = column_place(index, len(columns), last=len(columns))
+    columns.insert(place, as_column(name, values, self.context))
+    return self._with_columns(columns)
+
+
+def set_column(self: Table, index: int, name: str | Field, values: Any) -> Table:
+    """Implements `Table.set_column`."""
+    columns = self.columns
+    columns[column_place(index, len(columns), last=len(columns) - 1)] = as_column(name, values, self.context)
+    return self._with_columns(columns)
 
 
 def as_column(name: str | Field, value: Any, ctx: Context, cast: Cast = None) -> Column:

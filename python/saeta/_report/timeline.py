@@ -1,6 +1,6 @@
 """Writes the timeline page: the live bytes of a recording by tag and time, as one self-contained HTML file.
 
-The records are reduced here; the page (`_timeline.html`) only draws. Blocks that were alive before the
+The records are reduced here; the page (`timeline.html`) only draws. Blocks that were alive before the
 recording began are not in the records: they and their frees are left out.
 """
 
@@ -114,7 +114,7 @@ def write(
     ordered = sorted(records, key=lambda record: int(record["order"]))
     life = read(ordered, limit)
     spans = _spans(life, ordered, phases)
-    page = (files("saeta") / "_timeline.html").read_text(encoding="utf-8")
+    page = (files("saeta._report") / "timeline.html").read_text(encoding="utf-8")
     parts = {
         "title": escape(title),
         "summary": escape(summary(life)),

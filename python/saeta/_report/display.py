@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
+from saeta._convert.to_python import text_of
 from saeta._report import counted, human_bytes
 from saeta._text import shortened, shown
-from saeta._values import text_of
 from saeta.errors import DownloadForbidden
 
 if TYPE_CHECKING:

@@ -7,16 +7,18 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, Never
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never
 
+from saeta import ipc
 from saeta._core import Context, Schema, Table
+from saeta._optional import load
 from saeta._text import number_text
 from saeta.errors import BudgetExceeded, ClosedError, InvalidError, TypeMismatch
-from saeta.exchange import ContextLike, context_of
+from saeta.exchange import ContextLike, context_of, from_arrow
 
 if TYPE_CHECKING:
+    from saeta._files.sources import Source
     from saeta._ipc import Reader
-    from saeta._sources import Source
 
 
 class Scan:
@@ -90,9 +92,7 @@ class Scan:
         stream then returns an error with the text of ClosedError. ClosedError if the scan is closed or at its
         end. Needs pyarrow.
         """
-        from saeta._scan_stream import stream
-
-        return stream(self, self._batches, requested_schema)
+        return _stream(self, self._batches, requested_schema)
 
     def __reduce_ex__(self, protocol: object) -> Never:
         raise TypeMismatch(
@@ -250,6 +250,34 @@ class _Ahead(_Batches):
         self._ready.clear()
 
 
+class _Requested(NamedTuple):
+    """A table that is exported with the schema that the consumer of a stream requested."""
+
+    table: Table
+    schema: Any
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
+        return self.table.__arrow_c_stream__(self.schema)
+
+
+def _stream(scan: Scan, taken: _Batches, requested: Any) -> Any:
+    """Implements `Scan.__arrow_c_stream__`."""
+    taken.require_more()
+    pyarrow = load("pyarrow", "Scan.__arrow_c_stream__")
+    reader = pyarrow.RecordBatchReader
+
+    def shown(table: Table) -> Any:
+        return reader.from_stream(_Requested(table, requested))
+
+    def batches() -> Iterator[Any]:
+        taken.require_more()  # another stream may have taken all batches since
+        for batch in scan:
+            yield from shown(batch)
+
+    nothing = from_arrow(reader.from_batches(pyarrow.schema(scan.schema), []), "host")
+    return reader.from_batches(shown(nothing).schema, batches()).__arrow_c_stream__()
+
+
 def scan_ipc(
     source: Source,
     ctx: ContextLike = None,
@@ -284,8 +312,6 @@ def scan_ipc(
         ...     [batch.num_rows for batch in scan]
         [2, 2, 2]
     """
-    from saeta import ipc
-
     if isinstance(in_flight, bool) or not isinstance(in_flight, int) or in_flight < 1:
         raise InvalidError(f"in_flight is {number_text(in_flight)}, expected a number of batches from 1 on")
     where = context_of(ctx)

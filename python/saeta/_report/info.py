@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from saeta import _core
+from saeta import _core, _libarrow, ipc
 from saeta._optional import distribution
 from saeta.errors import MissingDependency
 
@@ -63,8 +63,6 @@ def _device(device: _core.Device) -> dict[str, Any]:
 
 
 def _ipc_state() -> dict[str, Any]:
-    from saeta import ipc
-
     try:
         module = ipc.module()
     except MissingDependency as failure:
@@ -79,8 +77,6 @@ def _ipc_state() -> dict[str, Any]:
 
 def _bridge_missing() -> str:
     """Returns why saeta.cuda can't be used although the IPC module can. Empty if it can be used."""
-    from saeta import _libarrow
-
     try:
         for name in ("_bridge", "_arrow"):
             _libarrow.load(name, "pyarrow's device memory (saeta.cuda)")
