@@ -15,14 +15,19 @@ The rules:
   share     no layer holds more than a quarter of the lines of saeta/
   length    a header has at most 250 lines, any file 600; stubs are generated and as long as they come out
   pragma    every header has #pragma once
+  circle    no module of the Python package imports itself by way of others, be it in a function or for types
+  crowd     no folder of the Python package or of its bindings holds more than 20 sources
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 # What each layer may include besides itself.
@@ -59,6 +64,9 @@ TEXT = CODE | {".py", ".pyi", ".sh", ".cmake", ".md", ".toml", ".txt"}
 SKIPPED = frozenset({".deps", ".git", "build", "dist", "site", "__pycache__"})
 HEADER_LINES = 250
 FILE_LINES = 600
+FOLDER_FILES = 20
+PACKAGE = "python/saeta"
+COMPILED = frozenset(f"saeta.{name}" for name in ("_arrow", "_bridge", "_core", "_ipc", "_rmm"))
 LEAST_LAYERS = 8  # fewer are an excerpt of the tree, whose shares say nothing
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
@@ -70,7 +78,7 @@ RMM_HEADER = re.compile(r"^rmm/")
 PUBLIC_LIST = re.compile(r"^  PUBLIC\n((?:    .*\n)+)", re.MULTILINE)
 GENERATED = ("saeta/base/version.hpp",)
 CUDA_USERS = ("saeta/backend/cuda/", "saeta/rmm/", "tests/rmm/", "examples/")
-RMM_USERS = ("saeta/rmm/", "tests/rmm/", "bench/", "python/src/bind_rmm.cpp")
+RMM_USERS = ("saeta/rmm/", "tests/rmm/", "bench/", "python/src/rmm/")
 # A call of a backend's method or of a kernel, up to its arguments.
 CONTRACT_CALL = re.compile(r"\b(backend_|device_?)->\w+\(|\bowner\(\)\.\w+\(|\bkernels\(\)\.\w+\(")
 
@@ -204,17 +212,74 @@ def check_shares(lines: dict[str, int]) -> Iterator[Finding]:
             yield Finding(f"saeta/{layer}", 1, "share", text)
 
 
+def imported_names(name: str, source: str) -> Iterator[str]:
+    """Names that a module of the package imports anywhere in its source, from the root of the package.
+
+    Importing a module also imports the packages around it. Those around `name` are imported before it.
+    """
+    found: list[str] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+    for each in found:
+        yield each
+        parents = [each.rsplit(".", count)[0] for count in range(1, each.count(".") + 1)]
+        yield from (parent for parent in parents if not f"{name}.".startswith(f"{parent}."))
+
+
+def import_graph(package: Path) -> dict[str, set[str]]:
+    """The modules that each module of the package imports."""
+    modules = {}
+    for file in sorted(package.rglob("*.py")):
+        parts = file.relative_to(package.parent).with_suffix("").parts
+        modules[".".join(parts).removesuffix(".__init__")] = file.read_text(encoding="utf-8")
+    graph: dict[str, set[str]] = {}
+    for name, source in modules.items():
+        targets = set()
+        for each in imported_names(name, source):
+            if each.startswith(f"{package.name}.") and each not in COMPILED:
+                # A name of a module, as in `from saeta import table`, stands for the module that has it.
+                targets.add(each if each in modules else each.rpartition(".")[0])
+        graph[name] = (targets & modules.keys()) - {name}
+    return graph
+
+
+def check_circles(root: Path) -> Iterator[Finding]:
+    """A finding with one circle of imports, if there is any."""
+    try:
+        TopologicalSorter(import_graph(root / PACKAGE)).prepare()
+    except CycleError as failure:
+        circle = failure.args[1]
+        yield Finding(PACKAGE, 1, "circle", f"modules import each other: {' <- '.join(circle)}")
+
+
+def check_crowds(paths: list[str]) -> Iterator[Finding]:
+    """Findings about folders of the package and of its bindings with too many files."""
+    folders = Counter(path.rpartition("/")[0] for path in paths if path.startswith("python/"))
+    for folder, count in folders.items():
+        if count > FOLDER_FILES:
+            text = f"{count} sources, at most {FOLDER_FILES}: group them by subject"
+            yield Finding(folder, 1, "crowd", text)
+
+
 def check_tree(root: Path) -> list[Finding]:
     findings: list[Finding] = []
     lines: dict[str, int] = {}
+    paths: list[str] = []
     public = public_headers(root)
     for file in files_below(root):
         source = file.read_text(encoding="utf-8")
         path = file.relative_to(root).as_posix()
         findings += check_file(path, source, public)
+        if file.suffix in CODE | {".py"}:
+            paths.append(path)
         if file.suffix in CODE and (layer := layer_of(path)):
             lines[layer] = lines.get(layer, 0) + source.count("\n")
     findings += check_shares(lines)
+    findings += check_circles(root)
+    findings += check_crowds(paths)
     return findings
 
 

@@ -13,7 +13,10 @@ Importing Saeta needs neither a GPU nor a driver nor pyarrow nor NumPy. Each is 
 
 from saeta import _core, allocators, hooks, testing, xlog
 from saeta import rmm as rmm  # not in __all__: a star import would hide RMM itself
-from saeta._build import column, counted_table, from_bytes, table
+from saeta._convert.build import column, counted_table, from_bytes, table
+from saeta._convert.from_cuda_array import from_cuda_array
+from saeta._convert.tables import concat_tables
+from saeta._convert.types import field, schema, symbol
 from saeta._core import (
     Buffer,
     Column,
@@ -37,13 +40,10 @@ from saeta._core import (
     devices,
     symbols,
 )
-from saeta._cuda_array import from_cuda_array
-from saeta._info import info
-from saeta._parquet import read_parquet
+from saeta._files.parquet import read_parquet
+from saeta._files.scan import Scan, scan_ipc
 from saeta._pickling import unpickling
-from saeta._scan import Scan, scan_ipc
-from saeta._table import concat_tables
-from saeta._types import field, schema, symbol
+from saeta._report.info import info
 from saeta._use import use
 from saeta.errors import (
     BudgetExceeded,

@@ -1489,13 +1489,13 @@ def _import_schema(capsule: object) -> Schema | Field:
     Reads an "arrow_schema" capsule: a struct becomes a Schema, any other type a Field.
     """
 
+def _capsule_name(object: object | None) -> object:
+    """The name of a capsule, None for anything else."""
+
 def _import_cuda_array(where: Context, values: tuple[int, bool, str, list[int], list[int] | None, int, int | None, object], mask: tuple[int, bool, str, list[int], list[int] | None, int, int | None, object] | None, copy: bool | None, name: str) -> Column:
     """
     Takes an array of the CUDA Array Interface, field by field, and keeps its last field alive.
     """
-
-def _capsule_name(object: object | None) -> object:
-    """The name of a capsule, None for anything else."""
 
 @overload
 def from_dlpack(source: Any, ctx: Context | Device | str | None = None, *, copy: bool | None = None, name: str = '', columns: Literal[False] = False, schema: None = None, cast: None = None) -> Column: ...

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeAlias
 
-from saeta import _core
+from saeta import _core, ipc
 from saeta._core import Column, Context, DataType, Field, Schema, Table
 from saeta.exchange import ContextLike, context_of
 
@@ -75,8 +75,6 @@ def reduce_table(self: Table, protocol: Any) -> Reduced:
 
     From protocol 5 on, the stream is in a buffer that a `buffer_callback` may take out of band.
     """
-    from saeta import ipc
-
     content = ipc.module().write_bytes(self, "none", "stream")
     # The IPC stream holds these columns as bits.
     byte_bools = [place for place, field in enumerate(self.schema) if field.type == "bool8"]
@@ -84,8 +82,6 @@ def reduce_table(self: Table, protocol: Any) -> Reduced:
 
 
 def restored_table(content: Any, byte_bools: list[int]) -> Table:
-    from saeta import ipc
-
     with ipc.module().open_bytes(content, rechunk=False) as reader:
         table: Table = reader.read_all(_target.get() or _core.context("host"))
     for place in byte_bools:

@@ -1,6 +1,6 @@
 """Makes signatures of compiled functions for `inspect`, and error messages for arguments of wrong types.
 
-python/src/functions.cpp puts both on every compiled function. Signatures are parsed from the text that
+python/src/core/functions.cpp puts both on every compiled function. Signatures are parsed from the text that
 nanobind keeps for stubs.
 """
 

@@ -2,7 +2,7 @@
 
 Every class derives from `Error` and from the built-in that the convention or the protocol expects, so that
 `except MemoryError` or `except BufferError` catches what it should. The table from codes to these classes is
-in python/src/errors.cpp.
+in python/src/core/errors.cpp.
 """
 
 # ruff: noqa: N818 - the names say what happened, like MemoryError and StopIteration

@@ -6,11 +6,13 @@ import sys
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
-from saeta import _core, _cudf
-from saeta._core import Context, Device, from_dlpack
-from saeta._exact_values import arrow_array_of
-from saeta._pyarrow_device import parts_on_device
-from saeta._pyarrow_tables import importer_of, with_stream
+from saeta import _core
+from saeta._convert import from_cudf
+from saeta._convert.exact_values import arrow_array_of
+from saeta._convert.from_pyarrow import importer_of, parts_on_device, with_stream
+from saeta._convert.tables import concat_tables
+from saeta._convert.types import schema
+from saeta._core import Context, DataType, Device, from_dlpack
 from saeta.errors import ClosedError, ExchangeError, TypeMismatch
 
 # Device types as DLPack and Arrow number them.
@@ -69,15 +71,15 @@ def from_arrow(
     parts = parts_on_device(source)
     if parts is not None and (len(parts) != 1 or parts[0] is not source):
         return _joined([from_arrow(each, ctx, copy=copy, as_column=as_column) for each in parts])
-    if _cudf.made(source):
-        as_column = as_column or _cudf.is_series(source)
-        of_cudf = _cudf.on_device(source, context_of(ctx), copy, as_column)
+    if from_cudf.made(source):
+        as_column = as_column or from_cudf.is_series(source)
+        of_cudf = _from_cudf(source, context_of(ctx), copy, as_column)
         if of_cudf is not None:
             return of_cudf
-    found = _device_capsules(_cudf.exportable(source, copy), ctx)
+    found = _device_capsules(from_cudf.exportable(source, copy), ctx)
     if found is not None:
         return _take_from_device(found, ctx, copy, as_column)
-    source = _cudf.host_form(source)
+    source = from_cudf.host_form(source)
     if hasattr(source, "__arrow_c_stream__"):
         return _core._import_stream(context_of(ctx), _unspent(source), copy, as_column)
     if hasattr(source, "__arrow_c_array__"):
@@ -108,7 +110,7 @@ def is_arrow_array(source: Any) -> bool:
 
     That is an object with `__arrow_array__`, or an array or Index of pandas.
     """
-    if _cudf.made(source):  # cuDF has the method only to refuse the call
+    if from_cudf.made(source):  # cuDF has the method only to refuse the call
         return False
     pandas = sys.modules.get("pandas")
     if hasattr(source, "__arrow_array__") or pandas is None:
@@ -142,12 +144,27 @@ def _unspent(source: Any) -> Any:
 
 def _joined(parts: list[Any]) -> Any:
     """Joins tables, or columns of one type, into one without a copy."""
-    from saeta._build import table
-    from saeta._table import concat_tables
-
     if isinstance(parts[0], _core.Table):
         return concat_tables(parts)
-    return concat_tables([table({"": each}) for each in parts])[""]
+    return concat_tables([_core._from_columns(each.context, [each.with_name("")]) for each in parts])[""]
+
+
+def _from_cudf(source: Any, ctx: Context, copy: bool | None, as_column: bool) -> Any:
+    """Imports a frame or series of cuDF through the device arrays of pylibcudf.
+
+    Returns None if these say less than cuDF's types do: pylibcudf has no time zones, precisions of decimals,
+    names of fields or index.
+    """
+    if ctx.device == "host" or (as_column and not from_cudf.is_series(source)):
+        return None
+    described = source.iloc[:0].to_arrow()  # types and names only; no row is downloaded
+    taken = from_arrow(source.to_pylibcudf()[0], ctx, copy=copy, as_column=as_column)
+    if from_cudf.is_series(source):
+        return taken if taken.type == DataType(described.type) else None
+    try:
+        return taken._with_schema(schema(described.schema))
+    except (TypeMismatch, ValueError):
+        return None
 
 
 def _device_capsules(source: Any, ctx: ContextLike) -> Any:

@@ -13,15 +13,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from saeta import _libarrow, _progress, _sinks, _sources
+from saeta import _libarrow
 from saeta._core import Table
+from saeta._files import sinks, sources
+from saeta._files.progress import hook as progress_hook
 from saeta.errors import FileError, InvalidError, MissingFileError, TypeMismatch
 from saeta.exchange import ContextLike, context_of
 
 if TYPE_CHECKING:
+    from saeta._files.sinks import Target
+    from saeta._files.sources import Source
     from saeta._ipc import Progress, Reader
-    from saeta._sinks import Target
-    from saeta._sources import Source
 
     ProgressArgument = bool | Callable[[Progress], object] | None
 
@@ -79,7 +81,7 @@ def read_ipc(
     """
     where = context_of(ctx)
     reader = opened(source, filesystem, columns, batches, copy, validate, rechunk)
-    with _naming_missing_files(source), _progress.hook(progress, "reading") as hook:
+    with _naming_missing_files(source), progress_hook(progress, "reading") as hook:
         made: Table = reader.read_all(where, hook)
         return made
 
@@ -97,10 +99,10 @@ def opened(
     ipc = module()
     chosen = _names(columns)
     with _naming_missing_files(source):
-        found = _sources.resolved(source, filesystem)
-        live = isinstance(found, _sources.Live)
-        numbers = _batch_range(batches, lambda: -1 if live else _sources.open_reader(ipc, found).num_batches)
-        return _sources.open_reader(ipc, found, chosen, numbers, copy, validate, rechunk)
+        found = sources.resolved(source, filesystem)
+        live = isinstance(found, sources.Live)
+        numbers = _batch_range(batches, lambda: -1 if live else sources.open_reader(ipc, found).num_batches)
+        return sources.open_reader(ipc, found, chosen, numbers, copy, validate, rechunk)
 
 
 def write_ipc(
@@ -165,12 +167,12 @@ def write_ipc(
         True
     """
     ipc = module()
-    target = _sinks.resolved(path, filesystem)
+    target = sinks.resolved(path, filesystem)
     options = (compression or "none", format)
-    with _progress.hook(progress, "writing") as hook:
+    with progress_hook(progress, "writing") as hook:
         written: int
-        if isinstance(target, _sinks.Sink | _sinks.Upload):
-            with _sinks.writing(target) as put:
+        if isinstance(target, sinks.Sink | sinks.Upload):
+            with sinks.writing(target) as put:
                 written = ipc.write_sink(source, put, target.name, *options, hook)
         else:
             with _naming_missing_files(target, of_folder=True):
@@ -197,7 +199,7 @@ def inspect(source: Source, *, filesystem: Any = None) -> dict[str, Any]:
     """
     ipc = module()
     with _naming_missing_files(source):
-        return _sources.inspected(ipc, _sources.resolved(source, filesystem))
+        return sources.inspected(ipc, sources.resolved(source, filesystem))
 
 
 @functools.cache
@@ -256,7 +258,7 @@ def _naming_missing_files(path: Any, *, of_folder: bool = False) -> Iterator[Non
     try:
         yield
     except FileError as failure:
-        if isinstance(path, os.PathLike) or (isinstance(path, str) and not _sources.URL.match(path)):
+        if isinstance(path, os.PathLike) or (isinstance(path, str) and not sources.URL.match(path)):
             named = Path(os.fsdecode(path))
             try:
                 (named.parent if of_folder else named).stat()

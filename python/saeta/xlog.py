@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from saeta import _core
-from saeta._build import table as make_table
+from saeta._convert.build import table as make_table
 from saeta._core import Table, symbols
-from saeta._tensor import Choices, Exported
+from saeta._core import _ChosenTensor as Exported
+from saeta._core import _TensorChoices as Choices
 from saeta.errors import TypeMismatch
 from saeta.exchange import CUDA, CUDA_MANAGED, context_of, from_arrow, from_dlpack
 

@@ -5,8 +5,8 @@
 //           others. A refused budget charge also carries its numbers as a `budget_refusal`.
 // Owner     A value; copies share the refusal.
 // Thread    Immutable after construction.
-// Python    Each code becomes one class (python/src/errors.cpp), derived from the built-in that the protocol
-//           or convention expects.
+// Python    Each code becomes one class (python/src/core/errors.cpp), derived from the built-in that the
+//           protocol or convention expects.
 #pragma once
 
 #include <cstddef>

@@ -91,7 +91,7 @@ def test_every_type_passes_as_a_column(ctx, kind):
 
 @pytest.mark.parametrize("kind", [kind for kind in COLUMNS if kind not in ("string_view", "large_string")])
 def test_slices_that_pylibcudf_made_come_with_their_rows(ctx, kind):
-    """They are exported wrongly (saeta/_cudf.py says how), so they are copied by pylibcudf first."""
+    """They are exported wrongly (saeta/_convert/from_cudf.py says how), so pylibcudf copies them first."""
     rows = COLUMNS[kind]
     sliced = plc.copying.slice(plc.Column.from_arrow(rows), [3, 503])[0]
     back = sa.from_arrow(sliced, ctx, as_column=True).to_arrow().combine_chunks()

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "python" / "src").glob("*.[ch]pp")}
+SOURCES = {
+    path.name: path.read_text(encoding="utf-8") for path in (ROOT / "python" / "src").rglob("*.[ch]pp")
+}
 
 
 def test_the_gil_is_asked_for_through_our_guards_alone() -> None:
     """nanobind's guards terminate the process in a daemon thread when the interpreter ends
-    (python/src/gil.hpp)."""
+    (python/src/core/gil.hpp)."""
     words = ("nb::gil_scoped", "nanobind::gil_scoped")
     assert [name for name, text in SOURCES.items() if any(word in text for word in words)] == []
     states = ("PyGILState_Ensure", "PyEval_RestoreThread")

@@ -113,7 +113,7 @@ def test_only_the_cuda_backend_and_rmm_include_cuda_headers(header: str) -> None
 
 def test_only_the_adaptor_and_what_is_compared_with_include_headers_of_rmm() -> None:
     source = "#pragma once\n#include <rmm/resource_ref.hpp>\n"
-    for path in ("saeta/rmm/a.hpp", "tests/rmm/a.cpp", "bench/a.cpp", "python/src/bind_rmm.cpp"):
+    for path in ("saeta/rmm/a.hpp", "tests/rmm/a.cpp", "bench/a.cpp", "python/src/rmm/a.cpp"):
         assert rules(path, source) == set()
     for path in ("saeta/memory/a.hpp", "saeta/backend/cuda/a.cpp", "python/src/a.cpp"):
         assert rules(path, source) == {"cuda"}
@@ -189,6 +189,63 @@ def test_headers_are_short_and_files_not_long() -> None:
 def test_headers_are_included_once() -> None:
     assert rules("saeta/base/a.hpp", "int f();\n") == {"pragma"}
     assert rules("saeta/base/a.hpp", "// #pragma once\n") == {"pragma"}
+
+
+def package(root: Path, sources: dict[str, str]) -> list[lint.Finding]:
+    """Findings about the imports of a package with these modules, by their paths."""
+    for name, source in ({"__init__": ""} | sources).items():
+        path = root / lint.PACKAGE / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source, encoding="utf-8")
+    return list(lint.check_circles(root))
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "from saeta import first",
+        "import saeta.first",
+        "from saeta.first import name",
+        "def late():\n    from saeta.first import name",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from saeta.first import name",
+    ],
+)
+def test_modules_of_the_package_do_not_import_each_other(tmp_path: Path, back: str) -> None:
+    (finding,) = package(tmp_path, {"first": "from saeta import second", "second": back})
+    assert (finding.rule, finding.path) == ("circle", lint.PACKAGE)
+    assert "saeta.first" in finding.text
+    assert "saeta.second" in finding.text
+
+
+def test_a_name_of_the_package_is_an_import_of_the_package(tmp_path: Path) -> None:
+    sources = {"__init__": "from saeta.first import name", "first": "from saeta import table"}
+    (finding,) = package(tmp_path, sources)
+    assert finding.rule == "circle"
+
+
+def test_an_import_from_a_part_of_the_package_imports_the_part(tmp_path: Path) -> None:
+    part = {"cuda/__init__": "import saeta.first", "cuda/inner": ""}
+    (finding,) = package(tmp_path, part | {"first": "from saeta.cuda.inner import name"})
+    assert finding.rule == "circle"
+
+
+def test_modules_import_what_stands_below_them_and_compiled_modules(tmp_path: Path) -> None:
+    sources = {"__init__": "from saeta import _core, first", "first": "from saeta import _core, second"}
+    assert package(tmp_path, sources | {"second": "from saeta import _ipc\nimport numpy"}) == []
+
+
+def test_the_package_has_no_circle_and_every_module_is_seen() -> None:
+    graph = lint.import_graph(ROOT / lint.PACKAGE)
+    assert list(lint.check_circles(ROOT)) == []
+    assert "saeta.exchange" in graph["saeta._convert.build"]
+    assert {"saeta", "saeta.cuda", "saeta.cli.app", "saeta._files.scan"} <= graph.keys()
+
+
+def test_folders_of_the_package_and_its_bindings_hold_few_sources() -> None:
+    paths = [f"python/src/column/{number}.cpp" for number in range(lint.FOLDER_FILES)]
+    assert list(lint.check_crowds(paths)) == []
+    (finding,) = lint.check_crowds([*paths, "python/src/column/more.hpp"])
+    assert (finding.rule, finding.path) == ("crowd", "python/src/column")
 
 
 def test_comments_are_no_code() -> None:

@@ -11,7 +11,8 @@ import pytest
 
 import saeta as sa
 from dlpack_table import Managed, pointer_in
-from saeta._tensor import Choices, Exported
+from saeta._core import _ChosenTensor as Exported
+from saeta._core import _TensorChoices as Choices
 
 READ_ONLY, IS_COPIED = 1, 2
 

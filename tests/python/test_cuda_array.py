@@ -14,7 +14,7 @@ import pytest
 
 import saeta as sa
 from contexts import copies
-from saeta._cuda_array import import_interface
+from saeta._convert.from_cuda_array import import_interface
 
 
 class Array:

@@ -121,8 +121,8 @@ def test_names_of_any_length_leave_a_display_short(host):
 @pytest.mark.parametrize("name", {**arrow_data.arrays(3), **arrow_data.nested(3)})
 def test_a_cut_value_shows_the_beginning_of_the_whole_one(host, name):
     """Every type: what a display cuts away has no room in it."""
-    from saeta._display import MOST_INSIDE, VALUE_WIDTH
-    from saeta._values import text_of
+    from saeta._convert.to_python import text_of
+    from saeta._report.display import MOST_INSIDE, VALUE_WIDTH
 
     array = {**arrow_data.arrays(60), **arrow_data.nested(60)}[name]
     column = column_of(array, host)
@@ -176,10 +176,10 @@ def test_reports_and_memory_show_tags_without_control_characters(host, caplog):
     assert clean(host.memory.report())
     assert "\\x1b" in host.memory.report()
     assert clean(repr(kept))
-    from saeta import _reports
+    from saeta._report import failures
 
     with caplog.at_level(logging.ERROR, "saeta"):
-        _reports.log(f"somewhere: {NASTY}")
+        failures.log(f"somewhere: {NASTY}")
     assert clean(caplog.messages[-1])
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import saeta as sa
-from saeta._tensor import Choices, Exported
+from saeta._core import _ChosenTensor as Exported
+from saeta._core import _TensorChoices as Choices
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_everything_public_has_a_docstring(name):
         assert [key for key, member in public.items() if not documented(member)] == []
 
 
-@pytest.mark.parametrize("module", ["_build", "_table", "_types"])
+@pytest.mark.parametrize("module", ["_convert.build", "_convert.tables", "_convert.types"])
 def test_the_examples_of_docstrings_run(module):
     ran = doctest.testmod(importlib.import_module(f"saeta.{module}"))
     assert ran.attempted > 0

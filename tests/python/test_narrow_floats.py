@@ -146,7 +146,8 @@ def test_nulls_of_narrow_floats_want_a_choice(host, name):
     assert (column.type.dtype, column.null_count) == (name, 1)
     with pytest.raises(BufferError, match=r"1 of 5 values .* null"):
         column.__dlpack__()
-    from saeta._tensor import Choices, Exported
+    from saeta._core import _ChosenTensor as Exported
+    from saeta._core import _TensorChoices as Choices
 
     shown = said_by(Exported(column, Choices(nulls="nan")))[3]
     assert (
@@ -167,7 +168,8 @@ def test_nulls_of_narrow_floats_want_a_choice(host, name):
 
 @pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn"])
 def test_narrow_floats_are_not_converted(host, name):
-    from saeta._tensor import Choices, Exported
+    from saeta._core import _ChosenTensor as Exported
+    from saeta._core import _TensorChoices as Choices
 
     column = sa.column("x", values_of(name), ctx=host)
     with pytest.raises(sa.TypeMismatch, match="narrow floats leave as they are"):

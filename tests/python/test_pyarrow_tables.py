@@ -8,7 +8,7 @@ import pytest
 import arrow_data
 import saeta as sa
 from protocols import OnlyStream
-from saeta import _pyarrow_tables
+from saeta._convert import from_pyarrow
 
 pytest.importorskip("saeta._bridge", reason="this build has no module for pyarrow's objects")
 
@@ -70,7 +70,7 @@ def shapes(of):
 def asked(monkeypatch):
     """Sources that the short cut was asked for, and whether it takes them."""
     found = []
-    bridge = _pyarrow_tables._bridge()
+    bridge = from_pyarrow._bridge()
 
     class Counted:
         table = bridge.table
@@ -80,7 +80,7 @@ def asked(monkeypatch):
             found.append((source, bridge.on_cpu(source)))
             return found[-1][1]
 
-    monkeypatch.setattr(_pyarrow_tables, "_bridge", lambda: Counted)
+    monkeypatch.setattr(from_pyarrow, "_bridge", lambda: Counted)
     return found
 
 
@@ -141,7 +141,7 @@ def test_other_objects_and_other_devices_go_their_own_way(host, asked):
 
 
 def test_a_build_without_the_module_takes_pyarrows_stream(host, monkeypatch):
-    monkeypatch.setattr(_pyarrow_tables, "_bridge", lambda: None)
+    monkeypatch.setattr(from_pyarrow, "_bridge", lambda: None)
     source = tables()["chunks"]
     assert sa.from_arrow(source, host).to_arrow().equals(source)
 
@@ -150,14 +150,14 @@ def test_with_another_pyarrow_than_that_of_the_build_tables_take_their_stream(ho
     def load(name, purpose):
         raise sa.MissingDependency(f"{name} was built with another pyarrow")
 
-    monkeypatch.setattr(_pyarrow_tables._libarrow, "load", load)
-    _pyarrow_tables._bridge.cache_clear()
+    monkeypatch.setattr(from_pyarrow._libarrow, "load", load)
+    from_pyarrow._bridge.cache_clear()
     try:
         source = tables()["chunks"]
-        assert _pyarrow_tables.importer_of(source) is None
+        assert from_pyarrow.importer_of(source) is None
         assert sa.from_arrow(source, host).to_arrow().equals(source)
     finally:
-        _pyarrow_tables._bridge.cache_clear()
+        from_pyarrow._bridge.cache_clear()
 
 
 @pytest.mark.parametrize("kind", [pa.Table, pa.RecordBatch])

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import saeta as sa
 from protocols import OnlyArray, OnlyStream
 from saeta import xlog
-from saeta._values import decoder_of, text_of
+from saeta._convert.to_python import decoder_of, text_of
 
 CITIES = ["Lyon", None, "Bern", "Lyon", "", "Zürich"]
 CALLED = {"xlog.symbol": "true"}

@@ -192,7 +192,7 @@ def test_nanoseconds_are_shown_as_pyarrow_shows_them(anywhere, type_):
 
 
 def test_without_pandas_an_odd_nanosecond_is_an_error(host, monkeypatch):
-    monkeypatch.setattr("saeta._values._pandas", lambda: None)
+    monkeypatch.setattr("saeta._convert.to_python._pandas", lambda: None)
     for type_ in (pa.timestamp("ns"), pa.timestamp("ns", "UTC"), pa.duration("ns")):
         column = sa.from_arrow(pa.array([1_000, 1], pa.int64()).view(type_), host)
         with pytest.raises(sa.InvalidError, match=r"1 of type .* pandas shows it .* to_arrow"):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import saeta as sa
-from saeta import _timeline
+from saeta._report import timeline
 
 MIB = 1 << 20
 
@@ -63,7 +63,7 @@ class Reader(HTMLParser):
 
 
 def written(path, records, **options):
-    _timeline.write(path, records, title=options.pop("title", "a test"), **options)
+    timeline.write(path, records, title=options.pop("title", "a test"), **options)
     page = path.read_text(encoding="utf-8")
     reader = Reader(page)
     return page, reader, json.loads(reader.text["script", "data"])
@@ -97,7 +97,7 @@ def test_order_of_the_list_does_not_matter(tmp_path):
 def test_an_address_that_is_used_again_is_another_block():
     again = record(3, "allocate", bytes=7, address=4096, generation=2, tag="b")
     late = [block(1, "allocate", 1, 5, "a"), again, block(4, "free", 1, 5, "a")]
-    life = _timeline.read(late)
+    life = timeline.read(late)
     assert (life.final["a"], life.final["b"]) == (0, 7)
 
 
@@ -131,12 +131,12 @@ def test_refusals_and_trims_are_marked_with_what_was_asked(tmp_path):
 
 
 def test_the_budget_is_a_line_that_follows_its_limit_and_not_that_of_a_child():
-    life = _timeline.read(
+    life = timeline.read(
         [
             record(1, "allocate", limit=10),
             record(2, "allocate", account="query", limit=3),
             record(3, "allocate", limit=20),
-            record(4, "allocate", limit=_timeline.UNLIMITED),
+            record(4, "allocate", limit=timeline.UNLIMITED),
         ],
         limit=99,
     )
@@ -144,8 +144,8 @@ def test_the_budget_is_a_line_that_follows_its_limit_and_not_that_of_a_child():
 
 
 def test_a_limit_that_no_record_carries_is_the_one_given():
-    assert _timeline.read([record(1, "allocate", limit=None)], limit=99).limits == [(0, 99)]
-    assert _timeline.read([record(1, "allocate", limit=None)]).limits == [(0, None)]
+    assert timeline.read([record(1, "allocate", limit=None)], limit=99).limits == [(0, 99)]
+    assert timeline.read([record(1, "allocate", limit=None)]).limits == [(0, None)]
 
 
 def test_many_tags_are_named_by_size_and_the_rest_is_other(tmp_path):
@@ -167,7 +167,7 @@ def test_a_long_recording_is_thinned_without_losing_peaks_or_marks(tmp_path):
             order += 1
             records.append(record(order, "refuse", bytes=number))
     _, _, data = written(tmp_path / "page.html", records)
-    assert len(data["times"]) <= 3 * _timeline.CHUNKS + 1
+    assert len(data["times"]) <= 3 * timeline.CHUNKS + 1
     assert data["times"] == sorted(data["times"])
     assert max(sum(row) for row in data["rows"]) == data["peak"][1] == 90 * MIB
     assert data["rows"][-1] == [0]
@@ -182,7 +182,7 @@ def test_very_many_marks_are_drawn_together_and_the_page_says_so(tmp_path):
     records += [record(order, "refuse", bytes=size, tag="greedy") for order, size in sizes.items()]
     _, reader, data = written(tmp_path / "page.html", records)
     refused = [mark for mark in data["marks"] if mark[1] == "refuse"]
-    assert len(data["marks"]) <= len(_timeline.MARKS) * _timeline.MARK_WINDOWS
+    assert len(data["marks"]) <= len(timeline.MARKS) * timeline.MARK_WINDOWS
     assert sum(mark[8] for mark in refused) == 60_000, "none is lost"
     assert max(refused, key=lambda mark: mark[2])[:3] == [34_566 * 1000, "refuse", 90_000]
     assert [mark[8] for mark in data["marks"] if mark[1] == "trim"] == [1], "each kind has marks of its own"
@@ -194,9 +194,9 @@ def test_very_many_marks_are_drawn_together_and_the_page_says_so(tmp_path):
 
 
 def test_as_many_marks_as_can_be_drawn_are_drawn_one_by_one(tmp_path):
-    records = [record(order, "refuse", bytes=order) for order in range(1, _timeline.DRAWN_MARKS + 1)]
+    records = [record(order, "refuse", bytes=order) for order in range(1, timeline.DRAWN_MARKS + 1)]
     _, reader, data = written(tmp_path / "page.html", records)
-    assert len(data["marks"]) == _timeline.DRAWN_MARKS
+    assert len(data["marks"]) == timeline.DRAWN_MARKS
     assert "too many" not in reader.text["p", "summary"]
 
 
@@ -243,7 +243,7 @@ def test_limits_of_children_are_lines_of_their_own(tmp_path):
         tmp_path / "page.html",
         [
             record(1, "allocate", account="query", limit=3 * MIB),
-            record(2, "allocate", account="other", limit=_timeline.UNLIMITED),
+            record(2, "allocate", account="other", limit=timeline.UNLIMITED),
             record(3, "allocate", account="query", limit=5 * MIB),
         ],
     )
@@ -276,8 +276,8 @@ def test_reserved_held_and_external_bytes_are_lines(tmp_path):
 
 def test_a_long_line_is_thinned_without_losing_its_peak():
     changes = [(time, 90 if time == 12_345 else time % 7) for time in range(40_000)]
-    kept = _timeline.thin_level(changes)
-    assert len(kept) <= 2 * _timeline.CHUNKS
+    kept = timeline.thin_level(changes)
+    assert len(kept) <= 2 * timeline.CHUNKS
     assert (12_345, 90) in kept
     assert kept[-1] == changes[-1]
     assert kept == sorted(kept)
@@ -371,7 +371,7 @@ def test_durations_have_a_unit():
         999_900_000: "1,000 ms",
         75 * 10**9: "75.0 s",
     }
-    assert {time: _timeline._duration(time) for time in shown} == shown
+    assert {time: timeline._duration(time) for time in shown} == shown
 
 
 def test_a_real_recording_shows_its_tags_and_its_refusal(host, tmp_path):
@@ -401,7 +401,7 @@ def test_a_real_recording_shows_reservations_views_and_the_limit_of_a_child(host
             kept = child.allocate(MIB)
         view = sa.from_dlpack(np.arange(100), host)
         del view
-    life = _timeline.read(recording.records())
+    life = timeline.read(recording.records())
     assert life.children["query"] == [(0, 3 * MIB)]
     assert life.levels["reserved"][0][1] == 2 * MIB - MIB // 2
     assert max(value for _, value in life.levels["held"]) >= MIB + MIB // 2

@@ -127,16 +127,16 @@ def test_copies_of_what_is_immutable_are_the_same_object(host):
 
 
 def test_the_first_value_of_a_column_decodes_few(host, monkeypatch):
-    from saeta import _values
+    from saeta._convert import to_python
 
     asked: list[int] = []
-    whole = _values.column_list
+    whole = to_python.column_list
 
     def counted(column):
         asked.append(len(column))
         return whole(column)
 
-    monkeypatch.setattr(_values, "column_list", counted)
+    monkeypatch.setattr(to_python, "column_list", counted)
     column = sa.from_dlpack(np.arange(1_000_000), host)
     assert next(iter(column)) == 0
     assert sum(asked) <= 64

@@ -1,7 +1,7 @@
 // A Python module for tests: contexts over simulated devices, which find races, and a foreign library that
 // works late on streams that nobody announces. Never installed.
-#include "../../python/src/capsules.hpp"
-#include "../../python/src/objects.hpp"
+#include "python/src/arrow/capsules.hpp"
+#include "python/src/core/objects.hpp"
 #include "saeta/backend/sim/sim.hpp"
 
 #include <nanobind/stl/string.h>

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from saeta import _core
-from saeta._info import info
+from saeta._report.info import info
 
 Say = Callable[[str], object]
 PACKAGES = ("numpy", "pyarrow", "torch", "cupy")

@@ -11,9 +11,10 @@ from typing import Any
 
 import typer
 
-from saeta import _core, _timeline
+from saeta import _core
 from saeta._optional import load
 from saeta._report import human_bytes
+from saeta._report.timeline import write as write_timeline
 from saeta.cli.exits import Exit
 from saeta.cli.terminal import grid, on_terminal, say, say_lines
 
@@ -85,7 +86,7 @@ def _recorded(ctx: _core.Context, page: Path | None) -> Iterator[Callable[[str],
             yield lambda name: phases.append((name, len(recording.records())))
         finally:
             title = f"Memory on {ctx.device} during the demo"
-            _timeline.write(page, recording.records(), title=title, phases=phases)
+            write_timeline(page, recording.records(), title=title, phases=phases)
 
 
 def _made(path: Path, rows: int, seed: int, *, quiet: bool) -> Path:

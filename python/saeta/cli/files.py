@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from saeta import _sources
+from saeta._files import sources
 
 
 def source_of(file: Path) -> Any:
@@ -16,4 +16,4 @@ def source_of(file: Path) -> Any:
 
 def is_read_once(file: Path) -> bool:
     """Whether the bytes of the file can be read only once: standard input, a pipe."""
-    return str(file) == "-" or _sources.is_live(file)
+    return str(file) == "-" or sources.is_live(file)

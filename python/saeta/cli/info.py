@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from saeta._info import info
 from saeta._report import human_bytes
+from saeta._report.info import info
 from saeta.cli.terminal import grid, say
 
 

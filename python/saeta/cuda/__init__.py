@@ -18,9 +18,10 @@ which is an ImportError.
 
 from __future__ import annotations
 
-from saeta.cuda._buffers import CudaBuffer, HostBuffer, new_host_buffer
-from saeta.cuda._context import Context, IpcMemHandle
+from saeta.cuda._context import Context, CudaBuffer
 from saeta.cuda._files import BufferReader, BufferWriter
+from saeta.cuda._handle import IpcMemHandle
+from saeta.cuda._host_buffer import HostBuffer, new_host_buffer
 from saeta.cuda._install import install
 from saeta.cuda._messages import read_message, read_record_batch, serialize_record_batch
 

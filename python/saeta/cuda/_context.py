@@ -1,4 +1,4 @@
-"""`Context`: a device, and the memory that this module allocates on it."""
+"""A device with the memory that this module allocates on it (`Context`), and that memory (`CudaBuffer`)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pyarrow as pa
 from pyarrow.util import get_contiguous_span
 
 from saeta import _core
-from saeta.cuda import _devices
-from saeta.cuda._libarrow import classes
-from saeta.cuda._wire import Handle
+from saeta.cuda import _devices, _numba
+from saeta.cuda._handle import IpcMemHandle
+from saeta.cuda._host_buffer import HostBuffer
+from saeta.cuda._libarrow import bridge, classes
 
 if TYPE_CHECKING:
     from saeta.cuda._broker import Exported
-    from saeta.cuda._buffers import CudaBuffer
 
 
 class Context:
@@ -64,14 +64,11 @@ class Context:
     @staticmethod
     def from_numba(context: Any = None) -> Context:
         """Makes the context of a Numba CUDA context; None: Numba's current one."""
-        from saeta.cuda import _numba
-
-        return _numba.context_from(context)
+        number, handle = _numba.number_and_handle(context)
+        return Context(device_number=number, handle=handle)
 
     def to_numba(self) -> Any:
         """Returns Numba's context of the device."""
-        from saeta.cuda import _numba
-
         return _numba.context_of(self.device_number)
 
     @staticmethod
@@ -133,8 +130,6 @@ class Context:
 
         BudgetExceeded, a MemoryError, if the budget has no room.
         """
-        from saeta.cuda._buffers import wrap
-
         if nbytes < 0:
             raise ValueError(f"nbytes must not be negative, got {nbytes}")
         return wrap(self._share.allocate(nbytes, tag=_devices.TAG))
@@ -145,8 +140,6 @@ class Context:
         `base` is kept alive until our work on the memory has finished. With address and size 0, makes a new
         buffer of no bytes.
         """
-        from saeta.cuda._buffers import wrap
-
         if not address and size == 0:
             return self.new_buffer(0)
         if size < 0:
@@ -171,15 +164,13 @@ class Context:
 
         if not isinstance(ipc_handle, IpcMemHandle):
             raise TypeError(f"expected an IpcMemHandle, got {type(ipc_handle).__name__}")
-        return _sharing.open_buffer(self._home, ipc_handle._handle)
+        return wrap(_sharing.open_memory(self._home, ipc_handle._handle))
 
     def buffer_from_data(self, data: Any, offset: int = 0, size: int = -1) -> CudaBuffer:
         """Makes a device buffer with a copy of the bytes of `data` from `offset` on; size -1: all of them.
 
         `data` is a buffer of the device or the host, or an object that `pyarrow.py_buffer` takes.
         """
-        from saeta.cuda._buffers import is_on_device
-
         source = data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
         whole = source.size
         if offset < 0 or (whole and offset >= whole):
@@ -202,8 +193,6 @@ class Context:
         `obj` is a buffer of this module, or any object with `__cuda_array_interface__`. An array that is not
         contiguous is a ValueError, other objects a pyarrow.ArrowTypeError.
         """
-        from saeta.cuda._buffers import CudaBuffer, HostBuffer
-
         if isinstance(obj, HostBuffer):
             return self.foreign_buffer(obj.address, obj.size, base=obj)
         if isinstance(obj, pa.Buffer):
@@ -223,42 +212,205 @@ class Context:
         return f"<saeta.cuda.Context of {self._home.device}>"
 
 
-class IpcMemHandle:
-    """A handle of device memory for other processes of the same user on this machine.
+def wrap(memory: _core.Buffer) -> CudaBuffer:
+    """Makes a buffer from memory of Saeta that others may write."""
+    made = CudaBuffer.__new__(CudaBuffer)
+    made._take(bridge.wrap(memory, True))
+    made._memory = memory
+    return made
 
-    `CudaBuffer.export_for_ipc` makes it. Keep it, or the buffer, until the other process has opened it.
+
+def is_on_device(buffer: pa.Buffer) -> bool:
+    return isinstance(buffer, CudaBuffer) or not buffer.is_cpu
+
+
+def _room(position: int, nbytes: int, available: int, size: int, whose: str) -> int:
+    """Returns how many bytes to copy from `available` bytes to `position` of a buffer of `size` bytes.
+
+    nbytes -1: as many as fit.
+    """
+    if not 0 <= position <= size:
+        raise ValueError(f"position argument is out-of-range: {position} in a buffer of {size} bytes")
+    if nbytes < 0:
+        return min(size - position, available)
+    if nbytes > available:
+        raise ValueError(f"requested more to copy than available from {whose}: {nbytes} of {available} bytes")
+    if nbytes > size - position:
+        raise ValueError(
+            f"requested more to copy than available in device buffer: {nbytes} bytes at {position} of {size}"
+        )
+    return nbytes
+
+
+class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
+    """A pyarrow.Buffer whose memory is on a GPU. `Context.new_buffer` and similar functions make it.
+
+    Copies wait for all earlier users of the memory, on any stream, and later users wait for the copies. The
+    memory is returned when the last object that shows it is gone and all work on it has finished.
     """
 
-    _handle: Handle
-    _exported: Exported | None  # only in the process that made the handle
+    _memory: _core.Buffer
+    _exported: Exported | None = None  # set once other processes may open the buffer
 
     def __init__(self) -> None:
         raise TypeError(
-            "Do not call IpcMemHandle's constructor directly, use `CudaBuffer.export_for_ipc` instead."
+            "Do not call CudaBuffer's constructor directly, use `<saeta.cuda.Context instance>.new_buffer` "
+            "method instead."
         )
 
     @staticmethod
-    def _make(handle: Handle, exported: Exported | None = None) -> IpcMemHandle:
-        made = IpcMemHandle.__new__(IpcMemHandle)
-        made._handle = handle
-        made._exported = exported
+    def from_buffer(buf: pa.Buffer) -> CudaBuffer:
+        """Makes a CudaBuffer from a buffer of pyarrow.
+
+        pyarrow.ArrowTypeError if its memory is not on a GPU.
+        """
+        if not isinstance(buf, pa.Buffer):
+            raise TypeError(f"expected a pyarrow.Buffer, got {type(buf).__name__}")
+        memory = buf._memory if isinstance(buf, CudaBuffer) else bridge.memory_of(buf)
+        if memory is None:
+            raise pa.ArrowTypeError("buffer is not backed by a CudaBuffer")
+        made = CudaBuffer.__new__(CudaBuffer)
+        made._take(buf)
+        made._memory = memory
         return made
 
     @staticmethod
-    def from_buffer(opaque_handle: pa.Buffer) -> IpcMemHandle:
-        """Reads a handle that `serialize` wrote in another process. ArrowInvalid for other bytes."""
-        given = opaque_handle if isinstance(opaque_handle, pa.Buffer) else pa.py_buffer(opaque_handle)
-        return IpcMemHandle._make(Handle.unpack(given.to_pybytes()))
+    def from_numba(mem: Any) -> CudaBuffer:
+        """Makes a view of a Numba MemoryPointer."""
+        ctx = Context.from_numba(getattr(mem, "context", None))
+        return ctx.foreign_buffer(_numba.address_of(mem.device_pointer_value), mem.size, base=mem)
 
-    def serialize(self, pool: pa.MemoryPool | None = None) -> pa.Buffer:
-        """Writes the handle as bytes into host memory, from `pool`.
+    def to_numba(self) -> Any:
+        """Returns a Numba MemoryPointer to the memory, which keeps this buffer alive."""
+        return _numba.pointer_to(self)
 
-        Anybody who has the bytes may open the buffer.
+    @property
+    def memory(self) -> _core.Buffer:
+        """The same memory as a `saeta.Buffer` for `saeta.use`, for ordered work on a stream of yours."""
+        return self._memory
+
+    @property
+    def context(self) -> Context:
+        """The context that holds the memory."""
+        return Context.from_saeta(_devices.holding(self._memory))
+
+    def copy_to_host(
+        self,
+        position: int = 0,
+        nbytes: int = -1,
+        buf: pa.Buffer | None = None,
+        memory_pool: pa.MemoryPool | None = None,
+        resizable: bool = False,
+    ) -> pa.Buffer:
+        """Copies bytes from `position` on into host memory. Returns that memory when the copy is complete.
+
+        nbytes -1: all bytes, or as many as `buf` has room for. `buf` is a writable buffer of the host; None:
+        a new one, from `memory_pool`. ValueError if there are not as many bytes or not as much room.
         """
-        packed = self._handle.pack()
-        made = pa.allocate_buffer(len(packed), memory_pool=pool)
-        memoryview(made).cast("B")[:] = packed
+        size = self.size
+        if not 0 <= position <= size:
+            raise ValueError(f"position argument is out-of-range: {position} in a buffer of {size} bytes")
+        left = size - position
+        if buf is not None and nbytes > buf.size:
+            raise ValueError(f"requested copy does not fit into host buffer: {nbytes} bytes into {buf.size}")
+        if nbytes > left:
+            raise ValueError(
+                f"requested more to copy than available from device buffer: {nbytes} bytes at {position} of "
+                f"{size}"
+            )
+        if buf is None:
+            count = left if nbytes < 0 else nbytes
+            buf = pa.allocate_buffer(count, memory_pool=memory_pool, resizable=resizable)
+        else:
+            count = min(left, buf.size) if nbytes < 0 else nbytes
+            if not buf.is_cpu:
+                raise ValueError("the buffer to copy to is not in host memory")
+            if not buf.is_mutable:
+                raise ValueError("the host buffer to copy to is read-only")
+        if count:
+            _core._read_bytes(self._memory, position, memoryview(buf)[:count])
+        return buf
+
+    def copy_from_host(self, data: Any, position: int = 0, nbytes: int = -1) -> int:
+        """Copies host memory to `position`, and returns the number of bytes when the copy is complete.
+
+        nbytes -1: as many bytes as there are and fit.
+        """
+        source = data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
+        count = _room(position, nbytes, source.size, self.size, "host buffer")
+        if count:
+            _core._write_bytes(self._writable(), position, memoryview(source)[:count])
+        return count
+
+    def copy_from_device(self, buf: CudaBuffer, position: int = 0, nbytes: int = -1) -> int:
+        """Copies a buffer of this device or another one to `position`, and returns the number of bytes.
+
+        nbytes -1: as many bytes as there are and fit.
+        """
+        source = CudaBuffer.from_buffer(buf)
+        count = _room(position, nbytes, source.size, self.size, "device buffer")
+        if count:
+            _core._copy_bytes(self._writable(), position, source._memory, 0, count)
+        return count
+
+    def export_for_ipc(self) -> IpcMemHandle:
+        """Makes a handle of these bytes for other processes of the same user on this machine.
+
+        Waits for the last writes. Keep the buffer, or the handle, until the other process has opened it. From
+        then on the other process keeps the memory. UnsupportedError, a NotImplementedError, for memory that
+        is not the context's own, and if the context was opened before without `exportable_pool`
+        (`saeta.context`).
+        """
+        from saeta.cuda import _sharing
+
+        home = self.context._home
+        self._exported = _sharing.export(wrap(self._memory), home, self._exported)
+        return IpcMemHandle._make(_sharing.handle_of(self._exported), self._exported)
+
+    def slice(self, offset: int = 0, length: int | None = None) -> CudaBuffer:
+        """Returns the bytes from `offset` on, at most `length`, without a copy."""
+        size = self.size
+        if offset < 0 or (size and offset >= size) or offset > size:
+            raise ValueError(f"offset argument is out-of-range: {offset} in a buffer of {size} bytes")
+        if length is not None and length < 0:
+            raise ValueError(f"length must not be negative, got {length}")
+        return self._part(offset, size - offset if length is None else min(length, size - offset))
+
+    def to_pybytes(self) -> bytes:
+        """Returns the content as Python bytes."""
+        return bytes(self.copy_to_host().to_pybytes())
+
+    def hex(self) -> bytes:
+        """Returns the content as hexadecimal digits."""
+        return bytes(self.copy_to_host().hex())
+
+    def equals(self, other: pa.Buffer) -> bool:
+        """Whether both buffers have the same bytes, wherever they are."""
+        if self.size != other.size:
+            return False
+        if self.address == other.address:
+            return True
+        there = other.copy_to_host() if isinstance(other, CudaBuffer) else other
+        return bool(self.copy_to_host().equals(there))
+
+    def __eq__(self, other: object) -> bool:
+        return self.equals(other if isinstance(other, pa.Buffer) else pa.py_buffer(other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("a CudaBuffer can't be pickled: pickle what `copy_to_host()` returns")
+
+    def _part(self, offset: int, length: int) -> CudaBuffer:
+        made = CudaBuffer.__new__(CudaBuffer)
+        made._take_slice(self, offset, length)
+        made._memory = self._memory[offset : offset + length]
         return made
 
-    def __repr__(self) -> str:
-        return f"<saeta.cuda.IpcMemHandle of {self._handle.size} bytes>"
+    def _byte(self, index: int) -> int:
+        return int(self.copy_to_host(position=index, nbytes=1)[0])
+
+    def _writable(self) -> _core.Buffer:
+        if not self.is_mutable:
+            raise ValueError("the device buffer is read-only")
+        return self._memory

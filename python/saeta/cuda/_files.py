@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from saeta.cuda._buffers import CudaBuffer
+from saeta.cuda._context import CudaBuffer
 from saeta.cuda._libarrow import classes
 
 

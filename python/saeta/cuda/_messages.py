@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from saeta.cuda._buffers import CudaBuffer, wrap
-from saeta.cuda._context import Context
+from saeta.cuda._context import Context, CudaBuffer, wrap
 from saeta.cuda._files import BufferReader
 from saeta.cuda._libarrow import bridge, classes
 from saeta.errors import FormatError

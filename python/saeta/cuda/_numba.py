@@ -7,11 +7,9 @@ import inspect
 from typing import Any
 
 from saeta._optional import load
-from saeta.cuda._buffers import CudaBuffer
-from saeta.cuda._context import Context
 
 
-def _address(handle: Any) -> int:
+def address_of(handle: Any) -> int:
     """Returns the number of a handle or device pointer of Numba.
 
     That is a ctypes object or one of CUDA's Python bindings.
@@ -20,10 +18,11 @@ def _address(handle: Any) -> int:
     return 0 if found is None else int(found)
 
 
-def context_from(context: Any) -> Context:
+def number_and_handle(context: Any) -> tuple[int, int]:
+    """Returns the number of the device and the CUcontext of Numba's context; None: its current one."""
     if context is None:
         context = load("numba.cuda", "a context of Numba").current_context()
-    return Context(device_number=context.device.id, handle=_address(context.handle))
+    return context.device.id, address_of(context.handle)
 
 
 def context_of(number: int) -> Any:
@@ -33,15 +32,8 @@ def context_of(number: int) -> Any:
         return numba_cuda.current_context()
 
 
-def buffer_from(mem: Any) -> CudaBuffer:
-    ctx = context_from(getattr(mem, "context", None))
-    address = _address(mem.device_pointer_value)
-    if not address and mem.size == 0:
-        return ctx.new_buffer(0)
-    return ctx.foreign_buffer(address, mem.size, base=mem)
-
-
-def pointer_to(buffer: CudaBuffer) -> Any:
+def pointer_to(buffer: Any) -> Any:
+    """Returns Numba's pointer to a CudaBuffer, which keeps the buffer alive."""
     driver = load("numba.cuda.cudadrv.driver", "a pointer of Numba")
     given: dict[str, Any] = {"pointer": ctypes.c_void_p(buffer.address), "size": buffer.size, "owner": buffer}
     if "context" in inspect.signature(driver.MemoryPointer).parameters:  # Numba before numba-cuda

@@ -5,29 +5,23 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pyarrow as pa
 
 from saeta import _core
 from saeta.cuda import _broker, _devices, _wire
 
-if TYPE_CHECKING:
-    from saeta.cuda._buffers import CudaBuffer
 
+def export(kept: Any, home: _core.Context, known: _broker.Exported | None) -> _broker.Exported:
+    """Shares the bytes of a CudaBuffer, after their last writes.
 
-def export(buffer: CudaBuffer) -> _broker.Exported:
-    """Shares the bytes of a buffer, after their last writes. The buffer remembers the export."""
-    from saeta.cuda._buffers import wrap
-
-    memory = buffer._memory
-    home = buffer.context._home
-    kept = wrap(memory)
-    shared = _core._share_bytes(memory) if buffer.size else b""
-    known = buffer._exported
+    Returns `known`, an earlier export of the same bytes, where it is still valid.
+    """
+    shared = _core._share_bytes(kept._memory) if kept.size else b""
     broker = _broker.own()
     if known is None or known.broker is not broker:
-        known = buffer._exported = _broker.Exported(broker, home, kept, shared)
+        known = _broker.Exported(broker, home, kept, shared)
         broker.add(known)
     return known
 
@@ -108,13 +102,11 @@ def _pool_of(handle: _wire.Handle, home: _core.Context) -> _Pool:
         return known
 
 
-def open_buffer(home: _core.Context, handle: _wire.Handle) -> CudaBuffer:
+def open_memory(home: _core.Context, handle: _wire.Handle) -> _core.Buffer:
     """Opens the shared bytes in this process.
 
-    In the process that exported them, returns a view of the buffer.
+    In the process that exported them, returns the memory of the buffer.
     """
-    from saeta.cuda._buffers import wrap
-
     if handle.boot != _wire.boot_id():
         raise OSError("the handle was made on another machine, or before this one was started again")
     if handle.device != _devices.uuid_of(home):
@@ -124,7 +116,8 @@ def open_buffer(home: _core.Context, handle: _wire.Handle) -> CudaBuffer:
         entry = own.find(handle.token)
         if entry is None:
             raise OSError("the buffer is not shared any more: keep it, or its handle, until it is opened")
-        return wrap(entry.kept._memory)
+        memory: _core.Buffer = entry.kept._memory
+        return memory
     connection = _wire.connect(handle.broker)
     try:
         shared, descriptors = _wire.ask(connection, _wire.OPEN, handle.token)
@@ -138,9 +131,9 @@ def open_buffer(home: _core.Context, handle: _wire.Handle) -> CudaBuffer:
     if size != handle.size:
         raise OSError(f"the handle is of {handle.size} bytes, but what is shared has {size}")
     if not shared:
-        return wrap(home.allocate(0, tag=_devices.TAG))
+        return home.allocate(0, tag=_devices.TAG)
     pool = _pool_of(handle, home).get((handle.broker, handle.device), handle.token)
-    return wrap(pool.open(home, shared, lease, _devices.TAG))
+    return pool.open(home, shared, lease, _devices.TAG)
 
 
 def _in_child() -> None:

@@ -1,0 +1,423 @@
+"""Builds tables and columns, and tables with other columns, from the objects that Python programs have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from saeta import _core
+from saeta._convert.exact_arrays import array_of_type
+from saeta._convert.exact_values import arrow_array, arrow_array_of, arrow_type
+from saeta._convert.from_cuda_array import from_cuda_array
+from saeta._convert.from_cudf import is_series
+from saeta._convert.from_numpy import is_array, mask_of
+from saeta._convert.from_pyarrow import with_stream
+from saeta._convert.tables import column_place
+from saeta._convert.types import schema as make_schema
+from saeta._core import Column, Context, CountedTable, DataType, Field, Schema, Table
+from saeta.errors import InvalidError, TypeMismatch
+from saeta.exchange import ContextLike, context_of, from_arrow, from_dlpack, is_arrow_array
+
+Cast: TypeAlias = Literal["truncate", "reinterpret"] | None
+
+SIGNED, UNSIGNED = ("c", "s", "i", "l"), ("C", "S", "I", "L")  # formats of integers
+
+
+def table(
+    columns: Mapping[str, Any] | Iterable[tuple[str, Any]] | Any,
+    ctx: ContextLike = None,
+    *,
+    schema: Schema | None = None,
+    cast: Cast = None,
+) -> Table:
+    """Makes a table of named columns of equal length.
+
+    Memory that is on the context's device is shared. Other memory is copied with one transfer per column.
+
+    Args:
+        columns: a mapping from names to values, pairs of both (names may repeat), columns that have names
+            (Column, polars or pandas Series), or a whole table: a DataFrame, any object with
+            `__arrow_c_stream__` or `__arrow_c_array__`, a Dataset or Scanner of pyarrow, or a tensor of two
+            dimensions, whose columns are named col_0, col_1 ... Values are what `saeta.column` takes.
+        ctx: a Context or the name of a device. None: the context of the first Column, else the best device.
+        schema: names, types, nullability and metadata that the table must have. Python values and NumPy
+            arrays are converted to them exactly. It names the columns of a tensor.
+        cast: how to convert values that the types of the schema can't represent, as for `saeta.column`. For a
+            tensor only 'reinterpret'.
+
+    Returns:
+        A Table.
+
+    Raises:
+        TypeMismatch, InvalidError: a value is not a column, or lengths differ. The message names the column.
+
+    Example:
+        >>> import saeta as sa
+        >>> sa.table({"a": [1, 2], "b": ["x", None]}, "host").shape
+        (2, 2)
+    """
+    columns = with_stream(columns)
+    if _is_tensor(columns):
+        if cast == "truncate":
+            raise InvalidError(
+                "cast='truncate' is for columns: a tensor has one type, and is reinterpreted or taken as it "
+                "is"
+            )
+        return from_dlpack(columns, ctx, columns=True, schema=schema, cast=cast)
+    _require_cast(cast, "schema" if schema is not None else None)
+    if _is_table(columns):
+        if cast is not None:
+            raise InvalidError(
+                f"cast={cast!r} is for columns, and {type(columns).__name__} is a table: convert it there"
+            )
+        return _whole_table(columns, ctx, schema)
+    pairs = _pairs(columns)
+    where = context_of(ctx if ctx is not None else _first_context(pairs))
+    if schema is not None:
+        return _described(pairs, where, schema, cast)
+    return _core._from_columns(where, [as_column(name, value, where) for name, value in pairs])
+
+
+def column(
+    name: str | Field,
+    data: Any,
+    type: Any = None,  # noqa: A002
+    ctx: ContextLike = None,
+    *,
+    cast: Cast = None,
+) -> Column:
+    """Makes a column.
+
+    Args:
+        name: the name, or a Field, which also gives type, nullability and metadata.
+        data: a Column, an object with DLPack (a tensor, a NumPy array), one with an Arrow protocol (a pyarrow
+            array, a polars or pandas Series), one with `__arrow_array__` (an array or an Index of pandas) or
+            a sequence of Python values, which pyarrow converts. Masked values of a NumPy array become nulls.
+        type: what `saeta.DataType` takes: "int32", "timestamp[us, tz=UTC]", a pyarrow type. Python values,
+            NumPy arrays and arrays of pandas are converted to it if every value stays equal. Any other object
+            must have this type. `saeta.symbol()` takes what `Column.as_symbols` does. None: the type of the
+            data.
+        ctx: a Context or the name of a device. None: the context of a Column, else the best device.
+        cast: 'truncate' drops what the type can't represent: the fraction of a number, the time of day of a
+            date, the nanoseconds of a time in microseconds. Floats are rounded to the type. 'reinterpret'
+            takes the bits of integers as integers of the other sign, or as the ticks of dates, times,
+            timestamps and durations of the same width. It also takes timestamps without a zone as UTC. None:
+            neither.
+
+    Returns:
+        A Column. Memory that is on the context's device is shared.
+
+    Raises:
+        TypeMismatch: the data is of another kind (text where numbers are expected), or is not a column.
+        InvalidError: the type can't represent a value; with 'truncate', because the value is outside the
+            type's range. The message names the first such value and its row. Also for nulls in a field that
+            allows none.
+
+    Example:
+        >>> import saeta as sa
+        >>> sa.column("a", [1, None], "int16", "host").type.name
+        'int16'
+        >>> sa.column("a", [2.5, None], "int16", "host", cast="truncate").to_pylist()
+        [2, None]
+    """
+    described = name
+    if type is not None:
+        described = name.with_type(type) if isinstance(name, Field) else Field(name, type)
+    _require_cast(cast, "type" if isinstance(described, Field) else None)
+    own = data.context if isinstance(data, Column) else None
+    return as_column(described, data, context_of(ctx if ctx is not None else own), cast)
+
+
+def from_bytes(columns: Sequence[Any], ctx: ContextLike = None, *, schema: Any) -> Table:
+    """Makes a table from values that already have Arrow's memory layout.
+
+    One transfer for all columns; values are not checked.
+
+    Args:
+        columns: for each field of the schema an object with the buffer protocol (bytes, memoryview, mmap, a
+            NumPy array) that holds its values in little-endian order, row after row and without nulls.
+        ctx: a Context or the name of a device. None: the best device.
+        schema: what `saeta.schema` takes. Each type has a whole number of bytes per value: numbers, "bool8",
+            decimals, times, binaries of a fixed size.
+
+    Returns:
+        A Table of one batch, with a copy of the values.
+
+    Raises:
+        UnsupportedError: a type has bits, offsets, children or a dictionary.
+        InvalidError: the bytes are not a whole number of values, columns have different numbers of rows, or
+            there are not as many columns as fields. The message names the column, what was expected and what
+            it got.
+
+    Example:
+        >>> import saeta as sa
+        >>> values = [b"\\1\\0\\2\\0", b"ab"]
+        >>> sa.from_bytes(values, "host", schema={"n": "uint16", "flag": "uint8"}).to_pydict()
+        {'n': [1, 2], 'flag': [97, 98]}
+    """
+    if isinstance(columns, str | bytes | Mapping) or not isinstance(columns, Iterable):
+        raise TypeMismatch(
+            f"columns are of type {type(columns).__name__}, expected a sequence with the bytes of each column"
+        )
+    fields = schema if isinstance(schema, Schema) else make_schema(schema)
+    given = list(columns)
+    for place, each in enumerate(given):
+        if not _offers_bytes(each):
+            name = fields[place].name if place < len(fields) else place
+            raise TypeMismatch(
+                f"column {name!r}: {type(each).__name__} does not offer its memory as contiguous bytes"
+            )
+        if mask_of(each) is not None:
+            raise InvalidError(
+                f"column {fields[place].name!r}: an array with a mask has nulls, and bytes have none"
+            )
+    return _core._from_bytes(context_of(ctx), fields, given)
+
+
+def counted_table(capacity: Table, count: Any, *, num_rows: int | None = None) -> CountedTable:
+    """Combines a table of more capacity than rows with a count on the device that says how many are valid.
+
+    Args:
+        capacity: a Table with room for the rows.
+        count: one number of type uint32, uint64, int32 or int64: a Column, a tensor of one element or
+            anything else that `saeta.column` takes. A kernel may still be writing it: reads of it are ordered
+            behind the kernel.
+        num_rows: the number, if the caller knows it. The number on the device is then never read.
+
+    Returns:
+        A CountedTable. Nothing is copied.
+
+    Raises:
+        TypeMismatch: the count has another type.
+        InvalidError: the count is more than one number, or is in another context.
+        OutOfRange: `num_rows` exceeds the capacity. The number on the device is checked when it is read.
+
+    Example:
+        >>> import numpy as np
+        >>> import saeta as sa
+        >>> found = sa.counted_table(sa.table({"x": [7, 8, 0, 0]}, "host"), np.array([2], np.uint32))
+        >>> found.to_table().to_pydict()
+        {'x': [7, 8]}
+    """
+    if not isinstance(capacity, Table):
+        raise TypeMismatch(f"the capacity is of type {type(capacity).__name__}, expected a Table")
+    if getattr(count, "shape", None) == ():  # a tensor of one element and no dimension
+        count = count.reshape(1)
+    rows = count if isinstance(count, Column) else as_column("rows", count, capacity.context)
+    return _core._counted_table(capacity, rows, num_rows)
+
+
+def with_column(self: Table, name: str | Field, values: Any) -> Table:
+    """Implements `Table.with_column`."""
+    wanted = name.name if isinstance(name, Field) else name
+    places = [place for place, known in enumerate(self.column_names) if known == wanted]
+    if len(places) > 1:
+        raise InvalidError(f"{len(places)} columns are named '{wanted}': which one to replace is not clear")
+    return set_column(self, places[0], name, values) if places else append_column(self, name, values)
+
+
+def append_column(self: Table, name: str | Field, values: Any) -> Table:
+    """Implements `Table.append_column`."""
+    return add_column(self, self.num_columns, name, values)
+
+
+def add_column(self: Table, index: int, name: str | Field, values: Any) -> Table:
+    """Implements `Table.add_column`."""
+    columns = self.columns
+    place = column_place(index, len(columns), last=len(columns))
+    columns.insert(place, as_column(name, values, self.context))
+    return self._with_columns(columns)
+
+
+def set_column(self: Table, index: int, name: str | Field, values: Any) -> Table:
+    """Implements `Table.set_column`."""
+    columns = self.columns
+    columns[column_place(index, len(columns), last=len(columns) - 1)] = as_column(name, values, self.context)
+    return self._with_columns(columns)
+
+
+def as_column(name: str | Field, value: Any, ctx: Context, cast: Cast = None) -> Column:
+    """Makes a column of the context from `value`, with a name or a whole Field."""
+    if isinstance(name, Field):
+        return _as_field(name, value, ctx, cast)
+    if not isinstance(name, str):
+        raise TypeMismatch(f"a column's name is of type {type(name).__name__}, expected text or a Field")
+    if isinstance(value, Column):
+        return value.with_name(name)
+    if _describes_itself(value):
+        value = arrow_array_of(f"column '{name}'", value)
+    elif is_array(value):
+        value = array_of_type(name, value, None, None)
+    if hasattr(value, "__arrow_c_array__") or hasattr(value, "__arrow_c_stream__") or is_series(value):
+        if hasattr(value, "column_names") or hasattr(value, "columns"):
+            raise TypeMismatch(f"column '{name}': {type(value).__name__} is a table, not a column")
+        made: Column = from_arrow(value, ctx, as_column=True)
+        return made.with_name(name)
+    if hasattr(value, "__dlpack__"):
+        return from_dlpack(value, ctx, name=name)
+    if hasattr(value, "__cuda_array_interface__"):
+        return from_cuda_array(value, ctx, name=name)
+    if _is_sequence(value):
+        return as_column(name, arrow_array(name, list(value), None, None), ctx)
+    raise TypeMismatch(
+        f"column '{name}': {type(value).__name__} has neither DLPack, an Arrow protocol nor the CUDA Array "
+        "Interface and is no sequence"
+    )
+
+
+def _as_field(field: Field, value: Any, ctx: Context, cast: Cast) -> Column:
+    if cast == "reinterpret":
+        made = _reinterpreted(field, value, ctx)
+    else:
+        made = as_column(field.name, _of_type(field, value, cast), ctx)
+    if field.type.is_symbol and made.type != field.type:
+        made = made.as_symbols(field.type.symbol_table)
+    if field.type == "bool8" and made.type == "bool":  # pyarrow converted Python values; it has no type bool8
+        made = made.as_bool8(extension=False)
+    narrow = field.type.dtype is not None and field.type.format.startswith("w:")
+    if narrow and made.type == DataType(f"fixed_size_binary[{field.type.byte_width}]"):
+        made = made._with_type_of_bytes(field.type)  # pyarrow has no bfloat16
+    made = made._with_field(field)
+    if not field.nullable and made.null_count:
+        raise InvalidError(f"column '{field.name}' has {made.null_count} nulls, and its field allows none")
+    return made
+
+
+def _pairs(columns: Any) -> list[tuple[str | Field, Any]]:
+    """Returns the names and values of the columns of a table."""
+    if isinstance(columns, Mapping):
+        return list(columns.items())
+    if isinstance(columns, str | bytes) or not isinstance(columns, Iterable):
+        raise TypeMismatch(
+            f"{type(columns).__name__} is not a table: expected a mapping from names to columns, pairs of "
+            "both, or an object with an Arrow protocol, as a DataFrame"
+        )
+    return [_pair(number, each) for number, each in enumerate(columns)]
+
+
+def _pair(number: int, given: Any) -> tuple[str | Field, Any]:
+    if isinstance(given, tuple | list) and len(given) == 2 and isinstance(given[0], str | Field):
+        return given[0], given[1]
+    name = getattr(given, "name", None)  # a Column, or a Series of polars or pandas
+    if isinstance(name, str) and _is_exchangeable(given):
+        return name, given
+    raise TypeMismatch(
+        f"column number {number} is of type {type(given).__name__}: expected a pair (name, values), or a "
+        "column that has a name"
+    )
+
+
+def _first_context(pairs: list[tuple[str | Field, Any]]) -> Context | None:
+    return next((value.context for _, value in pairs if isinstance(value, Column)), None)
+
+
+def _described(
+    pairs: list[tuple[str | Field, Any]], ctx: Context, schema: Schema, cast: Cast = None
+) -> Table:
+    names = [name.name if isinstance(name, Field) else name for name, _ in pairs]
+    if names != schema.names:
+        raise InvalidError(f"the schema has columns {schema.names}, the table {names}")
+    columns = [
+        as_column(field, value, ctx, cast) for field, (_, value) in zip(schema.fields, pairs, strict=True)
+    ]
+    return _core._from_columns(ctx, columns)._with_schema(schema)
+
+
+def _whole_table(source: Any, ctx: ContextLike, schema: Schema | None) -> Table:
+    made = source if isinstance(source, Table) and ctx is None else from_arrow(source, ctx)
+    if not isinstance(made, Table):
+        raise TypeMismatch(
+            f"{type(source).__name__} is a column, not a table: expected a mapping from names to columns"
+        )
+    return (
+        made
+        if schema is None
+        else _described([(each.name, each) for each in made.columns], made.context, schema)
+    )
+
+
+def _offers_bytes(given: Any) -> bool:
+    try:
+        return memoryview(given).c_contiguous
+    except TypeError:
+        return False
+
+
+def _is_table(given: Any) -> bool:
+    """Whether the object describes itself by an Arrow protocol.
+
+    Also True for a column, which is not iterated.
+    """
+    return not isinstance(given, Mapping) and (
+        hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__")
+    )
+
+
+def _is_tensor(given: Any) -> bool:
+    return hasattr(given, "__dlpack__") and not _is_table(given)
+
+
+def _is_exchangeable(value: Any) -> bool:
+    protocols = ("__arrow_c_array__", "__arrow_c_stream__", "__dlpack__")
+    return (
+        is_arrow_array(value) or is_series(value) or any(hasattr(value, protocol) for protocol in protocols)
+    )
+
+
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+
+
+def _describes_itself(value: Any) -> bool:
+    """Whether only pyarrow can read the object as an Arrow array, as for arrays of pandas."""
+    return is_arrow_array(value) and not _is_table(value)
+
+
+def _of_type(field: Field, value: Any, cast: Literal["truncate"] | None) -> Any:
+    """Converts Python values and NumPy or pandas arrays to an input of `as_column` with the field's type."""
+    wanted = DataType("string") if field.type.is_symbol else field.type
+    if is_array(value) and not _describes_itself(value):
+        numbers = field.type.is_symbol and value.dtype.kind in "iu"
+        return value if numbers else array_of_type(field.name, value, wanted, cast)
+    if _describes_itself(value):
+        value = arrow_array_of(f"column '{field.name}'", value)
+        same = field.type.is_symbol or value.type == arrow_type(field.name, wanted)
+        return value if same else arrow_array(field.name, value.to_pylist(), wanted, cast)
+    if _is_sequence(value) and not _is_exchangeable(value):
+        return arrow_array(field.name, list(value), wanted, cast)
+    if cast is not None:
+        raise InvalidError(
+            f"column '{field.name}': cast={cast!r} converts Python values and NumPy arrays, and "
+            f"{type(value).__name__} has a type of its own: convert it there"
+        )
+    return value
+
+
+def _require_cast(cast: Any, named: str | None) -> None:
+    if cast not in (None, "truncate", "reinterpret"):
+        raise InvalidError(f"cast={cast!r}: expected 'truncate', 'reinterpret' or None")
+    if cast is not None and named is None:
+        raise InvalidError(f"cast={cast!r} says how values become those of a type, and no type is given")
+
+
+def _reinterpreted(field: Field, value: Any, ctx: Context) -> Column:
+    """Takes the bits of integers, or of timestamps without a zone, as values of the field's type."""
+    wanted = field.type
+    if _is_sequence(value) and not (_is_exchangeable(value) or isinstance(value, Column)):
+        sign = "u" if wanted.format in SIGNED else ""
+        value = arrow_array(
+            field.name, list(value), DataType(f"{sign}int{8 * wanted.byte_width or 64}"), None
+        )
+    made = as_column(field.name, value, ctx)
+    found = made.type
+    integers = [each.format in SIGNED + UNSIGNED and not each.extension_name for each in (found, wanted)]
+    ticks = wanted.format.startswith("t") and not wanted.format.startswith("ti") and not wanted.extension_name
+    zones = found.format.startswith("ts") and found.format[:4] == wanted.format[:4] and found.format[4:] == ""
+    if not (integers[0] and (integers[1] or ticks) and found.byte_width == wanted.byte_width) and not zones:
+        raise TypeMismatch(
+            f"column '{field.name}' is of type {found.name}, which can't be taken for {wanted.name}: "
+            "cast='reinterpret' takes integers for those of the same width, or for dates, times "
+            "and durations of that width, and timestamps without "
+            "a zone for UTC"
+        )
+    return made._with_type_of_bytes(wanted)

@@ -1,0 +1,146 @@
+"""Joins and renames tables, and converts them to Python objects."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from saeta import _core
+from saeta._core import Schema, Table
+from saeta._text import number_text
+from saeta.errors import ColumnNameError, InvalidError, OutOfRange, TypeMismatch
+
+
+def concat_tables(tables: Iterable[Table]) -> Table:
+    """Joins the rows of several tables of one device, one table after the other, without a copy.
+
+    Args:
+        tables: at least one Table. Their columns have the same names and types, in the same order.
+
+    Returns:
+        A Table of their batches, on the device of the first table and with its metadata. A column allows
+        nulls if one of the joined columns does.
+
+    Raises:
+        InvalidError: there are no tables, or their names or contexts differ.
+        TypeMismatch: the types of a column differ, or one of `tables` is not a Table.
+
+    Example:
+        >>> import saeta as sa
+        >>> host = sa.context("host")
+        >>> parts = [sa.table({"a": [1, 2]}, host), sa.table({"a": [3]}, host)]
+        >>> sa.concat_tables(parts)["a"].to_pylist()
+        [1, 2, 3]
+    """
+    if isinstance(tables, Table):
+        raise TypeMismatch("concat_tables takes a sequence of tables, not one Table")
+    parts = list(tables)
+    if not parts:
+        raise InvalidError("no tables: at least one is needed to know the columns")
+    for number, part in enumerate(parts):
+        if not isinstance(part, Table):
+            raise TypeMismatch(f"number {number} is of type {type(part).__name__}, expected a Table")
+        _require_same_columns(number, part, parts[0])
+    first = parts[0].schema
+    fields = [
+        field.with_nullable(any(part.schema.fields[place].nullable for part in parts))
+        for place, field in enumerate(first.fields)
+    ]
+    return _core._concat_tables(parts, Schema(fields, first.metadata))
+
+
+def remove_column(self: Table, index: int) -> Table:
+    """Implements `Table.remove_column`."""
+    return self.drop_columns(column_place(index, self.num_columns, last=self.num_columns - 1))
+
+
+def rename_columns(self: Table, names: Sequence[str] | Mapping[str, str]) -> Table:
+    """Implements `Table.rename_columns`."""
+    old = self.column_names
+    if isinstance(names, str) or not isinstance(names, Mapping | Iterable):
+        raise TypeMismatch(
+            f"names is of type {type(names).__name__}, expected a name for each column or a mapping from old "
+            "to new names"
+        )
+    if isinstance(names, Mapping):
+        unknown = [name for name in names if name not in old]
+        if unknown:
+            raise ColumnNameError(f"no column '{unknown[0]}' to rename: there is {', '.join(map(repr, old))}")
+        new = [names.get(name, name) for name in old]
+    else:
+        new = list(names)
+    if len(new) != len(old):
+        raise InvalidError(f"{len(new)} names for {len(old)} columns")
+    schema = self.schema
+    fields = [field.with_name(name) for field, name in zip(schema.fields, new, strict=True)]
+    return self._with_schema(Schema(fields, schema.metadata))
+
+
+def replace_schema_metadata(self: Table, metadata: Mapping[Any, Any] | None = None) -> Table:
+    """Implements `Table.replace_schema_metadata`."""
+    return self._with_schema(self.schema.with_metadata(metadata))
+
+
+def to_batches(self: Table, max_chunksize: int | None = None) -> list[Table]:
+    """Implements `Table.to_batches`."""
+    if max_chunksize is None:
+        return self.batches
+    if isinstance(max_chunksize, bool) or not isinstance(max_chunksize, int) or max_chunksize < 1:
+        raise InvalidError(
+            f"max_chunksize is {number_text(max_chunksize)}, expected a number of rows from 1 on"
+        )
+    return [
+        batch.slice(first, min(max_chunksize, batch.num_rows - first))
+        for batch in self.batches
+        for first in range(0, max(batch.num_rows, 1), max_chunksize)
+    ]
+
+
+def to_pydict(self: Table) -> dict[str, list[Any]]:
+    """Implements `Table.to_pydict`."""
+    _require_distinct_names(self)
+    return {column.name: column.to_pylist() for column in self.columns}
+
+
+def to_pylist(self: Table) -> list[dict[str, Any]]:
+    """Implements `Table.to_pylist`."""
+    _core._require_memory_for(self.num_rows, "the rows of the table")
+    if not self.num_columns:
+        return [{} for _ in range(self.num_rows)]
+    names = self.column_names
+    values = to_pydict(self).values()
+    return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def column_place(index: Any, count: int, *, last: int) -> int:
+    """Returns the place of a column, at most `last`. Negative numbers count from the end."""
+    if isinstance(index, bool) or not isinstance(index, int):
+        raise TypeMismatch(f"index is of type {type(index).__name__}, expected the number of a column")
+    found = index + count if index < 0 else index
+    if not 0 <= found <= last:
+        raise OutOfRange(f"column {number_text(index)} of a table with {count} columns")
+    return found
+
+
+def _require_same_columns(number: int, part: Table, first: Table) -> None:
+    if part.column_names != first.column_names:
+        raise InvalidError(
+            f"table {number} has columns {part.column_names}, the first one {first.column_names}: "
+            "rename_columns and select make them the same"
+        )
+    for own, expected in zip(part.schema.fields, first.schema.fields, strict=True):
+        if own.type != expected.type:
+            raise TypeMismatch(
+                f"column '{own.name}' of table {number} is of type {own.type.name}, of the first one "
+                f"{expected.type.name}"
+            )
+
+
+def _require_distinct_names(table: Table) -> None:
+    repeated = [name for name, count in Counter(table.column_names).items() if count > 1]
+    if repeated:
+        raise InvalidError(
+            f"several columns are named '{repeated[0]}', and a dict has each name once: rename_columns tells "
+            "them apart"
+        )

@@ -1,0 +1,196 @@
+"""Converts columns and tables to objects of NumPy, pyarrow, pandas, polars, torch, CuPy, JAX and Numba.
+
+The compiled module reads and checks the keywords of tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from saeta import _core
+from saeta._core import Column, from_dlpack
+from saeta._core import _ChosenTensor as Exported
+from saeta._core import _TensorChoices as Choices
+from saeta._optional import load
+from saeta.errors import ExchangeError, TypeMismatch
+
+if TYPE_CHECKING:
+    from saeta._core import Table
+
+
+def tensor_of(source: Column | Table, take: Callable[[Any], Any], **chosen: Any) -> Any:
+    """Exports a column or table through `take`, the `from_dlpack` of a library.
+
+    With `with_mask=True` returns the tensor of the values and the tensor of their validity.
+    """
+    if not chosen:
+        return take(source)
+    how = Choices(**chosen)
+    values = take(Exported(source, how))
+    return (values, take(Exported(source, how.mask()))) if how.with_mask else values
+
+
+def table_to_arrow(self: Table) -> Any:
+    pyarrow = load("pyarrow", "Table.to_arrow")
+    with _interruptible():
+        return pyarrow.table(self)
+
+
+def table_to_pandas(self: Table) -> Any:
+    load("pandas", "Table.to_pandas")
+    return table_to_arrow(self).to_pandas()
+
+
+def table_to_polars(self: Table) -> Any:
+    return load("polars", "Table.to_polars").from_arrow(table_to_arrow(self))
+
+
+def column_to_arrow(self: Column) -> Any:
+    pyarrow = load("pyarrow", "Column.to_arrow")
+    with _interruptible():
+        return pyarrow.chunked_array(self)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Raises KeyboardInterrupt for Ctrl-C while a stream is made.
+
+    The C stream interface passes only text, so pyarrow reports Ctrl-C as an error of its own.
+    """
+    try:
+        yield
+    except Exception as failure:
+        if "KeyboardInterrupt" in str(failure):
+            raise KeyboardInterrupt from failure
+        raise
+
+
+def column_to_pandas(self: Column) -> Any:
+    load("pandas", "Column.to_pandas")
+    series = column_to_arrow(self).to_pandas()
+    series.name = self.name
+    return series
+
+
+def column_to_polars(self: Column) -> Any:
+    return load("polars", "Column.to_polars").Series(self.name, column_to_arrow(self))
+
+
+def column_to_torch(self: Column, **chosen: Any) -> Any:
+    return tensor_of(self, load("torch", "Column.to_torch").from_dlpack, **chosen)
+
+
+def column_to_cupy(self: Column, **chosen: Any) -> Any:
+    return tensor_of(self, load("cupy", "Column.to_cupy").from_dlpack, **chosen)
+
+
+def column_to_numba(self: Column, **chosen: Any) -> Any:
+    as_cuda_array = load("numba.cuda", "Column.to_numba").as_cuda_array
+    if self.device == "host":
+        raise ExchangeError(f"column '{self.name}' is on the host, and arrays of Numba are on a GPU")
+
+    def take(source: Any) -> Any:
+        column = source if isinstance(source, Column) else from_dlpack(source, self.context)
+        whole = column if column.num_chunks == 1 else column.combine_chunks()
+        return as_cuda_array(whole.as_bool8() if whole.type == "bool" else whole)
+
+    return tensor_of(self, take, **chosen)
+
+
+def column_to_jax(self: Column, **chosen: Any) -> Any:
+    load("jax", "Column.to_jax")
+    return tensor_of(self, load("jax.numpy", "Column.to_jax").from_dlpack, **chosen)
+
+
+def table_to_torch(self: Table, **chosen: Any) -> Any:
+    return tensor_of(self, load("torch", "Table.to_torch").from_dlpack, **chosen)
+
+
+def table_to_cupy(self: Table, **chosen: Any) -> Any:
+    return tensor_of(self, load("cupy", "Table.to_cupy").from_dlpack, **chosen)
+
+
+def table_to_jax(self: Table, *, order: str | None = None, **chosen: Any) -> Any:
+    load("jax", "Table.to_jax")
+    take = load("jax.numpy", "Table.to_jax").from_dlpack
+    return tensor_of(self, take, order=order or "row", **chosen)
+
+
+def table_to_numpy(self: Table, *, copy: bool | None = None, **chosen: Any) -> Any:
+    numpy = load("numpy", "Table.to_numpy")
+
+    def take(how: Choices) -> Any:
+        return numpy.from_dlpack(Exported(self, how, on_host=True, copy=copy))
+
+    how = Choices(**chosen)
+    return (take(how), take(how.mask())) if how.with_mask else take(how)
+
+
+def column_to_numpy(self: Column, *, copy: bool | None = None, **chosen: Any) -> Any:
+    numpy = load("numpy", "Column.to_numpy")
+    how = Choices(**chosen)
+    if how.with_mask:
+        _require_copy(self, copy, "its validity is bits, a mask bytes")
+        return _to_numpy(numpy, self, copy, how), column_to_numpy(self.is_valid())
+    return _to_numpy(numpy, self, copy, how)
+
+
+def _to_numpy(numpy: Any, column: Column, copy: bool | None, how: Choices) -> Any:
+    if how.refuses_nulls and column.null_count:
+        raise ExchangeError(
+            f"column '{column.name}' has {column.null_count} nulls, which a NumPy array can't carry: choose "
+            "nulls='nan' (floats), fill=value or with_mask=True; to_arrow().to_numpy(zero_copy_only=False) "
+            "or to_pylist() show them"
+        )
+    if column.type == "bool":
+        _require_copy(column, copy, "its values are bits, NumPy's are bytes")
+    with_rows = [chunk for chunk in column.chunks if len(chunk)]
+    chunks = [
+        _chunk_to_numpy(numpy, chunk, copy, how) for chunk in with_rows or column.chunks[:1] or [column]
+    ]
+    if len(chunks) > 1:
+        _require_copy(column, copy, f"it has {len(chunks)} chunks (.combine_chunks() joins them)")
+        return numpy.concatenate(chunks)
+    return numpy.array(chunks[0]) if copy else chunks[0]
+
+
+def column_array(self: Column, dtype: Any = None, copy: bool | None = None) -> Any:
+    """Implements `Column.__array__`, NumPy's protocol. It must not download without an explicit request."""
+    if self.device != "host":
+        raise TypeMismatch(
+            f"column '{self.name}' lives on {self.device}: to_numpy() downloads it where that is wanted"
+        )
+    values = column_to_numpy(self, copy=copy)
+    if dtype is None or values.dtype == dtype:
+        return values
+    _require_copy(self, copy, f"its values are of type {values.dtype}, not {dtype}")
+    return values.astype(dtype)
+
+
+def _chunk_to_numpy(numpy: Any, chunk: Column, copy: bool | None, how: Choices) -> Any:
+    if chunk.device != "host":
+        _require_copy(chunk, copy, f"it lives on {chunk.device}")
+    narrow = _core._narrow_float_type(chunk.type.dtype or "")
+    if narrow is not None:  # NumPy has the type from ml_dtypes, but does not accept it through DLPack
+        load("ml_dtypes", f"Column.to_numpy of {narrow.name}")
+        bits = _core.DataType(f"uint{8 * narrow.byte_width}")
+        return _chunk_to_numpy(numpy, chunk._with_type_of_bytes(bits), copy, how).view(chunk.type.dtype)
+    if not how.is_default or chunk.type == "bool" or chunk.type.dtype is not None:
+        in_place = False if copy is False else None
+        return numpy.from_dlpack(Exported(chunk, how, on_host=True, copy=in_place))
+    pyarrow = load("pyarrow", f"Column.to_numpy of {chunk.type.name}")
+    # Uses the stream: pyarrow.array tries the device protocol first, and a pyarrow without CUDA refuses that
+    # for memory of a GPU.
+    shown = pyarrow.chunked_array(chunk)
+    array = shown.chunk(0) if shown.num_chunks else pyarrow.array([], shown.type)
+    try:
+        return array.to_numpy(zero_copy_only=copy is False)
+    except pyarrow.ArrowInvalid as failure:
+        raise ExchangeError(f"column '{chunk.name}' of type {chunk.type.name}: {failure}") from failure
+
+
+def _require_copy(column: Column, copy: bool | None, reason: str) -> None:
+    if copy is False:
+        raise ExchangeError(f"column '{column.name}' can't become a NumPy array without a copy: {reason}")

@@ -1,0 +1,1 @@
+"""What readers and writers of files are made of: sources, targets, scans, progress, and Parquet."""

@@ -1,0 +1,319 @@
+"""Reads the batches of an Arrow IPC source one by one, some of them ahead of the consumer."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never
+
+from saeta import ipc
+from saeta._core import Context, Schema, Table
+from saeta._optional import load
+from saeta._text import number_text
+from saeta.errors import BudgetExceeded, ClosedError, InvalidError, TypeMismatch
+from saeta.exchange import ContextLike, context_of, from_arrow
+
+if TYPE_CHECKING:
+    from saeta._files.sources import Source
+    from saeta._ipc import Reader
+
+
+class Scan:
+    """Reads the batches of an Arrow IPC file or stream one by one, each into a Table.
+
+    `saeta.scan_ipc` makes it.
+
+    It is an iterator, an asynchronous iterator and a context manager. A thread reads ahead. An error is
+    raised when its batch is requested. A stream that is still being sent is read when a batch is requested.
+    Several threads may take batches: each batch goes to one of them. A child of fork can't use the scan of
+    its parent (ClosedError).
+    """
+
+    def __init__(self, reader: Reader, ctx: Context, in_flight: int) -> None:
+        self._schema = reader.schema
+        self._num_batches = reader.num_batches
+        self._batches: _Live | _Ahead = _Live(reader, ctx) if reader.live else _Ahead(reader, ctx, in_flight)
+        self._end = weakref.finalize(self, self._batches.stop)
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of every batch."""
+        return self._schema
+
+    @property
+    def num_batches(self) -> int:
+        """Number of batches in the requested range; -1 for a stream."""
+        return self._num_batches
+
+    def __iter__(self) -> Iterator[Table]:
+        return self
+
+    def __next__(self) -> Table:
+        batch = self._batches.take()
+        if batch is None:
+            raise StopIteration
+        return batch
+
+    def __aiter__(self) -> AsyncIterator[Table]:
+        return self
+
+    async def __anext__(self) -> Table:
+        import asyncio
+
+        batch = await asyncio.get_running_loop().run_in_executor(None, self._batches.take)
+        if batch is None:
+            raise StopAsyncIteration
+        return batch
+
+    def close(self) -> None:
+        """Stops reading ahead within 50 ms and releases the source. Batches that were taken stay valid."""
+        self._end()
+        self._batches.wait()
+
+    def __enter__(self) -> Scan:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __arrow_c_schema__(self) -> Any:
+        """Returns an "arrow_schema" capsule of a struct (Arrow PyCapsule Interface)."""
+        return self._schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
+        """Returns a capsule of a stream of the remaining batches, in host memory.
+
+        Each batch is taken on request.
+
+        The stream takes batches from the scan as an iterator does. `close` ends it: the next request of the
+        stream then returns an error with the text of ClosedError. ClosedError if the scan is closed or at its
+        end. Needs pyarrow.
+        """
+        return _stream(self, self._batches, requested_schema)
+
+    def __reduce_ex__(self, protocol: object) -> Never:
+        raise TypeMismatch(
+            "a Scan belongs to its process and can't be pickled: pass the source, and scan it there"
+        )
+
+    def __repr__(self) -> str:
+        number = "a stream" if self._num_batches < 0 else f"{self._num_batches} batches"
+        return f"<saeta.Scan of {number}>"
+
+
+class _Batches:
+    """The state that the consumers of a scan share.
+
+    It has no reference to the Scan, so that dropping the Scan stops the reading.
+    """
+
+    def __init__(self, reader: Reader, ctx: Context) -> None:
+        self._reader = reader
+        self._read: Callable[[], Table | None] = lambda: reader.next(ctx)
+        self._process = os.getpid()
+        self._stopped = False
+        self._done = False
+
+    def require_open(self) -> None:
+        if self._inherited():  # before any lock, which a thread of the parent may have held
+            raise ClosedError(
+                f"the scan belongs to process {self._process}, the parent of this forked process: scan its "
+                "source again"
+            )
+        if self._stopped:
+            raise ClosedError("the scan is closed")
+
+    def require_more(self) -> None:
+        """Raises ClosedError if no batch can be taken any more."""
+        self.require_open()
+        if self._spent():
+            raise ClosedError("the scan is at its end: scan the source again")
+
+    def _spent(self) -> bool:
+        return self._done
+
+    def _inherited(self) -> bool:
+        return self._process != os.getpid()
+
+
+class _Live(_Batches):
+    """Batches of a stream that is still being sent.
+
+    No thread waits for them, because nothing could end its wait.
+    """
+
+    def take(self) -> Table | None:
+        self.require_open()
+        batch = self._read()
+        self._done = batch is None
+        return batch
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._reader.close()
+
+    def wait(self) -> None:
+        """Does nothing: a thread inside a call of the source releases the source when the call returns."""
+
+
+class _Ahead(_Batches):
+    """Batches that a thread reads ahead."""
+
+    def __init__(self, reader: Reader, ctx: Context, in_flight: int) -> None:
+        super().__init__(reader, ctx)
+        self._room = in_flight
+        self._changed = threading.Condition()
+        self._ready: deque[Table] = deque()
+        self._failure: BaseException | None = None
+        # A daemon thread: the end of the program does not wait for batches that are never taken.
+        self._thread = threading.Thread(target=self._run, name="saeta-scan", daemon=True)
+        self._started = False
+
+    def take(self) -> Table | None:
+        self.require_open()
+        with self._changed:
+            self.require_open()
+            if not self._started:
+                self._started = True
+                self._thread.start()
+            self._changed.wait_for(lambda: self._ready or self._done or self._failure or self._stopped)
+            if self._ready:
+                self._changed.notify_all()
+                return self._ready.popleft()
+            self.require_open()
+            if self._failure is None:
+                return None
+            if isinstance(self._failure, BudgetExceeded):
+                return self._again()
+            # The failure is not kept: its traceback would keep the frames that catch it alive.
+            self._done = True
+            failure, self._failure = self._failure, None
+            try:
+                raise failure
+            finally:
+                del failure
+
+    def _spent(self) -> bool:
+        return self._done and not self._ready
+
+    def _again(self) -> Table | None:
+        """Reads a batch in the caller that had no room in the budget ahead of time.
+
+        The batch before it may be gone by now.
+        """
+        batch = self._read()
+        self._failure = None
+        self._done = batch is None
+        if not self._done:
+            self._thread = threading.Thread(target=self._run, name="saeta-scan", daemon=True)
+            self._thread.start()
+        return batch
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopped or len(self._ready) < self._room)
+                if self._stopped:
+                    return
+            try:
+                batch = self._read()
+            except BaseException as failure:  # raised in the thread that takes the batch
+                with self._changed:
+                    self._failure = failure
+                    self._changed.notify_all()
+                return
+            with self._changed:
+                if batch is None:
+                    self._done = True
+                else:
+                    self._ready.append(batch)
+                self._changed.notify_all()
+                if batch is None or self._stopped:
+                    return
+                del batch  # its consumer may release it while the next one is read
+
+    def stop(self) -> None:
+        if self._inherited():
+            return
+        with self._changed:
+            self._stopped = True
+            self._ready.clear()
+            self._changed.notify_all()
+        self._reader.close()  # ends the thread's read or wait
+
+    def wait(self) -> None:
+        if self._started and not self._inherited() and self._thread is not threading.current_thread():
+            self._thread.join()
+        self._ready.clear()
+
+
+class _Requested(NamedTuple):
+    """A table that is exported with the schema that the consumer of a stream requested."""
+
+    table: Table
+    schema: Any
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
+        return self.table.__arrow_c_stream__(self.schema)
+
+
+def _stream(scan: Scan, taken: _Batches, requested: Any) -> Any:
+    """Implements `Scan.__arrow_c_stream__`."""
+    taken.require_more()
+    pyarrow = load("pyarrow", "Scan.__arrow_c_stream__")
+    reader = pyarrow.RecordBatchReader
+
+    def shown(table: Table) -> Any:
+        return reader.from_stream(_Requested(table, requested))
+
+    def batches() -> Iterator[Any]:
+        taken.require_more()  # another stream may have taken all batches since
+        for batch in scan:
+            yield from shown(batch)
+
+    nothing = from_arrow(reader.from_batches(pyarrow.schema(scan.schema), []), "host")
+    return reader.from_batches(shown(nothing).schema, batches()).__arrow_c_stream__()
+
+
+def scan_ipc(
+    source: Source,
+    ctx: ContextLike = None,
+    *,
+    columns: str | Iterable[str] | None = None,
+    batches: int | slice | range | tuple[int, int] | None = None,
+    in_flight: int = 2,
+    copy: bool | None = None,
+    validate: bool | Literal["utf8"] = True,
+    filesystem: Any = None,
+) -> Scan:
+    """Reads the batches of an Arrow IPC file or stream one by one into a context, in bounded memory.
+
+    Args:
+        source, columns, batches, copy, validate, filesystem: as for `read_ipc`.
+        in_flight: the maximum number of batches that are read ahead. A batch that has no room in the budget
+            is read when it is requested.
+
+    Returns:
+        A Scan: an iterator of Tables of one batch, also for `async for`, and a context manager that releases
+        the source.
+
+    Raises:
+        The errors of `read_ipc`: errors in the schema at once, errors in a batch when it is requested.
+
+    Example:
+        >>> import saeta as sa, tempfile, os
+        >>> path = os.path.join(tempfile.mkdtemp(), "a.arrow")
+        >>> host = sa.context("host")
+        >>> _ = sa.write_ipc(sa.concat_tables([sa.table({"a": [1, 2]}, host)] * 3), path)
+        >>> with sa.scan_ipc(path, host) as scan:
+        ...     [batch.num_rows for batch in scan]
+        [2, 2, 2]
+    """
+    if isinstance(in_flight, bool) or not isinstance(in_flight, int) or in_flight < 1:
+        raise InvalidError(f"in_flight is {number_text(in_flight)}, expected a number of batches from 1 on")
+    where = context_of(ctx)
+    reader = ipc.opened(source, filesystem, columns, batches, copy, validate)
+    return Scan(reader, where, in_flight)

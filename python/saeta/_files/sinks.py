@@ -1,0 +1,197 @@
+"""The targets of writers: paths, file systems of pyarrow and fsspec, and objects with `write()`."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from saeta._files.sources import URL, _name_of, filesystem_of
+from saeta._optional import load
+from saeta.errors import Error, FileError, MissingFileError, TypeMismatch
+
+if TYPE_CHECKING:
+    Target = str | os.PathLike[str] | IO[bytes]
+
+
+class Sink:
+    """Passes bytes in order to an object with `write()`. The object is neither closed nor moved."""
+
+    def __init__(self, file: Any, name: str) -> None:
+        self.name = name
+        self._file = file
+        self._written = 0
+
+    def put(self, piece: bytes) -> None:
+        """Writes the whole piece.
+
+        Some objects take a part at a time, like unbuffered files and sockets.
+        """
+        taken = self._write(piece, len(piece))
+        rest = memoryview(piece)[taken:]
+        while rest:
+            rest = rest[self._write(rest, len(rest)) :]
+
+    def finish(self) -> None:
+        """Flushes the object."""
+        flush = getattr(self._file, "flush", None)
+        if callable(flush):
+            self._attempt(flush, "flush what was written to")
+
+    def _write(self, piece: bytes | memoryview, size: int) -> int:
+        taken = self._attempt(
+            lambda: self._file.write(piece), f"write {size} bytes at offset {self._written} to"
+        )
+        count = self._count(taken, size)
+        self._written += count
+        return count
+
+    def _attempt(self, action: Callable[[], Any], deed: str) -> Any:
+        try:
+            return action()
+        except Error:
+            raise
+        except Exception as failure:
+            if isinstance(failure, TypeError) and not self._written:
+                raise TypeMismatch(
+                    f"write() of {type(self._file).__name__} does not take bytes: expected a file that is "
+                    f"open in binary mode: {failure}"
+                ) from failure
+            raise FileError(f"can't {deed} '{self.name}': {failure or type(failure).__name__}") from failure
+
+    def _count(self, taken: Any, size: int) -> int:
+        """Returns how many bytes the object took, from the return value of its `write()`."""
+        if taken is None and not isinstance(self._file, io.RawIOBase):
+            return size
+        if taken is None:
+            raise FileError(
+                f"can't write to '{self.name}' without waiting: it is non-blocking and full after "
+                f"{self._written} bytes"
+            )
+        if isinstance(taken, bool) or not hasattr(taken, "__index__"):
+            if inspect.iscoroutine(taken):
+                taken.close()
+            raise TypeMismatch(
+                f"write() of {type(self._file).__name__} returned an object of type {type(taken).__name__}, "
+                "expected the number of bytes that it took, or None for all"
+            )
+        count = taken.__index__()
+        if not 0 < count <= size:
+            raise FileError(f"write() of '{self.name}' says that it took {count} of {size} bytes")
+        return int(count)
+
+
+class Upload:
+    """A file in a file system. It is opened for its first bytes; `abort` removes a partial file if it can."""
+
+    def __init__(self, filesystem: Any, path: str) -> None:
+        self.name = path
+        self._filesystem = filesystem
+        self._file: Any = None
+        self._sink: Sink | None = None
+
+    def put(self, piece: bytes) -> None:
+        if self._sink is None:
+            self._file = self._opened()
+            self._sink = Sink(self._file, self.name)
+        self._sink.put(piece)
+
+    def finish(self) -> None:
+        self._naming_failures("finish", self._file.close)
+
+    def abort(self) -> None:
+        if self._file is None:
+            return
+        if _drops_parts(self._file):
+            self._file.closed = True  # closing the file would complete the upload
+            return
+        with suppress(Exception):
+            self._file.close()
+        remove = getattr(self._filesystem, "delete_file", None) or self._filesystem.rm_file
+        with suppress(Exception):
+            remove(self.name)
+
+    def _opened(self) -> Any:
+        system = self._filesystem
+        # pyarrow compresses by the suffix of the name unless compression is None.
+        if hasattr(system, "open_output_stream"):
+            return self._naming_failures(
+                "create", lambda: system.open_output_stream(self.name, compression=None)
+            )
+        return self._naming_failures("create", lambda: system.open(self.name, "wb"))
+
+    def _naming_failures(self, verb: str, action: Callable[[], Any]) -> Any:
+        try:
+            return action()
+        except FileNotFoundError as failure:
+            raise MissingFileError(f"can't {verb} '{self.name}': {failure}") from failure
+        except Exception as failure:
+            raise FileError(f"can't {verb} '{self.name}': {failure or type(failure).__name__}") from failure
+
+
+def resolved(target: Any, filesystem: Any = None) -> Any:
+    """Turns a target into a path on this machine, an Upload or a Sink."""
+    if isinstance(target, str | os.PathLike):
+        path = os.fspath(target)
+        if filesystem is None and isinstance(path, str) and URL.match(path):
+            filesystem, path = filesystem_of(path)
+        return target if filesystem is None else _of_filesystem(filesystem, path)
+    if filesystem is not None:
+        raise TypeMismatch(f"filesystem is for a path, and the target is of type {type(target).__name__}")
+    if not callable(getattr(target, "write", None)):
+        raise TypeMismatch(
+            f"the target is of type {type(target).__name__}, expected a path, a URL or an object with write()"
+        )
+    if isinstance(target, io.TextIOBase) or isinstance(getattr(target, "encoding", None), str):
+        raise TypeMismatch(
+            f"'{_name_of(target)}' is open for text: open it in binary mode ('wb'), or take its .buffer"
+        )
+    return Sink(target, _name_of(target))
+
+
+@contextmanager
+def writing(target: Sink | Upload) -> Iterator[Callable[[bytes], None]]:
+    """Returns the function that takes the next bytes.
+
+    An Upload is completed at the end of the block and aborted after an error.
+    """
+    try:
+        yield target.put
+        target.finish()
+    except BaseException:
+        if isinstance(target, Upload):
+            target.abort()
+        raise
+
+
+def _of_filesystem(filesystem: Any, path: str) -> Any:
+    if getattr(filesystem, "type_name", None) == "local":  # a file system of pyarrow
+        return path
+    if hasattr(filesystem, "open_output_stream"):
+        return Upload(filesystem, path)
+    if hasattr(filesystem, "cat_file"):  # a file system of fsspec
+        local = load("fsspec.implementations.local", "writing to this file system").LocalFileSystem
+        path = filesystem._strip_protocol(path)
+        if not isinstance(filesystem, local):
+            return Upload(filesystem, path)
+        if filesystem.auto_mkdir:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+        return path
+    raise TypeMismatch(
+        f"filesystem is of type {type(filesystem).__name__}, expected one of pyarrow.fs or of fsspec"
+    )
+
+
+def _drops_parts(file: Any) -> bool:
+    """Discards the multipart upload of a file of fsspec. Returns whether its parts are dropped."""
+    fsspec = load("fsspec.spec", "this file") if hasattr(file, "discard") else None
+    if fsspec is None or not isinstance(file, fsspec.AbstractBufferedFile):
+        return False
+    drops = type(file).discard is not fsspec.AbstractBufferedFile.discard
+    with suppress(Exception):
+        file.discard()
+    return drops or file.offset is None  # offset None: no bytes were sent

@@ -1,0 +1,140 @@
+"""Shows tables and columns as text and HTML: device, size, types and the first rows.
+
+Each column takes one line, so that wide tables, long names, and repeated or empty names stay readable. Only
+the rows that are shown are copied. Only as much of a value is decoded as its text has room for. Names and
+values from outside are made printable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING, NamedTuple
+
+from saeta._convert.to_python import text_of
+from saeta._report import counted, human_bytes
+from saeta._text import shortened, shown
+from saeta.errors import DownloadForbidden
+
+if TYPE_CHECKING:
+    from saeta._core import Column, CountedTable, DataType, Table
+
+HEAD_ROWS = 5
+MOST_COLUMNS = 60
+LINE_WIDTH = 118
+VALUE_WIDTH = 36  # fits a UUID; a time in nanoseconds with a zone has 30 characters
+HEADING_WIDTH = 1000  # for the name and type of a single column
+# Values inside a nested value, and bytes of a text, whose characters have up to four bytes. Anything beyond
+# does not fit in VALUE_WIDTH.
+MOST_INSIDE = 4 * (VALUE_WIDTH + 1)
+FORBIDDEN = "(not shown: strict mode forbids downloads)"
+
+
+class Line(NamedTuple):
+    name: str
+    type: str
+    values: str
+
+
+def table_text(self: Table) -> str:
+    """Implements `Table.__repr__`."""
+    lines = _lines(self)
+    name_width = max((len(line.name) for line in lines), default=0)
+    type_width = max((len(line.type) for line in lines), default=0)
+    texts = [f"  {line.name:<{name_width}}  {line.type:<{type_width}}  {line.values}" for line in lines]
+    left_out = [_left_out(self)] if self.num_columns > MOST_COLUMNS else []
+    return "\n".join(
+        [f"<saeta.Table {_summary(self)}>", *(shortened(line, LINE_WIDTH) for line in texts), *left_out]
+    )
+
+
+def table_html(self: Table) -> str:
+    """Implements `Table._repr_html_`, for notebooks."""
+    rows = [
+        f"<tr><th style='text-align:left'>{escape(line.name)}</th><td "
+        f"style='text-align:left'>{escape(line.type)}</td><td "
+        f"style='text-align:left'>{escape(line.values)}</td></tr>"
+        for line in _lines(self)
+    ]
+    left_out = f"<p>{escape(_left_out(self).strip())}</p>" if self.num_columns > MOST_COLUMNS else ""
+    return (
+        f"<p><b>saeta.Table</b> {escape(_summary(self))}</p><table><thead><tr><th>column</th><th>type</th>"
+        f"<th>first rows</th></tr></thead><tbody>{''.join(rows)}</tbody></table>{left_out}"
+    )
+
+
+def counted_text(self: CountedTable) -> str:
+    """Implements `CountedTable.__repr__`. Reads nothing from the device."""
+    rows = "an unread number" if self.known_num_rows is None else str(self.known_num_rows)
+    room = self.capacity
+    return (
+        f"<saeta.CountedTable of {rows} of {counted(room.num_rows, 'row', 'rows')}, "
+        f"{counted(room.num_columns, 'column', 'columns')} on {room.device}>"
+    )
+
+
+def column_text(self: Column) -> str:
+    """Implements `Column.__repr__`."""
+    rows = len(self)
+    head = self.slice(0, min(rows, HEAD_ROWS))
+    try:
+        values = _values_text(self.type, head._raw_values(MOST_INSIDE), more=rows > HEAD_ROWS)
+    except DownloadForbidden:
+        values = FORBIDDEN
+    chunks = f" in {self.num_chunks} chunks" if self.num_chunks != 1 else ""
+    name = shortened(repr(self.name[:HEADING_WIDTH]), HEADING_WIDTH)
+    what = (
+        f"{name}: {shown(self.type.name, HEADING_WIDTH)} on {self.device}, {counted(rows, 'row', 'rows')}"
+        f"{chunks}, {human_bytes(self.nbytes)}"
+    )
+    return f"<saeta.Column {what}>\n  {shortened(values, LINE_WIDTH)}"
+
+
+def column_html(self: Column) -> str:
+    """Implements `Column._repr_html_`, for notebooks."""
+    heading, values = column_text(self)[1:].split("\n", 1)
+    return (
+        f"<p><b>saeta.Column</b> {escape(heading.removeprefix('saeta.Column ')[:-1])}</p>"
+        f"<p>{escape(values.strip())}</p>"
+    )
+
+
+def _lines(table: Table) -> list[Line]:
+    shown = range(min(table.num_columns, MOST_COLUMNS))
+    columns = [table[place] for place in shown]
+    rows = min(table.num_rows, HEAD_ROWS)
+    # Only the head of the shown columns is copied.
+    try:
+        head = _head(table, columns, rows)
+    except DownloadForbidden:
+        return [_line(column, FORBIDDEN) for column in columns]
+    more = table.num_rows > rows
+    return [
+        _line(column, _values_text(column.type, values, more=more))
+        for column, values in zip(columns, head, strict=True)
+    ]
+
+
+def _line(column: Column, values: str) -> Line:
+    return Line(shown(column.name, LINE_WIDTH), shown(column.type.name, LINE_WIDTH), values)
+
+
+def _head(table: Table, columns: Sequence[Column], rows: int) -> list[list[bytes | bool | None]]:
+    if table.num_columns <= MOST_COLUMNS:
+        return table.head(rows)._raw_values(MOST_INSIDE)
+    return [column.slice(0, rows)._raw_values(MOST_INSIDE) for column in columns]
+
+
+def _values_text(type: DataType, values: Sequence[bytes | bool | None], *, more: bool) -> str:  # noqa: A002
+    texts = [shortened(text_of(type, value), VALUE_WIDTH) for value in values]
+    return ", ".join([*texts, "…"] if more else texts)
+
+
+def _summary(table: Table) -> str:
+    batches = f" in {table.num_batches:,} batches" if table.num_batches != 1 else ""
+    shape = f"{counted(table.num_rows, 'row', 'rows')} x {counted(table.num_columns, 'column', 'columns')}"
+    return f"on {table.device}: {shape}{batches}, {human_bytes(table.nbytes)}"
+
+
+def _left_out(table: Table) -> str:
+    return f"  … and {table.num_columns - MOST_COLUMNS} more columns"

@@ -1,0 +1,48 @@
+"""The handle by which another process opens a buffer."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from saeta.cuda._wire import Handle
+
+
+class IpcMemHandle:
+    """A handle of device memory for other processes of the same user on this machine.
+
+    `CudaBuffer.export_for_ipc` makes it. Keep it, or the buffer, until the other process has opened it.
+    """
+
+    _handle: Handle
+    _exported: object  # what shares the buffer, only in the process that made the handle
+
+    def __init__(self) -> None:
+        raise TypeError(
+            "Do not call IpcMemHandle's constructor directly, use `CudaBuffer.export_for_ipc` instead."
+        )
+
+    @staticmethod
+    def _make(handle: Handle, exported: object = None) -> IpcMemHandle:
+        made = IpcMemHandle.__new__(IpcMemHandle)
+        made._handle = handle
+        made._exported = exported
+        return made
+
+    @staticmethod
+    def from_buffer(opaque_handle: pa.Buffer) -> IpcMemHandle:
+        """Reads a handle that `serialize` wrote in another process. ArrowInvalid for other bytes."""
+        given = opaque_handle if isinstance(opaque_handle, pa.Buffer) else pa.py_buffer(opaque_handle)
+        return IpcMemHandle._make(Handle.unpack(given.to_pybytes()))
+
+    def serialize(self, pool: pa.MemoryPool | None = None) -> pa.Buffer:
+        """Writes the handle as bytes into host memory, from `pool`.
+
+        Anybody who has the bytes may open the buffer.
+        """
+        packed = self._handle.pack()
+        made = pa.allocate_buffer(len(packed), memory_pool=pool)
+        memoryview(made).cast("B")[:] = packed
+        return made
+
+    def __repr__(self) -> str:
+        return f"<saeta.cuda.IpcMemHandle of {self._handle.size} bytes>"

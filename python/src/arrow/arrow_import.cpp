@@ -1,0 +1,193 @@
+// Imports through the Arrow C interfaces. saeta/exchange.py chooses the protocol for an object.
+#include "python/src/arrow/capsules.hpp"
+#include "python/src/core/copy_argument.hpp"
+#include "python/src/core/module.hpp"
+#include "python/src/core/objects.hpp"
+#include "saeta/base/text.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <string_view>
+#include <variant>
+
+namespace saeta::py {
+namespace {
+
+using imported = std::variant<table_object, column_object>;
+
+import_options options_of(std::optional<bool> copy, bool as_column) {
+  import_options options;
+  options.copy = policy_of(copy);
+  options.structs_as_column = as_column;
+  options.upload.tag = "arrow";
+  return options;
+}
+
+bool is_struct(const ArrowSchema& type) { return std::string_view(type.format ? type.format : "") == "+s"; }
+
+nb::object cast(imported made) {
+  return std::visit([](auto&& value) { return nb::cast(std::forward<decltype(value)>(value)); },
+                    std::move(made));
+}
+
+imported imported_of(const std::shared_ptr<context>& ctx, imported_stream made) {
+  if (made.of_structs) {
+    return table_object(std::move(made.rows));
+  }
+  return column_object(made.rows.fields().fields.front(), ctx, made.rows.pieces(0));
+}
+
+nb::object from_stream(const context_object& ctx, nb::handle capsule, std::optional<bool> copy,
+                       bool as_column) {
+  taken<ArrowArrayStream> stream(capsule);
+  const import_options options = options_of(copy, as_column);
+  return cast(without_gil(
+      [&] { return imported_of(ctx.value, import_any_stream(ctx.value, stream.get(), options)); }));
+}
+
+imported import_one(const std::shared_ptr<context>& ctx, const ArrowSchema& type, ArrowArray& array,
+                    const import_options& options) {
+  if (options.structs_as_column || !is_struct(type)) {
+    const field described = import_field(type);
+    std::vector<column> piece{import_column(ctx, described, array, options)};
+    return column_object(saeta::imported(described), ctx, std::move(piece));
+  }
+  schema fields = import_schema(type);
+  dictionary_cache dictionaries;
+  batch rows = import_batch(ctx, fields, array, dictionaries, options);
+  return table_object(table::make(ctx, saeta::imported(std::move(fields)), {std::move(rows)}));
+}
+
+nb::object from_array(const context_object& ctx, nb::handle type, nb::handle capsule,
+                      std::optional<bool> copy, bool as_column) {
+  const ArrowSchema& described = schema_of(type);
+  taken<ArrowArray> array(capsule);
+  const import_options options = options_of(copy, as_column);
+  return cast(without_gil([&] { return import_one(ctx.value, described, array.get(), options); }));
+}
+
+nb::object from_device_stream(const context_object& ctx, nb::handle capsule, std::optional<bool> copy,
+                              bool as_column) {
+  taken<ArrowDeviceArrayStream> stream(capsule);
+  const import_options options = options_of(copy, as_column);
+  return cast(without_gil(
+      [&] { return imported_of(ctx.value, import_device_stream(ctx.value, stream.get(), options)); }));
+}
+
+imported import_one_of_device(const std::shared_ptr<context>& ctx, const ArrowSchema& type,
+                              ArrowDeviceArray& array, const import_options& options) {
+  if (options.structs_as_column || !is_struct(type)) {
+    const field described = import_field(type);
+    std::vector<column> piece{import_device_column(ctx, described, array, options)};
+    return column_object(saeta::imported(described), ctx, std::move(piece));
+  }
+  schema fields = import_schema(type);
+  dictionary_cache dictionaries;
+  batch rows = import_device_batch(ctx, fields, array, dictionaries, options);
+  return table_object(table::make(ctx, saeta::imported(std::move(fields)), {std::move(rows)}));
+}
+
+/// Wraps an array from a Python object so that its release runs with the GIL held. pylibcudf 26.10 drops
+/// Python objects in the release without taking the GIL, and we call the release on any thread. After the
+/// interpreter's end, the array is leaked.
+class released_with_gil {
+public:
+  static void wrap(ArrowArray& array) {
+    auto whole = std::make_unique<ArrowArray>(array);
+    array.private_data = whole.release();
+    array.release = &release;
+  }
+
+private:
+  static void release(ArrowArray* array) {
+    const std::unique_ptr<ArrowArray> whole(static_cast<ArrowArray*>(array->private_data));
+    with_gil_or_leak([&] { whole->release(whole.get()); });
+    array->release = nullptr;
+  }
+};
+
+nb::object from_device_array(const context_object& ctx, nb::handle type, nb::handle capsule,
+                             std::optional<bool> copy, bool as_column) {
+  const ArrowSchema& described = schema_of(type);
+  taken<ArrowDeviceArray> array(capsule);
+  if (array.get().array.release != nullptr) { // otherwise the import reports that it was already released
+    released_with_gil::wrap(array.get().array);
+  }
+  const import_options options = options_of(copy, as_column);
+  return cast(without_gil([&] { return import_one_of_device(ctx.value, described, array.get(), options); }));
+}
+
+/// The device type and number of an array or a stream in a capsule, without consuming it. A stream has no
+/// number.
+std::pair<std::int32_t, std::int64_t> device_of_capsule(nb::handle capsule) {
+  if (PyCapsule_IsValid(capsule.ptr(), "arrow_device_array_stream") != 0) {
+    taken<ArrowDeviceArrayStream> stream(capsule);
+    return {stream.get().device_type, 0};
+  }
+  taken<ArrowDeviceArray> array(capsule);
+  return {array.get().device_type, array.get().device_id};
+}
+
+nb::object from_schema(nb::handle capsule) {
+  const ArrowSchema& described = schema_of(capsule);
+  return is_struct(described) ? nb::cast(saeta::imported(import_schema(described)))
+                              : nb::cast(saeta::imported(import_field(described)));
+}
+
+nb::object capsule_name(nb::handle object) {
+  if (!PyCapsule_CheckExact(object.ptr())) {
+    return nb::none();
+  }
+  const char* name = PyCapsule_GetName(object.ptr());
+  const std::string_view text = name != nullptr ? name : "";
+  return nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
+} // namespace
+
+void bind_arrow(nb::module_& m) {
+  m.def("_import_stream", &from_stream, nb::arg("where"), nb::arg("stream"), nb::arg("copy") = nb::none(),
+        nb::arg("as_column") = false,
+        nb::sig(
+            "def _import_stream(where: Context, stream: object, copy: bool | None = None, as_column: bool = "
+            "False) -> Table | Column"),
+        "Takes an \"arrow_array_stream\" capsule: a stream of structs becomes a table unless `as_column`, "
+        "any other a "
+        "column.");
+  m.def("_import_array", &from_array, nb::arg("where"), nb::arg("type"), nb::arg("array"),
+        nb::arg("copy") = nb::none(), nb::arg("as_column") = false,
+        nb::sig("def _import_array(where: Context, type: object, array: object, copy: bool | None = None, "
+                "as_column: bool = False) -> Table | Column"),
+        "Takes an \"arrow_array\" capsule described by an \"arrow_schema\" one.");
+  m.def("_import_device_stream", &from_device_stream, nb::arg("where"), nb::arg("stream"),
+        nb::arg("copy") = nb::none(), nb::arg("as_column") = false,
+        nb::sig("def _import_device_stream(where: Context, stream: object, copy: bool | None = None, "
+                "as_column: bool = "
+                "False) -> Table | Column"),
+        "Takes an \"arrow_device_array_stream\" capsule, as `_import_stream`.");
+  m.def("_import_device_array", &from_device_array, nb::arg("where"), nb::arg("type"), nb::arg("array"),
+        nb::arg("copy") = nb::none(), nb::arg("as_column") = false,
+        nb::sig(
+            "def _import_device_array(where: Context, type: object, array: object, copy: bool | None = None, "
+            "as_column: bool = False) -> Table | Column"),
+        "Takes an \"arrow_device_array\" capsule described by an \"arrow_schema\" one.");
+  m.def("_device_of_capsule", &device_of_capsule, nb::arg("capsule"),
+        nb::sig("def _device_of_capsule(capsule: object) -> tuple[int, int]"),
+        "Device type and number of a capsule with an Arrow device array or stream, which stays as it is.");
+  m.def(
+      "_import_field", [](nb::handle capsule) { return saeta::imported(import_field(schema_of(capsule))); },
+      nb::arg("capsule"), nb::sig("def _import_field(capsule: object) -> Field"),
+      "Reads an \"arrow_schema\" capsule as a Field, whatever its type.");
+  m.def("_import_schema", &from_schema, nb::arg("capsule"),
+        nb::sig("def _import_schema(capsule: object) -> Schema | Field"),
+        "Reads an \"arrow_schema\" capsule: a struct becomes a Schema, any other type a Field.");
+  m.def("_capsule_name", &capsule_name, nb::arg("object").none(),
+        "The name of a capsule, None for anything else.");
+}
+
+} // namespace saeta::py

@@ -1,0 +1,122 @@
+// The module `_bridge`: our memory as libarrow's objects, which pyarrow wraps. It needs the libarrow that it
+// was built with. saeta/cuda loads it.
+#include "python/src/bridge/bridge_objects.hpp"
+#include "saeta/bridge/bridge.hpp"
+
+#include <arrow/array/array_base.h>
+#include <arrow/device.h>
+#include <arrow/record_batch.h>
+#include <nanobind/stl/optional.h>
+
+namespace saeta::py {
+namespace {
+
+nb::object wrap(const buffer_object& memory, bool writable) {
+  auto made =
+      without_gil([&] { return arrow_buffer(*memory.value, writable ? access::write : access::read); });
+  return shown(foreign_call([&] { return arrow::py::wrap_buffer(made); }));
+}
+
+/// The memory of a buffer on a device: our own, or a view of external memory. None for host buffers.
+std::optional<buffer_object> memory_of(nb::handle object) {
+  const auto given = buffer_in(object);
+  return without_gil([&]() -> std::optional<buffer_object> {
+    if (auto own = own_bytes(*given)) {
+      return buffer_object(*std::move(own));
+    }
+    const auto ctx = given->is_cpu() ? nullptr : context_of(*given->memory_manager());
+    if (ctx == nullptr) {
+      return std::nullopt;
+    }
+    return buffer_object(bytes_of(ctx, given));
+  });
+}
+
+void count_nulls_of(nb::handle object) {
+  if (saeta::foreign_call([&] { return arrow::py::is_batch(object.ptr()); })) {
+    const auto batch = taken(foreign_call([&] { return arrow::py::unwrap_batch(object.ptr()); }));
+    without_gil([&] {
+      for (const auto& each : batch->column_data()) {
+        count_nulls(*each);
+      }
+    });
+  } else {
+    const auto array = taken(foreign_call([&] { return arrow::py::unwrap_array(object.ptr()); }));
+    without_gil([&] { count_nulls(*array->data()); });
+  }
+}
+
+/// Page-locked memory as CPU memory. pyarrow refuses to read buffers that are not CPU memory.
+class host_buffer final : public arrow::Buffer {
+public:
+  explicit host_buffer(const std::shared_ptr<arrow::Buffer>& of)
+      : Buffer(reinterpret_cast<const std::uint8_t*>(of->address()), of->size(),
+               arrow::default_cpu_memory_manager(), of, of->device_type()) {
+    is_mutable_ = of->is_mutable();
+  }
+};
+
+nb::object wrap_host(const buffer_object& memory) {
+  auto made =
+      without_gil([&] { return std::make_shared<host_buffer>(arrow_buffer(*memory.value, access::write)); });
+  return shown(foreign_call([&] { return arrow::py::wrap_buffer(made); }));
+}
+
+/// libarrow calls the finder on any thread, with or without the GIL.
+void register_finder(nb::object finder) {
+  // Never dropped: libarrow keeps the finder until the process ends, which is after the interpreter's end.
+  auto* const kept = new nb::object(std::move(finder));
+  const context_finder open = [kept](std::int64_t ordinal) -> std::shared_ptr<context> {
+    const gil_acquire acquire;
+    return foreign_call([&]() -> std::shared_ptr<context> {
+      try {
+        return nb::cast<const context_object&>((*kept)(ordinal)).value;
+      } catch (const nb::python_error& failure) { // a Status carries the message but not the traceback
+        throw error(errc::device, nb::str(failure.value()).c_str());
+      }
+    });
+  };
+  using arrow::DeviceAllocationType;
+  for (const auto type : {DeviceAllocationType::kCUDA, DeviceAllocationType::kCUDA_HOST,
+                          DeviceAllocationType::kCUDA_MANAGED, DeviceAllocationType::kEXT_DEV}) {
+    try {
+      register_devices(type, open);
+    } catch (const error& failure) {
+      if (failure.code() != errc::exchange) {
+        throw;
+      }
+      // A pyarrow that was built with CUDA keeps its own memory managers for such arrays.
+    }
+  }
+}
+
+} // namespace
+} // namespace saeta::py
+
+NB_MODULE(_bridge, m) {
+  using namespace saeta::py;
+  nb::set_leak_warnings(false);
+  m.doc() = "Saeta's memory as objects of the libarrow inside pyarrow.";
+  nb::module_::import_("saeta._core"); // defines the classes
+  if (saeta::foreign_call([] { return arrow::py::import_pyarrow(); }) != 0) {
+    throw nb::python_error();
+  }
+  m.def("wrap", &wrap, nb::arg("memory"), nb::arg("writable"),
+        nb::sig("def wrap(memory: saeta._core.Buffer, writable: bool) -> pyarrow.Buffer"),
+        "The memory as a pyarrow.Buffer, which others may use on any stream.");
+  m.def("wrap_host", &wrap_host, nb::arg("memory"),
+        nb::sig("def wrap_host(memory: saeta._core.Buffer) -> pyarrow.Buffer"),
+        "Page-locked memory as a pyarrow.Buffer that the CPU reads and writes.");
+  m.def("memory_of", &memory_of, nb::arg("buffer"),
+        nb::sig("def memory_of(buffer: pyarrow.Buffer) -> saeta._core.Buffer | None"),
+        "The memory of a buffer on a device; None for one of the host.");
+  m.def("count_nulls", &count_nulls_of, nb::arg("data"),
+        nb::sig("def count_nulls(data: pyarrow.Array | pyarrow.RecordBatch) -> None"),
+        "Notes null counts that are not known of data on a device, which pyarrow would count on the host.");
+  m.def("register", &register_finder, nb::arg("finder"),
+        nb::sig("def register(finder: collections.abc.Callable[[int], saeta._core.Context]) -> None"),
+        "Tells libarrow where to find the memory manager of a device by its number.");
+  bind_messages(m);
+  bind_tables(m);
+  complete_functions(m);
+}

@@ -1,0 +1,125 @@
+#include "python/src/column/checked_array.hpp"
+
+#include "saeta/base/text.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <sys/mman.h>
+
+namespace saeta::py {
+namespace {
+
+constexpr std::uintptr_t page_size = 4096; ///< the smallest page size; larger pages only cost more calls
+
+#ifndef MADV_POPULATE_READ
+constexpr int MADV_POPULATE_READ = 22;
+#endif
+
+constexpr std::string_view changed =
+    ": the memory has changed since it was checked, as a mapped file that is rewritten does";
+
+} // namespace
+
+std::span<const std::byte> array_reader::bytes(const host_array& of, std::size_t buffer, std::int64_t first,
+                                               std::int64_t count) {
+  if (buffer >= of.buffers.size()) {
+    throw error(errc::format,
+                concat(of.type.name(), ": buffer ", buffer, " of ", of.buffers.size(), changed));
+  }
+  const std::span<const std::byte> whole = of.buffers[buffer];
+  const auto size = static_cast<std::int64_t>(whole.size());
+  if (first < 0 || count < 0 || first > size || count > size - first) {
+    throw error(errc::format, concat(of.type.name(), ": ", count, " bytes at ", first, " of buffer ", buffer,
+                                     ", which has ", size, changed));
+  }
+  const auto read = whole.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+  require_pages(of, read);
+  return read;
+}
+
+/// Touching a page past the end of a truncated mapped file kills the process. The system can check this
+/// beforehand.
+void array_reader::require_pages(const host_array& of, std::span<const std::byte> read) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(read.data());
+  const std::uintptr_t end = begin + read.size();
+  for (std::uintptr_t page = begin / page_size; page * page_size < end; ++page) {
+    std::uintptr_t& known = known_[page % known_.size()];
+    if (known == page) {
+      continue;
+    }
+    // Older systems do not know this advice, and device memory does not support it: other errors are ignored.
+    if (::madvise(reinterpret_cast<void*>(page * page_size), page_size, MADV_POPULATE_READ) != 0 &&
+        errno == EFAULT) {
+      throw error(errc::format,
+                  concat(of.type.name(), ": ", read.size(),
+                         " bytes of a mapped file are not there any more: it has become shorter"));
+    }
+    known = page;
+  }
+}
+
+std::int64_t array_reader::integer(const host_array& of, std::size_t buffer, std::int64_t row) {
+  const auto width = static_cast<std::int64_t>(of.type.buffer(buffer).width);
+  const std::span<const std::byte> from = bytes(of, buffer, row * width, width);
+  std::int64_t value = 0; // zero-extended, because valid values are never negative
+  std::memcpy(&value, from.data(), from.size());
+  return value;
+}
+
+bool array_reader::bit(const host_array& of, std::size_t buffer, std::int64_t row) {
+  const auto byte = static_cast<unsigned>(bytes(of, buffer, row / 8, 1).front());
+  return ((byte >> static_cast<unsigned>(row % 8)) & 1U) != 0;
+}
+
+child_range array_reader::items(const host_array& of, std::int64_t row) {
+  child_range found;
+  switch (of.type.layout()) {
+  case layout_kind::list:
+    found.first = integer(of, 1, row);
+    found.count = integer(of, 1, row + 1) - found.first;
+    break;
+  case layout_kind::list_view:
+    found = {integer(of, 1, row), integer(of, 2, row)};
+    break;
+  default:
+    found = {row * of.type.list_size(), of.type.list_size()};
+  }
+  require_rows(of.children[0], found.first, found.count);
+  return found;
+}
+
+union_place array_reader::place_in_union(const host_array& of, std::int64_t row) {
+  const auto codes = of.type.type_codes();
+  const std::int64_t code = integer(of, 0, row);
+  const auto found = std::ranges::find(codes, code);
+  if (found == codes.end()) {
+    throw error(errc::format, concat(of.type.name(), ": type code ", code, " is of no child", changed));
+  }
+  const bool dense = of.type.layout() == layout_kind::dense_union;
+  return {static_cast<std::size_t>(found - codes.begin()), dense ? integer(of, 1, row) : row};
+}
+
+std::int64_t array_reader::run(const host_array& of, std::int64_t row) {
+  const host_array& ends = of.children[0];
+  std::int64_t found = 0;
+  for (std::int64_t behind = ends.length; found < behind;) {
+    const std::int64_t middle = found + (behind - found) / 2;
+    if (integer(ends, 1, ends.offset + middle) > row) {
+      behind = middle;
+    } else {
+      found = middle + 1;
+    }
+  }
+  return found;
+}
+
+void require_rows(const host_array& of, std::int64_t first, std::int64_t count) {
+  if (first < 0 || count < 0 || first > of.length || count > of.length - first) {
+    throw error(errc::format, concat(count, " values at ", first, " of an array of type ", of.type.name(),
+                                     " with ", of.length, changed));
+  }
+}
+
+} // namespace saeta::py

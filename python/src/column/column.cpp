@@ -1,0 +1,249 @@
+// The class Column.
+#include "python/src/column/column_class.hpp"
+#include "python/src/column/pieces.hpp"
+#include "python/src/column/values.hpp"
+#include "python/src/core/pickling.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/compute/combine.hpp"
+#include "saeta/compute/equals.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+namespace saeta::py {
+namespace {
+
+column_object with_pieces(const column_object& self, std::vector<column> pieces) {
+  return {self.described, self.ctx, std::move(pieces)};
+}
+
+std::vector<column_object> chunks(const column_object& self) {
+  std::vector<column_object> result;
+  for (const column& piece : *self.pieces) {
+    result.push_back(with_pieces(self, {piece}));
+  }
+  return result;
+}
+
+column_object from_chunks(const std::vector<column_object>& given, const std::optional<std::string>& name) {
+  if (given.empty()) {
+    throw error(errc::invalid_argument, "no chunks: at least one is needed to know the type");
+  }
+  field described = *given.front().described;
+  described.name = name.value_or(described.name);
+  std::vector<column> pieces;
+  for (const column_object& each : given) {
+    if (!(each.described->type == described.type)) {
+      throw error(errc::type_mismatch, concat("chunk of type ", each.described->type.name(),
+                                              " beside one of ", described.type.name()));
+    }
+    if (!each.ctx->shares_with(*given.front().ctx)) {
+      throw error(errc::invalid_argument, concat("chunk on ", to_string(each.ctx->device()),
+                                                 " beside one on ", to_string(given.front().ctx->device())));
+    }
+    described.nullable = described.nullable || each.described->nullable;
+    pieces.insert(pieces.end(), each.pieces->begin(), each.pieces->end());
+  }
+  return {std::move(described), given.front().ctx, std::move(pieces)};
+}
+
+column_object renamed(const column_object& self, std::string name) {
+  field described = *self.described;
+  described.name = std::move(name);
+  return {std::move(described), self.ctx, *self.pieces};
+}
+
+column_object sliced(const column_object& self, std::int64_t offset, std::optional<std::int64_t> length) {
+  const std::int64_t rows = total_rows(*self.pieces);
+  return with_pieces(self, slice_pieces(*self.pieces, offset, length.value_or(rows - offset)));
+}
+
+std::int64_t null_count(const column_object& self) {
+  std::int64_t nulls = 0;
+  for (const column& piece : *self.pieces) {
+    nulls += piece.null_count();
+  }
+  return nulls;
+}
+
+std::uint64_t byte_size(const column_object& self) {
+  std::uint64_t bytes = 0;
+  for (const column& piece : *self.pieces) {
+    bytes += piece.byte_size();
+  }
+  return bytes;
+}
+
+/// True if both are views of the same rows of the same memory, false if the fields or the row counts differ.
+bool equal(const column_object& a, const column_object& b) {
+  if (!(*a.described == *b.described) || total_rows(*a.pieces) != total_rows(*b.pieces)) {
+    return false;
+  }
+  if (!same_view(*a.pieces, *b.pieces)) {
+    refuse_comparison("columns");
+  }
+  return true;
+}
+
+bool has_equal_data(const column_object& self, const column_object& other, bool check_metadata) {
+  return equals(as_table(self), as_table(other), check_metadata);
+}
+
+column_object combined(const column_object& self) {
+  return {self.described, self.ctx, combine_chunks(*self.pieces)};
+}
+
+/// The same memory with another field of the same type.
+column_object with_field(const column_object& self, const field& described) {
+  if (!(self.described->type == described.type)) {
+    throw error(errc::type_mismatch, concat("column '", described.name, "' is of type ",
+                                            self.described->type.name(), ", not ", described.type.name()));
+  }
+  return {described, self.ctx, *self.pieces};
+}
+
+/// The address of the first row's value, index, view or offset; for booleans, of the byte that holds its bit.
+/// 0 if only children hold the rows.
+std::uintptr_t address(const column_object& self) {
+  const column piece = single_piece(self, "an address");
+  const auto row = static_cast<std::uint64_t>(piece.offset());
+  if (piece.type().layout() == layout_kind::none || piece.buffers().size() < 2) {
+    return 0;
+  }
+  const buffer_spec spec = piece.type().buffer(1);
+  const auto width = static_cast<std::uint64_t>(spec.width);
+  return piece.buffers()[1].address() + (spec.role == buffer_role::bits ? row / 8 : row * width);
+}
+
+nb::list raw_list(const column_object& self, std::optional<std::int64_t> most) {
+  const std::span<const field> described(self.described.get(), 1);
+  if (!most) {
+    require_memory_for(static_cast<std::uint64_t>(total_rows(*self.pieces)),
+                       concat("column '", self.described->name, "'"));
+  }
+  nb::list result;
+  for (const column& piece : *self.pieces) {
+    result.extend(
+        raw_values(self.ctx, batch{piece.length(), {piece}}, described, most.value_or(everything)).front());
+  }
+  return result;
+}
+
+constexpr const char* item_doc =
+    "One value (None for a null), which a device column downloads, or a slice with step 1, which is free.";
+
+void bind_values(column_class& c) {
+  c.def("__getitem__", in_python("saeta._convert.to_python", "column_item"),
+        nb::sig("def __getitem__(self, index: int) -> typing.Any"), item_doc)
+      .def("__getitem__", in_python("saeta._convert.to_python", "column_item"),
+           nb::sig("def __getitem__(self, index: slice) -> Column"), item_doc)
+      .def("__iter__", in_python("saeta._convert.to_python", "column_iter"),
+           nb::sig("def __iter__(self) -> collections.abc.Iterator[typing.Any]"))
+      .def("to_pylist", in_python("saeta._convert.to_python", "column_list"),
+           nb::sig("def to_pylist(self) -> list[typing.Any]"),
+           "All values as Python objects, None for nulls. A device column is downloaded.\n\n"
+           "OutOfMemory, before any of them is made, where they take more than the memory that is available: "
+           "nulls, runs and "
+           "lists of a fixed size need no bytes in a file. FormatError where the column views a mapped file "
+           "that was "
+           "rewritten or cut short since it was read.")
+      .def("_raw_values", &raw_list, nb::arg("most") = nb::none(),
+           nb::sig("def _raw_values(self, most: int | None = None) -> list[bytes | bool | None]"),
+           "Values as the Arrow layout holds them; dictionaries give their values. Of each at most so many "
+           "values inside of it, and "
+           "of each text so many bytes.")
+      .def("slice", &sliced, nb::arg("offset") = 0, nb::arg("length") = nb::none(),
+           nb::sig("def slice(self, offset: int = 0, length: int | None = None) -> Column"),
+           "Rows [offset, offset + length), to the end without a length; no copy. OutOfRange outside the "
+           "column.");
+}
+
+void bind_objects(column_class& c) {
+  c.def("__eq__", &equal, nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"),
+        "True where both show the same rows of the same memory under the same field, False where fields or "
+        "numbers of "
+        "rows differ. UnsupportedError where only their values could tell: `equals` compares them.")
+      .def(
+          "equals", &has_equal_data, nb::arg("other"), nb::kw_only(), nb::arg("check_metadata") = false,
+          nb::call_guard<gil_release>(),
+          "Whether both columns have the same data: types and numbers of rows are the same, nulls are at the "
+          "same rows, and valid values are equal, to any depth. The columns are compared on their device; "
+          "only the answer leaves it.\n\n"
+          "Names do not count, nor does the way in which the data is laid out: chunks, offsets, what lies "
+          "below a null, the order of dictionaries, runs. As in pyarrow, a NaN is not equal to itself and "
+          "0.0 is equal to -0.0. Other than in pyarrow, dictionaries of another order are equal where their "
+          "rows have equal values.\n\n"
+          "Args:\n"
+          "    other: a Column of the same context.\n"
+          "    check_metadata: metadata of the fields, and the names of the values of lists, count as "
+          "well.\n\n"
+          "Raises InvalidError for a column of another context or device, and TypeMismatch for anything "
+          "that is not a Column: `saeta.from_arrow` makes one.")
+      .def(copied_as_itself())
+      .def(pickled_by("reduce_column"))
+      .def("__repr__", in_python("saeta._report.display", "column_text"),
+           nb::sig("def __repr__(self) -> str"))
+      .def("_repr_html_", in_python("saeta._report.display", "column_html"),
+           nb::sig("def _repr_html_(self) -> str"));
+  // Like the classes of other Arrow libraries that do not compare by identity.
+  c.attr("__hash__") = nb::none();
+}
+
+} // namespace
+
+void bind_column(nb::module_& m) {
+  m.def(
+      "_require_memory_for",
+      [](std::uint64_t objects, const std::string& label) { require_memory_for(objects, label); },
+      nb::arg("objects"), nb::arg("label"),
+      "OutOfMemory where so many Python objects take more than the memory that is available.");
+  column_class c(m, "Column",
+                 "A named, typed, immutable column on a device, in one or several chunks. Slices and "
+                 "selections share its memory.",
+                 nb::is_weak_referenceable());
+  c.def(made_by("saeta.column, saeta.from_arrow and saeta.from_dlpack"));
+  bind_values(c);
+  c.def_prop_ro(
+       "name", [](const column_object& self) { return self.described->name; }, "Its name; may be empty.")
+      .def_prop_ro(
+          "type", [](const column_object& self) { return self.described->type; }, "Its data type.")
+      .def_prop_ro(
+          "field", [](const column_object& self) { return *self.described; },
+          "Name, type, nullability and metadata.")
+      .def_prop_ro(
+          "context", [](const column_object& self) { return context_object{self.ctx}; },
+          "The context that holds the memory.")
+      .def_prop_ro(
+          "device", [](const column_object& self) { return to_string(self.ctx->device()); },
+          "\"host\" or \"cuda:0\".")
+      .def_prop_ro("chunks", &chunks, "The pieces in memory, each as a column of one chunk; no copy.")
+      .def_prop_ro(
+          "num_chunks", [](const column_object& self) { return self.pieces->size(); },
+          "Number of pieces in memory.")
+      .def_prop_ro("null_count", &null_count, nb::call_guard<gil_release>(),
+                   "Number of nulls; counted on the device where it is not known yet, then remembered.")
+      .def_prop_ro("nbytes", &byte_size, "Bytes that the rows refer to, dictionary included.")
+      .def_prop_ro(
+          "address", &address,
+          "Address of the first row's value (index of a dictionary, offset of a string), to prove that "
+          "memory is shared. BufferError for several chunks.")
+      .def("__len__", [](const column_object& self) { return total_rows(*self.pieces); })
+      .def("with_name", &renamed, nb::arg("name"), "The same column under another name.")
+      .def_static(
+          "from_chunks", &from_chunks, nb::arg("chunks"), nb::arg("name") = nb::none(),
+          nb::sig("def from_chunks(chunks: collections.abc.Sequence[Column], name: str | None = None) -> "
+                  "Column"),
+          "One column of the chunks of several, in order; no copy. TypeMismatch where their types differ.")
+      .def("combine_chunks", &combined, nb::call_guard<gil_release>(),
+           "The same rows in one chunk: one kernel on the device, into memory under the budget. A column "
+           "of one chunk is returned as it is. More than one chunk is left only where 32-bit offsets, run "
+           "ends or dictionary indices can't count the rows.")
+      .def("_with_field", &with_field, nb::arg("field"));
+  bind_objects(c);
+  bind_conversions(c);
+  bind_tensors(c);
+  bind_protocols(c);
+}
+
+} // namespace saeta::py

@@ -1,0 +1,102 @@
+// Conversions of columns to other types and to objects of other libraries.
+#include "python/src/column/column_class.hpp"
+#include "saeta/column/bits.hpp"
+#include "saeta/column/same_values.hpp"
+#include "saeta/compute/symbols.hpp"
+#include "saeta/interop/arrow/c_data.hpp"
+
+#include <nanobind/stl/optional.h>
+
+namespace saeta::py {
+namespace {
+
+/// Converts every piece to `type`.
+template <class Convert>
+column_object converted(const column_object& self, data_type type, Convert convert) {
+  field described = *self.described;
+  std::vector<column> pieces;
+  for (const column& piece : *self.pieces) {
+    pieces.push_back(convert(piece));
+  }
+  described.type = std::move(type);
+  return {std::move(described), self.ctx, std::move(pieces)};
+}
+
+column_object as_bytes(const column_object& self, bool extension) {
+  const data_type type = extension ? data_type::bool8() : data_type::byte_bool();
+  const bool bytes = self.described->type.is_bool8();
+  return converted(self, type, [&](const column& piece) {
+    return relabel_bool8(bytes ? piece : unpack_bool(piece), type);
+  });
+}
+
+/// Reinterprets the bytes as another type; for fixed-size lists, the bytes of their values.
+column_object with_type_of_bytes(const column_object& self, const data_type& type) {
+  const column none = relabelled(column::empty(self.ctx, self.described->type), type);
+  return converted(self, none.type(), [&](const column& piece) { return relabelled(piece, type); });
+}
+
+/// Both arguments are tensors that were just imported, so their pieces match.
+column_object masked(const column_object& self, const column_object& valid) {
+  field described = *self.described;
+  described.nullable = true;
+  std::vector<column> pieces;
+  for (std::size_t i = 0; i < self.pieces->size(); ++i) {
+    pieces.push_back(with_validity((*self.pieces)[i], (*valid.pieces)[i]));
+  }
+  return {std::move(described), self.ctx, std::move(pieces)};
+}
+
+column_object symbols(const column_object& self, const std::optional<symbol_table_object>& table) {
+  const std::shared_ptr<symbol_table> into = table ? table->value : process_symbols();
+  field described = as_symbols(*self.described, into);
+  try {
+    return {std::move(described), self.ctx, as_symbols(*self.pieces, into)};
+  } catch (const error& why) {
+    if (why.refusal() != nullptr) {
+      throw;
+    }
+    throw error(why.code(), concat("column '", self.described->name, "': ", why.message()));
+  }
+}
+
+} // namespace
+
+void bind_conversions(column_class& c) {
+  c.def("as_bool8", &as_bytes, nb::kw_only(), nb::arg("extension") = true, nb::call_guard<gil_release>(),
+        "Booleans as booleans of one byte, which tensors can view: of one bit by one kernel a chunk, of one "
+        "byte the same memory. As the extension arrow.bool8, which Arrow consumers get without a copy; with "
+        "extension=False as bool8, as tensors have them, of which Arrow consumers get bits.")
+      .def(
+          "as_bool",
+          [](const column_object& self) { return converted(self, data_type(type_id::boolean), pack_bool); },
+          nb::call_guard<gil_release>(),
+          "Booleans of one byte (or any int8 or uint8, where not 0 is true) as booleans of one bit.")
+      .def("_with_type_of_bytes", &with_type_of_bytes, nb::arg("type"), nb::call_guard<gil_release>())
+      .def("_masked", &masked, nb::arg("valid"), nb::call_guard<gil_release>())
+      .def("as_symbols", &symbols, nb::arg("table") = nb::none(), nb::call_guard<gil_release>(),
+           "Strings, dictionaries of strings, or the numbers of symbols (uint32, int32) as symbols of a "
+           "SymbolTable, without "
+           "one of the process's.\n\n"
+           "The values of a dictionary are interned once, used or not, and its indices become symbols on the "
+           "device. "
+           "Strings are downloaded from a device. Numbers stay where they are, after a look at all of them: "
+           "OutOfRange "
+           "names the first row whose number the table does not have. ExchangeError for numbers that the "
+           "metadata call "
+           "symbols of another process.")
+      .def("to_arrow", in_python("saeta._convert.to_libraries", "column_to_arrow"),
+           nb::sig("def to_arrow(self) -> pyarrow.ChunkedArray"),
+           "A pyarrow ChunkedArray: views of a host column, a download of a device column.")
+      .def("__array__", in_python("saeta._convert.to_libraries", "column_array"),
+           nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> "
+                   "numpy.typing.NDArray[typing.Any]"))
+      .def("to_pandas", in_python("saeta._convert.to_libraries", "column_to_pandas"),
+           nb::sig("def to_pandas(self) -> pandas.Series[typing.Any]"),
+           "A pandas Series of that name, through pyarrow.")
+      .def("to_polars", in_python("saeta._convert.to_libraries", "column_to_polars"),
+           nb::sig("def to_polars(self) -> polars.Series"),
+           "A polars Series of that name, through the Arrow C stream.");
+}
+
+} // namespace saeta::py

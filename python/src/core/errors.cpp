@@ -1,0 +1,115 @@
+// The table from error codes to Python's exception classes, which saeta/errors.py defines.
+#include "python/src/core/module.hpp"
+#include "saeta/base/text.hpp"
+
+#include <array>
+#include <exception>
+#include <new>
+
+namespace saeta::py {
+namespace {
+
+struct row {
+  errc code;
+  const char* name;
+  PyObject* type = nullptr; ///< kept until the process ends, because a translator may run until then
+};
+
+std::array error_classes{
+    row{errc::budget_exceeded, "BudgetExceeded"},
+    row{errc::out_of_memory, "OutOfMemory"},
+    row{errc::device, "DeviceError"},
+    row{errc::device_lost, "DeviceLost"},
+    row{errc::type_mismatch, "TypeMismatch"},
+    row{errc::out_of_range, "OutOfRange"},
+    row{errc::overflow, "SizeOverflow"},
+    row{errc::format, "FormatError"},
+    row{errc::io, "FileError"},
+    row{errc::exchange, "ExchangeError"},
+    row{errc::unsupported, "UnsupportedError"},
+    row{errc::closed, "ClosedError"},
+    row{errc::busy, "BusyError"},
+    row{errc::download_forbidden, "DownloadForbidden"},
+    row{errc::invalid_argument, "InvalidError"},
+    row{errc::column_name, "ColumnNameError"},
+};
+
+nb::handle class_of(errc code) {
+  for (const row& known : error_classes) {
+    if (known.code == code) {
+      return known.type;
+    }
+  }
+  return PyExc_RuntimeError;
+}
+
+nb::dict dict_of(const budget_refusal::bytes_by_tag& held) {
+  nb::dict made;
+  for (const auto& [tag, bytes] : held) {
+    made[nb::str(tag.c_str(), tag.size())] = bytes;
+  }
+  return made;
+}
+
+nb::dict numbers_of(const budget_refusal& refusal) {
+  nb::dict numbers;
+  numbers["layer"] = nb::str(refusal.layer.c_str(), refusal.layer.size());
+  numbers["requested"] = refusal.requested;
+  numbers["current"] = refusal.current;
+  numbers["reserved"] = refusal.reserved;
+  numbers["kept"] = refusal.kept;
+  numbers["required"] = nb::steal(PyLong_FromString(decimal(refusal.required).c_str(), nullptr, 10));
+  numbers["limit"] = refusal.limit;
+  numbers["remaining"] = refusal.remaining;
+  numbers["peak"] = refusal.peak;
+  numbers["owners"] = dict_of(refusal.owners);
+  numbers["others"] = dict_of(refusal.others);
+  return numbers;
+}
+
+} // namespace
+
+void raise(const error& failure) {
+  const nb::handle type = class_of(failure.code());
+  // Text from a C string or a file may not be valid UTF-8.
+  const nb::object message = nb::steal(PyUnicode_DecodeUTF8(
+      failure.message().data(), static_cast<Py_ssize_t>(failure.message().size()), "replace"));
+  const nb::object made =
+      failure.refusal() != nullptr ? type(message, **numbers_of(*failure.refusal())) : type(message);
+  PyErr_SetObject(type.ptr(), made.ptr());
+}
+
+namespace {
+
+void raise_or_fail(const error& failure) {
+  try {
+    foreign_call([&] { raise(failure); });
+  } catch (nb::python_error& while_raising) {
+    while_raising.restore();
+  }
+}
+
+void translate(const std::exception_ptr& thrown, void*) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const error& failure) {
+    raise_or_fail(failure);
+  } catch (const nb::cast_error&) { // a function took any object, and a cast of it failed
+    raise_or_fail(error(errc::type_mismatch,
+                        "an object is of another type, or a number of more than 64 bits, than is expected"));
+  } catch (const std::bad_alloc&) {
+    raise_or_fail(error(errc::out_of_memory, "host: the system has no memory for this"));
+  }
+}
+
+} // namespace
+
+void bind_errors() {
+  const nb::module_ classes = foreign_call([] { return nb::module_::import_("saeta.errors"); });
+  for (row& known : error_classes) {
+    known.type = nb::object(classes.attr(known.name)).release().ptr();
+  }
+  nb::register_exception_translator(translate);
+}
+
+} // namespace saeta::py

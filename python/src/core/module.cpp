@@ -1,0 +1,48 @@
+#include "python/src/core/module.hpp"
+
+#include "saeta/base/version.hpp"
+
+// nanobind keeps its state, and this library its devices and streams, once per process. A second interpreter
+// in the process, as under mod_wsgi, would take them from the first. So PyInit__core refuses it before
+// nanobind starts. The other modules import this one first.
+#define PyInit__core nanobind_init_core
+NB_MODULE(_core, m) {
+  using namespace saeta::py;
+  // At a normal exit, modules and daemon threads still hold objects. This is not a leak.
+  nb::set_leak_warnings(false);
+  m.doc() = "The compiled part of Saeta: devices, memory, columns and the exchange protocols.";
+  m.def("_version", [] { return nb::str(saeta::version.data(), saeta::version.size()); });
+  install_interrupts();
+  install_reports();
+  bind_errors();
+  bind_device(m);
+  bind_memory(m);
+  bind_symbols(m);
+  bind_type(m);
+  bind_column(m);
+  bind_use(m);
+  bind_table(m);
+  bind_counted_table(m);
+  bind_arrow(m);
+  bind_cuda_array(m);
+  bind_dlpack(m);
+  bind_chosen_tensors(m);
+  bind_lent(m);
+  bind_bytes(m);
+  bind_sharing(m);
+  bind_graph_pool(m);
+  bind_measure(m);
+  complete_functions(m);
+}
+#undef PyInit__core
+
+extern "C" NB_EXPORT PyObject* PyInit__core() {
+  if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+    PyErr_SetString(
+        PyExc_ImportError,
+        "saeta works in the main interpreter of a process only, not in a subinterpreter: "
+        "import it there, or in a process of its own (in mod_wsgi: WSGIApplicationGroup %{GLOBAL})");
+    return nullptr;
+  }
+  return nanobind_init_core();
+}

@@ -1,0 +1,71 @@
+// The parts of the module `_core`, one function each.
+#pragma once
+
+#include "python/src/core/gil.hpp"
+#include "saeta/base/text.hpp"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+namespace saeta::py {
+
+namespace nb = nanobind;
+
+void install_interrupts();
+void install_reports();
+void bind_errors();
+/// Sets the Python exception of an error, for callbacks from C code. With the GIL held.
+/// @throws nb::python_error.
+void raise(const error& failure);
+void bind_device(nb::module_& m);
+void bind_memory(nb::module_& m);
+void bind_symbols(nb::module_& m);
+void bind_type(nb::module_& m);
+void bind_column(nb::module_& m);
+void bind_table(nb::module_& m);
+void bind_counted_table(nb::module_& m);
+void bind_arrow(nb::module_& m);
+void bind_cuda_array(nb::module_& m);
+void bind_dlpack(nb::module_& m);
+void bind_chosen_tensors(nb::module_& m);
+void bind_lent(nb::module_& m);
+void bind_bytes(nb::module_& m);
+void bind_sharing(nb::module_& m);
+void bind_graph_pool(nb::module_& m);
+void bind_measure(nb::module_& m);
+void bind_use(nb::module_& m);
+/// Must be called last. Gives every function of the module a signature for `inspect` and clear messages for
+/// wrong argument types.
+void complete_functions(nb::module_& m);
+
+/// A method implemented by the Python function `function` of `module`, which is imported at the first call.
+/// Used for code that needs NumPy, pyarrow or a framework, and for text for users.
+inline auto in_python(const char* module, const char* function) {
+  return [module, function](nb::handle self, const nb::args& args, const nb::kwargs& kwargs) -> nb::object {
+    return foreign_call(
+        [&]() -> nb::object { return nb::module_::import_(module).attr(function)(self, *args, **kwargs); });
+  };
+}
+
+/// For a class without a public constructor: calling it raises an error that names the function to use.
+class made_by : public nb::def_visitor<made_by> {
+public:
+  explicit made_by(const char* maker) : maker_(maker) {}
+
+  template <class Class, class... Extra>
+  void execute(Class& c, const Extra&...) {
+    c.def(
+        "__init__",
+        [maker = maker_](nb::handle self, const nb::args&, const nb::kwargs&) {
+          throw error(errc::type_mismatch, concat("a ", nb::cast<std::string>(self.type().attr("__name__")),
+                                                  " is not made by its class but by ", maker));
+        },
+        nb::sig("def __init__(self, *args: object, **kwargs: object) -> None"),
+        "Raises TypeMismatch, which names what makes one.");
+  }
+
+private:
+  const char* maker_;
+};
+
+} // namespace saeta::py

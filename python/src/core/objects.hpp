@@ -1,0 +1,96 @@
+// The C++ objects inside the Python classes, shared by the extension modules.
+//
+// A class of its own holds contexts, so that no shared pointer of the core owns a Python object: the core
+// drops its pointers on threads that do not hold the GIL.
+#pragma once
+
+#include "python/src/core/gil.hpp"
+#include "saeta/column/symbol_table.hpp"
+#include "saeta/column/table.hpp"
+#include "saeta/runtime/runtime.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace saeta::py {
+
+/// The context of an object that may be inherited from a parent process. In a forked child, the child's own
+/// context of the same device replaces the parent's (saeta::own_context).
+class context_pointer {
+public:
+  // Implicit, so that it is used like the pointer that it wraps.
+  context_pointer(std::shared_ptr<context> of) : given_(std::move(of)) {}
+  operator std::shared_ptr<context>() const { return current(); }
+  std::shared_ptr<context> operator->() const { return current(); }
+  /// The reference stays valid: the runtime owns the child's context, `this` any other.
+  context& operator*() const { return *current(); }
+  [[nodiscard]] context* get() const { return current().get(); }
+
+  friend bool operator==(const context_pointer& a, const context_pointer& b) { return a.get() == b.get(); }
+
+private:
+  [[nodiscard]] std::shared_ptr<context> current() const {
+    return given_->inherited() ? own_context(given_) : given_;
+  }
+
+  std::shared_ptr<context> given_;
+};
+
+struct context_object {
+  context_pointer value;
+};
+
+/// Records whether an object has done something. A copy starts afresh.
+class done_once {
+public:
+  done_once() = default;
+  done_once(const done_once&) noexcept {}
+  done_once& operator=(const done_once&) noexcept { return *this; }
+  ~done_once() = default;
+  /// True the first time.
+  bool first() noexcept { return !std::exchange(done_, true); }
+
+private:
+  bool done_ = false;
+};
+
+/// Pieces that other objects share are dropped without releasing the GIL.
+template <>
+struct end_of<std::vector<column>> {
+  static bool at_once(const std::vector<column>& pieces) noexcept {
+    return std::ranges::all_of(pieces, [](const column& piece) { return piece.shared(); });
+  }
+};
+
+/// A column: its field, which it may share with a table, and its pieces, one per batch.
+struct column_object {
+  column_object(std::shared_ptr<const field> of, std::shared_ptr<context> in, std::vector<column> made_of)
+      : described(std::move(of)), ctx(std::move(in)), pieces(std::move(made_of)) {}
+  column_object(field of, std::shared_ptr<context> in, std::vector<column> made_of)
+      : column_object(std::make_shared<const field>(std::move(of)), std::move(in), std::move(made_of)) {}
+
+  std::shared_ptr<const field> described;
+  std::shared_ptr<context> ctx;
+  unlocked<std::vector<column>> pieces;
+  done_once lent; ///< whether the Python object already keeps the hold of an exported array interface
+  /// The shape and stride that a borrowed DLTensor points to, as long as the object lives.
+  std::array<std::int64_t, 2> borrowed{};
+};
+
+struct table_object {
+  explicit table_object(table of) : value(std::move(of)) {}
+
+  unlocked<table> value;
+};
+
+struct symbol_table_object {
+  std::shared_ptr<symbol_table> value;
+};
+
+} // namespace saeta::py

@@ -1,0 +1,470 @@
+// Imports tensors of other libraries as columns and tables: the implementation of `saeta.from_dlpack`.
+//
+// Standard  DLPack's Python specification. The producer is asked once for its device and once for its tensor,
+//           with the keywords of DLPack 1.x. If it does not know them, it is asked again with those of older
+//           versions.
+#include "python/src/arrow/capsules.hpp"
+#include "python/src/core/copy_argument.hpp"
+#include "python/src/core/module.hpp"
+#include "python/src/core/objects.hpp"
+#include "python/src/dlpack/exchange_api.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+
+#include <array>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+
+namespace saeta::py {
+namespace {
+
+/// The newest supported version of DLPack.
+constexpr int newest_major = DLPACK_MAJOR_VERSION;
+constexpr int newest_minor = DLPACK_MINOR_VERSION;
+
+/// The options of a `from_dlpack` call.
+struct asked_import {
+  std::optional<bool> copy;
+  std::string name;
+  bool columns = false;
+  std::optional<schema> fields;
+  bool reinterpret = false;
+};
+
+/// Python objects that are never freed.
+struct constants {
+  PyObject* dlpack = PyUnicode_InternFromString("__dlpack__");
+  PyObject* dlpack_device = PyUnicode_InternFromString("__dlpack_device__");
+  PyObject* max_version = PyUnicode_InternFromString("max_version");
+  PyObject* stream = PyUnicode_InternFromString("stream");
+  PyObject* dl_device = PyUnicode_InternFromString("dl_device");
+  PyObject* copy = PyUnicode_InternFromString("copy");
+  PyObject* torch = PyUnicode_InternFromString("torch");
+  PyObject* tensor = PyUnicode_InternFromString("Tensor");
+  PyObject* numpy = PyUnicode_InternFromString("numpy");
+  PyObject* numpy_ma = PyUnicode_InternFromString("numpy.ma");
+  PyObject* masked_array = PyUnicode_InternFromString("MaskedArray");
+  PyObject* cupy = PyUnicode_InternFromString("cupy");
+  PyObject* ndarray = PyUnicode_InternFromString("ndarray");
+  PyObject* cupy_cuda = PyUnicode_InternFromString("cupy.cuda");
+  PyObject* get_current_stream = PyUnicode_InternFromString("get_current_stream");
+  PyObject* ptr = PyUnicode_InternFromString("ptr");
+  PyObject* newest = Py_BuildValue("(ii)", newest_major, newest_minor);
+  PyObject* host = Py_BuildValue("(ii)", static_cast<int>(kDLCPU), 0);
+  PyObject* only_version = PyTuple_Pack(1, max_version);
+};
+
+const constants& names() {
+  static const constants made;
+  return made;
+}
+
+/// The arguments for a call of a producer, laid out for CPython's vectorcall.
+class call {
+public:
+  explicit call(nb::handle self) { arguments_[0] = self.ptr(); }
+
+  void add(PyObject* name, PyObject* value) {
+    ++count_;
+    arguments_[count_] = value;
+    keywords_[count_ - 1] = name;
+  }
+
+  /// Calls the method. Returns a new reference, or null with an exception set.
+  [[nodiscard]] PyObject* operator()(PyObject* method) const {
+    nb::object keywords;
+    if (count_ == 1 && keywords_[0] == names().max_version) {
+      keywords = nb::borrow(names().only_version);
+    } else if (count_ != 0) {
+      keywords = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(count_)));
+      for (std::size_t i = 0; keywords.is_valid() && i < count_; ++i) {
+        PyTuple_SET_ITEM(keywords.ptr(), static_cast<Py_ssize_t>(i), Py_NewRef(keywords_[i]));
+      }
+    }
+    if (count_ != 0 && !keywords.is_valid()) {
+      return nullptr;
+    }
+    return foreign_call(
+        [&] { return PyObject_VectorcallMethod(method, arguments_.data(), 1, keywords.ptr()); });
+  }
+
+private:
+  static constexpr std::size_t most = 4;
+  std::array<PyObject*, most + 1> arguments_{};
+  std::array<PyObject*, most> keywords_{};
+  std::size_t count_ = 0;
+};
+
+nb::object owned(PyObject* result) {
+  if (result == nullptr) {
+    throw nb::python_error();
+  }
+  return nb::steal(result);
+}
+
+std::int32_t whole(nb::handle number, nb::handle source) {
+  const nb::object index = foreign_call([&] { return nb::steal(PyNumber_Index(number.ptr())); });
+  const long value = index.is_valid() ? PyLong_AsLong(index.ptr()) : -1;
+  if (PyErr_Occurred() != nullptr || value != static_cast<std::int32_t>(value)) {
+    PyErr_Clear();
+    throw error(errc::format, concat("__dlpack_device__() of ", nb::type_name(source.type()).c_str(),
+                                     ": expected a pair of integers, device type and number"));
+  }
+  return static_cast<std::int32_t>(value);
+}
+
+tensor_device device_of(nb::handle source) {
+  PyObject* const found = call(source)(names().dlpack_device);
+  if (found == nullptr && PyErr_ExceptionMatches(PyExc_AttributeError) != 0 &&
+      !nb::hasattr(source, "__dlpack__")) {
+    PyErr_Clear();
+    throw error(errc::type_mismatch, concat(nb::type_name(source.type()).c_str(),
+                                            " has no __dlpack__ and is no capsule of a tensor"));
+  }
+  const nb::object pair = owned(found);
+  if (PyTuple_Check(pair.ptr()) == 0 || PyTuple_GET_SIZE(pair.ptr()) != 2) {
+    throw error(errc::format,
+                concat("__dlpack_device__() of ", nb::type_name(source.type()).c_str(), " gave ",
+                       nb::type_name(pair.type()).c_str(), ", expected a pair of device type and number"));
+  }
+  return {whole(PyTuple_GET_ITEM(pair.ptr(), 0), source), whole(PyTuple_GET_ITEM(pair.ptr(), 1), source)};
+}
+
+/// The context that was given; null for None.
+std::shared_ptr<context> named_context(nb::handle given) {
+  if (given.is_none()) {
+    return nullptr;
+  }
+  nb::object found = nb::borrow(given);
+  if (!nb::isinstance<context_object>(given)) {
+    found = foreign_call(
+        [&]() -> nb::object { return nb::module_::import_("saeta.exchange").attr("context_of")(given); });
+  }
+  return nb::cast<const context_object&>(found).value;
+}
+
+/// True for CUDA tensors of torch, which exports a tensor only while its device is the thread's current
+/// device.
+bool needs_current_device(nb::handle source, tensor_device device) {
+  return device.type == kDLCUDA && is_instance_of(source, names().torch, names().tensor);
+}
+
+/// CuPy's current stream, on which its arrays are ready. For another stream, CuPy would create an event.
+/// Empty for objects of other libraries.
+std::optional<std::int64_t> current_stream_of_cupy(nb::handle source, tensor_device device) {
+  if (!is_instance_of(source, names().cupy, names().ndarray)) {
+    return std::nullopt;
+  }
+  PyObject* const library = imported_module(names().cupy_cuda);
+  if (library == nullptr) {
+    return std::nullopt;
+  }
+  const nb::object stream = foreign_call([&]() -> nb::object {
+    return nb::handle(library)
+        .attr(nb::handle(names().get_current_stream))(device.ordinal)
+        .attr(nb::handle(names().ptr));
+  });
+  return dlpack_stream(nb::cast<std::int64_t>(stream));
+}
+
+/// Calls `ask` while the tensor's device is torch's current device.
+template <class Ask>
+nb::object on_its_device(tensor_device device, Ask ask) {
+  const nb::object current = foreign_call([&]() -> nb::object {
+    nb::object made = nb::handle(imported_module(names().torch)).attr("cuda").attr("device")(device.ordinal);
+    made.attr("__enter__")();
+    return made;
+  });
+  const auto leave = [&] {
+    foreign_call([&] { current.attr("__exit__")(nb::none(), nb::none(), nb::none()); });
+  };
+  nb::object made;
+  try {
+    made = ask();
+  } catch (...) {
+    leave();
+    throw;
+  }
+  leave();
+  return made;
+}
+
+/// @param dl_device  the requested device of the tensor; null: its own device
+/// @param stream     the consumer's stream; null: not given
+nb::object ask_for_capsule(nb::handle source, nb::handle dl_device, nb::handle stream,
+                           const std::optional<bool>& copy) {
+  call modern(source);
+  modern.add(names().max_version, names().newest);
+  if (dl_device.is_valid()) {
+    modern.add(names().dl_device, dl_device.ptr());
+  }
+  if (stream.is_valid()) {
+    modern.add(names().stream, stream.ptr());
+  }
+  if (copy == false) {
+    modern.add(names().copy, Py_False);
+  }
+  PyObject* capsule = modern(names().dlpack);
+  if (capsule == nullptr && PyErr_ExceptionMatches(PyExc_TypeError) != 0 && !dl_device.is_valid()) {
+    PyErr_Clear(); // a producer older than DLPack 1.0 knows only the keyword `stream`
+    call old(source);
+    if (stream.is_valid()) {
+      old.add(names().stream, stream.ptr());
+    }
+    capsule = old(names().dlpack);
+  }
+  return owned(capsule);
+}
+
+/// The producer's capsule. Sets `ready` to the stream that the tensor is ready on.
+nb::object capsule_of(nb::handle source, tensor_device device, const context& ctx, const asked_import& how,
+                      std::optional<std::int64_t>& ready) {
+  nb::handle dl_device;
+  nb::object stream;
+  if (device.type != kDLCPU && device.type != kDLCUDAHost) {
+    if (ctx.on_host()) {
+      dl_device = names().host;
+    } else {
+      ready = current_stream_of_cupy(source, device);
+      if (!ready) {
+        ready = dlpack_import_stream(ctx);
+      }
+      stream = nb::cast(ready);
+    }
+  }
+  const auto ask = [&] { return ask_for_capsule(source, dl_device, stream, how.copy); };
+  return needs_current_device(source, device) ? on_its_device(device, ask) : ask();
+}
+
+/// Whether the import creates a view of host memory. It waits for nothing, so releasing the GIL is not
+/// worthwhile.
+bool is_host_view(const context& ctx, const taken_tensor::pointer& tensor, const asked_import& how) {
+  return ctx.on_host() && how.copy != true &&
+         std::visit(
+             [](auto* source) {
+               const DLTensor& shown = source->dl_tensor;
+               return shown.ndim == 1 && (shown.strides == nullptr || shown.strides[0] == 1);
+             },
+             tensor);
+}
+
+/// Imports the tensor as a column or, if columns were requested, as a table. Takes the tensor only on
+/// success.
+nb::object import_tensor(const std::shared_ptr<context>& ctx, const taken_tensor::pointer& tensor,
+                         std::optional<std::int64_t> ready, asked_import how) {
+  const dlpack_import plain{ready, policy_of(how.copy)};
+  if (how.columns) {
+    const dlpack_table_import wanted{plain, std::move(how.fields), how.reinterpret};
+    return nb::cast(table_object(without_gil([&] {
+      return std::visit([&](auto* source) { return import_dlpack_columns(ctx, source, wanted); }, tensor);
+    })));
+  }
+  const auto take = [&] {
+    return std::visit([&](auto* source) { return import_dlpack(ctx, source, plain); }, tensor);
+  };
+  column made = is_host_view(*ctx, tensor, how) ? take() : without_gil(take);
+  field described{std::move(how.name), made.type(), false, {}};
+  std::vector<column> pieces;
+  pieces.push_back(std::move(made));
+  return nb::cast(column_object(std::move(described), ctx, std::move(pieces)));
+}
+
+struct give_back {
+  void operator()(DLManagedTensorVersioned* tensor) const {
+    if (tensor->deleter != nullptr) {
+      foreign_call([tensor] { tensor->deleter(tensor); });
+    }
+  }
+};
+
+/// Imports through the producer's table of C functions. Null if its type has none, or if only `__dlpack__`
+/// can copy the tensor to the host.
+nb::object import_by_table(nb::handle source, std::shared_ptr<context> ctx, const asked_import& how) {
+  const DLPackExchangeAPI* const table = exchange_api_of(Py_TYPE(source.ptr()));
+  if (table == nullptr) {
+    return {};
+  }
+  DLManagedTensorVersioned* found = nullptr;
+  const int asked =
+      foreign_call([&] { return table->managed_tensor_from_py_object_no_sync(source.ptr(), &found); });
+  const char* const type_name = Py_TYPE(source.ptr())->tp_name;
+  require_success(type_name, asked == 0 && found != nullptr);
+  std::unique_ptr<DLManagedTensorVersioned, give_back> tensor(found);
+  const DLDevice where = found->dl_tensor.device;
+  const tensor_device device{static_cast<std::int32_t>(where.device_type), where.device_id};
+  if (ctx == nullptr) {
+    ctx = context_for(device);
+  }
+  const std::optional<memory_kind> kind = kind_of(device);
+  std::optional<std::int64_t> ready;
+  if (kind && !host_accessible(*kind)) {
+    if (ctx->on_host()) {
+      return {};
+    }
+    ready = work_stream_by(*table, device, type_name);
+  }
+  nb::object made = import_tensor(ctx, found, ready, how);
+  static_cast<void>(tensor.release());
+  return made;
+}
+
+nb::object import_capsule(const std::shared_ptr<context>& ctx, nb::handle capsule,
+                          std::optional<std::int64_t> ready, asked_import how) {
+  taken_tensor tensor(capsule);
+  nb::object made = import_tensor(ctx, tensor.get(), ready, std::move(how));
+  tensor.keep();
+  return made;
+}
+
+/// The device of a tensor in a capsule. Does not consume the capsule.
+tensor_device device_of_capsule(nb::handle capsule) {
+  const taken_tensor tensor(capsule);
+  if (const auto* versioned = std::get_if<DLManagedTensorVersioned*>(&tensor.get())) {
+    const DLPackVersion version = (*versioned)->version;
+    if (version.major != DLPACK_MAJOR_VERSION) {
+      throw error(errc::exchange,
+                  concat("a tensor of DLPack ", version.major, ".", version.minor,
+                         ", of which only the major version ", DLPACK_MAJOR_VERSION, " is known"));
+    }
+  }
+  const DLDevice ctx =
+      std::visit([](const auto* source) -> DLDevice { return source->dl_tensor.device; }, tensor.get());
+  return {static_cast<std::int32_t>(ctx.device_type), ctx.device_id};
+}
+
+/// Whether the source supports only `to_dlpack()`, as cuDF's frames and series do.
+bool is_older_producer(nb::handle source) {
+  return !nb::hasattr(source, "__dlpack_device__") && !nb::hasattr(source, "__dlpack__") &&
+         nb::hasattr(source, "to_dlpack");
+}
+
+/// Imports by the first protocol that the producer supports.
+nb::object import_object(nb::handle source, std::shared_ptr<context> ctx, const asked_import& how) {
+  if (nb::object made = import_by_table(source, ctx, how); made.is_valid()) {
+    return made;
+  }
+  if (is_older_producer(source)) {
+    const nb::object capsule = foreign_call([&] { return source.attr("to_dlpack")(); });
+    if (ctx == nullptr) {
+      ctx = context_for(device_of_capsule(capsule));
+    }
+    return import_capsule(ctx, capsule, std::nullopt, how);
+  }
+  const tensor_device device = device_of(source);
+  if (ctx == nullptr) {
+    ctx = context_for(device);
+  }
+  std::optional<std::int64_t> ready;
+  const nb::object capsule = capsule_of(source, device, *ctx, how, ready);
+  return import_capsule(ctx, capsule, ready, how);
+}
+
+/// Imports a NumPy array that DLPack can't represent: masked, misaligned, in another byte order or of a type
+/// of ml_dtypes. None if the source is not one of these.
+nb::object import_numpy(nb::handle source, nb::handle given_ctx, const asked_import& how, nb::handle cast) {
+  return foreign_call([&]() -> nb::object {
+    return nb::module_::import_("saeta._convert.from_numpy")
+        .attr("from_array")(source, given_ctx, how.copy, how.name, how.columns, how.fields, cast);
+  });
+}
+
+nb::object from_dlpack(nb::handle source, nb::handle given_ctx, std::optional<bool> copy, std::string name,
+                       bool columns, std::optional<schema> fields, const std::optional<std::string>& cast) {
+  if (cast && *cast != "reinterpret") {
+    throw error(errc::invalid_argument, concat("cast='", *cast, "': expected 'reinterpret' or None"));
+  }
+  if (!columns && (fields || cast)) {
+    throw error(errc::invalid_argument, "schema and cast speak of columns: they need columns=True");
+  }
+  const asked_import how{copy, std::move(name), columns, std::move(fields), cast.has_value()};
+  std::shared_ptr<context> ctx = named_context(given_ctx);
+  if (PyCapsule_CheckExact(source.ptr())) {
+    if (ctx == nullptr) {
+      ctx = context_for(device_of_capsule(source));
+    }
+    return import_capsule(ctx, source, std::nullopt, how);
+  }
+  const nb::object named_cast = nb::cast(cast);
+  if (is_instance_of(source, names().numpy_ma, names().masked_array)) { // its DLPack tensor lacks the mask
+    return import_numpy(source, given_ctx, how, named_cast);
+  }
+  std::exception_ptr refused;
+  try {
+    return import_object(source, ctx, how);
+  } catch (const std::exception&) {
+    refused = std::current_exception();
+  }
+  if (is_instance_of(source, names().numpy, names().ndarray)) {
+    if (nb::object made = import_numpy(source, given_ctx, how, named_cast); !made.is_none()) {
+      return made;
+    }
+  }
+  std::rethrow_exception(refused);
+}
+
+} // namespace
+
+void bind_dlpack(nb::module_& m) {
+  m.def("from_dlpack", &from_dlpack, nb::arg("source").none(), nb::arg("ctx") = nb::none(), nb::kw_only(),
+        nb::arg("copy") = nb::none(), nb::arg("name") = "", nb::arg("columns") = false,
+        nb::arg("schema") = nb::none(), nb::arg("cast") = nb::none(),
+        nb::sig(
+            "def from_dlpack(source: typing.Any, ctx: Context | Device | str | None = None, *, copy: bool | "
+            "None = None, name: str = '', columns: typing.Literal[False] = False, schema: None = None, cast: "
+            "None = None) -> Column"));
+  m.def(
+      "from_dlpack", &from_dlpack, nb::arg("source").none(), nb::arg("ctx") = nb::none(), nb::kw_only(),
+      nb::arg("copy") = nb::none(), nb::arg("name") = "", nb::arg("columns") = false,
+      nb::arg("schema") = nb::none(), nb::arg("cast") = nb::none(),
+      nb::sig(
+          "def from_dlpack(source: typing.Any, ctx: Context | Device | str | None = None, *, copy: bool | "
+          "None = None, name: str = '', columns: typing.Literal[True], schema: Schema | None = None, cast: "
+          "typing.Literal['reinterpret'] | None = None) -> Table"),
+      "Takes a tensor into a context as a column without nulls, or with columns=True as a table.\n\n"
+      "Memory is shared and kept alive until our last work on it has finished; our first work waits for the "
+      "producer's. Bools become bool8: a copy has 0 and 1, a view keeps its bytes, of which any but 0 is "
+      "true.\n\n"
+      "Args:\n"
+      "    source: an object with `__dlpack__` and `__dlpack_device__`, one with `to_dlpack` alone (cuDF's "
+      "series), "
+      "or a capsule. A raw capsule says nothing "
+      "about streams: from a device it waits for all work queued so far.\n"
+      "    ctx: a Context, a Device or the name of one. None: the context of the tensor's device.\n"
+      "    copy: True copies into memory of the context, under its budget; False raises ExchangeError where "
+      "a copy "
+      "would be needed. A strided tensor is gathered by one kernel into memory of the context.\n"
+      "    name: of the column.\n"
+      "    columns: False: a tensor of more than one dimension is a column of fixed-size lists, one inside "
+      "of the "
+      "other for each dimension behind the first. True: a tensor of two dimensions is a table; columns whose "
+      "values lie side by side are shared, others are gathered.\n"
+      "    schema: of the table; None: col_0, col_1 ... of the tensor's type.\n"
+      "    cast: 'reinterpret' takes integers for those of the schema that have the same width and another "
+      "sign.\n\n"
+      "Returns:\n"
+      "    A Column, or a Table.\n\n"
+      "Raises:\n"
+      "    TypeMismatch: it is no tensor, or the schema has other types. ExchangeError: a type, shape or "
+      "device that "
+      "no column has, or a forbidden copy. FormatError: a tensor that breaks the standard.\n\n"
+      "Example:\n"
+      "    >>> import numpy as np\n"
+      "    >>> import saeta as sa\n"
+      "    >>> sa.from_dlpack(np.arange(6).reshape(3, 2), 'host', columns=True)['col_1'].to_pylist()\n"
+      "    [1, 3, 5]\n");
+  m.def(
+      "_tensor_device",
+      [](nb::handle capsule) {
+        const tensor_device found = device_of_capsule(capsule);
+        return std::pair(found.type, found.ordinal);
+      },
+      nb::arg("capsule"), "Device type and number of the tensor in a capsule, which stays as it is.");
+}
+
+} // namespace saeta::py

@@ -1,0 +1,49 @@
+// Tables as tensors of rows and columns.
+#include "python/src/dlpack/dlpack_export.hpp"
+#include "python/src/table/table_class.hpp"
+
+namespace saeta::py {
+namespace {
+
+void bind_arrays(table_class& c) {
+  constexpr const char* order = "order: typing.Literal['row', 'column'] | None = None, ";
+  bind_tensor(
+      c, "to_torch", in_python("saeta._convert.to_libraries", "table_to_torch"), "torch.Tensor", order,
+      "A torch tensor of rows and columns on the table's device. It must not be written to unless it is a "
+      "copy.\n\n"
+      "All columns must be of one type; `dtype` names one for columns of several types: any float, to which "
+      "values are rounded, or an integer type that has all values of the columns. TypeMismatch otherwise.\n\n"
+      "No copy is made where the columns are equally spaced in one allocation and there is one batch: the "
+      "strides "
+      "say so, and the values of a column lie side by side. Else one kernel a batch gathers all columns into "
+      "memory under the budget. `order='row'` makes the values of a row lie side by side, `order='column'` "
+      "those of "
+      "a column; None takes either where it saves the copy, else 'row'. Nulls, `reinterpret` and `codes`: as "
+      "for "
+      "`Column.to_torch`; the mask has rows and columns, too.");
+  bind_tensor(c, "to_cupy", in_python("saeta._convert.to_libraries", "table_to_cupy"), "cupy.ndarray", order,
+              "A CuPy array of rows and columns on the table's device. Keywords as for `to_torch`.");
+  bind_tensor(c, "to_jax", in_python("saeta._convert.to_libraries", "table_to_jax"), "jax.Array", order,
+              "A JAX array of rows and columns on the table's device. Keywords as for `to_torch`. JAX takes "
+              "arrays without gaps alone: the default of `order` is 'row'.");
+  bind_tensor(
+      c, "to_numpy", in_python("saeta._convert.to_libraries", "table_to_numpy"),
+      "numpy.typing.NDArray[typing.Any]",
+      "order: typing.Literal['row', 'column'] | None = None, copy: bool | None = None, ",
+      "A NumPy array of rows and columns. `copy=False` raises ExchangeError instead of copying, True always "
+      "copies, None copies where it must. Other keywords as for `to_torch`.");
+}
+
+} // namespace
+
+void bind_tensors(table_class& c) {
+  bind_arrays(c);
+  bind_dlpack_protocol(
+      c,
+      "A DLPack capsule of a tensor of rows and columns, whose columns are of one type: zero-copy and "
+      "read-only where they are equally spaced in one allocation, else gathered by one kernel a batch, row "
+      "by row. Streams as for `Column.__dlpack__`. BufferError for nulls and for a copy that copy=False "
+      "forbids, TypeMismatch for columns of several types.");
+}
+
+} // namespace saeta::py

@@ -1,0 +1,514 @@
+// The module `_ipc`: Arrow IPC files and streams. It needs the libarrow that it was built with. saeta/ipc.py
+// loads it.
+#include "python/src/core/module.hpp"
+#include "python/src/core/objects.hpp"
+#include "python/src/core/pickling.hpp"
+#include "python/src/core/python_bytes.hpp"
+#include "python/src/ipc/growing_bytes.hpp"
+#include "saeta/base/cancellation.hpp"
+#include "saeta/base/interruptible_lock.hpp"
+#include "saeta/base/process.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/ipc/inspect.hpp"
+#include "saeta/ipc/reader.hpp"
+#include "saeta/ipc/scan.hpp"
+#include "saeta/ipc/writer.hpp"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+
+namespace saeta::py {
+namespace {
+
+/// Runs pending signal handlers, so that Ctrl-C works, then calls a Python callable with the progress.
+ipc::progress_hook hook_of(const nb::object& callable) {
+  return [&callable](const ipc::progress& so_far) {
+    const gil_acquire acquire;
+    if (foreign_call([] { return PyErr_CheckSignals(); }) != 0) {
+      throw nb::python_error();
+    }
+    if (!callable.is_none()) {
+      foreign_call([&] { callable(so_far); });
+    }
+  };
+}
+
+/// A reader serves one thread at a time. Other threads wait for their turn.
+class reader_object {
+public:
+  explicit reader_object(std::unique_ptr<ipc::reader> of) : live_(of->live()), value_(std::move(of)) {}
+  reader_object(const reader_object&) = delete;
+  reader_object& operator=(const reader_object&) = delete;
+  ~reader_object() = default;
+
+  /// Waits for its turn, then runs `action` with the reader and without the GIL. @throws error closed.
+  template <class Action>
+  auto with(Action action) {
+    require_own_process();
+    const gil_release release;
+    const cancellation_scope ends_with(closed_);
+    const last_out drops(*this);
+    const auto lock = turn_.lock("a read");
+    if (value_ == nullptr || closed_) {
+      throw error(errc::closed, "the reader is closed");
+    }
+    return action(*value_);
+  }
+
+  /// Whether the reader reads a stream that is still being sent.
+  [[nodiscard]] bool live() const noexcept { return live_; }
+
+  /// Does not wait for a read in progress. That read ends within 50 ms, or for a live stream when its current
+  /// call returns, and then drops the source.
+  void close() {
+    closed_ = true;
+    if (made_in_ == fork_generation()) { // in a forked child, the parent's locks are not touched
+      const gil_release release;
+      drop_if_free();
+    }
+  }
+
+private:
+  /// Runs after the lock of a read is released. If the reader was closed meanwhile, it drops the source,
+  /// because `close` does not wait.
+  class last_out {
+  public:
+    explicit last_out(reader_object& of) noexcept : of_(of) {}
+    last_out(const last_out&) = delete;
+    last_out& operator=(const last_out&) = delete;
+    ~last_out() {
+      if (of_.closed_) {
+        of_.drop_if_free();
+      }
+    }
+
+  private:
+    reader_object& of_;
+  };
+
+  void drop_if_free() noexcept {
+    turn_.if_free([this] { value_ = nullptr; });
+  }
+  void require_own_process() const {
+    if (made_in_ != fork_generation()) {
+      throw error(errc::closed,
+                  "the reader belongs to the parent of this forked process: open its source again");
+    }
+  }
+
+  const bool live_;
+  const std::uint64_t made_in_ = fork_generation();
+  std::atomic<bool> closed_{false};
+  std::unique_ptr<ipc::reader> value_; ///< null once closed
+  interruptible_mutex turn_;
+};
+
+/// Fills a range by calling `read(offset, memoryview)`.
+void read_range(const nb::object& read, std::uint64_t offset, std::span<std::byte> target) {
+  const gil_acquire acquire;
+  foreign_call([&] {
+    const nb::object view = nb::steal(PyMemoryView_FromMemory(
+        reinterpret_cast<char*>(target.data()), static_cast<Py_ssize_t>(target.size()), PyBUF_WRITE));
+    if (!view.is_valid()) {
+      throw nb::python_error();
+    }
+    read(offset, view);
+  });
+}
+
+/// Calls `read(memoryview)`. Returns the number of bytes that it wrote at the beginning of the target.
+std::size_t read_some(const nb::object& read, std::span<std::byte> target) {
+  const gil_acquire acquire;
+  return foreign_call([&] {
+    const nb::object view = nb::steal(PyMemoryView_FromMemory(
+        reinterpret_cast<char*>(target.data()), static_cast<Py_ssize_t>(target.size()), PyBUF_WRITE));
+    if (!view.is_valid()) {
+      throw nb::python_error();
+    }
+    return std::min(nb::cast<std::size_t>(read(view)), target.size());
+  });
+}
+
+/// Keeps a callable and drops it with the GIL held, because the last column over the data may be dropped on
+/// any thread.
+std::shared_ptr<nb::object> kept_callable(const nb::object& callable) {
+  return {new nb::object(callable), [](nb::object* held) {
+            PyObject* const object = held->release().ptr();
+            delete held;
+            with_gil_or_leak([object] { Py_DECREF(object); });
+          }};
+}
+
+/// True, False, or "utf8".
+using checks = std::variant<bool, std::string>;
+
+ipc::read_options options_of(std::optional<std::vector<std::string>> columns,
+                             std::optional<std::pair<std::int64_t, std::int64_t>> batches,
+                             std::optional<bool> copy, const checks& validate, std::optional<bool> rechunk) {
+  ipc::read_options options;
+  options.columns = std::move(columns);
+  options.batches = batches;
+  options.copy = !copy ? copy_policy::when_needed : *copy ? copy_policy::always : copy_policy::never;
+  options.check_texts = std::holds_alternative<std::string>(validate);
+  if (options.check_texts && std::get<std::string>(validate) != "utf8") {
+    throw error(errc::invalid_argument, concat("validate is '", std::get<std::string>(validate),
+                                               "', expected True, False or 'utf8'"));
+  }
+  const bool values = options.check_texts || std::get<bool>(validate);
+  options.check = values ? validation::full : validation::structure;
+  options.rechunk = rechunk;
+  return options;
+}
+
+using range = std::optional<std::pair<std::int64_t, std::int64_t>>;
+using names = std::optional<std::vector<std::string>>;
+
+std::unique_ptr<reader_object> open_file(const std::filesystem::path& file, names columns,
+                                         const range& batches, std::optional<bool> copy,
+                                         const checks& validate, std::optional<bool> rechunk) {
+  const gil_release release;
+  return std::make_unique<reader_object>(
+      ipc::reader::open(file, options_of(std::move(columns), batches, copy, validate, rechunk)));
+}
+
+std::unique_ptr<reader_object> open_bytes(nb::handle source, names columns, const range& batches,
+                                          std::optional<bool> copy, const checks& validate,
+                                          std::optional<bool> rechunk) {
+  auto bytes = std::make_shared<python_bytes>(source);
+  const gil_release release;
+  const auto span = bytes->span();
+  return std::make_unique<reader_object>(ipc::reader::open(
+      span, std::move(bytes), options_of(std::move(columns), batches, copy, validate, rechunk)));
+}
+
+std::unique_ptr<reader_object> open_ranges(const nb::object& read, std::string name, std::uint64_t size,
+                                           names columns, const range& batches, std::optional<bool> copy,
+                                           const checks& validate, std::optional<bool> rechunk) {
+  const auto kept = kept_callable(read);
+  const gil_release release;
+  return std::make_unique<reader_object>(ipc::reader::open(
+      std::move(name), size,
+      [kept](std::uint64_t offset, std::span<std::byte> target) { read_range(*kept, offset, target); },
+      options_of(std::move(columns), batches, copy, validate, rechunk)));
+}
+
+std::unique_ptr<reader_object> open_live(const nb::object& read, std::string name, names columns,
+                                         const range& batches, std::optional<bool> copy,
+                                         const checks& validate, std::optional<bool> rechunk) {
+  const auto kept = kept_callable(read);
+  const gil_release release;
+  return std::make_unique<reader_object>(ipc::reader::open(
+      std::move(name), [kept](std::span<std::byte> target) { return read_some(*kept, target); },
+      options_of(std::move(columns), batches, copy, validate, rechunk)));
+}
+
+table_object read_all(reader_object& self, const context_object& ctx, const nb::object& progress) {
+  return self.with(
+      [&](ipc::reader& from) { return table_object(from.read_all(ctx.value, hook_of(progress))); });
+}
+
+std::optional<table_object> next(reader_object& self, const context_object& ctx) {
+  return self.with([&](ipc::reader& from) -> std::optional<table_object> {
+    auto rows = from.next(ctx.value);
+    if (!rows) {
+      return std::nullopt;
+    }
+    return table_object(table::make(ctx.value, from.fields(), {std::move(*rows)}));
+  });
+}
+
+/// A scan by windows. It closes without the GIL, because its threads may wait for the GIL in a hook.
+class scan_object {
+public:
+  explicit scan_object(std::unique_ptr<ipc::scan> of) : value_(std::move(of)) {}
+  scan_object(const scan_object&) = delete;
+  scan_object& operator=(const scan_object&) = delete;
+  ~scan_object() {
+    const gil_release release;
+    value_ = nullptr;
+  }
+
+  std::optional<table_object> next() {
+    const gil_release release;
+    auto rows = value_->next();
+    return rows ? std::optional(table_object(std::move(*rows))) : std::nullopt;
+  }
+  void close() {
+    const gil_release release;
+    value_->close();
+  }
+
+private:
+  std::unique_ptr<ipc::scan> value_;
+};
+
+std::unique_ptr<scan_object> scan_windows(reader_object& self, const context_object& ctx,
+                                          std::uint64_t window_bytes, std::size_t windows_ahead,
+                                          std::int64_t batch_rows) {
+  return self.with([&](ipc::reader& from) {
+    auto made = from.scan_windows(ctx.value, {.window_bytes = window_bytes,
+                                              .windows_ahead = windows_ahead,
+                                              .batch_rows = batch_rows});
+    return made == nullptr ? nullptr : std::make_unique<scan_object>(std::move(made));
+  });
+}
+
+const char* name_of_container(ipc::container format) {
+  return format == ipc::container::file ? "file" : "stream";
+}
+
+ipc::write_options writing(const std::string& compression, const std::string& format, bool durable = true,
+                           bool replace_read_only = false) {
+  ipc::write_options options;
+  options.durable = durable;
+  options.replace_read_only = replace_read_only;
+  options.body = ipc::parse_compression(compression);
+  if (format != "file" && format != "stream") {
+    throw error(errc::invalid_argument, "format '" + format + "': expected file or stream");
+  }
+  options.format = format == "file" ? ipc::container::file : ipc::container::stream;
+  return options;
+}
+
+std::uint64_t write_file(const table_object& source, const std::filesystem::path& file,
+                         const std::string& compression, const std::string& format,
+                         const nb::object& progress, bool durable, bool replace_read_only) {
+  const gil_release release;
+  return ipc::write(*source.value, file, writing(compression, format, durable, replace_read_only),
+                    hook_of(progress));
+}
+
+/// Passes bytes objects to `put`, so that the callable may keep them.
+std::uint64_t write_sink(const table_object& source, const nb::object& put, const std::string& name,
+                         const std::string& compression, const std::string& format,
+                         const nb::object& progress) {
+  const auto pass = [&put](std::span<const std::byte> piece) {
+    const gil_acquire acquire;
+    foreign_call([&] { put(nb::bytes(piece.data(), piece.size())); });
+  };
+  const gil_release release;
+  return ipc::write(*source.value, pass, name, writing(compression, format), hook_of(progress));
+}
+
+nb::object write_memory(const table_object& source, const std::string& compression,
+                        const std::string& format) {
+  growing_bytes made(source.value->byte_size());
+  without_gil([&] {
+    ipc::write(
+        *source.value, [&](std::span<const std::byte> piece) { made.append(piece); }, "bytes",
+        writing(compression, format));
+  });
+  return made.take();
+}
+
+/// Text from a file may not be valid UTF-8: invalid bytes become "\xff".
+nb::object text_of(const std::string& said) {
+  return nb::steal(
+      PyUnicode_DecodeUTF8(said.data(), static_cast<Py_ssize_t>(said.size()), "backslashreplace"));
+}
+
+nb::dict described(const ipc::file_summary& found) {
+  nb::list columns;
+  for (const ipc::column_summary& each : found.columns) {
+    nb::dict column;
+    column["name"] = text_of(each.name);
+    column["type"] = text_of(each.type);
+    column["nullable"] = each.nullable;
+    column["supported"] = each.supported;
+    column["nulls"] = each.nulls;
+    column["dictionary_values"] =
+        each.dictionary_values < 0 ? nb::none() : nb::object(nb::int_(each.dictionary_values));
+    columns.append(column);
+  }
+  nb::dict metadata;
+  for (const auto& [key, value] : found.metadata) {
+    metadata[nb::bytes(key.data(), key.size())] = nb::bytes(value.data(), value.size());
+  }
+  nb::dict result;
+  result["format"] = name_of_container(found.format);
+  result["bytes"] = found.bytes;
+  result["compression"] = found.compression;
+  result["metadata_version"] = found.metadata_version;
+  result["batch_rows"] = found.batch_rows;
+  result["metadata"] = metadata;
+  result["columns"] = columns;
+  return result;
+}
+
+nb::dict inspect_file(const std::filesystem::path& file) {
+  return described(without_gil([&] { return ipc::inspect(file); }));
+}
+
+nb::dict inspect_bytes(nb::handle source) {
+  const python_bytes bytes(source);
+  return described(without_gil([&] { return ipc::inspect(bytes.span()); }));
+}
+
+nb::dict inspect_ranges(const nb::object& read, const std::string& name, std::uint64_t size) {
+  return described(without_gil([&] {
+    return ipc::inspect(name, size, [&](std::uint64_t offset, std::span<std::byte> target) {
+      read_range(read, offset, target);
+    });
+  }));
+}
+
+nb::dict inspect_live(const nb::object& read, const std::string& name) {
+  return described(without_gil([&] {
+    return ipc::inspect(name, [&](std::span<std::byte> target) { return read_some(read, target); });
+  }));
+}
+
+} // namespace
+} // namespace saeta::py
+
+NB_MODULE(_ipc, m) {
+  using namespace saeta;
+  using namespace saeta::py;
+  m.doc() = "Arrow IPC files and streams, on libarrow.";
+
+  nb::class_<ipc::progress>(m, "Progress", "How far a read or a write has come.")
+      .def_ro("batches", &ipc::progress::batches)
+      .def_ro("total_batches", &ipc::progress::total_batches, "-1 for a stream, whose number is not known.")
+      .def_ro("rows", &ipc::progress::rows)
+      .def_ro("bytes", &ipc::progress::bytes, "Bytes of batch bodies.");
+
+  nb::class_<scan_object>(m, "WindowScan", "The batches of a source, read in windows.")
+      .def(not_pickled("pass the source, and scan it there"))
+      .def("next", &scan_object::next, nb::sig("def next(self) -> saeta._core.Table | None"),
+           "The next rows, None at the end.")
+      .def("close", &scan_object::close, "Ends reading within 50 ms.");
+
+  nb::class_<reader_object>(m, "Reader", "An open Arrow IPC file or stream.")
+      .def(not_pickled("pass the source, and open a reader there"))
+      .def_prop_ro(
+          "format",
+          [](reader_object& self) {
+            return name_of_container(self.with([](ipc::reader& of) { return of.format(); }));
+          },
+          "\"file\" or \"stream\".")
+      .def_prop_ro(
+          "schema",
+          [](reader_object& self) { return self.with([](ipc::reader& of) { return of.fields(); }); },
+          nb::sig("def schema(self) -> saeta._core.Schema"))
+      .def_prop_ro(
+          "num_batches",
+          [](reader_object& self) { return self.with([](ipc::reader& of) { return of.batch_count(); }); },
+          "Batches in the range asked for; -1 for a stream.")
+      .def("read_all", &read_all, nb::arg("where"), nb::arg("progress") = nb::none(),
+           nb::sig("def read_all(self, where: saeta._core.Context, progress: "
+                   "collections.abc.Callable[[Progress], object] | None = None) -> saeta._core.Table"),
+           "All batches from here on, as a table of the context. `progress` is called now and then, at least "
+           "at the end.")
+      .def("scan_windows", &scan_windows, nb::arg("where"), nb::arg("window_bytes"), nb::arg("windows_ahead"),
+           nb::arg("batch_rows"),
+           nb::sig("def scan_windows(self, where: saeta._core.Context, window_bytes: int, windows_ahead: int, "
+                   "batch_rows: int) -> WindowScan | None"),
+           "Begins to read all batches from here on in windows. None where batches are read one by one.")
+      .def("next", &next, nb::arg("where"),
+           nb::sig("def next(self, where: saeta._core.Context) -> saeta._core.Table | None"),
+           "The next batch as a table, None at the end.")
+      .def_prop_ro("live", &reader_object::live, "Whether it reads a stream that is still being sent.")
+      .def("close", &reader_object::close,
+           "Lets the source go. Columns that view it keep it. Using the reader then is ClosedError, also for "
+           "a "
+           "thread that reads: it ends within 50 ms, of a live stream when its call has returned, and lets "
+           "the source go.")
+      .def(
+          "__enter__", [](nb::handle self) { return nb::borrow(self); },
+          nb::sig("def __enter__(self) -> Reader"))
+      .def(
+          "__exit__", [](reader_object& self, const nb::args&) { self.close(); },
+          nb::sig("def __exit__(self, *exception: object) -> None"));
+
+  m.def(
+      "open_file", &open_file, nb::arg("path"), nb::arg("columns") = nb::none(),
+      nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(), nb::arg("validate") = true,
+      nb::arg("rechunk") = nb::none(),
+      nb::sig(
+          "def open_file(path: str | os.PathLike[str], columns: collections.abc.Sequence[str] | None = None, "
+          "batches: tuple[int, int] | None = None, copy: bool | None = None, validate: bool | str = True, "
+          "rechunk: bool | None = None) -> "
+          "Reader"),
+      "Opens a file. It is mapped only where columns view it.");
+  m.def("open_bytes", &open_bytes, nb::arg("source"), nb::arg("columns") = nb::none(),
+        nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(), nb::arg("validate") = true,
+        nb::arg("rechunk") = nb::none(),
+        nb::sig(
+            "def open_bytes(source: bytes | bytearray | memoryview, columns: collections.abc.Sequence[str] | "
+            "None = None, "
+            "batches: tuple[int, int] | None = None, copy: bool | None = None, validate: bool | str = True, "
+            "rechunk: bool | None = None) -> "
+            "Reader"),
+        "Opens bytes, which columns of a host context may view for as long as they live.");
+  m.def(
+      "open_ranges", &open_ranges, nb::arg("read"), nb::arg("name"), nb::arg("size"),
+      nb::arg("columns") = nb::none(), nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(),
+      nb::arg("validate") = true, nb::arg("rechunk") = nb::none(),
+      nb::sig(
+          "def open_ranges(read: collections.abc.Callable[[int, memoryview], object], name: str, size: int, "
+          "columns: collections.abc.Sequence[str] | None = None, batches: tuple[int, int] | None = None, "
+          "copy: bool | None = None, validate: bool | str = True, rechunk: bool | None = None) -> Reader"),
+      "Opens a source of `size` bytes. `read(offset, target)` fills the target; several threads call it.");
+  m.def("open_live", &open_live, nb::arg("read"), nb::arg("name"), nb::arg("columns") = nb::none(),
+        nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(), nb::arg("validate") = true,
+        nb::arg("rechunk") = nb::none(),
+        nb::sig(
+            "def open_live(read: collections.abc.Callable[[memoryview], int], name: str, "
+            "columns: collections.abc.Sequence[str] | None = None, batches: tuple[int, int] | None = None, "
+            "copy: bool | None = None, validate: bool | str = True, rechunk: bool | None = None) -> Reader"),
+        "Opens a stream that is still being sent. `read(target)` fills the beginning of the target and "
+        "returns how many "
+        "bytes, 0 at the end.");
+  m.def("write_file", &write_file, nb::arg("source"), nb::arg("path"), nb::arg("compression") = "none",
+        nb::arg("format") = "file", nb::arg("progress") = nb::none(), nb::arg("durable") = true,
+        nb::arg("replace_read_only") = false,
+        nb::sig("def write_file(source: saeta._core.Table, path: str | os.PathLike[str], compression: str = "
+                "'none', "
+                "format: str = 'file', progress: collections.abc.Callable[[Progress], object] | None = None, "
+                "durable: bool = True, replace_read_only: bool = False) -> int"),
+        "Writes a table, atomically; returns the bytes of the file.");
+  m.def("write_sink", &write_sink, nb::arg("source"), nb::arg("put"), nb::arg("name"),
+        nb::arg("compression") = "none", nb::arg("format") = "file", nb::arg("progress") = nb::none(),
+        nb::sig("def write_sink(source: saeta._core.Table, put: collections.abc.Callable[[bytes], object], "
+                "name: str, "
+                "compression: str = 'none', format: str = 'file', progress: "
+                "collections.abc.Callable[[Progress], object] | None = None) -> int"),
+        "Writes a table by calls of `put` with the next bytes, a few MiB at most; returns how many there "
+        "were.");
+  m.def("write_bytes", &write_memory, nb::arg("source"), nb::arg("compression") = "none",
+        nb::arg("format") = "file",
+        nb::sig("def write_bytes(source: saeta._core.Table, compression: str = 'none', format: str = 'file') "
+                "-> bytes"),
+        "The bytes of a file or stream of the table.");
+  m.def("inspect_file", &inspect_file, nb::arg("path"),
+        nb::sig("def inspect_file(path: str | os.PathLike[str]) -> dict[str, typing.Any]"),
+        "What a file says about itself.");
+  m.def("inspect_bytes", &inspect_bytes, nb::arg("source"),
+        nb::sig("def inspect_bytes(source: bytes | bytearray | memoryview) -> dict[str, typing.Any]"),
+        "What bytes say about themselves.");
+  m.def("inspect_ranges", &inspect_ranges, nb::arg("read"), nb::arg("name"), nb::arg("size"),
+        nb::sig("def inspect_ranges(read: collections.abc.Callable[[int, memoryview], object], name: str, "
+                "size: int) -> dict[str, typing.Any]"),
+        "What a source says about itself, as `open_ranges` takes it.");
+  m.def("inspect_live", &inspect_live, nb::arg("read"), nb::arg("name"),
+        nb::sig("def inspect_live(read: collections.abc.Callable[[memoryview], int], name: str) -> "
+                "dict[str, typing.Any]"),
+        "What a stream says about itself, as `open_live` takes it. Reads it to its end.");
+  m.def("built_arrow_version", &ipc::built_arrow_version,
+        "Release of libarrow that this module was built with.");
+  m.def("loaded_arrow_version", &ipc::loaded_arrow_version, "Release of libarrow that is loaded.");
+  complete_functions(m);
+}

@@ -1,0 +1,121 @@
+// Child budgets, reservations, and windows that measure a budget over a period.
+#include "python/src/core/pickling.hpp"
+#include "python/src/memory/memory_objects.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
+
+namespace saeta::py {
+namespace {
+
+/// A window. After it is closed, it keeps its last values.
+class window_object {
+public:
+  explicit window_object(budget& measured) : open_(std::in_place, measured.open_window()) {}
+
+  [[nodiscard]] budget_window::values read() const { return open_ ? open_->read() : last_; }
+  [[nodiscard]] bool closed() const { return !open_; }
+  void close() {
+    last_ = read();
+    open_.reset();
+  }
+
+private:
+  std::optional<budget_window> open_;
+  budget_window::values last_;
+};
+
+context_object child(const memory_view& self, std::string name, const std::optional<size_spec>& limit) {
+  return without_gil([&] {
+    const std::uint64_t bytes = limit ? to_bytes(*limit, *self.value) : budget::unlimited;
+    return context_object{self.value->with_budget(std::move(name), bytes)};
+  });
+}
+
+context_object reserve(const memory_view& self, const size_spec& bytes, bool overbook) {
+  return without_gil([&] {
+    const auto policy = overbook ? overbooking::allow : overbooking::refuse;
+    return context_object{self.value->with_reservation(to_bytes(bytes, *self.value), policy)};
+  });
+}
+
+nb::object reservation_of(const memory_view& self) {
+  const reservation* from = self.value->drawn_from();
+  if (from == nullptr) {
+    return nb::none();
+  }
+  nb::dict result;
+  result["bytes"] = from->bytes();
+  result["left"] = from->left();
+  result["overbooked"] = from->overbooked();
+  return result;
+}
+
+template <std::uint64_t budget_window::values::*Value>
+std::uint64_t value_of(const window_object& self) {
+  return self.read().*Value;
+}
+
+std::string describe(const window_object& self) {
+  const budget_window::values now = self.read();
+  return concat("<saeta.MemoryWindow: ", human_bytes(now.current), " in use, ", human_bytes(now.start),
+                " at the start, peak ", human_bytes(now.peak), ", ", now.requests, " requests, ", now.refused,
+                " refused", self.closed() ? ", closed>" : ">");
+}
+
+void bind_window(nb::module_& m) {
+  using values = budget_window::values;
+  nb::class_<window_object>(
+      m, "MemoryWindow",
+      "What a budget saw since `memory.window()`. The numbers follow it until the end of a `with` "
+      "block and stay as they were then; windows nest.")
+      .def(made_by("Context.memory.window"))
+      .def(not_pickled("make one where the work is"))
+      .def("__repr__", &describe)
+      .def_prop_ro("start", &value_of<&values::start>, "Bytes in use when the window was opened.")
+      .def_prop_ro("current", &value_of<&values::current>, "Bytes in use now.")
+      .def_prop_ro("peak", &value_of<&values::peak>, "Most bytes in use at one time inside the window.")
+      .def_prop_ro("requests", &value_of<&values::requests>, "Accepted requests inside the window.")
+      .def_prop_ro("refused", &value_of<&values::refused>, "Refused requests inside the window.")
+      .def(
+          "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> MemoryWindow"))
+      .def(
+          "__exit__", [](window_object& self, const nb::args&) { self.close(); },
+          nb::sig("def __exit__(self, *exception: object) -> None"));
+}
+
+} // namespace
+
+void bind_budgets(nb::module_& m, memory_class& memory) {
+  bind_window(m);
+  memory
+      .def("child", &child, nb::arg("name"), nb::arg("limit") = nb::none(),
+           nb::sig("def child(self, name: str, limit: int | str | None = None) -> Context"),
+           "A context of this device whose allocations count against a budget of their own (None: no limit) "
+           "and "
+           "against this one. As a context manager it closes at the end; what it holds then stays valid and "
+           "charged.")
+      .def(
+          "reserve", &reserve, nb::arg("nbytes"), nb::arg("overbook") = false,
+          nb::sig("def reserve(self, nbytes: int | str, overbook: bool = False) -> Context"),
+          "A context of this device whose allocations draw from bytes that are set aside now: inside them no "
+          "budget refuses, beyond them every request is refused. As a context manager it returns what was "
+          "not "
+          "drawn at the end. BudgetExceeded when there is no room, unless `overbook` promises it all the "
+          "same; "
+          "then draws of the promised part may be refused.")
+      .def_prop_ro(
+          "reservation", &reservation_of,
+          nb::for_getter(nb::sig("def reservation(self) -> dict[str, int] | None")),
+          "What this context draws from: `bytes` as reserved, `left` of them, and how many of those are "
+          "`overbooked`. None where it draws from none.")
+      .def(
+          "window", [](const memory_view& self) { return window_object(*self.value->memory_budget()); },
+          "Measures peak, requests and refusals of the budget apart from now on.")
+      .def(
+          "reset_peak", [](const memory_view& self) { self.value->memory_budget()->reset_peak(); },
+          "Restarts the peak from what is live now.");
+}
+
+} // namespace saeta::py

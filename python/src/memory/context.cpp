@@ -1,0 +1,354 @@
+// Contexts: one per device, and contexts that charge a child budget or draw from a reservation.
+#include "python/src/core/pickling.hpp"
+#include "python/src/memory/memory_objects.hpp"
+#include "saeta/base/interrupt.hpp"
+#include "saeta/base/printable.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/runtime/runtime.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/variant.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+namespace saeta::py {
+namespace {
+
+std::optional<std::chrono::milliseconds> to_wait(std::optional<double> seconds) {
+  constexpr double longest = 1e9;
+  if (!seconds) {
+    return std::nullopt;
+  }
+  if (!(*seconds >= 0 && *seconds <= longest)) {
+    throw error(errc::invalid_argument, concat("wait: ", *seconds, " is not between 0 and 1e9 seconds"));
+  }
+  return std::chrono::milliseconds(std::llround(*seconds * 1000));
+}
+
+context_object open(const std::optional<std::string>& device, const std::optional<size_spec>& limit,
+                    std::optional<std::string> stack, std::optional<double> wait,
+                    std::optional<bool> exportable_pool) {
+  return without_gil([&] {
+    const device_id chosen = device ? parse_device(*device) : best_device();
+    open_options options{std::nullopt, std::move(stack), to_wait(wait), exportable_pool};
+    if (limit) {
+      options.budget = to_bytes(*limit, chosen);
+    }
+    return context_object{open_context(chosen, options)};
+  });
+}
+
+bool derived(const context_object& self) { return &self.value->root() != self.value.get(); }
+
+void set_budget(const context_object& self, const std::optional<size_spec>& limit) {
+  if (self.value->drawn_from() != nullptr) {
+    throw error(errc::invalid_argument, "a context that draws from a reservation has no limit of its own");
+  }
+  without_gil([&] { self.value->set_budget(limit ? to_bytes(*limit, *self.value) : budget::unlimited); });
+}
+
+/// Polls, because a wait in the driver can't be interrupted. It polls without sleep for 2 ms, about as long
+/// as the work that a read leaves queued: a sleeping core is slow to serve data from its cache. Then it
+/// sleeps for growing intervals, which lengthen a wait by at most 6%.
+void wait_for(point awaited) {
+  using clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds awake{2};
+  constexpr std::chrono::microseconds pace{4};
+  constexpr std::chrono::milliseconds longest_sleep{1};
+  const auto start = clock::now();
+  while (!passed(awaited)) {
+    const auto now = clock::now();
+    if (now - start < awake) {
+      while (clock::now() < now + pace) {
+        std::this_thread::yield();
+      }
+      continue;
+    }
+    check_interrupt();
+    std::this_thread::sleep_for(std::min<clock::duration>((now - start) / 16, longest_sleep));
+  }
+}
+
+void wait_for_releases(context& ctx) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!ctx.wait_for_releases(interrupt_interval) && std::chrono::steady_clock::now() < deadline) {
+    check_interrupt();
+  }
+}
+
+void synchronize(const context_object& self) {
+  context& ctx = *self.value;
+  if (const auto everything = ctx.clocks()->mark_device()) {
+    wait_for(*everything);
+    ctx.synchronize(
+        ctx.work_stream()); // nothing is left to wait for, but the driver's pool releases memory in this call
+    wait_for_releases(ctx);
+  } else { // releases wait for a capture, which this caller may have to end
+    ctx.synchronize(ctx.work_stream());
+    ctx.drain();
+  }
+}
+
+nb::dict traffic_dict(const traffic& moved) {
+  nb::dict result;
+  result["transfers"] = moved.transfers;
+  result["calls"] = moved.calls;
+  result["bytes"] = moved.bytes;
+  return result;
+}
+
+nb::dict counters_dict(const context_object& self) {
+  const counter_values values = self.value->copies().read_counters();
+  nb::dict result;
+  result["host_to_device"] = traffic_dict(values.host_to_device);
+  result["device_to_host"] = traffic_dict(values.device_to_host);
+  result["device_to_device"] = traffic_dict(values.device_to_device);
+  result["host_to_host"] = traffic_dict(values.host_to_host);
+  result["scalars"] = traffic_dict(values.scalars);
+  result["allocations"] = values.allocations;
+  result["imports"] = values.imports;
+  result["exports"] = values.exports;
+  result["synchronizations"] = values.synchronizations;
+  result["events"] = values.events;
+  return result;
+}
+
+nb::dict options_dict(const context_object& self) {
+  const auto ctx = std::shared_ptr<context>(self.value);
+  const context_options& made_with = ctx->options();
+  nb::dict result;
+  result["stack"] = to_string(made_with.memory);
+  result["wait"] = static_cast<double>(made_with.pressure.wait.count()) / 1000;
+  result["guard_quarantine"] = made_with.memory.guard.quarantine;
+  result["exportable_pool"] = made_with.memory.exportable_pool;
+  result["pool_threshold"] = limit_or_none(made_with.memory.pool_threshold);
+  result["record"] = made_with.recorded;
+  result["staging_threads"] = made_with.staging.threads;
+  result["staging_chunk"] = made_with.staging.chunk_bytes;
+  result["staging_shared"] = made_with.staging.shared_chunks;
+  result["host_cache"] = made_with.staging.host_cache.value_or(0);
+  return result;
+}
+
+nb::dict close(const context_object& self) {
+  return bytes_dict(without_gil([&] { return self.value->close(); }));
+}
+
+nb::object enter(nb::object self) {
+  const auto& entered = nb::cast<const context_object&>(self);
+  if (!derived(entered)) {
+    throw error(errc::invalid_argument,
+                concat("the context of ", to_string(entered.value->device()),
+                       " belongs to the process: only those of memory.child and memory.reserve end with a "
+                       "`with` block"));
+  }
+  return self;
+}
+
+void leave(const context_object& self, const nb::args&) { close(self); }
+
+/// An effect on a context for the duration of a `with` block.
+template <std::shared_ptr<void> (*Begin)(context&)>
+class block_object {
+public:
+  explicit block_object(const context_object& of) : ctx_(of.value) {}
+
+  void enter() {
+    if (hold_) {
+      throw error(errc::busy, "this block is open already: ask the context for one each time");
+    }
+    // Without the GIL: `Begin` may wait for a thread that takes the GIL to report something.
+    hold_ = without_gil([this] { return Begin(*ctx_); });
+  }
+  void leave() { hold_.reset(); }
+  [[nodiscard]] bool open() const noexcept { return hold_.has_value(); }
+
+private:
+  std::shared_ptr<context> ctx_;
+  std::optional<std::shared_ptr<void>> hold_; ///< the inner pointer may be null while the block is open
+};
+
+std::shared_ptr<void> announce_capture(context& on) { return on.capturing(); }
+std::shared_ptr<void> forbid_downloads(context& of) { return of.copies().forbid_downloads(); }
+
+using capture_object = block_object<announce_capture>;
+using strict_object = block_object<forbid_downloads>;
+
+std::string describe_context(const context_object& self) {
+  const context& ctx = *self.value;
+  const budget_statistics now = ctx.memory_budget()->statistics();
+  std::string text = now.limit == budget::unlimited ? "no budget" : concat("budget ", human_bytes(now.limit));
+  if (const reservation* from = ctx.drawn_from()) {
+    text = concat("reservation of ", human_bytes(from->bytes()), ", ", human_bytes(from->left()), " left");
+  } else if (derived(self)) {
+    text = concat("child '", ctx.memory_budget()->name(), "', ", text);
+  }
+  return printable(concat("<saeta.Context ", to_string(ctx.device()), ": ", text, ", ",
+                          human_bytes(now.current), " in use", ctx.closed() ? ", closed>" : ">"));
+}
+
+void bind_life(nb::class_<context_object>& c) {
+  c.def("synchronize", &synchronize, nb::call_guard<gil_release>(),
+        "Waits for all work on the device that was queued so far, by whomever, and for memory whose "
+        "release waits for it. While a graph is captured, for the context's own stream alone.")
+      .def("close", &close, nb::sig("def close(self) -> dict[str, int]"),
+           "Refuses new work from now on. Returns the bytes that are still alive, by tag; they stay valid "
+           "until their owners drop them. Of a reservation what was not drawn returns at once.")
+      .def("__enter__", &enter, nb::sig("def __enter__(self) -> Context"),
+           "A context of `memory.child` or `memory.reserve` closes at the end of a `with` block. The context "
+           "of "
+           "the process does not: InvalidError.")
+      .def("__exit__", &leave, nb::sig("def __exit__(self, *exception: object) -> None"))
+      .def(
+          "__eq__", [](const context_object& a, const context_object& b) { return a.value == b.value; },
+          nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"))
+      .def("__hash__", [](const context_object& self) { return std::hash<context*>()(self.value.get()); })
+      .def("__repr__", &describe_context);
+}
+
+template <class Block>
+void bind_block(nb::module_& m, const char* name, const char* enter, const char* meaning, const char* maker) {
+  nb::class_<Block>(m, name, meaning)
+      .def(made_by(maker))
+      .def(not_pickled("make one where the work is"))
+      .def("__repr__",
+           [name](const Block& self) {
+             return concat("<saeta.", name, self.open() ? ", open>" : ", not open>");
+           })
+      .def(
+          "__enter__",
+          [](nb::object self) {
+            nb::cast<Block&>(self).enter();
+            return self;
+          },
+          nb::sig(enter))
+      .def(
+          "__exit__", [](Block& self, const nb::args&) { self.leave(); },
+          nb::sig("def __exit__(self, *exception: object) -> None"));
+}
+
+} // namespace
+
+std::uint64_t to_bytes(const size_spec& given, device_id device) {
+  if (const auto* bytes = std::get_if<std::uint64_t>(&given)) {
+    return *bytes;
+  }
+  return parse_bytes(std::get<std::string>(given), describe_device(device).total_bytes);
+}
+
+std::uint64_t to_bytes(const size_spec& given, const context& ctx) { return to_bytes(given, ctx.device()); }
+
+nb::object limit_or_none(std::uint64_t limit) {
+  return limit == budget::unlimited ? nb::none() : nb::object(nb::int_(limit));
+}
+
+nb::dict bytes_dict(const bytes_by_name& bytes) {
+  nb::dict result;
+  for (const auto& [name, count] : bytes) {
+    result[nb::str(name.c_str(), name.size())] = count;
+  }
+  return result;
+}
+
+void bind_context(nb::module_& m) {
+  bind_block<capture_object>(m, "GraphCapture", "def __enter__(self) -> GraphCapture",
+                             "The announcement of a graph capture, from `Context.capturing`.",
+                             "Context.capturing");
+  bind_block<strict_object>(m, "StrictMode", "def __enter__(self) -> StrictMode",
+                            "A block without downloads, from `Context.forbid_downloads`.",
+                            "Context.forbid_downloads");
+  nb::class_<context_object> c(
+      m, "Context",
+      "Everything Saeta keeps for one device of this process: memory under a budget, streams and counters. "
+      "There is one per device; `saeta.context` gives it. `memory.child` and `memory.reserve` give further "
+      "ones that share all of it but the budget.");
+  c.def(made_by("saeta.context"));
+  c.def(copied_as_itself());
+  c.def(not_pickled("pass the name of its device and call saeta.context(name) there. Tables that are "
+                    "unpickled go into the host "
+                    "context, or into the one of `with saeta.unpickling(ctx):`"));
+  c.def_prop_ro(
+       "device", [](const context_object& self) { return to_string(self.value->device()); },
+       "\"host\" or \"cuda:0\".")
+      .def_prop_rw(
+          "budget",
+          [](const context_object& self) {
+            return limit_or_none(self.value->memory_budget()->statistics().limit);
+          },
+          &set_budget, nb::for_setter(nb::arg("limit").none()),
+          nb::for_getter(nb::sig("def budget(self) -> int | None")),
+          nb::for_setter(nb::sig("def budget(self, limit: int | str | None, /) -> None")),
+          "Limit in bytes, None for no limit. Set it with an int, \"8GiB\" or \"50%\" (of the device's "
+          "memory); InvalidError when more is live already.")
+      .def_prop_ro(
+          "memory", [](const context_object& self) { return memory_view{self.value}; },
+          "What its memory is used for.")
+      .def_prop_ro("options", &options_dict, nb::sig("def options(self) -> dict[str, typing.Any]"),
+                   "What it was made with: `stack` (top first), `wait` (seconds), `guard_quarantine`, "
+                   "`exportable_pool` (whether other processes can open its memory), "
+                   "`pool_threshold` (bytes; None: all), `record` (events kept from the start), "
+                   "`staging_threads` (0: the machine's, at most 16), "
+                   "`staging_chunk` (bytes), `staging_shared` (chunks that all threads fill together), "
+                   "`host_cache` (bytes of host memory kept for downloads). "
+                   "The budget has an attribute of its own.")
+      .def_prop_ro(
+          "closed", [](const context_object& self) { return self.value->closed(); },
+          "Whether it refuses new work.")
+      .def("counters", &counters_dict, nb::sig("def counters(self) -> dict[str, typing.Any]"),
+           "What was moved, allocated and waited for since the last reset. For each direction a dict of "
+           "`transfers` (planned movements), `calls` (copies given to the driver) and `bytes`; beside them "
+           "`allocations`, `imports` and `exports` (views taken in and handed out without a copy), "
+           "`synchronizations` (waits of the host) and `events` (recorded to order streams: work on one "
+           "stream needs none).")
+      .def(
+          "reset_counters", [](const context_object& self) { self.value->copies().reset_counters(); },
+          "Sets all counters to zero.")
+      .def("allocate", &allocate_buffer, nb::arg("nbytes"), nb::kw_only(), nb::arg("tag") = "",
+           nb::arg("stream").none() = nb::none(), nb::arg("alignment") = 0, nb::arg("kind") = "device",
+           nb::sig("def allocate(self, nbytes: int | str, *, tag: str = '', stream: object = None, "
+                   "alignment: int = 0, kind: str = 'device') -> Buffer"),
+           "Memory charged to this context's budget under a tag, ready on a stream (None: the context's own; "
+           "see `saeta.use` for the others). Contents are undefined. `kind` \"pinned\" is page-locked host "
+           "memory, charged to the budget of the host's context; on the host it is ordinary memory of this "
+           "one. BudgetExceeded, OutOfMemory, ClosedError, UnsupportedError for other kinds.")
+      .def(
+          "capturing", [](const context_object& self) { return capture_object(self); },
+          "Says that a CUDA graph is captured inside a `with` block around the capture: views that are "
+          "dropped meanwhile are released afterwards, where the driver would otherwise end the capture. "
+          "Needed on streams that do not synchronise with the legacy default stream, as those of "
+          "torch.cuda.graph, unless the capture itself takes a view or opens a token on its stream. Does "
+          "nothing on the host.")
+      .def(
+          "forbid_downloads", [](const context_object& self) { return strict_object(self); },
+          "Strict mode inside a `with` block: copying data from this device to the host raises "
+          "DownloadForbidden before anything is copied, on every thread. Scalars that metadata needs are "
+          "still "
+          "read. Copies that other libraries make are not seen, and on the host there is nothing to "
+          "download.");
+  bind_life(c);
+
+  m.def(
+      "context", &open, nb::arg("device") = nb::none(), nb::kw_only(), nb::arg("budget") = nb::none(),
+      nb::arg("stack") = nb::none(), nb::arg("wait") = nb::none(), nb::arg("exportable_pool") = nb::none(),
+      nb::sig("def context(device: str | None = None, *, budget: int | str | None = None, "
+              "stack: str | None = None, wait: float | None = None, exportable_pool: bool | None = None) -> "
+              "Context"),
+      "The context of a device (\"host\", \"cuda\", \"cuda:1\"; None: the best there is), made on first "
+      "use.\n\n"
+      "`budget` is its limit: bytes, \"8GiB\", or \"50%\" of the device's memory; None takes it as it is. "
+      "`stack` names its resources, top first (\"logging, budget, guard, caching\"); `wait` is how many "
+      "seconds "
+      "a request that does not fit waits in line for others to free. With `exportable_pool` other "
+      "processes can open its memory (`saeta.cuda`); the host has no pool. All of them belong to the first "
+      "use: "
+      "InvalidError where the context exists with others. Set `Context.budget` to change the limit of the "
+      "process, and take `Context.memory.child` to limit your own part. DeviceError where there is no such "
+      "device, with the reason.");
+}
+
+} // namespace saeta::py

@@ -1,0 +1,168 @@
+// The event log: recordings in memory, and logs to files.
+#include "python/src/core/pickling.hpp"
+#include "python/src/memory/memory_objects.hpp"
+#include "saeta/observe/sinks/log_sinks.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <new>
+#include <optional>
+
+namespace saeta::py {
+namespace {
+
+/// A sink that listens until it is detached. It is detached without the GIL, because that may write a file.
+class listening {
+public:
+  listening(std::shared_ptr<event_log> log, std::shared_ptr<log_sink> sink)
+      : log_(std::move(log)), sink_(std::move(sink)) {
+    without_gil([this] { log_->attach(sink_); });
+  }
+  listening(listening&&) noexcept = default;
+  listening& operator=(listening&&) = delete;
+  ~listening() { end(); }
+
+  void end() noexcept {
+    if (made_in_ != fork_generation()) {
+      // They belong to the parent process: neither used nor destroyed.
+      static_cast<void>(new (std::nothrow) std::shared_ptr(std::move(log_)));
+      static_cast<void>(new (std::nothrow) std::shared_ptr(std::move(sink_)));
+      return;
+    }
+    if (auto log = std::move(log_)) {
+      log_.reset();
+      without_gil([&] {
+        log->detach(sink_);
+        sink_.reset();
+        log.reset();
+      });
+    }
+  }
+
+  [[nodiscard]] bool ended() const noexcept { return log_ == nullptr; }
+
+private:
+  std::shared_ptr<event_log> log_;
+  std::shared_ptr<log_sink> sink_;
+  std::uint64_t made_in_ = fork_generation();
+};
+
+struct recording_object {
+  std::shared_ptr<memory_sink> kept;
+  /// Empty for the recorder of a context, which records as long as the context lives.
+  std::optional<listening> attached;
+};
+
+nb::dict record_dict(const log_record& record) {
+  const auto text = [](std::string_view of) { return nb::str(of.data(), of.size()); };
+  nb::dict result;
+  result["order"] = record.order;
+  result["time_ns"] = record.time_ns;
+  result["event"] = text(to_string(record.event));
+  result["device"] = text(to_string(record.device));
+  result["thread"] = record.thread;
+  result["stream"] = record.stream;
+  result["bytes"] = record.bytes;
+  result["address"] = record.address;
+  result["generation"] = record.generation;
+  result["tag"] = text(record.label.name());
+  result["account"] = text(record.account.name());
+  result["limit"] = record.limit;
+  result["outcome"] = text(record.outcome);
+  result["reserved"] = record.reserved;
+  result["held"] = record.held;
+  return result;
+}
+
+nb::list records(const recording_object& self) {
+  nb::list result;
+  for (const log_record& each : without_gil([&] { return self.kept->records(); })) {
+    result.append(record_dict(each));
+  }
+  return result;
+}
+
+std::string describe(const recording_object& self) {
+  return concat("<saeta.MemoryRecording: ", self.kept->size(), " records, ", self.kept->forgotten(),
+                " forgotten", self.attached && self.attached->ended() ? ", ended>" : ">");
+}
+
+recording_object record(const memory_view& self, std::size_t capacity) {
+  auto kept = std::make_shared<memory_sink>(capacity);
+  return {kept, listening(self.value->reports().log(), kept)};
+}
+
+std::optional<recording_object> recorder_of(const memory_view& self) {
+  const auto& recorder = self.value->reports().recorder();
+  return recorder == nullptr ? std::nullopt : std::optional(recording_object{recorder, std::nullopt});
+}
+
+listening log_to(const memory_view& self, const std::string& target) {
+  return {self.value->reports().log(), without_gil([&] { return make_sink(target); })};
+}
+
+void bind_classes(nb::module_& m) {
+  nb::class_<recording_object>(
+      m, "MemoryRecording",
+      "The events of a device's memory, from `memory.record()` to the end of its `with` block.")
+      .def(made_by("Context.memory.record"))
+      .def(not_pickled("pickle what records() returns"))
+      .def("__repr__", &describe)
+      .def("records", &records, nb::sig("def records(self) -> list[dict[str, typing.Any]]"),
+           "The records, oldest first: `order`, `time_ns`, `event`, `device`, `thread`, `stream`, `bytes`, "
+           "`address`, `generation`, `tag`, `account` (the budget that was charged), `limit`, `outcome`, and "
+           "where the memory of the device changed "
+           "`reserved` and `held` of it.")
+      .def_prop_ro(
+          "forgotten", [](const recording_object& self) { return self.kept->forgotten(); },
+          "Records that later ones pushed out.")
+      .def(
+          "__enter__", [](nb::object self) { return self; },
+          nb::sig("def __enter__(self) -> MemoryRecording"))
+      .def(
+          "__exit__",
+          [](recording_object& self, const nb::args&) {
+            if (self.attached) {
+              self.attached->end();
+            }
+          },
+          nb::sig("def __exit__(self, *exception: object) -> None"));
+
+  nb::class_<listening>(m, "MemoryLog", "A log of `memory.log_to`; written until it is closed or dropped.")
+      .def(made_by("Context.memory.log_to"))
+      .def(not_pickled("make one where the work is"))
+      .def("__repr__",
+           [](const listening& self) { return concat("<saeta.MemoryLog", self.ended() ? ", closed>" : ">"); })
+      .def("close", &listening::end, "Completes the file. Does nothing the second time.")
+      .def(
+          "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> MemoryLog"))
+      .def(
+          "__exit__", [](listening& self, const nb::args&) { self.end(); },
+          nb::sig("def __exit__(self, *exception: object) -> None"));
+}
+
+} // namespace
+
+void bind_log(nb::module_& m, memory_class& memory) {
+  bind_classes(m);
+  memory
+      .def("record", &record, nb::kw_only(), nb::arg("capacity") = memory_sink::standard_capacity,
+           "Records every allocation, free, refusal and trim of the device, and every view of the memory of "
+           "others, from now on, at most the last "
+           "`capacity` of them.")
+      .def_prop_ro(
+          "recording", &recorder_of,
+          "What the device has recorded since its context was made; None unless SAETA_RECORD asked for it.")
+      .def(
+          "log_to", &log_to, nb::arg("target"),
+          "Writes the events of the device to \"csv:PATH\", \"jsonl:PATH\" or \"trace:PATH\" (Chrome's trace "
+          "format, for Perfetto) from now on. InvalidError for another kind, FileError where the file can't "
+          "be "
+          "opened.")
+      .def_prop_ro(
+          "log_dropped", [](const memory_view& self) { return self.value->reports().log()->dropped(); },
+          "Records that a log could not write (a full disk).");
+}
+
+} // namespace saeta::py

@@ -1,0 +1,229 @@
+// The class Table.
+#include "python/src/arrow/capsules.hpp"
+#include "python/src/column/pieces.hpp"
+#include "python/src/column/values.hpp"
+#include "python/src/core/pickling.hpp"
+#include "python/src/table/table_class.hpp"
+#include "saeta/compute/equals.hpp"
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+namespace saeta::py {
+namespace {
+
+std::vector<std::string> column_names(const table_object& self) {
+  std::vector<std::string> names;
+  for (const field& f : self.value->fields().fields) {
+    names.push_back(f.name);
+  }
+  return names;
+}
+
+std::vector<table_object> batches_of(const table_object& self) {
+  std::vector<table_object> result;
+  for (const batch& each : self.value->batches()) {
+    result.emplace_back(table::make(self.value->ctx(), self.value->fields(), {each}));
+  }
+  return result;
+}
+
+/// One list of raw values per column.
+nb::list raw_columns(const table_object& self, std::int64_t most) {
+  std::vector<nb::list> columns(self.value->column_count());
+  for (const batch& rows : self.value->batches()) {
+    const std::vector<nb::list> values =
+        raw_values(self.value->ctx(), rows, self.value->fields().fields, most);
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      columns[i].extend(values[i]);
+    }
+  }
+  nb::list result;
+  for (nb::list& column : columns) {
+    result.append(std::move(column));
+  }
+  return result;
+}
+
+/// True if both are views of the same rows of the same memory, false if the schemas or the row counts differ.
+bool equal(const table_object& a, const table_object& b) {
+  if (!(a.value->fields() == b.value->fields()) || a.value->rows() != b.value->rows()) {
+    return false;
+  }
+  for (std::size_t i = 0; i < a.value->column_count(); ++i) {
+    if (!same_view(a.value->pieces(i), b.value->pieces(i))) {
+      refuse_comparison("tables");
+    }
+  }
+  return true;
+}
+
+bool has_equal_data(const table_object& self, const table_object& other, bool check_metadata) {
+  return equals(*self.value, *other.value, check_metadata);
+}
+
+void bind_objects(table_class& c) {
+  c.def("__eq__", &equal, nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"),
+        "True where both show the same rows of the same memory under the same schema, False where schemas or "
+        "numbers "
+        "of rows differ. UnsupportedError where only their values could tell: `equals` compares them.")
+      .def(
+          "equals", &has_equal_data, nb::arg("other"), nb::kw_only(), nb::arg("check_metadata") = false,
+          nb::call_guard<gil_release>(),
+          "Whether both tables have the same data: names, types and nullability of the columns in order, the "
+          "number of rows, and the columns as `Column.equals` compares them. The tables are compared on "
+          "their device, all columns at once; only the answer leaves it.\n\n"
+          "Args:\n"
+          "    other: a Table of the same context.\n"
+          "    check_metadata: metadata of the schema and of the fields, and the names of the values of "
+          "lists, count as well.\n\n"
+          "Raises InvalidError for a table of another context or device, and TypeMismatch for anything that "
+          "is not a Table: `saeta.from_arrow` makes one.")
+      .def(copied_as_itself()) // `saeta.from_arrow(table, ctx, copy=True)` makes a real copy
+      .def(pickled_by("reduce_table"))
+      .def("_ipython_key_completions_", &column_names, "Names for tab completion.")
+      .def("__repr__", in_python("saeta._report.display", "table_text"), nb::sig("def __repr__(self) -> str"))
+      .def("_repr_html_", in_python("saeta._report.display", "table_html"),
+           nb::sig("def _repr_html_(self) -> str"));
+  c.attr("__reversed__") = nb::none(); // as __iter__
+  // Like the classes of other Arrow libraries that do not compare by identity.
+  c.attr("__hash__") = nb::none();
+}
+
+void bind_values(table_class& c) {
+  c.def("to_pydict", in_python("saeta._convert.tables", "to_pydict"),
+        nb::sig("def to_pydict(self) -> dict[str, list[typing.Any]]"),
+        "A list of Python values for each name. A device table is downloaded. InvalidError where names "
+        "repeat.")
+      .def("to_pylist", in_python("saeta._convert.tables", "to_pylist"),
+           nb::sig("def to_pylist(self) -> list[dict[str, typing.Any]]"),
+           "A dict from names to Python values for each row. A device table is downloaded. InvalidError "
+           "where names "
+           "repeat.")
+      .def("_raw_values", &raw_columns, nb::arg("most"),
+           nb::sig("def _raw_values(self, most: int) -> list[list[bytes | bool | None]]"),
+           "For each column what `Column._raw_values` gives.");
+}
+
+void bind_conversions(table_class& c) {
+  c.def("to_arrow", in_python("saeta._convert.to_libraries", "table_to_arrow"),
+        nb::sig("def to_arrow(self) -> pyarrow.Table"),
+        "A pyarrow Table: views of a host table, a download of a device table.")
+      .def("to_pandas", in_python("saeta._convert.to_libraries", "table_to_pandas"),
+           nb::sig("def to_pandas(self) -> pandas.DataFrame"), "A pandas DataFrame, through pyarrow.")
+      .def("to_polars", in_python("saeta._convert.to_libraries", "table_to_polars"),
+           nb::sig("def to_polars(self) -> polars.DataFrame"),
+           "A polars DataFrame, through the Arrow C stream.")
+      .def("write_ipc", in_python("saeta.ipc", "write_ipc"),
+           nb::sig(
+               "def write_ipc(self, path: str | os.PathLike[str] | typing.IO[bytes], *, compression: str | "
+               "None = None, format: str = 'file', progress: typing.Any = None, durable: bool = True, "
+               "replace_read_only: bool = False, filesystem: typing.Any = None) -> int"),
+           "Writes the table as an Arrow IPC file, to a path, a URL or an object with `write()`; see "
+           "`saeta.write_ipc`.")
+      .def(
+          "to_ipc_bytes", in_python("saeta.ipc", "to_ipc_bytes"),
+          nb::sig("def to_ipc_bytes(self, *, compression: str | None = None, format: str = 'file') -> bytes"),
+          "The table as the bytes of an Arrow IPC file, or with format='stream' of a stream. `compression` "
+          "is "
+          "None, "
+          "'lz4' or 'zstd'. A device table is downloaded. The bytes are not charged to a budget.")
+      .def(
+          "__arrow_c_schema__", [](const table_object& self) { return schema_capsule(self.value->fields()); },
+          nb::sig("def __arrow_c_schema__(self) -> typing_extensions.CapsuleType"),
+          "An \"arrow_schema\" capsule of a struct (Arrow PyCapsule Interface).")
+      .def(
+          "__arrow_c_stream__",
+          [](const table_object& self, nb::handle requested, const nb::kwargs&) {
+            return stream_capsule(as_requested(*self.value, requested));
+          },
+          nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
+          nb::sig(
+              "def __arrow_c_stream__(self, requested_schema: object | None = None, **kwargs: typing.Any) -> "
+              "typing_extensions.CapsuleType"),
+          "A capsule of a stream of the batches in host memory; a device table downloads each when it is "
+          "asked for.")
+      .def(
+          "__arrow_c_device_stream__",
+          [](const table_object& self, nb::handle requested, const nb::kwargs&) {
+            return device_stream_capsule(as_requested(*self.value, requested));
+          },
+          nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
+          nb::sig("def __arrow_c_device_stream__(self, requested_schema: object | None = None, **kwargs: "
+                  "typing.Any) -> typing_extensions.CapsuleType"),
+          "A capsule of a stream of the batches where their memory is, without a copy. The sync_event of "
+          "each array is "
+          "behind our last write.")
+      .def(
+          "__arrow_c_device_array__",
+          [](const table_object& self, nb::handle requested, const nb::kwargs&) {
+            const table shown = as_requested(*self.value, requested);
+            if (shown.batches().size() > 1) {
+              throw error(errc::exchange, concat("the table has ", shown.batches().size(),
+                                                 " batches, and __arrow_c_device_array__ is for one: "
+                                                 "combine_chunks() joins them, a stream has them all"));
+            }
+            return device_array_capsules(shown);
+          },
+          nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
+          nb::sig("def __arrow_c_device_array__(self, requested_schema: object | None = None, **kwargs: "
+                  "typing.Any) -> tuple[typing_extensions.CapsuleType, typing_extensions.CapsuleType]"),
+          "Capsules of the schema and of a struct array of the one batch where its memory is, without a "
+          "copy, as "
+          "`pyarrow.record_batch` takes it. ExchangeError for a table of several batches.")
+      .def(
+          "_device_array", [](const table_object& self) { return device_array_capsules(*self.value); },
+          nb::sig("def _device_array(self) -> tuple[typing_extensions.CapsuleType, "
+                  "typing_extensions.CapsuleType]"),
+          "Schema and device array of the table as one struct array. No protocol of its own: consumers take "
+          "an "
+          "object with `__arrow_c_device_array__` for a column of structs.");
+}
+
+} // namespace
+
+void bind_table(nb::module_& m) {
+  table_class c(m, "Table",
+                "Columns of equal length on one device, in batches. Slices and selections share the "
+                "memory.",
+                nb::is_weak_referenceable());
+  c.def(made_by("saeta.table, saeta.from_arrow and saeta.read_ipc"));
+  c.def_prop_ro(
+       "schema", [](const table_object& self) { return self.value->fields(); },
+       "Names, types, nullability and metadata; a copy.")
+      .def_prop_ro(
+          "num_rows", [](const table_object& self) { return self.value->rows(); }, "Number of rows.")
+      .def_prop_ro(
+          "shape",
+          [](const table_object& self) { return std::pair(self.value->rows(), self.value->column_count()); },
+          nb::for_getter(nb::sig("def shape(self) -> tuple[int, int]")), "Rows and columns.")
+      .def_prop_ro(
+          "num_columns", [](const table_object& self) { return self.value->column_count(); },
+          "Number of columns.")
+      .def_prop_ro("column_names", &column_names, "Names of the columns, in order.")
+      .def_prop_ro(
+          "columns", [](const table_object& self) { return columns_of(*self.value); },
+          "The columns, in order; no copy of their memory.")
+      .def_prop_ro(
+          "nbytes", [](const table_object& self) { return self.value->byte_size(); },
+          "Bytes that the rows refer to; shared dictionaries count once.")
+      .def_prop_ro(
+          "context", [](const table_object& self) { return context_object{self.value->ctx()}; },
+          "The context that holds the memory.")
+      .def_prop_ro(
+          "device", [](const table_object& self) { return to_string(self.value->ctx()->device()); },
+          "\"host\" or \"cuda:0\".")
+      .def_prop_ro("batches", &batches_of, "The pieces in memory, each as a table of one batch; no copy.")
+      .def_prop_ro(
+          "num_batches", [](const table_object& self) { return self.value->batches().size(); },
+          "Number of pieces in memory.");
+  bind_objects(c);
+  bind_access(c);
+  bind_values(c);
+  bind_changes(m, c);
+  bind_conversions(c);
+  bind_tensors(c);
+}
+
+} // namespace saeta::py

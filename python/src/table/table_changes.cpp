@@ -1,0 +1,122 @@
+// Tables with other columns, names or metadata. saeta/_convert/build.py and tables.py read the arguments.
+#include "python/src/column/pieces.hpp"
+#include "python/src/core/python_bytes.hpp"
+#include "python/src/table/table_class.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/compute/combine.hpp"
+#include "saeta/transfer/build.hpp"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <deque>
+
+namespace saeta::py {
+namespace {
+
+table_object from_columns(const context_object& ctx, const std::vector<column_object>& columns) {
+  return table_object(assemble(ctx.value, columns, {}));
+}
+
+table_object from_bytes(const context_object& ctx, const schema& fields, const nb::sequence& columns) {
+  std::deque<python_bytes> held;
+  for (const nb::handle each : columns) {
+    held.emplace_back(each);
+  }
+  if (held.size() != fields.fields.size()) {
+    throw error(errc::invalid_argument, concat(held.size(), " columns of bytes, expected ",
+                                               fields.fields.size(), " as the schema has fields"));
+  }
+  std::vector<host_values> given;
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    given.push_back({fields.fields[i], held[i].span()});
+  }
+  const gil_release release;
+  const table made = table_of_values(ctx.value, given);
+  const auto batches = made.batches();
+  return table_object(
+      table::make(made.ctx(), fields, {batches.begin(), batches.end()})); // sets the schema's metadata
+}
+
+/// A table of `columns` with this table's metadata.
+table_object with_columns(const table_object& self, const std::vector<column_object>& columns) {
+  if (self.value->column_count() == 0 && !columns.empty() &&
+      total_rows(*columns.front().pieces) != self.value->rows()) {
+    throw error(errc::invalid_argument,
+                concat("column '", columns.front().described->name, "' has ",
+                       total_rows(*columns.front().pieces), " rows, the table has ", self.value->rows()));
+  }
+  return table_object(assemble(self.value->ctx(), columns, self.value->fields().metadata));
+}
+
+/// The same columns with another schema of the same types.
+table_object with_schema(const table_object& self, const schema& fields) {
+  const auto batches = self.value->batches();
+  return table_object(table::make(self.value->ctx(), fields, {batches.begin(), batches.end()}));
+}
+
+table_object concatenated(const std::vector<table_object>& tables, const schema& fields) {
+  std::vector<batch> batches;
+  for (const table_object& each : tables) {
+    const auto own = each.value->batches();
+    std::ranges::copy_if(own, std::back_inserter(batches), [](const batch& piece) { return piece.rows > 0; });
+  }
+  return table_object(table::make(tables.front().value->ctx(), fields, std::move(batches)));
+}
+
+table_object combined(const table_object& self) { return table_object(combine_chunks(*self.value)); }
+
+} // namespace
+
+void bind_changes(nb::module_& m, table_class& c) {
+  c.def("with_column", in_python("saeta._convert.build", "with_column"),
+        nb::sig("def with_column(self, name: str | Field, values: typing.Any) -> Table"),
+        "The table with a column in the place of the one of that name, or at the end; no copy of columns "
+        "on its device. `values` is what `saeta.column` takes.")
+      .def("to_batches", in_python("saeta._convert.tables", "to_batches"),
+           nb::sig("def to_batches(self, max_chunksize: int | None = None) -> list[Table]"),
+           "The batches, each as a table, cut where they have more than `max_chunksize` rows; no copy.")
+      .def("append_column", in_python("saeta._convert.build", "append_column"),
+           nb::sig("def append_column(self, name: str | Field, values: typing.Any) -> Table"),
+           "The table with one more column at the end, even where the name is there already. A Field gives "
+           "its "
+           "type, nullability and metadata as well.")
+      .def("add_column", in_python("saeta._convert.build", "add_column"),
+           nb::sig("def add_column(self, index: int, name: str | Field, values: typing.Any) -> Table"),
+           "The table with one more column before column `index`.")
+      .def("set_column", in_python("saeta._convert.build", "set_column"),
+           nb::sig("def set_column(self, index: int, name: str | Field, values: typing.Any) -> Table"),
+           "The table with another column in the place of column `index`.")
+      .def("remove_column", in_python("saeta._convert.tables", "remove_column"),
+           nb::sig("def remove_column(self, index: int) -> Table"), "The table without column `index`.")
+      .def("rename_columns", in_python("saeta._convert.tables", "rename_columns"),
+           nb::sig(
+               "def rename_columns(self, names: collections.abc.Sequence[str] | collections.abc.Mapping[str, "
+               "str]) -> Table"),
+           "The same columns under other names: a name for each, or a mapping from old names to new ones. "
+           "InvalidError for another number of names, or for an old name that is not there.")
+      .def("replace_schema_metadata", in_python("saeta._convert.tables", "replace_schema_metadata"),
+           nb::sig("def replace_schema_metadata(self, metadata: collections.abc.Mapping[typing.Any, "
+                   "typing.Any] | None "
+                   "= None) -> Table"),
+           "The same table with this metadata of the schema and no other.")
+      .def("combine_chunks", &combined, nb::call_guard<gil_release>(),
+           "The same rows in one batch, so that each column is one piece of memory: one kernel on the device "
+           "for the whole table, into memory under the budget. A table of one batch is returned as it is. "
+           "More than one batch is left only where 32-bit offsets, run ends or dictionary indices can't "
+           "count the rows. Dictionaries that differ become one.")
+      .def("_with_columns", &with_columns, nb::arg("columns"),
+           nb::sig("def _with_columns(self, columns: collections.abc.Sequence[Column]) -> Table"))
+      .def("_with_schema", &with_schema, nb::arg("schema"));
+  m.def("_from_columns", &from_columns, nb::arg("where"), nb::arg("columns"),
+        "A table of columns of one length and one context; no copy.");
+  m.def("_from_bytes", &from_bytes, nb::arg("where"), nb::arg("schema"), nb::arg("columns"),
+        nb::sig("def _from_bytes(where: Context, schema: Schema, columns: collections.abc.Sequence[object]) "
+                "-> Table"),
+        "A table of raw little-endian values, one object with the buffer protocol a field; one transfer.");
+  m.def("_concat_tables", &concatenated, nb::arg("tables"), nb::arg("schema"),
+        "The batches of several tables one after the other, described by one schema; no copy.");
+}
+
+} // namespace saeta::py
