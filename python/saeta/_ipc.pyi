@@ -24,6 +24,15 @@ class Progress:
     def bytes(self) -> int:
         """Bytes of batch bodies."""
 
+class WindowScan:
+    """The batches of a source, read in windows."""
+
+    def next(self) -> saeta._core.Table | None:
+        """The next rows, None at the end."""
+
+    def close(self) -> None:
+        """Ends reading within 50 ms."""
+
 class Reader:
     """An open Arrow IPC file or stream."""
 
@@ -44,6 +53,11 @@ class Reader:
     def read_all(self, where: saeta._core.Context, progress: Callable[[Progress], object] | None = None) -> saeta._core.Table:
         """
         All batches from here on, as a table of the context. `progress` is called now and then, at least at the end.
+        """
+
+    def scan_windows(self, where: saeta._core.Context, window_bytes: int, windows_ahead: int, batch_rows: int) -> WindowScan | None:
+        """
+        Begins to read all batches from here on in windows. None where batches are read one by one.
         """
 
     def next(self, where: saeta._core.Context) -> saeta._core.Table | None:

@@ -299,8 +299,8 @@ std::optional<table> reader::impl::read_at_once(const std::shared_ptr<context>& 
   try {
     const progress_hook told = [&](const progress& read) { hook(since(read)); };
     const auto planned = detail::planned_source::find(left_to_read());
-    auto made = planned == nullptr ? std::nullopt
-                                   : detail::read_whole(ctx, *planned, join, hook ? told : hook);
+    auto made =
+        planned == nullptr ? std::nullopt : detail::read_whole(ctx, *planned, join, hook ? told : hook);
     if (!made) {
       return std::nullopt;
     }
@@ -337,9 +337,8 @@ std::unique_ptr<scan> reader::impl::scan_windows(const std::shared_ptr<context>&
     return nullptr;
   }
   detail::planned_dictionaries dictionaries(*planned, 0, static_cast<std::size_t>(-1));
-  return dictionaries.plan(true, detail::run_here)
-             ? std::make_unique<scan>(ctx, std::move(planned), chosen)
-             : nullptr;
+  return dictionaries.plan(true, detail::run_here) ? std::make_unique<scan>(ctx, std::move(planned), chosen)
+                                                   : nullptr;
 }
 
 table reader::impl::read_all(const std::shared_ptr<context>& ctx, const progress_hook& hook) {

@@ -33,8 +33,8 @@ struct scan::impl {
   const std::int64_t batch_rows;
   interruptible_mutex turn; ///< one `next` at a time
   detail::window_ahead windows;
-  std::optional<table> left;            ///< rows of windows that were not returned yet
-  std::vector<std::int64_t> left_rows;  ///< of each batch of the window, last first
+  std::optional<table> left;           ///< rows of windows that were not returned yet
+  std::vector<std::int64_t> left_rows; ///< of each batch of the window, last first
 };
 
 /// Returns the next batch as the source has it.
@@ -97,9 +97,14 @@ std::optional<table> scan::next() {
 }
 
 void scan::close() {
-  if (impl_->made_in == fork_generation()) {
-    impl_->windows.stop();
+  if (impl_->made_in != fork_generation()) {
+    return;
   }
+  impl_->windows.stop();
+  impl_->turn.if_free([this] { // else `next` is about to end, and drops them
+    impl_->left = std::nullopt;
+    impl_->left_rows.clear();
+  });
 }
 
 } // namespace saeta::ipc

@@ -140,9 +140,9 @@ public:
              const scatter_progress& progress, std::span<std::byte> slab, std::int64_t* counters,
              std::uint64_t movement_bytes)
       : ring_(ring), ctx_(ring.ctx_), into_(into), source_(source), progress_(progress), slab_(slab.data()),
-        slab_bytes_(slab.size()), movement_bytes_(std::max<std::uint64_t>(movement_bytes, slab.size())), counters_(counters),
-        steps_(std::max(ring.team_->members(), ring.shared_.size())), cut_(steps_.size()),
-        routes_(steps_.size()), landing_(steps_.size()), refused_(steps_.size(), 0) {}
+        slab_bytes_(slab.size()), movement_bytes_(std::max<std::uint64_t>(movement_bytes, slab.size())),
+        counters_(counters), steps_(std::max(ring.team_->members(), ring.shared_.size())),
+        cut_(steps_.size()), routes_(steps_.size()), landing_(steps_.size()), refused_(steps_.size(), 0) {}
 
   void bring(std::span<const scatter_step> all) {
     chunk_bytes_ = ctx_.on_host() ? host_chunk_bytes : ring_.chunk_for(movement_bytes_, least_chunk_bytes);

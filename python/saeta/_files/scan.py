@@ -1,4 +1,4 @@
-"""Reads the batches of an Arrow IPC source one by one, some of them ahead of the consumer."""
+"""Reads an Arrow IPC source batch by batch, in windows or one by one, ahead of the consumer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never
 
 from saeta import ipc
-from saeta._core import Context, Schema, Table
+from saeta._convert.tables import concat_tables
+from saeta._core import Context, Schema, Table, _parse_bytes
 from saeta._optional import load
 from saeta._text import number_text
 from saeta.errors import BudgetExceeded, ClosedError, InvalidError, TypeMismatch
@@ -18,24 +19,24 @@ from saeta.exchange import ContextLike, context_of, from_arrow
 
 if TYPE_CHECKING:
     from saeta._files.sources import Source
-    from saeta._ipc import Reader
+    from saeta._ipc import Reader, WindowScan
 
 
 class Scan:
-    """Reads the batches of an Arrow IPC file or stream one by one, each into a Table.
+    """Reads an Arrow IPC file or stream in parts, each into a Table.
 
     `saeta.scan_ipc` makes it.
 
-    It is an iterator, an asynchronous iterator and a context manager. A thread reads ahead. An error is
-    raised when its batch is requested. A stream that is still being sent is read when a batch is requested.
-    Several threads may take batches: each batch goes to one of them. A child of fork can't use the scan of
-    its parent (ClosedError).
+    It is an iterator, an asynchronous iterator and a context manager. Threads read ahead. An error is raised
+    when its batch is requested. A stream that is still being sent is read when a batch is requested. Several
+    threads may take batches: each batch goes to one of them. A child of fork can't use the scan of its parent
+    (ClosedError).
     """
 
-    def __init__(self, reader: Reader, ctx: Context, in_flight: int) -> None:
+    def __init__(self, reader: Reader, ctx: Context, window: int, batch_rows: int, in_flight: int) -> None:
         self._schema = reader.schema
         self._num_batches = reader.num_batches
-        self._batches: _Live | _Ahead = _Live(reader, ctx) if reader.live else _Ahead(reader, ctx, in_flight)
+        self._batches = _batches(reader, ctx, window, batch_rows, in_flight)
         self._end = weakref.finalize(self, self._batches.stop)
 
     @property
@@ -110,9 +111,9 @@ class _Batches:
     It has no reference to the Scan, so that dropping the Scan stops the reading.
     """
 
-    def __init__(self, reader: Reader, ctx: Context) -> None:
+    def __init__(self, reader: Reader, read: Callable[[], Table | None]) -> None:
         self._reader = reader
-        self._read: Callable[[], Table | None] = lambda: reader.next(ctx)
+        self._read = read
         self._process = os.getpid()
         self._stopped = False
         self._done = False
@@ -131,6 +132,17 @@ class _Batches:
         self.require_open()
         if self._spent():
             raise ClosedError("the scan is at its end: scan the source again")
+
+    def take(self) -> Table | None:
+        """Returns the next batch, or None at the end."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Ends the reading."""
+        raise NotImplementedError
+
+    def wait(self) -> None:
+        """Waits until the reading has ended."""
 
     def _spent(self) -> bool:
         return self._done
@@ -159,11 +171,37 @@ class _Live(_Batches):
         """Does nothing: a thread inside a call of the source releases the source when the call returns."""
 
 
-class _Ahead(_Batches):
-    """Batches that a thread reads ahead."""
+class _Windows(_Batches):
+    """Batches that the compiled module reads in windows, ahead of the consumer."""
 
-    def __init__(self, reader: Reader, ctx: Context, in_flight: int) -> None:
-        super().__init__(reader, ctx)
+    def __init__(self, reader: Reader, scan: WindowScan) -> None:
+        super().__init__(reader, scan.next)
+        self._scan = scan
+
+    def take(self) -> Table | None:
+        self.require_open()
+        try:
+            batch = self._read()
+        except (BudgetExceeded, KeyboardInterrupt):
+            raise  # the batch can be requested again
+        except BaseException:
+            self._done = True
+            raise
+        self._done = batch is None
+        return batch
+
+    def stop(self) -> None:
+        if not self._inherited():
+            self._stopped = True
+            self._scan.close()
+            self._reader.close()
+
+
+class _Ahead(_Batches):
+    """Batches that a thread reads ahead, one by one."""
+
+    def __init__(self, reader: Reader, read: Callable[[], Table | None], in_flight: int) -> None:
+        super().__init__(reader, read)
         self._room = in_flight
         self._changed = threading.Condition()
         self._ready: deque[Table] = deque()
@@ -250,6 +288,42 @@ class _Ahead(_Batches):
         self._ready.clear()
 
 
+class _Rows:
+    """Batches of a number of rows, the last one with fewer, from batches of any number."""
+
+    def __init__(self, read: Callable[[], Table | None], rows: int) -> None:
+        self._read = read
+        self._rows = rows
+        self._left: Table | None = None
+
+    def next(self) -> Table | None:
+        while self._left is None or self._left.num_rows < self._rows:
+            batch = self._read()
+            if batch is None:
+                break
+            self._left = batch if self._left is None else concat_tables([self._left, batch])
+        if self._left is None or self._left.num_rows == 0:
+            return None
+        made = self._left.slice(0, self._rows)
+        if made.num_batches > 1:
+            made = made.combine_chunks()
+        self._left = self._left.slice(made.num_rows)
+        return made
+
+
+def _batches(reader: Reader, ctx: Context, window: int, batch_rows: int, in_flight: int) -> _Batches:
+    def read() -> Table | None:
+        return reader.next(ctx)
+
+    if not reader.live:
+        scan = reader.scan_windows(ctx, window, in_flight, batch_rows)
+        if scan is not None:
+            return _Windows(reader, scan)
+    if batch_rows:
+        read = _Rows(read, batch_rows).next
+    return _Live(reader, read) if reader.live else _Ahead(reader, read, in_flight)
+
+
 class _Requested(NamedTuple):
     """A table that is exported with the schema that the consumer of a stream requested."""
 
@@ -284,17 +358,29 @@ def scan_ipc(
     *,
     columns: str | Iterable[str] | None = None,
     batches: int | slice | range | tuple[int, int] | None = None,
+    window: int | str = "128MiB",
+    batch_rows: int | None = None,
     in_flight: int = 2,
     copy: bool | None = None,
     validate: bool | Literal["utf8"] = True,
     filesystem: Any = None,
 ) -> Scan:
-    """Reads the batches of an Arrow IPC file or stream one by one into a context, in bounded memory.
+    """Reads an Arrow IPC file or stream into a context batch by batch, in bounded memory.
+
+    On a device, and wherever batches are copied or decompressed, several batches are read at once: a window,
+    by one allocation and one planned transfer. Batches are views into the columns of their window, whose
+    memory is free when the last of them is gone. The next window is read while one is used.
 
     Args:
         source, columns, batches, copy, validate, filesystem: as for `read_ipc`.
-        in_flight: the maximum number of batches that are read ahead. A batch that has no room in the budget
-            is read when it is requested.
+        window: bytes that are read at once, as a number or a text ("256MiB"). A larger batch is read in
+            parts, unless it is compressed. At most a part of the budget is used; a window that has no room is
+            made smaller.
+        batch_rows: the number of rows of each Table; the last one may have fewer. None: batches as the
+            source has them.
+        in_flight: the maximum number of windows that are read ahead. Where batches are views, come from an
+            object or become symbols, they are read one by one, and this is a number of batches. A batch that
+            has no room in the budget is read when it is requested.
 
     Returns:
         A Scan: an iterator of Tables of one batch, also for `async for`, and a context manager that releases
@@ -314,6 +400,13 @@ def scan_ipc(
     """
     if isinstance(in_flight, bool) or not isinstance(in_flight, int) or in_flight < 1:
         raise InvalidError(f"in_flight is {number_text(in_flight)}, expected a number of batches from 1 on")
+    if batch_rows is not None and (
+        isinstance(batch_rows, bool) or not isinstance(batch_rows, int) or not 1 <= batch_rows < 1 << 63
+    ):
+        raise InvalidError(f"batch_rows is {number_text(batch_rows)}, expected a number of rows from 1 on")
+    window_bytes = _parse_bytes(window) if isinstance(window, str) else window
+    if isinstance(window_bytes, bool) or not isinstance(window_bytes, int) or not 1 <= window_bytes < 1 << 63:
+        raise InvalidError(f"window is {number_text(window)}, expected a number of bytes from 1 on")
     where = context_of(ctx)
     reader = ipc.opened(source, filesystem, columns, batches, copy, validate)
-    return Scan(reader, where, in_flight)
+    return Scan(reader, where, window_bytes, batch_rows or 0, in_flight)

@@ -259,9 +259,8 @@ std::unique_ptr<scan_object> scan_windows(reader_object& self, const context_obj
                                           std::uint64_t window_bytes, std::size_t windows_ahead,
                                           std::int64_t batch_rows) {
   return self.with([&](ipc::reader& from) {
-    auto made = from.scan_windows(ctx.value, {.window_bytes = window_bytes,
-                                              .windows_ahead = windows_ahead,
-                                              .batch_rows = batch_rows});
+    auto made = from.scan_windows(
+        ctx.value, {.window_bytes = window_bytes, .windows_ahead = windows_ahead, .batch_rows = batch_rows});
     return made == nullptr ? nullptr : std::make_unique<scan_object>(std::move(made));
   });
 }
@@ -412,11 +411,12 @@ NB_MODULE(_ipc, m) {
                    "collections.abc.Callable[[Progress], object] | None = None) -> saeta._core.Table"),
            "All batches from here on, as a table of the context. `progress` is called now and then, at least "
            "at the end.")
-      .def("scan_windows", &scan_windows, nb::arg("where"), nb::arg("window_bytes"), nb::arg("windows_ahead"),
-           nb::arg("batch_rows"),
-           nb::sig("def scan_windows(self, where: saeta._core.Context, window_bytes: int, windows_ahead: int, "
-                   "batch_rows: int) -> WindowScan | None"),
-           "Begins to read all batches from here on in windows. None where batches are read one by one.")
+      .def(
+          "scan_windows", &scan_windows, nb::arg("where"), nb::arg("window_bytes"), nb::arg("windows_ahead"),
+          nb::arg("batch_rows"),
+          nb::sig("def scan_windows(self, where: saeta._core.Context, window_bytes: int, windows_ahead: int, "
+                  "batch_rows: int) -> WindowScan | None"),
+          "Begins to read all batches from here on in windows. None where batches are read one by one.")
       .def("next", &next, nb::arg("where"),
            nb::sig("def next(self, where: saeta._core.Context) -> saeta._core.Table | None"),
            "The next batch as a table, None at the end.")

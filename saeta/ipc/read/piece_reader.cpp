@@ -107,8 +107,9 @@ private:
       throw error(errc::format, concat(nodes_.size(), " field nodes, the schema needs ", tree_.rows));
     }
     if (message.first_row > rows_ || (message.rows > rows_ - message.first_row)) {
-      throw error(errc::format, concat("a record batch of ", rows_, " rows, which had ",
-                                       message.first_row + std::max<std::int64_t>(message.rows, 0), " before"));
+      throw error(errc::format,
+                  concat("a record batch of ", rows_, " rows, which had ",
+                         message.first_row + std::max<std::int64_t>(message.rows, 0), " before"));
     }
     pieces_.rows[piece] = message.rows < 0 ? rows_ - message.first_row : message.rows;
     count_variadic(batch->view<std::int64_t>(batch_variadic_counts));

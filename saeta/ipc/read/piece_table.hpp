@@ -38,8 +38,8 @@ struct piece_table {
   const column_tree* tree = nullptr;
   std::vector<planned_message> messages;
   std::function<std::string(const planned_message& message)> label; ///< for errors
-  std::vector<std::int64_t> rows;                      ///< of each message
-  std::vector<std::uint64_t> body_end;                 ///< of each message, position in the source
+  std::vector<std::int64_t> rows;                                   ///< of each message
+  std::vector<std::uint64_t> body_end; ///< of each message, position in the source
   std::vector<std::uint64_t> body_bytes;
   std::vector<piece_span> spans;                      ///< message by message, node by node
   std::vector<std::vector<variadic_buffer>> variadic; ///< of each message; empty if the tree has no views
@@ -47,7 +47,8 @@ struct piece_table {
   /// and variadic buffers, count from 0 until packed_bodies::place assigns the final ones.
   std::vector<std::vector<packed_buffer>> packed;
   std::vector<std::uint64_t> read_bytes; ///< decoded bytes that are read of each message
-  std::vector<std::uint64_t> kept_bytes; ///< bytes that the rows of each message take in a slab, without padding
+  std::vector<std::uint64_t>
+      kept_bytes; ///< bytes that the rows of each message take in a slab, without padding
 
   /// Returns the label of a piece.
   [[nodiscard]] std::string place(std::size_t piece) const { return label(messages[piece]); }

@@ -101,10 +101,10 @@ dictionary_state planned_dictionaries::state(const planned_table& table, std::si
   const planned_table& dictionary = tables_[number];
   const auto& messages = dictionary.pieces.messages;
   const std::size_t order = table.pieces.messages[piece].order;
-  const auto after = from_.is_file() ? messages.end()
-                                     : std::ranges::partition_point(messages, [&](const planned_message& each) {
-                                         return each.order < order;
-                                       });
+  const auto after = from_.is_file()
+                         ? messages.end()
+                         : std::ranges::partition_point(
+                               messages, [&](const planned_message& each) { return each.order < order; });
   if (after == messages.begin()) {
     return {};
   }

@@ -127,12 +127,13 @@ std::optional<planned_messages> find_in_stream(source_window& from, const std::s
     if (!header.planned) {
       return std::nullopt;
     }
-    const planned_message message{.metadata = position + prefix_bytes,
-                                  .metadata_bytes = metadata_bytes,
-                                  .body = position + prefix_bytes + metadata_bytes,
-                                  .order = order++,
-                                  .body_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(header.body_bytes, 0)),
-                                  .number = number};
+    const planned_message message{
+        .metadata = position + prefix_bytes,
+        .metadata_bytes = metadata_bytes,
+        .body = position + prefix_bytes + metadata_bytes,
+        .order = order++,
+        .body_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(header.body_bytes, 0)),
+        .number = number};
     const std::uint64_t room = from.size() - message.body;
     if (header.body_bytes < 0 || static_cast<std::uint64_t>(header.body_bytes) > room) {
       throw error(errc::format,

@@ -43,7 +43,7 @@ struct planned_message {
   std::size_t metadata_bytes = 0;
   std::uint64_t body = 0; ///< position in the source
   std::size_t order = 0;
-  bool prefixed = false; ///< `metadata` begins with the prefix and may end with padding
+  bool prefixed = false;        ///< `metadata` begins with the prefix and may end with padding
   std::uint64_t body_bytes = 0; ///< as the footer of a file or the message of a stream claims
   // Of a record batch:
   std::int64_t number = 0;    ///< in the source

@@ -21,10 +21,12 @@ void require_range(const planned_messages& found, const read_request& request) {
 } // namespace
 
 planned_source::planned_source(const read_request& request)
-    : from_(request.from),
-      bytes_{.bytes = from_->size(),
-             .read = [from = from_.get()](std::uint64_t position,
-                                          std::span<std::byte> target) { from->read_at(position, target); }},
+    : from_(request.from), bytes_{.bytes = from_->size(),
+                                  .read =
+                                      [from = from_.get()](std::uint64_t position,
+                                                           std::span<std::byte> target) {
+                                        from->read_at(position, target);
+                                      }},
       fields_(request.fields), check_(request.check), texts_(request.texts) {}
 
 std::shared_ptr<const planned_source> planned_source::find(const read_request& request) {

@@ -7,6 +7,9 @@
 #include "saeta/memory/context.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <functional>
+#include <utility>
 
 namespace saeta::ipc::detail {
 namespace {
@@ -29,22 +32,29 @@ window_ahead::window_ahead(std::shared_ptr<context> ctx, std::shared_ptr<const p
     : ctx_(std::move(ctx)), from_(std::move(from)), ahead_(std::max<std::size_t>(ahead, 1)),
       window_bytes_(fitting_bytes(*ctx_, window_bytes, ahead_)), cutter_(from_) {}
 
-window_ahead::~window_ahead() {
-  stop();
-  for (std::thread& each : threads_) {
-    each.join();
-  }
-}
+window_ahead::~window_ahead() { stop(); }
 
 void window_ahead::stop() noexcept {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   stopped_ = true;
   changed_.notify_all();
+  std::vector<std::thread> ending = std::exchange(threads_, {});
+  lock.unlock();
+  for (std::thread& each : ending) {
+    if (each.get_id() == std::this_thread::get_id()) {
+      each.detach(); // a hook that runs in it has closed the scan: it ends when the hook returns
+    } else {
+      each.join();
+    }
+  }
+  lock.lock();
+  ready_.clear();
+  dictionaries_ = nullptr;
 }
 
 std::optional<read_rows> window_ahead::take() {
   std::unique_lock lock(mutex_);
-  if (threads_.empty()) {
+  if (threads_.empty() && !stopped_) {
     for (std::size_t i = 0; i < reading_threads; ++i) {
       threads_.emplace_back([this] { work(); });
     }
@@ -72,9 +82,8 @@ void window_ahead::work() {
   const cancellation_scope ends_with(stopped_);
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] {
-      return stopped_ || (!ended_ && !paused_ && !cutting_ && cut_ - taken_ < ahead_);
-    });
+    changed_.wait(lock,
+                  [&] { return stopped_ || (!ended_ && !paused_ && !cutting_ && cut_ - taken_ < ahead_); });
     if (stopped_) {
       return;
     }

@@ -13,6 +13,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -38,7 +39,7 @@ public:
 
   /// Returns the next window, or nullopt at the end.
   std::optional<read_rows> take();
-  /// Ends all calls and reads within 50 ms.
+  /// Ends all calls and reads within 50 ms, waits for them, and drops the windows that were not taken.
   void stop() noexcept;
 
 private:
@@ -64,13 +65,13 @@ private:
   std::atomic<bool> stopped_{false};
   std::mutex mutex_;
   std::condition_variable changed_;
-  window_cutter cutter_;                ///< used by the thread that has set `cutting_`
+  window_cutter cutter_; ///< used by the thread that has set `cutting_`
   bool cutting_ = false;
-  bool paused_ = false;                 ///< a window was refused: none is cut until it is taken
-  bool ended_ = false;                  ///< no further window is cut
-  std::size_t busy_ = 0;                ///< threads that cut or read
-  std::uint64_t cut_ = 0;               ///< windows that were begun
-  std::uint64_t taken_ = 0;             ///< windows that were given out
+  bool paused_ = false;     ///< a window was refused: none is cut until it is taken
+  bool ended_ = false;      ///< no further window is cut
+  std::size_t busy_ = 0;    ///< threads that cut or read
+  std::uint64_t cut_ = 0;   ///< windows that were begun
+  std::uint64_t taken_ = 0; ///< windows that were given out
   std::map<std::uint64_t, outcome> ready_;
   std::mutex reading_dictionaries_;
   std::shared_ptr<const planned_dictionaries> dictionaries_; ///< of the last window

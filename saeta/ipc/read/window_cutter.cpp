@@ -61,18 +61,18 @@ std::optional<piece_table> window_cutter::parse(std::size_t count) {
   if (!read_pieces(made, from_->bytes(), true, run_here)) {
     return std::nullopt;
   }
-  const std::uint64_t sum =
-      std::accumulate(made.kept_bytes.begin(), made.kept_bytes.end(), std::uint64_t{0});
+  const std::uint64_t sum = std::accumulate(made.kept_bytes.begin(), made.kept_bytes.end(), std::uint64_t{0});
   average_ = std::max<std::uint64_t>(sum / count, 1);
   return made;
 }
 
-/// Takes as many rows as fit if all rows have as many bytes, and fewer if they turn out to have twice as much.
+/// Takes as many rows as fit if all rows have as many bytes, and fewer if these have twice as much.
 std::optional<piece_table> window_cutter::part_of_batch(piece_table whole, std::uint64_t bytes) {
   planned_message& message = whole.messages.front();
   const std::int64_t all = whole.rows.front();
   const double share = static_cast<double>(bytes) / static_cast<double>(whole.kept_bytes.front());
-  message.rows = std::clamp<std::int64_t>(static_cast<std::int64_t>(static_cast<double>(all) * share), 1, all);
+  message.rows =
+      std::clamp<std::int64_t>(static_cast<std::int64_t>(static_cast<double>(all) * share), 1, all);
   while (true) {
     if (message.rows > even_rows) {
       message.rows -= message.rows % even_rows;
