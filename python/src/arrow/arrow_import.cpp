@@ -124,7 +124,7 @@ nb::object from_device_array(const context_object& ctx, nb::handle type, nb::han
 
 /// The device type and number of an array or a stream in a capsule, without consuming it. A stream has no
 /// number.
-std::pair<std::int32_t, std::int64_t> device_of_capsule(nb::handle capsule) {
+std::pair<std::int32_t, std::int64_t> device_of_arrow_capsule(nb::handle capsule) {
   if (PyCapsule_IsValid(capsule.ptr(), "arrow_device_array_stream") != 0) {
     taken<ArrowDeviceArrayStream> stream(capsule);
     return {stream.get().device_type, 0};
@@ -176,7 +176,7 @@ void bind_arrow(nb::module_& m) {
             "def _import_device_array(where: Context, type: object, array: object, copy: bool | None = None, "
             "as_column: bool = False) -> Table | Column"),
         "Takes an \"arrow_device_array\" capsule described by an \"arrow_schema\" one.");
-  m.def("_device_of_capsule", &device_of_capsule, nb::arg("capsule"),
+  m.def("_device_of_capsule", &device_of_arrow_capsule, nb::arg("capsule"),
         nb::sig("def _device_of_capsule(capsule: object) -> tuple[int, int]"),
         "Device type and number of a capsule with an Arrow device array or stream, which stays as it is.");
   m.def(

@@ -54,7 +54,8 @@ column_object renamed(const column_object& self, std::string name) {
   return {std::move(described), self.ctx, *self.pieces};
 }
 
-column_object sliced(const column_object& self, std::int64_t offset, std::optional<std::int64_t> length) {
+column_object sliced_column(const column_object& self, std::int64_t offset,
+                            std::optional<std::int64_t> length) {
   const std::int64_t rows = total_rows(*self.pieces);
   return with_pieces(self, slice_pieces(*self.pieces, offset, length.value_or(rows - offset)));
 }
@@ -76,7 +77,7 @@ std::uint64_t byte_size(const column_object& self) {
 }
 
 /// True if both are views of the same rows of the same memory, false if the fields or the row counts differ.
-bool equal(const column_object& a, const column_object& b) {
+bool equal_columns(const column_object& a, const column_object& b) {
   if (!(*a.described == *b.described) || total_rows(*a.pieces) != total_rows(*b.pieces)) {
     return false;
   }
@@ -86,11 +87,11 @@ bool equal(const column_object& a, const column_object& b) {
   return true;
 }
 
-bool has_equal_data(const column_object& self, const column_object& other, bool check_metadata) {
+bool column_has_equal_data(const column_object& self, const column_object& other, bool check_metadata) {
   return equals(as_table(self), as_table(other), check_metadata);
 }
 
-column_object combined(const column_object& self) {
+column_object combined_column(const column_object& self) {
   return {self.described, self.ctx, combine_chunks(*self.pieces)};
 }
 
@@ -153,20 +154,20 @@ void bind_values(column_class& c) {
            "Values as the Arrow layout holds them; dictionaries give their values. Of each at most so many "
            "values inside of it, and "
            "of each text so many bytes.")
-      .def("slice", &sliced, nb::arg("offset") = 0, nb::arg("length") = nb::none(),
+      .def("slice", &sliced_column, nb::arg("offset") = 0, nb::arg("length") = nb::none(),
            nb::sig("def slice(self, offset: int = 0, length: int | None = None) -> Column"),
            "Rows [offset, offset + length), to the end without a length; no copy. OutOfRange outside the "
            "column.");
 }
 
 void bind_objects(column_class& c) {
-  c.def("__eq__", &equal, nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"),
+  c.def("__eq__", &equal_columns, nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"),
         "True where both show the same rows of the same memory under the same field, False where fields or "
         "numbers of "
         "rows differ. UnsupportedError where only their values could tell: `equals` compares them.")
       .def(
-          "equals", &has_equal_data, nb::arg("other"), nb::kw_only(), nb::arg("check_metadata") = false,
-          nb::call_guard<gil_release>(),
+          "equals", &column_has_equal_data, nb::arg("other"), nb::kw_only(),
+          nb::arg("check_metadata") = false, nb::call_guard<gil_release>(),
           "Whether both columns have the same data: types and numbers of rows are the same, nulls are at the "
           "same rows, and valid values are equal, to any depth. The columns are compared on their device; "
           "only the answer leaves it.\n\n"
@@ -235,7 +236,7 @@ void bind_column(nb::module_& m) {
           nb::sig("def from_chunks(chunks: collections.abc.Sequence[Column], name: str | None = None) -> "
                   "Column"),
           "One column of the chunks of several, in order; no copy. TypeMismatch where their types differ.")
-      .def("combine_chunks", &combined, nb::call_guard<gil_release>(),
+      .def("combine_chunks", &combined_column, nb::call_guard<gil_release>(),
            "The same rows in one chunk: one kernel on the device, into memory under the budget. A column "
            "of one chunk is returned as it is. More than one chunk is left only where 32-bit offsets, run "
            "ends or dictionary indices can't count the rows.")

@@ -22,7 +22,7 @@ column_object converted(const column_object& self, data_type type, Convert conve
   return {std::move(described), self.ctx, std::move(pieces)};
 }
 
-column_object as_bytes(const column_object& self, bool extension) {
+column_object column_bytes(const column_object& self, bool extension) {
   const data_type type = extension ? data_type::bool8() : data_type::byte_bool();
   const bool bytes = self.described->type.is_bool8();
   return converted(self, type, [&](const column& piece) {
@@ -63,7 +63,7 @@ column_object symbols(const column_object& self, const std::optional<symbol_tabl
 } // namespace
 
 void bind_conversions(column_class& c) {
-  c.def("as_bool8", &as_bytes, nb::kw_only(), nb::arg("extension") = true, nb::call_guard<gil_release>(),
+  c.def("as_bool8", &column_bytes, nb::kw_only(), nb::arg("extension") = true, nb::call_guard<gil_release>(),
         "Booleans as booleans of one byte, which tensors can view: of one bit by one kernel a chunk, of one "
         "byte the same memory. As the extension arrow.bool8, which Arrow consumers get without a copy; with "
         "extension=False as bool8, as tensors have them, of which Arrow consumers get bits.")

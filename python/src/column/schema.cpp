@@ -46,14 +46,14 @@ schema schema_from(nb::handle fields, nb::handle metadata) {
   });
 }
 
-std::string describe(const field& f) {
+std::string describe_field(const field& f) {
   return printable(concat(f.name, ": ", f.type.name(), f.nullable ? "" : " not null"));
 }
 
 std::string describe_all(const schema& s) {
   std::string text;
   for (const field& f : s.fields) {
-    text += concat(text.empty() ? "" : "\n", describe(f));
+    text += concat(text.empty() ? "" : "\n", describe_field(f));
   }
   return text;
 }
@@ -83,7 +83,7 @@ bool contains(const schema& self, nb::handle key) {
   });
 }
 
-std::int64_t place_of(const schema& self, const std::string& name) {
+std::int64_t place_of_field(const schema& self, const std::string& name) {
   std::int64_t found = -1;
   for (std::size_t i = 0; i < self.fields.size(); ++i) {
     if (self.fields[i].name == name) {
@@ -167,10 +167,10 @@ void bind_field(nb::module_& m) {
       .def("equals", &equals<field>, nb::arg("other").none(),
            nb::sig("def equals(self, other: object) -> bool"), "As ==: name, type, nullability and metadata.")
       .def("__eq__", &equals<field>, nb::arg().none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
-      .def("__hash__", [](const field& self) { return std::hash<std::string>()(describe(self)); })
+      .def("__hash__", [](const field& self) { return std::hash<std::string>()(describe_field(self)); })
       .def(copied_as_itself())
       .def(pickled_by("reduce_field"))
-      .def("__repr__", [](const field& self) { return concat("<saeta.Field ", describe(self), ">"); })
+      .def("__repr__", [](const field& self) { return concat("<saeta.Field ", describe_field(self), ">"); })
       .def(
           "__arrow_c_schema__", [](const field& self) { return schema_capsule(self); },
           nb::sig("def __arrow_c_schema__(self) -> typing_extensions.CapsuleType"),
@@ -211,7 +211,7 @@ void bind_schema(nb::module_& m) {
       .def("field", &field_of, nb::arg("key"), nb::sig("def field(self, key: str | int) -> Field"), field_doc)
       .def("with_metadata", &with_metadata, nb::arg("metadata").none(), nb::sig(metadata_sig_schema),
            "The same fields with this metadata of the schema and no other.")
-      .def("get_field_index", &place_of, nb::arg("name"),
+      .def("get_field_index", &place_of_field, nb::arg("name"),
            "Number of the only field of that name, -1 when there is none or there are several.")
       .def("equals", &equals<schema>, nb::arg("other").none(),
            nb::sig("def equals(self, other: object) -> bool"), "As ==: fields in order, and metadata.")

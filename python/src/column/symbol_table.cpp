@@ -73,7 +73,7 @@ nb::object lookup(const symbol_table_object& self, std::int64_t number) {
   return found ? nb::object(text_of(*found)) : nb::none();
 }
 
-std::string shown(const symbol_table_object& self) {
+std::string shown_symbols(const symbol_table_object& self) {
   const symbol_table& table = *self.value;
   return concat("<saeta.SymbolTable ", table.number(), ": ", table.size(),
                 table.size() == 1 ? " name" : " names", ", ", human_bytes(table.byte_size()), ">");
@@ -137,7 +137,7 @@ void bind_symbols(nb::module_& m) {
       .def(not_pickled(
           "the other process has a table of its own. Columns of symbols are pickled with their names, "
           "and a list of the names is pickled as it is"))
-      .def("__repr__", &shown);
+      .def("__repr__", &shown_symbols);
   m.attr("symbols") = nb::cast(symbol_table_object{process_symbols()});
 }
 

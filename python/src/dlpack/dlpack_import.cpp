@@ -275,14 +275,6 @@ nb::object import_tensor(const std::shared_ptr<context>& ctx, const taken_tensor
   return nb::cast(column_object(std::move(described), ctx, std::move(pieces)));
 }
 
-struct give_back {
-  void operator()(DLManagedTensorVersioned* tensor) const {
-    if (tensor->deleter != nullptr) {
-      foreign_call([tensor] { tensor->deleter(tensor); });
-    }
-  }
-};
-
 /// Imports through the producer's table of C functions. Null if its type has none, or if only `__dlpack__`
 /// can copy the tensor to the host.
 nb::object import_by_table(nb::handle source, std::shared_ptr<context> ctx, const asked_import& how) {

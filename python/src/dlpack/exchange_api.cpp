@@ -122,14 +122,6 @@ int borrow_from_object(void* object, DLTensor* out) noexcept {
   });
 }
 
-struct give_back {
-  void operator()(DLManagedTensorVersioned* tensor) const {
-    if (tensor->deleter != nullptr) {
-      foreign_call([tensor] { tensor->deleter(tensor); });
-    }
-  }
-};
-
 /// Takes the tensor even on failure, as the standard requires. Its producer worked on our work stream.
 int object_from_managed(DLManagedTensorVersioned* tensor, void** out) noexcept {
   *out = nullptr;

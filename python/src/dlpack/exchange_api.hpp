@@ -8,6 +8,7 @@
 // Standard  DLPackExchangeAPI in dlpack.h.
 #pragma once
 
+#include "saeta/base/foreign_call.hpp"
 #include "saeta/interop/dlpack/types.hpp"
 
 #include <dlpack/dlpack.h>
@@ -23,6 +24,15 @@ class context;
 namespace saeta::py {
 
 struct column_object;
+
+/// Deletes a tensor through its producer.
+struct give_back {
+  void operator()(DLManagedTensorVersioned* tensor) const {
+    if (tensor->deleter != nullptr) {
+      foreign_call([tensor] { tensor->deleter(tensor); });
+    }
+  }
+};
 
 /// The table of a type, if it has one of our major version; otherwise null.
 const DLPackExchangeAPI* exchange_api_of(PyTypeObject* type) noexcept;

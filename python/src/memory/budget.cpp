@@ -57,7 +57,7 @@ std::uint64_t value_of(const window_object& self) {
   return self.read().*Value;
 }
 
-std::string describe(const window_object& self) {
+std::string describe_window(const window_object& self) {
   const budget_window::values now = self.read();
   return concat("<saeta.MemoryWindow: ", human_bytes(now.current), " in use, ", human_bytes(now.start),
                 " at the start, peak ", human_bytes(now.peak), ", ", now.requests, " requests, ", now.refused,
@@ -72,7 +72,7 @@ void bind_window(nb::module_& m) {
       "block and stay as they were then; windows nest.")
       .def(made_by("Context.memory.window"))
       .def(not_pickled("make one where the work is"))
-      .def("__repr__", &describe)
+      .def("__repr__", &describe_window)
       .def_prop_ro("start", &value_of<&values::start>, "Bytes in use when the window was opened.")
       .def_prop_ro("current", &value_of<&values::current>, "Bytes in use now.")
       .def_prop_ro("peak", &value_of<&values::peak>, "Most bytes in use at one time inside the window.")

@@ -81,7 +81,7 @@ void wait_for_releases(context& ctx) {
   }
 }
 
-void synchronize(const context_object& self) {
+void synchronize_context(const context_object& self) {
   context& ctx = *self.value;
   if (const auto everything = ctx.clocks()->mark_device()) {
     wait_for(*everything);
@@ -135,11 +135,11 @@ nb::dict options_dict(const context_object& self) {
   return result;
 }
 
-nb::dict close(const context_object& self) {
+nb::dict close_context(const context_object& self) {
   return bytes_dict(without_gil([&] { return self.value->close(); }));
 }
 
-nb::object enter(nb::object self) {
+nb::object enter_context(nb::object self) {
   const auto& entered = nb::cast<const context_object&>(self);
   if (!derived(entered)) {
     throw error(errc::invalid_argument,
@@ -150,7 +150,7 @@ nb::object enter(nb::object self) {
   return self;
 }
 
-void leave(const context_object& self, const nb::args&) { close(self); }
+void leave_context(const context_object& self, const nb::args&) { close_context(self); }
 
 /// An effect on a context for the duration of a `with` block.
 template <std::shared_ptr<void> (*Begin)(context&)>
@@ -193,17 +193,17 @@ std::string describe_context(const context_object& self) {
 }
 
 void bind_life(nb::class_<context_object>& c) {
-  c.def("synchronize", &synchronize, nb::call_guard<gil_release>(),
+  c.def("synchronize", &synchronize_context, nb::call_guard<gil_release>(),
         "Waits for all work on the device that was queued so far, by whomever, and for memory whose "
         "release waits for it. While a graph is captured, for the context's own stream alone.")
-      .def("close", &close, nb::sig("def close(self) -> dict[str, int]"),
+      .def("close", &close_context, nb::sig("def close(self) -> dict[str, int]"),
            "Refuses new work from now on. Returns the bytes that are still alive, by tag; they stay valid "
            "until their owners drop them. Of a reservation what was not drawn returns at once.")
-      .def("__enter__", &enter, nb::sig("def __enter__(self) -> Context"),
+      .def("__enter__", &enter_context, nb::sig("def __enter__(self) -> Context"),
            "A context of `memory.child` or `memory.reserve` closes at the end of a `with` block. The context "
            "of "
            "the process does not: InvalidError.")
-      .def("__exit__", &leave, nb::sig("def __exit__(self, *exception: object) -> None"))
+      .def("__exit__", &leave_context, nb::sig("def __exit__(self, *exception: object) -> None"))
       .def(
           "__eq__", [](const context_object& a, const context_object& b) { return a.value == b.value; },
           nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"))

@@ -83,7 +83,7 @@ nb::list records(const recording_object& self) {
   return result;
 }
 
-std::string describe(const recording_object& self) {
+std::string describe_recording(const recording_object& self) {
   return concat("<saeta.MemoryRecording: ", self.kept->size(), " records, ", self.kept->forgotten(),
                 " forgotten", self.attached && self.attached->ended() ? ", ended>" : ">");
 }
@@ -108,7 +108,7 @@ void bind_classes(nb::module_& m) {
       "The events of a device's memory, from `memory.record()` to the end of its `with` block.")
       .def(made_by("Context.memory.record"))
       .def(not_pickled("pickle what records() returns"))
-      .def("__repr__", &describe)
+      .def("__repr__", &describe_recording)
       .def("records", &records, nb::sig("def records(self) -> list[dict[str, typing.Any]]"),
            "The records, oldest first: `order`, `time_ns`, `event`, `device`, `thread`, `stream`, `bytes`, "
            "`address`, `generation`, `tag`, `account` (the budget that was charged), `limit`, `outcome`, and "

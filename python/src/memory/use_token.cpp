@@ -204,7 +204,7 @@ buffer_object allocate_buffer(const context_object& self, const size_spec& bytes
 
 namespace {
 
-buffer_object sliced(const buffer_object& self, const nb::slice& range) {
+buffer_object sliced_buffer(const buffer_object& self, const nb::slice& range) {
   const auto [start, stop, step, length] = range.compute(self.value->size());
   if (step != 1) {
     throw error(errc::invalid_argument, concat("a slice of a buffer with step ", step, ": only 1 is a view"));
@@ -212,7 +212,7 @@ buffer_object sliced(const buffer_object& self, const nb::slice& range) {
   return buffer_object(self.value->slice(static_cast<std::size_t>(start), length));
 }
 
-std::string describe(const buffer_object& self) {
+std::string describe_buffer(const buffer_object& self) {
   return printable(concat("<saeta.Buffer ", to_string(self.owner().device()), ": ",
                           human_bytes(self.value->size()),
                           self.owner().tag().empty() ? "" : concat(", '", self.owner().tag(), "'"), ">"));
@@ -248,8 +248,8 @@ void bind_buffer(nb::module_& m) {
           "address", [](const buffer_object& self) { return self.value->address(); },
           "An identity. To touch the bytes there, ask a token of `saeta.use` for the pointer.")
       .def("__len__", [](const buffer_object& self) { return self.value->size(); })
-      .def("__getitem__", &sliced, nb::arg("index"), "A view of some of the bytes, with step 1.")
-      .def("__repr__", &describe);
+      .def("__getitem__", &sliced_buffer, nb::arg("index"), "A view of some of the bytes, with step 1.")
+      .def("__repr__", &describe_buffer);
 }
 
 } // namespace

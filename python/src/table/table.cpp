@@ -47,7 +47,7 @@ nb::list raw_columns(const table_object& self, std::int64_t most) {
 }
 
 /// True if both are views of the same rows of the same memory, false if the schemas or the row counts differ.
-bool equal(const table_object& a, const table_object& b) {
+bool equal_tables(const table_object& a, const table_object& b) {
   if (!(a.value->fields() == b.value->fields()) || a.value->rows() != b.value->rows()) {
     return false;
   }
@@ -59,17 +59,17 @@ bool equal(const table_object& a, const table_object& b) {
   return true;
 }
 
-bool has_equal_data(const table_object& self, const table_object& other, bool check_metadata) {
+bool table_has_equal_data(const table_object& self, const table_object& other, bool check_metadata) {
   return equals(*self.value, *other.value, check_metadata);
 }
 
 void bind_objects(table_class& c) {
-  c.def("__eq__", &equal, nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"),
+  c.def("__eq__", &equal_tables, nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"),
         "True where both show the same rows of the same memory under the same schema, False where schemas or "
         "numbers "
         "of rows differ. UnsupportedError where only their values could tell: `equals` compares them.")
       .def(
-          "equals", &has_equal_data, nb::arg("other"), nb::kw_only(), nb::arg("check_metadata") = false,
+          "equals", &table_has_equal_data, nb::arg("other"), nb::kw_only(), nb::arg("check_metadata") = false,
           nb::call_guard<gil_release>(),
           "Whether both tables have the same data: names, types and nullability of the columns in order, the "
           "number of rows, and the columns as `Column.equals` compares them. The tables are compared on "

@@ -71,7 +71,7 @@ nb::object item(const table_object& self, nb::handle key) {
   return nb::cast(column_at(*self.value, place_of(*self.value, key)));
 }
 
-table_object sliced(const table_object& self, std::int64_t offset, std::optional<std::int64_t> length) {
+table_object sliced_table(const table_object& self, std::int64_t offset, std::optional<std::int64_t> length) {
   return table_object(self.value->slice(offset, length.value_or(self.value->rows() - offset)));
 }
 
@@ -148,7 +148,7 @@ void bind_access(table_class& c) {
           nb::sig("def __iter__(self) -> typing.Never"),
           "Raises TypeMismatch: columns, column_names, batches and to_pylist are what can be meant.")
       .def("__len__", [](const table_object& self) { return self.value->rows(); })
-      .def("slice", &sliced, nb::arg("offset") = 0, nb::arg("length") = nb::none(),
+      .def("slice", &sliced_table, nb::arg("offset") = 0, nb::arg("length") = nb::none(),
            nb::sig("def slice(self, offset: int = 0, length: int | None = None) -> Table"),
            "Rows [offset, offset + length), to the end without a length; no copy. OutOfRange outside the "
            "table.")

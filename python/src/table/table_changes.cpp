@@ -65,7 +65,7 @@ table_object concatenated(const std::vector<table_object>& tables, const schema&
   return table_object(table::make(tables.front().value->ctx(), fields, std::move(batches)));
 }
 
-table_object combined(const table_object& self) { return table_object(combine_chunks(*self.value)); }
+table_object combined_table(const table_object& self) { return table_object(combine_chunks(*self.value)); }
 
 } // namespace
 
@@ -101,7 +101,7 @@ void bind_changes(nb::module_& m, table_class& c) {
                    "typing.Any] | None "
                    "= None) -> Table"),
            "The same table with this metadata of the schema and no other.")
-      .def("combine_chunks", &combined, nb::call_guard<gil_release>(),
+      .def("combine_chunks", &combined_table, nb::call_guard<gil_release>(),
            "The same rows in one batch, so that each column is one piece of memory: one kernel on the device "
            "for the whole table, into memory under the budget. A table of one batch is returned as it is. "
            "More than one batch is left only where 32-bit offsets, run ends or dictionary indices can't "

@@ -210,7 +210,7 @@ std::vector<unpacked_block> blocks_in(const column_stream& from, std::size_t num
   return blocks;
 }
 
-std::shared_ptr<arrow::Buffer> text_buffer(std::string text) {
+std::shared_ptr<arrow::Buffer> buffer_of_text(std::string text) {
   return arrow::Buffer::FromString(std::move(text));
 }
 
@@ -221,9 +221,9 @@ std::shared_ptr<arrow::Buffer> put_together(packed_source& of, const block_codec
   std::memcpy(front.data(), &bytes, sizeof bytes); // little-endian
   front.append(codec.front());
   auto parts = std::move(of.blocks);
-  parts.insert(parts.begin(), text_buffer(std::move(front)));
+  parts.insert(parts.begin(), buffer_of_text(std::move(front)));
   if (!codec.back().empty()) {
-    parts.push_back(text_buffer(std::string(codec.back())));
+    parts.push_back(buffer_of_text(std::string(codec.back())));
   }
   return std::make_shared<buffer_in_parts>(std::move(parts));
 }
