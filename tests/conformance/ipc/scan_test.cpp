@@ -182,7 +182,7 @@ TEST_P(scanned_file, stays_within_the_memory_of_its_windows) {
   while (const auto part = scanning->next()) {
     seen += part->rows();
   }
-  ctx()->synchronize();
+  ctx()->synchronize(ctx()->work_stream());
   EXPECT_EQ(seen, original.rows());
   if (!ctx()->on_host()) { // landing memory of chunks comes on top
     return;
@@ -224,11 +224,11 @@ TEST_P(scanned_file, can_be_asked_again_after_a_refusal) {
                 ::testing::Throws<error>(::testing::Property(&error::code, errc::budget_exceeded)));
   }
   held.reset();
-  small->synchronize();
+  small->synchronize(small->work_stream());
   while ((held = scanning->next())) {
     seen += held->rows();
     held.reset();
-    small->synchronize();
+    small->synchronize(small->work_stream());
   }
   EXPECT_EQ(seen, original.rows());
 }
