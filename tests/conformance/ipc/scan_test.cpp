@@ -98,10 +98,15 @@ TEST_P(scanned_file, cuts_a_batch_that_is_larger_than_a_window) {
 }
 
 TEST_P(scanned_file, has_tables_of_any_number_of_rows) {
-  const table original = random_table(host_, support::file_types(), {.batch_rows = {200, 1, 0, 77, 640}});
+  const auto words = data_type::dictionary(data_type(type_id::int8), data_type(type_id::string));
+  const table original =
+      random_table(host_,
+                   {data_type(type_id::int64), data_type(type_id::string), words, data_type(type_id::boolean),
+                    data_type::nested("+l", {{"item", data_type(type_id::int16), true, {}}})},
+                   {.batch_rows = {200, 1, 0, 77, 640}});
   ipc::write(original, file());
-  for (const std::int64_t rows : {1, 7, 64, 917, 918, 919, 100'000}) {
-    for (const std::uint64_t window : {std::uint64_t{70'000}, std::uint64_t{1} << 30}) {
+  for (const std::int64_t rows : {23, 64, 917, 918, 919, 100'000}) {
+    for (const std::uint64_t window : {std::uint64_t{1}, std::uint64_t{1} << 30}) {
       SCOPED_TRACE(::testing::Message() << rows << " rows, window " << window);
       const auto parts = all(*scan({.window_bytes = window, .batch_rows = rows}), original.fields());
       expect_rows(parts.rows, original);
