@@ -126,7 +126,10 @@ class Survey:
         code, text = run(command, environment, LONGEST_FILE, self.root)
         seconds = time.monotonic() - begun
         if code not in (0, 5):
-            print(f"{test} fails without a bug, and is run all the same:\n{text[-600:]}", file=sys.stderr)
+            print(
+                f"{test} fails without a bug; what passes in it is run all the same:\n{text[-600:]}",
+                file=sys.stderr,
+            )
         run([*coverage, "combine", f"--rcfile={settings}"], environment, 300, self.root)
         report = beside / "report.json"
         run([*coverage, "json", f"--rcfile={settings}", "-o", str(report)], environment, 300, self.root)

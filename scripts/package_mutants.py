@@ -35,7 +35,8 @@ from python_mutations import python_mutations_below
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "mutants" / "package"
-PYTHON = ROOT / ".deps" / "venv" / "bin" / "python"
+VENV = ROOT / ".deps" / "venv" / "bin" / "python"
+PYTHON = VENV if VENV.exists() else Path(sys.executable)
 FOLDERS = ["python/saeta", "python/src"]
 TESTS = ["tests/python", "tests/interop"]
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
@@ -51,6 +52,7 @@ class Trial:
         self.modules = Modules(ROOT, build)
         self.verdicts: list[Verdict] = []
         self._print = threading.Lock()
+        self._alone: dict[str, bool] = {}  # whether a test passes without a bug
 
     def judge(self, bug: Mutation, overlay: Path) -> Verdict:
         tests = self._tests_for(bug)
@@ -62,12 +64,28 @@ class Trial:
         except CompileError as complaint:
             return Verdict(bug, NOT_COMPILED, str(complaint))
         seconds = sum(self.reach.seconds[test] for test in tests)
-        command = [str(PYTHON), "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not gpu", *tests]
-        code, text = run(command, environment_of(overlay), 60 + 3 * seconds, ROOT)
-        if code in (0, 5):
-            return Verdict(bug, SURVIVED, f"{len(tests)} files of tests pass in {seconds:.0f} s")
-        failed = FAILED.search(text)
-        return Verdict(bug, FOUND, "hangs" if code is None else failed[1] if failed else f"exit code {code}")
+        while True:
+            code, text = self._run([*tests, *self._without_broken()], overlay, 60 + 3 * seconds)
+            if code in (0, 5):
+                return Verdict(bug, SURVIVED, f"{len(tests)} files of tests pass in {seconds:.0f} s")
+            failed = FAILED.search(text)
+            if code is None or failed is None:
+                return Verdict(bug, FOUND, "hangs" if code is None else f"exit code {code}")
+            if self._passes_alone(failed[1]):
+                return Verdict(bug, FOUND, failed[1])
+
+    def _run(self, arguments: list[str], folder: Path, seconds: float) -> tuple[int | None, str]:
+        command = [str(PYTHON), "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not gpu"]
+        return run([*command, *arguments], environment_of(folder), seconds, ROOT)
+
+    def _without_broken(self) -> list[str]:
+        return [f"--deselect={test}" for test, passes in list(self._alone.items()) if not passes]
+
+    def _passes_alone(self, test: str) -> bool:
+        """A test that fails without a bug finds none."""
+        if test not in self._alone:
+            self._alone[test] = self._run([test], self.build, LONGEST_TRIAL)[0] == 0
+        return self._alone[test]
 
     def _tests_for(self, bug: Mutation) -> list[str]:
         chosen: list[str] = []
