@@ -39,7 +39,7 @@ VENV = ROOT / ".deps" / "venv" / "bin" / "python"
 PYTHON = VENV if VENV.exists() else Path(sys.executable)
 FOLDERS = ["python/saeta", "python/src"]
 TESTS = ["tests/python", "tests/interop"]
-FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 # Many lines run whenever the package is imported. Tests that take longer are not tried on a bug there; those
 # that take longest come last.
 LONGEST_TRIAL = 420.0  # seconds
@@ -71,6 +71,8 @@ class Trial:
             failed = FAILED.search(text)
             if code is None or failed is None:
                 return Verdict(bug, FOUND, "hangs" if code is None else f"exit code {code}")
+            if self._alone.get(failed[1]) is False:
+                return Verdict(bug, SURVIVED, f"{failed[1]} fails without a bug and can't be left out")
             if self._passes_alone(failed[1]):
                 return Verdict(bug, FOUND, failed[1])
 
