@@ -56,6 +56,7 @@ def make_files(folder: Path, size: int) -> None:
 
 def all_jobs(work: Work) -> Iterator[Job]:
     yield from _reads(work)
+    yield from _scans(work)
     yield from _imports(work)
     yield from _exports(work)
 
@@ -85,6 +86,33 @@ def _read(work: Work, name: str, path: Path, limit: str, bar: float | None, *, v
         runs["pyarrow, to host memory"] = lambda: peers.read(path)
     runs |= {f"pyarrow + {peer.name}": through(peer) for peer in work.peers}
     return Job(name, expected.nbytes, limit, runs, _equal_to(expected), bar, threaded_peers=compressed)
+
+
+def _scans(work: Work) -> Iterator[Job]:
+    for name, bar in (("64Ki", 0.92), ("8Ki", 0.85)):
+        path = work.folder / f"numeric-{name}.arrow"
+        yield _scan(work, f"scan_ipc, numeric, batches of {name}", path, "in", bar)
+    for codec in ("lz4", "zstd"):
+        path = work.folder / f"mixed-{codec}.arrow"
+        yield _scan(work, f"scan_ipc, strings, nulls and others, {codec.upper()}", path, codec, None)
+
+
+def _scan(work: Work, name: str, path: Path, limit: str, bar: float | None) -> Job:
+    """Yields a job that takes every batch and keeps none."""
+    expected = peers.read(path)
+
+    def rows() -> int:
+        with sa.scan_ipc(path, work.ctx, copy=True) as scan:
+            count = sum(batch.num_rows for batch in scan)
+        work.ctx.synchronize()
+        return count
+
+    def through(peer: peers.Peer) -> Run:
+        return lambda: [peer.load(pa.Table.from_batches([batch])) for batch in peers.batches(path)]
+
+    runs: dict[str, Run] = {"saeta": rows}
+    runs |= {f"pyarrow + {peer.name}, batch by batch": through(peer) for peer in work.peers}
+    return Job(name, expected.nbytes, limit, runs, lambda count: bool(count == expected.num_rows), bar)
 
 
 def _imports(work: Work) -> Iterator[Job]:

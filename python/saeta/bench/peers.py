@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,13 @@ def read(path: Path, *, mapped: bool = True) -> Any:
     """Reads a file with pyarrow, as views of the mapping or as decoded memory."""
     source = pa.memory_map(str(path)) if mapped else pa.OSFile(str(path))
     return pa.ipc.open_file(source).read_all()
+
+
+def batches(path: Path) -> Iterator[Any]:
+    """Reads the batches of a file with pyarrow, one by one."""
+    reader = pa.ipc.open_file(pa.memory_map(str(path)))
+    for number in range(reader.num_record_batches):
+        yield reader.get_batch(number)
 
 
 def found(device: str) -> tuple[list[Peer], list[str]]:
