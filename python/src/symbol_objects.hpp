@@ -1,7 +1,7 @@
 // The C++ object inside the class SymbolTable: a pointer of the core, which never owns a Python object.
 #pragma once
 
-#include "saeta/column/symbol_table.hpp"
+#include "saeta/symbols/symbol_table.hpp"
 
 #include <memory>
 
