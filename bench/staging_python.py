@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What the staging ring's options are worth on this machine: threads, size of a chunk, and shared chunks.
+"""What the staging ring's options are worth on this machine: threads and page-locked memory.
 
     staging_python.py [--device D] [--mib SIZE] [--rounds N] [--passes N] [--threads 8,16]
-                      [--chunk 1MiB,4MiB] [--shared 8,16,32] [--folder F] [--out FILE.json] [--commit TEXT]
+                      [--pinned 32MiB,96MiB] [--folder F] [--out FILE.json] [--commit TEXT]
 
-Every combination is measured in a process of its own (SAETA_STAGING_THREADS, _CHUNK and _SHARED), with the
-same files in `--folder`, which should keep them in memory. Each pass runs all of them once, so that other
+Every combination is measured in a process of its own (SAETA_STAGING_THREADS and _PINNED), with the same
+files in `--folder`, which should keep them in memory. Each pass runs all of them once, so that other
 load on the machine affects all alike. The program prints medians in GB/s of values, and beside them one plain
 copy of page-locked memory.
 """
@@ -99,13 +99,13 @@ def compare(given: argparse.Namespace, device: str, folder: Path) -> list[dict[s
     mixed = data.mixed(size)
     for name, file in MIXED.items():
         data.write(folder / file, mixed, MIXED_ROWS, None if name == "plain" else name)
-    names = ("SAETA_STAGING_THREADS", "SAETA_STAGING_CHUNK", "SAETA_STAGING_SHARED")
-    combinations = list(product(*(asked.split(",") for asked in (given.threads, given.chunk, given.shared))))
+    names = ("SAETA_STAGING_THREADS", "SAETA_STAGING_PINNED")
+    combinations = list(product(*(asked.split(",") for asked in (given.threads, given.pinned))))
     passes: dict[tuple[str, ...], list[dict[str, float]]] = {}
     for values in combinations * given.passes:
         rates = measure(device, folder, given, dict(zip(names, values, strict=True)))
         if not passes:
-            print(f"{'threads chunk shared':30}" + "".join(f"{job:>16}" for job in rates))
+            print(f"{'threads pinned':30}" + "".join(f"{job:>16}" for job in rates))
         show(values, rates)
         passes.setdefault(values, []).append(rates)
     results = []
@@ -128,8 +128,7 @@ def main() -> None:
     arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--passes", type=int, default=1)
     arguments.add_argument("--threads", default="0", help="0: as many as the machine has, at most 16")
-    arguments.add_argument("--chunk", default="4MiB")
-    arguments.add_argument("--shared", default="8,16,32")
+    arguments.add_argument("--pinned", default="32MiB,96MiB,288MiB", help="of the staging ring")
     arguments.add_argument("--folder", type=Path)
     arguments.add_argument("--out", type=Path)
     arguments.add_argument("--commit", default="unknown")

@@ -78,7 +78,7 @@ for s in $steps; do
     step handover_python 200 "$python" bench/handover_python.py --out "$results/handover_python.json" --commit "$commit"
     step movement 400 "$python" bench/movement.py --folder "${BENCH_DIR:-/dev/shm}" --out "$results/movement.json" --commit "$commit"
     step cold_reads 120 "$python" bench/cold_reads.py --out "$results/cold_reads.json" --commit "$commit"
-    step staging_python 200 "$python" bench/staging_python.py --mib 1024 --shared 8,16,32 \
+    step staging_python 200 "$python" bench/staging_python.py --mib 1024 --pinned 32MiB,96MiB,288MiB \
       --folder "${BENCH_DIR:-/dev/shm}" --out "$results/staging_python.json" --commit "$commit"
     step read_sizes 200 "$python" bench/read_sizes.py --mib 1,16,64,256,1024,2048 --folder "${BENCH_DIR:-/dev/shm}" \
       --out "$results/read_sizes.json" --commit "$commit"

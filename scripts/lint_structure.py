@@ -32,7 +32,7 @@ from pathlib import Path
 
 # What each layer may include besides itself.
 BELOW_MEMORY = frozenset({"base", "budget", "device", "order", "observe", "resource"})
-BELOW_INTEROP = BELOW_MEMORY | {"memory", "column", "staging", "transfer", "compute"}
+BELOW_INTEROP = BELOW_MEMORY | {"memory", "column", "staging", "transfer", "compute", "symbols"}
 LAYERS: dict[str, frozenset[str]] = {
     "base": frozenset(),
     "budget": frozenset({"base"}),
@@ -45,6 +45,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "staging": BELOW_MEMORY | {"memory", "column"},
     "transfer": BELOW_MEMORY | {"memory", "column", "staging"},
     "compute": BELOW_MEMORY | {"memory", "column", "staging", "transfer"},
+    "symbols": BELOW_MEMORY | {"memory", "column", "staging", "transfer", "compute"},
     "interop": BELOW_INTEROP,
     "ipc": BELOW_INTEROP | {"interop"},
     "bridge": BELOW_INTEROP | {"interop", "ipc"},

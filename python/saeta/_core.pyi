@@ -164,7 +164,7 @@ class Context:
     @property
     def options(self) -> dict[str, Any]:
         """
-        What it was made with: `stack` (top first), `wait` (seconds), `guard_quarantine`, `exportable_pool` (whether other processes can open its memory), `pool_threshold` (bytes; None: all), `record` (events kept from the start), `staging_threads` (0: the machine's, at most 16), `staging_chunk` (bytes), `staging_shared` (chunks that all threads fill together), `host_cache` (bytes of host memory kept for downloads). The budget has an attribute of its own.
+        What it was made with: `stack` (top first), `wait` (seconds), `guard_quarantine`, `exportable_pool` (whether other processes can open its memory), `pool_threshold` (bytes; None: all), `record` (events kept from the start), `staging_threads` (0: the machine's, at most 16), `staging_pinned` (bytes; None: 96 MiB, and 12 MiB a thread), `host_cache` (bytes of host memory kept for downloads). The budget has an attribute of its own.
         """
 
     @property

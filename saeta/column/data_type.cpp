@@ -2,7 +2,6 @@
 
 #include "saeta/base/text.hpp"
 #include "saeta/column/schema.hpp"
-#include "saeta/column/symbol_table.hpp"
 
 #include <nanoarrow.h>
 
@@ -464,11 +463,10 @@ data_type data_type::byte_bool() {
   return data_type(std::move(made));
 }
 
-data_type data_type::symbol(const std::shared_ptr<symbol_table>& table) {
+data_type data_type::of_symbols(std::shared_ptr<symbol_table> table, std::string name) {
   parts made = *known("I");
-  made.symbols = table != nullptr ? table : process_symbols();
-  const std::uint64_t number = made.symbols->number();
-  made.name = number == 0 ? std::string("symbol") : concat("symbol[table ", number, "]");
+  made.symbols = std::move(table);
+  made.name = std::move(name);
   return data_type(std::move(made));
 }
 

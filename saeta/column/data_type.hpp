@@ -24,7 +24,7 @@ struct ArrowLayout; // nanoarrow's
 namespace saeta {
 
 struct field;       // column/schema.hpp
-class symbol_table; // column/symbol_table.hpp
+class symbol_table; // symbols/symbol_table.hpp
 
 enum class type_id {
   null,
@@ -128,10 +128,9 @@ public:
   /// "bool8": the same bytes without the extension, as tensors store bools. Arrow consumers get Arrow's bool
   /// (bits). Inside another type it becomes `bool8()`.
   static data_type byte_bool();
-  /// "symbol": uint32 numbers of names in `table`; null: the process's table. The table lives as long as a
-  /// type refers to it. Arrow consumers on the host get dictionaries. A symbol type can't be nested in
-  /// another type.
-  static data_type symbol(const std::shared_ptr<symbol_table>& table = nullptr);
+  /// uint32 numbers of names in `table`, which must not be null. The table lives as long as a type refers to
+  /// it. A symbol type can't be nested in another type. `symbol_type` (symbols/symbols.hpp) gives the name.
+  static data_type of_symbols(std::shared_ptr<symbol_table> table, std::string name);
   /// The same storage with this extension; an empty name removes the extension.
   [[nodiscard]] data_type with_extension(std::string name, std::string metadata) const;
 
@@ -181,7 +180,7 @@ public:
   [[nodiscard]] bool is_bool8() const noexcept;
   [[nodiscard]] bool is_byte_bool() const noexcept { return parts_->byte_bool; }
   [[nodiscard]] bool is_symbol() const noexcept { return parts_->symbols != nullptr; }
-  /// The table of the symbols; null unless this is `symbol`.
+  /// The table of the symbols; null for other types.
   [[nodiscard]] const std::shared_ptr<symbol_table>& symbols() const noexcept { return parts_->symbols; }
   /// Null unless this is a dictionary.
   [[nodiscard]] const data_type* index_type() const noexcept { return parts_->index.get(); }

@@ -2,7 +2,6 @@
 
 #include "saeta/base/text.hpp"
 #include "saeta/column/schema.hpp"
-#include "saeta/column/symbol_table.hpp"
 #include "saeta/device/utf8.hpp"
 
 #include <algorithm>
@@ -48,7 +47,7 @@ private:
 
   [[nodiscard]] std::string index_reason() const {
     if (type_.is_symbol()) {
-      return concat("symbol ", static_cast<symbol>(number(1)), " at row ", row_,
+      return concat("symbol ", static_cast<std::uint32_t>(number(1)), " at row ", row_,
                     " is not in the symbol table, which has ", limit_, " names");
     }
     return concat("index ", index(), " at row ", row_, ", the dictionary has ", limit_, " entries");

@@ -33,6 +33,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -51,6 +52,8 @@ struct context_options {
   stack_options memory;
   pressure_policy pressure;
   staging_options staging;
+  /// Bytes of host memory that are kept for later downloads; nullopt: an eighth of the machine's memory.
+  std::optional<std::uint64_t> host_cache{};
   std::size_t recorded = 0;     ///< how many of the latest memory events to keep; 0: none
   std::size_t max_streams = 32; ///< maximum borrowed at once
   release_thread releases = release_thread::background;

@@ -56,8 +56,8 @@ context_core::context_core(std::shared_ptr<backend> of, context_options chosen)
           return need.full == nullptr ? pinned_pool->trim() + services.trim() : 0;
         });
   }
-  if (!options.staging.host_cache) {
-    options.staging.host_cache = machine_bytes() / 8;
+  if (!options.host_cache) {
+    options.host_cache = machine_bytes() / 8;
   }
   stack_parts parts;
   parts.device = device;

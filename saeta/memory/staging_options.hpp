@@ -1,20 +1,18 @@
-// Options of a context's staging ring (staging/staging_ring.hpp) and of the host memory for downloads.
+// Options of a context's staging ring (staging/staging_ring.hpp).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <limits>
 
 namespace saeta {
 
 struct staging_options {
-  std::size_t threads = 0;            ///< threads that fill chunks; 0: one per core, at most 16
-  std::size_t chunk_bytes = 8u << 20; ///< maximum size of a pinned chunk, and of one copy
-  std::size_t shared_chunks = 12;     ///< chunks that all threads fill together, at least 1
-  /// Chunks that a thread fills alone, for sources that are read in order (compressed data).
-  std::size_t chunks_per_thread = 3;
-  /// Bytes of host memory that are kept for later downloads; nullopt: an eighth of the machine's memory.
-  std::optional<std::uint64_t> host_cache{};
+  std::size_t threads = 0; ///< threads that fill chunks; 0: one per core, at most 16
+  /// Maximum bytes of page-locked memory. The ring has 12 chunks that all threads fill together, and 3 for
+  /// each thread, which are half as large. All are as large as these bytes allow, at most 8 MiB and 4 MiB, so
+  /// 96 MiB and 12 MiB a thread are the most that is used. They are at least 1 KiB and 512 bytes.
+  std::uint64_t pinned_bytes = std::numeric_limits<std::uint64_t>::max();
 };
 
 } // namespace saeta

@@ -24,11 +24,10 @@ constexpr const char* wait_name = "SAETA_BUDGET_WAIT";
 constexpr const char* log_name = "SAETA_LOG";
 constexpr const char* record_name = "SAETA_RECORD";
 constexpr const char* threads_name = "SAETA_STAGING_THREADS";
-constexpr const char* chunk_name = "SAETA_STAGING_CHUNK";
-constexpr const char* shared_name = "SAETA_STAGING_SHARED";
+constexpr const char* pinned_name = "SAETA_STAGING_PINNED";
 constexpr const char* cache_name = "SAETA_HOST_CACHE";
 
-constexpr std::array<environment_variable, 12> table{{
+constexpr std::array<environment_variable, 11> table{{
     {budget_name, "bytes like 8GiB, or a share of the device's memory like 50%",
      "limit of each device's budget", "none"},
     {resource_name, "caching, async or direct",
@@ -47,19 +46,17 @@ constexpr std::array<environment_variable, 12> table{{
      "files that get every memory event; the device's name goes before the extension", "none"},
     {record_name, "0 to 16777216", "how many memory events are kept from the start, the last ones", "0"},
     {threads_name, "0 to 256", "threads of the staging ring; 0 asks for the machine's", "0"},
-    {chunk_name, "64KiB to 1GiB",
-     "size of one page-locked chunk of the staging ring, and of one copy, at most", "8MiB"},
-    {shared_name, "1 to 64", "page-locked chunks that all threads of the ring fill together", "12"},
+    {pinned_name, "bytes like 64MiB, at least 1MiB",
+     "how much page-locked memory the staging ring takes at most, which decides the size of its chunks",
+     "96MiB, and 12MiB a thread"},
     {cache_name, "bytes like 8GiB, or a share of the machine's memory like 5%; 0 for none",
      "how much host memory is kept for the next downloads", "an eighth of the machine's"},
 }};
 
 constexpr std::size_t most_threads = 256;
-constexpr std::size_t most_shared = 64;
 constexpr std::size_t most_records = 1u << 24;
 constexpr std::uint64_t longest_wait = 86'400'000; // a day, in milliseconds
-constexpr std::uint64_t least_chunk = 64u << 10;
-constexpr std::uint64_t largest_chunk = 1u << 30;
+constexpr std::uint64_t least_pinned = 1u << 20;
 
 [[noreturn]] void refuse(std::string_view name, std::string_view text, std::string_view why) {
   throw error(errc::invalid_argument, concat("environment variable ", name, "='", text, "': ", why));
@@ -102,13 +99,12 @@ void read_guard(std::string_view text, stack_options& into) {
   }
 }
 
-std::uint64_t number_of(std::string_view name, std::string_view text, std::uint64_t most,
-                        std::uint64_t least = 0) {
+std::uint64_t number_of(std::string_view name, std::string_view text, std::uint64_t most) {
   std::uint64_t number = 0;
   const char* const text_end = text.data() + text.size();
   const auto [end, failure] = std::from_chars(text.data(), text_end, number);
-  if (failure != std::errc{} || end != text_end || number > most || number < least) {
-    refuse(name, text, concat("expected a whole number from ", least, " to ", most));
+  if (failure != std::errc{} || end != text_end || number > most) {
+    refuse(name, text, concat("expected a whole number from 0 to ", most));
   }
   return number;
 }
@@ -131,11 +127,10 @@ std::uint64_t machine_bytes() {
          static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-std::size_t chunk_of(std::string_view text) {
-  const std::uint64_t bytes = bytes_of(chunk_name, text, 0);
-  if (bytes < least_chunk || bytes > largest_chunk) {
-    refuse(chunk_name, text,
-           concat("expected ", human_bytes(least_chunk), " to ", human_bytes(largest_chunk)));
+std::uint64_t pinned_of(std::string_view text) {
+  const std::uint64_t bytes = bytes_of(pinned_name, text, 0);
+  if (bytes < least_pinned) {
+    refuse(pinned_name, text, concat("expected at least ", human_bytes(least_pinned)));
   }
   return bytes;
 }
@@ -177,14 +172,11 @@ environment_options read_environment(std::uint64_t device_bytes, environment_loo
   if (const auto text = text_of(threads_name)) {
     options.staging.threads = number_of(threads_name, *text, most_threads);
   }
-  if (const auto text = text_of(chunk_name)) {
-    options.staging.chunk_bytes = chunk_of(*text);
-  }
-  if (const auto text = text_of(shared_name)) {
-    options.staging.shared_chunks = number_of(shared_name, *text, most_shared, 1);
+  if (const auto text = text_of(pinned_name)) {
+    options.staging.pinned_bytes = pinned_of(*text);
   }
   if (const auto text = text_of(cache_name)) {
-    options.staging.host_cache = bytes_of(cache_name, *text, machine_bytes());
+    options.host_cache = bytes_of(cache_name, *text, machine_bytes());
   }
   return options;
 }

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,6 +35,7 @@ struct environment_options {
   std::vector<std::string> log;      ///< sinks in the syntax of make_sink
   std::size_t recorded = 0;          ///< memory events kept from the start
   staging_options staging;
+  std::optional<std::uint64_t> host_cache; ///< bytes kept for later downloads
 };
 
 /// Like std::getenv: returns null for a variable that is not set.

@@ -208,6 +208,7 @@ std::shared_ptr<context> make_context(device_id device, const open_options& chos
   options.memory.exportable_pool = chosen.exportable_pool.value_or(false);
   options.recorded = defaults.recorded;
   options.staging = defaults.staging;
+  options.host_cache = defaults.host_cache;
   options.pressure.wait = chosen.wait.value_or(defaults.wait);
   auto opened = context::create(std::move(made), std::move(options));
   for (const std::string& sink : defaults.log) {

@@ -43,7 +43,7 @@ std::shared_ptr<host_pool> host_pool_of(const std::shared_ptr<context>& ctx) {
   return ctx->services()
       .of<pool_service>([&] {
         return std::make_unique<pool_service>(
-            std::make_shared<host_pool>(ctx->pinned_budget(), ctx->options().staging.host_cache.value_or(0)));
+            std::make_shared<host_pool>(ctx->pinned_budget(), ctx->options().host_cache.value_or(0)));
       })
       .pool;
 }

@@ -75,7 +75,7 @@ private:
 
 class context;
 
-/// The pool of a context's device. It keeps at most `staging_options::host_cache` bytes.
+/// The pool of a context's device. It keeps at most `context_options::host_cache` bytes.
 [[nodiscard]] std::shared_ptr<host_pool> host_pool_of(const std::shared_ptr<context>& ctx);
 /// Takes a block from this pool, charged and listed in the ledger as "download".
 [[nodiscard]] landing_block landing_memory(const std::shared_ptr<context>& ctx, std::size_t bytes);

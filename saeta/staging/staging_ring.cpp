@@ -31,8 +31,11 @@ namespace {
 
 /// Enough threads for sources that the system reads (pread). Memory alone is read as fast by eight.
 constexpr std::size_t most_default_threads = 16;
+// The chunks of a ring (staging_options.hpp). While some are filled, others are in flight.
+constexpr std::size_t shared_chunk_count = 12;
+constexpr std::size_t lane_chunk_count = 3; ///< of each thread
 /// Maximum bytes of a chunk that a thread fills alone. Larger ones would add up, because each thread has its
-/// own. Large transfers use the shared chunks.
+/// own. Large transfers use the shared chunks, which are twice as large.
 constexpr std::size_t most_lane_bytes = 4u << 20;
 /// Minimum bytes of a slice. A chunk has a slice for each thread, but the caller alone would finish smaller
 /// slices before the other threads are awake.
@@ -48,6 +51,13 @@ void plain_copy(std::byte* target, const std::byte* source, std::size_t bytes) n
 std::size_t thread_count(const staging_options& options) {
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
   return options.threads != 0 ? options.threads : std::min(cores, most_default_threads);
+}
+
+/// Bytes of a chunk that a thread fills alone: the largest with which all chunks fit into the pinned bytes.
+std::size_t lane_bytes_for(const staging_options& options) {
+  const std::size_t lane_sized = 2 * shared_chunk_count + lane_chunk_count * thread_count(options);
+  const std::uint64_t bytes = std::min<std::uint64_t>(options.pinned_bytes / lane_sized, most_lane_bytes);
+  return std::max(bytes / chunk_cutter::least * chunk_cutter::least, chunk_cutter::least);
 }
 
 /// Fills `target` from a source that may lie in a mapped file. There pread is faster than faulting the pages
@@ -158,16 +168,13 @@ std::shared_ptr<staging_ring> staging_ring::of(const std::shared_ptr<context>& c
 }
 
 staging_ring::staging_ring(context& ctx, const staging_options& options)
-    : ctx_(ctx), chunk_bytes_(std::max(options.chunk_bytes, chunk_cutter::least)),
-      lane_bytes_(std::min(chunk_bytes_, most_lane_bytes)),
+    : ctx_(ctx), lane_bytes_(lane_bytes_for(options)), chunk_bytes_(2 * lane_bytes_),
       team_(std::make_unique<worker_team>(thread_count(options))) {
   if (ctx_.on_host()) {
     return; // a host context stages nothing
   }
-  const std::size_t of_each = std::max<std::size_t>(options.chunks_per_thread, 1);
-  const std::size_t shared = std::max<std::size_t>(options.shared_chunks, 1);
   words_ = std::make_unique<lane_words>(ctx_.clocks()->device().shared_from_this(),
-                                        team_->members() * of_each + shared);
+                                        team_->members() * lane_chunk_count + shared_chunk_count);
   std::size_t word = 0;
   const auto add = [&](lanes& to, std::size_t chunks, std::size_t bytes, lane_stream& by) {
     to.push_back(std::make_unique<staging_lane>(ctx_, bytes, chunks, words_->at(word), by));
@@ -177,9 +184,9 @@ staging_ring::staging_ring(context& ctx, const staging_options& options)
   std::generate_n(std::back_inserter(streams_), team_->members(), new_stream);
   std::generate_n(std::back_inserter(shared_streams_), shared_streams + 1, new_stream);
   for (const auto& by : streams_) {
-    add(lanes_, of_each, lane_bytes_, *by);
+    add(lanes_, lane_chunk_count, lane_bytes_, *by);
   }
-  for (std::size_t i = 0; i < shared; ++i) {
+  for (std::size_t i = 0; i < shared_chunk_count; ++i) {
     add(shared_, 1, chunk_bytes_, *shared_streams_.front());
     longest_sent_.push_back(i);
   }

@@ -120,8 +120,8 @@ private:
 
   context& ctx_;                          ///< owns this ring
   interruptible_mutex turn_;              ///< one movement at a time
-  std::size_t chunk_bytes_;               ///< bytes of a chunk that all workers share
   std::size_t lane_bytes_;                ///< bytes of a worker's own chunk
+  std::size_t chunk_bytes_;               ///< bytes of a chunk that all workers share
   std::unique_ptr<lane_words> words_;     ///< for the chunks of all lanes; outlives the lanes
   streams streams_;                       ///< one for each worker's lane
   streams shared_streams_;                ///< for shared chunks, and one for their kernels

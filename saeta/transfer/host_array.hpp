@@ -19,7 +19,7 @@
 
 namespace saeta {
 
-class symbol_mapping; // compute/symbols.hpp
+class symbol_mapping; // symbols/symbols.hpp
 
 struct host_array {
   data_type type;

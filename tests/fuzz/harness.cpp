@@ -4,6 +4,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/column/schema.hpp"
 #include "saeta/memory/context.hpp"
+#include "support/ring_options.hpp"
 
 #include <array>
 #include <cstdio>
@@ -37,8 +38,7 @@ namespace {
 
 /// No threads, and a staging ring as small as the arrays.
 context_options small_options() {
-  return {.staging = {.threads = 1, .chunk_bytes = 1 << 14, .shared_chunks = 2, .chunks_per_thread = 2},
-          .releases = release_thread::none};
+  return {.staging = support::small_ring(1, 1 << 12), .releases = release_thread::none};
 }
 
 } // namespace

@@ -23,6 +23,7 @@ ORDER = [
     "staging",
     "transfer",
     "compute",
+    "symbols",
     "interop",
     "ipc",
 ]

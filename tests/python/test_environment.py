@@ -152,8 +152,8 @@ print(len(os.listdir("/proc/self/task")) - before + 1, ctx.options["staging_thre
     assert shown(program, SAETA_STAGING_THREADS=str(threads)) == [str(threads)] * 2
 
 
-@pytest.mark.parametrize(("chunk", "calls"), [("64KiB", 16), ("256KiB", 4), ("", 1)])
-def test_saeta_staging_chunk_is_the_size_of_one_copy(shown, chunk, calls):
+@pytest.mark.parametrize(("pinned", "calls"), [("9MiB", "4"), ("2.25MiB", "16"), ("", "1")])
+def test_saeta_staging_pinned_decides_the_size_of_one_copy(shown, pinned, calls):
     program = """
 import numpy as np
 import pyarrow as pa
@@ -161,20 +161,12 @@ import pyarrow as pa
 source = np.zeros(1 << 20, dtype=np.uint8)
 ctx.reset_counters()
 sa.from_arrow(pa.array(source), ctx, copy=True)
-print(ctx.counters()["host_to_host"]["calls"])
+print(ctx.counters()["host_to_host"]["calls"], ctx.options["staging_pinned"])
 """
-    assert shown(program, SAETA_STAGING_CHUNK=chunk) == [str(calls)]
-
-
-@pytest.mark.parametrize("chunks", ["1", "8"])
-def test_saeta_staging_shared_is_the_number_of_chunks_that_all_threads_fill(shown, chunks):
-    program = """
-import pyarrow as pa
-
-there = sa.from_arrow(pa.array(range(100_000)), ctx, copy=True)
-print(ctx.options["staging_shared"], there.to_pylist() == list(range(100_000)))
-"""
-    assert shown(program, SAETA_STAGING_SHARED=chunks) == [chunks, "True"]
+    bytes_shown = str(int(float(pinned[:-3]) * (1 << 20))) if pinned else "None"
+    # With four threads there are 36 chunks of a thread's size, as a shared chunk counts twice.
+    shown_by = shown(program, SAETA_STAGING_THREADS="4", SAETA_STAGING_PINNED=pinned)
+    assert shown_by == [calls, bytes_shown]
 
 
 @pytest.mark.gpu

@@ -1,7 +1,7 @@
 // Columns of symbols in tests: rows as the names that they stand for.
 #pragma once
 
-#include "saeta/column/symbol_table.hpp"
+#include "saeta/symbols/symbol_table.hpp"
 #include "support/tables.hpp"
 
 #include <cstring>

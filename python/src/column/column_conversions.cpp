@@ -2,8 +2,8 @@
 #include "python/src/column/column_class.hpp"
 #include "saeta/column/bits.hpp"
 #include "saeta/column/same_values.hpp"
-#include "saeta/compute/symbols.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
+#include "saeta/symbols/symbols.hpp"
 
 #include <nanobind/stl/optional.h>
 

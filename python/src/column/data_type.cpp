@@ -7,6 +7,7 @@
 #include "python/src/core/pickling.hpp"
 #include "saeta/base/printable.hpp"
 #include "saeta/interop/dlpack/types.hpp"
+#include "saeta/symbols/symbols.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -22,7 +23,7 @@ std::optional<std::string> element_dtype(const data_type& type);
 
 /// The element type's name in NumPy. Empty if DLPack has no such type, and for booleans stored as bits.
 std::optional<std::string> tensor_dtype(const data_type& type) {
-  if (type.is_symbol()) {
+  if (code_type(type) != nullptr) {
     return std::nullopt;
   }
   switch (type.id()) {
@@ -95,7 +96,7 @@ data_type restored(const std::string& special, const nb::bytes& format, std::vec
                    const std::optional<data_type>& value, bool ordered, const nb::bytes& extension,
                    const nb::bytes& metadata) {
   if (!special.empty()) {
-    return special == "symbol" ? data_type::symbol() : data_type::byte_bool();
+    return special == "symbol" ? symbol_type() : data_type::byte_bool();
   }
   const std::string_view text(format.c_str(), format.size());
   const data_type storage = index && value ? data_type::dictionary(*index, *value, ordered)
@@ -212,7 +213,7 @@ void bind_type(nb::module_& m) {
   m.def(
       "_symbol_type",
       [](const std::optional<symbol_table_object>& table) {
-        return data_type::symbol(table ? table->value : nullptr);
+        return symbol_type(table ? table->value : nullptr);
       },
       nb::arg("table") = nb::none());
   bind_field(m);

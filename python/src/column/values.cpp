@@ -4,8 +4,8 @@
 #include "python/src/column/object_count.hpp"
 #include "python/src/core/gil.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/column/symbol_table.hpp"
 #include "saeta/runtime/runtime.hpp"
+#include "saeta/symbols/symbols.hpp"
 #include "saeta/transfer/download.hpp"
 
 #include <algorithm>
@@ -142,17 +142,6 @@ private:
   std::int64_t room_ = 0;
 };
 
-/// The rows of a dictionary column as a column of indices.
-column indices_of(const column& source) {
-  column::parts parts;
-  parts.type = *source.type().index_type();
-  parts.length = source.length();
-  parts.offset = source.offset();
-  parts.null_count = source.known_null_count();
-  parts.buffers.assign(source.buffers().begin(), source.buffers().end());
-  return column::make(source.ctx(), std::move(parts));
-}
-
 /// Decodes an index. It is never negative, so its bytes are the low bytes of the result.
 std::int64_t index_in(nb::handle raw) {
   const auto bytes = nb::borrow<nb::bytes>(raw);
@@ -250,7 +239,7 @@ std::vector<nb::list> raw_values(const std::shared_ptr<context>& ctx, const batc
                                  std::span<const field> fields, std::int64_t most) {
   batch plain{rows.rows, {}};
   for (const column& each : rows.columns) {
-    plain.columns.push_back(each.dictionary() != nullptr ? indices_of(each) : each);
+    plain.columns.push_back(each.dictionary() != nullptr ? codes_of(each) : each);
   }
   std::vector<nb::list> result(rows.columns.size());
   if (rows.rows == 0 || rows.columns.empty()) {

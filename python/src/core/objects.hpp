@@ -5,9 +5,9 @@
 #pragma once
 
 #include "python/src/core/gil.hpp"
-#include "saeta/column/symbol_table.hpp"
 #include "saeta/column/table.hpp"
 #include "saeta/runtime/runtime.hpp"
+#include "saeta/symbols/symbol_table.hpp"
 
 #include <algorithm>
 #include <array>

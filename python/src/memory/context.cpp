@@ -129,9 +129,8 @@ nb::dict options_dict(const context_object& self) {
   result["pool_threshold"] = limit_or_none(made_with.memory.pool_threshold);
   result["record"] = made_with.recorded;
   result["staging_threads"] = made_with.staging.threads;
-  result["staging_chunk"] = made_with.staging.chunk_bytes;
-  result["staging_shared"] = made_with.staging.shared_chunks;
-  result["host_cache"] = made_with.staging.host_cache.value_or(0);
+  result["staging_pinned"] = limit_or_none(made_with.staging.pinned_bytes);
+  result["host_cache"] = made_with.host_cache.value_or(0);
   return result;
 }
 
@@ -293,7 +292,7 @@ void bind_context(nb::module_& m) {
                    "`exportable_pool` (whether other processes can open its memory), "
                    "`pool_threshold` (bytes; None: all), `record` (events kept from the start), "
                    "`staging_threads` (0: the machine's, at most 16), "
-                   "`staging_chunk` (bytes), `staging_shared` (chunks that all threads fill together), "
+                   "`staging_pinned` (bytes; None: 96 MiB, and 12 MiB a thread), "
                    "`host_cache` (bytes of host memory kept for downloads). "
                    "The budget has an attribute of its own.")
       .def_prop_ro(

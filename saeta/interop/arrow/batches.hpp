@@ -12,10 +12,17 @@
 
 namespace saeta {
 
+class symbol_names; // symbols/symbol_arrays.hpp
+
 /// Exports batches [first, first + count), each as `export_batch` (c_data.hpp) does. From a device this is
 /// one planned transfer into one allocation, which lives until the last array is released.
 /// @throws error out_of_range.
 std::vector<owned_array> export_batches(const table& source, std::size_t first, std::size_t count);
+/// The same. Exports that follow each other share `names`.
+std::vector<owned_array> export_batches(const table& source, std::size_t first, std::size_t count,
+                                        symbol_names& names);
+/// Exports columns of one context, each as an array of its own.
+std::vector<owned_array> export_columns(std::span<const column> sources, symbol_names& names);
 
 /// Rows whose bytes are not on the host yet. The buffer pointers are addresses of `bytes`, which the array
 /// keeps alive.

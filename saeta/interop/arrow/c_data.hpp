@@ -19,6 +19,7 @@
 #include "saeta/column/table.hpp"
 #include "saeta/interop/copy_policy.hpp"
 #include "saeta/interop/validation.hpp"
+#include "saeta/symbols/symbol_fields.hpp"
 #include "saeta/transfer/upload.hpp"
 
 #include <functional>
@@ -35,26 +36,11 @@ struct ArrowArrayStream;
 namespace saeta {
 
 /// Reads the schema of a table: a struct type whose children are the fields. It describes the arrays as the
-/// producer sends them (see `imported`).
+/// producer sends them (see `imported` in symbol_fields.hpp).
 /// @throws error format, unsupported naming the column and its type, closed.
 schema import_schema(const ArrowSchema& source);
 /// Reads one field, which describes a single column.
 field import_field(const ArrowSchema& source);
-/// The schema of the imported columns: a dictionary that the metadata marks as symbols becomes symbols. All
-/// other fields stay the same.
-schema imported(schema described);
-field imported(const field& described);
-
-/// The field of a column that becomes symbols of `table`. Earlier symbol keys are removed from its metadata.
-/// @throws error type_mismatch for a type that can't become symbols, exchange if the metadata says that the
-///         numbers are symbols of another table.
-field as_symbols(const field& described, const std::shared_ptr<symbol_table>& table);
-
-/// How symbols are exported.
-enum class symbol_form {
-  dictionary, ///< names, for consumers on the host
-  numbers,    ///< the symbols themselves (uint32), for devices; the metadata names their table
-};
 void export_schema(const schema& source, ArrowSchema& target, symbol_form symbols = symbol_form::dictionary);
 void export_field(const field& source, ArrowSchema& target, symbol_form symbols = symbol_form::dictionary);
 

@@ -4,10 +4,10 @@
 #include "saeta/interop/arrow/array.hpp"
 #include "saeta/interop/arrow/device.hpp"
 #include "saeta/interop/arrow/import.hpp"
-#include "saeta/interop/arrow/symbols.hpp"
 #include "saeta/interop/own_memory.hpp"
 #include "saeta/memory/device_copy.hpp"
 #include "saeta/memory/use_token.hpp"
+#include "saeta/symbols/symbol_arrays.hpp"
 #include "saeta/transfer/host_window.hpp"
 
 #include <algorithm>

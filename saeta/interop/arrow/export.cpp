@@ -5,8 +5,8 @@
 #include "saeta/interop/arrow/bools.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
 #include "saeta/interop/arrow/offsets.hpp"
-#include "saeta/interop/arrow/symbols.hpp"
 #include "saeta/interop/own_memory.hpp"
+#include "saeta/symbols/symbol_arrays.hpp"
 #include "saeta/transfer/download.hpp"
 
 #include <algorithm>

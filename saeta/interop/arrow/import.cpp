@@ -2,8 +2,8 @@
 
 #include "saeta/base/text.hpp"
 #include "saeta/interop/arrow/array.hpp"
-#include "saeta/interop/arrow/symbols.hpp"
 #include "saeta/interop/own_memory.hpp"
+#include "saeta/symbols/symbol_arrays.hpp"
 
 #include <algorithm>
 

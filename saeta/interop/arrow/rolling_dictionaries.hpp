@@ -31,7 +31,7 @@ private:
     if (seen.dictionary == nullptr) {
       return;
     }
-    if (made.type().is_symbol()) {
+    if (made.dictionary() == nullptr) { // it became symbols
       known.remember(*seen.dictionary, known_.find_symbols(*seen.dictionary), source);
     } else {
       known.remember(*seen.dictionary, std::make_shared<const column>(*made.dictionary()), source);

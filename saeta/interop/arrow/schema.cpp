@@ -1,8 +1,9 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/interop/arrow/array_place.hpp"
+#include "saeta/interop/arrow/bools.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
 #include "saeta/interop/arrow/owned.hpp"
-#include "saeta/interop/arrow/symbols.hpp"
+#include "saeta/symbols/symbol_fields.hpp"
 
 #include <nanoarrow.h>
 
@@ -263,6 +264,11 @@ void fill_field(const std::string& name, const data_type& type, bool nullable, m
   }
 }
 
+void fill_exported(const field& source, symbol_form symbols, ArrowSchema& target) {
+  const field shown = described_as(source, symbols);
+  fill_field(shown.name, arrow_type(shown.type), shown.nullable, shown.metadata, target);
+}
+
 } // namespace
 
 schema import_schema(const ArrowSchema& source) {
@@ -297,8 +303,7 @@ void export_schema(const schema& source, ArrowSchema& target, symbol_form symbol
   made.get().flags = 0;
   set_metadata(made.get(), source.metadata);
   for (std::size_t i = 0; i < source.fields.size(); ++i) {
-    const field from = exported_field(source.fields[i], symbols);
-    fill_field(from.name, from.type, from.nullable, from.metadata, *made.get().children[i]);
+    fill_exported(source.fields[i], symbols, *made.get().children[i]);
   }
   made.move_to(target);
 }
@@ -306,8 +311,7 @@ void export_schema(const schema& source, ArrowSchema& target, symbol_form symbol
 void export_field(const field& source, ArrowSchema& target, symbol_form symbols) {
   owned_schema made;
   ArrowSchemaInit(made.out());
-  const field from = exported_field(source, symbols);
-  fill_field(from.name, from.type, from.nullable, from.metadata, made.get());
+  fill_exported(source, symbols, made.get());
   made.move_to(target);
 }
 

@@ -1,9 +1,10 @@
 #include "saeta/base/text.hpp"
+#include "saeta/interop/arrow/batches.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
 #include "saeta/interop/arrow/device.hpp"
 #include "saeta/interop/arrow/device_type.hpp"
 #include "saeta/interop/arrow/owned.hpp"
-#include "saeta/interop/arrow/symbols.hpp"
+#include "saeta/symbols/symbol_arrays.hpp"
 #include "saeta/transfer/download.hpp"
 
 #include <cerrno>

@@ -1,11 +1,9 @@
 #include "saeta/base/text.hpp"
-#include "saeta/column/symbol_table.hpp"
 #include "saeta/column/value_reason.hpp"
-#include "saeta/compute/combine.hpp"
 #include "saeta/interop/arrow/array.hpp"
+#include "saeta/symbols/symbols.hpp"
 #include "saeta/transfer/host_window.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -93,7 +91,7 @@ private:
   static bool is_plain(const host_array& of) {
     const layout_kind layout = of.type.layout();
     return layout == layout_kind::none || layout == layout_kind::bits ||
-           (layout == layout_kind::fixed && of.dictionary == nullptr && !of.type.is_symbol());
+           (layout == layout_kind::fixed && !code_limit(of));
   }
 
   /// The check of an array's own values; nullopt if its layout needs none.
@@ -141,16 +139,16 @@ private:
       made.count = ends.length;
       return made;
     }
-    default:
-      if (source.dictionary == nullptr && !source.type.is_symbol()) {
+    default: {
+      const auto limit = code_limit(source);
+      if (!limit) {
         return std::nullopt;
       }
       made.kind = check_kind::indices;
       made.width = source.type.byte_width();
       made.values = value_at(source, 1, of.offset, static_cast<std::size_t>(made.width));
-      made.limit = source.type.is_symbol()
-                       ? static_cast<std::int64_t>(source.type.symbols()->size())
-                       : std::min(source.dictionary->length, most_entries(*source.type.index_type()));
+      made.limit = *limit;
+    }
     }
     made.count = of.rows.rows - of.rows.offset;
     if (source.type.has_validity()) {

@@ -2,13 +2,13 @@
 #include "saeta/base/foreign_call.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/column/bits.hpp"
-#include "saeta/compute/symbols.hpp"
 #include "saeta/device/kernels.hpp"
 #include "saeta/interop/dlpack/dlpack.hpp"
 #include "saeta/interop/dlpack/tensor_placement.hpp"
 #include "saeta/interop/own_memory.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/staging/staging_ring.hpp"
+#include "saeta/symbols/symbols.hpp"
 
 #include <dlpack/dlpack.h>
 

@@ -6,6 +6,7 @@
 #include "saeta/column/bits.hpp"
 #include "saeta/column/same_values.hpp"
 #include "saeta/memory/use_token.hpp"
+#include "saeta/symbols/symbols.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -95,11 +96,8 @@ bool is_temporal(type_id id) {
 
 column numbers_of(const column& source, const dlpack_export& how) {
   const data_type& type = source.type();
-  if (how.codes && type.index_type() != nullptr) {
-    return relabelled(source, *type.index_type());
-  }
-  if (how.codes && type.is_symbol()) {
-    return relabelled(source, data_type(type_id::uint32));
+  if (how.codes && code_type(type) != nullptr) {
+    return codes_of(source);
   }
   if (how.reinterpret && is_temporal(type.id()) && type.extension_name().empty()) {
     return relabelled(source, data_type(type.byte_width() == 4 ? type_id::int32 : type_id::int64));

@@ -1,6 +1,7 @@
 #include "saeta/interop/dlpack/types.hpp"
 
 #include "saeta/base/text.hpp"
+#include "saeta/symbols/symbols.hpp"
 
 #include <dlpack/dlpack.h>
 
@@ -88,8 +89,9 @@ std::string_view code_name(std::uint8_t code) {
 
 /// What a caller can do instead with a column that has no tensor type.
 std::string_view way_out(const data_type& type) {
-  if (type.is_symbol()) {
-    return "ask for the numbers of its symbols with codes=True, or ";
+  if (const data_type* const codes = code_type(type)) {
+    return codes == type.index_type() ? "ask for its indices with codes=True, or "
+                                      : "ask for the numbers of its symbols with codes=True, or ";
   }
   switch (type.id()) {
   case type_id::date32:
@@ -99,8 +101,6 @@ std::string_view way_out(const data_type& type) {
   case type_id::timestamp:
   case type_id::duration:
     return "ask for its integers with reinterpret=True, or ";
-  case type_id::dictionary:
-    return "ask for its indices with codes=True, or ";
   case type_id::binary:
   case type_id::large_binary:
   case type_id::string:
@@ -138,7 +138,7 @@ std::optional<data_type> narrow_float_type(std::string_view name) {
 bool has_tensor_type(const data_type& type) noexcept {
   // The storage of an extension would lose its meaning, so it is not handed out as plain numbers.
   return (type.id() >= numbers.front().id && type.id() <= numbers.back().id &&
-          type.extension_name().empty() && !type.is_symbol()) ||
+          type.extension_name().empty() && code_type(type) == nullptr) ||
          type.is_bool8() || narrow_float_of(type) != nullptr;
 }
 

@@ -2,10 +2,10 @@
 
 #include "saeta/base/text.hpp"
 #include "saeta/compute/combine.hpp"
-#include "saeta/compute/symbols.hpp"
 #include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/format/arrow_bridge.hpp"
 #include "saeta/ipc/write/value_bits.hpp"
+#include "saeta/symbols/symbols.hpp"
 #include "saeta/transfer/build.hpp"
 
 #include <arrow/array.h>
@@ -185,7 +185,7 @@ void placed_dictionaries::unite(const table& source, std::span<const column> dis
                        "holds them all"));
   }
   const auto united = export_array(*joined.front().dictionary());
-  const auto numbers = export_array(indices_of(joined.front()));
+  const auto numbers = export_array(codes_of(joined.front()));
   widen(source.fields().fields[number_].type, united->length());
   std::vector<std::vector<std::int64_t>> renumbered;
   const std::int64_t* next = numbers->data()->GetValues<std::int64_t>(1);

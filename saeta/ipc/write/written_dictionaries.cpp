@@ -1,7 +1,6 @@
 #include "saeta/ipc/write/written_dictionaries.hpp"
 
 #include "saeta/base/text.hpp"
-#include "saeta/column/view_cast.hpp"
 #include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/format/arrow_bridge.hpp"
 
@@ -21,16 +20,11 @@ table with_plain_indices(const table& source) {
   std::vector<batch> batches(source.batches().begin(), source.batches().end());
   for (std::size_t number = 0; number < fields.fields.size(); ++number) {
     auto& type = fields.fields[number].type;
-    if (type.index_type() != nullptr) {
-      type = data_type(*type.index_type());
+    if (const data_type* const codes = code_type(type)) {
       for (auto& part : batches) {
-        part.columns[number] = indices_of(part.columns[number]);
+        part.columns[number] = codes_of(part.columns[number]);
       }
-    } else if (type.is_symbol()) {
-      type = data_type(type_id::uint32);
-      for (auto& part : batches) {
-        part.columns[number] = view_cast(part.columns[number], type);
-      }
+      type = data_type(*codes);
     }
   }
   return table::make(source.ctx(), std::move(fields), std::move(batches));
@@ -101,8 +95,8 @@ written_dictionaries::written_dictionaries(const table& source, container format
   schema written = source.fields();
   for (std::size_t number = 0; number < source.column_count(); ++number) {
     data_type& type = written.fields[number].type;
-    if (type.is_symbol()) {
-      symbols_.push_back(gather_names(source, number));
+    if (auto names = symbol_dictionary::of(type)) {
+      symbols_.push_back(gather_names(source, number, std::move(names)));
       continue;
     }
     for (child_path& path : dictionary_places(type)) {
@@ -115,14 +109,13 @@ written_dictionaries::written_dictionaries(const table& source, container format
   described_ = arrow_schema(written);
 }
 
-written_dictionaries::symbol_column written_dictionaries::gather_names(const table& source,
-                                                                       std::size_t number) {
-  const field& described = source.fields().fields[number];
-  symbol_column made{number, concat("column '", described.name, "'"),
-                     std::make_unique<symbol_dictionary>(described.type.symbols()), nullptr};
+written_dictionaries::symbol_column
+written_dictionaries::gather_names(const table& source, std::size_t number,
+                                   std::unique_ptr<symbol_dictionary> names) {
+  symbol_column made{number, concat("column '", source.fields().fields[number].name, "'"), std::move(names),
+                     nullptr};
   for (std::size_t b = 0; b < source.batches().size(); ++b) {
-    const auto numbers =
-        export_array(view_cast(source.batches()[b].columns[number], data_type(type_id::uint32)));
+    const auto numbers = export_array(codes_of(source.batches()[b].columns[number]));
     made.names->take(symbols_in(*numbers->data()), concat("batch ", b, ": ", made.label), nullptr);
   }
   const host_array there = made.names->values();

@@ -13,8 +13,8 @@
 #pragma once
 
 #include "saeta/column/table.hpp"
-#include "saeta/compute/symbols.hpp"
 #include "saeta/ipc/read/placed_dictionaries.hpp"
+#include "saeta/symbols/symbols.hpp"
 
 #include <arrow/type_fwd.h>
 
@@ -52,7 +52,9 @@ private:
     std::shared_ptr<arrow::ArrayData> values;
   };
 
-  static symbol_column gather_names(const table& source, std::size_t number);
+  /// @param names  empty dictionary of the column's table
+  static symbol_column gather_names(const table& source, std::size_t number,
+                                    std::unique_ptr<symbol_dictionary> names);
   static std::shared_ptr<arrow::ArrayData>
   renamed(const symbol_column& column, const arrow::ArrayData& numbers, const arrow::Field& described);
 

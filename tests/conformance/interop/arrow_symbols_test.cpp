@@ -1,9 +1,9 @@
 // Symbols at the border to Arrow: dictionaries on the host, numbers with metadata on devices, and both back.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/compute/symbols.hpp"
 #include "saeta/interop/arrow/device.hpp"
 #include "saeta/interop/arrow/owned.hpp"
+#include "saeta/symbols/symbols.hpp"
 #include "support/foreign_schema.hpp"
 #include "support/symbols.hpp"
 
@@ -38,7 +38,7 @@ protected:
     return as_symbols(std::span(&text, 1), table).front();
   }
   [[nodiscard]] field described(const std::shared_ptr<symbol_table>& table = process_symbols()) const {
-    return {"x", data_type::symbol(table), true, {{"unit", "none"}}};
+    return {"x", symbol_type(table), true, {{"unit", "none"}}};
   }
   [[nodiscard]] table rows(std::vector<column> pieces) const {
     std::vector<batch> batches;
@@ -60,7 +60,7 @@ protected:
   [[nodiscard]] column unchecked(const std::vector<symbol>& values) const {
     const column plain = numbers(values);
     column::parts parts;
-    parts.type = data_type::symbol();
+    parts.type = symbol_type();
     parts.length = plain.length();
     parts.null_count = 0;
     parts.buffers.assign(plain.buffers().begin(), plain.buffers().end());
@@ -166,7 +166,7 @@ TEST_P(arrow_symbols, leave_for_devices_as_numbers_without_a_copy_under_the_meta
   EXPECT_EQ(taken, described());
   EXPECT_EQ(saeta::imported(taken), taken);
   const column seen = import_device_column(ctx(), taken, out.get());
-  EXPECT_EQ(seen.type(), data_type::symbol());
+  EXPECT_EQ(seen.type(), symbol_type());
   EXPECT_EQ(seen.values().address(), source.values().address());
   EXPECT_EQ(names_of(seen), (std::vector<cell>{"b", "a"}));
 }
@@ -240,14 +240,14 @@ TEST_P(arrow_symbols, of_a_table_that_is_not_here_stay_numbers_with_their_metada
   }
   support::foreign_schema of_xlog("I", "x");
   of_xlog.set_metadata({{"xlog.symbol", "true"}, {"xlog.symbol_encoding", "u32"}});
-  EXPECT_EQ(import_field(of_xlog.get()).type, data_type::symbol());
+  EXPECT_EQ(import_field(of_xlog.get()).type, symbol_type());
 }
 
 TEST_P(arrow_symbols, of_another_table_of_the_process_stay_with_it) {
   const auto table = symbol_table::make();
   owned_schema type;
   export_field(described(table), *type.out(), symbol_form::numbers);
-  EXPECT_EQ(import_field(type.get()).type, data_type::symbol(table));
+  EXPECT_EQ(import_field(type.get()).type, symbol_type(table));
 }
 
 TEST_P(arrow_symbols, that_the_table_does_not_have_are_refused_with_column_and_row) {
@@ -272,7 +272,7 @@ TEST_P(arrow_symbols, of_memory_of_the_host_are_looked_up_without_a_download) {
   owned_array given = support::to_c(source);
   const std::shared_ptr<void> strict = ctx()->copies().forbid_downloads();
   const field wire{"x", source->type, true, {{"xlog.symbol", "true"}}};
-  EXPECT_EQ(import_column(ctx(), wire, given.get()).type(), data_type::symbol());
+  EXPECT_EQ(import_column(ctx(), wire, given.get()).type(), symbol_type());
 }
 
 TEST_P(arrow_symbols, are_no_view_of_a_dictionary) {

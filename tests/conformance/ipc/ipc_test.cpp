@@ -3,9 +3,9 @@
 #include "conformance/harness/folder_test.hpp"
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
-#include "saeta/compute/symbols.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/writer.hpp"
+#include "saeta/symbols/symbols.hpp"
 #include "support/symbols.hpp"
 #include "support/tables.hpp"
 
@@ -74,7 +74,7 @@ TEST_P(ipc_trip, symbols_come_back_with_their_names) {
                                      {.batch_rows = {90, 0, 7}});
   const auto names = symbol_table::make();
   schema fields = strings.fields();
-  fields.fields[0].type = data_type::symbol(names);
+  fields.fields[0].type = symbol_type(names);
   std::vector<batch> batches(strings.batches().begin(), strings.batches().end());
   for (batch& each : batches) {
     each.columns[0] = as_symbols(std::span(&each.columns[0], 1), names).front();

@@ -7,6 +7,7 @@
 #include "saeta/ipc/writer.hpp"
 #include "support/faulty_backend.hpp"
 #include "support/interrupts.hpp"
+#include "support/ring_options.hpp"
 #include "support/tables.hpp"
 
 #include <gtest/gtest.h>
@@ -42,18 +43,16 @@ bool is_written(const data_type& type) {
 class streamed_write : public folder_test {
 protected:
   static constexpr std::size_t window_bytes = 4096;
-  static constexpr std::size_t chunk_bytes = 8192;
-  static constexpr std::size_t ring_bytes = (2 + 2 * 2) * chunk_bytes; ///< shared, and of two threads
+  const std::size_t ring_bytes = support::small_ring(2, 4096).pinned_bytes;
 
   void SetUp() override {
     context_ = small_context(shared_device());
     make_folder();
   }
   std::shared_ptr<context> small_context(std::shared_ptr<saeta::backend> on) {
-    context_options options;
+    context_options options = support::ring_options(2, 4096);
     options.budget = limit;
     options.pinned_budget = budget::create("the host's memory");
-    options.staging = {.threads = 2, .chunk_bytes = chunk_bytes, .shared_chunks = 2, .chunks_per_thread = 2};
     return watch(context::create(std::move(on), options));
   }
 

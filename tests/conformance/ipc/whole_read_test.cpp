@@ -7,6 +7,7 @@
 #include "saeta/ipc/writer.hpp"
 #include "support/faulty_backend.hpp"
 #include "support/foreign_streams.hpp"
+#include "support/ring_options.hpp"
 #include "support/tables.hpp"
 
 #include <gmock/gmock.h>
@@ -55,12 +56,9 @@ protected:
     context_ = small_context(shared_device());
     make_folder();
   }
-  std::shared_ptr<context> small_context(std::shared_ptr<saeta::backend> on, std::size_t threads = 2,
-                                         std::size_t shared = 2) {
-    context_options options;
+  std::shared_ptr<context> small_context(std::shared_ptr<saeta::backend> on, std::size_t threads = 2) {
+    context_options options = support::ring_options(threads, chunk_bytes);
     options.budget = limit;
-    options.staging = {
-        .threads = threads, .chunk_bytes = chunk_bytes, .shared_chunks = shared, .chunks_per_thread = 2};
     return watch(context::create(std::move(on), options));
   }
 
@@ -185,7 +183,7 @@ TEST_P(whole_read, joins_a_thousand_batches) {
 
 TEST_P(whole_read, is_the_same_by_chunks_that_all_threads_share) {
   const table original = sliced_table(plain_types(), {1000, 7, 0, 1, 64, 3001, 40});
-  context_ = small_context(shared_device(), 3, 4);
+  context_ = small_context(shared_device(), 3);
   for (const ipc::write_options& writing : writings()) {
     SCOPED_TRACE(text_of(writing));
     ipc::write(original, file(), writing);
@@ -271,12 +269,12 @@ TEST_P(whole_read, takes_the_table_and_a_constant_of_memory) {
       const budget_window staged = ctx()->pinned_budget()->open_window();
       const table seen = read();
       const std::uint64_t kept = ctx()->memory_budget()->statistics().current;
-      // The landing chunks of two threads, and what describes the work.
-      EXPECT_LE(window.read().peak, seen.byte_size() + 2 * chunk_bytes + 160'000);
+      // A landing chunk for each chunk that threads share, and what describes the work.
+      EXPECT_LE(window.read().peak, seen.byte_size() + 12 * chunk_bytes + 160'000);
       EXPECT_LE(kept, window.read().peak);
       // Decoded, too, bytes only pass through the chunks of the ring.
       if (!ctx()->on_host()) {
-        EXPECT_LE(staged.read().peak, (2 + 2 * 2) * chunk_bytes);
+        EXPECT_LE(staged.read().peak, ctx()->options().staging.pinned_bytes);
       }
     }
   }

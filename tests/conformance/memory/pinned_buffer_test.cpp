@@ -2,6 +2,7 @@
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/staging/staging_ring.hpp"
+#include "support/ring_options.hpp"
 
 #include <gmock/gmock.h>
 
@@ -153,8 +154,7 @@ TEST_P(pinned_buffers, copies_between_them_and_the_device_count_by_their_directi
 class pinned_chunks : public backend_test {
 protected:
   [[nodiscard]] std::shared_ptr<context> with_room(std::uint64_t bytes) {
-    context_options options;
-    options.staging = {.threads = 1, .chunk_bytes = 4096, .shared_chunks = 3};
+    context_options options = support::ring_options(1, 4096);
     options.pinned_budget = budget::create("host", bytes);
     return new_context(options);
   }
@@ -167,15 +167,15 @@ protected:
 };
 
 TEST_P(pinned_chunks, are_charged_to_the_host_and_fewer_where_it_has_no_room) {
-  const std::vector<std::byte> source(40'000, std::byte{9});
-  for (std::uint64_t chunks = 1; chunks <= 4; ++chunks) {
+  const std::vector<std::byte> source(60'000, std::byte{9});
+  for (const std::uint64_t chunks : {1U, 2U, 11U, 12U, 13U}) {
     SCOPED_TRACE(chunks);
     const auto ctx = with_room(chunks * 4096 + 100);
     if (ctx->on_host()) {
       GTEST_SKIP() << "nothing is staged on the host";
     }
     const buffer slab = upload(ctx, source);
-    EXPECT_EQ(ctx->pinned_budget()->statistics().current, std::min<std::uint64_t>(chunks, 3) * 4096);
+    EXPECT_EQ(ctx->pinned_budget()->statistics().current, std::min<std::uint64_t>(chunks, 12) * 4096);
     std::vector<std::byte> back(source.size());
     staging_ring::of(ctx)->download(std::vector<download_range>{{slab.slice(0, back.size()), back.data()}});
     EXPECT_EQ(back, source);

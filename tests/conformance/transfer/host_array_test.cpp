@@ -5,6 +5,7 @@
 #include "saeta/transfer/byte_view.hpp"
 #include "saeta/transfer/download.hpp"
 #include "saeta/transfer/upload.hpp"
+#include "support/ring_options.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -148,10 +149,9 @@ TEST_P(host_arrays, are_in_the_ledger_as_long_as_they_live_also_past_their_conte
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
-  context_options options;
+  context_options options = support::ring_options(1, 4096);
   options.pinned_budget = budget::create("host");
-  options.staging = {
-      .threads = 1, .chunk_bytes = 4096, .shared_chunks = 1, .chunks_per_thread = 1, .host_cache = 1 << 20};
+  options.host_cache = 1 << 20;
   auto other = new_context(options);
   const texts<std::int32_t> source(1000);
   dictionary_cache known;
@@ -195,10 +195,9 @@ TEST_P(host_arrays, wait_for_room_on_the_host_as_pinned_memory_does) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
-  context_options options;
+  context_options options = support::ring_options(1, 4096);
   options.pinned_budget = budget::create("host");
   options.pressure.wait = std::chrono::seconds(60);
-  options.staging = {.threads = 1, .chunk_bytes = 4096, .shared_chunks = 1, .chunks_per_thread = 1};
   const auto other = new_context(options);
   const texts<std::int32_t> source(1000);
   dictionary_cache known;

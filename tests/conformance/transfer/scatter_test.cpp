@@ -7,6 +7,7 @@
 #include "saeta/staging/staging_ring.hpp"
 #include "support/faulty_backend.hpp"
 #include "support/random_bytes.hpp"
+#include "support/ring_options.hpp"
 #include "unit/base/raises.hpp"
 
 #include <gmock/gmock.h>
@@ -172,10 +173,8 @@ class scatter : public context_test {
 protected:
   [[nodiscard]] std::shared_ptr<context> with_chunks(std::size_t bytes, std::size_t threads = 3,
                                                      std::size_t shared = 3) {
-    context_options options;
+    context_options options = support::ring_options(threads, bytes, shared);
     options.budget = limit;
-    options.staging = {
-        .threads = threads, .chunk_bytes = bytes, .shared_chunks = shared, .chunks_per_thread = 2};
     return new_context(options);
   }
   static std::vector<std::byte> read_back(const std::shared_ptr<context>& ctx, const buffer& slab) {
@@ -195,7 +194,7 @@ protected:
 TEST_P(scatter, puts_every_kind_of_piece_in_its_place) {
   const auto source = random_bytes(300'000, 1);
   for (const std::size_t chunk :
-       {chunk_cutter::least, std::size_t{4096}, std::size_t{65'536}, std::size_t{262'144}}) {
+       {2 * chunk_cutter::least, std::size_t{4096}, std::size_t{65'536}, std::size_t{262'144}}) {
     for (const std::size_t shared : {1U, 2U, 4U}) {
       const auto ctx = with_chunks(chunk, 3, shared);
       for (unsigned seed = 1; seed <= 10; ++seed) {
@@ -417,9 +416,7 @@ TEST_P(scatter, works_again_after_any_call_has_failed) {
   const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
   const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
   for (const std::size_t shared : {1U, 2U}) {
-    context_options options;
-    options.staging = {.threads = 1, .chunk_bytes = 16'384, .shared_chunks = shared, .chunks_per_thread = 2};
-    const auto ctx = watch(context::create(faulty, options));
+    const auto ctx = watch(context::create(faulty, support::ring_options(1, 16'384, shared)));
     const auto source = random_bytes(60'000, 13);
     scatter_plan plan = random_plan(source.size(), 14);
     plan.checks.push_back({.kind = check_kind::offsets, .width = 4, .values = 0, .count = 1});
@@ -467,11 +464,10 @@ TEST_P(scatter, reads_pinned_chunks_where_the_device_has_no_memory_to_land_and_e
   const auto source = random_bytes(60'000, 15);
   const scatter_plan plan = random_plan(source.size(), 16);
   const auto refusing = [&](errc refusal) {
-    context_options options;
+    context_options options = support::ring_options(2, 16'384, 2);
     options.memory.custom_base = [=](const std::shared_ptr<backend>& device) {
       return std::make_shared<no_landing>(std::make_shared<direct_resource>(device), refusal);
     };
-    options.staging = {.threads = 2, .chunk_bytes = 16'384, .shared_chunks = 2, .chunks_per_thread = 1};
     return new_context(options);
   };
   expect_scattered(refusing(errc::out_of_memory), plan, source, memory_of(source));

@@ -6,6 +6,7 @@
 #include "saeta/staging/staging_ring.hpp"
 #include "support/faulty_backend.hpp"
 #include "support/random_bytes.hpp"
+#include "support/ring_options.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,6 +24,7 @@ namespace saeta::conformance {
 namespace {
 
 using support::random_bytes;
+using support::ring_options;
 
 class staging : public context_test {
 protected:
@@ -32,16 +34,17 @@ protected:
     ring_.reset();
     context_test::TearDown();
   }
-  void use(std::size_t shared_chunks) {
-    context_options options;
+  /// @param slots  how many shared chunks the host has room for; 0: all, and for those of threads
+  void use(std::size_t slots) {
+    context_options options = ring_options(3, chunk, slots);
     options.budget = limit;
-    options.staging = {
-        .threads = 3, .chunk_bytes = 4096, .shared_chunks = shared_chunks, .chunks_per_thread = 2};
     ring_.reset();
     context_ = new_context(options);
     ring_ = staging_ring::of(ctx());
   }
-  void expect_round_trips();
+  static constexpr std::size_t chunk = 4096;
+  /// @param smallest  bytes of the smallest upload
+  void expect_round_trips(std::size_t smallest = 1);
   [[nodiscard]] traffic sent() const {
     const counter_values now = ctx()->copies().read_counters();
     return ctx()->on_host() ? now.host_to_host : now.host_to_device;
@@ -49,9 +52,10 @@ protected:
   std::shared_ptr<staging_ring> ring_;
 };
 
-void staging::expect_round_trips() {
-  for (const std::size_t bytes :
-       {std::size_t{1}, std::size_t{63}, std::size_t{4096}, std::size_t{4097}, std::size_t{100'003}}) {
+void staging::expect_round_trips(std::size_t smallest) {
+  const std::size_t piece = ctx()->on_host() ? chunk / 2 : chunk; // of one copy
+  const auto calls = [&](std::size_t bytes) { return (bytes + piece - 1) / piece; };
+  for (const std::size_t bytes : {smallest, smallest + 62, chunk, chunk + 1, std::size_t{100'003}}) {
     const auto source = random_bytes(bytes, 1);
     const auto other = random_bytes(bytes / 2 + 1, 2);
     transfer_plan plan;
@@ -62,7 +66,7 @@ void staging::expect_round_trips() {
     const buffer slab = ring_->upload(ctx(), plan, "slab");
     EXPECT_EQ(sent().transfers, 1U);
     EXPECT_EQ(sent().bytes, plan.slab_bytes());
-    EXPECT_EQ(sent().calls, (plan.slab_bytes() + 4095) / 4096) << "one a chunk";
+    EXPECT_EQ(sent().calls, calls(plan.slab_bytes())) << "one a chunk";
     EXPECT_EQ(ctx()->copies().read_counters().synchronizations, 0U)
         << "an upload does not wait for the device";
 
@@ -77,7 +81,7 @@ void staging::expect_round_trips() {
     EXPECT_EQ((ctx()->on_host() ? now.host_to_host : now.device_to_host).transfers, 1U);
     EXPECT_EQ(now.synchronizations, ctx()->on_host() ? 0U : 1U);
     EXPECT_EQ((ctx()->on_host() ? now.host_to_host : now.device_to_host).calls,
-              (bytes + 4095) / 4096 + (other.size() + 4095) / 4096);
+              calls(bytes) + calls(other.size()));
     EXPECT_EQ(back, source);
     EXPECT_EQ(other_back, other);
   }
@@ -88,19 +92,40 @@ TEST_P(staging, brings_any_number_of_ranges_in_one_transfer_and_back_in_one) { e
 TEST_P(staging, brings_them_by_chunks_that_all_threads_share) {
   for (const std::size_t shared : {1U, 2U, 8U}) {
     use(shared);
-    expect_round_trips();
-    if (!ctx()->on_host()) {
-      EXPECT_LE(ctx()->reports().statistics().pinned, (shared + 3 * 2) * 4096)
-          << "small ranges go by the lanes";
+    expect_round_trips(3000); // smaller ranges go by the chunks of the threads
+    EXPECT_EQ(ctx()->reports().statistics().pinned, ctx()->on_host() ? 0 : shared * chunk);
+  }
+}
+
+TEST_P(staging, takes_no_more_pinned_memory_than_it_may) {
+  for (const std::size_t threads : {1U, 3U}) {
+    const context_options options = ring_options(threads, chunk);
+    const auto ctx = new_context(options);
+    const auto ring = staging_ring::of(ctx);
+    const auto source = random_bytes(400'000, 3);
+    transfer_plan plan;
+    plan.add(source);
+    plan.finish();
+    const buffer slab = ring->upload(ctx, plan, "slab");
+    EXPECT_EQ(ctx->reports().statistics().pinned, ctx->on_host() ? 0 : 12 * chunk);
+    std::vector<std::byte> back(slab.size());
+    for (const std::size_t part :
+         {slab.size(), std::size_t{100}}) { // by shared chunks, and by those of threads
+      std::vector<download_range> ranges;
+      for (std::size_t at = 0; at < slab.size(); at += part) {
+        const std::size_t bytes = std::min(part, slab.size() - at);
+        ranges.push_back({slab.slice(at, bytes), back.data() + at});
+      }
+      ring->download(ranges);
+      EXPECT_EQ(std::memcmp(back.data(), source.data(), source.size()), 0);
     }
+    EXPECT_LE(ctx->reports().statistics().pinned, options.staging.pinned_bytes);
   }
 }
 
 TEST_P(staging, fills_large_chunks_by_slices) {
   for (const std::size_t bytes : {200'000U, 1'000'000U, 1'300'001U}) { // one chunk, and some
-    context_options options;
-    options.staging = {.threads = 4, .chunk_bytes = 256u << 10, .shared_chunks = 2};
-    const auto ctx = new_context(options);
+    const auto ctx = new_context(ring_options(4, 256u << 10, 2));
     const auto ring = staging_ring::of(ctx);
     const auto source = random_bytes(bytes, 17);
     transfer_plan plan;
@@ -148,10 +173,8 @@ TEST_P(staging, cuts_small_movements_into_small_chunks) {
 
 TEST_P(staging, lands_in_fresh_memory_by_pages) {
   for (const std::size_t chunk :
-       {std::size_t{256} << 10, std::size_t{4} << 20, (std::size_t{5} << 20) + 64}) {
-    context_options options;
-    options.staging = {.threads = 3, .chunk_bytes = chunk, .shared_chunks = 2};
-    const auto ctx = new_context(options);
+       {std::size_t{256} << 10, std::size_t{4} << 20, (std::size_t{5} << 20) + 1024}) {
+    const auto ctx = new_context(ring_options(3, chunk, 2));
     const auto ring = staging_ring::of(ctx);
     const auto source = random_bytes(11'000'001, 18);
     transfer_plan plan;
@@ -190,9 +213,7 @@ TEST_P(staging, leaves_zeros_between_the_ranges) {
 
 TEST_P(staging, gives_the_slab_of_a_failed_upload_back_when_no_copy_into_it_is_on_its_way) {
   for (const std::size_t shared : {1U, 8U}) {
-    context_options options;
-    options.staging = {.threads = 1, .chunk_bytes = 4096, .shared_chunks = shared, .chunks_per_thread = 8};
-    const auto ctx = new_context(options);
+    const auto ctx = new_context(ring_options(1, chunk, shared));
     char name[] = "/tmp/saeta-staging-XXXXXX";
     const int descriptor = ::mkstemp(name);
     ASSERT_GE(descriptor, 0);
@@ -346,27 +367,24 @@ TEST_P(staging, begins_in_the_file_where_its_region_does_and_says_where_the_file
             "reading 100 bytes at file offset 50: Bad file descriptor");
 }
 
-TEST_P(staging, has_at_least_one_chunk_of_512_bytes_a_thread) {
-  context_options options;
-  options.staging = {.threads = 1, .chunk_bytes = 0, .shared_chunks = 0, .chunks_per_thread = 0};
-  const auto ctx = new_context(options);
+TEST_P(staging, has_chunks_of_1024_bytes_and_of_512_for_each_thread_at_least) {
+  const auto ctx = new_context(ring_options(1, 0));
   const auto source = random_bytes(2048, 8);
   transfer_plan plan;
   plan.add(source);
   plan.finish();
   const buffer slab = staging_ring::of(ctx)->upload(ctx, plan, "slab");
   const counter_values now = ctx->copies().read_counters();
-  EXPECT_EQ((ctx->on_host() ? now.host_to_host : now.host_to_device).calls, 4U);
+  EXPECT_EQ(now.host_to_host.calls, ctx->on_host() ? 4U : 0U);
+  EXPECT_EQ(now.host_to_device.calls, ctx->on_host() ? 0U : 2U);
   const std::uint64_t chunks = ctx->reports().statistics().pinned;
-  const block one = ctx->pinned().allocate(512, 0, ctx->work_stream());
-  EXPECT_EQ(chunks, ctx->on_host() ? 0U : ctx->reports().statistics().pinned - chunks);
+  const block one = ctx->pinned().allocate(1024, 0, ctx->work_stream());
+  EXPECT_EQ(chunks, ctx->on_host() ? 0U : 2 * (ctx->reports().statistics().pinned - chunks));
   EXPECT_TRUE(ctx->pinned().deallocate(one, ctx->work_stream()));
 }
 
 TEST_P(staging, takes_no_further_chunk_while_one_is_free) {
-  context_options options;
-  options.staging = {.threads = 1, .chunk_bytes = 4096, .shared_chunks = 8, .chunks_per_thread = 8};
-  const auto ctx = new_context(options);
+  const auto ctx = new_context(ring_options(1, chunk));
   std::uint64_t first = 0;
   for (unsigned round = 0; round < 20; ++round) {
     const auto source = random_bytes(4096, round);
@@ -400,9 +418,7 @@ TEST_P(staging, works_again_after_any_call_of_an_upload_has_failed) {
   const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
   const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
   for (const std::size_t shared : {1U, 2U}) {
-    context_options options;
-    options.staging = {.threads = 1, .chunk_bytes = 4096, .shared_chunks = shared, .chunks_per_thread = 2};
-    const auto ctx = watch(context::create(faulty, options));
+    const auto ctx = watch(context::create(faulty, ring_options(1, chunk, shared)));
     const auto ring = staging_ring::of(ctx);
     const auto source = random_bytes(20'000, 9);
     transfer_plan plan;
@@ -433,11 +449,13 @@ TEST_P(staging, lands_nothing_later_that_a_failed_download_left_behind) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "nothing is staged on the host";
   }
-  for (const std::size_t shared : {1U, 2U}) {
+  struct division {
+    std::size_t part;   ///< bytes of each range
+    std::size_t shared; ///< chunks; 0: small ranges go by those of the threads
+  };
+  for (const auto& [part, shared] : {division{20'000, 1}, {20'000, 2}, {1'000, 0}}) {
     const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
-    context_options options;
-    options.staging = {.threads = 1, .chunk_bytes = 4096, .shared_chunks = shared, .chunks_per_thread = 2};
-    const auto ctx = watch(context::create(faulty, options));
+    const auto ctx = watch(context::create(faulty, ring_options(1, chunk, shared)));
     const buffer old = buffer::allocate(ctx, 20'000, ctx->work_stream());
     const buffer next = buffer::allocate(ctx, 20'000, ctx->work_stream());
     for (const auto& [each, value] : {std::pair(old, 1), std::pair(next, 2)}) {
@@ -446,32 +464,30 @@ TEST_P(staging, lands_nothing_later_that_a_failed_download_left_behind) {
                          ctx->work_stream());
     }
     const auto ring = staging_ring::of(ctx);
-    for (const std::size_t part : {std::size_t{20'000}, std::size_t{2'000}}) { // small ones go by the lanes
-      const auto download = [&](const buffer& from, std::vector<std::byte>& into) {
-        std::vector<download_range> ranges;
-        for (std::size_t at = 0; at < from.size(); at += part) {
-          ranges.push_back({from.slice(at, part), into.data() + at});
-        }
-        ring->download(ranges);
-      };
-      bool failed = true;
-      for (std::uint64_t position = 1; failed; ++position) {
-        SCOPED_TRACE(position);
-        std::vector<std::byte> abandoned(old.size());
-        std::vector<std::byte> back(next.size());
-        faulty->fail_at(position);
-        try {
-          download(old, abandoned);
-        } catch (const error& e) {
-          EXPECT_EQ(e.code(), errc::device) << e.message();
-        }
-        failed = faulty->failed();
-        faulty->fail_at(0);
-        const auto left = abandoned;
-        download(next, back);
-        EXPECT_EQ(abandoned, left) << "its caller may have freed it";
-        EXPECT_EQ(back, std::vector<std::byte>(next.size(), std::byte{2}));
+    const auto download = [&, bytes = part](const buffer& from, std::vector<std::byte>& into) {
+      std::vector<download_range> ranges;
+      for (std::size_t at = 0; at < from.size(); at += bytes) {
+        ranges.push_back({from.slice(at, bytes), into.data() + at});
       }
+      ring->download(ranges);
+    };
+    bool failed = true;
+    for (std::uint64_t position = 1; failed; ++position) {
+      SCOPED_TRACE(position);
+      std::vector<std::byte> abandoned(old.size());
+      std::vector<std::byte> back(next.size());
+      faulty->fail_at(position);
+      try {
+        download(old, abandoned);
+      } catch (const error& e) {
+        EXPECT_EQ(e.code(), errc::device) << e.message();
+      }
+      failed = faulty->failed();
+      faulty->fail_at(0);
+      const auto left = abandoned;
+      download(next, back);
+      EXPECT_EQ(abandoned, left) << "its caller may have freed it";
+      EXPECT_EQ(back, std::vector<std::byte>(next.size(), std::byte{2}));
     }
   }
 }

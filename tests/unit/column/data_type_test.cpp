@@ -1,6 +1,6 @@
 #include "saeta/base/text.hpp"
 #include "saeta/column/schema.hpp"
-#include "saeta/column/symbol_table.hpp"
+#include "saeta/symbols/symbols.hpp"
 
 #include <gtest/gtest.h>
 
@@ -241,30 +241,30 @@ TEST(byte_bool, is_a_type_without_an_extension_that_stands_by_itself) {
 }
 
 TEST(symbol_type, is_numbers_of_a_table_that_stand_by_themselves) {
-  const data_type type = data_type::symbol();
+  const data_type type = symbol_type();
   EXPECT_TRUE(type.is_symbol());
   EXPECT_EQ(type.name(), "symbol");
   EXPECT_EQ(type.id(), type_id::uint32);
   EXPECT_EQ(type.byte_width(), 4);
   EXPECT_FALSE(type.is_integer());
   EXPECT_EQ(type.symbols(), process_symbols());
-  EXPECT_EQ(type, data_type::symbol(process_symbols()));
+  EXPECT_EQ(type, symbol_type(process_symbols()));
   EXPECT_NE(type, data_type(type_id::uint32));
   EXPECT_FALSE(data_type(type_id::uint32).is_symbol());
   EXPECT_EQ(data_type(type_id::uint32).symbols(), nullptr);
   const auto table = symbol_table::make();
-  EXPECT_NE(type, data_type::symbol(table));
-  EXPECT_EQ(data_type::symbol(table).name(), concat("symbol[table ", table->number(), "]"));
+  EXPECT_NE(type, symbol_type(table));
+  EXPECT_EQ(symbol_type(table).name(), concat("symbol[table ", table->number(), "]"));
   EXPECT_EQ(type.with_extension("", ""), data_type(type_id::uint32));
   EXPECT_FALSE(type.with_extension("x", "").is_symbol());
 }
 
 TEST(symbol_type, can_not_stand_inside_of_another) {
-  const auto inside = [] { data_type::nested("+l", {{"item", data_type::symbol(), true, {}}}); };
+  const auto inside = [] { data_type::nested("+l", {{"item", symbol_type(), true, {}}}); };
   EXPECT_EQ(error_of(inside).code(), errc::unsupported);
-  const auto values = [] { data_type::dictionary(data_type(type_id::int8), data_type::symbol()); };
+  const auto values = [] { data_type::dictionary(data_type(type_id::int8), symbol_type()); };
   EXPECT_EQ(error_of(values).code(), errc::unsupported);
-  const auto indices = [] { data_type::dictionary(data_type::symbol(), data_type(type_id::string)); };
+  const auto indices = [] { data_type::dictionary(symbol_type(), data_type(type_id::string)); };
   EXPECT_EQ(error_of(indices).code(), errc::type_mismatch);
 }
 

@@ -1,5 +1,5 @@
 #include "saeta/column/same_type.hpp"
-#include "saeta/column/symbol_table.hpp"
+#include "saeta/symbols/symbols.hpp"
 
 #include <gtest/gtest.h>
 
@@ -82,10 +82,10 @@ TEST(same_type, is_another_one_for_what_a_name_of_a_type_says) {
 
 TEST(same_type, of_symbols_has_one_table) {
   const auto other = symbol_table::make();
-  EXPECT_TRUE(same_type(data_type::symbol(), data_type::symbol()));
-  EXPECT_TRUE(same_type(data_type::symbol(other), data_type::symbol(other)));
-  EXPECT_FALSE(same_type(data_type::symbol(), data_type::symbol(other)));
-  EXPECT_FALSE(same_type(data_type::symbol(), data_type(type_id::uint32)));
+  EXPECT_TRUE(same_type(symbol_type(), symbol_type()));
+  EXPECT_TRUE(same_type(symbol_type(other), symbol_type(other)));
+  EXPECT_FALSE(same_type(symbol_type(), symbol_type(other)));
+  EXPECT_FALSE(same_type(symbol_type(), data_type(type_id::uint32)));
 }
 
 TEST(same_schema, has_the_fields_in_order_and_metadata_where_it_is_asked_for) {

@@ -2,8 +2,8 @@
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/column/schema.hpp"
-#include "saeta/column/symbol_table.hpp"
 #include "saeta/column/view_cast.hpp"
+#include "saeta/symbols/symbols.hpp"
 
 #include <gtest/gtest.h>
 
@@ -18,11 +18,11 @@ bool casts(std::string_view from, std::string_view to) {
 
 TEST(view_cast, symbols_are_views_of_uint32_and_numbers_no_symbols) {
   const data_type number(type_id::uint32);
-  EXPECT_TRUE(is_view_cast(data_type::symbol(), number));
-  EXPECT_FALSE(is_view_cast(number, data_type::symbol()));
-  EXPECT_FALSE(is_view_cast(data_type::symbol(), data_type(type_id::int32)));
-  EXPECT_FALSE(is_view_cast(data_type::symbol(), number.with_extension("x", "")));
-  EXPECT_FALSE(is_view_cast(data_type::symbol(), data_type::symbol(symbol_table::make())));
+  EXPECT_TRUE(is_view_cast(symbol_type(), number));
+  EXPECT_FALSE(is_view_cast(number, symbol_type()));
+  EXPECT_FALSE(is_view_cast(symbol_type(), data_type(type_id::int32)));
+  EXPECT_FALSE(is_view_cast(symbol_type(), number.with_extension("x", "")));
+  EXPECT_FALSE(is_view_cast(symbol_type(), symbol_type(symbol_table::make())));
 }
 
 TEST(view_cast, text_is_bytes_and_bytes_are_no_text) {

@@ -3,6 +3,7 @@
 
 #include "ipc_test.hpp"
 #include "saeta/backend/sim/sim.hpp"
+#include "support/ring_options.hpp"
 #include "unit/transfer/pread_trap.hpp"
 
 #include <cerrno>
@@ -18,8 +19,7 @@ class read_faults : public ipc_test {
 protected:
   /// On the host and on a simulated device, with one thread, so that reads come in the same order.
   static std::vector<std::shared_ptr<context>> homes() {
-    context_options options;
-    options.staging = {.threads = 1, .chunk_bytes = 8192, .shared_chunks = 2, .chunks_per_thread = 2};
+    const context_options options = support::ring_options(1, 4096);
     return {context::create(make_host_backend(), options),
             context::create(sim::device::create({.seed = 5}), options)};
   }

@@ -2,6 +2,7 @@
 // and a failure ends both.
 #include "ipc_test.hpp"
 #include "saeta/backend/sim/sim.hpp"
+#include "support/ring_options.hpp"
 #include "system_calls.hpp"
 
 #include <cerrno>
@@ -17,9 +18,7 @@ protected:
   static constexpr std::int64_t rows = 60'000; ///< of 8 bytes: eight windows
 
   void SetUp() override {
-    context_options options;
-    options.staging = {.threads = 2, .chunk_bytes = 8192, .shared_chunks = 2, .chunks_per_thread = 2};
-    device_ = context::create(sim::device::create({.seed = 3}), options);
+    device_ = context::create(sim::device::create({.seed = 3}), support::ring_options(2, 4096));
     original_ = support::random_table(ctx(), {data_type(type_id::int64)}, {.batch_rows = {rows}});
     store(file("source"), write_bytes(*original_));
     there_ = reader::open(file("source"), {.copy = copy_policy::always})->read_all(device_);
@@ -84,7 +83,7 @@ TEST_F(streamed_batches, that_meet_a_full_disk_at_any_write_leave_nothing) {
         EXPECT_EQ(load(file("a")), "the old one");
       }
       met = trap.calls() > full;
-      EXPECT_LE(device_->pinned_budget()->statistics().current, 2 * 2 * 8192U) << "the chunks of the ring";
+      EXPECT_LE(device_->pinned_budget()->statistics().current, device_->options().staging.pinned_bytes);
     }
     EXPECT_TRUE(support::same_contents(read(file("a")), *original_));
     store(file("a"), "the old one");

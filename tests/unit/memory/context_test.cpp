@@ -173,9 +173,8 @@ TEST(standard_options_of_a_context, are_as_its_pages_say) {
   EXPECT_TRUE(standard.pressure.hooks);
   EXPECT_EQ(standard.pressure.wait, std::chrono::milliseconds(0));
   EXPECT_EQ(standard.staging.threads, 0U);
-  EXPECT_EQ(standard.staging.chunk_bytes, 8U << 20);
-  EXPECT_EQ(standard.staging.shared_chunks, 12U);
-  EXPECT_EQ(standard.staging.chunks_per_thread, 3U);
+  EXPECT_EQ(standard.staging.pinned_bytes, std::numeric_limits<std::uint64_t>::max());
+  EXPECT_EQ(standard.host_cache, std::nullopt);
 }
 
 TEST(trims_of_a_context, are_logged_where_a_quarantine_made_room_and_only_there) {

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -53,7 +55,8 @@ TEST_F(environment_test, without_variables_the_standard_holds) {
   EXPECT_EQ(options.wait.count(), 0);
   EXPECT_TRUE(options.log.empty());
   EXPECT_EQ(options.staging.threads, 0U);
-  EXPECT_EQ(options.staging.chunk_bytes, 8U << 20);
+  EXPECT_EQ(options.staging.pinned_bytes, std::numeric_limits<std::uint64_t>::max());
+  EXPECT_EQ(options.host_cache, std::nullopt);
 }
 
 TEST_F(environment_test, a_budget_is_bytes_or_a_share_of_the_device) {
@@ -92,10 +95,10 @@ TEST_F(environment_test, a_request_may_wait_and_events_may_be_logged) {
   EXPECT_EQ(with("SAETA_LOG", "csv:a.csv;trace:b.json").log, expected);
 }
 
-TEST_F(environment_test, the_staging_ring_has_threads_and_chunks) {
+TEST_F(environment_test, the_staging_ring_has_threads_and_pinned_bytes) {
   EXPECT_EQ(with("SAETA_RECORD", "16777216").recorded, 16777216U);
   EXPECT_EQ(with("SAETA_STAGING_THREADS", "6").staging.threads, 6U);
-  EXPECT_EQ(with("SAETA_STAGING_CHUNK", "1 MiB").staging.chunk_bytes, 1U << 20);
+  EXPECT_EQ(with("SAETA_STAGING_PINNED", "64 MiB").staging.pinned_bytes, 64U << 20);
 }
 
 TEST_F(environment_test, an_empty_variable_is_not_set) {
@@ -120,9 +123,8 @@ TEST_F(environment_test, a_bad_value_is_refused_with_its_name_and_text) {
   expect_refused("SAETA_STAGING_THREADS", "-1", "0 to 256");
   expect_refused("SAETA_STAGING_THREADS", "257", "0 to 256");
   expect_refused("SAETA_STAGING_THREADS", "4 ", "0 to 256");
-  expect_refused("SAETA_STAGING_CHUNK", "1KiB", "64 KiB to 1 GiB");
-  expect_refused("SAETA_STAGING_CHUNK", "2GiB", "64 KiB to 1 GiB");
-  expect_refused("SAETA_STAGING_CHUNK", "50%", "expected a number with a unit");
+  expect_refused("SAETA_STAGING_PINNED", "1KiB", "at least 1 MiB");
+  expect_refused("SAETA_STAGING_PINNED", "50%", "expected a number with a unit");
 }
 
 TEST_F(environment_test, the_table_names_every_variable_once) {
@@ -135,8 +137,8 @@ TEST_F(environment_test, the_table_names_every_variable_once) {
   }
   EXPECT_EQ(names, (std::set<std::string_view>{"SAETA_BUDGET", "SAETA_RESOURCE", "SAETA_STACK", "SAETA_GUARD",
                                                "SAETA_POOL_THRESHOLD", "SAETA_BUDGET_WAIT", "SAETA_LOG",
-                                               "SAETA_RECORD", "SAETA_STAGING_THREADS", "SAETA_STAGING_CHUNK",
-                                               "SAETA_STAGING_SHARED", "SAETA_HOST_CACHE"}));
+                                               "SAETA_RECORD", "SAETA_STAGING_THREADS",
+                                               "SAETA_STAGING_PINNED", "SAETA_HOST_CACHE"}));
 }
 
 TEST_F(environment_test, the_limits_themselves_are_allowed_and_one_more_is_not) {
@@ -144,18 +146,11 @@ TEST_F(environment_test, the_limits_themselves_are_allowed_and_one_more_is_not) 
   EXPECT_EQ(with("SAETA_STAGING_THREADS", "256").staging.threads, 256U);
   EXPECT_EQ(with("SAETA_BUDGET_WAIT", "86400000").wait.count(), 86'400'000);
   expect_refused("SAETA_BUDGET_WAIT", "86400001", "0 to 86400000");
-  EXPECT_EQ(with("SAETA_STAGING_CHUNK", "65536").staging.chunk_bytes, 65'536U);
-  EXPECT_EQ(with("SAETA_STAGING_SHARED", "64").staging.shared_chunks, 64U);
-  EXPECT_EQ(with("SAETA_STAGING_SHARED", "1").staging.shared_chunks, 1U);
-  expect_refused("SAETA_STAGING_SHARED", "65", "1 to 64");
-  expect_refused("SAETA_STAGING_SHARED", "0", "1 to 64");
-  EXPECT_EQ(with("SAETA_HOST_CACHE", "3MiB").staging.host_cache, std::uint64_t{3} << 20);
-  EXPECT_EQ(with("SAETA_HOST_CACHE", "0").staging.host_cache, 0U);
-  EXPECT_GT(with("SAETA_HOST_CACHE", "1%").staging.host_cache, std::uint64_t{1} << 20);
-  EXPECT_EQ(with("SAETA_STAGING_CHUNK", "65536").staging.host_cache, std::nullopt);
-  expect_refused("SAETA_STAGING_CHUNK", "65535", "64 KiB to 1 GiB");
-  EXPECT_EQ(with("SAETA_STAGING_CHUNK", "1GiB").staging.chunk_bytes, 1U << 30);
-  expect_refused("SAETA_STAGING_CHUNK", "1073741825", "64 KiB to 1 GiB");
+  EXPECT_EQ(with("SAETA_STAGING_PINNED", "1048576").staging.pinned_bytes, 1U << 20);
+  expect_refused("SAETA_STAGING_PINNED", "1048575", "at least 1 MiB");
+  EXPECT_EQ(with("SAETA_HOST_CACHE", "3MiB").host_cache, std::uint64_t{3} << 20);
+  EXPECT_EQ(with("SAETA_HOST_CACHE", "0").host_cache, 0U);
+  EXPECT_GT(with("SAETA_HOST_CACHE", "1%").host_cache, std::uint64_t{1} << 20);
 }
 
 TEST_F(environment_test, a_number_that_no_integer_holds_is_refused) {

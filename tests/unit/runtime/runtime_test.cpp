@@ -171,10 +171,12 @@ TEST_F(runtime_test, a_context_that_exists_with_another_budget_is_refused_with_b
 
 TEST_F(runtime_test, the_environment_gives_the_staging_options) {
   const scoped_variable threads("SAETA_STAGING_THREADS", "3");
-  const scoped_variable chunk("SAETA_STAGING_CHUNK", "128KiB");
-  const staging_options& has = open_context(host)->options().staging;
-  EXPECT_EQ(has.threads, 3U);
-  EXPECT_EQ(has.chunk_bytes, 128U << 10);
+  const scoped_variable pinned("SAETA_STAGING_PINNED", "4MiB");
+  const scoped_variable cache("SAETA_HOST_CACHE", "1MiB");
+  const context_options& has = open_context(host)->options();
+  EXPECT_EQ(has.staging.threads, 3U);
+  EXPECT_EQ(has.staging.pinned_bytes, 4U << 20);
+  EXPECT_EQ(has.host_cache, 1U << 20);
 }
 
 TEST_F(runtime_test, a_child_of_fork_has_a_context_of_its_own_and_ends) {

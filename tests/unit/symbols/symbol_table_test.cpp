@@ -1,5 +1,5 @@
 #include "saeta/base/text.hpp"
-#include "saeta/column/symbol_table.hpp"
+#include "saeta/symbols/symbol_table.hpp"
 #include "support/child_process.hpp"
 
 #include <gtest/gtest.h>

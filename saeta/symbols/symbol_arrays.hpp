@@ -1,28 +1,15 @@
-// Symbols in Arrow imports and exports: which metadata marks them, and which arrays represent them.
-//
-// Standard  XLOG's metadata of fields: xlog.symbol=true, xlog.symbol_encoding=u32.
+// Symbols in Arrow imports and exports: the arrays that represent them. symbol_fields.hpp has the fields.
 #pragma once
 
-#include "saeta/compute/symbols.hpp"
-#include "saeta/interop/arrow/c_data.hpp"
-#include "saeta/interop/arrow/owned.hpp"
+#include "saeta/column/table.hpp"
+#include "saeta/symbols/symbols.hpp"
 
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace saeta {
-
-/// The symbol type of a uint32 field whose metadata marks its values as symbols. They belong to the table
-/// that the metadata names, else to the process's table. The symbol keys are removed from the metadata.
-/// Returns nullopt and leaves the metadata unchanged if the field is not marked, or if the named table is not
-/// in this process.
-std::optional<data_type> symbols_by_metadata(const data_type& storage, metadata_list& metadata);
-
-/// True if an import turns this dictionary into symbols.
-bool becomes_symbols(const field& described);
 
 /// The columns of a batch that arrive as dictionaries and become symbols. Borrows `source` and `known`.
 class wire_symbols {
@@ -54,9 +41,6 @@ private:
   std::vector<entry> columns_;
 };
 
-/// The field as an export describes it.
-field exported_field(const field& source, symbol_form form);
-
 /// The name dictionaries of several symbol columns, for one batch or for all batches of a stream.
 class symbol_names {
 public:
@@ -72,11 +56,5 @@ private:
   };
   std::vector<entry> columns_;
 };
-
-/// As in batches.hpp. Exports that follow each other share `names`.
-std::vector<owned_array> export_batches(const table& source, std::size_t first, std::size_t count,
-                                        symbol_names& names);
-/// Exports columns of one context, each as an array of its own.
-std::vector<owned_array> export_columns(std::span<const column> sources, symbol_names& names);
 
 } // namespace saeta

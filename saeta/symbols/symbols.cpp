@@ -1,9 +1,11 @@
-#include "saeta/compute/symbols.hpp"
+#include "saeta/symbols/symbols.hpp"
 
 #include "saeta/base/checked.hpp"
-#include "saeta/compute/symbol_rows.hpp"
+#include "saeta/column/same_values.hpp"
+#include "saeta/compute/combine.hpp"
 #include "saeta/memory/device_copy.hpp"
 #include "saeta/memory/use_token.hpp"
+#include "saeta/symbols/symbol_rows.hpp"
 #include "saeta/transfer/download.hpp"
 #include "saeta/transfer/upload.hpp"
 
@@ -45,7 +47,7 @@ column interned_rows(const std::shared_ptr<context>& ctx, const host_array& sour
               [&](std::int64_t row, symbol found) { symbols[as_size(skipped + row)] = found; });
   host_batch made{source.length, {}, nullptr};
   host_array& only = made.arrays.emplace_back();
-  only.type = data_type::symbol(table);
+  only.type = symbol_type(table);
   only.length = source.length;
   only.offset = skipped;
   only.null_count = source.null_count;
@@ -54,16 +56,6 @@ column interned_rows(const std::shared_ptr<context>& ctx, const host_array& sour
                   std::as_bytes(std::span(symbols))};
   dictionary_cache none;
   return upload(ctx, made, none, {.tag = symbols_tag, .readable = {}, .file = {}}).columns.front();
-}
-
-column with_type(const column& source, const data_type& type) {
-  column::parts parts;
-  parts.type = type;
-  parts.length = source.length();
-  parts.offset = source.offset();
-  parts.null_count = source.known_null_count();
-  parts.buffers.assign(source.buffers().begin(), source.buffers().end());
-  return column::make(source.ctx(), std::move(parts));
 }
 
 /// @throws error out_of_range for the first row whose number is not a symbol of the table
@@ -100,22 +92,43 @@ void require_symbols(const column& numbers, const symbol_table& table) {
 
 } // namespace
 
+data_type symbol_type(const std::shared_ptr<symbol_table>& table) {
+  const std::shared_ptr<symbol_table>& names = table != nullptr ? table : process_symbols();
+  const std::uint64_t number = names->number();
+  return data_type::of_symbols(names,
+                               number == 0 ? std::string("symbol") : concat("symbol[table ", number, "]"));
+}
+
+const data_type* code_type(const data_type& type) noexcept {
+  static const data_type numbers(type_id::uint32);
+  return type.is_symbol() ? &numbers : type.index_type();
+}
+
+column codes_of(const column& source) { return relabelled(source, *code_type(source.type())); }
+
+host_array codes_of(const host_array& source) {
+  host_array made = source;
+  made.type = *code_type(source.type);
+  made.dictionary = nullptr;
+  return made;
+}
+
+std::optional<std::int64_t> code_limit(const host_array& of) {
+  if (of.type.is_symbol()) {
+    return static_cast<std::int64_t>(of.type.symbols()->size());
+  }
+  return of.dictionary == nullptr
+             ? std::nullopt
+             : std::optional(std::min(of.dictionary->length, most_entries(*of.type.index_type())));
+}
+
 bool can_be_symbols(const data_type& type) noexcept {
   return type.is_symbol() || is_text(type) || is_number(type) ||
          (type.id() == type_id::dictionary && type.extension_name().empty() && is_text(*type.value_type()));
 }
 
-column indices_of(const column& dictionary) { return with_type(dictionary, *dictionary.type().index_type()); }
-
-host_array indices_of(const host_array& dictionary) {
-  host_array made = dictionary;
-  made.type = *dictionary.type.index_type();
-  made.dictionary = nullptr;
-  return made;
-}
-
 std::vector<column> as_symbols(std::span<const column> pieces, const std::shared_ptr<symbol_table>& table) {
-  const data_type type = data_type::symbol(table);
+  const data_type type = symbol_type(table);
   std::vector<column> made;
   std::unique_ptr<const symbol_mapping> mapping;
   const column* mapped = nullptr; // dictionary of `mapping`; pieces of one source share it
@@ -135,14 +148,14 @@ std::vector<column> as_symbols(std::span<const column> pieces, const std::shared
       made.push_back(interned_rows(ctx, there, table, [&](std::int64_t row) { return text_at(there, row); }));
     } else if (is_number(from)) {
       require_symbols(piece, *table);
-      made.push_back(with_type(piece, type));
+      made.push_back(relabelled(piece, type));
     } else if (can_be_symbols(from)) {
       if (piece.dictionary() != mapped) {
         const host_batch values = fetched(*piece.dictionary());
         mapping = std::make_unique<const symbol_mapping>(ctx, values.arrays.front(), table);
         mapped = piece.dictionary();
       }
-      made.push_back(mapping->apply(indices_of(piece)));
+      made.push_back(mapping->apply(codes_of(piece)));
     } else {
       throw error(errc::type_mismatch,
                   concat("a column of ", from.name(),

@@ -1,7 +1,7 @@
 // Reads rows of strings and of symbols in host memory, one by one.
 #pragma once
 
-#include "saeta/column/symbol_table.hpp"
+#include "saeta/symbols/symbol_table.hpp"
 #include "saeta/transfer/host_array.hpp"
 #include "saeta/transfer/host_window.hpp"
 

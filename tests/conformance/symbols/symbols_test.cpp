@@ -2,8 +2,8 @@
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/column/view_cast.hpp"
-#include "saeta/compute/symbols.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
+#include "saeta/symbols/symbols.hpp"
 #include "support/arrays.hpp"
 #include "support/symbols.hpp"
 
@@ -53,7 +53,7 @@ TEST_P(symbols, of_dictionaries_have_the_names_of_their_rows) {
           for (const auto& [offset, length] : {std::pair{0, 150}, {9, 77}, {0, 1}, {64, 65}, {150, 0}}) {
             const column rows = source.slice(offset, length);
             const column made = one(rows);
-            EXPECT_EQ(made.type(), data_type::symbol(table_));
+            EXPECT_EQ(made.type(), symbol_type(table_));
             const std::vector<cell> expected = cells(rows);
             EXPECT_EQ(names_of(made), expected) << type.name() << ' ' << offset;
             EXPECT_EQ(made.null_count(), std::ranges::count(expected, cell()));

@@ -1,6 +1,6 @@
 #include "saeta/base/text.hpp"
-#include "saeta/compute/symbol_rows.hpp"
-#include "saeta/compute/symbols.hpp"
+#include "saeta/symbols/symbol_rows.hpp"
+#include "saeta/symbols/symbols.hpp"
 
 #include <algorithm>
 
@@ -9,6 +9,10 @@ namespace saeta {
 symbol_dictionary::symbol_dictionary(std::shared_ptr<symbol_table> table)
     : table_(std::move(table)), text_(std::make_shared<text>()) {
   text_->offsets.push_back(0);
+}
+
+std::unique_ptr<symbol_dictionary> symbol_dictionary::of(const data_type& type) {
+  return type.is_symbol() ? std::make_unique<symbol_dictionary>(type.symbols()) : nullptr;
 }
 
 void symbol_dictionary::take(const host_array& symbols, std::string_view label, std::uint32_t* indices) {

@@ -1,8 +1,8 @@
 #include "saeta/base/checked.hpp"
-#include "saeta/compute/symbol_rows.hpp"
-#include "saeta/compute/symbols.hpp"
 #include "saeta/memory/device_copy.hpp"
 #include "saeta/memory/use_token.hpp"
+#include "saeta/symbols/symbol_rows.hpp"
+#include "saeta/symbols/symbols.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -10,7 +10,7 @@
 namespace saeta {
 symbol_mapping::symbol_mapping(std::shared_ptr<context> ctx, const host_array& values,
                                const std::shared_ptr<symbol_table>& table)
-    : ctx_(std::move(ctx)), type_(data_type::symbol(table)), symbols_(as_size(values.length)) {
+    : ctx_(std::move(ctx)), type_(symbol_type(table)), symbols_(as_size(values.length)) {
   std::vector<std::int64_t> valid(symbols_.size());
   std::int64_t found = 0;
   intern_rows(

@@ -1,36 +1,14 @@
-#include "saeta/interop/arrow/symbols.hpp"
+#include "saeta/symbols/symbol_arrays.hpp"
 
 #include "saeta/base/checked.hpp"
-#include "saeta/interop/arrow/bools.hpp"
 #include "saeta/memory/use_token.hpp"
+#include "saeta/symbols/symbol_fields.hpp"
 #include "saeta/transfer/download.hpp"
 
 #include <algorithm>
-#include <string_view>
 
 namespace saeta {
 namespace {
-
-constexpr std::string_view symbol_key = "xlog.symbol";
-constexpr std::string_view encoding_key = "xlog.symbol_encoding";
-constexpr std::string_view encoding = "u32";
-constexpr std::string_view table_key = "saeta.symbol_table";
-
-std::optional<std::string_view> value_of(const metadata_list& metadata, std::string_view key) {
-  const auto found = std::ranges::find(metadata, key, &metadata_list::value_type::first);
-  return found == metadata.end() ? std::nullopt : std::optional<std::string_view>(found->second);
-}
-
-bool says_symbols(const metadata_list& metadata) {
-  return value_of(metadata, symbol_key) == "true" &&
-         value_of(metadata, encoding_key).value_or(encoding) == encoding;
-}
-
-void remove_keys(metadata_list& metadata) {
-  std::erase_if(metadata, [](const auto& entry) {
-    return entry.first == symbol_key || entry.first == encoding_key || entry.first == table_key;
-  });
-}
 
 /// Host memory of an export. The consumer keeps it.
 struct exported_indices {
@@ -56,60 +34,6 @@ std::uint32_t* room_for(const std::shared_ptr<context>& ctx, std::int64_t count,
 
 } // namespace
 
-std::optional<data_type> symbols_by_metadata(const data_type& storage, metadata_list& metadata) {
-  if (storage.id() != type_id::uint32 || !storage.extension_name().empty() || !says_symbols(metadata)) {
-    return std::nullopt;
-  }
-  const auto identity = value_of(metadata, table_key);
-  const auto table = identity ? symbol_table::of_identity(*identity) : process_symbols();
-  if (table == nullptr) {
-    return std::nullopt;
-  }
-  remove_keys(metadata);
-  return data_type::symbol(table);
-}
-
-bool becomes_symbols(const field& described) {
-  return described.type.id() == type_id::dictionary && can_be_symbols(described.type) &&
-         says_symbols(described.metadata);
-}
-
-field imported(const field& described) {
-  field made = described;
-  if (becomes_symbols(described)) {
-    made.type = data_type::symbol();
-    remove_keys(made.metadata);
-  }
-  return made;
-}
-
-schema imported(schema described) {
-  for (field& each : described.fields) {
-    if (becomes_symbols(each)) {
-      each = imported(each);
-    }
-  }
-  return described;
-}
-
-field as_symbols(const field& described, const std::shared_ptr<symbol_table>& table) {
-  if (!can_be_symbols(described.type)) {
-    throw error(errc::type_mismatch,
-                concat("column '", described.name, "' of ", described.type.name(),
-                       " as symbols: expected strings, a dictionary of strings, uint32 or int32"));
-  }
-  const auto identity = value_of(described.metadata, table_key);
-  if (identity && described.type.is_integer() && symbol_table::of_identity(*identity) != table) {
-    throw error(errc::exchange,
-                concat("column '", described.name, "': its numbers are symbols of the table ", *identity,
-                       ", which is not the one of here: names are exchanged as dictionaries"));
-  }
-  field made = described;
-  made.type = data_type::symbol(table);
-  remove_keys(made.metadata);
-  return made;
-}
-
 wire_symbols::wire_symbols(std::shared_ptr<context> ctx, std::span<const field> fields,
                            const host_batch& source, dictionary_cache& known)
     : ctx_(std::move(ctx)), source_(source), known_(known) {
@@ -128,7 +52,7 @@ host_batch wire_symbols::without_dictionaries() {
     if (each.mapping == nullptr) {
       interned(each, dictionary);
     }
-    plain.arrays[each.number] = indices_of(source_.arrays[each.number]);
+    plain.arrays[each.number] = codes_of(source_.arrays[each.number]);
   }
   return plain;
 }
@@ -148,7 +72,7 @@ void wire_symbols::apply(batch& placed) {
       const host_batch values = download(ctx_, {target.dictionary()->length(), {*target.dictionary()}});
       interned(each, values.arrays.front());
     }
-    target = each.mapping->apply(target.dictionary() != nullptr ? indices_of(target) : target);
+    target = each.mapping->apply(target.dictionary() != nullptr ? codes_of(target) : target);
   }
   // This comes after everything that can fail, because a failed source may be released at once.
   for (const entry& each : columns_) {
@@ -156,31 +80,12 @@ void wire_symbols::apply(batch& placed) {
   }
 }
 
-field exported_field(const field& source, symbol_form form) {
-  field made{source.name, arrow_type(source.type), source.nullable, source.metadata};
-  if (!source.type.is_symbol()) {
-    return made;
-  }
-  remove_keys(made.metadata);
-  made.metadata.emplace_back(symbol_key, "true");
-  if (form == symbol_form::numbers) {
-    made.type = data_type(type_id::uint32);
-    made.metadata.emplace_back(encoding_key, encoding);
-    made.metadata.emplace_back(table_key, source.type.symbols()->identity());
-  } else {
-    made.type = data_type::dictionary(data_type(type_id::uint32), data_type(type_id::string));
-  }
-  return made;
-}
-
 symbol_names::symbol_names(const schema& fields) {
   columns_.resize(fields.fields.size());
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     const field& each = fields.fields[i];
-    if (each.type.is_symbol()) {
-      columns_[i] = {each.name.empty() ? "symbols" : concat("column '", each.name, "'"),
-                     std::make_unique<symbol_dictionary>(each.type.symbols())};
-    }
+    columns_[i] = {each.name.empty() ? "symbols" : concat("column '", each.name, "'"),
+                   symbol_dictionary::of(each.type)};
   }
 }
 

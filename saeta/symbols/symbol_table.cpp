@@ -1,4 +1,4 @@
-#include "saeta/column/symbol_table.hpp"
+#include "saeta/symbols/symbol_table.hpp"
 
 #include "saeta/base/process.hpp"
 #include "saeta/base/text.hpp"

@@ -1,8 +1,9 @@
 // Makes columns of symbols from strings, dictionaries and numbers, and dictionaries from symbols.
 //
-// What      A column of symbols holds numbers of names in a table (column/symbol_table.hpp). For a
-//           dictionary, the host looks each value up once, and the indices become symbols on their device.
-//           Strings without a dictionary are looked up row by row.
+// What      A column of symbols holds numbers of names in a table (symbol_table.hpp). For a dictionary, the
+//           host looks each value up once, and the indices become symbols on their device. Strings without a
+//           dictionary are looked up row by row. Code that only moves the numbers asks for the codes of a
+//           column, as it does for the indices of a dictionary.
 // Owner     Columns are in memory of their context, under its budget. Names belong to the table.
 // Order     Ready on the context's work stream, like every column.
 // Thread    A mapping is immutable. A `symbol_dictionary` is used by one thread at a time.
@@ -11,12 +12,13 @@
 //           device.
 #pragma once
 
-#include "saeta/column/symbol_table.hpp"
+#include "saeta/symbols/symbol_table.hpp"
 #include "saeta/transfer/host_array.hpp"
 
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -25,6 +27,20 @@ namespace saeta {
 
 template <class T>
 class device_copy; // memory/device_copy.hpp
+
+/// "symbol": numbers of names in `table`; null: the process's table. Arrow consumers on the host get
+/// dictionaries.
+data_type symbol_type(const std::shared_ptr<symbol_table>& table = nullptr);
+
+/// The type of the integers that stand for the values of a column: the index type of a dictionary, uint32 for
+/// symbols. Null for other types.
+const data_type* code_type(const data_type& type) noexcept;
+/// The codes of a column that has them, as plain integers over the same memory.
+column codes_of(const column& source);
+host_array codes_of(const host_array& source);
+/// The codes of an array are less than this number: the entries of its dictionary that an index can name, or
+/// the names in its symbol table. Returns nullopt if the array has no codes.
+std::optional<std::int64_t> code_limit(const host_array& of);
 
 /// Whether columns of this type can become symbols: strings, dictionaries of strings, uint32 and int32, and
 /// symbols.
@@ -55,10 +71,6 @@ private:
   std::unique_ptr<const device_copy<std::int64_t>> valid_there_;
 };
 
-/// The indices of a dictionary column as integers, over the same memory.
-column indices_of(const column& dictionary);
-host_array indices_of(const host_array& dictionary);
-
 /// Converts the rows of the pieces to symbols of `table`. Numbers become symbols unchanged, over the same
 /// memory, after all of them are checked. Symbols of another table are converted by name.
 std::vector<column> as_symbols(std::span<const column> pieces, const std::shared_ptr<symbol_table>& table);
@@ -68,6 +80,8 @@ std::vector<column> as_symbols(std::span<const column> pieces, const std::shared
 class symbol_dictionary {
 public:
   explicit symbol_dictionary(std::shared_ptr<symbol_table> table);
+  /// An empty dictionary for columns of this type. Null unless it is a symbol type.
+  static std::unique_ptr<symbol_dictionary> of(const data_type& type);
 
   /// Adds the names of an array's rows.
   /// @param label    prefix of error messages

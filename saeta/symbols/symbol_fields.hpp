@@ -1,0 +1,41 @@
+// Symbols in the fields of Arrow schemas: which metadata marks them, and how they are described to others.
+//
+// Failure   type_mismatch and exchange, naming the column.
+// Standard  XLOG's metadata of fields: xlog.symbol=true, xlog.symbol_encoding=u32.
+#pragma once
+
+#include "saeta/column/schema.hpp"
+
+#include <memory>
+#include <optional>
+
+namespace saeta {
+
+/// The symbol type of a uint32 field whose metadata marks its values as symbols. They belong to the table
+/// that the metadata names, else to the process's table. The symbol keys are removed from the metadata.
+/// Returns nullopt and leaves the metadata unchanged if the field is not marked, or if the named table is not
+/// in this process.
+std::optional<data_type> symbols_by_metadata(const data_type& storage, metadata_list& metadata);
+
+/// True if an import turns this dictionary into symbols.
+bool becomes_symbols(const field& described);
+
+/// The schema of the imported columns: a dictionary that the metadata marks as symbols becomes symbols. All
+/// other fields stay the same.
+schema imported(schema described);
+field imported(const field& described);
+
+/// The field of a column that becomes symbols of `table`. Earlier symbol keys are removed from its metadata.
+/// @throws error type_mismatch for a type that can't become symbols, exchange if the metadata says that the
+///         numbers are symbols of another table.
+field as_symbols(const field& described, const std::shared_ptr<symbol_table>& table);
+
+/// How symbols are exported.
+enum class symbol_form {
+  dictionary, ///< names, for consumers on the host
+  numbers,    ///< the symbols themselves (uint32), for devices; the metadata names their table
+};
+/// The field as an export describes it: symbols in that form, and every other type unchanged.
+field described_as(const field& source, symbol_form form);
+
+} // namespace saeta
