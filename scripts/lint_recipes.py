@@ -44,7 +44,20 @@ PLACES = {
             "tests/python_support",
         ),
     ),
-    "a layout": Places(r"\bcase layout_kind::|\benum class layout_kind\b", ("saeta", "python")),
+    # Files that name a layout, or that treat the parts of a description (column/layout.hpp) case by case.
+    # Checks in saeta/device and the backends are kernels.
+    "a layout": Places(
+        r"\blayout_kind::|\bcase (buffer_role|row_mapping|check_kind)::",
+        (
+            "saeta/column",
+            "saeta/transfer",
+            "saeta/compute",
+            "saeta/interop",
+            "saeta/ipc",
+            "saeta/bridge",
+            "python",
+        ),
+    ),
     "a kernel": Places(
         r"\bgather_strided\b",
         ("saeta/device", "saeta/backend", "tests/unit/device", "tests/conformance/device"),

@@ -23,10 +23,10 @@ void require_rows(const column::parts& from) {
 
 void require_buffers(const context& ctx, const column::parts& from) {
   const std::size_t expected = from.type.buffer_count();
-  const bool views = from.type.layout() == layout_kind::views;
-  if (from.buffers.size() < expected || (from.buffers.size() > expected && !views)) {
+  const bool more = from.type.has_variadic_buffers();
+  if (from.buffers.size() < expected || (from.buffers.size() > expected && !more)) {
     throw error(errc::invalid_argument, concat("column of ", from.type.name(), ": ", from.buffers.size(),
-                                               " buffers, expected ", views ? "at least " : "", expected));
+                                               " buffers, expected ", more ? "at least " : "", expected));
   }
   const std::int64_t rows =
       from.length == 0 ? 0 : checked_add(from.offset, from.length, "offset + length of a column");
@@ -72,7 +72,7 @@ void require_dictionary(const context& ctx, const column::parts& from) {
 }
 
 void require_child_lengths(const column::parts& from) {
-  if (from.type.layout() == layout_kind::run_ends) {
+  if (from.type.mapping() == row_mapping::run_ends) {
     const column& ends = from.children[0];
     const column& values = from.children[1];
     if (ends.length() != values.length() || (ends.length() == 0 && from.length != 0)) {
@@ -115,7 +115,7 @@ void require_children(const context& ctx, const column::parts& from) {
 
 /// The null count of all rows of the parts.
 std::int64_t nulls_of(const column::parts& from) {
-  if (from.type.layout() == layout_kind::none) {
+  if (from.type.id() == type_id::null) {
     return from.length;
   }
   return from.type.has_validity() && from.buffers[0].present() && from.length > 0 ? from.null_count : 0;
@@ -150,34 +150,39 @@ std::size_t required_bytes(const data_type& type, std::size_t index, std::int64_
   }
   const auto count = static_cast<std::size_t>(rows);
   const buffer_spec spec = type.buffer(index);
-  const auto width = static_cast<std::size_t>(spec.width);
-  switch (spec.role) {
-  case buffer_role::validity:
-  case buffer_role::bits:
-    return count / 8 + (count % 8 != 0 ? 1 : 0);
-  case buffer_role::values:
-    return checked_mul(count, width, "bytes of the values");
-  case buffer_role::offsets:
-    return checked_mul(count + 1, width, "bytes of the offsets");
-  case buffer_role::bytes:
+  if (spec.role == buffer_role::bytes) {
     return 0;
   }
-  return 0;
+  if (spec.is_bitmap()) {
+    return count / 8 + (count % 8 != 0 ? 1 : 0);
+  }
+  const auto width = static_cast<std::size_t>(spec.width);
+  return spec.role == buffer_role::offsets ? checked_mul(count + 1, width, "bytes of the offsets")
+                                           : checked_mul(count, width, "bytes of the values");
 }
 
 std::optional<child_rows> rows_of_children(const data_type& type, std::int64_t first, std::int64_t count) {
-  switch (type.layout()) {
-  case layout_kind::structure:
-  case layout_kind::sparse_union:
+  if (type.mapping() == row_mapping::same) {
     return child_rows{first, count};
-  case layout_kind::fixed_list: {
+  }
+  if (type.mapping() == row_mapping::fixed_size) {
     const std::int64_t size = type.list_size();
     return child_rows{checked_mul(first, size, "rows of a fixed-size list"),
                       checked_mul(count, size, "rows of a fixed-size list")};
   }
-  default:
-    return std::nullopt;
+  return std::nullopt;
+}
+
+child_rows select_child_rows(const data_type& type, std::int64_t first, std::int64_t count,
+                             const child_rows& pointed, std::int64_t length) {
+  if (count == 0) {
+    return {};
   }
+  if (const auto known = rows_of_children(type, first, count)) {
+    return *known;
+  }
+  const bool points = type.mapping() == row_mapping::offsets || type.mapping() == row_mapping::run_ends;
+  return points ? pointed : child_rows{0, length};
 }
 
 column::column(std::shared_ptr<context> ctx, std::shared_ptr<const shared_parts> from, std::int64_t offset,
@@ -218,8 +223,9 @@ const buffer& column::validity() const noexcept {
 }
 
 const buffer& column::values() const {
-  const bool has_values = type().layout() == layout_kind::fixed || type().layout() == layout_kind::bits ||
-                          type().layout() == layout_kind::views;
+  const buffer_role role = type().buffer(1).role;
+  const bool has_values =
+      role == buffer_role::values || role == buffer_role::bits || role == buffer_role::views;
   if (!has_values) {
     throw error(errc::type_mismatch, concat("a column of ", type().name(), " has no values buffer"));
   }
@@ -234,7 +240,7 @@ const buffer& column::offsets() const {
 }
 
 const buffer& column::bytes() const {
-  if (type().layout() != layout_kind::bytes) {
+  if (type().offset_width() == 0 || !type().children().empty()) {
     throw error(errc::type_mismatch, concat("a column of ", type().name(), " has no bytes buffer"));
   }
   return parts_->buffers[2];

@@ -117,4 +117,9 @@ struct child_rows {
 /// other layouts, whose buffers would have to be read.
 std::optional<child_rows> rows_of_children(const data_type& type, std::int64_t first, std::int64_t count);
 
+/// The rows that rows [first, first + count) use of a child with `length` rows. For types with offsets or run
+/// ends, which the caller has read, these are `pointed`. If each row names its own, all rows of the child.
+child_rows select_child_rows(const data_type& type, std::int64_t first, std::int64_t count,
+                             const child_rows& pointed, std::int64_t length);
+
 } // namespace saeta

@@ -17,11 +17,12 @@ struct known_type {
   type_id id;
   std::string_view name;   ///< without parameters
   std::string_view format; ///< empty if the type has parameters
+  layout_kind layout = layout_kind::fixed;
 };
 
 constexpr std::array<known_type, 44> known_types{{
-    {NANOARROW_TYPE_NA, type_id::null, "null", "n"},
-    {NANOARROW_TYPE_BOOL, type_id::boolean, "bool", "b"},
+    {NANOARROW_TYPE_NA, type_id::null, "null", "n", layout_kind::none},
+    {NANOARROW_TYPE_BOOL, type_id::boolean, "bool", "b", layout_kind::bits},
     {NANOARROW_TYPE_INT8, type_id::int8, "int8", "c"},
     {NANOARROW_TYPE_UINT8, type_id::uint8, "uint8", "C"},
     {NANOARROW_TYPE_INT16, type_id::int16, "int16", "s"},
@@ -48,22 +49,23 @@ constexpr std::array<known_type, 44> known_types{{
     {NANOARROW_TYPE_INTERVAL_MONTH_DAY_NANO, type_id::interval_month_day_nano, "month_day_nano_interval",
      "tin"},
     {NANOARROW_TYPE_FIXED_SIZE_BINARY, type_id::fixed_size_binary, "fixed_size_binary", ""},
-    {NANOARROW_TYPE_BINARY, type_id::binary, "binary", "z"},
-    {NANOARROW_TYPE_LARGE_BINARY, type_id::large_binary, "large_binary", "Z"},
-    {NANOARROW_TYPE_STRING, type_id::string, "string", "u"},
-    {NANOARROW_TYPE_LARGE_STRING, type_id::large_string, "large_string", "U"},
-    {NANOARROW_TYPE_BINARY_VIEW, type_id::binary_view, "binary_view", "vz"},
-    {NANOARROW_TYPE_STRING_VIEW, type_id::string_view, "string_view", "vu"},
-    {NANOARROW_TYPE_LIST, type_id::list, "list", ""},
-    {NANOARROW_TYPE_LARGE_LIST, type_id::large_list, "large_list", ""},
-    {NANOARROW_TYPE_LIST_VIEW, type_id::list_view, "list_view", ""},
-    {NANOARROW_TYPE_LARGE_LIST_VIEW, type_id::large_list_view, "large_list_view", ""},
-    {NANOARROW_TYPE_FIXED_SIZE_LIST, type_id::fixed_size_list, "fixed_size_list", ""},
-    {NANOARROW_TYPE_STRUCT, type_id::struct_, "struct", ""},
-    {NANOARROW_TYPE_MAP, type_id::map, "map", ""},
-    {NANOARROW_TYPE_DENSE_UNION, type_id::dense_union, "dense_union", ""},
-    {NANOARROW_TYPE_SPARSE_UNION, type_id::sparse_union, "sparse_union", ""},
-    {NANOARROW_TYPE_RUN_END_ENCODED, type_id::run_end_encoded, "run_end_encoded", ""},
+    {NANOARROW_TYPE_BINARY, type_id::binary, "binary", "z", layout_kind::bytes},
+    {NANOARROW_TYPE_LARGE_BINARY, type_id::large_binary, "large_binary", "Z", layout_kind::bytes},
+    {NANOARROW_TYPE_STRING, type_id::string, "string", "u", layout_kind::bytes},
+    {NANOARROW_TYPE_LARGE_STRING, type_id::large_string, "large_string", "U", layout_kind::bytes},
+    {NANOARROW_TYPE_BINARY_VIEW, type_id::binary_view, "binary_view", "vz", layout_kind::views},
+    {NANOARROW_TYPE_STRING_VIEW, type_id::string_view, "string_view", "vu", layout_kind::views},
+    {NANOARROW_TYPE_LIST, type_id::list, "list", "", layout_kind::list},
+    {NANOARROW_TYPE_LARGE_LIST, type_id::large_list, "large_list", "", layout_kind::list},
+    {NANOARROW_TYPE_LIST_VIEW, type_id::list_view, "list_view", "", layout_kind::list_view},
+    {NANOARROW_TYPE_LARGE_LIST_VIEW, type_id::large_list_view, "large_list_view", "", layout_kind::list_view},
+    {NANOARROW_TYPE_FIXED_SIZE_LIST, type_id::fixed_size_list, "fixed_size_list", "",
+     layout_kind::fixed_list},
+    {NANOARROW_TYPE_STRUCT, type_id::struct_, "struct", "", layout_kind::structure},
+    {NANOARROW_TYPE_MAP, type_id::map, "map", "", layout_kind::list},
+    {NANOARROW_TYPE_DENSE_UNION, type_id::dense_union, "dense_union", "", layout_kind::dense_union},
+    {NANOARROW_TYPE_SPARSE_UNION, type_id::sparse_union, "sparse_union", "", layout_kind::sparse_union},
+    {NANOARROW_TYPE_RUN_END_ENCODED, type_id::run_end_encoded, "run_end_encoded", "", layout_kind::run_ends},
     {NANOARROW_TYPE_DICTIONARY, type_id::dictionary, "dictionary", ""},
 }};
 
@@ -168,67 +170,6 @@ std::string name_with_parameters(const known_type& known, const ArrowSchemaView&
   default:
     return std::string(known.name);
   }
-}
-
-layout_kind layout_of(type_id id) {
-  switch (id) {
-  case type_id::null:
-    return layout_kind::none;
-  case type_id::boolean:
-    return layout_kind::bits;
-  case type_id::binary:
-  case type_id::large_binary:
-  case type_id::string:
-  case type_id::large_string:
-    return layout_kind::bytes;
-  case type_id::binary_view:
-  case type_id::string_view:
-    return layout_kind::views;
-  case type_id::list:
-  case type_id::large_list:
-  case type_id::map:
-    return layout_kind::list;
-  case type_id::list_view:
-  case type_id::large_list_view:
-    return layout_kind::list_view;
-  case type_id::fixed_size_list:
-    return layout_kind::fixed_list;
-  case type_id::struct_:
-    return layout_kind::structure;
-  case type_id::dense_union:
-    return layout_kind::dense_union;
-  case type_id::sparse_union:
-    return layout_kind::sparse_union;
-  case type_id::run_end_encoded:
-    return layout_kind::run_ends;
-  default:
-    return layout_kind::fixed;
-  }
-}
-
-/// Describes buffer `index` of nanoarrow's layout.
-buffer_spec spec_of(const ArrowLayout& layout, std::size_t index) {
-  const auto bits = static_cast<std::int32_t>(layout.element_size_bits[index]);
-  switch (layout.buffer_type[index]) {
-  case NANOARROW_BUFFER_TYPE_VALIDITY:
-    return {buffer_role::validity, 0, "validity"};
-  case NANOARROW_BUFFER_TYPE_TYPE_ID:
-    return {buffer_role::values, bits / 8, "type ids"};
-  case NANOARROW_BUFFER_TYPE_DATA_OFFSET:
-    return {buffer_role::offsets, bits / 8, "offsets"};
-  case NANOARROW_BUFFER_TYPE_UNION_OFFSET:
-  case NANOARROW_BUFFER_TYPE_VIEW_OFFSET:
-    return {buffer_role::values, bits / 8, "offsets"};
-  case NANOARROW_BUFFER_TYPE_SIZE:
-    return {buffer_role::values, bits / 8, "sizes"};
-  default:
-    break;
-  }
-  if (index == 2) {
-    return {buffer_role::bytes, 0, "bytes"};
-  }
-  return bits == 1 ? buffer_spec{buffer_role::bits, 0, "values"}
-                   : buffer_spec{buffer_role::values, bits / 8, "values"};
 }
 
 std::string format_of(type_id simple) {
@@ -380,8 +321,7 @@ data_type::parts data_type::parsed(std::string_view format) {
   const ArrowSchemaView view = view_of(made.format, {});
   const known_type& known = known_type_of(view.type);
   made.id = known.id;
-  made.layout = layout_of(known.id);
-  take_buffers(view.layout, made);
+  take_layout(known.layout, view.layout, made);
   made.name = name_with_parameters(known, view);
   if (view.decimal_bitwidth != 0) {
     made.format = decimal_format(view, made.format);
@@ -402,8 +342,7 @@ data_type data_type::nested(std::string_view format, std::vector<field> children
   const ArrowSchemaView view = view_of(made.format, children);
   const known_type& known = known_type_of(view.type);
   made.id = known.id;
-  made.layout = layout_of(known.id);
-  take_buffers(view.layout, made);
+  take_layout(known.layout, view.layout, made);
   made.format = format;
   made.keys_sorted = keys_sorted;
   if (known.id == type_id::fixed_size_list) {
@@ -429,11 +368,12 @@ data_type data_type::nested(std::string_view format, std::vector<field> children
   return data_type(std::move(made));
 }
 
-void data_type::take_buffers(const ArrowLayout& layout, parts& made) {
-  while (made.buffer_count < made.buffers.size() &&
-         layout.buffer_type[made.buffer_count] != NANOARROW_BUFFER_TYPE_NONE) {
-    made.buffers[made.buffer_count] = spec_of(layout, made.buffer_count);
-    ++made.buffer_count;
+/// nanoarrow knows how wide the values of each type are.
+void data_type::take_layout(layout_kind layout, const ArrowLayout& widths, parts& made) {
+  made.layout = describe(layout);
+  for (std::size_t i = 0; i < made.layout.buffers.count; ++i) {
+    const buffer_role role = made.layout.buffers.all[i];
+    made.buffers[i] = {role, static_cast<std::int32_t>(widths.element_size_bits[i] / 8), name_of(role)};
   }
 }
 

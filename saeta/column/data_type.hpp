@@ -2,7 +2,8 @@
 //
 // What      A value: the Arrow format string (C Data Interface), the properties derived from it, the fields
 //           of a nested type, the name and metadata of an extension, and for dictionaries the index and value
-//           types. Parsing and layouts come from nanoarrow.
+//           types. Parsing and widths come from nanoarrow, layouts from
+//           column/layout.hpp.
 // Owner     A handle of shared, immutable parts, as cheap to copy as a pointer, because wide tables hold one
 //           for each column many times over. Types without parameters exist once per process; copying them
 //           touches no reference count.
@@ -11,9 +12,12 @@
 // Standard  Arrow columnar format and C Data Interface, arrow.apache.org/docs/format.
 #pragma once
 
+#include "saeta/column/layout.hpp"
+
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -73,37 +77,6 @@ enum class type_id {
   dictionary,
 };
 
-/// How the rows of a column are stored in its buffers and children.
-enum class layout_kind {
-  none,         ///< null: no buffers at all
-  bits,         ///< boolean: [validity, bits]
-  fixed,        ///< [validity, values], dictionary indices included
-  bytes,        ///< binary and string: [validity, offsets, bytes]
-  views,        ///< binary and string views: [validity, views], then any number of data buffers
-  list,         ///< list, large list, map: [validity, offsets], one child
-  list_view,    ///< [validity, offsets, sizes], one child
-  fixed_list,   ///< [validity], one child with `list_size` rows per row
-  structure,    ///< [validity], children with the same rows
-  dense_union,  ///< [type ids, offsets], each row is a row of one child
-  sparse_union, ///< [type ids], children with the same rows
-  run_ends,     ///< no buffers, children [run ends, values]
-};
-
-/// The contents of a buffer.
-enum class buffer_role {
-  validity, ///< a bit per row; absent if there are no nulls
-  bits,     ///< a bit per row
-  values,   ///< `width` bytes per row
-  offsets,  ///< `width` bytes per row, and one more offset
-  bytes,    ///< the data that offsets or views point to
-};
-
-struct buffer_spec {
-  buffer_role role = buffer_role::bytes;
-  std::int32_t width = 0;
-  std::string_view name; ///< for messages
-};
-
 class data_type {
 public:
   data_type() noexcept; ///< null
@@ -137,27 +110,38 @@ public:
   [[nodiscard]] type_id id() const noexcept { return parts_->id; }
   /// Format string of the storage; for a dictionary, that of its indices.
   [[nodiscard]] const std::string& format() const noexcept { return parts_->format; }
-  [[nodiscard]] layout_kind layout() const noexcept { return parts_->layout; }
+  [[nodiscard]] layout_kind layout() const noexcept { return parts_->layout.kind; }
   /// Bytes of one value (for dictionaries, of one index) if the type has a fixed width; 0 for others.
   [[nodiscard]] std::int32_t byte_width() const noexcept {
-    return parts_->layout == layout_kind::fixed ? parts_->buffers[1].width : 0;
+    return parts_->buffers[1].role == buffer_role::values ? parts_->buffers[1].width : 0;
   }
-  /// Minimum number of buffers in the Arrow layout: views may have any number of data buffers after these.
-  [[nodiscard]] std::size_t buffer_count() const noexcept { return parts_->buffer_count; }
+  /// Minimum number of buffers in the Arrow layout.
+  [[nodiscard]] std::size_t buffer_count() const noexcept { return parts_->layout.buffers.count; }
+  /// True for views, which may have any number of data buffers after these.
+  [[nodiscard]] bool has_variadic_buffers() const noexcept { return parts_->layout.variadic_buffers; }
   /// Describes buffer `index`.
   [[nodiscard]] buffer_spec buffer(std::size_t index) const noexcept {
-    return index < parts_->buffer_count ? parts_->buffers[index]
-                                        : buffer_spec{buffer_role::bytes, 0, "bytes"};
+    return index < buffer_count() ? parts_->buffers[index]
+                                  : buffer_spec{buffer_role::bytes, 0, name_of(buffer_role::bytes)};
   }
   /// False for unions, run-end encoded columns and nulls.
   [[nodiscard]] bool has_validity() const noexcept {
-    return parts_->buffer_count != 0 && parts_->buffers[0].role == buffer_role::validity;
+    return parts_->buffers[0].role == buffer_role::validity;
   }
   /// Bytes of one offset (4 or 8) in layouts with offsets; 0 for others.
   [[nodiscard]] std::size_t offset_width() const noexcept {
-    return parts_->buffer_count > 1 && parts_->buffers[1].role == buffer_role::offsets
+    return parts_->buffers[1].role == buffer_role::offsets
                ? static_cast<std::size_t>(parts_->buffers[1].width)
                : 0;
+  }
+  /// How the rows of a column of this type map to rows of its children.
+  [[nodiscard]] row_mapping mapping() const noexcept { return parts_->layout.mapping; }
+  /// True for structs and unions.
+  [[nodiscard]] bool has_named_children() const noexcept { return parts_->layout.named_children; }
+  /// The check that the values of a column need before anything follows them; nullopt if they refer to
+  /// nothing.
+  [[nodiscard]] std::optional<check_kind> check() const noexcept {
+    return index_type() != nullptr || is_symbol() ? check_kind::indices : parts_->layout.check;
   }
   /// The fields of a nested type.
   [[nodiscard]] std::span<const field> children() const noexcept;
@@ -199,11 +183,10 @@ public:
 private:
   struct parts {
     type_id id = type_id::null;
-    layout_kind layout = layout_kind::none;
+    layout_description layout{};
     bool ordered = false;
     bool keys_sorted = false;
     bool byte_bool = false;
-    std::uint8_t buffer_count = 0;
     std::int32_t list_size = 0;
     int depth = 0;
     std::array<buffer_spec, 3> buffers{};
@@ -222,7 +205,7 @@ private:
 
   static bool same_parts(const parts& a, const parts& b) noexcept;
   static parts parsed(std::string_view format);
-  static void take_buffers(const ArrowLayout& layout, parts& made);
+  static void take_layout(layout_kind layout, const ArrowLayout& widths, parts& made);
   /// Finds a type without parameters by its format; null for others.
   static const parts* known(std::string_view format);
 

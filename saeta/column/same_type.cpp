@@ -10,19 +10,6 @@ bool same_field(const field& a, const field& b, bool check_names, bool check_met
          (!check_metadata || a.metadata == b.metadata) && same_type(a.type, b.type, check_metadata);
 }
 
-/// False for types whose child names are only conventions, which differ between producers.
-bool names_count(const data_type& parent) noexcept {
-  switch (parent.layout()) {
-  case layout_kind::list:
-  case layout_kind::list_view:
-  case layout_kind::fixed_list:
-  case layout_kind::run_ends:
-    return false;
-  default:
-    return true;
-  }
-}
-
 bool same_fields(std::span<const field> a, std::span<const field> b, bool check_names, bool check_metadata) {
   return std::ranges::equal(
       a, b, [&](const field& x, const field& y) { return same_field(x, y, check_names, check_metadata); });
@@ -30,7 +17,7 @@ bool same_fields(std::span<const field> a, std::span<const field> b, bool check_
 
 bool same_children(const data_type& a, const data_type& b, bool check_metadata) {
   if (a.id() != type_id::map) {
-    return same_fields(a.children(), b.children(), check_metadata || names_count(a), check_metadata);
+    return same_fields(a.children(), b.children(), check_metadata || a.has_named_children(), check_metadata);
   }
   const field& left = a.children()[0]; // the entries
   const field& right = b.children()[0];

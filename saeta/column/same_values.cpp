@@ -19,7 +19,7 @@ column::parts parts_of(const column& source) {
   return made;
 }
 
-bool is_fixed_list(const column& of) { return of.type().layout() == layout_kind::fixed_list; }
+bool is_fixed_list(const column& of) { return of.type().mapping() == row_mapping::fixed_size; }
 
 } // namespace
 

@@ -55,7 +55,7 @@ bool same_parts(const data_type& from, const data_type& to) noexcept {
   if (from.id() == type_id::dictionary) {
     return *from.index_type() == *to.index_type() && is_view_cast(*from.value_type(), *to.value_type());
   }
-  return from.layout() != layout_kind::fixed && from.format() == to.format() && !from.children().empty() &&
+  return from.format() == to.format() && !from.children().empty() &&
          std::ranges::equal(from.children(), to.children(), fields);
 }
 

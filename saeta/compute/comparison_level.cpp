@@ -48,11 +48,11 @@ compared_side to_child(const compared_side& of, std::size_t index) {
   const data_type& type = of.of->type();
   const column& child = of.of->children()[index];
   equal_step step;
-  if (type.layout() != layout_kind::structure) {
+  if (!type.has_validity()) { // a union
     step.ids = address_of<std::int8_t>(of.of->buffers()[0]);
     step.code = type.type_codes()[index];
   }
-  if (type.layout() == layout_kind::dense_union) {
+  if (type.mapping() == row_mapping::scattered) {
     step.kind = equal_step_kind::offsets;
     step.values = address_of(of.of->buffers()[1]);
   }
@@ -163,7 +163,7 @@ void comparison_level::add_nulls(const compared_rows& of) {
 
 void comparison_level::add_values(const compared_rows& of) {
   const data_type& type = of.left.of->type();
-  const bool fixed = type.layout() == layout_kind::fixed; // otherwise the type ids of a union
+  const bool fixed = type.has_validity(); // otherwise the type ids of a union
   const std::int32_t bytes = fixed ? type.byte_width() : 1;
   if (of.direct() || bytes == 0) {
     add_nulls(of);

@@ -96,9 +96,10 @@ private:
     for (std::size_t i = 0; i < from.buffers().size(); ++i) {
       made.buffers.push_back(length == 0 ? planned::place{} : add(from, i, made.rows));
     }
-    const auto known = rows_of_children(from.type(), made.rows.first, made.rows.rows);
     for (const column& child : from.children()) {
-      const child_rows rows = length == 0 ? child_rows{} : known.value_or(child_rows{0, child.length()});
+      const child_rows all{0, child.length()}; // offsets and run ends are not read
+      const child_rows rows =
+          select_child_rows(from.type(), made.rows.first, made.rows.rows, all, child.length());
       made.children.push_back(plan_rows(child, child.offset() + rows.first, rows.count));
     }
     if (const column* const values = from.dictionary();

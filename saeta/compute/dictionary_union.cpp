@@ -40,15 +40,10 @@ void dictionary_union::add(const column& dictionary) {
 }
 
 bool dictionary_union::compares() const noexcept {
-  switch (type_.value_type()->layout()) {
-  case layout_kind::bits:
-  case layout_kind::bytes:
-    return true;
-  case layout_kind::fixed:
-    return type_.value_type()->id() != type_id::dictionary;
-  default:
-    return false;
-  }
+  const data_type& type = *type_.value_type();
+  const buffer_role role = type.buffer(1).role;
+  return role == buffer_role::bits || (role == buffer_role::values && type.id() != type_id::dictionary) ||
+         (role == buffer_role::offsets && type.children().empty());
 }
 
 dictionary_union::value dictionary_union::value_of(const host_array& from, std::int64_t row) {
@@ -57,10 +52,11 @@ dictionary_union::value dictionary_union::value_of(const host_array& from, std::
   if (from.buffers[0].data() != nullptr && !bit_at(from.buffers[0], at)) {
     return std::nullopt;
   }
-  if (from.type.layout() == layout_kind::bits) {
+  const buffer_role role = from.type.buffer(1).role;
+  if (role == buffer_role::bits) {
     return booleans.substr(bit_at(from.buffers[1], at) ? 1 : 0, 1);
   }
-  if (from.type.layout() == layout_kind::fixed) {
+  if (role == buffer_role::values) {
     const auto width = static_cast<std::size_t>(from.type.byte_width());
     const auto* const values = reinterpret_cast<const char*>(from.buffers[1].data());
     return std::string_view(values + static_cast<std::size_t>(at) * width, width);
@@ -159,7 +155,7 @@ std::optional<column> dictionary_union::existing() const {
 
 host_array dictionary_union::values() {
   const data_type& type = *type_.value_type();
-  const bool bits = type.layout() == layout_kind::bits;
+  const bool bits = type.buffer(1).role == buffer_role::bits;
   const std::size_t bitmap = (found_.size() + 7) / 8;
   const auto width = static_cast<std::size_t>(type.byte_width());
   validity_.assign(null_id_ < 0 ? 0 : bitmap, std::byte{0});

@@ -191,7 +191,7 @@ private:
     const column& left = *lists.left.of;
     const column& right = *lists.right.of;
     const std::int64_t count = found.left_end - found.left_first;
-    if (left.type().layout() == layout_kind::bytes) {
+    if (left.type().children().empty()) {
       require_within(left.type(), found.left_first, count, static_cast<std::int64_t>(left.bytes().size()));
       require_within(left.type(), found.right_first, count, static_cast<std::int64_t>(right.bytes().size()));
       next.add_bytes(lists, found.left_first, found.right_first, count);
@@ -215,7 +215,7 @@ private:
       const auto extent = static_cast<std::size_t>(task.extent);
       if (extent != 0 && extents[extent].scattered == 0) {
         add_side_by_side(each.rows, extents[extent], next);
-      } else if (each.rows.left.of->type().layout() == layout_kind::bytes) {
+      } else if (each.rows.left.of->type().children().empty()) {
         next.add_strings(each.rows);
       } else {
         scattered.push_back(&each);

@@ -71,7 +71,7 @@ void ask_offsets(const data_type& type, join_span& span, offset_reader& reader) 
   if (const std::size_t width = type.offset_width(); width != 0) {
     reader.ask(span.of->offsets(), width, span.first, span.pointed_first);
     reader.ask(span.of->offsets(), width, span.first + span.rows, span.pointed);
-  } else if (type.layout() == layout_kind::run_ends) {
+  } else if (type.mapping() == row_mapping::run_ends) {
     const column& ends = span.of->children()[0];
     const auto search = [&](std::int64_t row, std::int64_t& target) {
       reader.search(ends.buffers()[1], run_end_width(type), ends.offset(), ends.length(), row, target);
@@ -89,12 +89,12 @@ void settle_offsets(const data_type& type, join_span& span) {
     return;
   }
   std::int64_t limit = 0;
-  if (type.layout() == layout_kind::run_ends) {
+  if (type.mapping() == row_mapping::run_ends) {
     limit = span.of->children()[0].length();
     span.pointed += 1;
   } else if (type.offset_width() != 0) {
-    limit = type.layout() == layout_kind::bytes ? static_cast<std::int64_t>(span.of->bytes().size())
-                                                : span.of->children()[0].length();
+    limit = type.children().empty() ? static_cast<std::int64_t>(span.of->bytes().size())
+                                    : span.of->children()[0].length();
   } else {
     return;
   }
@@ -109,24 +109,13 @@ void settle_offsets(const data_type& type, join_span& span) {
 /// The rows of child `index` that a span contributes.
 join_span child_span(const data_type& type, const join_span& span, std::size_t index) {
   const column& child = span.of->children()[index];
-  join_span made = span_of(child, child.offset(), 0);
-  if (span.rows == 0) {
-    return made;
-  }
-  if (const auto known = rows_of_children(type, span.first, span.rows)) {
-    made.first += known->first;
-    made.rows = known->count;
-  } else if (type.offset_width() != 0 || type.layout() == layout_kind::run_ends) {
-    made.first += span.pointed_first;
-    made.rows = span.pointed;
-  } else {
-    made.rows = child.length();
-  }
-  return made;
+  const child_rows used =
+      select_child_rows(type, span.first, span.rows, {span.pointed_first, span.pointed}, child.length());
+  return span_of(child, child.offset() + used.first, used.count);
 }
 
 void add_children(join_node& node) {
-  const bool runs = node.type->layout() == layout_kind::run_ends;
+  const bool runs = node.type->mapping() == row_mapping::run_ends;
   const auto fields = node.type->children();
   for (std::size_t i = runs ? 1 : 0; i < fields.size(); ++i) {
     join_node& child = node.children.emplace_back();
@@ -200,13 +189,10 @@ bool join_node::shares_children(const join_span& span) const noexcept {
   if (last == nullptr) {
     return false;
   }
-  switch (type->layout()) {
-  case layout_kind::list_view:
-  case layout_kind::dense_union:
+  if (type->mapping() == row_mapping::scattered) {
     return last->of->children().data() == span.of->children().data();
-  default:
-    return type->id() == type_id::dictionary && last->of->dictionary() == span.of->dictionary();
   }
+  return type->id() == type_id::dictionary && last->of->dictionary() == span.of->dictionary();
 }
 
 void join_node::begin_group() noexcept {

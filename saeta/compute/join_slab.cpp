@@ -70,7 +70,7 @@ join_slab::joined join_slab::lay_out(join_node& node) {
       made.buffers[i] = plan_.add_buffer(type, i, node.rows, node.pointed);
     }
   }
-  if (type.layout() == layout_kind::run_ends) {
+  if (type.mapping() == row_mapping::run_ends) {
     const auto ends = static_cast<std::size_t>(node.children[0].rows);
     made.run_ends.push_back(plan_.add_place(checked_mul(ends, run_end_width(type), "run ends")));
   }
@@ -81,7 +81,7 @@ join_slab::joined join_slab::lay_out(join_node& node) {
 }
 
 void join_slab::add_validity(joined& made) {
-  if (made.buffers.empty() || !made.buffers[0].present() || !made.node->type->has_validity()) {
+  if (!made.buffers[0].present()) {
     return;
   }
   for_each_span(*made.node, [&](const join_span& span, std::size_t) {
@@ -93,15 +93,9 @@ void join_slab::add_validity(joined& made) {
   });
 }
 
-void join_slab::add_bits(const joined& made) {
-  for_each_span(*made.node,
-                [&](const join_span& span, std::size_t) { plan_.add_bits(span, 1, made.buffers[1]); });
-}
-
-void join_slab::add_values(const joined& made, std::size_t index) {
-  const std::int32_t width = made.node->type->buffer(index).width;
+void join_slab::add_unchanged(const joined& made, std::size_t index) {
   for_each_span(*made.node, [&](const join_span& span, std::size_t) {
-    plan_.add_values(span, index, width, made.buffers[index]);
+    plan_.add_unchanged(span, *made.node->type, index, made.buffers[index]);
   });
 }
 
@@ -113,7 +107,7 @@ void join_slab::add_indices(const joined& made) {
   for_each_span(*made.node, [&](const join_span& span, std::size_t piece) {
     const auto remap = made.node->dictionary->remap(piece);
     if (remap.empty() && made.children.empty()) {
-      return plan_.add_values(span, 1, width, made.buffers[1]);
+      return plan_.add_unchanged(span, *made.node->type, 1, made.buffers[1]);
     }
     if (remap.empty()) {
       plan_.add_changed(join_kind::add, span, 1, width, made.buffers[1]).add = {
@@ -129,7 +123,7 @@ void join_slab::add_indices(const joined& made) {
   });
 }
 
-void join_slab::add_list_offsets(const joined& made) {
+void join_slab::add_list_starts(const joined& made) {
   const std::int32_t width = made.node->type->buffer(1).width;
   for_each_span(*made.node, [&](const join_span& span, std::size_t) {
     plan_.add_changed(join_kind::add, span, 1, width, made.buffers[1]).add = {
@@ -139,12 +133,8 @@ void join_slab::add_list_offsets(const joined& made) {
 
 void join_slab::add_offsets(const joined& made) {
   const auto width = static_cast<std::int32_t>(made.node->type->offset_width());
-  const bool bytes = made.node->type->layout() == layout_kind::bytes;
   for_each_span(*made.node, [&](const join_span& span, std::size_t) {
     plan_.add_offsets(span, width, made.buffers[1], span.row_base + span.rows == made.node->rows);
-    if (bytes) {
-      plan_.add_bytes(span, made.buffers[2]);
-    }
   });
 }
 
@@ -158,7 +148,7 @@ void join_slab::add_views(const joined& made) {
   });
 }
 
-void join_slab::add_union_offsets(const joined& made) {
+void join_slab::add_union_rows(const joined& made) {
   constexpr std::size_t type_ids = 128;
   const auto codes = made.node->type->type_codes();
   std::vector<std::int64_t>& tables = plan_.made().tables;
@@ -182,6 +172,28 @@ void join_slab::add_run_ends(const joined& made) {
   });
 }
 
+void join_slab::add_buffer(joined& made, std::size_t index) {
+  switch (made.node->type->buffer(index).role) {
+  case buffer_role::validity:
+    return add_validity(made);
+  case buffer_role::values:
+    return made.node->dictionary ? add_indices(made) : add_unchanged(made, index);
+  case buffer_role::views:
+    return add_views(made);
+  case buffer_role::offsets:
+    return add_offsets(made);
+  case buffer_role::starts:
+    return add_list_starts(made);
+  case buffer_role::union_rows:
+    return add_union_rows(made);
+  case buffer_role::bits:
+  case buffer_role::sizes:
+  case buffer_role::type_ids:
+  case buffer_role::bytes:
+    return add_unchanged(made, index);
+  }
+}
+
 /// Must be called while a token holds the buffers of the pieces.
 void join_slab::add_steps(joined& made) {
   if (made.node->rows == 0) {
@@ -193,40 +205,11 @@ void join_slab::add_steps(joined& made) {
       span.at[i] = span.of->buffers()[i].address();
     }
   }
-  add_validity(made);
-  switch (made.node->type->layout()) {
-  case layout_kind::bits:
-    add_bits(made);
-    break;
-  case layout_kind::fixed:
-    if (made.node->dictionary) {
-      add_indices(made);
-    } else {
-      add_values(made, 1);
-    }
-    break;
-  case layout_kind::list_view:
-    add_list_offsets(made);
-    add_values(made, 2);
-    break;
-  case layout_kind::bytes:
-  case layout_kind::list:
-    add_offsets(made);
-    break;
-  case layout_kind::views:
-    add_views(made);
-    break;
-  case layout_kind::dense_union:
-    add_union_offsets(made);
-    [[fallthrough]];
-  case layout_kind::sparse_union:
-    add_values(made, 0);
-    break;
-  case layout_kind::run_ends:
+  for (std::size_t i = 0; i < made.buffers.size(); ++i) {
+    add_buffer(made, i);
+  }
+  if (made.node->type->mapping() == row_mapping::run_ends) {
     add_run_ends(made);
-    break;
-  default:
-    break;
   }
   for (joined& child : made.children) {
     add_steps(child);
@@ -366,7 +349,7 @@ column join_slab::make(const joined& from) const {
   if (type.has_validity() && parts.null_count == 0) {
     parts.buffers[0] = {}; // it was only needed to count the nulls, and there are none
   }
-  if (type.layout() == layout_kind::views) {
+  if (type.has_variadic_buffers()) {
     for_each_span(*from.node, [&](const join_span& span, std::size_t) {
       const auto bytes = span.of->buffers().subspan(type.buffer_count());
       parts.buffers.append(bytes.begin(), bytes.end());

@@ -41,13 +41,13 @@ private:
   void upload_dictionaries(std::vector<joined>& of);
   void add_steps(joined& made);
   void add_validity(joined& made);
-  void add_bits(const joined& made);
-  void add_values(const joined& made, std::size_t index);
+  void add_buffer(joined& made, std::size_t index);
+  void add_unchanged(const joined& made, std::size_t index);
   void add_indices(const joined& made);
-  void add_list_offsets(const joined& made);
+  void add_list_starts(const joined& made);
   void add_offsets(const joined& made);
   void add_views(const joined& made);
-  void add_union_offsets(const joined& made);
+  void add_union_rows(const joined& made);
   void add_run_ends(const joined& made);
   void run(std::vector<joined>& of);
   [[nodiscard]] std::vector<join_step> finished_steps(std::byte* slab, const std::int64_t* tables) const;

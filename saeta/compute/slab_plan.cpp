@@ -29,15 +29,12 @@ slab_place slab_plan::add_place(std::size_t bytes, bool bits, bool padded) {
 
 slab_place slab_plan::add_buffer(const data_type& type, std::size_t index, std::int64_t rows,
                                  std::int64_t pointed, bool padded) {
-  switch (type.buffer(index).role) {
-  case buffer_role::validity:
-  case buffer_role::bits:
+  const buffer_spec spec = type.buffer(index);
+  if (spec.is_bitmap()) {
     return add_place(bitmap_bytes(rows), true);
-  case buffer_role::bytes:
-    return add_place(static_cast<std::size_t>(pointed), false, padded);
-  default:
-    return add_place(required_bytes(type, index, rows));
   }
+  return spec.role == buffer_role::bytes ? add_place(static_cast<std::size_t>(pointed), false, padded)
+                                         : add_place(required_bytes(type, index, rows));
 }
 
 void slab_plan::pad(const slab_place& place) {
@@ -92,6 +89,19 @@ void slab_plan::add_bits(const piece_rows& piece, std::size_t index, const slab_
   step.bits = {.source_first = piece.first % 8, .target_first = piece.row_base, .counter = counter};
 }
 
+void slab_plan::add_unchanged(const piece_rows& piece, const data_type& type, std::size_t index,
+                              const slab_place& to) {
+  const buffer_spec spec = type.buffer(index);
+  if (spec.is_bitmap()) {
+    return add_bits(piece, index, to);
+  }
+  if (spec.role == buffer_role::bytes) {
+    return add_copy(piece.at[index] + as_byte(piece.pointed_first), to, as_byte(piece.pointed_base),
+                    piece.pointed);
+  }
+  add_values(piece, index, spec.width, to);
+}
+
 void slab_plan::add_ones(const piece_rows& piece, const slab_place& to, std::size_t& last) {
   if (last < made_.fills.size()) {
     scatter_step& before = made_.fills[last];
@@ -114,10 +124,6 @@ scatter_step& slab_plan::add_offsets(const piece_rows& piece, std::int32_t width
   step.count += is_last ? 1 : 0;
   step.add = {piece.pointed_base - piece.pointed_first};
   return step;
-}
-
-void slab_plan::add_bytes(const piece_rows& piece, const slab_place& to) {
-  add_copy(piece.at[2] + as_byte(piece.pointed_first), to, as_byte(piece.pointed_base), piece.pointed);
 }
 
 void slab_plan::add_run_ends(const piece_rows& piece, const piece_rows& ends, std::int32_t width,

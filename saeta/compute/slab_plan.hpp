@@ -53,20 +53,19 @@ public:
   /// Adds nothing for 0 bytes.
   /// @param byte  offset in the place
   void add_copy(std::uint64_t source, const slab_place& to, std::uint64_t byte, std::int64_t bytes);
-  /// Copies the rows of buffer `index`, which has values of `width` bytes.
-  void add_values(const piece_rows& piece, std::size_t index, std::int32_t width, const slab_place& to);
-  /// Does the same with a kind that changes the values. The caller sets the rest of the step.
+  /// Adds the rows of buffer `index`, which has values of `width` bytes, with a kind that changes the values.
+  /// The caller sets the rest of the step.
   scatter_step& add_changed(join_kind kind, const piece_rows& piece, std::size_t index, std::int32_t width,
                             const slab_place& to);
   void add_bits(const piece_rows& piece, std::size_t index, const slab_place& to,
                 std::uint32_t counter = scatter_step::not_counted);
+  /// Adds the rows of buffer `index` as they are. For bytes, these are the bytes that the rows point to.
+  void add_unchanged(const piece_rows& piece, const data_type& type, std::size_t index, const slab_place& to);
   /// Sets the bits of all rows.
   /// @param last  the previous piece's fill, extended if these bits follow it
   void add_ones(const piece_rows& piece, const slab_place& to, std::size_t& last);
   /// Adds the offsets of the rows, and the final offset after the last piece.
   scatter_step& add_offsets(const piece_rows& piece, std::int32_t width, const slab_place& to, bool is_last);
-  /// Copies the bytes that the rows point to.
-  void add_bytes(const piece_rows& piece, const slab_place& to);
   /// @param ends  the run ends that cover the rows of `piece`
   void add_run_ends(const piece_rows& piece, const piece_rows& ends, std::int32_t width,
                     const slab_place& to);
@@ -77,6 +76,8 @@ public:
   [[nodiscard]] const scatter_plan& made() const noexcept { return made_; }
 
 private:
+  void add_values(const piece_rows& piece, std::size_t index, std::int32_t width, const slab_place& to);
+
   const char* what_;
   std::uint64_t bits_bytes_ = 0;
   std::uint64_t other_bytes_ = 0;

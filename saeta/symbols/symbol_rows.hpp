@@ -34,8 +34,7 @@ inline std::string_view text_at(const host_array& of, std::int64_t row) noexcept
   const auto base = [](std::span<const std::byte> bytes) {
     return reinterpret_cast<const char*>(bytes.data());
   };
-  if (of.type.layout() == layout_kind::bytes) {
-    const std::size_t width = of.type.offset_width();
+  if (const std::size_t width = of.type.offset_width(); width != 0) {
     const std::int64_t first = read_offset(of.buffers[1].data(), width, at);
     const std::int64_t last = read_offset(of.buffers[1].data(), width, at + 1);
     return first == last

@@ -80,10 +80,10 @@ struct column_stream::node {
 
 bool column_stream::takes(const column& each) {
   const data_type& type = each.type();
-  if (type.layout() == layout_kind::list_view || type.layout() == layout_kind::run_ends) {
+  if (type.mapping() == row_mapping::run_ends || type.buffer(1).role == buffer_role::starts) {
     return false;
   }
-  if (type.layout() == layout_kind::views && each.length() != 0) {
+  if (type.has_variadic_buffers() && each.length() != 0) {
     const bool has_bytes = each.buffers().size() != type.buffer_count();
     const std::size_t wanted = bytes_of(type, 1, window_of(type, each.offset(), each.length())).bytes;
     if (has_bytes && wanted <= each.buffers()[1].size() / 2) {
@@ -201,11 +201,8 @@ void column_stream::add_children(node& of, std::vector<node*>& next_level) {
   const column& from = of.from;
   of.children.reserve(from.children().size());
   for (const column& child : from.children()) {
-    child_rows rows;
-    if (from.length() != 0) {
-      const auto known = rows_of_children(from.type(), from.offset(), from.length());
-      rows = known ? *known : from.type().offset_width() != 0 ? of.pointed : child_rows{0, child.length()};
-    }
+    const child_rows rows =
+        select_child_rows(from.type(), from.offset(), from.length(), of.pointed, child.length());
     of.children.push_back({child.slice(rows.first, rows.count)});
   }
   for (node& each : of.children) {
@@ -233,25 +230,15 @@ void column_stream::lay_out(node& of, std::size_t index) {
   }
   piece made;
   const row_window rows = window_of(type, from.offset(), from.length());
-  byte_window window = bytes_of(type, index, rows);
-  switch (spec.role) {
-  case buffer_role::validity:
-  case buffer_role::bits:
+  const byte_window window = bytes_of(type, index, rows, of.pointed, whole.size());
+  if (spec.is_bitmap()) {
     made.bytes = static_cast<std::size_t>((from.length() + 7) / 8);
     made.shift = bit_shift(type, index, rows);
     made.needed = made.shift != 0 ? change::shift_bits : change::none;
-    break;
-  case buffer_role::offsets:
+  } else if (spec.role == buffer_role::offsets) {
     made.width = static_cast<std::size_t>(spec.width);
     made.base = of.pointed.first;
     made.needed = made.base != 0 ? change::rebase_offsets : change::none;
-    break;
-  case buffer_role::values:
-    break;
-  default:
-    window = type.layout() == layout_kind::views ? byte_window{0, whole.size()}
-                                                 : byte_window{static_cast<std::size_t>(of.pointed.first),
-                                                               static_cast<std::size_t>(of.pointed.count)};
   }
   if (window.bytes == 0) {
     return;

@@ -33,16 +33,6 @@ child_rows all_behind_offsets(const column& from) {
                                      : from.children()[0].length()};
 }
 
-/// Rows of a child that a window of rows refers to. Run ends are not read from the device, so all runs are
-/// included.
-child_rows rows_of(const column& from, const column& child, const row_window& rows,
-                   const child_rows& pointed) {
-  if (const auto known = rows_of_children(from.type(), rows.first, rows.rows)) {
-    return *known;
-  }
-  return from.type().offset_width() != 0 ? pointed : child_rows{0, child.length()};
-}
-
 void rebase(const data_type& type, std::byte* offsets, std::int64_t count) {
   if (type.offset_width() == sizeof(std::int32_t)) {
     auto* at = reinterpret_cast<std::int32_t*>(offsets);
@@ -82,6 +72,8 @@ downloader::node downloader::node_of(const column& from) {
     const byte_window offsets = bytes_of(from.type(), 1, made.rows);
     made.cut = offsets.offset != 0 || from.offsets().size() >= offsets.bytes + host_alignment;
     made.pointed = made.cut ? child_rows{} : all_behind_offsets(from);
+  } else if (from.type().mapping() == row_mapping::run_ends) {
+    made.pointed = {0, from.children()[0].length()}; // run ends are not read, so all runs are included
   }
   return made;
 }
@@ -111,7 +103,7 @@ void downloader::read_views(std::span<node* const> level) const {
   std::vector<download_range> ranges;
   for (node* each : level) {
     const column& from = each->from;
-    if (from.type().layout() != layout_kind::views || from.length() == 0) {
+    if (!from.type().has_variadic_buffers() || from.length() == 0) {
       continue;
     }
     const buffer& views = from.buffers()[1];
@@ -139,19 +131,12 @@ void downloader::plan_buffers(node& of) {
       of.buffers.emplace_back();
       continue;
     }
-    buffer window = whole;
-    if (from.type().buffer(i).role != buffer_role::bytes) {
-      const byte_window w = bytes_of(from.type(), i, of.rows);
-      window = whole.slice(w.offset, w.bytes);
-    } else if (from.type().layout() != layout_kind::views) {
-      window =
-          whole.slice(static_cast<std::size_t>(of.pointed.first), static_cast<std::size_t>(of.pointed.count));
-    } else if (!of.behind_views.empty()) {
-      const byte_window& w = of.behind_views[i - from.type().buffer_count()];
-      window = whole.slice(w.offset, w.bytes);
-    }
+    const byte_window window = i < from.type().buffer_count() || of.behind_views.empty()
+                                   ? bytes_of(from.type(), i, of.rows, of.pointed, whole.size())
+                                   : of.behind_views[i - from.type().buffer_count()];
     const bool moved = i == 1 && (of.rebase || !of.behind_views.empty());
-    of.buffers.push_back(add(window, moved || bit_shift(from.type(), i, of.rows) != 0));
+    of.buffers.push_back(
+        add(whole.slice(window.offset, window.bytes), moved || bit_shift(from.type(), i, of.rows) != 0));
   }
 }
 
@@ -159,7 +144,8 @@ void downloader::plan_children(node& of, std::vector<node*>& next_level) {
   const column& from = of.from;
   of.children.reserve(from.children().size());
   for (const column& child : from.children()) {
-    const auto rows = from.length() == 0 ? child_rows{} : rows_of(from, child, of.rows, of.pointed);
+    const child_rows rows =
+        select_child_rows(from.type(), of.rows.first, of.rows.rows, of.pointed, child.length());
     of.children.push_back(node_of(child.slice(rows.first, rows.count)));
   }
   if (from.dictionary() != nullptr) {

@@ -11,8 +11,8 @@ row_window window_of(const data_type& type, std::int64_t offset, std::int64_t le
   if (length == 0) {
     return {};
   }
-  return type.layout() == layout_kind::run_ends ? row_window{0, offset + length, offset}
-                                                : row_window{offset, length, 0};
+  return type.mapping() == row_mapping::run_ends ? row_window{0, offset + length, offset}
+                                                 : row_window{offset, length, 0};
 }
 
 namespace {
@@ -41,14 +41,11 @@ child_rows runs_of(const host_array& ends, const row_window& rows) {
 
 } // namespace
 
-child_rows rows_of_child(const host_array& of, std::size_t index, const row_window& rows) {
+child_rows rows_pointed_to(const host_array& of, const row_window& rows) {
   if (rows.rows == 0) {
     return {};
   }
-  if (const auto known = rows_of_children(of.type, rows.first, rows.rows)) {
-    return *known;
-  }
-  if (of.type.layout() == layout_kind::run_ends) {
+  if (of.type.mapping() == row_mapping::run_ends) {
     return runs_of(of.children[0], rows);
   }
   if (const std::size_t width = of.type.offset_width(); width != 0) {
@@ -56,12 +53,11 @@ child_rows rows_of_child(const host_array& of, std::size_t index, const row_wind
     const std::int64_t first = read_offset(offsets, width, rows.first);
     return {first, read_offset(offsets, width, rows.first + rows.rows) - first};
   }
-  return {0, of.children[index].length};
+  return {};
 }
 
 int bit_shift(const data_type& type, std::size_t index, const row_window& rows) {
-  const buffer_role role = type.buffer(index).role;
-  return role == buffer_role::validity || role == buffer_role::bits ? static_cast<int>(rows.first % 8) : 0;
+  return type.buffer(index).is_bitmap() ? static_cast<int>(rows.first % 8) : 0;
 }
 
 void shift_down(std::byte* bytes, std::size_t count, bool another_follows, int shift) noexcept {
@@ -79,19 +75,18 @@ std::vector<std::uint64_t> shifted_bits(std::span<const std::byte> bits, int shi
 }
 
 byte_window bytes_of(const data_type& type, std::size_t index, const row_window& rows) {
-  const auto first = static_cast<std::size_t>(rows.first);
-  const auto count = static_cast<std::size_t>(rows.rows);
-  const buffer_spec spec = type.buffer(index);
-  const auto width = static_cast<std::size_t>(spec.width);
-  switch (spec.role) {
-  case buffer_role::validity:
-  case buffer_role::bits:
-    return {first / 8, count == 0 ? 0 : (first % 8 + count + 7) / 8};
-  case buffer_role::offsets:
-    return {first * width, (count + 1) * width};
-  default:
-    return {first * width, count * width};
+  return bytes_of_rows(type.buffer(index), static_cast<std::size_t>(rows.first),
+                       static_cast<std::size_t>(rows.rows));
+}
+
+byte_window bytes_of(const data_type& type, std::size_t index, const row_window& rows,
+                     const child_rows& pointed, std::size_t whole) {
+  if (type.buffer(index).role != buffer_role::bytes) {
+    return bytes_of(type, index, rows);
   }
+  return type.has_variadic_buffers()
+             ? byte_window{0, whole}
+             : byte_window{static_cast<std::size_t>(pointed.first), static_cast<std::size_t>(pointed.count)};
 }
 
 std::int64_t nulls_of_part(std::int64_t nulls, std::int64_t rows, std::int64_t count) noexcept {

@@ -26,19 +26,18 @@ struct row_window {
 /// from row 0, so it keeps its offset. Without rows the window is empty.
 row_window window_of(const data_type& type, std::int64_t offset, std::int64_t length);
 
-/// Rows of child `index` that the rows of a window refer to, counted without the child's own offset. The
-/// result is the whole child for list views and dense unions.
+/// What the offsets or run ends of a window lead to: rows of a child, or bytes. Nothing for other types.
 /// @param of  its offsets and run ends are in host memory; the first and last are known to be in order and in
 ///            range
-child_rows rows_of_child(const host_array& of, std::size_t index, const row_window& rows);
-
-struct byte_window {
-  std::size_t offset = 0;
-  std::size_t bytes = 0;
-};
+child_rows rows_pointed_to(const host_array& of, const row_window& rows);
 
 /// Window of buffer `index`, not for bytes that offsets and views point to.
 byte_window bytes_of(const data_type& type, std::size_t index, const row_window& rows);
+/// The same for every buffer. Views may use any of the bytes behind them.
+/// @param pointed  the bytes that the offsets of the rows lead to
+/// @param whole    bytes in the buffer
+byte_window bytes_of(const data_type& type, std::size_t index, const row_window& rows,
+                     const child_rows& pointed, std::size_t whole);
 
 /// Bits before the first row in the first byte of buffer `index`. 0 if it is not a bitmap.
 int bit_shift(const data_type& type, std::size_t index, const row_window& rows);

@@ -78,23 +78,14 @@ struct sending {
 };
 
 /// The part of buffer `index` that a window of rows refers to.
-range window_of_buffer(const host_array& from, std::size_t index, const row_window& rows) {
+range window_of_buffer(const host_array& from, std::size_t index, const row_window& rows,
+                       const child_rows& pointed) {
   const range whole = from.buffers[index];
   if (whole.data() == nullptr || rows.rows == 0) {
     return {};
   }
-  if (from.type.buffer(index).role != buffer_role::bytes) {
-    const byte_window w = bytes_of(from.type, index, rows);
-    return whole.subspan(w.offset, w.bytes);
-  }
-  if (from.type.layout() == layout_kind::views) {
-    return whole;
-  }
-  const std::size_t width = from.type.offset_width();
-  const std::byte* const offsets = from.buffers[1].data();
-  const std::int64_t first = read_offset(offsets, width, rows.first);
-  const std::int64_t last = read_offset(offsets, width, rows.first + rows.rows);
-  return whole.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
+  const byte_window w = bytes_of(from.type, index, rows, pointed, whole.size());
+  return whole.subspan(w.offset, w.bytes);
 }
 
 /// The bits of a window from its first row on. Copies them if they begin inside a byte.
@@ -110,13 +101,12 @@ range whole_bytes(range sent, int shift, std::int64_t rows, sending& to) {
 void plan_rows(const host_array& from, std::int64_t offset, std::int64_t length, transfer_plan& plan,
                sending& to) {
   sent_array made{window_of(from.type, offset, length)};
-  if (const std::size_t width = from.type.offset_width(); width != 0 && length != 0) {
-    made.first_offset = read_offset(from.buffers[1].data(), width, made.rows.first);
-  }
+  const child_rows pointed = rows_pointed_to(from, made.rows);
+  made.first_offset = from.type.offset_width() != 0 ? pointed.first : 0;
   to.arrays.push_back(made);
   for (std::size_t i = 0; i < from.buffers.size(); ++i) {
-    const range sent = whole_bytes(window_of_buffer(from, i, made.rows), bit_shift(from.type, i, made.rows),
-                                   made.rows.rows, to);
+    const range sent = whole_bytes(window_of_buffer(from, i, made.rows, pointed),
+                                   bit_shift(from.type, i, made.rows), made.rows.rows, to);
     std::size_t& number = to.ranges.emplace_back(sending::absent);
     if (!sent.empty()) {
       const bool rebased = i == 1 && made.first_offset != 0;
@@ -125,7 +115,8 @@ void plan_rows(const host_array& from, std::int64_t offset, std::int64_t length,
   }
   for (std::size_t i = 0; i < from.children.size(); ++i) {
     const host_array& child = from.children[i];
-    const child_rows rows = rows_of_child(from, i, made.rows);
+    const child_rows rows =
+        select_child_rows(from.type, made.rows.first, made.rows.rows, pointed, child.length);
     plan_rows(child, child.offset + rows.first, rows.count, plan, to);
   }
 }

@@ -73,18 +73,18 @@ bool array_reader::bit(const host_array& of, std::size_t buffer, std::int64_t ro
   return ((byte >> static_cast<unsigned>(row % 8)) & 1U) != 0;
 }
 
-child_range array_reader::items(const host_array& of, std::int64_t row) {
+child_range array_reader::items(const host_array& of, std::int64_t row, std::int64_t rows) {
   child_range found;
-  switch (of.type.layout()) {
-  case layout_kind::list:
+  switch (of.type.mapping()) {
+  case row_mapping::offsets:
     found.first = integer(of, 1, row);
-    found.count = integer(of, 1, row + 1) - found.first;
+    found.count = integer(of, 1, row + rows) - found.first;
     break;
-  case layout_kind::list_view:
+  case row_mapping::scattered:
     found = {integer(of, 1, row), integer(of, 2, row)};
     break;
   default:
-    found = {row * of.type.list_size(), of.type.list_size()};
+    found = {row * of.type.list_size(), rows * of.type.list_size()};
   }
   require_rows(of.children[0], found.first, found.count);
   return found;
@@ -97,7 +97,7 @@ union_place array_reader::place_in_union(const host_array& of, std::int64_t row)
   if (found == codes.end()) {
     throw error(errc::format, concat(of.type.name(), ": type code ", code, " is of no child", changed));
   }
-  const bool dense = of.type.layout() == layout_kind::dense_union;
+  const bool dense = of.type.mapping() == row_mapping::scattered;
   return {static_cast<std::size_t>(found - codes.begin()), dense ? integer(of, 1, row) : row};
 }
 

@@ -37,8 +37,8 @@ public:
   std::int64_t integer(const host_array& of, std::size_t buffer, std::int64_t row);
   /// An element of a buffer of bits.
   bool bit(const host_array& of, std::size_t buffer, std::int64_t row);
-  /// The child rows of a list, list view or fixed-size list.
-  child_range items(const host_array& of, std::int64_t row);
+  /// The child rows of lists or fixed-size lists, or of one list view.
+  child_range items(const host_array& of, std::int64_t row, std::int64_t rows = 1);
   union_place place_in_union(const host_array& of, std::int64_t row);
   /// The index of the run that contains a row.
   std::int64_t run(const host_array& of, std::int64_t row);

@@ -109,7 +109,7 @@ column_object with_field(const column_object& self, const field& described) {
 std::uintptr_t address(const column_object& self) {
   const column piece = single_piece(self, "an address");
   const auto row = static_cast<std::uint64_t>(piece.offset());
-  if (piece.type().layout() == layout_kind::none || piece.buffers().size() < 2) {
+  if (piece.buffers().size() < 2) {
     return 0;
   }
   const buffer_spec spec = piece.type().buffer(1);

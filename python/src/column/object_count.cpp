@@ -41,21 +41,24 @@ void object_count::add(const host_array& of, std::int64_t first, std::int64_t ro
 
 void object_count::add_children(const host_array& of, std::int64_t row, std::int64_t rows,
                                 std::uint64_t times) {
-  switch (of.type.layout()) {
-  case layout_kind::list: {
-    const std::int64_t first = reader_.integer(of, 1, row);
-    return add(of.children[0], first, reader_.integer(of, 1, row + rows) - first, times);
+  switch (of.type.mapping()) {
+  case row_mapping::offsets:
+  case row_mapping::fixed_size: {
+    const child_range items = reader_.items(of, row, rows);
+    return add(of.children[0], items.first, items.count, times);
   }
-  case layout_kind::fixed_list:
-    return add(of.children[0], row * of.type.list_size(), rows * of.type.list_size(), times);
-  case layout_kind::structure:
+  case row_mapping::same:
+    if (!of.type.type_codes().empty()) { // a union shows one child for each row
+      return add_each(of, row, rows, times);
+    }
     for (const host_array& child : of.children) {
       add(child, row, rows, times);
     }
     return;
-  case layout_kind::run_ends:
+  case row_mapping::run_ends:
     return add_runs(of, row, rows, times);
-  default:
+  case row_mapping::none: // a dictionary
+  case row_mapping::scattered:
     return add_each(of, row, rows, times);
   }
 }
@@ -65,7 +68,7 @@ void object_count::add_each(const host_array& of, std::int64_t row, std::int64_t
   for (const std::int64_t end = row + rows; row < end && total_ < enough_; ++row) {
     if (of.dictionary != nullptr) {
       add(*of.dictionary, reader_.integer(of, 1, row), 1, times);
-    } else if (of.type.layout() == layout_kind::list_view) {
+    } else if (of.type.type_codes().empty()) {
       const child_range items = reader_.items(of, row);
       add(of.children[0], items.first, items.count, times);
     } else {

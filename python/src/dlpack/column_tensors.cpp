@@ -72,7 +72,7 @@ nb::tuple tuple_of(const std::vector<std::int64_t>& numbers) {
 
 /// The type of the innermost values. Fixed-size lists and structs become dimensions of an array.
 const data_type& innermost(const data_type& type) {
-  const bool dimension = type.layout() == layout_kind::fixed_list || type.layout() == layout_kind::structure;
+  const bool dimension = type.id() == type_id::fixed_size_list || type.id() == type_id::struct_;
   return dimension && !type.children().empty() ? innermost(type.children().front().type) : type;
 }
 

@@ -70,9 +70,7 @@ std::span<const std::byte> bytes_at(const void* pointer, std::size_t bytes, cons
 /// 1 if a validity comes before the buffers of a type that has none, else 0. polars exports one for a column
 /// of nulls, and producers before Arrow 1.0 export one for unions.
 std::size_t buffers_before(const data_type& type, const ArrowArray& source) {
-  const layout_kind layout = type.layout();
-  const bool may_have = layout == layout_kind::none || layout == layout_kind::sparse_union ||
-                        layout == layout_kind::dense_union;
+  const bool may_have = !type.has_validity() && type.mapping() != row_mapping::run_ends;
   return may_have && source.n_buffers == static_cast<std::int64_t>(type.buffer_count()) + 1 ? 1 : 0;
 }
 
@@ -80,7 +78,7 @@ std::size_t buffers_before(const data_type& type, const ArrowArray& source) {
 void require_valid_rows(const ArrowArray& source, const host_array& view, const array_memory& memory,
                         const array_place& place) {
   const auto* const validity = static_cast<const std::byte*>(source.buffers[0]);
-  if (view.type.layout() == layout_kind::none || source.null_count == 0 || view.length == 0) {
+  if (view.type.id() == type_id::null || source.null_count == 0 || view.length == 0) {
     return;
   }
   const std::int64_t nulls = validity == nullptr ? std::max(source.null_count, std::int64_t{0})
@@ -151,7 +149,7 @@ void add_buffers(const ArrowArray& source, const array_memory& memory, host_arra
     }
     view.buffers.push_back(bytes_at(pointer, bytes, place, i + before));
   }
-  if (view.type.layout() == layout_kind::views) {
+  if (view.type.has_variadic_buffers()) {
     const std::size_t first = view.type.buffer_count();
     const auto sizes = variadic_sizes(source, first, place);
     for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -218,14 +216,14 @@ void add_children(const ArrowArray& source, const array_memory& memory, host_arr
     const std::int64_t kept = view.length == 0 ? 0 : by_offsets ? needed : child.length;
     view_rows(fields[i].type, child, {0, kept}, memory, inner, view.children.emplace_back());
   }
-  if (view.type.layout() == layout_kind::run_ends) {
+  if (view.type.mapping() == row_mapping::run_ends) {
     require_runs(view, memory, place);
   }
 }
 
 void require_type_shape(const data_type& type, const ArrowArray& source, const array_place& place) {
   auto buffers = static_cast<std::int64_t>(type.buffer_count() + buffers_before(type, source));
-  if (type.layout() == layout_kind::views) {
+  if (type.has_variadic_buffers()) {
     buffers = std::max(source.n_buffers, buffers + 1); // any number of data buffers, then their sizes
   }
   require_shape(source, buffers, static_cast<std::int64_t>(type.children().size()),

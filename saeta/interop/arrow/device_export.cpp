@@ -54,9 +54,7 @@ buffer zeros_on(const std::shared_ptr<context>& ctx) {
 /// Appends the arrays whose null count is not known. Shared dictionaries are replaced by copies, which may
 /// change.
 void append_uncounted(host_array& from, std::vector<host_array*>& to) {
-  const bool may_have_nulls =
-      from.type.has_validity() && from.length != 0 && from.buffers[0].data() != nullptr;
-  if (may_have_nulls && from.null_count == column::unknown_nulls) {
+  if (null_count_of(from) == column::unknown_nulls) {
     to.push_back(&from);
   }
   for (host_array& child : from.children) {

@@ -60,7 +60,7 @@ void add_buffers(const host_array& source, const void* nothing, exported_array& 
     const bool optional = source.type.buffer(i).role == buffer_role::validity;
     node.buffers.push_back(pointer == nullptr && !optional ? nothing : pointer);
   }
-  if (source.type.layout() == layout_kind::views) {
+  if (source.type.has_variadic_buffers()) {
     for (std::size_t i = source.type.buffer_count(); i < source.buffers.size(); ++i) {
       node.variadic_sizes.push_back(source.length == 0 ? 0
                                                        : static_cast<std::int64_t>(source.buffers[i].size()));
@@ -74,7 +74,7 @@ void add_buffers(const host_array& source, const void* nothing, exported_array& 
 const void* no_bytes() noexcept { return zeros.data(); }
 
 std::int64_t null_count_of(const host_array& source) {
-  if (source.type.layout() == layout_kind::none) {
+  if (source.type.id() == type_id::null) {
     return source.length;
   }
   const bool may_have_nulls =

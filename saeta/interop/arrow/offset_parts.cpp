@@ -25,20 +25,19 @@ column numbers(const std::shared_ptr<context>& ctx, type_id id, std::int64_t off
 
 offset_parts offsets_and_values(const column& source) {
   const auto& ctx = source.ctx();
-  const layout_kind layout = source.type().layout();
-  if (layout != layout_kind::bytes && layout != layout_kind::list) {
+  const std::size_t width = source.type().offset_width();
+  if (width == 0) {
     throw error(errc::exchange,
                 concat("a column of type ", source.type().name(),
                        " has no offsets: strings, binaries, lists and maps have; use to_arrow"));
   }
-  const std::size_t width = source.type().offset_width();
   const type_id id = width == 4 ? type_id::int32 : type_id::int64;
   const std::int64_t count = checked_add(source.length(), std::int64_t{1}, "offsets of a column");
   const buffer& offsets = source.offsets();
   const bool none = source.length() == 0 && offsets.size() < width;
   column first = none ? numbers(ctx, id, 0, 1, one_zero(ctx, width))
                       : numbers(ctx, id, source.length() == 0 ? 0 : source.offset(), count, offsets);
-  if (layout == layout_kind::list) {
+  if (!source.children().empty()) {
     return {std::move(first), source.children().front()};
   }
   const buffer& bytes = source.bytes();

@@ -12,9 +12,7 @@ using range = std::span<const std::byte>;
 
 /// True if the offset of such an array applies to its children.
 bool shares_offset(const data_type& type) noexcept {
-  const layout_kind layout = type.layout();
-  return layout == layout_kind::structure || layout == layout_kind::sparse_union ||
-         layout == layout_kind::fixed_list;
+  return type.mapping() == row_mapping::same || type.mapping() == row_mapping::fixed_size;
 }
 
 bool needs_row_0(const host_array& of, bool below) {
@@ -22,14 +20,13 @@ bool needs_row_0(const host_array& of, bool below) {
     return false;
   }
   const auto child_shares = [](const field& child) { return shares_offset(child.type); };
-  return of.type.layout() != layout_kind::structure || below ||
-         std::ranges::any_of(of.type.children(), child_shares);
+  return of.type.id() != type_id::struct_ || below || std::ranges::any_of(of.type.children(), child_shares);
 }
 
 /// The first buffer from row `of.offset` on; nullopt if it must be shifted and can't be.
 std::optional<range> front_from_row_0(const host_array& of, shifted_bitmaps* shifted) {
   const range front = of.buffers[0];
-  if (of.type.layout() == layout_kind::sparse_union) {
+  if (!of.type.has_validity()) {                               // a sparse union
     return front.subspan(static_cast<std::size_t>(of.offset)); // type ids, a byte each
   }
   if (null_count_of(of) == 0) {

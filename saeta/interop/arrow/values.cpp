@@ -1,9 +1,11 @@
 #include "saeta/base/text.hpp"
 #include "saeta/column/value_reason.hpp"
+#include "saeta/compute/combine.hpp"
 #include "saeta/interop/arrow/array.hpp"
 #include "saeta/symbols/symbols.hpp"
 #include "saeta/transfer/host_window.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -12,12 +14,9 @@
 namespace saeta {
 namespace {
 
-constexpr std::size_t view_bytes = 16;
-
 /// The rows of an array that are checked.
 struct looked_at {
   const host_array* array = nullptr;
-  std::int64_t offset = 0; ///< the first row, counted from the start of the buffers
   row_window rows{};
   array_place place;
   bool nested = false; ///< rows of another array refer to these rows
@@ -52,8 +51,8 @@ private:
   const array_memory& memory_;
 };
 
-const std::byte* value_at(const host_array& of, std::size_t buffer, std::int64_t row, std::size_t width) {
-  return of.buffers[buffer].data() + static_cast<std::size_t>(row) * width;
+const std::byte* value_at(const host_array& of, std::size_t buffer, std::int64_t row) {
+  return of.buffers[buffer].data() + row * of.type.buffer(buffer).width;
 }
 
 /// Checks one level of nesting after the other: the offsets of a level are known to ascend before they select
@@ -69,9 +68,8 @@ public:
       const host_array& values = *source.dictionary;
       add(values, values.offset, values.length, place.dictionary());
     }
-    if (length > 0 && !is_plain(source)) {
+    if (length > 0 && (source.type.check() || !source.children.empty())) {
       level_.push_back({.array = &source,
-                        .offset = offset,
                         .rows = window_of(source.type, offset, length),
                         .place = place,
                         .nested = nested});
@@ -87,73 +85,53 @@ public:
   }
 
 private:
-  /// True if the array has neither children nor values that refer to other data.
-  static bool is_plain(const host_array& of) {
-    const layout_kind layout = of.type.layout();
-    return layout == layout_kind::none || layout == layout_kind::bits ||
-           (layout == layout_kind::fixed && !code_limit(of));
-  }
-
-  /// The check of an array's own values; nullopt if its layout needs none.
+  /// The check of an array's own values; nullopt if its type needs none.
   std::optional<value_check> check_of(const looked_at& of) {
     const host_array& source = *of.array;
-    value_check made;
-    const std::size_t width = source.type.offset_width();
-    switch (source.type.layout()) {
-    case layout_kind::bytes:
-    case layout_kind::list:
-      made.kind = check_kind::offsets;
-      made.width = static_cast<std::int32_t>(width);
-      made.values = value_at(source, 1, of.rows.first, width);
-      made.count = of.rows.rows;
-      return made;
-    case layout_kind::list_view: {
-      const auto wide = static_cast<std::size_t>(source.type.buffer(1).width);
-      made.kind = check_kind::list_views;
-      made.width = static_cast<std::int32_t>(wide);
-      made.values = value_at(source, 1, of.offset, wide);
-      made.second = value_at(source, 2, of.offset, wide);
-      made.limit = source.children[0].length;
-      break;
+    const auto kind = source.type.check();
+    if (!kind) {
+      return std::nullopt;
     }
-    case layout_kind::dense_union:
-    case layout_kind::sparse_union:
-      made.kind = check_kind::unions;
-      made.values = value_at(source, 0, of.offset, 1);
-      if (source.type.layout() == layout_kind::dense_union) {
-        made.second = value_at(source, 1, of.offset, sizeof(std::int32_t));
-      }
-      table_of_next_ = add_union(source);
-      break;
-    case layout_kind::views:
-      made.kind = check_kind::views;
-      made.values = value_at(source, 1, of.offset, view_bytes);
-      made.limit = static_cast<std::int64_t>(source.buffers.size() - source.type.buffer_count());
-      table_of_next_ = add_sizes(source);
-      break;
-    case layout_kind::run_ends: {
+    value_check made;
+    made.kind = *kind;
+    if (*kind == check_kind::run_ends) {
       const host_array& ends = source.children[0];
-      made.kind = check_kind::run_ends;
       made.width = ends.type.byte_width();
-      made.values = value_at(ends, 1, ends.offset, static_cast<std::size_t>(made.width));
+      made.values = value_at(ends, 1, ends.offset);
       made.count = ends.length;
       return made;
     }
-    default: {
-      const auto limit = code_limit(source);
-      if (!limit) {
-        return std::nullopt;
-      }
-      made.kind = check_kind::indices;
-      made.width = source.type.byte_width();
-      made.values = value_at(source, 1, of.offset, static_cast<std::size_t>(made.width));
-      made.limit = *limit;
-    }
-    }
-    made.count = of.rows.rows - of.rows.offset;
-    if (source.type.has_validity()) {
+    const std::size_t first = source.type.has_validity() ? 1 : 0;
+    made.width = source.type.buffer(first).width;
+    made.values = value_at(source, first, of.rows.first);
+    made.count = of.rows.rows;
+    if (first == 1 && *kind != check_kind::offsets) {
       made.validity = reinterpret_cast<const std::uint8_t*>(source.buffers[0].data());
-      made.bit_offset = of.offset;
+      made.bit_offset = of.rows.first;
+    }
+    switch (*kind) {
+    case check_kind::indices:
+      made.limit = *code_limit(source);
+      break;
+    case check_kind::list_views:
+      made.second = value_at(source, 2, of.rows.first);
+      made.limit = source.children[0].length;
+      break;
+    case check_kind::unions:
+      if (source.type.buffer_count() == 2) {
+        made.second = value_at(source, 1, of.rows.first);
+      }
+      table_of_next_ = add_union(source);
+      break;
+    case check_kind::views:
+      made.limit = static_cast<std::int64_t>(source.buffers.size() - source.type.buffer_count());
+      table_of_next_ = add_sizes(source);
+      break;
+    case check_kind::offsets:
+    case check_kind::run_ends:
+    case check_kind::texts:
+    case check_kind::text_views:
+      break;
     }
     return made;
   }
@@ -220,17 +198,14 @@ private:
     const host_array& source = *of.array;
     of.requests = requests.size();
     if (asks_for_offsets(of)) {
-      const std::size_t width = source.type.offset_width();
       for (const std::int64_t row : {of.rows.first, of.rows.first + of.rows.rows}) {
-        requests.push_back(
-            {.at = value_at(source, 1, row, width), .width = static_cast<std::int32_t>(width)});
+        requests.push_back({.at = value_at(source, 1, row), .width = source.type.buffer(1).width});
       }
-    } else if (source.type.layout() == layout_kind::run_ends) {
+    } else if (source.type.mapping() == row_mapping::run_ends) {
       const host_array& ends = source.children[0];
-      const std::int32_t wide = ends.type.byte_width();
       for (const std::int64_t row : {of.rows.offset, of.rows.rows - 1}) {
-        requests.push_back({.at = value_at(ends, 1, ends.offset, static_cast<std::size_t>(wide)),
-                            .width = wide,
+        requests.push_back({.at = value_at(ends, 1, ends.offset),
+                            .width = ends.type.byte_width(),
                             .search = true,
                             .count = ends.length,
                             .greater = row});
@@ -254,17 +229,14 @@ private:
   [[nodiscard]] static child_rows rows_of(const looked_at& of, std::size_t index,
                                           const std::vector<std::int64_t>& answers) {
     const host_array& source = *of.array;
-    if (const auto known = rows_of_children(source.type, of.rows.first, of.rows.rows)) {
-      return *known;
-    }
-    if (source.type.layout() == layout_kind::run_ends) {
+    const bool runs = source.type.mapping() == row_mapping::run_ends;
+    child_rows pointed;
+    if (runs || source.type.offset_width() != 0) {
       const std::int64_t first = answers[of.requests];
-      return {first, answers[of.requests + 1] - first + 1};
+      pointed = {first, answers[of.requests + 1] - first + (runs ? 1 : 0)};
     }
-    if (source.type.offset_width() != 0) {
-      return {answers[of.requests], answers[of.requests + 1] - answers[of.requests]};
-    }
-    return {0, source.children[index].length};
+    return select_child_rows(source.type, of.rows.first, of.rows.rows, pointed,
+                             source.children[index].length);
   }
 
   void add_children(std::deque<looked_at>& parents) {

@@ -266,7 +266,7 @@ Managed* managed(view from) {
 /// null in all other cases. The tensor is the same as from the general path.
 template <class Managed>
 Managed* plain_tensor(const column& source, const dlpack_export& how) {
-  const bool numbers = source.type().layout() == layout_kind::fixed && has_tensor_type(source.type());
+  const bool numbers = source.type().byte_width() != 0 && has_tensor_type(source.type());
   const bool as_it_is =
       how.copy != copy_policy::always && !how.owned && !how.type && how.nulls != tensor_nulls::mask;
   if (!numbers || !as_it_is || source.length() == 0 || !source.values().present()) {
@@ -303,8 +303,8 @@ Managed* export_column(const column& source, const dlpack_export& how) {
 /// itself.
 const column& innermost(const column& source) {
   const column* found = &source;
-  while (!found->children().empty() && (found->type().layout() == layout_kind::fixed_list ||
-                                        found->type().layout() == layout_kind::structure)) {
+  while (!found->children().empty() &&
+         (found->type().id() == type_id::fixed_size_list || found->type().id() == type_id::struct_)) {
     found = &found->children().front();
   }
   return *found;
@@ -314,8 +314,8 @@ const column& innermost(const column& source) {
 
 tensor_device dlpack_device(const column& source) {
   const column& numbers = innermost(source);
-  const layout_kind layout = numbers.type().layout();
-  const bool has_values = layout == layout_kind::fixed || layout == layout_kind::bits;
+  const buffer_role role = numbers.type().buffer(1).role;
+  const bool has_values = role == buffer_role::values || role == buffer_role::bits;
   const device_id device = source.ctx()->device();
   return to_tensor_device(device, has_values && numbers.values().present() ? numbers.values().kind()
                                                                            : own_kind(device));

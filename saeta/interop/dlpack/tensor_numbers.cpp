@@ -42,12 +42,12 @@ public:
 private:
   void descend(const column& given) {
     const data_type& type = given.type();
-    if (type.layout() == layout_kind::fixed_list) {
+    if (type.id() == type_id::fixed_size_list) {
       add_list(type);
       const column values = given.child(0);
       require_inside(values);
       descend(values);
-    } else if (type.layout() == layout_kind::structure && type.extension_name().empty()) {
+    } else if (type.id() == type_id::struct_ && type.extension_name().empty()) {
       add_fields(given);
     } else {
       leaves_.push_back(numbers_of(given, how_));

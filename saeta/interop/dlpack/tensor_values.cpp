@@ -211,7 +211,7 @@ column is_valid(const column& source) {
   const buffer bytes = buffer::allocate(ctx, rows, work, "validity");
   if (rows != 0) {
     use_token token(work, {writes(bytes)});
-    const bool all_null = source.type().layout() == layout_kind::none;
+    const bool all_null = source.type().id() == type_id::null;
     ctx->copies().fill(token.mutable_data<std::byte>(bytes), all_null ? 0 : 1, rows, work);
     token.finish();
   }

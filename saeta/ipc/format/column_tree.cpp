@@ -34,7 +34,7 @@ public:
     node.buffer = tree.buffers;
     node.views_before = tree.views;
     tree.buffers += type.buffer_count();
-    tree.views += type.layout() == layout_kind::views ? 1U : 0U;
+    tree.views += type.has_variadic_buffers() ? 1U : 0U;
     const auto below = described.tables(field_children);
     if (type.id() == type_id::dictionary) {
       const auto number = dictionary(*type.value_type(), described, concat("dictionary of ", tree.label(at)));

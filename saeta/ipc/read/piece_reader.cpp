@@ -44,7 +44,7 @@ public:
   piece_reader(piece_table& pieces, const scatter_source& source, bool assume)
       : pieces_(pieces), assume_(assume), tree_(*pieces.tree), metadata_(source), values_(source),
         decoder_(source), reads_offsets_(std::ranges::any_of(tree_.nodes, [](const tree_node& node) {
-          return node.type->offset_width() != 0 || node.type->layout() == layout_kind::run_ends;
+          return node.type->offset_width() != 0 || node.type->mapping() == row_mapping::run_ends;
         })) {}
 
   /// Returns false if a plan can't take the message.
@@ -242,18 +242,10 @@ private:
     }
     const tree_node& above = tree_.nodes[node.parent];
     const piece_span& parent = pieces_.span(piece, node.parent);
-    if (parent.rows == 0) {
-      return;
-    }
-    if (const auto known = rows_of_children(*above.type, parent.first, parent.rows)) {
-      span.first = known->first;
-      span.rows = known->count;
-    } else if (above.type->layout() == layout_kind::list || above.type->layout() == layout_kind::run_ends) {
-      span.first = parent.pointed_first;
-      span.rows = parent.pointed;
-    } else {
-      span.rows = said.length;
-    }
+    const child_rows used = select_child_rows(*above.type, parent.first, parent.rows,
+                                              {parent.pointed_first, parent.pointed}, said.length);
+    span.first = used.first;
+    span.rows = used.count;
     if (span.first > said.length || span.rows > said.length - span.first) {
       throw error(errc::format, concat(said.length, " rows, its parent refers to ",
                                        checked_add(span.first, span.rows, "rows of a child")));
@@ -286,22 +278,14 @@ private:
       span.at[i] = last.at;
       pieces_.kept_bytes[piece] += required_bytes(type, i, span.rows);
     }
-    switch (type.layout()) {
-    case layout_kind::bytes:
-      read_offsets(type, span, said, last.bytes);
-      pieces_.kept_bytes[piece] += static_cast<std::uint64_t>(span.pointed);
-      break;
-    case layout_kind::list:
-      read_offsets(type, span, said, nodes_[tree_.nodes[number + 1].row].length);
-      break;
-    case layout_kind::run_ends:
+    if (type.offset_width() != 0) {
+      read_offsets(type, span, said,
+                   type.children().empty() ? last.bytes : nodes_[tree_.nodes[number + 1].row].length);
+      pieces_.kept_bytes[piece] += type.children().empty() ? static_cast<std::uint64_t>(span.pointed) : 0;
+    } else if (type.mapping() == row_mapping::run_ends) {
       read_runs(number, span);
-      break;
-    case layout_kind::views:
+    } else if (type.has_variadic_buffers()) {
       take_variadic(piece, node, shift + type.buffer_count() + node.buffer, span);
-      break;
-    default:
-      break;
     }
   }
 
@@ -322,7 +306,7 @@ private:
 
   void read_offsets(const data_type& type, piece_span& span, const field_node& said, std::int64_t limit) {
     const std::size_t width = type.offset_width();
-    const bool bytes = type.layout() == layout_kind::bytes;
+    const bool bytes = type.children().empty();
     if (codec_ != body_codec::none && (bytes || (assume_ && span.first == 0 && span.rows == said.length))) {
       packed_buffer& offsets = *std::ranges::find(*packed_, span.at[1], &packed_buffer::at);
       offsets.width = static_cast<std::uint8_t>(width);
@@ -415,7 +399,7 @@ void name_pointed(const data_type& type, piece_span& span, std::int64_t first, s
   if (first < 0 || last < first || last > span.pointed) {
     throw error(errc::format,
                 concat("the offsets of its first and last value are ", first, " and ", last, ", there are ",
-                       span.pointed, type.layout() == layout_kind::bytes ? " bytes" : " values"));
+                       span.pointed, type.children().empty() ? " bytes" : " values"));
   }
   span.pointed_first = first;
   span.pointed = last - first;

@@ -29,7 +29,7 @@ column whole_columns::make(const planned_table& table, const planned_group& grou
   column::parts parts;
   parts.type = type;
   parts.length = group.pieces.sums[number].rows;
-  parts.null_count = type.layout() == layout_kind::none             ? parts.length
+  parts.null_count = type.id() == type_id::null                     ? parts.length
                      : planned.counter == scatter_step::not_counted ? 0
                                                                     : made_.counted[planned.counter];
   for (std::size_t i = 0; i < type.buffer_count(); ++i) {

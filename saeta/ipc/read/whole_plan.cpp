@@ -17,10 +17,26 @@ std::size_t as_size(std::int64_t number) { return static_cast<std::size_t>(numbe
 bool holds_run_ends(const column_tree& tree, std::size_t number) {
   const tree_node& node = tree.nodes[number];
   return node.parent != no_node && node.child == 0 &&
-         tree.nodes[node.parent].type->layout() == layout_kind::run_ends;
+         tree.nodes[node.parent].type->mapping() == row_mapping::run_ends;
+}
+
+/// Calls `visit(code, span)` for each child of a union.
+template <class Visit>
+void for_each_child(const planned_table& table, std::size_t piece, std::size_t number, Visit visit) {
+  const column_tree& tree = *table.pieces.tree;
+  std::size_t child = number + 1;
+  for (const std::int8_t code : tree.nodes[number].type->type_codes()) {
+    visit(code, table.pieces.span(piece, child));
+    child = tree.nodes[child].end;
+  }
 }
 
 } // namespace
+
+std::uint64_t whole_plan::rows_at(const data_type& type, std::size_t index, const piece_span& span,
+                                  const planned_node& node) const {
+  return byte_of(node.buffers[index]) + as_size(span.row_base * type.buffer(index).width);
+}
 
 void whole_plan::lay_out_validity(planned_group& group, std::size_t number) {
   const node_sums& sums = group.pieces.sums[number];
@@ -45,7 +61,7 @@ void whole_plan::lay_out_node(const planned_table& table, planned_group& group, 
     const bool late = role == buffer_role::bytes && has_late_bytes(table.pieces, group.pieces, number);
     node.buffers[i] = slab_.add_buffer(type, i, rows, group.pieces.sums[number].pointed, !late);
   }
-  if (type.layout() != layout_kind::views) {
+  if (!type.has_variadic_buffers()) {
     return;
   }
   for (std::size_t piece = group.pieces.first; piece != group.pieces.end; ++piece) {
@@ -77,9 +93,8 @@ void whole_plan::add_validity(const piece_span& span, planned_node& node) {
 }
 
 /// Late offsets are in the slab already and only need their addend.
-void whole_plan::add_offsets(const data_type& type, const piece_span& span, const planned_node& node,
+void whole_plan::add_offsets(std::int32_t width, const piece_span& span, const planned_node& node,
                              std::int64_t rows) {
-  const auto width = static_cast<std::int32_t>(type.offset_width());
   const bool is_last = span.row_base + span.rows == rows;
   const std::int64_t addend = span.pointed_base - span.pointed_first;
   if (!span.late) {
@@ -94,9 +109,6 @@ void whole_plan::add_offsets(const data_type& type, const piece_span& span, cons
                                   .target = byte_of(node.buffers[1]) + as_size(span.row_base * width),
                                   .count = span.rows + (is_last ? 1 : 0),
                                   .add = {addend}});
-  }
-  if (type.layout() == layout_kind::bytes) {
-    slab_.add_bytes(span, node.buffers[2]);
   }
 }
 
@@ -119,11 +131,10 @@ void whole_plan::name_validity(const planned_node& node, std::int64_t row, scatt
 /// adjusted.
 void whole_plan::add_views(const planned_table& table, std::size_t piece, std::size_t number,
                            planned_node& node) {
-  constexpr std::int32_t width = 16;
+  const data_type& type = *table.pieces.tree->nodes[number].type;
   const piece_span& span = table.pieces.span(piece, number);
   const std::size_t before = std::exchange(node.variadic_done, node.variadic_done + span.variadic_count);
-  const std::uint64_t target = byte_of(node.buffers[1]) + as_size(span.row_base * width);
-  slab_.add_values(span, 1, width, node.buffers[1]);
+  slab_.add_unchanged(span, type, 1, node.buffers[1]);
   const std::span places = std::span(node.variadic).subspan(before, span.variadic_count);
   for (std::size_t i = 0; i < places.size(); ++i) {
     const variadic_buffer& source = table.pieces.variadic[piece][span.variadic + i];
@@ -131,106 +142,118 @@ void whole_plan::add_views(const planned_table& table, std::size_t piece, std::s
   }
   if (before != 0) {
     slab_.made().fixes.push_back({.kind = join_kind::views,
-                                  .target = target,
+                                  .target = rows_at(type, 1, span, node),
                                   .count = span.rows,
                                   .views = {static_cast<std::int64_t>(before)}});
   }
-  if (check_ != validation::full) {
-    return;
-  }
-  scatter_check& check = add_check(check_kind::views, table, number, piece, piece + 1);
-  check.values = target;
-  check.count = span.rows;
-  check.limit = static_cast<std::int64_t>(places.size());
-  check.table = slab_.made().tables.size();
-  name_validity(node, span.row_base, check);
-  for (const slab_place& each : places) {
-    slab_.made().tables.push_back(static_cast<std::int64_t>(each.bytes));
-  }
-  for (const slab_place& each : places) {
-    if (each.present()) {
-      slab_.made().addresses.push_back(slab_.made().tables.size());
-    }
-    slab_.made().tables.push_back(each.present() ? static_cast<std::int64_t>(byte_of(each)) : 0);
-  }
-  if (places.empty()) {
-    check.table = scatter_check::absent;
-  }
-  if (texts_ && table.pieces.tree->nodes[number].type->id() == type_id::string_view) {
-    const scatter_check same = check;
-    add_check(check_kind::text_views, table, number, piece, piece + 1) = same;
-    slab_.made().checks.back().kind = check_kind::text_views;
-  }
 }
 
-void whole_plan::add_list_view(const planned_table& table, std::size_t piece, std::size_t number,
-                               const planned_node& node) {
+/// A piece counts the rows of its child from 0, as it does for union rows.
+void whole_plan::add_list_starts(const planned_table& table, std::size_t piece, std::size_t number,
+                                 const planned_node& node) {
   const data_type& type = *table.pieces.tree->nodes[number].type;
   const piece_span& span = table.pieces.span(piece, number);
   const piece_span& child = table.pieces.span(piece, number + 1);
-  const std::int32_t width = type.buffer(1).width;
-  slab_.add_values(span, 1, width, node.buffers[1]);
-  slab_.add_values(span, 2, width, node.buffers[2]);
-  const std::uint64_t row = as_size(span.row_base * width);
+  slab_.add_unchanged(span, type, 1, node.buffers[1]);
   if (child.row_base != 0) {
     slab_.made().fixes.push_back({.kind = join_kind::add,
-                                  .width = width,
-                                  .target = byte_of(node.buffers[1]) + row,
+                                  .width = type.buffer(1).width,
+                                  .target = rows_at(type, 1, span, node),
                                   .count = span.rows,
                                   .add = {child.row_base}});
   }
-  if (check_ == validation::full) {
-    scatter_check& check = add_check(check_kind::list_views, table, number, piece, piece + 1);
-    check.width = width;
-    check.values = byte_of(node.buffers[1]) + row;
-    check.second = byte_of(node.buffers[2]) + row;
-    check.count = span.rows;
-    check.limit = child.rows;
+}
+
+void whole_plan::add_union_rows(const planned_table& table, std::size_t piece, std::size_t number,
+                                const planned_node& node) {
+  constexpr std::size_t type_ids = 128;
+  const data_type& type = *table.pieces.tree->nodes[number].type;
+  const piece_span& span = table.pieces.span(piece, number);
+  slab_.add_unchanged(span, type, 1, node.buffers[1]);
+  std::array<std::int64_t, type_ids> bases{};
+  for_each_child(table, piece, number, [&](std::int8_t code, const piece_span& child) {
+    bases[static_cast<std::size_t>(code)] = child.row_base;
+  });
+  if (std::ranges::any_of(bases, [](std::int64_t base) { return base != 0; })) {
+    std::vector<std::int64_t>& tables = slab_.made().tables;
+    slab_.made().fixes.push_back({.kind = join_kind::unions,
+                                  .width = type.buffer(1).width,
+                                  .target = rows_at(type, 1, span, node),
+                                  .count = span.rows,
+                                  .unions = {.ids = rows_at(type, 0, span, node), .bases = tables.size()}});
+    tables.insert(tables.end(), bases.begin(), bases.end());
   }
 }
 
-void whole_plan::add_union(const planned_table& table, std::size_t piece, std::size_t number,
-                           const planned_node& node) {
-  constexpr std::size_t fixed_ids = 128;   // type ids that a fix looks up
-  constexpr std::size_t checked_ids = 256; // type ids as unsigned bytes
-  const column_tree& tree = *table.pieces.tree;
-  const data_type& type = *tree.nodes[number].type;
-  const bool dense = type.layout() == layout_kind::dense_union;
+/// Checks values as they are in the source, before a fix changes them.
+void whole_plan::add_piece_check(const planned_table& table, std::size_t piece, std::size_t number,
+                                 const planned_node& node) {
+  const data_type& type = *table.pieces.tree->nodes[number].type;
+  const auto kind = type.check();
+  const bool of_groups = // add_group_checks
+      kind == check_kind::offsets || kind == check_kind::run_ends || kind == check_kind::indices;
+  if (check_ != validation::full || !kind || of_groups) {
+    return;
+  }
   const piece_span& span = table.pieces.span(piece, number);
-  const std::uint64_t ids = byte_of(node.buffers[0]) + as_size(span.row_base);
-  const std::uint64_t offsets =
-      dense ? byte_of(node.buffers[1]) + as_size(span.row_base) * sizeof(std::int32_t) : 0;
-  slab_.add_values(span, 0, type.buffer(0).width, node.buffers[0]);
-  if (dense) {
-    slab_.add_values(span, 1, type.buffer(1).width, node.buffers[1]);
+  const std::size_t first = type.has_validity() ? 1 : 0;
+  scatter_check& check = add_check(*kind, table, number, piece, piece + 1);
+  check.width = type.buffer(first).width;
+  check.values = rows_at(type, first, span, node);
+  check.count = span.rows;
+  if (type.buffer_count() > first + 1) {
+    check.second = rows_at(type, first + 1, span, node);
   }
-  const std::size_t first = slab_.made().tables.size();
-  slab_.made().tables.resize(first + fixed_ids + checked_ids);
-  const auto bases = slab_.made().tables.begin() + static_cast<std::ptrdiff_t>(first);
-  const auto known = bases + fixed_ids;
-  std::fill_n(known, checked_ids, -1);
-  bool moved = false;
-  std::size_t child = number + 1;
-  for (const std::int8_t code : type.type_codes()) {
-    const piece_span& rows = table.pieces.span(piece, child);
-    bases[code] = rows.row_base;
-    known[code] = rows.rows;
-    moved = moved || rows.row_base != 0;
-    child = tree.nodes[child].end;
+  switch (*kind) {
+  case check_kind::list_views:
+    check.limit = table.pieces.span(piece, number + 1).rows;
+    break;
+  case check_kind::unions: {
+    constexpr std::size_t type_ids = 256; // as unsigned bytes
+    std::vector<std::int64_t>& tables = slab_.made().tables;
+    check.table = tables.size();
+    tables.resize(tables.size() + type_ids, -1);
+    for_each_child(table, piece, number, [&](std::int8_t code, const piece_span& child) {
+      tables[check.table + static_cast<std::size_t>(code)] = child.rows;
+    });
+    break;
   }
-  if (dense && moved) {
-    slab_.made().fixes.push_back({.kind = join_kind::unions,
-                                  .width = sizeof(std::int32_t),
-                                  .target = offsets,
-                                  .count = span.rows,
-                                  .unions = {.ids = ids, .bases = first}});
+  case check_kind::views:
+    name_validity(node, span.row_base, check);
+    add_variadic_table(
+        std::span(node.variadic).subspan(node.variadic_done - span.variadic_count, span.variadic_count),
+        check);
+    if (texts_ && type.id() == type_id::string_view) {
+      const scatter_check same = check;
+      add_check(check_kind::text_views, table, number, piece, piece + 1) = same;
+      slab_.made().checks.back().kind = check_kind::text_views;
+    }
+    break;
+  case check_kind::offsets:
+  case check_kind::indices:
+  case check_kind::run_ends:
+  case check_kind::texts:
+  case check_kind::text_views:
+    break;
   }
-  if (check_ == validation::full) {
-    scatter_check& check = add_check(check_kind::unions, table, number, piece, piece + 1);
-    check.values = ids;
-    check.second = dense ? offsets : scatter_check::absent;
-    check.count = span.rows;
-    check.table = first + fixed_ids;
+}
+
+/// Adds the sizes of the buffers behind views, then their addresses.
+void whole_plan::add_variadic_table(std::span<const slab_place> places, scatter_check& check) {
+  check.limit = static_cast<std::int64_t>(places.size());
+  if (places.empty()) {
+    return;
+  }
+  std::vector<std::int64_t>& tables = slab_.made().tables;
+  check.table = tables.size();
+  for (const slab_place& each : places) {
+    tables.push_back(static_cast<std::int64_t>(each.bytes));
+  }
+  for (const slab_place& each : places) {
+    if (each.present()) {
+      slab_.made().addresses.push_back(tables.size());
+    }
+    tables.push_back(each.present() ? static_cast<std::int64_t>(byte_of(each)) : 0);
   }
 }
 
@@ -286,19 +309,18 @@ void whole_plan::add_group_checks(const planned_table& table, const planned_grou
   if (check_ != validation::full || rows == 0) {
     return;
   }
-  const bool offsets = type.offset_width() != 0;
-  if (offsets || type.layout() == layout_kind::run_ends) {
-    const std::size_t from = offsets ? number : number + 1;
-    scatter_check& check = add_check(offsets ? check_kind::offsets : check_kind::run_ends, table, number,
-                                     group.pieces.first, group.pieces.end);
-    check.width = offsets ? static_cast<std::int32_t>(type.offset_width())
-                          : table.pieces.tree->nodes[from].type->byte_width();
+  const auto kind = type.check();
+  if (kind == check_kind::offsets || kind == check_kind::run_ends) {
+    const bool runs = kind == check_kind::run_ends;
+    const std::size_t from = runs ? number + 1 : number;
+    scatter_check& check = add_check(*kind, table, number, group.pieces.first, group.pieces.end);
+    check.width = table.pieces.tree->nodes[from].type->buffer(1).width;
     check.values = byte_of(group.nodes[from].buffers[1]);
-    check.count = offsets ? rows : group.pieces.sums[from].rows;
+    check.count = group.pieces.sums[from].rows;
     if (texts_ && (type.id() == type_id::string || type.id() == type_id::large_string)) {
       add_text_check(table, group, number);
     }
-  } else if (type.id() == type_id::dictionary) {
+  } else if (kind == check_kind::indices) {
     add_index_checks(table, group, number);
   }
 }
@@ -312,37 +334,37 @@ void whole_plan::add_piece(const planned_table& table, planned_group& group, std
   if (span.rows == 0 || holds_run_ends(tree, number)) {
     return;
   }
-  if (type.has_validity()) {
-    add_validity(span, node);
+  for (std::size_t i = 0; i < type.buffer_count(); ++i) {
+    switch (type.buffer(i).role) {
+    case buffer_role::validity:
+      add_validity(span, node);
+      break;
+    case buffer_role::views:
+      add_views(table, piece, number, node);
+      break;
+    case buffer_role::offsets:
+      add_offsets(type.buffer(i).width, span, node, group.pieces.sums[number].rows);
+      break;
+    case buffer_role::starts:
+      add_list_starts(table, piece, number, node);
+      break;
+    case buffer_role::union_rows:
+      add_union_rows(table, piece, number, node);
+      break;
+    case buffer_role::bits:
+    case buffer_role::values:
+    case buffer_role::sizes:
+    case buffer_role::type_ids:
+    case buffer_role::bytes:
+      slab_.add_unchanged(span, type, i, node.buffers[i]);
+      break;
+    }
   }
-  switch (type.layout()) {
-  case layout_kind::bits:
-    slab_.add_bits(span, 1, node.buffers[1]);
-    break;
-  case layout_kind::fixed:
-    slab_.add_values(span, 1, type.byte_width(), node.buffers[1]);
-    break;
-  case layout_kind::bytes:
-  case layout_kind::list:
-    add_offsets(type, span, node, group.pieces.sums[number].rows);
-    break;
-  case layout_kind::list_view:
-    add_list_view(table, piece, number, node);
-    break;
-  case layout_kind::views:
-    add_views(table, piece, number, node);
-    break;
-  case layout_kind::dense_union:
-  case layout_kind::sparse_union:
-    add_union(table, piece, number, node);
-    break;
-  case layout_kind::run_ends:
+  if (type.mapping() == row_mapping::run_ends) {
     slab_.add_run_ends(span, table.pieces.span(piece, number + 1), tree.nodes[number + 1].type->byte_width(),
                        group.nodes[number + 1].buffers[1]);
-    break;
-  default:
-    break;
   }
+  add_piece_check(table, piece, number, node);
 }
 
 void whole_plan::add_steps(planned_table& table) {

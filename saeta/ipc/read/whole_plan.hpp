@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 namespace saeta::ipc::detail {
@@ -86,18 +87,24 @@ public:
   [[nodiscard]] std::uint64_t byte_of(const slab_place& place) const noexcept { return slab_.byte_of(place); }
 
 private:
+  /// Where the rows of a piece begin in buffer `index`, as an offset in the slab.
+  [[nodiscard]] std::uint64_t rows_at(const data_type& type, std::size_t index, const piece_span& span,
+                                      const planned_node& node) const;
   void settle_bytes(planned_table& table, planned_group& group, std::size_t number,
                     const std::function<seen_borders(std::uint64_t at)>& borders);
   void lay_out_node(const planned_table& table, planned_group& group, std::size_t number);
   void lay_out_validity(planned_group& group, std::size_t number);
   void add_piece(const planned_table& table, planned_group& group, std::size_t piece, std::size_t number);
   void add_validity(const piece_span& span, planned_node& node);
-  void add_offsets(const data_type& type, const piece_span& span, const planned_node& node,
-                   std::int64_t rows);
+  void add_offsets(std::int32_t width, const piece_span& span, const planned_node& node, std::int64_t rows);
   void add_views(const planned_table& table, std::size_t piece, std::size_t number, planned_node& node);
-  void add_list_view(const planned_table& table, std::size_t piece, std::size_t number,
-                     const planned_node& node);
-  void add_union(const planned_table& table, std::size_t piece, std::size_t number, const planned_node& node);
+  void add_list_starts(const planned_table& table, std::size_t piece, std::size_t number,
+                       const planned_node& node);
+  void add_union_rows(const planned_table& table, std::size_t piece, std::size_t number,
+                      const planned_node& node);
+  void add_piece_check(const planned_table& table, std::size_t piece, std::size_t number,
+                       const planned_node& node);
+  void add_variadic_table(std::span<const slab_place> places, scatter_check& check);
   void add_group_checks(const planned_table& table, const planned_group& group, std::size_t number);
   void add_text_check(const planned_table& table, const planned_group& group, std::size_t number);
   void add_index_checks(const planned_table& table, const planned_group& group, std::size_t number);
