@@ -222,13 +222,14 @@ TEST_P(scatter, places_large_copies_beside_what_a_kernel_does) {
 }
 
 TEST_P(scatter, of_large_copies_lands_nothing) {
-  constexpr std::size_t piece = 40'000;
-  const auto source = random_bytes(25 * piece, 14);
+  constexpr std::size_t piece = 80'000;
+  constexpr std::size_t pieces = 12;
+  const auto source = random_bytes(pieces * piece, 14);
   const auto ctx = with_chunks(1u << 20, 2, 2);
   scatter_plan plan;
   plan.slab_bytes = source.size();
-  for (std::size_t i = 0; i < 25; ++i) { // from the last place to the first one
-    plan.steps.push_back(copy_step(i * piece, (24 - i) * piece, piece));
+  for (std::size_t i = 0; i < pieces; ++i) { // from the last place to the first one
+    plan.steps.push_back(copy_step(i * piece, (pieces - 1 - i) * piece, piece));
   }
   ctx->copies().reset_counters();
   const budget_window window = ctx->memory_budget()->open_window();

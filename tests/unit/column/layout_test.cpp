@@ -1,7 +1,7 @@
 // The descriptions of layouts agree with the types that have them.
 #include "saeta/column/column.hpp"
 #include "saeta/column/schema.hpp"
-#include "saeta/column/symbol_table.hpp"
+#include "saeta/symbols/symbol_table.hpp"
 
 #include <gtest/gtest.h>
 

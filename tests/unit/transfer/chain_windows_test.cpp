@@ -29,14 +29,14 @@ std::vector<scatter_step> some_chains(std::size_t count, std::size_t chunks) {
   return made;
 }
 
-struct counters {
+struct work_counts {
   std::atomic<std::size_t> made{0};
   std::atomic<std::size_t> finished{0};
 };
 
 class counted_reader final : public ordered_reader {
 public:
-  explicit counted_reader(counters& of) : of_(of) { ++of_.made; }
+  explicit counted_reader(work_counts& of) : of_(of) { ++of_.made; }
   void read(std::uint64_t, std::span<std::byte>) override {
     EXPECT_FALSE(busy_.exchange(true)) << "two chains share it";
   }
@@ -47,12 +47,12 @@ public:
   void stay() noexcept { busy_ = false; }
 
 private:
-  counters& of_;
+  work_counts& of_;
   std::atomic<bool> busy_{false};
 };
 
 /// Works off all windows. @param slow  of each chunk
-std::size_t windows_of(const chunk_cutter& cutter, counters& count, std::chrono::microseconds slow) {
+std::size_t windows_of(const chunk_cutter& cutter, work_counts& count, std::chrono::microseconds slow) {
   worker_team team(threads);
   chain_windows windows(cutter, threads);
   std::size_t opened = 0;
@@ -80,7 +80,7 @@ std::size_t windows_of(const chunk_cutter& cutter, counters& count, std::chrono:
 TEST(chain_windows, make_no_more_readers_than_threads) {
   constexpr std::size_t chains = 64;
   const std::vector<scatter_step> steps = some_chains(chains, 2);
-  counters count;
+  work_counts count;
   windows_of(chunk_cutter(steps, window_chunk, decoded_at), count, std::chrono::microseconds(0));
   EXPECT_EQ(count.finished, chains);
   EXPECT_GE(count.made, 1U);
@@ -90,7 +90,7 @@ TEST(chain_windows, make_no_more_readers_than_threads) {
 TEST(chain_windows, leave_a_chain_that_lasts_longer_its_reader) {
   constexpr std::size_t chains = 4;
   const std::vector<scatter_step> steps = some_chains(chains, 10);
-  counters count;
+  work_counts count;
   const std::size_t opened =
       windows_of(chunk_cutter(steps, window_chunk, decoded_at), count, std::chrono::milliseconds(10));
   EXPECT_GT(opened, 1U) << "windows last 40 ms, a chain 100";
