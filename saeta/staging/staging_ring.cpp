@@ -53,11 +53,11 @@ std::size_t thread_count(const staging_options& options) {
   return options.threads != 0 ? options.threads : std::min(cores, most_default_threads);
 }
 
-/// Bytes of a chunk that a thread fills alone: the largest with which all chunks fit into the pinned bytes.
+/// Bytes of a chunk that a thread fills alone: the largest power of two with which all chunks fit into the
+/// pinned bytes. Page-locked blocks of other sizes would be rounded up.
 std::size_t lane_bytes_for(const staging_options& options) {
   const std::size_t lane_sized = 2 * shared_chunk_count + lane_chunk_count * thread_count(options);
-  const std::uint64_t bytes = std::min<std::uint64_t>(options.pinned_bytes / lane_sized, most_lane_bytes);
-  return std::max(bytes / chunk_cutter::least * chunk_cutter::least, chunk_cutter::least);
+  return std::clamp(std::bit_floor(options.pinned_bytes / lane_sized), chunk_cutter::least, most_lane_bytes);
 }
 
 /// Fills `target` from a source that may lie in a mapped file. There pread is faster than faulting the pages

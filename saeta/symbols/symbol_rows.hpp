@@ -23,7 +23,7 @@ inline constexpr std::int64_t interned_block = 4096;
 inline std::size_t as_size(std::int64_t number) { return static_cast<std::size_t>(number); }
 
 inline bool valid_at(const host_array& of, std::int64_t row) noexcept {
-  const auto at = static_cast<std::size_t>(of.offset + row);
+  const std::size_t at = as_size(of.offset + row);
   return of.buffers[0].data() == nullptr ||
          (std::to_integer<unsigned>(of.buffers[0][at / 8]) >> (at % 8) & 1u) != 0;
 }
@@ -37,23 +37,20 @@ inline std::string_view text_at(const host_array& of, std::int64_t row) noexcept
   if (const std::size_t width = of.type.offset_width(); width != 0) {
     const std::int64_t first = read_offset(of.buffers[1].data(), width, at);
     const std::int64_t last = read_offset(of.buffers[1].data(), width, at + 1);
-    return first == last
-               ? std::string_view()
-               : std::string_view(base(of.buffers[2]) + first, static_cast<std::size_t>(last - first));
+    return first == last ? std::string_view()
+                         : std::string_view(base(of.buffers[2]) + first, as_size(last - first));
   }
   std::int32_t view[4]; // size, then up to 12 bytes; or size, prefix, buffer number, offset
-  std::memcpy(view, of.buffers[1].data() + static_cast<std::size_t>(at) * sizeof view, sizeof view);
+  std::memcpy(view, of.buffers[1].data() + as_size(at) * sizeof view, sizeof view);
   const auto bytes = static_cast<std::size_t>(view[0]);
   return bytes <= 12
-             ? std::string_view(
-                   base(of.buffers[1]) + static_cast<std::size_t>(at) * sizeof view + sizeof *view, bytes)
+             ? std::string_view(base(of.buffers[1]) + as_size(at) * sizeof view + sizeof *view, bytes)
              : std::string_view(base(of.buffers[2 + static_cast<std::size_t>(view[2])]) + view[3], bytes);
 }
 
 inline symbol symbol_at(const host_array& of, std::int64_t row) noexcept {
   symbol found = 0;
-  std::memcpy(&found, of.buffers[1].data() + static_cast<std::size_t>(of.offset + row) * sizeof(symbol),
-              sizeof(symbol));
+  std::memcpy(&found, of.buffers[1].data() + as_size(of.offset + row) * symbol_width, symbol_width);
   return found;
 }
 

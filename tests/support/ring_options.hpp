@@ -3,11 +3,12 @@
 
 #include "saeta/memory/context.hpp"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace saeta::support {
 
-/// A ring whose shared chunks have `chunk_bytes`, a multiple of 1024. The chunks of a thread are half as
+/// A ring whose shared chunks have `chunk_bytes`, a power of two. The chunks of a thread are half as
 /// large.
 inline staging_options small_ring(std::size_t threads, std::size_t chunk_bytes) {
   return {.threads = threads, .pinned_bytes = (24 + 3 * threads) * chunk_bytes / 2};
@@ -18,7 +19,8 @@ inline context_options ring_options(std::size_t threads, std::size_t chunk_bytes
   context_options made;
   made.staging = small_ring(threads, chunk_bytes);
   if (slots != 0) {
-    made.pinned_budget = budget::create("host", slots * chunk_bytes);
+    constexpr std::size_t smallest_block = 4096;
+    made.pinned_budget = budget::create("host", slots * std::max(chunk_bytes, smallest_block));
   }
   return made;
 }

@@ -43,14 +43,14 @@ bool is_written(const data_type& type) {
 class streamed_write : public folder_test {
 protected:
   static constexpr std::size_t window_bytes = 4096;
-  const std::size_t ring_bytes = support::small_ring(2, 4096).pinned_bytes;
+  const std::size_t ring_bytes = support::small_ring(2, 8192).pinned_bytes;
 
   void SetUp() override {
     context_ = small_context(shared_device());
     make_folder();
   }
   std::shared_ptr<context> small_context(std::shared_ptr<saeta::backend> on) {
-    context_options options = support::ring_options(2, 4096);
+    context_options options = support::ring_options(2, 8192);
     options.budget = limit;
     options.pinned_budget = budget::create("the host's memory");
     return watch(context::create(std::move(on), options));

@@ -1,7 +1,7 @@
 // The descriptions of layouts agree with the types that have them.
 #include "saeta/column/column.hpp"
 #include "saeta/column/schema.hpp"
-#include "saeta/symbols/symbol_table.hpp"
+#include "saeta/symbols/symbols.hpp"
 
 #include <gtest/gtest.h>
 
@@ -95,7 +95,7 @@ TEST(layout, names_the_check_of_its_values) {
   EXPECT_EQ(data_type(type_id::boolean).check(), std::nullopt);
   EXPECT_EQ(data_type(type_id::string).check(), check_kind::offsets);
   EXPECT_EQ(data_type(type_id::binary_view).check(), check_kind::views);
-  EXPECT_EQ(data_type::symbol().check(), check_kind::indices);
+  EXPECT_EQ(symbol_type().check(), check_kind::indices);
   EXPECT_EQ(data_type::dictionary(data_type(type_id::int8), data_type(type_id::string)).check(),
             check_kind::indices);
 }
