@@ -49,10 +49,13 @@ void window_ahead::stop() noexcept {
   }
   lock.lock();
   ready_.clear();
+  lock.unlock();
+  const std::lock_guard reading(reading_dictionaries_);
   dictionaries_ = nullptr;
 }
 
 std::optional<read_rows> window_ahead::take() {
+  const cancellation_scope ends_with(stopped_); // it may read itself
   std::unique_lock lock(mutex_);
   if (threads_.empty() && !stopped_) {
     for (std::size_t i = 0; i < reading_threads; ++i) {
@@ -65,6 +68,7 @@ std::optional<read_rows> window_ahead::take() {
     made = read_refused(lock);
   }
   if (made.failure) {
+    ready_.erase(ready_.upper_bound(taken_), ready_.end());
     const std::exception_ptr failure = std::exchange(made, {}).failure; // it is then the end
     std::rethrow_exception(failure);
   }
