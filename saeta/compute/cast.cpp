@@ -3,6 +3,7 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/column/number_kind.hpp"
 #include "saeta/column/view_cast.hpp"
+#include "saeta/compute/alignment.hpp"
 #include "saeta/device/cast.hpp"
 #include "saeta/memory/use_token.hpp"
 
@@ -31,6 +32,10 @@ column cast(const column& source, const data_type& to, cast_rule rule, std::int6
   const std::int64_t rows = source.length();
   if (rows == 0) {
     return column::empty(ctx, to);
+  }
+  if (!ctx->on_host()) {
+    require_alignment("casting numbers", reinterpret_cast<const void*>(source.values().address()),
+                      from.byte_width());
   }
   const stream_ref work = ctx->work_stream();
   const auto size = static_cast<std::size_t>(rows);

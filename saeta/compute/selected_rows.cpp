@@ -1,6 +1,7 @@
 #include "saeta/compute/selected_rows.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/compute/alignment.hpp"
 #include "saeta/compute/take_runner.hpp"
 #include "saeta/memory/use_token.hpp"
 
@@ -64,6 +65,9 @@ take_step step_of(take_kind kind, const column& piece, const take_step& rows) {
   take_step made = rows;
   made.kind = kind;
   made.width = piece.type().byte_width();
+  if (!piece.ctx()->on_host()) {
+    require_alignment("taking rows", reinterpret_cast<const void*>(piece.values().address()), made.width);
+  }
   made.is_signed = piece.type().is_signed();
   made.count = piece.length();
   made.from = {.values = reinterpret_cast<const void*>(piece.values().address()),

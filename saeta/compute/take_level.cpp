@@ -2,6 +2,7 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/column/schema.hpp"
+#include "saeta/compute/alignment.hpp"
 #include "saeta/memory/device_copy.hpp"
 #include "saeta/staging/kernel_step.hpp"
 
@@ -76,14 +77,12 @@ std::int32_t unit_of(const taken_node& node, std::int32_t bytes) {
 
 /// For kinds with numbers that a kernel of a device loads as a whole.
 void require_aligned(const take_step& step, const take_source& from) {
-  const auto alignment = static_cast<std::uintptr_t>(std::clamp(step.width, 1, 8));
-  const bool of_union = step.kind == take_kind::union_rows;
-  for (const void* const address : {of_union ? nullptr : from.values,
-                                    of_union || step.kind == take_kind::list_views ? from.second : nullptr}) {
-    if (reinterpret_cast<std::uintptr_t>(address) % alignment != 0) {
-      throw error(errc::invalid_argument,
-                  concat("taking rows: values of ", alignment, " bytes at ", address, " are not aligned"));
-    }
+  const bool of_union = step.kind == take_kind::union_rows; // type ids have one byte
+  if (!of_union) {
+    require_alignment("taking rows", from.values, step.width);
+  }
+  if (of_union || step.kind == take_kind::list_views) {
+    require_alignment("taking rows", from.second, step.width);
   }
 }
 

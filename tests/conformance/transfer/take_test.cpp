@@ -394,6 +394,30 @@ TEST_P(taken_rows, leaves_nothing_when_the_budget_is_too_small) {
   EXPECT_EQ(taken(pieces, chosen).front().length(), 40'000);
 }
 
+TEST_P(taken_rows, refuses_offsets_and_indices_at_odd_addresses_where_a_device_would_have_to_read_them) {
+  const buffer memory = make(64);
+  fill(memory, 0, ctx()->work_stream());
+  const auto strings_at = [&](std::size_t place) {
+    return column::make(ctx(), {data_type(type_id::string), 2, 0, 0, {{}, memory.slice(place, 12), make(8)}});
+  };
+  const auto numbers_at = [&](std::size_t place) {
+    return column::make(ctx(), {data_type(type_id::int64), 2, 0, 0, {{}, memory.slice(place, 16)}});
+  };
+  const column chosen = indices({1, 0, 1});
+  EXPECT_EQ(taken({strings_at(4)}, chosen)[0].length(), 3);
+  EXPECT_EQ(taken({numbers_at(1), numbers_at(8)}, chosen)[0].length(), 3) << "values may lie anywhere";
+  if (ctx()->on_host()) {
+    EXPECT_EQ(taken({strings_at(1)}, chosen)[0].length(), 3);
+    EXPECT_EQ(taken({strings_at(1)}, numbers_at(3))[0].length(), 2);
+    return;
+  }
+  const auto refused = [&](const column& source, const column& given) {
+    return unit::code_raised_by([&] { static_cast<void>(taken({source}, given)); });
+  };
+  EXPECT_EQ(refused(strings_at(1), chosen), errc::invalid_argument);
+  EXPECT_EQ(refused(strings_at(0), numbers_at(4)), errc::invalid_argument);
+}
+
 /// The kernels read what the writer wrote, although the writer is held back.
 TEST_P(taken_rows, waits_for_the_writer_of_the_source) {
   const buffer values = make(4 * sizeof(std::int32_t));
