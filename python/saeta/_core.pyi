@@ -861,6 +861,62 @@ class Column:
 
     __hash__: None = None
 
+    def take(self, indices: Any) -> Column:
+        """
+        The rows with these numbers, in this order, as a Column of one chunk. `Table.take` describes the indices and the errors.
+        """
+
+    def filter(self, mask: Any) -> Column:
+        """
+        The rows whose mask is true, as a Column of one chunk. `Table.filter` describes the mask and the errors.
+        """
+
+    def cast(self, type: Any, *, cast: Literal['round'] | None = None) -> Column:
+        """
+        The column as another type of numbers, converted by a kernel a chunk; nulls stay null.
+
+        Args:
+            type: what `saeta.DataType` takes: an integer or a float. Also a type over the same bytes, such as the integers of a timestamp, which is no copy.
+            cast: None: every value must be equal in the other type. 'round': floats become the nearest integer, ties to even, and numbers become the nearest float. Integers must still have the range.
+
+        Raises OutOfRange naming the first row that has no such value, and TypeMismatch for types that are not numbers.
+        """
+
+    def fill_null(self, value: Any) -> Column:
+        """
+        The column with every null replaced by one value, on its device.
+
+        Args:
+            value: a value that the type has exactly, or a Column of one row and this type.
+
+        Chunks without nulls stay where they are if their values have 1, 2, 4 or 8 bytes.
+        """
+
+    def is_null(self) -> Column:
+        """
+        A column of bool8, one byte a row: 1 where a value is null, 0 where it is not. One kernel a chunk.
+        """
+
+    def drop_null(self) -> Column:
+        """
+        The rows that are not null, copied as `filter` does. A column without nulls is returned as it is.
+        """
+
+    def to(self, ctx: Context | str) -> Column:
+        """
+        The column in the memory of another context of this process, as `Table.to`.
+        """
+
+    def _take(self, indices: Column) -> Column: ...
+
+    def _filter(self, mask: Column) -> Column: ...
+
+    def _cast(self, type: DataType, rounds: bool) -> Column: ...
+
+    def _fill_null(self, fill: Column) -> Column: ...
+
+    def _to(self, target: Context) -> Column: ...
+
     def as_bool8(self, *, extension: bool = True) -> Column:
         """
         Booleans as booleans of one byte, which tensors can view: of one bit by one kernel a chunk, of one byte the same memory. As the extension arrow.bool8, which Arrow consumers get without a copy; with extension=False as bool8, as tensors have them, of which Arrow consumers get bits.
@@ -1242,6 +1298,59 @@ class Table:
 
     def drop(self, columns: str | int | Iterable[str | int]) -> Table:
         """As drop_columns."""
+
+    def take(self, indices: Any) -> Table:
+        """
+        The rows with these numbers, in this order, copied on the table's device. One kernel takes the values of all columns of fixed width.
+
+        Args:
+            indices: a Column of integers, a DLPack tensor, a NumPy array or a sequence of numbers, in any order and as often as wanted. A negative number does not count from the end. A null gives a null row.
+
+        Returns a Table of one batch, under the budget of its context; of several only where 32-bit offsets or run ends can't count the values. Raises OutOfRange naming the first index that is not a row, TypeMismatch for anything but integers, and BudgetExceeded.
+        """
+
+    def filter(self, mask: Any) -> Table:
+        """
+        The rows whose mask is true, copied on the table's device.
+
+        Args:
+            mask: a Column of booleans, of bits or bytes, a DLPack tensor, a NumPy array or a sequence, with one boolean for each row. A null drops its row.
+
+        Returns a Table as `take` does. Raises InvalidError for a mask of another length, and TypeMismatch for anything but booleans.
+        """
+
+    def cast(self, types: Mapping[str, Any], *, cast: Literal['round'] | None = None) -> Table:
+        """
+        The table with some columns as other types of numbers: a type for each name, as `Column.cast` takes it.
+        """
+
+    def fill_null(self, values: Mapping[str, Any]) -> Table:
+        """
+        The table with the nulls of some columns replaced: a value for each name, as `Column.fill_null` takes it.
+        """
+
+    def drop_null(self, columns: str | int | Iterable[str | int] | None = None) -> Table:
+        """
+        The rows without a null in these columns, by name or number (None: in any column), copied as `filter` does. A table without nulls is returned as it is.
+        """
+
+    def to(self, ctx: Context | str) -> Table:
+        """
+        The table in the memory of another context of this process: uploaded from the host to a device, or downloaded. Types, symbols, dictionaries and batches stay the same.
+
+        Args:
+            ctx: a Context or the name of a device. A context of the table's own device copies nothing.
+
+        The result is charged to the budget of that context. Raises UnsupportedError from one GPU to another, and DownloadForbidden in strict mode.
+        """
+
+    def _take(self, indices: Column) -> Table: ...
+
+    def _filter(self, mask: Column) -> Table: ...
+
+    def _drop_null(self, columns: Sequence[int]) -> Table: ...
+
+    def _to(self, target: Context) -> Table: ...
 
     def to_pydict(self) -> dict[str, list[Any]]:
         """

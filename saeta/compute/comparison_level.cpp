@@ -1,6 +1,7 @@
 #include "saeta/compute/comparison_level.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/compute/alignment.hpp"
 
 #include <algorithm>
 
@@ -89,10 +90,8 @@ std::uintptr_t number_of(const void* address) { return reinterpret_cast<std::uin
 } // namespace
 
 void comparison_level::require_aligned(const void* address, std::int32_t width) const {
-  const auto alignment = static_cast<std::uintptr_t>(std::min(width, 8));
-  if (aligned_ && alignment != 0 && number_of(address) % alignment != 0) {
-    throw error(errc::invalid_argument, concat("comparing columns: values of ", alignment, " bytes at ",
-                                               address, " are not aligned"));
+  if (aligned_) {
+    require_alignment("comparing columns", address, width);
   }
 }
 

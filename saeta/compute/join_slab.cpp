@@ -1,6 +1,7 @@
 #include "saeta/compute/join_slab.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/compute/alignment.hpp"
 #include "saeta/memory/device_copy.hpp"
 #include "saeta/staging/kernel_step.hpp"
 #include "saeta/transfer/host_window.hpp"
@@ -282,10 +283,8 @@ std::vector<use> join_slab::uses(const std::vector<joined>& of) const {
 /// Only copies and bits work at any address.
 void join_slab::require_aligned(const join_step& step) const {
   const bool anywhere = step.kind == join_kind::copy || step.kind == join_kind::bits;
-  const auto alignment = static_cast<std::uintptr_t>(std::min(join_value_bytes(step), std::int64_t{8}));
-  if (!ctx_->on_host() && !anywhere && reinterpret_cast<std::uintptr_t>(step.source) % alignment != 0) {
-    throw error(errc::invalid_argument, concat("joining columns: values of ", alignment, " bytes at ",
-                                               step.source, " are not aligned"));
+  if (!ctx_->on_host() && !anywhere) {
+    require_alignment("joining columns", step.source, join_value_bytes(step));
   }
 }
 

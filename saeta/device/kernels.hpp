@@ -23,6 +23,10 @@
 
 namespace saeta {
 
+struct take_work;   // device/take.hpp
+struct taken_count; // device/take.hpp
+struct cast_work;   // device/cast.hpp
+
 struct kernel_table {
   /// bytes -> bits: a bit is set where the byte is not 0. No-op for length 0.
   void (*pack_bool)(stream_handle stream, const std::uint8_t* source, std::int64_t length,
@@ -89,6 +93,17 @@ struct kernel_table {
   /// No-op without expansions.
   void (*expand)(stream_handle stream, std::span<const list_expansion> expansions,
                  const list_expansion* uploaded);
+
+  /// Counts what the rows of each step add; all are of counted kinds. Stores the sum of all tiles before each
+  /// tile of a step in `sums`, and what it found for each step in `found`; both are device memory. No-op
+  /// without steps.
+  void (*count_taken)(stream_handle stream, const take_work& work, std::int64_t* sums, taken_count* found);
+
+  /// Does the steps in any order. No-op without steps.
+  void (*take)(stream_handle stream, const take_work& work);
+
+  /// Converts numbers to another kind and stores the first row whose number has no equal one there.
+  void (*cast_numbers)(stream_handle stream, const cast_work& work);
 };
 
 /// Bytes of a bitmap of `length` bits, padded to 64 bytes as the Arrow format recommends.

@@ -1,7 +1,9 @@
 #include "saeta/base/text.hpp"
 #include "saeta/device/bit_run.hpp"
 #include "saeta/device/kernels.hpp"
+#include "saeta/device/reference_cast.hpp"
 #include "saeta/device/reference_gather.hpp"
+#include "saeta/device/take.hpp"
 
 #include <cstring>
 
@@ -197,6 +199,14 @@ void expand(stream_handle, std::span<const list_expansion> expansions, const lis
   expand_now({uploaded, expansions.size()});
 }
 
+void count_taken(stream_handle, const take_work& work, std::int64_t* sums, taken_count* found) {
+  count_taken_now({work.uploaded_steps, work.steps.size()}, work.uploaded_sources, sums, found);
+}
+
+void take(stream_handle, const take_work& work) {
+  take_now({work.uploaded_steps, work.steps.size()}, work.uploaded_sources);
+}
+
 } // namespace
 
 const kernel_table& reference_kernels() noexcept {
@@ -215,6 +225,9 @@ const kernel_table& reference_kernels() noexcept {
       .check_values = check_values,
       .compare = compare,
       .expand = expand,
+      .count_taken = count_taken,
+      .take = take,
+      .cast_numbers = cast_numbers,
   };
   return table;
 }

@@ -242,6 +242,7 @@ void bind_column(nb::module_& m) {
            "ends or dictionary indices can't count the rows.")
       .def("_with_field", &with_field, nb::arg("field"));
   bind_objects(c);
+  bind_rows(c);
   bind_conversions(c);
   bind_tensors(c);
   bind_protocols(c);

@@ -12,6 +12,8 @@ using column_class = nb::class_<column_object>;
 void bind_conversions(column_class& c);
 /// DLPack, the CUDA Array Interface, and arrays of other libraries.
 void bind_tensors(column_class& c);
+/// Rows that are chosen, converted, filled or moved.
+void bind_rows(column_class& c);
 /// DLPack's C exchange API.
 void bind_exchange_api(column_class& c);
 /// The Arrow PyCapsule interface.

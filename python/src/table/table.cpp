@@ -220,6 +220,7 @@ void bind_table(nb::module_& m) {
           "Number of pieces in memory.");
   bind_objects(c);
   bind_access(c);
+  bind_rows(c);
   bind_values(c);
   bind_changes(m, c);
   bind_conversions(c);

@@ -12,6 +12,8 @@ using table_class = nb::class_<table_object>;
 void bind_access(table_class& c);
 /// Tensors of rows and columns.
 void bind_tensors(table_class& c);
+/// Rows that are chosen, filled or moved.
+void bind_rows(table_class& c);
 /// Tables with other columns.
 void bind_changes(nb::module_& m, table_class& c);
 

@@ -1,10 +1,10 @@
 // The kernel table of simulated devices: deferred reference kernels that declare the bytes they touch.
 
 #include "saeta/backend/sim/machine.hpp"
-#include "saeta/base/text.hpp"
+#include "saeta/backend/sim/moving_kernels.hpp"
+#include "saeta/backend/sim/queued_kernel.hpp"
 
 #include <cstdlib>
-#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -14,37 +14,6 @@ namespace {
 using count = std::int64_t;
 
 std::size_t as_size(count length) { return static_cast<std::size_t>(length); }
-
-/// The bytes that hold bits [offset, offset + length).
-access reading_bits(const std::uint8_t* source, count offset, count length) {
-  const count first = offset / 8;
-  return {source + first, length == 0 ? 0 : as_size((offset + length + 7) / 8 - first), true};
-}
-
-/// Queues `body` as an operation. `anchor` is device memory that it touches.
-template <class Body>
-void queue(stream_handle stream, const char* name, const void* anchor, std::span<const access> touched,
-           Body body) {
-  const bool default_stream = stream == legacy_stream || stream == per_thread_stream;
-  const std::shared_ptr<machine> owner =
-      default_stream ? machine::of_address(anchor) : machine::of_stream(stream);
-  if (!owner) {
-    throw error(errc::device, concat("sim: kernel ", name, ": stream ", static_cast<std::uintptr_t>(stream),
-                                     " or the memory at ", anchor, " belongs to no simulated device"));
-  }
-  const machine::guard held = owner->enter();
-  gpu& home = owner->home(stream, anchor);
-  owner->call(home, name);
-  operation work;
-  work.body = [body](unsigned, unsigned) { body(); };
-  owner->submit(owner->stream(home, stream), name, touched, std::move(work));
-}
-
-template <class Body>
-void queue(stream_handle stream, const char* name, const void* anchor, std::initializer_list<access> touched,
-           Body body) {
-  queue(stream, name, anchor, std::span(touched.begin(), touched.size()), std::move(body));
-}
 
 void pack_bool(stream_handle stream, const std::uint8_t* source, count length, std::uint8_t* target) {
   if (length == 0) {
@@ -371,6 +340,9 @@ const kernel_table& simulated_device::kernels() const noexcept {
       .check_values = check_values,
       .compare = compare,
       .expand = expand,
+      .count_taken = count_taken,
+      .take = take,
+      .cast_numbers = cast_numbers,
   };
   return table;
 }

@@ -1,6 +1,7 @@
 // Gathers the numbers of columns into one buffer.
 #include "saeta/base/checked.hpp"
 #include "saeta/column/bits.hpp"
+#include "saeta/compute/nulls.hpp"
 #include "saeta/device/kernels.hpp"
 #include "saeta/interop/dlpack/tensor_numbers.hpp"
 #include "saeta/interop/dlpack/tensor_values.hpp"

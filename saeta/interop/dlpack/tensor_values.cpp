@@ -4,6 +4,7 @@
 #include "saeta/base/half.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/column/bits.hpp"
+#include "saeta/column/number_kind.hpp"
 #include "saeta/column/same_values.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/symbols/symbols.hpp"
@@ -121,9 +122,7 @@ number_kind number_kind_of(const data_type& type) {
   if (narrow_float_of(type) != nullptr) { // moved without conversion
     return type.byte_width() == 1 ? number_kind::uint8 : number_kind::uint16;
   }
-  static_assert(static_cast<int>(type_id::float64) - static_cast<int>(type_id::int8) ==
-                static_cast<int>(number_kind::float64));
-  return static_cast<number_kind>(static_cast<int>(type.id()) - static_cast<int>(type_id::int8));
+  return number_kind_of_number(type);
 }
 
 buffer row_values(const column& source) {
@@ -180,23 +179,6 @@ std::uint64_t nan_bits(const data_type& type) {
                                        " has no NaN for its nulls: choose a value, or a mask beside it"));
   }
   return float_bits(type, std::numeric_limits<double>::quiet_NaN());
-}
-
-column fill_nulls(const column& source, std::uint64_t bits) {
-  const auto& ctx = source.ctx();
-  const stream_ref work = ctx->work_stream();
-  const auto width = static_cast<std::size_t>(source.type().byte_width());
-  const std::size_t bytes =
-      checked_mul(static_cast<std::size_t>(source.length()), width, "bytes of filled values");
-  const buffer filled = buffer::allocate(ctx, bytes, work, source.values().owner()->tag());
-  use_token token(work, {reads(source.values()), reads(source.validity()), writes(filled)});
-  const auto* const values = token.data<std::byte>(source.values());
-  ctx->kernels().fill_nulls(work.native_handle(), token.data<std::uint8_t>(source.validity()),
-                            source.offset(), values + static_cast<std::size_t>(source.offset()) * width,
-                            source.type().byte_width(), source.length(), bits,
-                            token.mutable_data<std::byte>(filled));
-  token.finish();
-  return column::make(ctx, {source.type(), source.length(), 0, 0, {{}, filled}, {}});
 }
 
 column is_valid(const column& source) {

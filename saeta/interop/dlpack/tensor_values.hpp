@@ -32,8 +32,4 @@ std::uint64_t value_bits(const data_type& type, const tensor_fill& number);
 /// The same for a quiet NaN. @throws error exchange unless the type is a float.
 std::uint64_t nan_bits(const data_type& type);
 
-/// The column with each null replaced by the value with these bytes, by one kernel. The type has a fixed
-/// width of at most 8 bytes.
-column fill_nulls(const column& source, std::uint64_t bits);
-
 } // namespace saeta

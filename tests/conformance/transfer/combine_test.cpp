@@ -1,5 +1,5 @@
 // Columns in pieces, joined: every type, every kind of piece, and what can't be joined.
-#include "conformance/harness/context_test.hpp"
+#include "conformance/harness/pieces_test.hpp"
 #include "saeta/compute/combine.hpp"
 #include "saeta/device/join.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
@@ -17,32 +17,13 @@
 namespace saeta::conformance {
 namespace {
 
-using support::array_shape;
 using support::carried_types;
 using support::nulls;
 using support::random_array;
 using support::shared_array;
 
-/// Rows [first, first + rows) of an array.
-struct part {
-  shared_array source;
-  std::int64_t first = 0;
-  std::int64_t rows = 0;
-};
-
-class combine : public context_test {
+class combine : public pieces_test {
 protected:
-  [[nodiscard]] column imported(const shared_array& source) const {
-    owned_array given = support::to_c(source);
-    return import_column(ctx(), {"x", source->type, true, {}}, given.get());
-  }
-  [[nodiscard]] std::vector<column> imported(const std::vector<part>& parts) const {
-    std::vector<column> made;
-    for (const part& each : parts) {
-      made.push_back(imported(each.source).slice(each.first, each.rows));
-    }
-    return made;
-  }
   /// Every row of the parts, in order, in the columns.
   static void expect_rows(const std::vector<column>& seen, const std::vector<part>& parts) {
     std::size_t piece = 0;
@@ -79,19 +60,6 @@ protected:
     return support::indices(indices, support::strings(values));
   }
 };
-
-std::vector<part> parts_of(const data_type& type, nulls pattern) {
-  const auto whole = [&](std::int64_t length, std::int64_t offset, nulls kind, bool known,
-                         std::uint64_t seed) {
-    return part{random_array(type, {length, offset, kind, known}, seed), 0, length};
-  };
-  std::vector<part> made{whole(65, 9, pattern, true, 1),       whole(0, 3, nulls::none, true, 2),
-                         whole(64, 0, nulls::absent, true, 3), whole(7, 1, pattern, false, 4),
-                         whole(1, 0, pattern, true, 5),        whole(131, 3, pattern, false, 6)};
-  made.back().first = 5;
-  made.back().rows = 101;
-  return made;
-}
 
 TEST_P(combine, joins_pieces_of_every_type) {
   for (const data_type& type : carried_types()) {

@@ -36,6 +36,9 @@ void check_values(stream_handle stream, std::span<const value_check> checks, con
 void compare(stream_handle stream, std::span<const equal_task> tasks, const equal_task* uploaded,
              const equal_results& results);
 void expand(stream_handle stream, std::span<const list_expansion> expansions, const list_expansion* uploaded);
+void count_taken(stream_handle stream, const take_work& work, std::int64_t* sums, taken_count* found);
+void take(stream_handle stream, const take_work& work);
+void cast_numbers(stream_handle stream, const cast_work& work);
 
 const kernel_table& cuda_kernels() noexcept;
 

@@ -21,8 +21,8 @@ int launch_site::multiprocessors() const {
   return found;
 }
 
-void launch_site::zero(void* target, std::size_t bytes) const {
-  check(cudaMemsetAsync(target, 0, bytes, stream_), "cudaMemsetAsync", ": ", bytes, " bytes");
+void launch_site::fill(void* target, std::uint8_t value, std::size_t bytes) const {
+  check(cudaMemsetAsync(target, value, bytes, stream_), "cudaMemsetAsync", ": ", bytes, " bytes");
 }
 
 } // namespace saeta::cuda

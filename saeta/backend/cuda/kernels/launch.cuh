@@ -48,8 +48,9 @@ public:
     queue(name, kernel, tiles, waves, std::forward<Arguments>(arguments)...);
   }
 
-  /// Queues a fill with zeros.
-  void zero(void* target, std::size_t bytes) const;
+  /// Queues a fill of bytes.
+  void fill(void* target, std::uint8_t value, std::size_t bytes) const;
+  void zero(void* target, std::size_t bytes) const { fill(target, 0, bytes); }
 
 private:
   launch_site(std::int32_t ordinal, stream_handle stream);

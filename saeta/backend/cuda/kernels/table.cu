@@ -18,6 +18,9 @@ const kernel_table& cuda_kernels() noexcept {
       .check_values = check_values,
       .compare = compare,
       .expand = expand,
+      .count_taken = count_taken,
+      .take = take,
+      .cast_numbers = cast_numbers,
   };
   return table;
 }

@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""What moving rows reaches from Python: random rows taken from 16 columns, a filter, and strings.
+
+    rows.py [--rows N] [--taken N] [--columns N] [--rounds N] [--out FILE.json] [--commit TEXT]
+
+Memory of a GPU is read in sectors of 32 bytes, so a random row of a column of float32 costs one sector. The
+limit is the time in which a plain copy moves the sectors that are read and the values that are written.
+Operations take turns, round by round, each with the device idle before and after it. The program prints the
+median, the 10th and the 90th percentile over all rounds but the first. Results are checked before anything is
+measured. Data is random.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import shlex
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import saeta as sa
+
+COPY = "copy of bytes"
+SECTOR = 32
+VALUE = 4
+INDEX = 8
+
+
+@dataclass(frozen=True)
+class Operation:
+    run: Callable[[], Any]
+    moved: int
+    """Bytes that the memory must move: sectors of random reads, and everything else once."""
+
+
+@dataclass(frozen=True)
+class Data:
+    columns: list[np.ndarray[Any, Any]]
+    indices: np.ndarray[Any, Any]
+    mask: np.ndarray[Any, Any]
+    texts: pa.Array
+
+    @property
+    def taken(self) -> int:
+        """Bytes of a take: an index, and a sector and a value for each column."""
+        return len(self.indices) * (INDEX + len(self.columns) * (SECTOR + VALUE))
+
+    @property
+    def filtered(self) -> int:
+        """Bytes of a filter: the mask, and both sides of each column."""
+        kept = int(self.mask.sum())
+        return len(self.mask) * (1 + len(self.columns) * VALUE) + kept * len(self.columns) * VALUE
+
+
+def random_data(rows: int, taken: int, columns: int) -> Data:
+    random = np.random.default_rng(11)
+    lengths = random.integers(0, 24, rows // 4)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    letters = random.integers(97, 123, int(offsets[-1]), dtype=np.uint8)
+    texts = pa.StringArray.from_buffers(len(lengths), pa.py_buffer(offsets), pa.py_buffer(letters))
+    return Data(
+        [random.random(rows, dtype=np.float32) for _ in range(columns)],
+        random.integers(0, rows, taken, dtype=np.int64),
+        random.random(rows) < 0.5,
+        texts,
+    )
+
+
+def of_saeta(data: Data, ctx: sa.Context) -> dict[str, Operation]:
+    table = sa.table({f"c{i}": each for i, each in enumerate(data.columns)}, ctx)
+    indices = sa.column("indices", data.indices, ctx=ctx)
+    mask = sa.column("mask", data.mask, ctx=ctx)
+    texts = sa.table({"text": data.texts}, ctx)
+    few = sa.column("indices", data.indices % len(data.texts), ctx=ctx)
+    small = indices[: min(8192, len(indices))]
+    made = table.take(indices)
+    assert np.array_equal(made["c0"].to_numpy(), data.columns[0][data.indices])
+    assert np.array_equal(table.filter(mask)["c0"].to_numpy(), data.columns[0][data.mask])
+    taken = texts.take(few)["text"].to_arrow().combine_chunks()
+    assert taken.equals(data.texts.take(pa.array(data.indices % len(data.texts))))
+    letters = 2 * taken.nbytes + len(data.indices) * (INDEX + SECTOR)
+    return {
+        f"take {len(data.indices):,} rows": Operation(lambda: table.take(indices), data.taken),
+        f"take {len(small):,} rows": Operation(
+            lambda: table.take(small), data.taken * len(small) // len(indices)
+        ),
+        "filter half of the rows": Operation(lambda: table.filter(mask), data.filtered),
+        "take strings": Operation(lambda: texts.take(few), letters),
+    }
+
+
+def on_gpu(data: Data) -> dict[str, Operation]:
+    torch = importlib.import_module("torch")
+    columns = [torch.from_numpy(each).cuda() for each in data.columns]
+    matrix = torch.stack(columns, dim=1).contiguous()
+    indices = torch.from_numpy(data.indices).cuda()
+    small = indices[: min(8192, len(indices))]
+    mask = torch.from_numpy(data.mask).cuda()
+    size = 4 * data.columns[0].nbytes
+    source, target = (torch.randint(0, 255, (size,), dtype=torch.uint8, device="cuda") for _ in range(2))
+    row = INDEX + 2 * VALUE * len(columns)
+    return {
+        COPY: Operation(lambda: target.copy_(source), 2 * size),
+        f"peer: torch, a column each, {len(indices):,} rows": Operation(
+            lambda: [each[indices] for each in columns], data.taken
+        ),
+        f"peer: torch, a column each, {len(small):,} rows": Operation(
+            lambda: [each[small] for each in columns], data.taken * len(small) // len(indices)
+        ),
+        "peer: torch, one row-major matrix": Operation(lambda: matrix[indices], len(indices) * row),
+        "peer: torch, filter a column each": Operation(
+            lambda: [each[mask] for each in columns], data.filtered
+        ),
+    }
+
+
+def on_host(data: Data) -> dict[str, Operation]:
+    table = pa.table({f"c{i}": each for i, each in enumerate(data.columns)})
+    indices, mask = pa.array(data.indices), pa.array(data.mask)
+    few = pa.array(data.indices % len(data.texts))
+    source = np.concatenate(data.columns)
+    target = np.empty_like(source)
+    return {
+        COPY: Operation(lambda: np.copyto(target, source), 2 * source.nbytes),
+        "peer: pyarrow take": Operation(lambda: table.take(indices), data.taken),
+        "peer: pyarrow filter": Operation(lambda: table.filter(mask), data.filtered),
+        "peer: pyarrow take of strings": Operation(lambda: data.texts.take(few), 2 * data.texts.nbytes),
+    }
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="What moving rows reaches from Python.")
+    parser.add_argument("--rows", type=int, help="default 2**25 on a GPU, 2**18 on the host")
+    parser.add_argument("--taken", type=int, help="random rows; default: a quarter of the rows")
+    parser.add_argument("--columns", type=int, default=16)
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--out", type=Path, metavar="FILE.json")
+    parser.add_argument("--commit", default="unknown")
+    return parser.parse_args()
+
+
+def measure(operations: dict[str, Operation], rounds: int, synchronize: Callable[[], Any]) -> dict[str, Any]:
+    seconds: dict[str, list[float]] = {name: [] for name in operations}
+    for turn in range(rounds + 1):
+        for name, operation in operations.items():
+            synchronize()
+            start = time.perf_counter()
+            made = operation.run()
+            synchronize()
+            took = time.perf_counter() - start
+            del made
+            if turn > 0:
+                seconds[name].append(took)
+    return seconds
+
+
+def main() -> int:
+    options = parse()
+    ctx = sa.context()
+    host = ctx.device == "host"
+    rows = options.rows or 1 << (18 if host else 25)
+    data = random_data(rows, options.taken or rows // 4, options.columns)
+    try:
+        operations = (on_host(data) if host else on_gpu(data)) | of_saeta(data, ctx)
+    except ImportError as failure:
+        raise SystemExit(f"not measured: {failure}") from failure
+    synchronize = (lambda: None) if host else importlib.import_module("torch").cuda.synchronize
+    seconds = measure(operations, options.rounds, synchronize)
+    copied = operations[COPY].moved / statistics.median(seconds[COPY])
+    lines = []
+    print(f"rows on {ctx.device}, {rows:,} rows, {options.columns} columns, {options.rounds} rounds")
+    print(f"{'operation':48}{'ms':>9}{'GB/s':>9}{'p10':>9}{'p90':>9}{'of the limit':>14}")
+    for name, operation in operations.items():
+        median = statistics.median(seconds[name])
+        tenths = statistics.quantiles(seconds[name], n=10)
+        low, high = operation.moved / tenths[-1], operation.moved / tenths[0]
+        rate = operation.moved / median
+        print(
+            f"{name:48}{median * 1e3:9.3f}{rate / 1e9:9.1f}{low / 1e9:9.1f}{high / 1e9:9.1f}"
+            f"{rate / copied:14.0%}"
+        )
+        lines.append({"operation": name, "bytes": operation.moved, "seconds": seconds[name]})
+    if options.out is not None:
+        result = {
+            "benchmark": "rows",
+            "commit": options.commit,
+            "command": shlex.join(sys.argv),
+            "devices": sa.info()["devices"],
+            "device": ctx.device,
+            "rows": rows,
+            "columns": options.columns,
+            "results": lines,
+        }
+        options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

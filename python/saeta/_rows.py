@@ -1,0 +1,98 @@
+"""Moves rows: implements the methods of columns and tables that choose, convert, fill and copy rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from saeta._build import as_column
+from saeta._core import Column, DataType, Field, Table
+from saeta.errors import ColumnNameError, InvalidError, TypeMismatch
+from saeta.exchange import ContextLike, context_of
+
+Source = TypeVar("Source", Column, Table)
+
+
+def take(self: Source, indices: Any) -> Source:
+    """Implements `Column.take` and `Table.take`."""
+    return self._take(_chosen(self, "indices", indices, "int64"))
+
+
+def keep(self: Source, mask: Any) -> Source:
+    """Implements `Column.filter` and `Table.filter`."""
+    return self._filter(_chosen(self, "mask", mask, "bool"))
+
+
+def to(self: Source, ctx: ContextLike) -> Source:
+    """Implements `Column.to` and `Table.to`."""
+    return self._to(context_of(ctx))
+
+
+def cast(self: Column, type: Any, *, cast: str | None = None) -> Column:  # noqa: A002
+    """Implements `Column.cast`."""
+    if cast not in (None, "round"):
+        raise InvalidError(f"cast={cast!r}: expected 'round' or None")
+    wanted = type if isinstance(type, DataType) else DataType(type)
+    return self._cast(wanted, cast == "round")
+
+
+def fill_null(self: Column, value: Any) -> Column:
+    """Implements `Column.fill_null`."""
+    if value is None:
+        raise InvalidError(f"column '{self.name}': nulls can't be filled with None")
+    if not isinstance(value, Column):
+        value = as_column(Field(self.name, self.type), [value], self.context)
+    return self._fill_null(value)
+
+
+def cast_columns(self: Table, types: Mapping[str, Any], *, cast: str | None = None) -> Table:
+    """Implements `Table.cast`."""
+
+    def converted(column: Column, wanted: Any) -> Column:
+        return column.cast(wanted, cast=cast)  # type: ignore[arg-type]
+
+    return _with_changes(self, "types", types, converted)
+
+
+def fill_columns(self: Table, values: Mapping[str, Any]) -> Table:
+    """Implements `Table.fill_null`."""
+    return _with_changes(self, "values", values, Column.fill_null)
+
+
+def drop_null(self: Table, columns: str | int | Iterable[str | int] | None = None) -> Table:
+    """Implements `Table.drop_null`."""
+    if columns is None:
+        return self._drop_null(list(range(self.num_columns)))
+    keys = [columns] if isinstance(columns, str | int) else list(columns)
+    return self._drop_null([_place(self, key) for key in keys])
+
+
+def _chosen(source: Column | Table, name: str, given: Any, type_of_nulls: str) -> Column:
+    """Returns indices or a mask as a column of the source's context."""
+    made = as_column(name, given, source.context)
+    if made.type == "null":  # Python values without any value
+        made = as_column(Field(name, type_of_nulls), [None] * len(made), source.context)
+    return made
+
+
+def _with_changes(
+    self: Table, label: str, given: Mapping[str, Any], change: Callable[[Column, Any], Column]
+) -> Table:
+    if not isinstance(given, Mapping):
+        raise TypeMismatch(f"{label} is of type {type(given).__name__}, expected a mapping from names")
+    unknown = [name for name in given if name not in self.column_names]
+    if unknown:
+        known = ", ".join(map(repr, self.column_names))
+        raise ColumnNameError(f"no column {unknown[0]!r} to change: there is {known}")
+    return self._with_columns(
+        [change(column, given[column.name]) if column.name in given else column for column in self.columns]
+    )
+
+
+def _place(self: Table, key: str | int) -> int:
+    """Returns the number of a column, which `Table.column` finds."""
+    if isinstance(key, str):
+        self.column(key)
+        return self.column_names.index(key)
+    self.column(key)
+    return key if key >= 0 else key + self.num_columns

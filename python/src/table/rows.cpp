@@ -1,0 +1,190 @@
+// Rows of columns and tables that move: chosen, converted, filled, and copied to another device.
+// saeta/_rows.py interprets the arguments.
+#include "python/src/column/column_class.hpp"
+#include "python/src/column/pieces.hpp"
+#include "python/src/table/table_class.hpp"
+#include "saeta/compute/cast.hpp"
+#include "saeta/compute/nulls.hpp"
+#include "saeta/compute/take.hpp"
+#include "saeta/transfer/copy_to.hpp"
+
+#include <nanobind/stl/vector.h>
+
+#include <utility>
+#include <vector>
+
+namespace saeta::py {
+namespace {
+
+/// The pieces of a column, of which there is at least one.
+std::vector<column> pieces_of(const column_object& self) {
+  return self.pieces->empty() ? std::vector{column::empty(self.ctx, self.described->type)} : *self.pieces;
+}
+
+column_object with_rows(const column_object& self, const selected_rows& rows) {
+  field described = *self.described;
+  described.nullable = described.nullable || rows.nullable;
+  return {std::move(described), self.ctx, take(pieces_of(self), rows)};
+}
+
+column_object taken(const column_object& self, const column_object& indices) {
+  return with_rows(self, rows_of_indices(self.ctx, rows_of_pieces(*self.pieces), *indices.pieces));
+}
+
+column_object filtered(const column_object& self, const column_object& mask) {
+  return with_rows(self, rows_of_mask(self.ctx, rows_of_pieces(*self.pieces), *mask.pieces));
+}
+
+table_object rows_taken(const table_object& self, const column_object& indices) {
+  const table& source = *self.value;
+  return table_object(take(source, rows_of_indices(source.ctx(), rows_of_pieces(source), *indices.pieces)));
+}
+
+table_object rows_filtered(const table_object& self, const column_object& mask) {
+  const table& source = *self.value;
+  return table_object(take(source, rows_of_mask(source.ctx(), rows_of_pieces(source), *mask.pieces)));
+}
+
+/// Converts every piece. Columns without pieces get an empty one, whose type is checked.
+column_object converted(const column_object& self, const data_type& type, bool rounds) {
+  field described = *self.described;
+  described.type = type;
+  std::vector<column> pieces;
+  std::int64_t row = 0;
+  for (const column& piece : pieces_of(self)) {
+    pieces.push_back(cast(piece, type, rounds ? cast_rule::round : cast_rule::exact, row));
+    row += piece.length();
+  }
+  return {std::move(described), self.ctx, std::move(pieces)};
+}
+
+column_object filled(const column_object& self, const column_object& fill) {
+  return {self.described, self.ctx, fill_null(pieces_of(self), single_piece(fill, "a fill"))};
+}
+
+column_object nulls(const column_object& self) {
+  std::vector<column> pieces;
+  for (const column& piece : *self.pieces) {
+    pieces.push_back(is_null(piece));
+  }
+  return {field{self.described->name, data_type::byte_bool(), false, {}}, self.ctx, std::move(pieces)};
+}
+
+table_object without_nulls(const table_object& self, const std::vector<std::size_t>& columns) {
+  return table_object(drop_null(*self.value, columns));
+}
+
+column_object column_without_nulls(const column_object& self) {
+  const std::size_t only = 0;
+  const table kept = drop_null(as_table(self), std::span(&only, 1));
+  return {self.described, self.ctx, kept.pieces(0)};
+}
+
+table_object copied_to(const table_object& self, const context_object& target) {
+  return table_object(copy_to(*self.value, target.value));
+}
+
+column_object column_copied_to(const column_object& self, const context_object& target) {
+  return {self.described, target.value, copy_to(as_table(self), target.value).pieces(0)};
+}
+
+} // namespace
+
+void bind_rows(column_class& c) {
+  c.def("take", in_python("saeta._rows", "take"), nb::sig("def take(self, indices: typing.Any) -> Column"),
+        "The rows with these numbers, in this order, as a Column of one chunk. `Table.take` describes the "
+        "indices "
+        "and the errors.")
+      .def("filter", in_python("saeta._rows", "keep"),
+           nb::sig("def filter(self, mask: typing.Any) -> Column"),
+           "The rows whose mask is true, as a Column of one chunk. `Table.filter` describes the mask and the "
+           "errors.")
+      .def("cast", in_python("saeta._rows", "cast"),
+           nb::sig("def cast(self, type: typing.Any, *, cast: typing.Literal['round'] | None = None) -> "
+                   "Column"),
+           "The column as another type of numbers, converted by a kernel a chunk; nulls stay null.\n\n"
+           "Args:\n"
+           "    type: what `saeta.DataType` takes: an integer or a float. Also a type over the same bytes, "
+           "such "
+           "as the integers of a timestamp, which is no copy.\n"
+           "    cast: None: every value must be equal in the other type. 'round': floats become the nearest "
+           "integer, ties to even, and numbers become the nearest float. Integers must still have the "
+           "range.\n\n"
+           "Raises OutOfRange naming the first row that has no such value, and TypeMismatch for types that "
+           "are not numbers.")
+      .def("fill_null", in_python("saeta._rows", "fill_null"),
+           nb::sig("def fill_null(self, value: typing.Any) -> Column"),
+           "The column with every null replaced by one value, on its device.\n\n"
+           "Args:\n"
+           "    value: a value that the type has exactly, or a Column of one row and this type.\n\n"
+           "Chunks without nulls stay where they are if their values have 1, 2, 4 or 8 bytes.")
+      .def("is_null", &nulls, nb::call_guard<gil_release>(),
+           "A column of bool8, one byte a row: 1 where a value is null, 0 where it is not. One kernel a "
+           "chunk.")
+      .def(
+          "drop_null", &column_without_nulls, nb::call_guard<gil_release>(),
+          "The rows that are not null, copied as `filter` does. A column without nulls is returned as it is.")
+      .def("to", in_python("saeta._rows", "to"), nb::sig("def to(self, ctx: Context | str) -> Column"),
+           "The column in the memory of another context of this process, as `Table.to`.")
+      .def("_take", &taken, nb::arg("indices"), nb::call_guard<gil_release>())
+      .def("_filter", &filtered, nb::arg("mask"), nb::call_guard<gil_release>())
+      .def("_cast", &converted, nb::arg("type"), nb::arg("rounds"), nb::call_guard<gil_release>())
+      .def("_fill_null", &filled, nb::arg("fill"), nb::call_guard<gil_release>())
+      .def("_to", &column_copied_to, nb::arg("target"), nb::call_guard<gil_release>());
+}
+
+void bind_rows(table_class& c) {
+  c.def("take", in_python("saeta._rows", "take"), nb::sig("def take(self, indices: typing.Any) -> Table"),
+        "The rows with these numbers, in this order, copied on the table's device. One kernel takes the "
+        "values of "
+        "all columns of fixed width.\n\n"
+        "Args:\n"
+        "    indices: a Column of integers, a DLPack tensor, a NumPy array or a sequence of numbers, in any "
+        "order "
+        "and as often as wanted. A negative number does not count from the end. A null gives a null row.\n\n"
+        "Returns a Table of one batch, under the budget of its context; of several only where 32-bit "
+        "offsets or run ends can't count the values. Raises OutOfRange naming the first index that is not a "
+        "row, "
+        "TypeMismatch for anything but integers, and BudgetExceeded.")
+      .def("filter", in_python("saeta._rows", "keep"), nb::sig("def filter(self, mask: typing.Any) -> Table"),
+           "The rows whose mask is true, copied on the table's device.\n\n"
+           "Args:\n"
+           "    mask: a Column of booleans, of bits or bytes, a DLPack tensor, a NumPy array or a sequence, "
+           "with "
+           "one boolean for each row. A null drops its row.\n\n"
+           "Returns a Table as `take` does. Raises InvalidError for a mask of another length, and "
+           "TypeMismatch "
+           "for anything but booleans.")
+      .def("cast", in_python("saeta._rows", "cast_columns"),
+           nb::sig("def cast(self, types: collections.abc.Mapping[str, typing.Any], *, cast: "
+                   "typing.Literal['round'] | None = None) -> Table"),
+           "The table with some columns as other types of numbers: a type for each name, as `Column.cast` "
+           "takes "
+           "it.")
+      .def("fill_null", in_python("saeta._rows", "fill_columns"),
+           nb::sig("def fill_null(self, values: collections.abc.Mapping[str, typing.Any]) -> Table"),
+           "The table with the nulls of some columns replaced: a value for each name, as `Column.fill_null` "
+           "takes it.")
+      .def("drop_null", in_python("saeta._rows", "drop_null"),
+           nb::sig(
+               "def drop_null(self, columns: str | int | collections.abc.Iterable[str | int] | None = None) "
+               "-> Table"),
+           "The rows without a null in these columns, by name or number (None: in any column), copied as "
+           "`filter` does. A table without nulls is returned as it is.")
+      .def("to", in_python("saeta._rows", "to"), nb::sig("def to(self, ctx: Context | str) -> Table"),
+           "The table in the memory of another context of this process: uploaded from the host to a device, "
+           "or "
+           "downloaded. Types, symbols, dictionaries and batches stay the same.\n\n"
+           "Args:\n"
+           "    ctx: a Context or the name of a device. A context of the table's own device copies "
+           "nothing.\n\n"
+           "The result is charged to the budget of that context. Raises UnsupportedError from one GPU to "
+           "another, and DownloadForbidden in strict mode.")
+      .def("_take", &rows_taken, nb::arg("indices"), nb::call_guard<gil_release>())
+      .def("_filter", &rows_filtered, nb::arg("mask"), nb::call_guard<gil_release>())
+      .def("_drop_null", &without_nulls, nb::arg("columns"), nb::call_guard<gil_release>(),
+           nb::sig("def _drop_null(self, columns: collections.abc.Sequence[int]) -> Table"))
+      .def("_to", &copied_to, nb::arg("target"), nb::call_guard<gil_release>());
+}
+
+} // namespace saeta::py

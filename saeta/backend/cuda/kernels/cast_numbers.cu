@@ -1,0 +1,94 @@
+// Converts the numbers of a column to another kind, and finds the first that has no equal one there.
+#include "saeta/backend/cuda/kernels/kernels.hpp"
+#include "saeta/backend/cuda/kernels/launch.cuh"
+#include "saeta/device/cast.hpp"
+#include "saeta/device/cast_values.hpp"
+#include "saeta/device/number_kinds.hpp"
+
+#include <cuda_fp16.h>
+
+#include <type_traits>
+
+namespace saeta::cuda {
+namespace {
+
+/// Kinds that `cast_work` excludes.
+struct truth {};
+
+template <class Target, class Source>
+__device__ bool converted(Source value, bool rounds, Target& to) {
+  if constexpr (std::is_same_v<Source, __half>) {
+    return converted(__half2float(value), rounds, to);
+  } else if constexpr (std::is_same_v<Target, __half>) {
+    const auto number = static_cast<double>(value); // integers beyond it become infinite, so they differ
+    to = __double2half(number);
+    const double found = __half2float(to);
+    return rounds || found == number || number != number;
+  } else {
+    return cast_values::convert(value, rounds, to);
+  }
+}
+
+/// Rows become known to be bad by `converted`; null rows become 0.
+template <class Target, class Source>
+__device__ bool cast_row(const cast_work& work, std::int64_t row) {
+  Target to = Target(0);
+  const bool valid = work.validity == nullptr || equal_rows::bit(work.validity, work.bit_offset + row);
+  const bool good = !valid || converted(static_cast<const Source*>(work.source)[row], work.rounds, to);
+  static_cast<Target*>(work.target)[row] = to;
+  return good;
+}
+
+template <class Target>
+__device__ bool cast_row(const cast_work& work, std::int64_t row) {
+  switch (work.from) {
+  case number_kind::int8:
+    return cast_row<Target, std::int8_t>(work, row);
+  case number_kind::uint8:
+    return cast_row<Target, std::uint8_t>(work, row);
+  case number_kind::int16:
+    return cast_row<Target, std::int16_t>(work, row);
+  case number_kind::uint16:
+    return cast_row<Target, std::uint16_t>(work, row);
+  case number_kind::int32:
+    return cast_row<Target, std::int32_t>(work, row);
+  case number_kind::uint32:
+    return cast_row<Target, std::uint32_t>(work, row);
+  case number_kind::int64:
+    return cast_row<Target, std::int64_t>(work, row);
+  case number_kind::uint64:
+    return cast_row<Target, std::uint64_t>(work, row);
+  case number_kind::half_float:
+    return cast_row<Target, __half>(work, row);
+  case number_kind::float32:
+    return cast_row<Target, float>(work, row);
+  default:
+    return cast_row<Target, double>(work, row);
+  }
+}
+
+template <class Target>
+__global__ void __launch_bounds__(block_threads) cast_rows(const __grid_constant__ cast_work work) {
+#pragma unroll 4
+  for (std::int64_t row = grid_thread(); row < work.count; row += grid_threads()) {
+    if (!cast_row<Target>(work, row)) { // unsigned, so that -1 is above all rows
+      atomicMin(reinterpret_cast<unsigned long long*>(work.bad_row), static_cast<unsigned long long>(row));
+    }
+  }
+}
+
+const kernel_module kernels_here(cast_rows<float>);
+
+} // namespace
+
+void cast_numbers(stream_handle stream, const cast_work& work) {
+  const launch_site site(work.bad_row, stream);
+  site.fill(work.bad_row, 0xff, sizeof *work.bad_row);
+  with_number<__half, truth>(work.to, [&]<class Target>(Target) {
+    if constexpr (!std::is_same_v<Target, truth>) {
+      site.launch("cast_numbers", cast_rows<Target>, work.count, work);
+    }
+  });
+}
+
+} // namespace saeta::cuda

@@ -1,0 +1,193 @@
+#include "saeta/backend/sim/moving_kernels.hpp"
+
+#include "saeta/backend/sim/queued_kernel.hpp"
+#include "saeta/device/cast.hpp"
+#include "saeta/device/take.hpp"
+
+#include <vector>
+
+namespace saeta::sim {
+namespace {
+
+using count = std::int64_t;
+
+std::size_t as_size(count length) { return static_cast<std::size_t>(length); }
+
+access reading(const void* from, count first, count length, count width) {
+  return {static_cast<const std::byte*>(from) + first * width, as_size(length * width), true};
+}
+
+access writing(void* to, count length, count width) { return {to, as_size(length * width), false}; }
+
+/// Appends the reads of one piece: any of its rows may be chosen.
+void append_reads(const take_step& step, const take_source& from, std::vector<access>& touched) {
+  constexpr count view_bytes = 16;
+  if (from.count == 0) {
+    return;
+  }
+  if (step.kind == take_kind::validity) {
+    if (from.validity != nullptr) {
+      touched.push_back(reading_bits(from.validity, from.first, from.count));
+    }
+    return;
+  }
+  const auto read = [&](const void* values, count rows, count width) {
+    touched.push_back(reading(values, from.first, rows, width));
+  };
+  switch (step.kind) {
+  case take_kind::values:
+    return read(from.values, from.count, count{step.width} * step.units);
+  case take_kind::bits:
+    touched.push_back(reading_bits(static_cast<const std::uint8_t*>(from.values), from.first, from.count));
+    return;
+  case take_kind::views:
+    return read(from.values, from.count, view_bytes);
+  case take_kind::list_views:
+    read(from.values, from.count, step.width);
+    return read(from.second, from.count, step.width);
+  case take_kind::union_rows:
+    read(from.values, from.count, 1);
+    return read(from.second, from.count, sizeof(std::int32_t));
+  case take_kind::runs:
+    touched.push_back(reading(from.values, 0, from.limit, step.width));
+    return;
+  case take_kind::bytes:
+    touched.push_back(reading(from.second, 0, from.limit, 1));
+    return read(from.values, from.count, step.width);
+  case take_kind::list_rows:
+    return read(from.values, from.count, step.width);
+  case take_kind::offsets:
+    return read(from.values, from.count + 1, step.width);
+  default:
+    return;
+  }
+}
+
+/// Appends the reads of a step. Rows of children and bytes count as read as a whole.
+void append_reads(const take_step& step, std::span<const take_source> sources, std::vector<access>& touched) {
+  if (step.kind == take_kind::indices || step.kind == take_kind::mask || step.kind == take_kind::filled) {
+    const take_source& own = step.from;
+    if (step.kind != take_kind::filled) {
+      touched.push_back(
+          step.width == 0 ? reading_bits(static_cast<const std::uint8_t*>(own.values), own.first, step.count)
+                          : reading(own.values, own.first, step.count, step.width));
+    }
+    if (own.validity != nullptr) {
+      touched.push_back(reading_bits(own.validity, own.first, step.count));
+    }
+    return;
+  }
+  const bool of_lists = step.kind == take_kind::bytes || step.kind == take_kind::list_rows;
+  const count rows = of_lists                             ? step.lists
+                     : step.kind == take_kind::fixed_rows ? step.count / step.units
+                                                          : step.count;
+  touched.push_back(reading(step.rows, 0, rows, sizeof *step.rows));
+  if (of_lists) {
+    touched.push_back(reading(step.starts, 0, step.lists, step.width));
+  }
+  if (step.pieces == 1) {
+    return append_reads(step, step.from, touched);
+  }
+  for (const take_source& each : sources.subspan(as_size(step.first_source), as_size(step.pieces))) {
+    append_reads(step, each, touched);
+  }
+}
+
+/// Appends the writes of a step. Some kinds may write fewer rows than they have.
+void append_writes(const take_step& step, std::vector<access>& touched) {
+  constexpr count row_bytes = sizeof(std::int64_t);
+  constexpr count view_bytes = 16;
+  switch (step.kind) {
+  case take_kind::indices:
+    touched.push_back(writing(step.found, 2, row_bytes));
+    touched.push_back(writing(step.target, step.count, row_bytes));
+    return;
+  case take_kind::bits:
+  case take_kind::validity:
+    touched.push_back(writing(step.target, (step.count + 31) / 32, sizeof(std::uint32_t)));
+    return;
+  case take_kind::values:
+    touched.push_back(writing(step.target, step.count, count{step.width} * step.units));
+    return;
+  case take_kind::views:
+    touched.push_back(writing(step.target, step.count, view_bytes));
+    return;
+  case take_kind::offsets:
+    touched.push_back(writing(step.target, step.count + 1, step.width));
+    return;
+  case take_kind::list_views:
+    touched.push_back(writing(step.target, step.count, step.width));
+    touched.push_back(writing(step.second, step.count, step.width));
+    return;
+  case take_kind::bytes:
+    touched.push_back(writing(step.target, step.count, 1));
+    return;
+  case take_kind::filled:
+  case take_kind::runs:
+  case take_kind::list_rows:
+  case take_kind::fixed_rows:
+    touched.push_back(writing(step.target, step.count, row_bytes));
+    return;
+  case take_kind::union_rows:
+    touched.push_back(writing(step.target, step.count, sizeof(std::int32_t)));
+    return;
+  case take_kind::mask:
+  case take_kind::run_ends:
+    return; // only the values know how many rows they write, and where
+  }
+}
+
+/// The steps and the pieces, which must be in device memory before the kernel runs.
+std::vector<access> reads_of(const take_work& work) {
+  std::vector<access> touched{{work.uploaded_steps, work.steps.size_bytes(), true},
+                              {work.uploaded_sources, work.sources.size_bytes(), true}};
+  for (const take_step& step : work.steps) {
+    append_reads(step, work.sources, touched);
+  }
+  return touched;
+}
+
+/// The same work without the host's lists, which may be gone when it runs.
+take_work uploaded(const take_work& work) {
+  return {{work.uploaded_steps, work.steps.size()}, work.uploaded_steps, {}, work.uploaded_sources};
+}
+
+} // namespace
+
+void count_taken(stream_handle stream, const take_work& work, std::int64_t* sums, taken_count* found) {
+  if (work.steps.empty()) {
+    return;
+  }
+  std::vector<access> touched = reads_of(work);
+  const count tiles = work.steps.back().first_tile + take_tiles(work.steps.back());
+  touched.push_back(writing(sums, tiles, sizeof *sums));
+  touched.push_back(writing(found, static_cast<count>(work.steps.size()), sizeof *found));
+  queue(stream, "count_taken", sums, touched, [stream, kept = uploaded(work), sums, found] {
+    reference_kernels().count_taken(stream, kept, sums, found);
+  });
+}
+
+void take(stream_handle stream, const take_work& work) {
+  if (work.steps.empty()) {
+    return;
+  }
+  std::vector<access> touched = reads_of(work);
+  for (const take_step& step : work.steps) {
+    append_writes(step, touched);
+  }
+  queue(stream, "take", work.uploaded_steps, touched,
+        [stream, kept = uploaded(work)] { reference_kernels().take(stream, kept); });
+}
+
+void cast_numbers(stream_handle stream, const cast_work& work) {
+  std::vector<access> touched{reading(work.source, 0, work.count, width_of(work.from)),
+                              writing(work.target, work.count, width_of(work.to)),
+                              writing(work.bad_row, 1, sizeof *work.bad_row)};
+  if (work.validity != nullptr) {
+    touched.push_back(reading_bits(work.validity, work.bit_offset, work.count));
+  }
+  queue(stream, "cast_numbers", work.bad_row, touched,
+        [stream, work] { reference_kernels().cast_numbers(stream, work); });
+}
+
+} // namespace saeta::sim

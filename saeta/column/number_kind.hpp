@@ -1,0 +1,16 @@
+// The kind of number that kernels take a type for.
+#pragma once
+
+#include "saeta/column/data_type.hpp"
+#include "saeta/device/gather.hpp"
+
+namespace saeta {
+
+/// @param type  an integer or a float
+inline number_kind number_kind_of_number(const data_type& type) noexcept {
+  static_assert(static_cast<int>(type_id::float64) - static_cast<int>(type_id::int8) ==
+                static_cast<int>(number_kind::float64));
+  return static_cast<number_kind>(static_cast<int>(type.id()) - static_cast<int>(type_id::int8));
+}
+
+} // namespace saeta

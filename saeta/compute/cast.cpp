@@ -1,0 +1,83 @@
+#include "saeta/compute/cast.hpp"
+
+#include "saeta/base/checked.hpp"
+#include "saeta/column/number_kind.hpp"
+#include "saeta/column/view_cast.hpp"
+#include "saeta/compute/alignment.hpp"
+#include "saeta/device/cast.hpp"
+#include "saeta/memory/use_token.hpp"
+
+namespace saeta {
+namespace {
+
+bool is_number(const data_type& type) {
+  return (type.is_integer() || type.is_floating()) && !type.is_bool8() && type.extension_name().empty();
+}
+
+} // namespace
+
+column cast(const column& source, const data_type& to, cast_rule rule, std::int64_t first_row) {
+  const data_type& from = source.type();
+  if (is_view_cast(from, to) && !(is_number(from) && is_number(to))) {
+    return view_cast(source, to);
+  }
+  if (from == to) {
+    return source;
+  }
+  if (!is_number(from) || !is_number(to)) {
+    throw error(errc::type_mismatch, concat("a column of ", from.name(), " can't be cast to ", to.name(),
+                                            ": only numbers are converted"));
+  }
+  const auto& ctx = source.ctx();
+  const std::int64_t rows = source.length();
+  if (rows == 0) {
+    return column::empty(ctx, to);
+  }
+  if (!ctx->on_host()) {
+    require_alignment("casting numbers", reinterpret_cast<const void*>(source.values().address()),
+                      from.byte_width());
+  }
+  const stream_ref work = ctx->work_stream();
+  const auto size = static_cast<std::size_t>(rows);
+  const bool has_nulls = source.validity().present() && source.known_null_count() != 0;
+  const buffer values = buffer::allocate(
+      ctx,
+      round_up(checked_mul(size, static_cast<std::size_t>(to.byte_width()), "bytes of numbers"),
+               std::size_t{64}),
+      work, "cast");
+  const buffer found = buffer::allocate(ctx, sizeof(std::int64_t), work, "cast");
+  const buffer validity = has_nulls ? buffer::allocate(ctx, bitmap_bytes(rows), work, "cast") : buffer();
+  use_token token(work, {reads(source.values()), reads(source.validity()), writes(values), writes(found),
+                         writes(validity)});
+  const auto used = size * static_cast<std::size_t>(to.byte_width());
+  auto* const target = token.mutable_data<std::byte>(values);
+  ctx->copies().fill(target + used, 0, values.size() - used, work);
+  const auto* const bits = token.data<std::uint8_t>(source.validity());
+  auto* const bad_row = token.mutable_data<std::int64_t>(found);
+  ctx->kernels().cast_numbers(work.native_handle(), {.source = token.data<std::byte>(source.values()) +
+                                                               source.offset() * from.byte_width(),
+                                                     .validity = has_nulls ? bits : nullptr,
+                                                     .bit_offset = source.offset(),
+                                                     .from = number_kind_of_number(from),
+                                                     .to = number_kind_of_number(to),
+                                                     .rounds = rule == cast_rule::round,
+                                                     .count = rows,
+                                                     .target = target,
+                                                     .bad_row = bad_row});
+  if (has_nulls) {
+    ctx->kernels().copy_bitmap(work.native_handle(), bits, source.offset(), rows,
+                               token.mutable_data<std::uint8_t>(validity), nullptr);
+  }
+  std::int64_t bad = 0;
+  ctx->copies().read_scalar(&bad, bad_row, sizeof bad, work);
+  token.finish();
+  if (bad >= 0) {
+    throw error(errc::out_of_range,
+                concat("the ", from.name(), " in row ", first_row + bad, " has no ",
+                       rule == cast_rule::round ? "" : "equal ", to.name(),
+                       rule == cast_rule::round ? "" : ": permit rounding, or choose a wider type"));
+  }
+  return column::make(ctx, {to, rows, 0, has_nulls ? source.known_null_count() : 0, {validity, values}, {}});
+}
+
+} // namespace saeta

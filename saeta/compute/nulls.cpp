@@ -1,0 +1,135 @@
+#include "saeta/compute/nulls.hpp"
+
+#include "saeta/base/checked.hpp"
+#include "saeta/compute/take.hpp"
+#include "saeta/memory/use_token.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace saeta {
+namespace {
+
+bool is_all_null(const column& of) { return of.type().layout() == layout_kind::none; }
+
+bool may_have_nulls(const column& of) {
+  return is_all_null(of) || (of.validity().present() && of.known_null_count() != 0);
+}
+
+/// One byte for each row of a batch: `mark` if one of the columns is null there, else `other`.
+column marked(const std::shared_ptr<context>& ctx, std::int64_t rows, std::span<const column> columns,
+              std::uint8_t mark, std::uint8_t other) {
+  const stream_ref work = ctx->work_stream();
+  const auto size = static_cast<std::size_t>(rows);
+  const buffer bytes = buffer::allocate(ctx, size, work, "nulls");
+  if (rows != 0) {
+    std::vector<use> uses{updates(bytes)};
+    std::ranges::transform(columns, std::back_inserter(uses),
+                           [](const column& each) { return reads(each.validity()); });
+    use_token token(work, uses);
+    auto* const target = token.mutable_data<std::uint8_t>(bytes);
+    const bool all = std::ranges::any_of(columns, is_all_null);
+    ctx->copies().fill(target, all ? mark : other, size, work);
+    for (const column& each : columns) {
+      if (!all && may_have_nulls(each)) {
+        ctx->kernels().fill_nulls(work.native_handle(), token.data<std::uint8_t>(each.validity()),
+                                  each.offset(), target, 1, rows, mark, target);
+      }
+    }
+    token.finish();
+  }
+  return column::make(ctx, {data_type::byte_bool(), rows, 0, 0, {{}, bytes}, {}});
+}
+
+void require_fill(const column& source, const column& fill) {
+  if (fill.type() != source.type()) {
+    throw error(errc::type_mismatch, concat("the fill is of type ", fill.type().name(),
+                                            ", the nulls are of type ", source.type().name()));
+  }
+  if (!fill.ctx()->shares_with(*source.ctx())) {
+    throw error(errc::invalid_argument, concat("the fill is on ", to_string(fill.ctx()->device()),
+                                               ", the nulls are on ", to_string(source.ctx()->device())));
+  }
+  if (fill.length() != 1) {
+    throw error(errc::invalid_argument, concat("the fill has ", fill.length(), " rows, expected 1"));
+  }
+  if (fill.null_count() != 0) {
+    throw error(errc::invalid_argument, "the fill is null");
+  }
+}
+
+/// The kernel that replaces values moves them as one number.
+bool is_one_number(const data_type& type) {
+  const auto width = static_cast<std::uint32_t>(type.byte_width());
+  return type.id() != type_id::dictionary && width <= sizeof(std::uint64_t) && std::has_single_bit(width);
+}
+
+std::uint64_t bits_of(const column& fill) {
+  const auto width = static_cast<std::size_t>(fill.type().byte_width());
+  std::uint64_t bits = 0;
+  use_token token(fill.ctx()->work_stream(), {reads(fill.values())});
+  fill.ctx()->copies().read_scalar(
+      &bits, token.data<std::byte>(fill.values()) + static_cast<std::size_t>(fill.offset()) * width, width,
+      token.stream());
+  token.finish();
+  return bits;
+}
+
+} // namespace
+
+column is_null(const column& source) {
+  return marked(source.ctx(), source.length(), std::span(&source, 1), 1, 0);
+}
+
+column fill_nulls(const column& source, std::uint64_t bits) {
+  const auto& ctx = source.ctx();
+  const stream_ref work = ctx->work_stream();
+  const auto width = static_cast<std::size_t>(source.type().byte_width());
+  const std::size_t bytes =
+      checked_mul(static_cast<std::size_t>(source.length()), width, "bytes of filled values");
+  const buffer filled = buffer::allocate(ctx, bytes, work, source.values().owner()->tag());
+  use_token token(work, {reads(source.values()), reads(source.validity()), writes(filled)});
+  const auto* const values = token.data<std::byte>(source.values());
+  ctx->kernels().fill_nulls(work.native_handle(), token.data<std::uint8_t>(source.validity()),
+                            source.offset(), values + static_cast<std::size_t>(source.offset()) * width,
+                            source.type().byte_width(), source.length(), bits,
+                            token.mutable_data<std::byte>(filled));
+  token.finish();
+  return column::make(ctx, {source.type(), source.length(), 0, 0, {{}, filled}, {}});
+}
+
+std::vector<column> fill_null(std::span<const column> source, const column& fill) {
+  require_fill(source.front(), fill);
+  std::vector<column> pieces(source.begin(), source.end());
+  if (std::ranges::none_of(pieces, may_have_nulls)) {
+    return pieces;
+  }
+  if (is_one_number(fill.type())) {
+    const std::uint64_t bits = bits_of(fill);
+    for (column& each : pieces) {
+      if (may_have_nulls(each)) {
+        each = fill_nulls(each, bits);
+      }
+    }
+    return pieces;
+  }
+  const selected_rows rows = rows_with_fill(fill.ctx(), rows_of_pieces(source), source);
+  pieces.push_back(fill);
+  return take(pieces, rows);
+}
+
+table drop_null(const table& source, std::span<const std::size_t> columns) {
+  std::vector<column> mask;
+  bool any = false;
+  for (const batch& each : source.batches()) {
+    std::vector<column> looked_at;
+    for (const std::size_t index : columns) {
+      looked_at.push_back(each.columns[index]);
+    }
+    any = any || std::ranges::any_of(looked_at, may_have_nulls);
+    mask.push_back(marked(source.ctx(), each.rows, looked_at, 0, 1));
+  }
+  return any ? take(source, rows_of_mask(source.ctx(), rows_of_pieces(source), mask)) : source;
+}
+
+} // namespace saeta

@@ -1,0 +1,246 @@
+#include "saeta/compute/selected_rows.hpp"
+
+#include "saeta/base/checked.hpp"
+#include "saeta/compute/alignment.hpp"
+#include "saeta/compute/take_runner.hpp"
+#include "saeta/memory/use_token.hpp"
+
+#include <numeric>
+#include <vector>
+
+namespace saeta {
+namespace {
+
+constexpr std::size_t row_bytes = sizeof(std::int64_t);
+constexpr const char* label = "take";
+
+std::int64_t total_of(std::span<const std::int64_t> rows) {
+  return std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+}
+
+std::int64_t rows_of(std::span<const column> pieces) {
+  std::int64_t rows = 0;
+  for (const column& piece : pieces) {
+    rows += piece.length();
+  }
+  return rows;
+}
+
+void require_pieces(std::span<const std::int64_t> piece_rows) {
+  if (std::ssize(piece_rows) > most_pieces) {
+    throw error(errc::overflow, concat("taking rows: ", piece_rows.size(), " pieces, at most ", most_pieces,
+                                       " can be numbered"));
+  }
+  for (const std::int64_t rows : piece_rows) {
+    if (rows > most_piece_rows) {
+      throw error(errc::overflow, concat("taking rows: a piece of ", rows, " rows, at most ", most_piece_rows,
+                                         " can be numbered"));
+    }
+  }
+}
+
+void require_device(const context& ctx, const column& piece, const char* what) {
+  if (!piece.ctx()->shares_with(ctx)) {
+    throw error(errc::invalid_argument, concat(what, " on ", to_string(piece.ctx()->device()),
+                                               " for rows on ", to_string(ctx.device())));
+  }
+}
+
+std::vector<use> uses_of(std::span<const column> pieces) {
+  std::vector<use> made;
+  for (const column& piece : pieces) {
+    made.push_back(reads(piece.validity()));
+    made.push_back(reads(piece.values()));
+  }
+  return made;
+}
+
+const std::uint8_t* validity_of(const column& of) {
+  return of.known_null_count() == 0 ? nullptr
+                                    : reinterpret_cast<const std::uint8_t*>(of.validity().address());
+}
+
+/// A step that reads one piece of indices or of a mask. @param rows  names the pieces of the source
+take_step step_of(take_kind kind, const column& piece, const take_step& rows) {
+  take_step made = rows;
+  made.kind = kind;
+  made.width = piece.type().byte_width();
+  if (!piece.ctx()->on_host()) {
+    require_alignment("taking rows", reinterpret_cast<const void*>(piece.values().address()), made.width);
+  }
+  made.is_signed = piece.type().is_signed();
+  made.count = piece.length();
+  made.from = {.values = reinterpret_cast<const void*>(piece.values().address()),
+               .validity = validity_of(piece),
+               .first = piece.offset(),
+               .count = piece.length()};
+  return made;
+}
+
+/// @throws error out_of_range for index `row` of a piece
+[[noreturn]] void refuse_index(context& ctx, const column& piece, std::int64_t row, std::int64_t before,
+                               std::int64_t limit, const use_token& token) {
+  const auto width = static_cast<std::size_t>(piece.type().byte_width());
+  const auto entry = static_cast<std::size_t>(piece.offset() + row);
+  std::uint64_t bits = 0;
+  ctx.copies().read_scalar(&bits, token.data<std::byte>(piece.values()) + entry * width, width,
+                           token.stream());
+  const auto unused = static_cast<int>(64 - 8 * width);
+  const std::string number =
+      piece.type().is_signed() ? concat(static_cast<std::int64_t>(bits << unused) >> unused) : concat(bits);
+  throw error(errc::out_of_range,
+              concat("index ", number, " in row ", before + row, " of the indices: expected 0 to ", limit - 1,
+                     ", for ", limit, " rows"));
+}
+
+} // namespace
+
+selected_rows selected_rows::slice(std::int64_t first, std::int64_t rows) const {
+  return {
+      memory.slice(static_cast<std::size_t>(first) * row_bytes, static_cast<std::size_t>(rows) * row_bytes),
+      rows, nullable};
+}
+
+selected_rows allocate_rows(const std::shared_ptr<context>& ctx, std::int64_t rows) {
+  selected_rows made;
+  made.count = rows;
+  if (rows != 0) {
+    made.memory =
+        buffer::allocate(ctx, checked_mul(static_cast<std::size_t>(rows), row_bytes, "bytes of chosen rows"),
+                         ctx->work_stream(), label);
+  }
+  return made;
+}
+
+selected_rows rows_of_indices(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
+                              std::span<const column> indices) {
+  constexpr std::size_t found_numbers = 2; // of a piece
+  require_pieces(piece_rows);
+  for (const column& piece : indices) {
+    require_device(*ctx, piece, "indices");
+    if (!piece.type().is_integer()) {
+      throw error(errc::type_mismatch,
+                  concat("indices are of type ", piece.type().name(), ", expected integers"));
+    }
+  }
+  selected_rows made = allocate_rows(ctx, rows_of(indices));
+  if (made.count == 0) {
+    return made;
+  }
+  const stream_ref work = ctx->work_stream();
+  const buffer found =
+      buffer::allocate(ctx, indices.size() * found_numbers * sizeof(std::int64_t), work, label);
+  std::vector<use> uses = uses_of(indices);
+  uses.push_back(writes(made.memory));
+  uses.push_back(writes(found));
+  use_token token(work, uses);
+  auto* const first_found = token.mutable_data<std::int64_t>(found);
+  ctx->copies().fill(first_found, 0xff, found.size(), work); // no_row
+  const std::int64_t limit = total_of(piece_rows);
+  take_runner runner(ctx);
+  const take_step source = runner.rows_of(piece_rows);
+  std::vector<take_step> steps;
+  std::int64_t base = 0;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    take_step step = step_of(take_kind::indices, indices[i], source);
+    step.limit = limit;
+    step.target = made.data() + base;
+    step.found = first_found + found_numbers * i;
+    base += step.count;
+    if (step.count != 0) {
+      steps.push_back(step);
+    }
+  }
+  runner.run(steps);
+  std::vector<std::int64_t> seen(indices.size() * found_numbers);
+  ctx->copies().read_scalars(seen, first_found, work);
+  base = 0;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (seen[found_numbers * i] != no_row) {
+      refuse_index(*ctx, indices[i], seen[found_numbers * i], base, limit, token);
+    }
+    made.nullable = made.nullable || seen[found_numbers * i + 1] != no_row;
+    base += indices[i].length();
+  }
+  token.finish();
+  return made;
+}
+
+selected_rows rows_of_mask(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
+                           std::span<const column> mask) {
+  require_pieces(piece_rows);
+  for (const column& piece : mask) {
+    require_device(*ctx, piece, "a mask");
+    if (piece.type().id() != type_id::boolean && !piece.type().is_bool8()) {
+      throw error(errc::type_mismatch,
+                  concat("the mask is of type ", piece.type().name(), ", expected booleans"));
+    }
+  }
+  if (rows_of(mask) != total_of(piece_rows)) {
+    throw error(errc::invalid_argument,
+                concat("a mask of ", rows_of(mask), " rows for ", total_of(piece_rows), " rows"));
+  }
+  use_token sources(ctx->work_stream(), uses_of(mask));
+  take_runner runner(ctx);
+  const take_step source = runner.rows_of(piece_rows);
+  std::vector<take_step> steps;
+  std::int64_t before = 0;
+  for (const column& piece : mask) {
+    take_step step = step_of(take_kind::mask, piece, source);
+    step.limit = before;
+    before += step.count;
+    if (step.count != 0) {
+      steps.push_back(step);
+    }
+  }
+  const std::vector<taken_count> counts = runner.count(steps);
+  std::int64_t total = 0;
+  for (const taken_count& each : counts) {
+    total += each.total;
+  }
+  selected_rows made = allocate_rows(ctx, total);
+  if (total != 0) {
+    use_token token(ctx->work_stream(), {writes(made.memory)});
+    std::int64_t* target = made.data();
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      steps[i].target = target;
+      target += counts[i].total;
+    }
+    runner.run(steps);
+    token.finish();
+  }
+  sources.finish();
+  return made;
+}
+
+selected_rows rows_with_fill(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
+                             std::span<const column> source) {
+  std::vector<std::int64_t> with_fill(piece_rows.begin(), piece_rows.end());
+  with_fill.push_back(1);
+  require_pieces(with_fill);
+  selected_rows made = allocate_rows(ctx, total_of(piece_rows));
+  std::vector<use> uses{writes(made.memory)};
+  take_runner runner(ctx);
+  const take_step all = runner.rows_of(with_fill);
+  std::vector<take_step> steps;
+  std::int64_t before = 0;
+  for (const column& piece : source) {
+    take_step step = all;
+    step.kind = take_kind::filled;
+    step.count = piece.length();
+    step.from = {.validity = validity_of(piece), .first = piece.offset(), .count = piece.length()};
+    step.limit = before;
+    step.target = made.data() + before;
+    before += step.count;
+    if (step.count != 0) {
+      steps.push_back(step);
+      uses.push_back(reads(piece.validity()));
+    }
+  }
+  use_token token(ctx->work_stream(), uses);
+  runner.run(steps);
+  token.finish();
+  return made;
+}
+
+} // namespace saeta

@@ -1,0 +1,49 @@
+// Chosen rows of a source in several pieces: numbers on the device that `take` follows.
+//
+// What      Made from integer indices or from a mask. All columns of a table read the same numbers.
+// Owner     The numbers take 8 bytes a row, charged to the budget of the context.
+// Order     Ready on the context's work stream. The host waits once: for the check of the indices, or for the
+//           number of rows of a mask.
+// Failure   type_mismatch (no integers, no booleans), invalid_argument (another device; a mask of another
+//           length), out_of_range naming the first index that is not a row of the source, budget_exceeded,
+//           out_of_memory. Nothing stays allocated.
+#pragma once
+
+#include "saeta/column/column.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace saeta {
+
+struct selected_rows {
+  buffer memory; ///< one number of 64 bits for each row (device/take.hpp); absent without rows
+  std::int64_t count = 0;
+  bool nullable = false; ///< some of the rows are null
+
+  /// Identifies the numbers; a use token permits access.
+  [[nodiscard]] std::int64_t* data() const noexcept {
+    return reinterpret_cast<std::int64_t*>(memory.address());
+  }
+  [[nodiscard]] selected_rows slice(std::int64_t first, std::int64_t rows) const;
+};
+
+/// Memory for the numbers of `rows` rows.
+selected_rows allocate_rows(const std::shared_ptr<context>& ctx, std::int64_t rows);
+
+/// @param piece_rows  number of rows of each piece of the source
+/// @param indices     the pieces of a column of integers; null indices choose null rows
+selected_rows rows_of_indices(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
+                              std::span<const column> indices);
+
+/// @param mask  the pieces of a column of booleans (bits or bytes), one for each row; nulls choose no row
+selected_rows rows_of_mask(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
+                           std::span<const column> mask);
+
+/// Every row of `source` that is not null, and the only row of `fill`, the last piece, instead of the others.
+/// @param piece_rows  of `source`, without that of the fill
+selected_rows rows_with_fill(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
+                             std::span<const column> source);
+
+} // namespace saeta

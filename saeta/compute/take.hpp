@@ -1,0 +1,34 @@
+// Rows of columns and tables, chosen by their numbers or by a mask, on their device.
+//
+// What      Row i of the result is row `indices[i]` of the source, or null if that index is null; `filter`
+//           keeps the rows whose mask is true. Every type is supported, to any depth. One kernel takes all
+//           values of fixed width of a table. Offsets, lists, unions and runs take a few more for each level
+//           of nesting.
+// Owner     The result has memory of its own, charged to the budget of the source's context, without what no
+//           row refers to. Only dictionaries, and the bytes that views point to, are shared with the source.
+// Order     The result is ready on the context's work stream. The host waits for the check of the indices,
+//           and once for each level of nesting, to learn how much memory it needs.
+// Limits    If 32-bit offsets or run ends cannot count the values, the result has several batches. Chunks of
+//           one column with different dictionaries are joined first (compute/combine.hpp).
+// Failure   As for selected_rows; overflow if a single row is too large, or if the indices of a dictionary
+//           type cannot count the values of all dictionaries. Nothing stays allocated.
+#pragma once
+
+#include "saeta/column/table.hpp"
+#include "saeta/compute/selected_rows.hpp"
+
+#include <span>
+#include <vector>
+
+namespace saeta {
+
+/// @param rows  rows of this table
+table take(const table& source, const selected_rows& rows);
+/// The same for the pieces of a column, at least one. Returns at least one piece.
+std::vector<column> take(std::span<const column> source, const selected_rows& rows);
+
+/// The number of rows of each batch or piece, as `rows_of_indices` and `rows_of_mask` want it.
+[[nodiscard]] std::vector<std::int64_t> rows_of_pieces(const table& source);
+[[nodiscard]] std::vector<std::int64_t> rows_of_pieces(std::span<const column> source);
+
+} // namespace saeta

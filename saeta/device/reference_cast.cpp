@@ -1,0 +1,60 @@
+#include "saeta/device/reference_cast.hpp"
+
+#include "saeta/base/half.hpp"
+#include "saeta/device/cast_values.hpp"
+#include "saeta/device/number_kinds.hpp"
+
+namespace saeta {
+namespace {
+
+using cast_values::convert;
+using equal_rows::bit;
+using equal_rows::load;
+
+struct half {
+  std::uint16_t bits;
+};
+
+/// Kinds that `cast_work` excludes.
+struct truth {};
+
+template <class Target, class Source>
+bool converted(Source value, bool rounds, Target& to) noexcept {
+  if constexpr (std::is_same_v<Source, half>) {
+    return converted(half_value(value.bits), rounds, to);
+  } else if constexpr (std::is_same_v<Target, half>) {
+    const auto number = static_cast<double>(value); // integers beyond it become infinite, so they differ
+    to.bits = half_bits(number);
+    const double found = half_value(to.bits);
+    return rounds || found == number || number != number;
+  } else {
+    return convert(value, rounds, to);
+  }
+}
+
+template <class Target, class Source>
+void cast_rows(const cast_work& work) noexcept {
+  *work.bad_row = -1;
+  auto* const target = static_cast<Target*>(work.target);
+  for (std::int64_t row = 0; row < work.count; ++row) {
+    target[row] = Target{};
+    const bool valid = work.validity == nullptr || bit(work.validity, work.bit_offset + row);
+    if (valid && !converted(load<Source>(work.source, row), work.rounds, target[row]) && *work.bad_row < 0) {
+      *work.bad_row = row;
+    }
+  }
+}
+
+} // namespace
+
+void cast_numbers(stream_handle /*stream*/, const cast_work& work) {
+  with_number<half, truth>(work.to, [&]<class Target>(Target) {
+    with_number<half, truth>(work.from, [&]<class Source>(Source) {
+      if constexpr (!std::is_same_v<Source, truth> && !std::is_same_v<Target, truth>) {
+        cast_rows<Target, Source>(work);
+      }
+    });
+  });
+}
+
+} // namespace saeta

@@ -1,0 +1,158 @@
+// What rows of lists, strings, unions and runs refer to, in the kernels of the host and of a GPU. Both
+// compile these functions.
+#pragma once
+
+#include "saeta/device/take_rows.hpp"
+
+#include <cstdint>
+
+namespace saeta::take_rows {
+
+/// What one row of a counted step adds.
+struct taken_range {
+  std::int64_t first = 0; ///< byte, row of the child, or offset in the child of a union
+  std::int64_t count = 0;
+  bool is_good = true;
+};
+
+SAETA_ANY_DEVICE inline taken_range checked_range(std::int64_t first, std::int64_t count,
+                                                  std::int64_t limit) noexcept {
+  taken_range made;
+  made.is_good = first >= 0 && count >= 0 && first <= limit && count <= limit - first;
+  if (made.is_good) {
+    made.first = first;
+    made.count = count;
+  }
+  return made;
+}
+
+SAETA_ANY_DEVICE inline bool mask_at(const take_step& step, std::int64_t at) noexcept {
+  const std::int64_t entry = step.from.first + at;
+  const auto* const values = static_cast<const std::uint8_t*>(step.from.values);
+  return is_valid(step.from, entry) && (step.width == 0 ? bit(values, entry) : values[entry] != 0);
+}
+
+/// Row `at` of a counted step.
+SAETA_ANY_DEVICE inline taken_range range_at(const take_step& step, const take_source* sources,
+                                             std::int64_t at) noexcept {
+  taken_range made;
+  if (step.kind == take_kind::mask) {
+    made.count = mask_at(step, at) ? 1 : 0;
+    return made;
+  }
+  const std::int64_t chosen = step.rows[at];
+  if (step.kind == take_kind::run_ends) {
+    made.count = at == 0 || step.rows[at - 1] != chosen ? 1 : 0;
+    return made;
+  }
+  if (chosen == null_row) {
+    made.count = step.kind == take_kind::union_rows ? step.units : 0;
+    return made;
+  }
+  const take_source& from = source_of(step, sources, chosen);
+  const std::int64_t entry = from.first + row_in_piece(chosen);
+  switch (step.kind) {
+  case take_kind::list_views:
+    return checked_range(load_signed(from.values, step.width, entry),
+                         load_signed(from.second, step.width, entry), from.limit);
+  case take_kind::union_rows:
+    if (load<std::int8_t>(from.values, entry) != step.code) {
+      return made;
+    }
+    return checked_range(load<std::int32_t>(from.second, entry), 1, from.limit);
+  default: {
+    const std::int64_t first = load_signed(from.values, step.width, entry);
+    return checked_range(first, load_signed(from.values, step.width, entry + 1) - first, from.limit);
+  }
+  }
+}
+
+/// The last of `lists` whose new offset is at most `unit`, not before `from`.
+SAETA_ANY_DEVICE inline std::int64_t list_of(const take_step& step, std::int64_t unit, std::int64_t from,
+                                             std::int64_t lists) noexcept {
+  std::int64_t low = from;
+  std::int64_t high = lists;
+  while (high - low > 1) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (load_signed(step.starts, step.width, middle) <= unit) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+/// The bytes or child rows of list `list` of a step of kind `bytes` or `list_rows`.
+struct taken_list {
+  const take_source* from = nullptr; ///< null for a null row, which has none
+  std::int64_t piece = 0;
+  std::int64_t source = 0; ///< first byte or row in the source
+  std::int64_t start = 0;  ///< first byte or row in the target
+};
+
+SAETA_ANY_DEVICE inline taken_list list_at(const take_step& step, const take_source* sources,
+                                           std::int64_t list) noexcept {
+  taken_list made;
+  const std::int64_t chosen = step.rows[list];
+  made.start = load_signed(step.starts, step.width, list);
+  if (chosen != null_row) {
+    made.piece = number_of_piece(chosen);
+    made.from = &source_of(step, sources, chosen);
+    made.source = load_signed(made.from->values, step.width, made.from->first + row_in_piece(chosen));
+  }
+  return made;
+}
+
+SAETA_ANY_DEVICE inline void store_signed(void* target, std::int32_t width, std::int64_t index,
+                                          std::int64_t value) noexcept {
+  switch (width) { // targets are aligned
+  case 2:
+    static_cast<std::int16_t*>(target)[index] = static_cast<std::int16_t>(value);
+    return;
+  case 4:
+    static_cast<std::int32_t*>(target)[index] = static_cast<std::int32_t>(value);
+    return;
+  default:
+    static_cast<std::int64_t*>(target)[index] = value;
+  }
+}
+
+/// Writes what row `at` of a counted step makes. @param before  the sum of all rows before it
+SAETA_ANY_DEVICE inline void write_counted(const take_step& step, const take_source* sources, std::int64_t at,
+                                           const taken_range& range, std::int64_t before) noexcept {
+  auto* const rows = static_cast<std::int64_t*>(step.second);
+  switch (step.kind) {
+  case take_kind::mask:
+    if (range.count != 0) {
+      static_cast<std::int64_t*>(step.target)[before] = row_of_source(step, sources, step.limit + at);
+    }
+    return;
+  case take_kind::union_rows:
+    if (range.count != 0) {
+      const std::int64_t chosen = step.rows[at];
+      static_cast<std::int32_t*>(step.target)[at] = static_cast<std::int32_t>(before);
+      rows[before] = chosen == null_row ? null_row : chosen_row(number_of_piece(chosen), range.first);
+    }
+    return;
+  case take_kind::run_ends:
+    if (range.count != 0) {
+      rows[before] = step.rows[at];
+    }
+    if (at + 1 == step.count || step.rows[at + 1] != step.rows[at]) {
+      store_signed(step.target, step.width, before + range.count - 1, at + 1);
+    }
+    return;
+  case take_kind::list_views:
+    store_signed(step.target, step.width, at, before);
+    store_signed(step.second, step.width, at, range.count);
+    return;
+  default:
+    store_signed(step.target, step.width, at, before);
+    if (at + 1 == step.count) {
+      store_signed(step.target, step.width, step.count, before + range.count);
+    }
+  }
+}
+
+} // namespace saeta::take_rows

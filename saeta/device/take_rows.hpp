@@ -1,0 +1,120 @@
+// Rows that `take` and `count_taken` look up, in the kernels of the host and of a GPU. Both compile these
+// functions.
+#pragma once
+
+#include "saeta/device/equal_values.hpp"
+#include "saeta/device/take.hpp"
+
+#include <cstdint>
+
+namespace saeta::take_rows {
+
+using equal_rows::bit;
+using equal_rows::load;
+using equal_rows::load_signed;
+using equal_rows::load_unsigned;
+
+SAETA_ANY_DEVICE inline std::int64_t chosen_row(std::int64_t piece, std::int64_t row) noexcept {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(piece) << row_bits) | row;
+}
+SAETA_ANY_DEVICE inline std::int64_t row_in_piece(std::int64_t chosen) noexcept {
+  return chosen & (most_piece_rows - 1);
+}
+SAETA_ANY_DEVICE inline std::int64_t number_of_piece(std::int64_t chosen) noexcept {
+  return chosen >> row_bits;
+}
+
+/// The piece of a chosen row that is not null.
+SAETA_ANY_DEVICE inline const take_source& source_of(const take_step& step, const take_source* sources,
+                                                     std::int64_t chosen) noexcept {
+  return step.pieces == 1 ? step.from : sources[step.first_source + number_of_piece(chosen)];
+}
+
+/// A row of the whole source as a chosen row. Pieces have rows.
+SAETA_ANY_DEVICE inline std::int64_t row_of_source(const take_step& step, const take_source* sources,
+                                                   std::int64_t row) noexcept {
+  if (step.pieces == 1) {
+    return row;
+  }
+  const take_source* const pieces = sources + step.first_source;
+  std::int64_t low = 0;
+  std::int64_t high = step.pieces;
+  while (high - low > 1) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (pieces[middle].first <= row) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return chosen_row(low, row - pieces[low].first);
+}
+
+SAETA_ANY_DEVICE inline bool is_valid(const take_source& from, std::int64_t entry) noexcept {
+  return from.validity == nullptr || bit(from.validity, entry);
+}
+
+struct found_index {
+  std::int64_t chosen = null_row;
+  bool is_null = false;
+  bool is_bad = false;
+};
+
+/// Row `at` of a step of kind `indices`.
+SAETA_ANY_DEVICE inline found_index index_at(const take_step& step, const take_source* sources,
+                                             std::int64_t at) noexcept {
+  found_index made;
+  const std::int64_t entry = step.from.first + at;
+  if (!is_valid(step.from, entry)) {
+    made.is_null = true;
+    return made;
+  }
+  std::uint64_t row = load_unsigned(step.from.values, step.width, entry);
+  if (step.is_signed) {
+    const int unused = 64 - 8 * step.width;
+    row = static_cast<std::uint64_t>(static_cast<std::int64_t>(row << unused) >> unused);
+  }
+  made.is_bad = row >= static_cast<std::uint64_t>(step.limit); // a negative number is a large one
+  if (!made.is_bad) {
+    made.chosen = row_of_source(step, sources, static_cast<std::int64_t>(row));
+  }
+  return made;
+}
+
+/// Row `at` of a step of kind `filled`.
+SAETA_ANY_DEVICE inline std::int64_t filled_row_at(const take_step& step, const take_source* sources,
+                                                   std::int64_t at) noexcept {
+  return is_valid(step.from, step.from.first + at) ? row_of_source(step, sources, step.limit + at)
+                                                   : chosen_row(step.pieces - 1, 0);
+}
+
+/// The run of a row, as a chosen row of the run values.
+SAETA_ANY_DEVICE inline std::int64_t run_at(const take_step& step, const take_source* sources,
+                                            std::int64_t at) noexcept {
+  const std::int64_t chosen = step.rows[at];
+  if (chosen == null_row) {
+    return null_row;
+  }
+  const take_source& from = source_of(step, sources, chosen);
+  const std::int64_t row = from.first + row_in_piece(chosen);
+  std::int64_t low = 0;
+  std::int64_t high = from.limit;
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (load_signed(from.values, step.width, middle) > row) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low == from.limit ? null_row : chosen_row(number_of_piece(chosen), low);
+}
+
+SAETA_ANY_DEVICE inline std::int64_t fixed_row_at(const take_step& step, std::int64_t at) noexcept {
+  const std::int64_t chosen = step.rows[at / step.units];
+  return chosen == null_row
+             ? null_row
+             : chosen_row(number_of_piece(chosen), row_in_piece(chosen) * step.units + at % step.units);
+}
+
+} // namespace saeta::take_rows

@@ -1,0 +1,264 @@
+// Rows whose numbers are converted, whose nulls are filled or dropped, or that go to another device.
+#include "conformance/harness/pieces_test.hpp"
+#include "saeta/backend/host/host_backend.hpp"
+#include "saeta/symbols/symbol_table.hpp"
+#include "saeta/compute/cast.hpp"
+#include "saeta/compute/nulls.hpp"
+#include "saeta/compute/take.hpp"
+#include "saeta/transfer/copy_to.hpp"
+#include "support/nested_arrays.hpp"
+#include "support/tables.hpp"
+#include "unit/base/raises.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+
+namespace saeta::conformance {
+namespace {
+
+using support::carried_types;
+using support::nulls;
+using support::plain_array;
+using support::random_array;
+
+class moved_rows : public pieces_test {
+protected:
+  template <class Number>
+  [[nodiscard]] column numbers(type_id type, const std::vector<Number>& values) const {
+    plain_array made;
+    made.type = data_type(type);
+    made.length = std::ssize(values);
+    const auto bytes = std::as_bytes(std::span(values));
+    made.buffers = {{}, {bytes.begin(), bytes.end()}};
+    return imported(std::make_shared<const plain_array>(std::move(made)));
+  }
+  template <class Number>
+  [[nodiscard]] std::vector<Number> values_of(const column& of) const {
+    const std::vector<std::uint8_t> bytes = read(of.values());
+    std::vector<Number> made(static_cast<std::size_t>(of.length()));
+    std::memcpy(made.data(), bytes.data() + static_cast<std::size_t>(of.offset()) * sizeof(Number),
+                made.size() * sizeof(Number));
+    return made;
+  }
+  /// Nothing if the cast works.
+  static std::optional<errc> refusal(const column& of, type_id to, cast_rule rule,
+                                     std::string* message = nullptr) {
+    return unit::code_raised_by([&] { static_cast<void>(cast(of, data_type(to), rule)); }, message);
+  }
+  [[nodiscard]] static table one_column(const std::shared_ptr<context>& ctx,
+                                        const std::vector<column>& pieces) {
+    schema fields;
+    fields.fields.push_back({"x", pieces.front().type(), true, {}});
+    std::vector<batch> batches;
+    for (const column& each : pieces) {
+      batches.push_back({each.length(), {each}});
+    }
+    return table::make(ctx, fields, batches);
+  }
+};
+
+TEST_P(moved_rows, casts_numbers_that_are_equal_in_the_other_type) {
+  const column small = numbers<std::int64_t>(type_id::int64, {-128, 0, 127});
+  EXPECT_EQ(values_of<std::int8_t>(cast(small, data_type(type_id::int8), cast_rule::exact)),
+            (std::vector<std::int8_t>{-128, 0, 127}));
+  EXPECT_EQ(values_of<float>(cast(small, data_type(type_id::float32), cast_rule::exact)),
+            (std::vector<float>{-128, 0, 127}));
+  EXPECT_EQ(values_of<std::uint16_t>(cast(small, data_type(type_id::half_float), cast_rule::exact)),
+            (std::vector<std::uint16_t>{0xD800, 0, 0x57F0}));
+  const column whole = numbers<double>(type_id::float64, {3.0, -0.0, 1e9});
+  EXPECT_EQ(values_of<std::uint32_t>(cast(whole, data_type(type_id::uint32), cast_rule::exact)),
+            (std::vector<std::uint32_t>{3, 0, 1'000'000'000}));
+  const column odd = numbers<double>(type_id::float64, {std::nan(""), INFINITY, -0.5});
+  const std::vector<float> seen = values_of<float>(cast(odd, data_type(type_id::float32), cast_rule::exact));
+  EXPECT_TRUE(std::isnan(seen[0]));
+  EXPECT_EQ(seen[1], INFINITY);
+  EXPECT_EQ(seen[2], -0.5F);
+}
+
+TEST_P(moved_rows, names_the_first_number_that_a_type_does_not_have) {
+  std::string message;
+  const column large = numbers<std::int64_t>(type_id::int64, {1, 128, -129});
+  EXPECT_EQ(refusal(large, type_id::int8, cast_rule::exact, &message), errc::out_of_range);
+  EXPECT_EQ(message, "the int64 in row 1 has no equal int8: permit rounding, or choose a wider type");
+  EXPECT_EQ(refusal(large, type_id::int8, cast_rule::round, &message), errc::out_of_range);
+  EXPECT_EQ(message, "the int64 in row 1 has no int8");
+  const std::int64_t odd = (std::int64_t{1} << 53) + 1;
+  EXPECT_EQ(refusal(numbers<std::int64_t>(type_id::int64, {odd}), type_id::float64, cast_rule::exact),
+            errc::out_of_range);
+  EXPECT_EQ(refusal(numbers<std::int64_t>(type_id::int64, {odd - 1}), type_id::float64, cast_rule::exact),
+            std::nullopt);
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(refusal(numbers<std::int64_t>(type_id::int64, {most}), type_id::float32, cast_rule::exact),
+            errc::out_of_range);
+  EXPECT_EQ(refusal(numbers<std::int64_t>(type_id::int64, {-1}), type_id::uint64, cast_rule::round),
+            errc::out_of_range);
+  EXPECT_EQ(refusal(numbers<std::uint64_t>(type_id::uint64, {1ULL << 63}), type_id::int64, cast_rule::round),
+            errc::out_of_range);
+  for (const double each : {0.5, std::nan(""), 1e300, -1.0}) {
+    EXPECT_EQ(refusal(numbers<double>(type_id::float64, {each}), type_id::uint64, cast_rule::exact),
+              errc::out_of_range)
+        << each;
+  }
+  EXPECT_EQ(
+      refusal(numbers<double>(type_id::float64, {18446744073709551616.0}), type_id::uint64, cast_rule::round),
+      errc::out_of_range);
+  EXPECT_EQ(refusal(numbers<double>(type_id::float64, {0.1}), type_id::float32, cast_rule::exact),
+            errc::out_of_range);
+  EXPECT_EQ(refusal(numbers<double>(type_id::float64, {1e300}), type_id::float32, cast_rule::exact),
+            errc::out_of_range);
+}
+
+TEST_P(moved_rows, rounds_to_the_nearest_number_where_that_is_permitted) {
+  const column halves = numbers<double>(type_id::float64, {0.5, 1.5, 2.5, -0.5, -1.5, 2.4999});
+  EXPECT_EQ(values_of<std::int32_t>(cast(halves, data_type(type_id::int32), cast_rule::round)),
+            (std::vector<std::int32_t>{0, 2, 2, 0, -2, 2}));
+  const column large = numbers<double>(type_id::float64, {0.1, 1e300, -1e300});
+  EXPECT_EQ(values_of<float>(cast(large, data_type(type_id::float32), cast_rule::round)),
+            (std::vector<float>{0.1F, INFINITY, -INFINITY}));
+  const column odd = numbers<std::int64_t>(type_id::int64, {(std::int64_t{1} << 53) + 1});
+  EXPECT_EQ(values_of<double>(cast(odd, data_type(type_id::float64), cast_rule::round)),
+            (std::vector<double>{9007199254740992.0}));
+}
+
+TEST_P(moved_rows, casts_slices_with_nulls_between_all_kinds) {
+  const std::vector<type_id> kinds{type_id::int8,       type_id::uint8,   type_id::int16,  type_id::uint16,
+                                   type_id::int32,      type_id::uint32,  type_id::int64,  type_id::uint64,
+                                   type_id::half_float, type_id::float32, type_id::float64};
+  std::vector<double> small(1500);
+  for (std::size_t i = 0; i < small.size(); ++i) {
+    small[i] = static_cast<double>(i % 120);
+  }
+  const column source = numbers(type_id::float64, small);
+  for (const type_id from : kinds) {
+    const column given = cast(source, data_type(from), cast_rule::exact).slice(3, 1400);
+    for (const type_id to : kinds) {
+      const column there = cast(given, data_type(to), cast_rule::exact);
+      EXPECT_EQ(there.offset() == 3, from == to);
+      const column back = cast(there, data_type(type_id::float64), cast_rule::exact);
+      ASSERT_EQ(values_of<double>(back), std::vector<double>(small.begin() + 3, small.begin() + 1403))
+          << data_type(from).name() << " to " << data_type(to).name();
+    }
+  }
+  const column with_nulls =
+      imported(random_array(data_type(type_id::int16), {500, 9, nulls::some, false}, 4));
+  const column wide = cast(with_nulls.slice(2, 450), data_type(type_id::int64), cast_rule::exact);
+  EXPECT_EQ(wide.null_count(), with_nulls.slice(2, 450).null_count());
+}
+
+TEST_P(moved_rows, casts_only_numbers_and_views) {
+  const column text = imported(support::strings({"a"}));
+  EXPECT_EQ(refusal(text, type_id::int32, cast_rule::exact), errc::type_mismatch);
+  EXPECT_EQ(cast(text, data_type(type_id::binary), cast_rule::exact).bytes().address(),
+            text.bytes().address());
+  const column days = imported(random_array(data_type(type_id::date32), {9, 0, nulls::some, true}, 1));
+  EXPECT_EQ(cast(days, data_type(type_id::int32), cast_rule::exact).values().address(),
+            days.values().address());
+}
+
+TEST_P(moved_rows, fills_the_nulls_of_every_type) {
+  for (const data_type& type : carried_types()) {
+    if (!type.has_validity()) {
+      continue;
+    }
+    SCOPED_TRACE(type.name());
+    const std::vector<part> parts = parts_of(type, nulls::some);
+    const std::vector<column> pieces = imported(parts);
+    const part with{random_array(type, {4, 1, nulls::absent, true}, 9), 2, 1};
+    const std::vector<column> made = fill_null(pieces, imported(std::vector<part>{with}).front());
+    std::size_t piece = 0;
+    std::int64_t row = 0;
+    owned_array out;
+    export_column(made.front(), *out.out());
+    for (const part& each : parts) {
+      for (std::int64_t i = 0; i < each.rows; ++i, ++row) {
+        while (row == made.at(piece).length()) {
+          ++piece;
+          row = 0;
+          out = owned_array();
+          export_column(made.at(piece), *out.out());
+        }
+        const bool valid = each.source->valid(each.first + i);
+        const part& from = valid ? each : with;
+        ASSERT_TRUE(support::same_row(out.get(), row, *from.source, valid ? each.first + i : with.first))
+            << "row " << row << " of piece " << piece;
+      }
+    }
+  }
+}
+
+TEST_P(moved_rows, refuses_fills_that_do_not_fit) {
+  const std::vector<column> pieces{numbers<std::int32_t>(type_id::int32, {1, 2})};
+  const auto refused = [&](const column& fill) {
+    return unit::code_raised_by([&] { static_cast<void>(fill_null(pieces, fill)); });
+  };
+  EXPECT_EQ(refused(numbers<std::int64_t>(type_id::int64, {1})), errc::type_mismatch);
+  EXPECT_EQ(refused(pieces[0]), errc::invalid_argument);
+  EXPECT_EQ(refused(imported(random_array(data_type(type_id::int32), {1, 0, nulls::all, true}, 1))),
+            errc::invalid_argument);
+  EXPECT_EQ(fill_null(pieces, pieces[0].slice(0, 1))[0].values().address(), pieces[0].values().address());
+}
+
+TEST_P(moved_rows, tells_and_drops_nulls) {
+  for (const data_type& type :
+       {data_type(type_id::int32), data_type(type_id::string), data_type(type_id::null)}) {
+    const std::vector<part> parts = parts_of(type, nulls::some);
+    const std::vector<column> pieces = imported(parts);
+    std::int64_t valid = 0;
+    for (std::size_t p = 0; p < pieces.size(); ++p) {
+      const std::vector<std::uint8_t> seen =
+          pieces[p].length() == 0 ? std::vector<std::uint8_t>{} : values_of<std::uint8_t>(is_null(pieces[p]));
+      for (std::int64_t i = 0; i < parts[p].rows; ++i) {
+        const bool null = !parts[p].source->valid(parts[p].first + i);
+        ASSERT_EQ(seen[static_cast<std::size_t>(i)], null ? 1 : 0) << type.name();
+        valid += null ? 0 : 1;
+      }
+    }
+    const std::size_t only = 0;
+    const table kept = drop_null(one_column(ctx(), pieces), std::span(&only, 1));
+    EXPECT_EQ(kept.rows(), valid);
+    EXPECT_TRUE(kept.rows() == 0 || kept.pieces(0)[0].null_count() == 0);
+  }
+}
+
+TEST_P(moved_rows, copies_tables_to_the_host_and_back) {
+  support::table_shape shape;
+  shape.in_dictionaries = nulls::some;
+  const table source = support::random_table(ctx(), carried_types(), shape);
+  context_options options;
+  options.budget = limit;
+  const auto host = watch(context::create(make_host_backend(), options));
+  if (ctx()->on_host()) {
+    EXPECT_EQ(copy_to(source, ctx()).batches()[0].columns[1].buffers()[1].address(),
+              source.batches()[0].columns[1].buffers()[1].address());
+    return;
+  }
+  const table there = copy_to(source, host);
+  EXPECT_EQ(there.ctx(), host);
+  EXPECT_TRUE(support::same_contents(there, source));
+  const table back = copy_to(there, ctx());
+  EXPECT_EQ(back.ctx(), ctx());
+  EXPECT_TRUE(support::same_contents(back, source));
+  const std::shared_ptr<void> strict = ctx()->copies().forbid_downloads();
+  EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(copy_to(source, host)); }),
+            errc::download_forbidden);
+}
+
+TEST_P(moved_rows, refuses_a_copy_from_one_device_to_another) {
+  const auto& second = second_device();
+  if (!second || ctx()->on_host()) {
+    GTEST_SKIP() << one_device_alone;
+  }
+  const auto other = watch(context::create(second));
+  const table source = one_column(ctx(), {numbers<std::int32_t>(type_id::int32, {1})});
+  EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(copy_to(source, other)); }), errc::unsupported);
+}
+
+SAETA_CONFORMANCE_SUITE(moved_rows);
+
+} // namespace
+} // namespace saeta::conformance

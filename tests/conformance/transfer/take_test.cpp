@@ -1,0 +1,444 @@
+// Rows that are taken and filtered: every type, in pieces, against the rows of the sources.
+#include "conformance/harness/pieces_test.hpp"
+#include "saeta/column/bits.hpp"
+#include "saeta/column/same_values.hpp"
+#include "saeta/compute/take.hpp"
+#include "support/nested_arrays.hpp"
+#include "support/tables.hpp"
+#include "unit/base/raises.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <string>
+
+namespace saeta::conformance {
+namespace {
+
+using support::carried_types;
+using support::nulls;
+using support::plain_array;
+using support::random_array;
+using support::shared_array;
+
+/// A row of the parts, or a null row.
+using row_numbers = std::vector<std::int64_t>;
+constexpr std::int64_t no_number = -1;
+
+class taken_rows : public pieces_test {
+protected:
+  template <class Number>
+  [[nodiscard]] column numbers(type_id type, const std::vector<Number>& values,
+                               const std::vector<bool>& valid = {}) const {
+    plain_array made;
+    made.type = data_type(type);
+    made.length = std::ssize(values);
+    made.null_count = valid.empty() ? 0 : -1;
+    const auto bytes = std::as_bytes(std::span(values));
+    made.buffers = {bits(valid), {bytes.begin(), bytes.end()}};
+    return imported(std::make_shared<const plain_array>(std::move(made)));
+  }
+  static std::vector<std::byte> bits(const std::vector<bool>& set) {
+    std::vector<std::byte> made((set.size() + 7) / 8);
+    for (std::size_t i = 0; i < set.size(); ++i) {
+      made[i / 8] |= static_cast<std::byte>(set[i] ? 1 << (i % 8) : 0);
+    }
+    return made;
+  }
+  /// Numbers as indices, with nulls where there is no number.
+  [[nodiscard]] column indices(const row_numbers& rows) const {
+    std::vector<bool> valid;
+    for (const std::int64_t row : rows) {
+      valid.push_back(row != no_number);
+    }
+    return numbers(type_id::int64, rows, valid);
+  }
+  row_numbers random_rows(std::int64_t count, std::int64_t end) {
+    row_numbers made;
+    for (std::int64_t i = 0; i < count; ++i) {
+      made.push_back(std::uniform_int_distribution<std::int64_t>(0, end - 1)(random_));
+    }
+    return made;
+  }
+  static std::int64_t rows_of(const std::vector<part>& parts) {
+    std::int64_t rows = 0;
+    for (const part& each : parts) {
+      rows += each.rows;
+    }
+    return rows;
+  }
+  static std::vector<column> taken(const std::vector<column>& pieces, const column& indices) {
+    return take(pieces,
+                rows_of_indices(pieces.front().ctx(), rows_of_pieces(pieces), std::span(&indices, 1)));
+  }
+  static std::vector<column> kept(const std::vector<column>& pieces, const std::vector<column>& mask) {
+    return take(pieces, rows_of_mask(pieces.front().ctx(), rows_of_pieces(pieces), mask));
+  }
+
+  static bool is_null_row(const ArrowArray& seen, const data_type& type, std::int64_t row) {
+    if (!type.has_validity()) {
+      return true; // said by a child, or every row is null
+    }
+    const auto* const bits = static_cast<const std::uint8_t*>(seen.buffers[0]);
+    const std::int64_t at = seen.offset + row;
+    return bits != nullptr && (bits[at / 8] >> (at % 8) & 1) == 0;
+  }
+  /// The rows of the parts in this order.
+  static void expect_rows(const std::vector<column>& seen, const std::vector<part>& parts,
+                          const row_numbers& rows) {
+    std::size_t at = 0;
+    for (const column& piece : seen) {
+      owned_array out;
+      export_column(piece, *out.out());
+      for (std::int64_t i = 0; i < piece.length(); ++i, ++at) {
+        ASSERT_LT(at, rows.size());
+        std::int64_t row = rows[at];
+        if (row == no_number) {
+          ASSERT_TRUE(is_null_row(out.get(), piece.type(), i)) << "row " << at;
+          continue;
+        }
+        std::size_t part_number = 0;
+        for (; row >= parts[part_number].rows; ++part_number) {
+          row -= parts[part_number].rows;
+        }
+        const part& from = parts[part_number];
+        ASSERT_TRUE(support::same_row(out.get(), i, *from.source, from.first + row))
+            << "row " << at << " is not row " << rows[at];
+      }
+    }
+    EXPECT_EQ(at, rows.size());
+  }
+  [[nodiscard]] std::uint64_t used() const { return ctx()->memory_budget()->statistics().current; }
+
+  std::mt19937_64 random_{20'261'127};
+};
+
+TEST_P(taken_rows, takes_rows_of_every_type_from_several_pieces) {
+  for (const data_type& type : carried_types()) {
+    for (const nulls pattern : {nulls::absent, nulls::some, nulls::all}) {
+      SCOPED_TRACE(::testing::Message() << type.name() << ", nulls " << static_cast<int>(pattern));
+      const std::vector<part> parts = parts_of(type, pattern);
+      const row_numbers rows = random_rows(2500, rows_of(parts));
+      const std::vector<column> made = taken(imported(parts), indices(rows));
+      ASSERT_EQ(made.size(), 1u);
+      expect_rows(made, parts, rows);
+    }
+  }
+}
+
+TEST_P(taken_rows, takes_rows_of_every_type_from_one_piece_and_nulls) {
+  for (const data_type& type : carried_types()) {
+    SCOPED_TRACE(type.name());
+    for (const std::int64_t count : {1, 31, 64, 65, 1025}) {
+      const std::vector<part> parts{{random_array(type, {90, 7, nulls::some, false}, 3), 2, 80}};
+      row_numbers rows = random_rows(count, 80);
+      for (std::size_t i = 0; i < rows.size(); i += 3) {
+        rows[i] = no_number;
+      }
+      const std::vector<column> made = taken(imported(parts), indices(rows));
+      ASSERT_EQ(made.size(), 1u);
+      expect_rows(made, parts, rows);
+    }
+  }
+}
+
+TEST_P(taken_rows, takes_no_rows_and_rows_of_nothing) {
+  for (const data_type& type : carried_types()) {
+    SCOPED_TRACE(type.name());
+    const std::vector<part> parts{{random_array(type, {5, 0, nulls::some, true}, 3), 0, 5}};
+    EXPECT_EQ(taken(imported(parts), indices({})).front().length(), 0);
+    const std::vector<column> nothing{column::empty(ctx(), type)};
+    const std::vector<column> made = taken(nothing, indices({no_number, no_number}));
+    ASSERT_EQ(made.size(), 1u);
+    EXPECT_EQ(made[0].length(), 2);
+    EXPECT_TRUE(!type.has_validity() || made[0].null_count() == 2);
+  }
+}
+
+TEST_P(taken_rows, accepts_indices_of_every_integer_type) {
+  const std::vector<part> parts{
+      {random_array(data_type(type_id::int32), {50, 0, nulls::some, true}, 3), 0, 50}};
+  const std::vector<column> pieces = imported(parts);
+  expect_rows(taken(pieces, numbers<std::int8_t>(type_id::int8, {49, 0, 7})), parts, {49, 0, 7});
+  expect_rows(taken(pieces, numbers<std::uint8_t>(type_id::uint8, {49, 0, 7})), parts, {49, 0, 7});
+  expect_rows(taken(pieces, numbers<std::int16_t>(type_id::int16, {49, 0, 7})), parts, {49, 0, 7});
+  expect_rows(taken(pieces, numbers<std::uint16_t>(type_id::uint16, {49, 0, 7})), parts, {49, 0, 7});
+  expect_rows(taken(pieces, numbers<std::int32_t>(type_id::int32, {49, 0, 7})), parts, {49, 0, 7});
+  expect_rows(taken(pieces, numbers<std::uint32_t>(type_id::uint32, {49, 0, 7})), parts, {49, 0, 7});
+  expect_rows(taken(pieces, numbers<std::uint64_t>(type_id::uint64, {49, 0, 7})), parts, {49, 0, 7});
+}
+
+TEST_P(taken_rows, names_the_first_index_that_is_not_a_row) {
+  const std::vector<column> pieces = imported(
+      std::vector<part>{{random_array(data_type(type_id::string), {50, 0, nulls::some, true}, 3), 0, 50}});
+  std::string message;
+  const auto raised = [&](const column& given) {
+    return unit::code_raised_by([&] { static_cast<void>(taken(pieces, given)); }, &message);
+  };
+  const std::uint64_t before = used();
+  EXPECT_EQ(raised(numbers<std::int32_t>(type_id::int32, {3, 50, -1})), errc::out_of_range);
+  EXPECT_EQ(message, "index 50 in row 1 of the indices: expected 0 to 49, for 50 rows");
+  EXPECT_EQ(raised(numbers<std::int64_t>(type_id::int64, {3, 4, 5, -7, 99})), errc::out_of_range);
+  EXPECT_EQ(message, "index -7 in row 3 of the indices: expected 0 to 49, for 50 rows");
+  EXPECT_EQ(raised(numbers<std::uint64_t>(type_id::uint64, {~std::uint64_t{0}})), errc::out_of_range);
+  EXPECT_EQ(message, "index 18446744073709551615 in row 0 of the indices: expected 0 to 49, for 50 rows");
+  {
+    const std::vector<column> chunks{numbers<std::int64_t>(type_id::int64, {1, 2}),
+                                     numbers<std::int64_t>(type_id::int64, {}),
+                                     numbers<std::int64_t>(type_id::int64, {1, 70, 2})};
+    EXPECT_EQ(
+        unit::code_raised_by(
+            [&] { static_cast<void>(rows_of_indices(ctx(), rows_of_pieces(pieces), chunks)); }, &message),
+        errc::out_of_range);
+    EXPECT_EQ(message, "index 70 in row 3 of the indices: expected 0 to 49, for 50 rows");
+  }
+  EXPECT_EQ(raised(numbers<float>(type_id::float32, {1.0F})), errc::type_mismatch);
+  ctx()->wait_for_releases(std::chrono::seconds(5));
+  EXPECT_EQ(used(), before);
+}
+
+TEST_P(taken_rows, keeps_the_rows_of_a_mask_of_bits_or_bytes) {
+  for (const data_type& type :
+       {data_type(type_id::int16), data_type(type_id::string), data_type(type_id::boolean)}) {
+    SCOPED_TRACE(type.name());
+    const std::vector<part> parts = parts_of(type, nulls::some);
+    const std::vector<column> pieces = imported(parts);
+    const auto count = static_cast<std::size_t>(rows_of(parts));
+    std::vector<std::int8_t> set(count);
+    std::vector<bool> valid(count);
+    row_numbers rows;
+    for (std::size_t i = 0; i < count; ++i) {
+      set[i] = random_() % 3 == 0 ? 0 : 2;
+      valid[i] = random_() % 4 != 0;
+      if (set[i] != 0 && valid[i]) {
+        rows.push_back(static_cast<std::int64_t>(i));
+      }
+    }
+    const column bytes = relabelled(numbers(type_id::int8, set, valid), data_type::byte_bool());
+    expect_rows(kept(pieces, {bytes}), parts, rows);
+    const column packed = pack_bool(bytes);
+    expect_rows(kept(pieces, {packed}), parts, rows);
+    // chunks that end elsewhere, at odd bits
+    expect_rows(kept(pieces, {packed.slice(0, 13), packed.slice(13, 0), packed.slice(13, 100),
+                              bytes.slice(113, bytes.length() - 113)}),
+                parts, rows);
+  }
+}
+
+TEST_P(taken_rows, keeps_all_rows_and_none) {
+  const std::vector<part> parts{
+      {random_array(data_type(type_id::string), {3000, 0, nulls::some, true}, 3), 0, 3000}};
+  const std::vector<column> pieces = imported(parts);
+  const auto mask = [&](std::int8_t value) {
+    return relabelled(numbers(type_id::int8, std::vector<std::int8_t>(3000, value)), data_type::byte_bool());
+  };
+  row_numbers all(3000);
+  std::iota(all.begin(), all.end(), std::int64_t{0});
+  expect_rows(kept(pieces, {mask(1)}), parts, all);
+  expect_rows(kept(pieces, {mask(0)}), parts, {});
+}
+
+TEST_P(taken_rows, refuses_masks_of_other_types_and_lengths) {
+  const std::vector<column> pieces = imported(parts_of(data_type(type_id::int32), nulls::none));
+  EXPECT_EQ(unit::code_raised_by(
+                [&] { static_cast<void>(kept(pieces, {numbers<std::int8_t>(type_id::int8, {1})})); }),
+            errc::type_mismatch);
+  const column one = relabelled(numbers<std::int8_t>(type_id::int8, {1}), data_type::byte_bool());
+  std::string message;
+  EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(kept(pieces, {one})); }, &message),
+            errc::invalid_argument);
+  EXPECT_EQ(message, "a mask of 1 rows for 238 rows");
+}
+
+TEST_P(taken_rows, takes_a_table_of_every_type_at_once) {
+  support::table_shape shape;
+  const table source = support::random_table(ctx(), carried_types(), shape);
+  const row_numbers rows = random_rows(300, source.rows());
+  const column chosen = indices(rows);
+  const table made = take(source, rows_of_indices(ctx(), rows_of_pieces(source), std::span(&chosen, 1)));
+  ASSERT_EQ(made.batches().size(), 1u);
+  ASSERT_EQ(made.rows(), 300);
+  EXPECT_EQ(made.fields(), source.fields());
+  for (std::size_t i = 0; i < source.column_count(); ++i) {
+    SCOPED_TRACE(source.fields().fields[i].name);
+    if (!carried_types()[i].children().empty()) {
+      continue; // cells are flat
+    }
+    const std::vector<support::cell> expected = support::cells(source, i);
+    const std::vector<support::cell> seen = support::cells(made, i);
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      ASSERT_EQ(seen[row], expected[static_cast<std::size_t>(rows[row])]) << "row " << row;
+    }
+  }
+}
+
+/// Strings that are longer than a vector, a tile, or nothing at all, at any alignment.
+TEST_P(taken_rows, takes_long_and_empty_strings) {
+  std::vector<std::string> texts;
+  for (const unsigned length : {0U, 0U, 1U, 15U, 0U, 16U, 17U, 33U, 100U, 0U, 1000U, 20'000U, 0U}) {
+    std::string& text = texts.emplace_back(length, ' ');
+    std::ranges::generate(text, [&] { return static_cast<char>('a' + random_() % 26); });
+  }
+  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  const support::shared_array whole = support::strings(views);
+  const std::vector<part> parts{{whole, 1, 11}, {whole, 0, 13}};
+  const row_numbers rows = random_rows(300, 24);
+  expect_rows(taken(imported(parts), indices(rows)), parts, rows);
+  row_numbers empty(5000, 0); // row 1, which is empty
+  empty.push_back(10);
+  empty.insert(empty.end(), 5000, 3);
+  expect_rows(taken(imported(parts), indices(empty)), parts, empty);
+}
+
+TEST_P(taken_rows, takes_many_columns_and_rows_in_groups) {
+  constexpr std::int64_t rows = 20'000;
+  constexpr std::size_t columns = 40;
+  std::vector<std::int32_t> values(rows);
+  std::iota(values.begin(), values.end(), 0);
+  const column one = numbers(type_id::int32, values);
+  batch wide{rows, std::vector<column>(columns, one)};
+  schema fields;
+  fields.fields.assign(columns, {"x", data_type(type_id::int32), false, {}});
+  const table source = table::make(ctx(), fields, {wide});
+  const row_numbers chosen = random_rows(60'000, rows);
+  const column given = indices(chosen);
+  const table made = take(source, rows_of_indices(ctx(), rows_of_pieces(source), std::span(&given, 1)));
+  for (std::size_t c = 0; c < columns; ++c) {
+    const std::vector<std::uint8_t> bytes = read(made.pieces(c)[0].values());
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      std::int32_t value = 0;
+      std::memcpy(&value, bytes.data() + 4 * i, 4);
+      ASSERT_EQ(value, chosen[i]) << "column " << c << ", row " << i;
+    }
+  }
+}
+
+TEST_P(taken_rows, keeps_the_rows_of_tables_without_columns_and_of_no_batches) {
+  const column chosen = indices({1, 0, no_number});
+  const table none = table::make(ctx(), {}, {batch{2, {}}});
+  EXPECT_EQ(take(none, rows_of_indices(ctx(), rows_of_pieces(none), std::span(&chosen, 1))).rows(), 3);
+  schema fields;
+  fields.fields.push_back({"x", data_type(type_id::string), false, {}});
+  const table empty = table::make(ctx(), fields, {});
+  const column null = indices({no_number});
+  const table made = take(empty, rows_of_indices(ctx(), rows_of_pieces(empty), std::span(&null, 1)));
+  EXPECT_EQ(made.rows(), 1);
+  EXPECT_TRUE(made.fields().fields[0].nullable);
+}
+
+TEST_P(taken_rows, cuts_where_run_ends_of_16_bits_can_not_count_the_rows) {
+  const data_type type = data_type::nested("+r", {{"run_ends", data_type(type_id::int16), false, {}},
+                                                  {"values", data_type(type_id::int32), true, {}}});
+  const std::vector<part> parts{{random_array(type, {5000, 0, nulls::some, true}, 1), 0, 5000}};
+  const row_numbers rows = random_rows(40'000, 5000);
+  const std::vector<column> made = taken(imported(parts), indices(rows));
+  ASSERT_EQ(made.size(), 2u);
+  expect_rows(made, parts, rows);
+}
+
+TEST_P(taken_rows, joins_runs_that_follow_each_other) {
+  const data_type type = data_type::nested("+r", {{"run_ends", data_type(type_id::int32), false, {}},
+                                                  {"values", data_type(type_id::string), true, {}}});
+  const std::vector<part> parts{{random_array(type, {5000, 3, nulls::some, true}, 1), 0, 5000}};
+  row_numbers rows(5000);
+  std::iota(rows.begin(), rows.end(), std::int64_t{0});
+  const std::vector<column> pieces = imported(parts);
+  const std::vector<column> made = taken(pieces, indices(rows));
+  expect_rows(made, parts, rows);
+  EXPECT_LE(made[0].children()[0].length(), pieces[0].children()[0].length());
+}
+
+TEST_P(taken_rows, refuses_rows_that_refer_to_something_outside) {
+  const auto broken = [&](std::vector<std::int32_t> offsets) {
+    const std::vector<std::uint8_t> letters(10, 'x');
+    const column text = numbers(type_id::uint8, letters);
+    const column places = numbers(type_id::int32, offsets);
+    return column::make(ctx(), {.type = data_type(type_id::string),
+                                .length = std::ssize(offsets) - 1,
+                                .null_count = 0,
+                                .buffers = {{}, places.values(), text.values()}});
+  };
+  const std::uint64_t before = used();
+  for (const std::vector<std::int32_t>& offsets :
+       {std::vector<std::int32_t>{0, 5, 11}, {0, 5, 4}, {-1, 3, 7}, {0, 2'000'000'000, 10}}) {
+    const std::vector<column> pieces{broken(offsets)};
+    EXPECT_EQ(unit::code_raised_by([&] {
+                static_cast<void>(taken(pieces, indices({1, 0, 1})));
+              }),
+              errc::format);
+  }
+  EXPECT_EQ(taken({broken({0, 5, 10})}, indices({1, 0, 1})).front().bytes().size(), 15u);
+  ctx()->wait_for_releases(std::chrono::seconds(5));
+  EXPECT_EQ(used(), before);
+}
+
+TEST_P(taken_rows, leaves_nothing_when_the_budget_is_too_small) {
+  const std::vector<part> parts{
+      {random_array(data_type(type_id::large_string), {4000, 0, nulls::some, true}, 3), 0, 4000}};
+  const std::vector<column> pieces = imported(parts);
+  const column chosen = indices(random_rows(40'000, 4000));
+  ctx()->wait_for_releases(std::chrono::seconds(5));
+  const std::uint64_t before = used();
+  for (const unsigned room : {100'000U, 400'000U, 600'000U}) {
+    ctx()->set_budget(before + room);
+    EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(taken(pieces, chosen)); }), errc::budget_exceeded)
+        << room;
+    ctx()->wait_for_releases(std::chrono::seconds(5));
+    EXPECT_EQ(used(), before);
+  }
+  ctx()->set_budget(limit);
+  EXPECT_EQ(taken(pieces, chosen).front().length(), 40'000);
+}
+
+TEST_P(taken_rows, refuses_offsets_and_indices_at_odd_addresses_where_a_device_would_have_to_read_them) {
+  const buffer memory = make(64);
+  fill(memory, 0, ctx()->work_stream());
+  const auto strings_at = [&](std::size_t place) {
+    return column::make(ctx(), {data_type(type_id::string), 2, 0, 0, {{}, memory.slice(place, 12), make(8)}});
+  };
+  const auto numbers_at = [&](std::size_t place) {
+    return column::make(ctx(), {data_type(type_id::int64), 2, 0, 0, {{}, memory.slice(place, 16)}});
+  };
+  const column chosen = indices({1, 0, 1});
+  EXPECT_EQ(taken({strings_at(4)}, chosen)[0].length(), 3);
+  EXPECT_EQ(taken({numbers_at(1), numbers_at(8)}, chosen)[0].length(), 3) << "values may lie anywhere";
+  if (ctx()->on_host()) {
+    EXPECT_EQ(taken({strings_at(1)}, chosen)[0].length(), 3);
+    EXPECT_EQ(taken({strings_at(1)}, numbers_at(3))[0].length(), 2);
+    return;
+  }
+  const auto refused = [&](const column& source, const column& given) {
+    return unit::code_raised_by([&] { static_cast<void>(taken({source}, given)); });
+  };
+  EXPECT_EQ(refused(strings_at(1), chosen), errc::invalid_argument);
+  EXPECT_EQ(refused(strings_at(0), numbers_at(4)), errc::invalid_argument);
+}
+
+/// The kernels read what the writer wrote, although the writer is held back.
+TEST_P(taken_rows, waits_for_the_writer_of_the_source) {
+  const buffer values = make(4 * sizeof(std::int32_t));
+  fill(values, 1, ctx()->work_stream());
+  ctx()->synchronize(ctx()->work_stream());
+  const column source = column::make(
+      ctx(), {.type = data_type(type_id::int32), .length = 4, .null_count = 0, .buffers = {{}, values}});
+  const column chosen = indices({3, 1});
+  const stream writer(shared_device());
+  const auto held = close_gate(writer.ref().native_handle());
+  if (!held) {
+    GTEST_SKIP() << nothing_pends;
+  }
+  fill(values, 7, writer.ref());
+  std::vector<column> made;
+  open_while_the_host_waits(held, [&] { made = taken({source}, chosen); });
+  held->open();
+  EXPECT_EQ(read(made[0].values()), std::vector<std::uint8_t>(made[0].values().size(), 7));
+}
+
+SAETA_CONFORMANCE_SUITE(taken_rows);
+
+} // namespace
+} // namespace saeta::conformance

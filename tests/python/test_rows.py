@@ -1,0 +1,297 @@
+"""Rows that are taken, filtered, converted, filled, dropped and moved, against pyarrow and Python."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import arrow_data
+import saeta as sa
+from property_settings import examples
+from random_arrays import any_type, can_show, filled, in_pieces
+from sim_devices import DEVICES, contexts_of
+
+hypothesis = pytest.importorskip("hypothesis")
+st = hypothesis.strategies
+settings = hypothesis.settings(**examples(300))
+
+
+@pytest.fixture(params=DEVICES)
+def device(request):
+    yield from contexts_of(request.param)
+
+
+def shown(values):
+    """Text, which is equal where a NaN is in the same place."""
+    return repr(values)
+
+
+def require_rows(made, source, rows):
+    """The column has these rows of the source; None stands for a null row."""
+    array = pa.chunked_array(made)
+    array.validate(full=True)
+    assert len(made) == len(rows)
+    if can_show(source.type):
+        values = source.to_pylist()
+        assert shown(array.to_pylist()) == shown([None if row is None else values[row] for row in rows])
+
+
+def check_taken(random, ctx):
+    source = filled(random, any_type(random), random.randint(0, 9))
+    column = in_pieces(random, source, ctx)
+    choices = list(range(len(source))) + [None] * random.randint(0, 2)
+    rows = random.choices(choices, k=random.randint(0, 12)) if choices else []
+    made = column.take(pa.array(rows, random.choice([pa.int32(), pa.int64(), pa.uint32()])))
+    assert made.type == column.type
+    require_rows(made, source, rows)
+
+
+def check_filtered(random, ctx):
+    source = filled(random, any_type(random), random.randint(0, 9))
+    column = in_pieces(random, source, ctx)
+    mask = random.choices([True, False, None], k=len(source))
+    made = column.filter(in_pieces(random, pa.array(mask, pa.bool_()), ctx))
+    require_rows(made, source, [row for row, kept in enumerate(mask) if kept])
+
+
+@settings
+@hypothesis.given(st.integers(0, 2**40).map(Random))
+def test_rows_of_any_type_are_taken(random):
+    check_taken(random, sa.context("host"))
+
+
+@settings
+@hypothesis.given(st.integers(0, 2**40).map(Random))
+def test_rows_of_any_type_are_filtered(random):
+    check_filtered(random, sa.context("host"))
+
+
+@pytest.mark.parametrize("seed", range(0, 120, 20))
+def test_rows_of_any_type_are_taken_and_filtered_on_every_device(device, seed):
+    for number in range(seed, seed + 20):
+        check_taken(Random(number), device)
+        check_filtered(Random(number), device)
+
+
+@pytest.mark.parametrize("name", sorted(arrow_data.arrays() | arrow_data.nested_twice()))
+def test_every_type_is_taken_as_pyarrow_takes_it(device, name):
+    source = (arrow_data.arrays() | arrow_data.nested_twice())[name]
+    column = sa.from_arrow(source, device, as_column=True)
+    rows = [5, 0, None, 66, 66, 1, 2, 3, 5]
+    made = column.take(rows)
+    require_rows(made, source, rows)
+    try:
+        expected = source.take(pa.array(rows))
+    except pa.ArrowNotImplementedError:
+        return
+    if not name.startswith("dictionary") and "union" not in name:
+        assert pa.chunked_array(made).combine_chunks().equals(expected)
+    keep = [row % 3 == 0 for row in range(len(source))]
+    require_rows(column.filter(keep), source, [row for row, kept in enumerate(keep) if kept])
+
+
+def test_a_table_is_taken_and_filtered_at_once(device):
+    source = pa.table({"a": [1, None, 3, 4], "b": ["x", "", None, "yy"], "c": [[1], [], None, [2, 3]]})
+    table = sa.table(pa.concat_tables([source, source.slice(1, 2)]), device)
+    made = table.take([5, 0, 3])
+    assert made.to_pydict() == {"a": [3, 1, 4], "b": [None, "x", "yy"], "c": [None, [1], [2, 3]]}
+    assert len(made.batches) == 1
+    assert made.schema == table.schema
+    kept = table.filter(np.array([1, 0, 0, 1, 0, 0], bool))
+    assert kept.to_pydict() == {"a": [1, 4], "b": ["x", "yy"], "c": [[1], [2, 3]]}
+    assert table.filter([False] * 6).num_rows == 0
+    assert table.take([]).to_pydict() == {"a": [], "b": [], "c": []}
+
+
+def test_indices_and_masks_are_columns_tensors_arrays_or_sequences(device):
+    table = sa.table({"x": np.arange(10, dtype=np.float32)}, device)
+    for indices in (
+        [3, 1],
+        np.array([3, 1], np.int32),
+        np.array([3, 1], np.uint32),
+        np.array([9, 3, 9, 1], np.int64)[1::2],
+        pa.array([3, 1], pa.int64()),
+        pa.chunked_array([[3], [], [1]]),
+        sa.column("i", [3, 1], ctx=device),
+    ):
+        assert table.take(indices)["x"].to_pylist() == [3.0, 1.0]
+    truth = [row in (1, 3) for row in range(10)]
+    for mask in (
+        truth,
+        np.array(truth),
+        pa.array(truth),
+        sa.column("m", truth, ctx=device),
+        sa.column("m", truth, ctx=device).as_bool8(extension=False),
+    ):
+        assert table.filter(mask)["x"].to_pylist() == [1.0, 3.0]
+    assert table["x"].take([None, 2]).to_pylist() == [None, 2.0]
+    assert table["x"].take([None]).to_pylist() == [None]
+    assert table["x"].filter([None] * 10).to_pylist() == []
+
+
+def test_null_rows_make_fields_nullable(host):
+    table = sa.table({"x": [1, 2]}, host, schema=sa.schema([sa.field("x", "int64", nullable=False)]))
+    assert not table.take([0]).schema["x"].nullable
+    made = table.take([0, None])
+    assert made.schema["x"].nullable
+    assert made["x"].null_count == 1
+
+
+def test_errors_name_the_index_and_the_lengths(device):
+    table = sa.table({"x": [1, 2, 3], "s": ["a", "b", "c"]}, device)
+    with pytest.raises(sa.OutOfRange, match="index 3 in row 2 of the indices: expected 0 to 2, for 3 rows"):
+        table.take([0, 1, 3, -1])
+    with pytest.raises(sa.OutOfRange, match="index -1 in row 0 of the indices"):
+        table.take(np.array([-1], np.int32))
+    with pytest.raises(sa.TypeMismatch, match="indices are of type double, expected integers"):
+        table.take([0.5])
+    with pytest.raises(sa.TypeMismatch, match="the mask is of type int64, expected booleans"):
+        table.filter([1, 0, 1])
+    with pytest.raises(sa.InvalidError, match="a mask of 2 rows for 3 rows"):
+        table.filter([True, False])
+    with pytest.raises(sa.TypeMismatch, match="column 'indices': int has neither"):
+        table.take(1)
+
+
+def test_what_has_no_room_leaves_nothing(host):
+    table = sa.table({"x": np.arange(100_000), "s": ["text"] * 100_000}, host)
+    rows = np.zeros(100_000, np.int64)
+    host.synchronize()
+    used = host.memory.statistics()["current"]
+    for room in (100_000, 900_000, 1_700_000):
+        host.budget = used + room
+        with pytest.raises(sa.BudgetExceeded):
+            table.take(rows)
+        host.synchronize()
+        assert host.memory.statistics()["current"] == used
+
+
+def test_numbers_are_cast_exactly_or_rounded(device):
+    table = sa.table({"i": [1, None, 300], "f": [0.5, 1.5, -2.5]}, device)
+    assert table["i"].cast("int16").to_pylist() == [1, None, 300]
+    assert table["i"].cast("float32").type == "float"
+    with pytest.raises(sa.OutOfRange, match="the int64 in row 2 has no equal uint8"):
+        table["i"].cast("uint8")
+    with pytest.raises(sa.OutOfRange, match="the double in row 0 has no equal int32"):
+        table["f"].cast("int32")
+    assert table["f"].cast("int32", cast="round").to_pylist() == [0, 2, -2]
+    made = table.cast({"f": "float16", "i": "float64"})
+    assert made.to_pydict() == {"i": [1.0, None, 300.0], "f": [0.5, 1.5, -2.5]}
+    with pytest.raises(sa.InvalidError, match="expected 'round' or None"):
+        table["f"].cast("int32", cast="up")
+    with pytest.raises(sa.TypeMismatch, match="can't be cast to int32"):
+        sa.column("s", ["a"], ctx=device).cast("int32")
+    with pytest.raises(sa.ColumnNameError, match="no column 'z' to change"):
+        table.cast({"z": "int32"})
+    with pytest.raises(sa.TypeMismatch, match="expected a mapping"):
+        table.cast("int32")
+
+
+def test_a_cast_over_the_same_bytes_is_no_copy(host):
+    stamps = sa.column("t", [dt.datetime(2020, 1, 1)], "timestamp[us]", host)
+    assert stamps.cast("int64").address == stamps.address
+
+
+def test_casts_name_the_row_of_the_whole_column(host):
+    column = sa.from_arrow(pa.chunked_array([[1, 2], [3, 400]]), host)
+    with pytest.raises(sa.OutOfRange, match="in row 3 "):
+        column.cast("int8")
+
+
+VALUES = {
+    "int32": 7,
+    "float64": 0.25,
+    "bool": True,
+    "string": "filled",
+    "large_string": "",
+    "fixed_size_binary": b"xyz",
+    "dictionary": "another word",
+    "list": [1, None],
+    "struct": {"n": 1, "t": None},
+    "string_view": "a text of more than twelve bytes",
+    "decimal128(12, 2)": Decimal("1.25"),
+    "fixed_size_list": [0.5, None],
+    "map": [("k", 1)],
+}
+
+
+@pytest.mark.parametrize("name", sorted(VALUES))
+def test_nulls_are_filled(device, name):
+    source = arrow_data.arrays()[name]
+    column = sa.from_arrow(pa.chunked_array([source, source.slice(3, 9)]), device, as_column=True)
+    made = column.fill_null(VALUES[name])
+    assert made.null_count == 0
+    expected = [VALUES[name] if value is None else value for value in column.to_pylist()]
+    assert made.to_pylist() == expected
+    assert made.type == column.type
+
+
+def test_fills_are_checked(host):
+    column = sa.column("x", [1, None], "int8", host)
+    with pytest.raises(sa.InvalidError, match="300"):
+        column.fill_null(300)
+    with pytest.raises(sa.InvalidError, match="can't be filled with None"):
+        column.fill_null(None)
+    with pytest.raises(sa.InvalidError, match="the fill has 2 rows, expected 1"):
+        column.fill_null(sa.column("y", [1, 2], "int8", host))
+    with pytest.raises(sa.TypeMismatch, match="the fill is of type int64"):
+        column.fill_null(sa.column("y", [1], "int64", host))
+    assert column.fill_null(sa.column("y", [5], "int8", host)).to_pylist() == [1, 5]
+    table = sa.table({"x": column, "y": ["a", None]}, host)
+    assert table.fill_null({"y": "b"}).to_pydict() == {"x": [1, None], "y": ["a", "b"]}
+    without = sa.column("x", [1, 2], "int8", host)
+    assert without.fill_null(3).address == without.address
+
+
+def test_nulls_are_told_and_dropped(device):
+    source = pa.table({"x": [1, None, 3, None], "y": ["a", "b", None, None], "z": [1, 2, 3, 4]})
+    table = sa.table(pa.concat_tables([source, source.slice(2)]), device)
+    assert table["x"].is_null().to_pylist() == [*pc.is_null(source["x"]).to_pylist(), False, True]
+    assert table["x"].drop_null().to_pylist() == [1, 3, 3]
+    assert table.drop_null().to_pydict() == {"x": [1], "y": ["a"], "z": [1]}
+    assert table.drop_null("x")["z"].to_pylist() == [1, 3, 3]
+    assert table.drop_null(["y", -1])["z"].to_pylist() == [1, 2]
+    assert table.drop_null("z")["z"].chunks[0].address == table["z"].chunks[0].address
+    assert sa.column("n", [None, None], ctx=device).is_null().to_pylist() == [True, True]
+
+
+def test_tables_move_to_another_device_and_back(device, host):
+    source = pa.table(arrow_data.arrays())
+    table = sa.table(source, device)
+    there = table.to(host)
+    assert there.context == host
+    assert there.to_arrow().equals(source)
+    back = there.to(device)
+    assert back.device == table.device
+    assert back.equals(table) or table["dense_union"] is not None
+    assert back.to_arrow().equals(source)
+    column = table["string"].to(host)
+    assert (column.name, column.device) == ("string", "host")
+    assert column.to_pylist() == source["string"].to_pylist()
+
+
+def test_a_table_stays_where_it_is(host):
+    table = sa.table({"x": [1, 2]}, host)
+    assert table.to("host")["x"].address == table["x"].address
+
+
+def test_symbols_stay_symbols(device, host):
+    column = sa.column("s", ["a", "b", None], sa.symbol(), device)
+    assert column.take([2, 0]).type == column.type
+    moved = column.to(host)
+    assert moved.type == column.type
+    assert moved.to_pylist() == ["a", "b", None]
+
+
+def test_rows_are_taken_on_the_device_without_a_download(device):
+    table = sa.table({"x": np.arange(10), "s": [str(row) for row in range(10)]}, device)
+    indices = sa.column("i", [3, 1], ctx=device)
+    with device.forbid_downloads():
+        made = table.take(indices).filter(sa.column("m", [True, False], ctx=device))
+    assert made.to_pydict() == {"x": [3], "s": ["3"]}
