@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from saeta._build import as_column
+from saeta._convert.build import as_column
 from saeta._core import Column, DataType, Field, Table
 from saeta.errors import ColumnNameError, InvalidError, TypeMismatch
 from saeta.exchange import ContextLike, context_of

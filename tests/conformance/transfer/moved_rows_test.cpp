@@ -1,7 +1,6 @@
 // Rows whose numbers are converted, whose nulls are filled or dropped, or that go to another device.
 #include "conformance/harness/pieces_test.hpp"
 #include "saeta/backend/host/host_backend.hpp"
-#include "saeta/symbols/symbol_table.hpp"
 #include "saeta/compute/cast.hpp"
 #include "saeta/compute/nulls.hpp"
 #include "saeta/compute/take.hpp"
