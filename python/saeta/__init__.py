@@ -39,6 +39,7 @@ from saeta._core import (
 )
 from saeta._cuda_array import from_cuda_array
 from saeta._info import info
+from saeta._ipc_writer import IpcWriter, ipc_writer
 from saeta._parquet import read_parquet
 from saeta._pickling import unpickling
 from saeta._scan import Scan, scan_ipc
@@ -92,6 +93,7 @@ __all__ = [
     "FormatError",
     "GraphCapture",
     "InvalidError",
+    "IpcWriter",
     "Memory",
     "MemoryHook",
     "MemoryLog",
@@ -124,6 +126,7 @@ __all__ = [
     "from_dlpack",
     "hooks",
     "info",
+    "ipc_writer",
     "read_ipc",
     "read_parquet",
     "scan_ipc",

@@ -33,16 +33,18 @@ namespace saeta::py {
 namespace {
 
 /// Runs pending signal handlers, so that Ctrl-C works, then calls a Python callable with the progress.
+void tell(const nb::object& callable, const ipc::progress& so_far) {
+  const gil_acquire acquire;
+  if (foreign_call([] { return PyErr_CheckSignals(); }) != 0) {
+    throw nb::python_error();
+  }
+  if (!callable.is_none()) {
+    foreign_call([&] { callable(so_far); });
+  }
+}
+
 ipc::progress_hook hook_of(const nb::object& callable) {
-  return [&callable](const ipc::progress& so_far) {
-    const gil_acquire acquire;
-    if (foreign_call([] { return PyErr_CheckSignals(); }) != 0) {
-      throw nb::python_error();
-    }
-    if (!callable.is_none()) {
-      foreign_call([&] { callable(so_far); });
-    }
-  };
+  return [&callable](const ipc::progress& so_far) { tell(callable, so_far); };
 }
 
 /// A reader serves one thread at a time. Other threads wait for their turn.
@@ -229,6 +231,8 @@ std::optional<table_object> next(reader_object& self, const context_object& ctx)
   });
 }
 
+const std::uint64_t default_pending = ipc::write_options().pending_bytes;
+
 const char* name_of_container(ipc::container format) {
   return format == ipc::container::file ? "file" : "stream";
 }
@@ -254,16 +258,75 @@ std::uint64_t write_file(const table_object& source, const std::filesystem::path
                     hook_of(progress));
 }
 
-/// Passes bytes objects to `put`, so that the callable may keep them.
+/// Passes a bytes object to `put`, so that the callable may keep it.
+void pass(const nb::object& put, std::span<const std::byte> piece) {
+  const gil_acquire acquire;
+  foreign_call([&] { put(nb::bytes(piece.data(), piece.size())); });
+}
+
 std::uint64_t write_sink(const table_object& source, const nb::object& put, const std::string& name,
                          const std::string& compression, const std::string& format,
                          const nb::object& progress) {
-  const auto pass = [&put](std::span<const std::byte> piece) {
-    const gil_acquire acquire;
-    foreign_call([&] { put(nb::bytes(piece.data(), piece.size())); });
-  };
   const gil_release release;
-  return ipc::write(*source.value, pass, name, writing(compression, format), hook_of(progress));
+  return ipc::write(
+      *source.value, [&put](std::span<const std::byte> piece) { pass(put, piece); }, name,
+      writing(compression, format), hook_of(progress));
+}
+
+/// Calls without the GIL, which the writer's thread takes to call Python.
+class writer_object {
+public:
+  explicit writer_object(std::unique_ptr<ipc::writer> of) : value_(std::move(of)) {}
+  writer_object(const writer_object&) = delete;
+  writer_object& operator=(const writer_object&) = delete;
+  ~writer_object() {
+    released_gil([this] { value_.reset(); });
+  }
+
+  [[nodiscard]] ipc::writer* operator->() const noexcept { return value_.get(); }
+
+private:
+  std::unique_ptr<ipc::writer> value_;
+};
+
+ipc::write_options writing_tables(const std::string& compression, const std::string& format,
+                                  std::uint64_t pending_bytes, bool durable, bool replace_read_only) {
+  ipc::write_options options = writing(compression, format, durable, replace_read_only);
+  options.pending_bytes = pending_bytes;
+  options.dictionary_deltas = true;
+  return options;
+}
+
+/// The hook keeps the callable. Without one there is no reason to take the GIL.
+ipc::progress_hook kept_hook_of(const nb::object& callable) {
+  if (callable.is_none()) {
+    return {};
+  }
+  return [kept = kept_callable(callable)](const ipc::progress& so_far) { tell(*kept, so_far); };
+}
+
+std::unique_ptr<writer_object> create_file(const std::filesystem::path& file,
+                                           const std::optional<schema>& fields,
+                                           const std::string& compression, const std::string& format,
+                                           const nb::object& progress, std::uint64_t pending_bytes,
+                                           bool durable, bool replace_read_only) {
+  auto hook = kept_hook_of(progress);
+  const auto options = writing_tables(compression, format, pending_bytes, durable, replace_read_only);
+  const gil_release release;
+  return std::make_unique<writer_object>(
+      std::make_unique<ipc::writer>(file, fields, options, std::move(hook)));
+}
+
+std::unique_ptr<writer_object> create_sink(const nb::object& put, const std::string& name,
+                                           const std::optional<schema>& fields,
+                                           const std::string& compression, const std::string& format,
+                                           const nb::object& progress, std::uint64_t pending_bytes) {
+  auto hook = kept_hook_of(progress);
+  const auto options = writing_tables(compression, format, pending_bytes, true, false);
+  ipc::byte_sink sink = [kept = kept_callable(put)](std::span<const std::byte> piece) { pass(*kept, piece); };
+  const gil_release release;
+  return std::make_unique<writer_object>(
+      std::make_unique<ipc::writer>(std::move(sink), name, fields, options, std::move(hook)));
 }
 
 nb::object write_memory(const table_object& source, const std::string& compression,
@@ -440,6 +503,55 @@ NB_MODULE(_ipc, m) {
                 "collections.abc.Callable[[Progress], object] | None = None) -> int"),
         "Writes a table by calls of `put` with the next bytes, a few MiB at most; returns how many there "
         "were.");
+  nb::class_<writer_object>(m, "Writer", "An Arrow IPC file or stream that is written table by table.")
+      .def(not_pickled("write there to a file of its own"))
+      .def(
+          "write",
+          [](writer_object& self, const table_object& rows) {
+            const gil_release release;
+            self->write(*rows.value);
+          },
+          nb::arg("rows"), nb::sig("def write(self, rows: saeta._core.Table) -> None"),
+          "Takes a table, and waits while those that are not written have too many bytes.")
+      .def(
+          "flush",
+          [](writer_object& self) {
+            const gil_release release;
+            self->flush();
+          },
+          "Waits until everything is in the file or was passed on.")
+      .def(
+          "close",
+          [](writer_object& self) {
+            const gil_release release;
+            return self->close();
+          },
+          "Writes the end and gives a file its name; returns its bytes.")
+      .def(
+          "abort",
+          [](writer_object& self) {
+            const gil_release release;
+            self->abandon();
+          },
+          "Ends the writer without a file.");
+
+  m.def("create_file", &create_file, nb::arg("path"), nb::arg("schema") = nb::none(),
+        nb::arg("compression") = "none", nb::arg("format") = "file", nb::arg("progress") = nb::none(),
+        nb::arg("pending_bytes") = default_pending, nb::arg("durable") = true,
+        nb::arg("replace_read_only") = false,
+        nb::sig("def create_file(path: str | os.PathLike[str], schema: saeta._core.Schema | None = None, "
+                "compression: str = 'none', format: str = 'file', progress: "
+                "collections.abc.Callable[[Progress], object] | None = None, pending_bytes: int = 268435456, "
+                "durable: bool = True, replace_read_only: bool = False) -> Writer"),
+        "Begins a file, which appears when the writer is closed.");
+  m.def("create_sink", &create_sink, nb::arg("put"), nb::arg("name"), nb::arg("schema") = nb::none(),
+        nb::arg("compression") = "none", nb::arg("format") = "file", nb::arg("progress") = nb::none(),
+        nb::arg("pending_bytes") = default_pending,
+        nb::sig("def create_sink(put: collections.abc.Callable[[bytes], object], name: str, "
+                "schema: saeta._core.Schema | None = None, compression: str = 'none', format: str = 'file', "
+                "progress: collections.abc.Callable[[Progress], object] | None = None, "
+                "pending_bytes: int = 268435456) -> Writer"),
+        "Begins a file or stream whose bytes `put` gets, on the thread of the writer.");
   m.def("write_bytes", &write_memory, nb::arg("source"), nb::arg("compression") = "none",
         nb::arg("format") = "file",
         nb::sig("def write_bytes(source: saeta._core.Table, compression: str = 'none', format: str = 'file') "
