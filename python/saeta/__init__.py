@@ -40,6 +40,7 @@ from saeta._core import (
     devices,
     symbols,
 )
+from saeta._files.ipc_writer import IpcWriter, ipc_writer
 from saeta._files.parquet import read_parquet
 from saeta._files.scan import Scan, scan_ipc
 from saeta._pickling import unpickling
@@ -92,6 +93,7 @@ __all__ = [
     "FormatError",
     "GraphCapture",
     "InvalidError",
+    "IpcWriter",
     "Memory",
     "MemoryHook",
     "MemoryLog",
@@ -124,6 +126,7 @@ __all__ = [
     "from_dlpack",
     "hooks",
     "info",
+    "ipc_writer",
     "read_ipc",
     "read_parquet",
     "scan_ipc",

@@ -102,6 +102,34 @@ def write_sink(source: saeta._core.Table, put: Callable[[bytes], object], name: 
     Writes a table by calls of `put` with the next bytes, a few MiB at most; returns how many there were.
     """
 
+class Writer:
+    """An Arrow IPC file or stream that is written table by table."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
+        """Raises TypeMismatch, which names what to do instead."""
+
+    def write(self, rows: saeta._core.Table) -> None:
+        """
+        Takes a table, and waits while those that are not written have too many bytes.
+        """
+
+    def flush(self) -> None:
+        """Waits until everything is in the file or was passed on."""
+
+    def close(self) -> int:
+        """Writes the end and gives a file its name; returns its bytes."""
+
+    def abort(self) -> None:
+        """Ends the writer without a file."""
+
+def create_file(path: str | os.PathLike[str], schema: saeta._core.Schema | None = None, compression: str = 'none', format: str = 'file', progress: Callable[[Progress], object] | None = None, pending_bytes: int = 268435456, durable: bool = True, replace_read_only: bool = False) -> Writer:
+    """Begins a file, which appears when the writer is closed."""
+
+def create_sink(put: Callable[[bytes], object], name: str, schema: saeta._core.Schema | None = None, compression: str = 'none', format: str = 'file', progress: Callable[[Progress], object] | None = None, pending_bytes: int = 268435456) -> Writer:
+    """
+    Begins a file or stream whose bytes `put` gets, on the thread of the writer.
+    """
+
 def write_bytes(source: saeta._core.Table, compression: str = 'none', format: str = 'file') -> bytes:
     """The bytes of a file or stream of the table."""
 

@@ -105,6 +105,18 @@ def from_arrow(
     )
 
 
+def take_in_place(source: Any) -> Any:
+    """Takes Arrow data, as `from_arrow` does, into a context of the device that its memory is on."""
+    source = with_stream(source)
+    if parts_on_device(source) is not None or from_cudf.made(source):
+        return from_arrow(source)
+    found = None if importer_of(source) is not None else _device_capsules(source, None)
+    if found is not None:
+        source, part = found, found[1] if isinstance(found, tuple) else found
+        return from_arrow(source, _context_of(_core._device_of_capsule(part)))
+    return from_arrow(source, "host")
+
+
 def is_arrow_array(source: Any) -> bool:
     """Whether pyarrow can make an Arrow array of the object.
 

@@ -81,7 +81,7 @@ def read_ipc(
     """
     where = context_of(ctx)
     reader = opened(source, filesystem, columns, batches, copy, validate, rechunk)
-    with _naming_missing_files(source), progress_hook(progress, "reading") as hook:
+    with naming_missing_files(source), progress_hook(progress, "reading") as hook:
         made: Table = reader.read_all(where, hook)
         return made
 
@@ -98,7 +98,7 @@ def opened(
     """Opens the compiled reader of a source, with the arguments of the public functions."""
     ipc = module()
     chosen = _names(columns)
-    with _naming_missing_files(source):
+    with naming_missing_files(source):
         found = sources.resolved(source, filesystem)
         live = isinstance(found, sources.Live)
         numbers = _batch_range(batches, lambda: -1 if live else sources.open_reader(ipc, found).num_batches)
@@ -175,7 +175,7 @@ def write_ipc(
             with sinks.writing(target) as put:
                 written = ipc.write_sink(source, put, target.name, *options, hook)
         else:
-            with _naming_missing_files(target, of_folder=True):
+            with naming_missing_files(target, of_folder=True):
                 written = ipc.write_file(source, target, *options, hook, durable, replace_read_only)
         return written
 
@@ -198,7 +198,7 @@ def inspect(source: Source, *, filesystem: Any = None) -> dict[str, Any]:
         type, nulls, number of dictionary values and whether a context can hold it.
     """
     ipc = module()
-    with _naming_missing_files(source):
+    with naming_missing_files(source):
         return sources.inspected(ipc, sources.resolved(source, filesystem))
 
 
@@ -253,7 +253,7 @@ def _batch_range(batches: Any, count: Callable[[], int]) -> tuple[int, int] | No
 
 
 @contextmanager
-def _naming_missing_files(path: Any, *, of_folder: bool = False) -> Iterator[None]:
+def naming_missing_files(path: Any, *, of_folder: bool = False) -> Iterator[None]:
     """Turns the FileError for a missing file (or, for writing, a missing folder) into MissingFileError."""
     try:
         yield

@@ -18,7 +18,7 @@ std::int64_t total_of(std::span<const std::int64_t> rows) {
   return std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
 }
 
-std::int64_t rows_of(std::span<const column> pieces) {
+std::int64_t length_of(std::span<const column> pieces) {
   std::int64_t rows = 0;
   for (const column& piece : pieces) {
     rows += piece.length();
@@ -55,7 +55,7 @@ std::vector<use> uses_of(std::span<const column> pieces) {
   return made;
 }
 
-const std::uint8_t* validity_of(const column& of) {
+const std::uint8_t* known_validity(const column& of) {
   return of.known_null_count() == 0 ? nullptr
                                     : reinterpret_cast<const std::uint8_t*>(of.validity().address());
 }
@@ -71,7 +71,7 @@ take_step step_of(take_kind kind, const column& piece, const take_step& rows) {
   made.is_signed = piece.type().is_signed();
   made.count = piece.length();
   made.from = {.values = reinterpret_cast<const void*>(piece.values().address()),
-               .validity = validity_of(piece),
+               .validity = known_validity(piece),
                .first = piece.offset(),
                .count = piece.length()};
   return made;
@@ -123,7 +123,7 @@ selected_rows rows_of_indices(const std::shared_ptr<context>& ctx, std::span<con
                   concat("indices are of type ", piece.type().name(), ", expected integers"));
     }
   }
-  selected_rows made = allocate_rows(ctx, rows_of(indices));
+  selected_rows made = allocate_rows(ctx, length_of(indices));
   if (made.count == 0) {
     return made;
   }
@@ -176,9 +176,9 @@ selected_rows rows_of_mask(const std::shared_ptr<context>& ctx, std::span<const 
                   concat("the mask is of type ", piece.type().name(), ", expected booleans"));
     }
   }
-  if (rows_of(mask) != total_of(piece_rows)) {
+  if (length_of(mask) != total_of(piece_rows)) {
     throw error(errc::invalid_argument,
-                concat("a mask of ", rows_of(mask), " rows for ", total_of(piece_rows), " rows"));
+                concat("a mask of ", length_of(mask), " rows for ", total_of(piece_rows), " rows"));
   }
   use_token sources(ctx->work_stream(), uses_of(mask));
   take_runner runner(ctx);
@@ -228,7 +228,7 @@ selected_rows rows_with_fill(const std::shared_ptr<context>& ctx, std::span<cons
     take_step step = all;
     step.kind = take_kind::filled;
     step.count = piece.length();
-    step.from = {.validity = validity_of(piece), .first = piece.offset(), .count = piece.length()};
+    step.from = {.validity = known_validity(piece), .first = piece.offset(), .count = piece.length()};
     step.limit = before;
     step.target = made.data() + before;
     before += step.count;

@@ -11,18 +11,18 @@ using cast_values::convert;
 using equal_rows::bit;
 using equal_rows::load;
 
-struct half {
+struct half_number {
   std::uint16_t bits;
 };
 
 /// Kinds that `cast_work` excludes.
-struct truth {};
+struct excluded_kind {};
 
 template <class Target, class Source>
 bool converted(Source value, bool rounds, Target& to) noexcept {
-  if constexpr (std::is_same_v<Source, half>) {
+  if constexpr (std::is_same_v<Source, half_number>) {
     return converted(half_value(value.bits), rounds, to);
-  } else if constexpr (std::is_same_v<Target, half>) {
+  } else if constexpr (std::is_same_v<Target, half_number>) {
     const auto number = static_cast<double>(value); // integers beyond it become infinite, so they differ
     to.bits = half_bits(number);
     const double found = half_value(to.bits);
@@ -48,9 +48,9 @@ void cast_rows(const cast_work& work) noexcept {
 } // namespace
 
 void cast_numbers(stream_handle /*stream*/, const cast_work& work) {
-  with_number<half, truth>(work.to, [&]<class Target>(Target) {
-    with_number<half, truth>(work.from, [&]<class Source>(Source) {
-      if constexpr (!std::is_same_v<Source, truth> && !std::is_same_v<Target, truth>) {
+  with_number<half_number, excluded_kind>(work.to, [&]<class Target>(Target) {
+    with_number<half_number, excluded_kind>(work.from, [&]<class Source>(Source) {
+      if constexpr (!std::is_same_v<Source, excluded_kind> && !std::is_same_v<Target, excluded_kind>) {
         cast_rows<Target, Source>(work);
       }
     });

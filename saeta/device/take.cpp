@@ -26,7 +26,7 @@ void take_values(const take_step& step, const take_source* sources, Bytes bytes)
   auto* to = static_cast<std::byte*>(step.target);
   for (std::int64_t at = 0; at < count; ++at, to += bytes) {
     const std::int64_t chosen = rows[at];
-    if (chosen == null_row) {
+    if (chosen == row_of_null) {
       std::memset(to, null_byte, size);
     } else if (only != nullptr) {
       std::memcpy(to, only + chosen * bytes, size);
@@ -58,7 +58,7 @@ void take_values(const take_step& step, const take_source* sources) noexcept {
 
 bool bit_at(const take_step& step, const take_source* sources, std::int64_t at) noexcept {
   const std::int64_t chosen = step.rows[at];
-  if (chosen == null_row) {
+  if (chosen == row_of_null) {
     return false;
   }
   const take_source& from = source_of(step, sources, chosen);
@@ -85,7 +85,7 @@ void take_views(const take_step& step, const take_source* sources) noexcept {
   auto* to = static_cast<std::byte*>(step.target);
   for (std::int64_t at = 0; at < step.count; ++at) {
     std::int32_t view[words] = {};
-    if (const std::int64_t chosen = step.rows[at]; chosen != null_row) {
+    if (const std::int64_t chosen = step.rows[at]; chosen != row_of_null) {
       const take_source& from = source_of(step, sources, chosen);
       const std::int64_t entry = from.first + row_in_piece(chosen);
       std::memcpy(view, static_cast<const std::byte*>(from.values) + entry * std::int64_t{sizeof view},

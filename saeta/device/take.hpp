@@ -5,9 +5,9 @@
 //           aligned to the values that they point to, at most 8 bytes. On the host they may have any
 //           alignment.
 // Rows      The source of a step is one or more pieces. A chosen row is one number: the piece in its upper
-//           bits and the row of that piece in its lower ones, or `null_row`. `indices`, `mask` and `filled`
-//           make such rows. All other steps read them, so each row is looked up once, however many columns
-//           there are.
+//           bits and the row of that piece in its lower ones, or `row_of_null`. `indices`, `mask` and
+//           `filled` make such rows. All other steps read them, so each row is looked up once, however many
+//           columns there are.
 // Counted   Steps of counted kinds need the sum of what earlier rows add before they can write.
 //           `count_taken` stores these sums for each tile, and checks what it reads: no other kernel follows
 //           an offset that it found bad. A host that finds a bad row must not run `take` on that step.
@@ -24,7 +24,7 @@ namespace saeta {
 inline constexpr int row_bits = 40; ///< of a chosen row; the bits above are the number of the piece
 inline constexpr std::int64_t most_piece_rows = std::int64_t{1} << row_bits;
 inline constexpr std::int64_t most_pieces = std::int64_t{1} << (63 - row_bits);
-inline constexpr std::int64_t null_row = -1;
+inline constexpr std::int64_t row_of_null = -1;
 /// What is stored where no row is found.
 inline constexpr std::int64_t no_row = -1;
 

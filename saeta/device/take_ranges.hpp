@@ -45,7 +45,7 @@ SAETA_ANY_DEVICE inline taken_range range_at(const take_step& step, const take_s
     made.count = at == 0 || step.rows[at - 1] != chosen ? 1 : 0;
     return made;
   }
-  if (chosen == null_row) {
+  if (chosen == row_of_null) {
     made.count = step.kind == take_kind::union_rows ? step.units : 0;
     return made;
   }
@@ -96,7 +96,7 @@ SAETA_ANY_DEVICE inline taken_list list_at(const take_step& step, const take_sou
   taken_list made;
   const std::int64_t chosen = step.rows[list];
   made.start = load_signed(step.starts, step.width, list);
-  if (chosen != null_row) {
+  if (chosen != row_of_null) {
     made.piece = number_of_piece(chosen);
     made.from = &source_of(step, sources, chosen);
     made.source = load_signed(made.from->values, step.width, made.from->first + row_in_piece(chosen));
@@ -132,7 +132,7 @@ SAETA_ANY_DEVICE inline void write_counted(const take_step& step, const take_sou
     if (range.count != 0) {
       const std::int64_t chosen = step.rows[at];
       static_cast<std::int32_t*>(step.target)[at] = static_cast<std::int32_t>(before);
-      rows[before] = chosen == null_row ? null_row : chosen_row(number_of_piece(chosen), range.first);
+      rows[before] = chosen == row_of_null ? row_of_null : chosen_row(number_of_piece(chosen), range.first);
     }
     return;
   case take_kind::run_ends:

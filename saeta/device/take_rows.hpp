@@ -55,7 +55,7 @@ SAETA_ANY_DEVICE inline bool is_valid(const take_source& from, std::int64_t entr
 }
 
 struct found_index {
-  std::int64_t chosen = null_row;
+  std::int64_t chosen = row_of_null;
   bool is_null = false;
   bool is_bad = false;
 };
@@ -92,8 +92,8 @@ SAETA_ANY_DEVICE inline std::int64_t filled_row_at(const take_step& step, const 
 SAETA_ANY_DEVICE inline std::int64_t run_at(const take_step& step, const take_source* sources,
                                             std::int64_t at) noexcept {
   const std::int64_t chosen = step.rows[at];
-  if (chosen == null_row) {
-    return null_row;
+  if (chosen == row_of_null) {
+    return row_of_null;
   }
   const take_source& from = source_of(step, sources, chosen);
   const std::int64_t row = from.first + row_in_piece(chosen);
@@ -107,13 +107,13 @@ SAETA_ANY_DEVICE inline std::int64_t run_at(const take_step& step, const take_so
       low = middle + 1;
     }
   }
-  return low == from.limit ? null_row : chosen_row(number_of_piece(chosen), low);
+  return low == from.limit ? row_of_null : chosen_row(number_of_piece(chosen), low);
 }
 
 SAETA_ANY_DEVICE inline std::int64_t fixed_row_at(const take_step& step, std::int64_t at) noexcept {
   const std::int64_t chosen = step.rows[at / step.units];
-  return chosen == null_row
-             ? null_row
+  return chosen == row_of_null
+             ? row_of_null
              : chosen_row(number_of_piece(chosen), row_in_piece(chosen) * step.units + at % step.units);
 }
 

@@ -13,15 +13,17 @@
 //           the old file in place. A sink has already received earlier bytes. Symbolic links are followed.
 //           The new file takes over the permissions of the file it replaces, and its owner if the system
 //           allows that.
-// Files     A file holds one dictionary per column. Different dictionaries are united, and the index type is
-//           widened if needed. A stream holds dictionaries as they are.
+// Files     A file holds one dictionary per column. Different dictionaries of a table are united, and the
+//           index type is widened if needed. From one table of a `writer` to the next, values may be added. A
+//           stream holds dictionaries as they are.
 // Interrupt  The writing thread checks for an interrupt (base/interrupt.hpp) at least every few MiB. The
 //           unfinished file is then removed.
 // Failure   budget_exceeded, io (full disk, no directory, no permission: errno's text and the path),
-//           unsupported (dictionaries that can't be united or read back), format and out_of_range (a column
-//           whose offsets or indices contradict its buffers).
+//           unsupported (dictionaries that can't be united or read back, or would have to be replaced in a
+//           file), format and out_of_range (a column whose offsets or indices contradict its buffers).
 #pragma once
 
+#include "saeta/base/process.hpp"
 #include "saeta/column/table.hpp"
 #include "saeta/ipc/container.hpp"
 #include "saeta/ipc/progress.hpp"
@@ -30,6 +32,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,7 +49,7 @@ struct write_options {
   container format = container::file;
   compression body = compression::none;
   /// In streams, writes a dictionary that begins with the previous one as a delta. Not every reader supports
-  /// deltas.
+  /// deltas. A file has no other way to add values.
   bool dictionary_deltas = false;
   /// When `write` returns, the file and its name survive a system crash: the file is synced before it gets
   /// its name, its folder afterwards. If false, they survive the process, but a crash soon after may leave an
@@ -55,6 +59,8 @@ struct write_options {
   bool replace_read_only = false;
   /// Bytes of columns that are downloaded and encoded together.
   std::uint64_t window_bytes = std::uint64_t{64} << 20;
+  /// For a `writer`: bytes of the tables that it holds. `writer::write` waits while there would be more.
+  std::uint64_t pending_bytes = std::uint64_t{256} << 20;
 };
 
 /// Writes a table to a file. Returns the bytes of the finished file.
@@ -73,5 +79,57 @@ std::uint64_t write(const table& source, const byte_sink& sink, const std::strin
 
 /// Writes a table into memory.
 std::string write_bytes(const table& source, const write_options& options = {});
+
+/// Writes a file or stream table by table, in the background.
+///
+/// What      A thread of the writer downloads, encodes and writes tables while the caller makes the next one.
+///           It also calls the hook and the sink. Tables that wait together are downloaded together, if they
+///           have no dictionaries and are not compressed.
+/// Memory    The tables that were given and are not written, at most `pending_bytes` or one table, and what
+///           `write` needs for one of them. A table is held, not copied: its memory may be released by the
+///           caller, but must not be changed before `flush` or `close` returns.
+/// Order     The downloads wait on the device for the work that is pending on a table. Tables keep the order
+///           of the calls.
+/// Atomic    As `write`. The file gets its name in `close`. A writer that ends without it leaves none.
+/// Thread    Any; calls take turns. `abandon` ends a call of another thread.
+/// Fork      A child of fork can't use the writer of its parent: error closed.
+/// Failure   An error of the background is thrown once, by the next call of `write`, `flush` or `close`.
+///           Every later one is error closed. A table that the writer refuses (type_mismatch, unsupported)
+///           and an interrupt while `write` waits change nothing. `close` that fails or is interrupted is the
+///           end.
+class writer {
+public:
+  /// @param fields  of every table; nullopt: those of the first one
+  writer(const std::filesystem::path& file, std::optional<schema> fields, const write_options& options = {},
+         progress_hook hook = {});
+  /// @param sink  called on the background thread, at the latest when nothing else is to be written
+  /// @param name  begins error messages
+  writer(byte_sink sink, std::string name, std::optional<schema> fields, const write_options& options = {},
+         progress_hook hook = {});
+  writer(const writer&) = delete;
+  writer& operator=(const writer&) = delete;
+  /// As `abandon`, but never interrupted.
+  ~writer();
+
+  /// Takes a table with the names and types of `fields`, without nullable columns where these are not.
+  /// Returns when there is room for it.
+  /// @throws error type_mismatch naming the column.
+  void write(const table& source);
+  /// Waits until all tables are in the file or have been passed to the sink.
+  void flush();
+  /// Writes the rest and the end, and gives a file its name. Returns the bytes of the file or stream, again
+  /// in later calls.
+  /// @throws error invalid_argument: no table was written and no schema given, so there is no file.
+  std::uint64_t close();
+  /// Ends the writer without a file within 50 ms, or when a running call of the sink returns. Does nothing
+  /// after `close`.
+  void abandon();
+
+private:
+  class implementation;
+  [[nodiscard]] implementation& in_own_process() const;
+
+  std::unique_ptr<implementation, delete_in_own_process> made_;
+};
 
 } // namespace saeta::ipc

@@ -277,6 +277,7 @@ def belongings(host, tmp_path):
         (sa.symbols, "with their names"),
         (sa.scan_ipc(path, host), "pass the source"),
         (sa.ipc.module().open_file(path), "pass the source"),
+        (sa.ipc.module().create_file(tmp_path / "never.arrow"), "a file of its own"),
     ]
 
 

@@ -4,7 +4,7 @@
 #include "python/src/core/objects.hpp"
 #include "python/src/core/pickling.hpp"
 #include "python/src/core/python_bytes.hpp"
-#include "python/src/ipc/growing_bytes.hpp"
+#include "python/src/ipc/writing.hpp"
 #include "saeta/base/cancellation.hpp"
 #include "saeta/base/interruptible_lock.hpp"
 #include "saeta/base/process.hpp"
@@ -12,7 +12,6 @@
 #include "saeta/ipc/inspect.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/scan.hpp"
-#include "saeta/ipc/writer.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/filesystem.h>
@@ -32,19 +31,6 @@
 
 namespace saeta::py {
 namespace {
-
-/// Runs pending signal handlers, so that Ctrl-C works, then calls a Python callable with the progress.
-ipc::progress_hook hook_of(const nb::object& callable) {
-  return [&callable](const ipc::progress& so_far) {
-    const gil_acquire acquire;
-    if (foreign_call([] { return PyErr_CheckSignals(); }) != 0) {
-      throw nb::python_error();
-    }
-    if (!callable.is_none()) {
-      foreign_call([&] { callable(so_far); });
-    }
-  };
-}
 
 /// A reader serves one thread at a time. Other threads wait for their turn.
 class reader_object {
@@ -140,16 +126,6 @@ std::size_t read_some(const nb::object& read, std::span<std::byte> target) {
     }
     return std::min(nb::cast<std::size_t>(read(view)), target.size());
   });
-}
-
-/// Keeps a callable and drops it with the GIL held, because the last column over the data may be dropped on
-/// any thread.
-std::shared_ptr<nb::object> kept_callable(const nb::object& callable) {
-  return {new nb::object(callable), [](nb::object* held) {
-            PyObject* const object = held->release().ptr();
-            delete held;
-            with_gil_or_leak([object] { Py_DECREF(object); });
-          }};
 }
 
 /// True, False, or "utf8".
@@ -267,50 +243,6 @@ std::unique_ptr<scan_object> scan_windows(reader_object& self, const context_obj
 
 const char* name_of_container(ipc::container format) {
   return format == ipc::container::file ? "file" : "stream";
-}
-
-ipc::write_options writing(const std::string& compression, const std::string& format, bool durable = true,
-                           bool replace_read_only = false) {
-  ipc::write_options options;
-  options.durable = durable;
-  options.replace_read_only = replace_read_only;
-  options.body = ipc::parse_compression(compression);
-  if (format != "file" && format != "stream") {
-    throw error(errc::invalid_argument, "format '" + format + "': expected file or stream");
-  }
-  options.format = format == "file" ? ipc::container::file : ipc::container::stream;
-  return options;
-}
-
-std::uint64_t write_file(const table_object& source, const std::filesystem::path& file,
-                         const std::string& compression, const std::string& format,
-                         const nb::object& progress, bool durable, bool replace_read_only) {
-  const gil_release release;
-  return ipc::write(*source.value, file, writing(compression, format, durable, replace_read_only),
-                    hook_of(progress));
-}
-
-/// Passes bytes objects to `put`, so that the callable may keep them.
-std::uint64_t write_sink(const table_object& source, const nb::object& put, const std::string& name,
-                         const std::string& compression, const std::string& format,
-                         const nb::object& progress) {
-  const auto pass = [&put](std::span<const std::byte> piece) {
-    const gil_acquire acquire;
-    foreign_call([&] { put(nb::bytes(piece.data(), piece.size())); });
-  };
-  const gil_release release;
-  return ipc::write(*source.value, pass, name, writing(compression, format), hook_of(progress));
-}
-
-nb::object write_memory(const table_object& source, const std::string& compression,
-                        const std::string& format) {
-  growing_bytes made(source.value->byte_size());
-  without_gil([&] {
-    ipc::write(
-        *source.value, [&](std::span<const std::byte> piece) { made.append(piece); }, "bytes",
-        writing(compression, format));
-  });
-  return made.take();
 }
 
 /// Text from a file may not be valid UTF-8: invalid bytes become "\xff".
@@ -472,27 +404,7 @@ NB_MODULE(_ipc, m) {
         "Opens a stream that is still being sent. `read(target)` fills the beginning of the target and "
         "returns how many "
         "bytes, 0 at the end.");
-  m.def("write_file", &write_file, nb::arg("source"), nb::arg("path"), nb::arg("compression") = "none",
-        nb::arg("format") = "file", nb::arg("progress") = nb::none(), nb::arg("durable") = true,
-        nb::arg("replace_read_only") = false,
-        nb::sig("def write_file(source: saeta._core.Table, path: str | os.PathLike[str], compression: str = "
-                "'none', "
-                "format: str = 'file', progress: collections.abc.Callable[[Progress], object] | None = None, "
-                "durable: bool = True, replace_read_only: bool = False) -> int"),
-        "Writes a table, atomically; returns the bytes of the file.");
-  m.def("write_sink", &write_sink, nb::arg("source"), nb::arg("put"), nb::arg("name"),
-        nb::arg("compression") = "none", nb::arg("format") = "file", nb::arg("progress") = nb::none(),
-        nb::sig("def write_sink(source: saeta._core.Table, put: collections.abc.Callable[[bytes], object], "
-                "name: str, "
-                "compression: str = 'none', format: str = 'file', progress: "
-                "collections.abc.Callable[[Progress], object] | None = None) -> int"),
-        "Writes a table by calls of `put` with the next bytes, a few MiB at most; returns how many there "
-        "were.");
-  m.def("write_bytes", &write_memory, nb::arg("source"), nb::arg("compression") = "none",
-        nb::arg("format") = "file",
-        nb::sig("def write_bytes(source: saeta._core.Table, compression: str = 'none', format: str = 'file') "
-                "-> bytes"),
-        "The bytes of a file or stream of the table.");
+  bind_writing(m);
   m.def("inspect_file", &inspect_file, nb::arg("path"),
         nb::sig("def inspect_file(path: str | os.PathLike[str]) -> dict[str, typing.Any]"),
         "What a file says about itself.");

@@ -27,7 +27,7 @@ column_object with_rows(const column_object& self, const selected_rows& rows) {
   return {std::move(described), self.ctx, take(pieces_of(self), rows)};
 }
 
-column_object taken(const column_object& self, const column_object& indices) {
+column_object take_rows(const column_object& self, const column_object& indices) {
   return with_rows(self, rows_of_indices(self.ctx, rows_of_pieces(*self.pieces), *indices.pieces));
 }
 
@@ -126,7 +126,7 @@ void bind_rows(column_class& c) {
           "The rows that are not null, copied as `filter` does. A column without nulls is returned as it is.")
       .def("to", in_python("saeta._rows", "to"), nb::sig("def to(self, ctx: Context | str) -> Column"),
            "The column in the memory of another context of this process, as `Table.to`.")
-      .def("_take", &taken, nb::arg("indices"), nb::call_guard<gil_release>())
+      .def("_take", &take_rows, nb::arg("indices"), nb::call_guard<gil_release>())
       .def("_filter", &filtered, nb::arg("mask"), nb::call_guard<gil_release>())
       .def("_cast", &converted, nb::arg("type"), nb::arg("rounds"), nb::call_guard<gil_release>())
       .def("_fill_null", &filled, nb::arg("fill"), nb::call_guard<gil_release>())

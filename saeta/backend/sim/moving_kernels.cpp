@@ -11,13 +11,13 @@ namespace {
 
 using count = std::int64_t;
 
-std::size_t as_size(count length) { return static_cast<std::size_t>(length); }
+std::size_t size_of(count length) { return static_cast<std::size_t>(length); }
 
 access reading(const void* from, count first, count length, count width) {
-  return {static_cast<const std::byte*>(from) + first * width, as_size(length * width), true};
+  return {static_cast<const std::byte*>(from) + first * width, size_of(length * width), true};
 }
 
-access writing(void* to, count length, count width) { return {to, as_size(length * width), false}; }
+access writing(void* to, count length, count width) { return {to, size_of(length * width), false}; }
 
 /// Appends the reads of one piece: any of its rows may be chosen.
 void append_reads(const take_step& step, const take_source& from, std::vector<access>& touched) {
@@ -88,7 +88,7 @@ void append_reads(const take_step& step, std::span<const take_source> sources, s
   if (step.pieces == 1) {
     return append_reads(step, step.from, touched);
   }
-  for (const take_source& each : sources.subspan(as_size(step.first_source), as_size(step.pieces))) {
+  for (const take_source& each : sources.subspan(size_of(step.first_source), size_of(step.pieces))) {
     append_reads(step, each, touched);
   }
 }

@@ -6,6 +6,7 @@
 
 #include <arrow/array.h>
 #include <arrow/c/bridge.h>
+#include <arrow/extension_type.h>
 #include <arrow/record_batch.h>
 #include <arrow/type.h>
 
@@ -59,6 +60,11 @@ std::shared_ptr<arrow::Schema> arrow_schema(const schema& described) {
   owned_schema exported;
   export_schema(described, exported.get());
   return take(arrow::ImportSchema(&exported.get()), "schema");
+}
+
+const arrow::DataType& storage_of(const arrow::DataType& type) {
+  const auto* const extension = dynamic_cast<const arrow::ExtensionType*>(&type);
+  return extension == nullptr ? type : *extension->storage_type();
 }
 
 batch import_record_batch(const std::shared_ptr<context>& ctx, const schema& fields,

@@ -19,6 +19,8 @@ bool carried(const arrow::Field& described);
 
 schema schema_of(const arrow::Schema& described, std::string_view where);
 std::shared_ptr<arrow::Schema> arrow_schema(const schema& described);
+/// The storage type of an extension type; any other type itself.
+const arrow::DataType& storage_of(const arrow::DataType& type);
 
 /// @param source  structurally valid (`Validate`).
 batch import_record_batch(const std::shared_ptr<context>& ctx, const schema& fields,

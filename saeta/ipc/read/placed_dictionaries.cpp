@@ -10,7 +10,6 @@
 
 #include <arrow/array.h>
 #include <arrow/buffer.h>
-#include <arrow/extension_type.h>
 #include <arrow/type.h>
 #include <arrow/util/bit_util.h>
 
@@ -110,9 +109,16 @@ auto with_index(type_id index, Action action) {
   }
 }
 
-const arrow::DataType& storage_of(const arrow::DataType& type) {
-  const auto* const extension = dynamic_cast<const arrow::ExtensionType*>(&type);
-  return extension == nullptr ? type : *extension->storage_type();
+/// The name of the outermost extension type on a path; empty if there is none.
+std::string extension_around(const data_type& top, std::span<const std::size_t> path) {
+  const data_type* type = &top;
+  for (const std::size_t child : path) {
+    if (!type->extension_name().empty()) {
+      break;
+    }
+    type = &type->children()[child].type;
+  }
+  return std::string(type->extension_name());
 }
 
 } // namespace
@@ -124,14 +130,17 @@ std::vector<child_path> dictionary_places(const data_type& type) {
   return found;
 }
 
-placed_dictionaries::placed_dictionaries(const table& source, std::size_t number, child_path path,
+placed_dictionaries::placed_dictionaries(const field& described, std::size_t number, child_path path,
                                          container format)
-    : number_(number), label_(concat("column '", source.fields().fields[number].name, "'")),
-      path_(std::move(path)), index_(*at(source.fields().fields[number].type, path_).index_type()),
-      written_(index_) {
+    : number_(number), label_(concat("column '", described.name, "'")), path_(std::move(path)),
+      format_(format), extension_(extension_around(described.type, path_)),
+      index_(*at(described.type, path_).index_type()), written_(index_) {}
+
+void placed_dictionaries::begin(const table& source, bool may_widen) {
   std::vector<column> distinct;
+  of_batch_.clear();
   for (const batch& part : source.batches()) {
-    const column& dictionary = *at(part.columns[number], path_).dictionary();
+    const column& dictionary = *at(part.columns[number_], path_).dictionary();
     const auto known = std::find_if(distinct.rbegin(), distinct.rend(),
                                     [&](const column& other) { return same_memory(other, dictionary); });
     if (known == distinct.rend()) {
@@ -141,15 +150,21 @@ placed_dictionaries::placed_dictionaries(const table& source, std::size_t number
       of_batch_.push_back(static_cast<std::size_t>(distinct.rend() - known) - 1);
     }
   }
+  distinct_.clear();
   for (const column& each : distinct) {
-    distinct_.push_back({export_array(each), {}});
+    distinct_.push_back({last_ && same_memory(*last_, each) ? last_values_ : export_array(each), {}});
   }
-  if (format == container::file) {
-    unite(source, distinct);
+  if (!distinct.empty()) {
+    last_ = distinct.back();
+    last_values_ = distinct_.back().values;
+  }
+  renumbers_ = false;
+  if (format_ == container::file) {
+    unite(distinct, may_widen);
   }
 }
 
-void placed_dictionaries::unite(const table& source, std::span<const column> distinct) {
+void placed_dictionaries::unite(std::span<const column> distinct, bool may_widen) {
   std::vector<std::size_t> different; // indices into `distinct`
   std::vector<std::size_t> like;      // for each of `distinct` its index in `different`
   for (const entry& each : distinct_) {
@@ -166,8 +181,13 @@ void placed_dictionaries::unite(const table& source, std::span<const column> dis
     }
   }
   if (different.size() <= 1) {
+    renumbers_ = written_ != index_; // of an earlier table
     for (entry& each : distinct_) {
       each.values = distinct_.front().values;
+      if (renumbers_) {
+        each.renumbered.resize(static_cast<std::size_t>(each.values->length()));
+        std::iota(each.renumbered.begin(), each.renumbered.end(), std::int64_t{0});
+      }
     }
     return;
   }
@@ -186,7 +206,7 @@ void placed_dictionaries::unite(const table& source, std::span<const column> dis
   }
   const auto united = export_array(*joined.front().dictionary());
   const auto numbers = export_array(codes_of(joined.front()));
-  widen(source.fields().fields[number_].type, united->length());
+  require_names(united->length(), may_widen);
   std::vector<std::vector<std::int64_t>> renumbered;
   const std::int64_t* next = numbers->data()->GetValues<std::int64_t>(1);
   for (const std::size_t i : different) {
@@ -200,24 +220,23 @@ void placed_dictionaries::unite(const table& source, std::span<const column> dis
   renumbers_ = true;
 }
 
-/// @throws error unsupported inside an extension type, whose storage type can't be changed.
-void placed_dictionaries::widen(const data_type& column, std::int64_t values) {
-  written_ = wide_enough(index_, values);
-  if (written_ == index_) {
+/// Widens the written indices if they can't name that many values. @throws error unsupported once they are
+/// written, and inside an extension type, whose storage type can't be changed.
+void placed_dictionaries::require_names(std::int64_t values, bool may_widen) {
+  if (values <= most_entries(written_)) {
     return;
   }
-  const data_type* type = &column;
-  std::string extension = type->extension_name();
-  for (const std::size_t child : path_) {
-    type = &type->children()[child].type;
-    extension = extension.empty() ? type->extension_name() : extension;
+  if (may_widen && extension_.empty()) {
+    written_ = wide_enough(index_, values);
+    return;
   }
-  if (!extension.empty()) {
-    throw error(errc::unsupported,
-                concat(label_, ": the dictionaries of its batches have ", values, " values together, more ",
-                       "than ", index_.name(), " can name, and extension type '", extension,
-                       "' is not made wider. Write a stream (format=\"stream\"), which holds them all"));
-  }
+  const std::string reason = extension_.empty()
+                                 ? "the file has indices of this type already"
+                                 : concat("extension type '", extension_, "' is not made wider");
+  throw error(errc::unsupported,
+              concat(label_, ": the dictionaries of its batches have ", values,
+                     " values together, more than ", written_.name(), " can name, and ", reason,
+                     ". Write a stream (format=\"stream\"), which holds them all"));
 }
 
 data_type placed_dictionaries::retyped(const data_type& column) const {

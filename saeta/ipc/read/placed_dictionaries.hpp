@@ -1,17 +1,19 @@
-// The dictionaries that the batches of a table have at one place: of a column itself, or inside its type.
+// The dictionaries that the batches of tables have at one place: of a column itself, or inside its type.
 //
-// What      A stream holds them as they are. For a file they are united into one that has each value once, in
-//           order of first appearance. Values are compared by their bits, NaNs and zeros too. Nested values
-//           and views are compared only as whole dictionaries, and different dictionaries are concatenated.
-//           Indices are renumbered, and widened if the union has more values than they can count.
-// Owner     Holds copies on the host (on a host context, views).
+// What      A stream holds them as they are. For a file those of one table are united into one that has each
+//           value once, in order of first appearance. Values are compared by their bits, NaNs and zeros too.
+//           Nested values and views are compared only as whole dictionaries, and different dictionaries are
+//           concatenated. Indices are renumbered. They are widened if the union of the first table has more
+//           values than they can count; later tables get the same width.
+// Owner     Holds copies on the host (on a host context, views), and the last dictionary with its copy, since
+//           the next table often has the same one.
 // Memory    While they are united, a second copy of the dictionaries and 8 bytes per value are allocated on
 //           the context.
 // Thread    `put` may be called from any thread.
-// Failure   unsupported: dictionaries that don't fit into one, or indices inside an extension type that would
-//           have to be widened. out_of_range: an index of the column itself outside its dictionary. Inside
-//           another type such an index becomes 0, as in `combine_chunks`, because the parent may not refer to
-//           its row.
+// Failure   unsupported: dictionaries that don't fit into one, or indices that would have to be widened
+//           inside an extension type or after the first table. out_of_range: an index of the column itself
+//           outside its dictionary. Inside another type such an index becomes 0, as in `combine_chunks`,
+//           because the parent may not refer to its row.
 #pragma once
 
 #include "saeta/column/table.hpp"
@@ -22,6 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,14 +39,21 @@ std::vector<child_path> dictionary_places(const data_type& type);
 
 class placed_dictionaries {
 public:
-  placed_dictionaries(const table& source, std::size_t number, child_path path, container format);
+  /// @param described  column `number` of every table
+  placed_dictionaries(const field& described, std::size_t number, child_path path, container format);
+
+  /// Takes the dictionaries of the next table.
+  /// @param may_widen  false once the type is written
+  void begin(const table& source, bool may_widen);
+  /// Drops what only the rows of that table need.
+  void end() noexcept { distinct_.clear(); }
 
   [[nodiscard]] std::size_t number() const noexcept { return number_; }
   /// Whether `put` changes indices.
   [[nodiscard]] bool renumbers() const noexcept { return renumbers_; }
   /// Returns the type of the column with wide enough indices.
   [[nodiscard]] data_type retyped(const data_type& column) const;
-  /// Returns the column's rows in batch `index` with this dictionary.
+  /// Returns the column's rows in batch `index` of the table with this dictionary.
   /// @param data  of the column. In place of the dictionary column, plain indices are enough.
   [[nodiscard]] std::shared_ptr<arrow::ArrayData> put(std::size_t index, const arrow::ArrayData& data,
                                                       const std::shared_ptr<arrow::DataType>& type) const;
@@ -54,8 +64,8 @@ private:
     std::vector<std::int64_t> renumbered; ///< new index of each value
   };
 
-  void unite(const table& source, std::span<const column> distinct);
-  void widen(const data_type& column, std::int64_t values);
+  void unite(std::span<const column> distinct, bool may_widen);
+  void require_names(std::int64_t values, bool may_widen);
   [[nodiscard]] std::shared_ptr<arrow::ArrayData> put_at(const entry& dictionary,
                                                          const arrow::ArrayData& data,
                                                          const std::shared_ptr<arrow::DataType>& type,
@@ -69,11 +79,15 @@ private:
   std::size_t number_;
   std::string label_;
   child_path path_;
+  container format_;
+  std::string extension_; ///< the outermost extension type around the indices
   std::vector<entry> distinct_;
   std::vector<std::size_t> of_batch_; ///< index into `distinct_`
-  data_type index_;                   ///< index type in the table
+  data_type index_;                   ///< index type in the tables
   data_type written_;
   bool renumbers_ = false;
+  std::optional<column> last_; ///< dictionary of an earlier batch
+  std::shared_ptr<arrow::Array> last_values_;
 };
 
 } // namespace saeta::ipc::detail

@@ -2,6 +2,7 @@
 
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/arrow_status.hpp"
+#include "saeta/ipc/format/arrow_bridge.hpp"
 #include "saeta/ipc/write/value_bits.hpp"
 
 #include <arrow/array.h>
@@ -9,6 +10,7 @@
 #include <arrow/type.h>
 
 #include <utility>
+#include <vector>
 
 namespace saeta::ipc::detail {
 namespace {
@@ -26,11 +28,29 @@ bool has_dictionaries_inside(const arrow::ArrayData& values) {
   return false;
 }
 
+/// Whether the dictionary with that id is of the field at `path` or inside its type.
+bool has_dictionary(const arrow::DataType& of, std::vector<int>& path, std::int64_t id,
+                    const arrow::ipc::DictionaryFieldMapper& ids) {
+  const arrow::DataType& type = storage_of(of);
+  if (type.id() == arrow::Type::DICTIONARY) {
+    return take(ids.GetFieldId(path), "dictionary") == id;
+  }
+  for (int i = 0; i < type.num_fields(); ++i) {
+    path.push_back(i);
+    if (has_dictionary(*type.field(i)->type(), path, id, ids)) {
+      return true;
+    }
+    path.pop_back();
+  }
+  return false;
+}
+
 } // namespace
 
 message_writer::message_writer(arrow::io::OutputStream* sink, const std::shared_ptr<arrow::Schema>& described,
                                arrow::ipc::IpcWriteOptions encoding, container format, std::string name)
-    : encoding_(std::move(encoding)), format_(format), name_(std::move(name)), fields_(*described),
+    : encoding_(std::move(encoding)), format_(format), name_(std::move(name)), described_(described),
+      fields_(*described),
       target_(take(format == container::file
                        ? arrow::ipc::internal::MakePayloadFileWriter(sink, described, encoding_)
                        : arrow::ipc::internal::MakePayloadStreamWriter(sink, encoding_),
@@ -74,28 +94,40 @@ void message_writer::write_dictionaries(const arrow::RecordBatch& rows) {
 
 void message_writer::write_dictionary(std::int64_t id, const std::shared_ptr<arrow::Array>& values) {
   auto& known = written_[id];
-  std::int64_t from = 0;
+  bool grown = false;
   if (known != nullptr) {
-    const std::int64_t before = known->length();
-    if (known->data() == values->data() || same_bits(*known, *values)) {
+    const bool in_file = format_ == container::file;
+    if (known->data() == values->data() || same_bits(*known, *values) ||
+        (in_file && values->length() < known->length() && same_bits(*known, *values, values->length()))) {
       return;
     }
-    const bool grown = encoding_.emit_dictionary_deltas && values->length() > before &&
-                       !has_dictionaries_inside(*values->data()) && same_bits(*known, *values, before);
-    from = grown ? before : 0;
-    if (from == 0 && format_ == container::file) {
-      throw error(errc::unsupported,
-                  concat(name_, ": the dictionary with id ", id,
-                         " changes between batches, and a file holds one: combine_chunks() makes one of ",
-                         "them, and a stream (format=\"stream\") holds them all"));
+    grown = (in_file || encoding_.emit_dictionary_deltas) && values->length() > known->length() &&
+            !has_dictionaries_inside(*values->data()) && same_bits(*known, *values, known->length());
+    if (in_file && !grown) {
+      refuse_change(id);
     }
   }
   arrow::ipc::IpcPayload message;
-  check(arrow::ipc::GetDictionaryPayload(id, from != 0, from != 0 ? values->Slice(from) : values, encoding_,
-                                         &message),
+  check(arrow::ipc::GetDictionaryPayload(id, grown, grown ? values->Slice(known->length()) : values,
+                                         encoding_, &message),
         name_);
   put(message);
   known = values;
+}
+
+void message_writer::refuse_change(std::int64_t id) const {
+  std::string column;
+  for (int i = 0; i < described_->num_fields() && column.empty(); ++i) {
+    std::vector<int> path{i};
+    if (has_dictionary(*described_->field(i)->type(), path, id, fields_)) {
+      column = concat("column '", described_->field(i)->name(), "': ");
+    }
+  }
+  throw error(
+      errc::unsupported,
+      concat(name_, ": ", column, "its dictionary changes between batches, and a file holds one, to ",
+             "which values may only be added. Write one table of all batches, whose dictionaries are ",
+             "united, or a stream (format=\"stream\"), which holds them all"));
 }
 
 void message_writer::put(const arrow::ipc::IpcPayload& message) {

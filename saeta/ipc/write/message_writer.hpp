@@ -1,11 +1,13 @@
 // Encodes messages of a file or stream in any thread and writes them in order. Uses libarrow.
 //
 // What      Batches are encoded independently, so several can be encoded in parallel. A dictionary is written
-//           before the first batch that needs it, once if it stays the same. In a stream it is written again
-//           when it changes, or as a delta if that was requested and it only grew.
+//           before the first batch that needs it, once if it stays the same. If it only grew, a delta adds
+//           the new values, in a file always and in a stream if that was requested. Otherwise a stream writes
+//           it again. A file keeps a longer dictionary that begins with the values of a batch.
 // Owner     Borrows the sink, which stays open.
 // Thread    `encode`: any. Other methods: one.
-// Failure   Errors of libarrow, converted by arrow_status.hpp. The message begins with `name`, the file.
+// Failure   Errors of libarrow, converted by arrow_status.hpp; unsupported: a dictionary that would have to
+//           be replaced in a file. The message begins with `name`, the file.
 #pragma once
 
 #include "saeta/ipc/container.hpp"
@@ -40,11 +42,13 @@ private:
                                               const arrow::ipc::IpcWriteOptions& encoding) const;
   void write_dictionaries(const arrow::RecordBatch& rows);
   void write_dictionary(std::int64_t id, const std::shared_ptr<arrow::Array>& values);
+  [[noreturn]] void refuse_change(std::int64_t id) const;
   void put(const arrow::ipc::IpcPayload& message);
 
   arrow::ipc::IpcWriteOptions encoding_;
   container format_;
   std::string name_;
+  std::shared_ptr<arrow::Schema> described_;
   arrow::ipc::DictionaryFieldMapper fields_;
   std::unique_ptr<arrow::ipc::internal::IpcPayloadWriter> target_;
   std::unordered_map<std::int64_t, std::shared_ptr<arrow::Array>> written_; ///< dictionaries by id

@@ -44,6 +44,14 @@ public:
   }
   [[nodiscard]] bool closed() const override { return closed_; }
 
+  /// Passes on the gathered bytes.
+  arrow::Status Flush() override {
+    return guarded([&] {
+      pass_gathered();
+      return arrow::Status::OK();
+    });
+  }
+
   /// Passes on the gathered bytes. Returns the number of all bytes written.
   std::uint64_t finish() {
     pass_gathered();

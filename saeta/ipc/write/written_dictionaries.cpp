@@ -89,41 +89,73 @@ void require_writable(const schema& fields) {
   }
 }
 
-written_dictionaries::written_dictionaries(const table& source, container format)
-    : indices_(with_plain_indices(source)) {
-  require_writable(source.fields());
-  schema written = source.fields();
-  for (std::size_t number = 0; number < source.column_count(); ++number) {
-    data_type& type = written.fields[number].type;
-    if (auto names = symbol_dictionary::of(type)) {
-      symbols_.push_back(gather_names(source, number, std::move(names)));
+bool has_dictionaries(const schema& fields) {
+  return std::ranges::any_of(fields.fields, [](const field& each) {
+    return code_type(each.type) != nullptr || !dictionary_places(each.type).empty();
+  });
+}
+
+written_dictionaries::written_dictionaries(const schema& fields, container format, bool several)
+    : fields_(fields) {
+  require_writable(fields_);
+  for (std::size_t number = 0; number < fields_.fields.size(); ++number) {
+    const field& described = fields_.fields[number];
+    if (auto names = symbol_dictionary::of(described.type)) {
+      symbols_.push_back({number, concat("column '", described.name, "'"), std::move(names), nullptr});
       continue;
     }
-    for (child_path& path : dictionary_places(type)) {
-      // Dictionaries inside other types are downloaded with their rows. A stream takes them as they are.
-      if (path.empty() || (format == container::file && source.batches().size() > 1)) {
-        type = placed_.emplace_back(source, number, std::move(path), format).retyped(type);
+    for (child_path& path : dictionary_places(described.type)) {
+      // Dictionaries inside other types are downloaded with their rows. A stream takes them as they are, and
+      // so does a file of one batch.
+      const bool used = path.empty() || several;
+      if (used || format == container::file) {
+        places_.push_back({placed_dictionaries(described, number, std::move(path), format), used});
       }
     }
   }
-  described_ = arrow_schema(written);
+  described_ = arrow_schema(fields_);
 }
 
-written_dictionaries::symbol_column
-written_dictionaries::gather_names(const table& source, std::size_t number,
-                                   std::unique_ptr<symbol_dictionary> names) {
-  symbol_column made{number, concat("column '", source.fields().fields[number].name, "'"), std::move(names),
-                     nullptr};
-  for (std::size_t b = 0; b < source.batches().size(); ++b) {
-    const auto numbers = export_array(codes_of(source.batches()[b].columns[number]));
-    made.names->take(symbols_in(*numbers->data()), concat("batch ", b, ": ", made.label), nullptr);
+void written_dictionaries::begin(const table& source) {
+  indices_ = with_plain_indices(source);
+  for (symbol_column& each : symbols_) {
+    gather_names(each, source);
   }
-  const host_array there = made.names->values();
+  schema written = fields_;
+  for (place& each : places_) {
+    each.used = each.used || source.batches().size() > 1;
+    if (each.used) {
+      each.dictionaries.begin(source, !begun_);
+      data_type& type = written.fields[each.dictionaries.number()].type;
+      type = each.dictionaries.retyped(type);
+    }
+  }
+  if (!begun_ && written != fields_) {
+    described_ = arrow_schema(written);
+  }
+  begun_ = true;
+}
+
+void written_dictionaries::end() noexcept {
+  indices_.reset();
+  for (place& each : places_) {
+    each.dictionaries.end();
+  }
+}
+
+void written_dictionaries::gather_names(symbol_column& of, const table& source) {
+  for (std::size_t b = 0; b < source.batches().size(); ++b) {
+    const auto numbers = export_array(codes_of(source.batches()[b].columns[of.number]));
+    of.names->take(symbols_in(*numbers->data()), concat("batch ", b, ": ", of.label), nullptr);
+  }
+  const host_array there = of.names->values();
+  if (of.values != nullptr && of.values->length == there.length) {
+    return; // no new names, and message_writer knows the same values by their address
+  }
   const auto text = [&](std::size_t i) {
-    return std::make_shared<text_buffer>(there.buffers[i], made.names->keepalive());
+    return std::make_shared<text_buffer>(there.buffers[i], of.names->keepalive());
   };
-  made.values = arrow::ArrayData::Make(arrow::utf8(), there.length, {nullptr, text(1), text(2)}, 0);
-  return made;
+  of.values = arrow::ArrayData::Make(arrow::utf8(), there.length, {nullptr, text(1), text(2)}, 0);
 }
 
 std::shared_ptr<arrow::ArrayData> written_dictionaries::renamed(const symbol_column& column,
@@ -143,16 +175,20 @@ std::shared_ptr<arrow::ArrayData> written_dictionaries::renamed(const symbol_col
 
 bool written_dictionaries::rewrites(std::size_t number) const {
   return std::ranges::any_of(symbols_, [&](const auto& each) { return each.number == number; }) ||
-         std::ranges::any_of(placed_,
-                             [&](const auto& each) { return each.number() == number && each.renumbers(); });
+         std::ranges::any_of(places_, [&](const place& each) {
+           return each.used && each.dictionaries.number() == number && each.dictionaries.renumbers();
+         });
 }
 
 std::shared_ptr<arrow::RecordBatch> written_dictionaries::restore(std::size_t index,
                                                                   const arrow::RecordBatch& plain) const {
   auto columns = plain.column_data();
-  for (const placed_dictionaries& each : placed_) {
-    auto& data = columns[each.number()];
-    data = each.put(index, *data, described_->field(static_cast<int>(each.number()))->type());
+  for (const auto& [dictionaries, used] : places_) {
+    if (used) {
+      auto& data = columns[dictionaries.number()];
+      data =
+          dictionaries.put(index, *data, described_->field(static_cast<int>(dictionaries.number()))->type());
+    }
   }
   for (const auto& column : symbols_) {
     auto& data = columns[column.number];

@@ -1,12 +1,13 @@
-// The dictionaries of a table that is written to a file or a stream.
+// The dictionaries of tables that are written, one after the other, to a file or a stream.
 //
 // What      The batches of a table may share a dictionary, or have equal or different ones. Each dictionary
 //           of a whole column is downloaded once. Batches are downloaded as plain indices, and `restore` adds
 //           their dictionary again. A file holds one dictionary for a column and for each place inside its
-//           type, so different ones are united (placed_dictionaries.hpp). A stream replaces them between
-//           batches. Symbols are downloaded as numbers and get one dictionary with all of their names in the
-//           table. Symbols on a device are downloaded twice, first to collect the names.
-// Owner     Holds copies on the host (on a host context, views) while a table is written.
+//           type, so different ones of a table are united (placed_dictionaries.hpp). A stream replaces them
+//           between batches. Symbols are downloaded as numbers and get one dictionary of their names, which
+//           grows from table to table. Symbols on a device are downloaded twice, first to collect the names.
+// Owner     Holds the table from `begin` to `end`, with copies of its dictionaries on the host (on a host
+//           context, views). What the next table may need is kept.
 // Thread    `restore` may be called from any thread, one at a time.
 // Failure   As placed_dictionaries.hpp. unsupported: dictionaries that can't be read back; out_of_range: a
 //           symbol that is not in its table. Every error names the column.
@@ -21,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,14 +32,25 @@ namespace saeta::ipc::detail {
 ///         read, and dictionaries of an extension type, which the format can't express.
 void require_writable(const schema& fields);
 
+/// Whether a column has a dictionary or symbols, itself or inside its type.
+[[nodiscard]] bool has_dictionaries(const schema& fields);
+
 class written_dictionaries {
 public:
-  written_dictionaries(const table& source, container format);
+  /// @param fields   of every table
+  /// @param several  more than one table may follow. Dictionaries inside other types are then kept without
+  ///                 the rows that they came with.
+  written_dictionaries(const schema& fields, container format, bool several);
 
-  /// The schema that is written. Indices are wider if united dictionaries need it.
+  /// Takes the next table. The first one may widen indices in the schema that is written.
+  void begin(const table& source);
+  /// Drops the table.
+  void end() noexcept;
+
+  /// The schema that is written, final after the first `begin`.
   [[nodiscard]] const std::shared_ptr<arrow::Schema>& described() const noexcept { return described_; }
   /// The table with plain indices in place of dictionary columns, and numbers in place of symbols.
-  [[nodiscard]] const table& indices() const noexcept { return indices_; }
+  [[nodiscard]] const table& indices() const { return indices_.value(); }
   /// Whether `restore` reads or changes the values of a column, not only its dictionary.
   [[nodiscard]] bool rewrites(std::size_t number) const;
   /// Returns batch `index` of `indices()` in the form that is written.
@@ -52,15 +65,21 @@ private:
     std::shared_ptr<arrow::ArrayData> values;
   };
 
-  /// @param names  empty dictionary of the column's table
-  static symbol_column gather_names(const table& source, std::size_t number,
-                                    std::unique_ptr<symbol_dictionary> names);
+  /// The dictionaries at one place, and whether the current table takes them from there.
+  struct place {
+    placed_dictionaries dictionaries;
+    bool used = false;
+  };
+
+  static void gather_names(symbol_column& of, const table& source);
   static std::shared_ptr<arrow::ArrayData>
   renamed(const symbol_column& column, const arrow::ArrayData& numbers, const arrow::Field& described);
 
-  table indices_;
+  schema fields_;
   std::shared_ptr<arrow::Schema> described_;
-  std::vector<placed_dictionaries> placed_;
+  bool begun_ = false;
+  std::optional<table> indices_;
+  std::vector<place> places_;
   std::vector<symbol_column> symbols_;
 };
 

@@ -21,7 +21,7 @@ struct tile_rows {
       : first(tile * take_tile_rows + threadIdx.x) {
 #pragma unroll
     for (int i = 0; i < unroll; ++i) {
-      chosen[i] = at(i) < step.count ? step.rows[at(i)] : null_row;
+      chosen[i] = at(i) < step.count ? step.rows[at(i)] : row_of_null;
     }
   }
   [[nodiscard]] __device__ std::int64_t at(int i) const { return first + i * block_threads; }
@@ -63,7 +63,7 @@ __device__ void single_values(const take_step& step, const take_source* sources,
   Value loaded[unroll];
 #pragma unroll
   for (int i = 0; i < unroll; ++i) {
-    loaded[i] = rows.chosen[i] == null_row ? filled : __ldg(place(rows.chosen[i]));
+    loaded[i] = rows.chosen[i] == row_of_null ? filled : __ldg(place(rows.chosen[i]));
   }
 #pragma unroll
   for (int i = 0; i < unroll; ++i) {
@@ -86,7 +86,7 @@ __device__ void wide_values(const take_step& step, const take_source* sources, s
 #pragma unroll 4
   for (std::int64_t i = threadIdx.x; i < numbers; i += block_threads) {
     const std::int64_t chosen = rows[i / units];
-    target[i] = chosen == null_row ? filled : __ldg(place(chosen) + i % units);
+    target[i] = chosen == row_of_null ? filled : __ldg(place(chosen) + i % units);
   }
 }
 
@@ -125,7 +125,7 @@ __device__ inline void values_tile(const take_step* group, const take_source* so
 }
 
 __device__ inline bool taken_bit(const take_step& step, const take_source* sources, std::int64_t chosen) {
-  if (chosen == null_row) {
+  if (chosen == row_of_null) {
     return false;
   }
   const take_source& from = take_rows::source_of(step, sources, chosen);
@@ -163,7 +163,7 @@ __device__ inline void views_tile(const take_step& step, const take_source* sour
       continue;
     }
     ulonglong2 view = make_ulonglong2(0, 0);
-    if (rows.chosen[i] != null_row) {
+    if (rows.chosen[i] != row_of_null) {
       const take_source& from = take_rows::source_of(step, sources, rows.chosen[i]);
       const auto* const words = static_cast<const unsigned long long*>(from.values) +
                                 2 * (from.first + take_rows::row_in_piece(rows.chosen[i]));

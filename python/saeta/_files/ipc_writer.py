@@ -1,0 +1,211 @@
+"""Writes an Arrow IPC file or stream table by table, while the next tables are made."""
+
+from __future__ import annotations
+
+import os
+import warnings
+import weakref
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Never
+
+from saeta import _core
+from saeta._core import Schema, Table
+from saeta._files import sinks
+from saeta._files.progress import hook as progress_hook
+from saeta._text import number_text
+from saeta.errors import InvalidError, TypeMismatch
+from saeta.exchange import take_in_place
+
+if TYPE_CHECKING:
+    from saeta._files.sinks import Target
+    from saeta._ipc import Writer
+    from saeta.ipc import ProgressArgument
+
+
+class IpcWriter:
+    """Writes an Arrow IPC file or stream table by table.
+
+    `saeta.ipc_writer` makes it.
+
+    It is a context manager. The file is complete when the block ends, or when `close` returns. If the block
+    ends with an exception, there is no new file. Several threads may write: their tables take turns. A child
+    of fork can't use the writer of its parent (ClosedError). A writer that is dropped without `close` leaves
+    no file and a ResourceWarning.
+    """
+
+    def __init__(self, writer: Writer, name: str, ends: ExitStack) -> None:
+        self._writer = writer
+        self._name = name
+        self._ends = ends
+        self._process = os.getpid()
+        self._end = weakref.finalize(self, _drop, writer, name, ends, self._process)
+
+    def write(self, rows: Any) -> None:
+        """Takes a table. It is downloaded, compressed and written in the background.
+
+        Waits while the tables that are not written have more than `pending` bytes. The table is not copied:
+        don't change its memory before `flush` or `close` returns. Work that is pending on the table is waited
+        for on its device. Dropping the table is allowed at once.
+
+        Args:
+            rows: a Table of any context, or an object with the Arrow C stream, array or device interface,
+                which is taken where its memory is. Its columns have the names and types of the schema, in the
+                same order.
+
+        Raises:
+            TypeMismatch: names the column that does not fit. The writer goes on.
+            FileError and others: an earlier table could not be written. This is raised once; later calls
+                raise ClosedError.
+            ClosedError: the writer is closed, or has failed.
+        """
+        table = rows if isinstance(rows, Table) else take_in_place(rows)
+        if not isinstance(table, Table):
+            raise TypeMismatch(f"rows is of type {type(rows).__name__}, expected a table")
+        self._writer.write(table)
+
+    def flush(self) -> None:
+        """Waits until everything that was written is in the file, or was passed to the object.
+
+        Afterwards the memory of the tables may be changed.
+        """
+        self._writer.flush()
+
+    def close(self) -> int:
+        """Writes the rest and the end, and gives a file its name.
+
+        Returns:
+            The size of the file or stream in bytes, again in later calls.
+
+        Raises:
+            InvalidError: there was neither a schema nor a table. No file is written.
+            Errors of the background and of the target. No file is written.
+        """
+        if self._process != os.getpid():
+            return self._writer.close()  # raises ClosedError, and the target is the parent's
+        with self._ends.pop_all():  # an object is flushed, an upload is completed, or aborted on failure
+            try:
+                return self._writer.close()
+            finally:
+                self._end.detach()
+
+    def abort(self) -> None:
+        """Ends the writer without a file. Does nothing after `close`.
+
+        An object with `write()` keeps the bytes that it got.
+        """
+        self._end.detach()
+        _abort(self._writer, self._ends, self._process)
+
+    def __enter__(self) -> IpcWriter:
+        return self
+
+    def __exit__(self, kind: object, *exception: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+    def __reduce_ex__(self, protocol: object) -> Never:
+        raise TypeMismatch(
+            "an IpcWriter belongs to its process and can't be pickled: write there to a file of its own"
+        )
+
+    def __repr__(self) -> str:
+        return f"<saeta.IpcWriter of '{self._name}'>"
+
+
+class _Aborted(BaseException):
+    """Tells the target's context manager that its bytes are not complete."""
+
+
+def _abort(writer: Writer, ends: ExitStack, process: int) -> None:
+    if process != os.getpid():
+        return  # the target is the parent's
+    try:
+        writer.abort()
+    finally:
+        ends.__exit__(_Aborted, _Aborted(), None)
+
+
+def _drop(writer: Writer, name: str, ends: ExitStack, process: int) -> None:
+    """Ends a writer that is dropped, or not closed at the end of the program."""
+    _abort(writer, ends, process)
+    if process == os.getpid():
+        warnings.warn(f"the writer to '{name}' was not closed: there is no new file", ResourceWarning, 2)
+
+
+def ipc_writer(
+    path: Target,
+    schema: Any = None,
+    *,
+    compression: str | None = None,
+    format: str = "file",  # noqa: A002 - the word that pyarrow and pandas use
+    pending: int | str = "256MiB",
+    progress: ProgressArgument = None,
+    durable: bool = True,
+    replace_read_only: bool = False,
+    filesystem: Any = None,
+) -> IpcWriter:
+    """Begins an Arrow IPC file or stream that is written table by table, in bounded memory.
+
+    The tables are downloaded, compressed and written in the background while the caller makes the next ones.
+    A file on this machine appears under its name when the writer is closed, as with `write_ipc`. An exception
+    in the block, Ctrl-C or the end of the process leaves the previous file as it was.
+
+    A dictionary of a later table may add values to the one in the file, which are written as a delta.
+    pyarrow and Saeta read deltas; some other libraries do not. A stream can also replace a dictionary.
+
+    Args:
+        path, compression, format, durable, replace_read_only, filesystem: as for `write_ipc`. An object with
+            `write()` is called on a thread of the writer, and flushed by `close`.
+        schema: names, types and nullability of the columns: a Schema, what `saeta.schema` takes, or an object
+            with `__arrow_c_schema__`. None: the schema of the first table.
+        pending: the maximum number of bytes of tables that were given and are not written, as a number or as
+            text like "64MiB". One table may be larger. `write_ipc` tells what else is in memory.
+        progress: as for `write_ipc`. A callable is called on a thread of the writer.
+
+    Returns:
+        An IpcWriter, a context manager.
+
+    Raises:
+        FileError: the target can't be written (MissingFileError if its folder does not exist).
+        UnsupportedError: names a column that a file can't hold. From `write` and `close`: a dictionary would
+            have to be replaced in a file.
+
+    Example:
+        >>> import saeta as sa, tempfile, os
+        >>> path = os.path.join(tempfile.mkdtemp(), "a.arrow")
+        >>> with sa.ipc_writer(path, compression="lz4") as writer:
+        ...     for first in (0, 2, 4):
+        ...         writer.write(sa.table({"a": [first, first + 1]}, "host"))
+        >>> sa.read_ipc(path, "host")["a"].to_pylist()
+        [0, 1, 2, 3, 4, 5]
+    """
+    from saeta import ipc
+
+    module = ipc.module()
+    fields = None if schema is None else Schema(schema)
+    options = (compression or "none", format)
+    target = sinks.resolved(path, filesystem)
+    most = _bytes(pending)
+    with ExitStack() as ends:
+        hook = ends.enter_context(progress_hook(progress, "writing"))
+        if isinstance(target, sinks.Sink | sinks.Upload):
+            put = ends.enter_context(sinks.writing(target))
+            name = target.name
+            writer = module.create_sink(put, name, fields, *options, hook, most)
+        else:
+            name = os.fsdecode(target)
+            with ipc.naming_missing_files(target, of_folder=True):
+                writer = module.create_file(target, fields, *options, hook, most, durable, replace_read_only)
+        return IpcWriter(writer, name, ends.pop_all())
+
+
+def _bytes(pending: int | str) -> int:
+    if isinstance(pending, str):
+        return _core._parse_bytes(pending)
+    if isinstance(pending, bool) or not isinstance(pending, int) or pending < 1:
+        raise InvalidError(
+            f"pending is {number_text(pending)}, expected a number of bytes from 1 on, or text like '64MiB'"
+        )
+    return pending

@@ -1,0 +1,23 @@
+// What the two files of the module `_ipc` share.
+#pragma once
+
+#include "python/src/core/module.hpp"
+#include "saeta/ipc/progress.hpp"
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+
+namespace saeta::py {
+
+/// Runs pending signal handlers, so that Ctrl-C works, then calls a Python callable with the progress. The
+/// callable must outlive the hook.
+ipc::progress_hook hook_of(const nb::object& callable);
+
+/// Keeps a callable and drops it with the GIL held, because the last owner may be dropped on any thread.
+std::shared_ptr<nb::object> kept_callable(const nb::object& callable);
+
+/// Adds the functions and the class that write.
+void bind_writing(nb::module_& m);
+
+} // namespace saeta::py

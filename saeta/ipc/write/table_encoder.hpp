@@ -1,0 +1,51 @@
+// Encodes tables, one after the other, into one file or stream.
+//
+// What      Each window of a table is downloaded while threads compress the previous one or write it. The
+//           first table opens the file: its schema is written then, and its context pays for compressed
+//           bytes. Dictionaries may grow from table to table (message_writer.hpp).
+// Owner     Borrows the sink and the team. Holds a table only while it is written.
+// Thread    The thread of the team's owner. It also calls the hook.
+// Failure   As `write` in writer.hpp. After one, the encoder is of no use.
+#pragma once
+
+#include "saeta/column/table.hpp"
+#include "saeta/ipc/write/write_team.hpp"
+#include "saeta/ipc/writer.hpp"
+
+#include <arrow/io/type_fwd.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace saeta::ipc::detail {
+
+class table_encoder {
+public:
+  /// @param name           begins error messages
+  /// @param total_batches  of the one table; -1: several may follow
+  table_encoder(arrow::io::OutputStream& sink, std::string name, const write_options& options,
+                write_team& team, progress_hook hook, std::int64_t total_batches);
+  table_encoder(const table_encoder&) = delete;
+  table_encoder& operator=(const table_encoder&) = delete;
+  ~table_encoder();
+
+  /// Writes the batches of a table. `fields` is the schema of the file, the same for every table. The types
+  /// of the table's columns are the same (same_type.hpp).
+  void write(const table& source, const schema& fields);
+  /// Writes the end. @param fields  the schema of a file without tables.
+  void close(const schema& fields);
+
+private:
+  struct opened;
+
+  arrow::io::OutputStream& sink_;
+  std::string name_;
+  write_options options_;
+  write_team& team_;
+  progress_hook hook_;
+  progress so_far_;
+  std::unique_ptr<opened> opened_;
+};
+
+} // namespace saeta::ipc::detail

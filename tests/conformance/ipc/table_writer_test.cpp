@@ -1,0 +1,176 @@
+// A file that is written table by table: from every device, of pending work, and where calls fail.
+#include "conformance/harness/folder_test.hpp"
+#include "saeta/backend/host/host_backend.hpp"
+#include "saeta/base/error.hpp"
+#include "saeta/base/report.hpp"
+#include "saeta/ipc/reader.hpp"
+#include "saeta/ipc/writer.hpp"
+#include "support/faulty_backend.hpp"
+#include "support/tables.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace saeta::conformance {
+namespace {
+
+using support::same_contents;
+
+constexpr std::array bodies{ipc::compression::none, ipc::compression::lz4, ipc::compression::zstd};
+
+class table_writer : public folder_test {
+protected:
+  static constexpr std::size_t window_bytes = 4096;
+
+  void SetUp() override {
+    context_ = small_context(shared_device());
+    make_folder();
+  }
+  std::shared_ptr<context> small_context(std::shared_ptr<saeta::backend> on) {
+    context_options options;
+    options.budget = limit;
+    options.pinned_budget = budget::create("the host's memory");
+    options.staging = {.threads = 2, .chunk_bytes = 8192, .shared_chunks = 2, .chunks_per_thread = 2};
+    return watch(context::create(std::move(on), options));
+  }
+
+  [[nodiscard]] table read() const { return ipc::reader::open(file(), {.rechunk = false})->read_all(host_); }
+  [[nodiscard]] static table there(const std::shared_ptr<context>& ctx, const table& original) {
+    const std::string bytes = ipc::write_bytes(original, {.format = ipc::container::stream});
+    return ipc::reader::open(std::as_bytes(std::span(bytes)), nullptr,
+                             {.copy = copy_policy::always, .rechunk = false})
+        ->read_all(ctx);
+  }
+  [[nodiscard]] table original_of(const std::vector<data_type>& types, std::vector<std::int64_t> rows) const {
+    return support::random_table(host_, types, {.batch_rows = std::move(rows)});
+  }
+  static ipc::write_options options(ipc::compression body, ipc::container format = ipc::container::file) {
+    return {.format = format, .body = body, .durable = false, .window_bytes = window_bytes};
+  }
+  /// Writes each batch as a table of its own.
+  static std::uint64_t write_each(const table& source, ipc::writer& to) {
+    for (const batch& each : source.batches()) {
+      to.write(table::make(source.ctx(), source.fields(), {each}));
+    }
+    return to.close();
+  }
+  /// 64 bytes that `value` is written to on a stream.
+  [[nodiscard]] table pending(std::uint8_t value, stream_ref on) const {
+    const buffer bytes = make(64);
+    fill(bytes, value, on);
+    const data_type type(type_id::uint8);
+    const column made = column::make(
+        ctx(), {.type = type, .length = 64, .offset = 0, .null_count = 0, .buffers = {{}, bytes}});
+    return table::make(ctx(), {{{"x", type, true, {}}}, {}}, {{64, {made}}});
+  }
+
+  std::shared_ptr<context> host_ = watch(context::create(make_host_backend()));
+};
+
+TEST_P(table_writer, of_every_type_keeps_the_rows_of_large_and_small_batches) {
+  const table original = original_of(support::file_types(), {3, 900, 0, 1, 700});
+  const table here = there(ctx(), original);
+  for (const auto format : {ipc::container::file, ipc::container::stream}) {
+    for (const auto body : bodies) {
+      ipc::writer to(file(), original.fields(), options(body, format));
+      const auto written = write_each(here, to);
+      EXPECT_EQ(written, std::filesystem::file_size(file()));
+      EXPECT_TRUE(same_contents(read(), original));
+    }
+  }
+}
+
+TEST_P(table_writer, takes_tables_of_several_contexts) {
+  const table original = original_of({data_type(type_id::int64), data_type(type_id::string)}, {50});
+  ipc::writer to(file(), std::nullopt, options(ipc::compression::lz4));
+  to.write(original);
+  to.write(there(ctx(), original));
+  to.write(original);
+  to.close();
+  const table seen = read();
+  for (const std::int64_t first : {0, 50, 100}) {
+    EXPECT_TRUE(same_contents(seen.slice(first, 50), original));
+  }
+}
+
+TEST_P(table_writer, waits_for_pending_work_in_the_background_and_joins_what_waits) {
+  constexpr std::uint8_t tables = 10;
+  std::vector<table> rows;
+  const stream side(shared_device());
+  ipc::write_options joined = options(ipc::compression::none);
+  joined.window_bytes = 1 << 20;
+  for (std::uint8_t i = 0; i < tables; ++i) {
+    rows.push_back(pending(0, side.ref()));
+  }
+  { // makes the chunks of the ring
+    ipc::writer to(file(), std::nullopt, joined);
+    to.write(rows.front());
+    to.close();
+  }
+  ctx()->copies().reset_counters();
+  ipc::writer to(file(), std::nullopt, joined);
+  {
+    const auto held = close_gate(side.ref().native_handle());
+    for (std::uint8_t i = 0; i < tables; ++i) {
+      fill(rows[i].batches().front().columns.front().buffers()[1], i, side.ref());
+      to.write(rows[i]);
+    }
+    rows.clear();
+    if (held) {
+      held->open();
+    }
+  }
+  to.close();
+  const table seen = read();
+  for (std::uint8_t i = 0; i < tables; ++i) {
+    const auto cells = support::cells(seen.slice(i * 64, 64), 0);
+    EXPECT_EQ(cells, std::vector<support::cell>(64, std::string(1, static_cast<char>(i)))) << int{i};
+  }
+  if (!ctx()->on_host()) {
+    EXPECT_EQ(ctx()->copies().read_counters().device_to_host.bytes, tables * 64U);
+  }
+}
+
+TEST_P(table_writer, leaves_nothing_where_any_call_fails) {
+  const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
+  const table original = original_of({data_type(type_id::int64), data_type(type_id::string)}, {1000, 3, 700});
+  const report_sink reports = set_report_sink([](std::string_view, std::string_view) noexcept {});
+  for (const auto body : bodies) {
+    const auto ctx = small_context(faulty);
+    const table here = there(ctx, original);
+    bool failed = true;
+    std::uint64_t position = 0;
+    while (failed) {
+      SCOPED_TRACE(++position);
+      faulty->fail_at(position);
+      bool written = true;
+      try {
+        ipc::writer to(file(), std::nullopt, options(body));
+        write_each(here, to);
+      } catch (const error&) {
+        written = false;
+        EXPECT_TRUE(faulty->failed());
+      }
+      failed = faulty->failed();
+      faulty->fail_at(0);
+      EXPECT_EQ(std::filesystem::exists(file()), written);
+      if (written) {
+        EXPECT_TRUE(same_contents(read(), original));
+        std::filesystem::remove(file());
+      }
+      EXPECT_TRUE(std::filesystem::is_empty(folder_));
+    }
+    EXPECT_GT(position, ctx->on_host() ? 0U : 20U);
+  }
+  set_report_sink(reports);
+}
+
+SAETA_CONFORMANCE_SUITE(table_writer);
+
+} // namespace
+} // namespace saeta::conformance
