@@ -119,17 +119,22 @@ std::vector<column> fill_null(std::span<const column> source, const column& fill
 }
 
 table drop_null(const table& source, std::span<const std::size_t> columns) {
+  const auto has_nulls = [&](const batch& each) {
+    return std::ranges::any_of(columns,
+                               [&](std::size_t index) { return may_have_nulls(each.columns[index]); });
+  };
+  if (std::ranges::none_of(source.batches(), has_nulls)) {
+    return source;
+  }
   std::vector<column> mask;
-  bool any = false;
   for (const batch& each : source.batches()) {
     std::vector<column> looked_at;
     for (const std::size_t index : columns) {
       looked_at.push_back(each.columns[index]);
     }
-    any = any || std::ranges::any_of(looked_at, may_have_nulls);
     mask.push_back(marked(source.ctx(), each.rows, looked_at, 0, 1));
   }
-  return any ? take(source, rows_of_mask(source.ctx(), rows_of_pieces(source), mask)) : source;
+  return take(source, rows_of_mask(source.ctx(), rows_of_pieces(source), mask));
 }
 
 } // namespace saeta

@@ -149,6 +149,7 @@ std::vector<column> take(std::span<const column> source, const selected_rows& ro
   std::vector<batch> batches;
   append_taken(ctx, {with_one_dictionary({source.begin(), source.end()})}, rows, batches);
   std::vector<column> made;
+  made.reserve(batches.size());
   for (batch& each : batches) {
     made.push_back(std::move(each.columns.front()));
   }

@@ -260,7 +260,7 @@ void take_level::add_values(const placed& of, std::size_t index) {
   }
   take_step step = step_of(take_kind::values, of, unit_of(*of.node, bytes));
   step.units = bytes / step.width;
-  step.code = type.type_codes().empty() ? 0 : type.type_codes().front();
+  step.code = type.type_codes().empty() ? std::int8_t{0} : type.type_codes().front();
   step.target = address_of(of.buffers[index]);
   set_sources(step, *of.node);
   values_[step.rows].push_back(step);

@@ -31,7 +31,7 @@ SAETA_ANY_DEVICE constexpr bool is_negative(Integer value) noexcept {
 
 template <class Target, class Source>
 SAETA_ANY_DEVICE inline bool between_integers(Source value, Target& to) noexcept {
-  to = static_cast<Target>(value);
+  to = static_cast<Target>(value); // NOLINT(bugprone-signed-char-misuse): numbers, not letters
   return static_cast<Source>(to) == value && is_negative(to) == is_negative(value);
 }
 
@@ -65,7 +65,7 @@ SAETA_ANY_DEVICE inline bool convert(Source value, bool rounds, Target& to) noex
     return rounds || equals_float(value, static_cast<double>(to));
   } else {
     to = static_cast<Target>(value);
-    return rounds || static_cast<Source>(to) == value || value != value;
+    return rounds || static_cast<Source>(to) == value || std::isnan(value);
   }
 }
 

@@ -4,6 +4,8 @@
 #include "saeta/device/cast_values.hpp"
 #include "saeta/device/number_kinds.hpp"
 
+#include <cmath>
+
 namespace saeta {
 namespace {
 
@@ -26,7 +28,7 @@ bool converted(Source value, bool rounds, Target& to) noexcept {
     const auto number = static_cast<double>(value); // integers beyond it become infinite, so they differ
     to.bits = half_bits(number);
     const double found = half_value(to.bits);
-    return rounds || found == number || number != number;
+    return rounds || found == number || std::isnan(number);
   } else {
     return convert(value, rounds, to);
   }

@@ -18,11 +18,12 @@ void take_values(const take_step& step, const take_source* sources, Bytes bytes)
   const auto place = [bytes](const take_source& from, std::int64_t row) {
     return static_cast<const std::byte*>(from.values) + (from.first + row) * bytes;
   };
-  const std::byte* const only = step.pieces == 1 ? place(step.from, 0) : nullptr;
+  const bool single = step.pieces == 1 && step.from.values != nullptr; // null: all rows are null
+  const std::byte* const only = single ? place(step.from, 0) : nullptr;
   const take_source* const pieces = sources + step.first_source;
   const std::int64_t* const rows = step.rows;
   const std::int64_t count = step.count;
-  const int null_byte = step.code;
+  const int null_byte = static_cast<unsigned char>(step.code);
   auto* to = static_cast<std::byte*>(step.target);
   for (std::int64_t at = 0; at < count; ++at, to += bytes) {
     const std::int64_t chosen = rows[at];

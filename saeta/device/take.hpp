@@ -68,7 +68,7 @@ struct take_step {
   take_kind kind = take_kind::values;
   std::int32_t width = 0; ///< bytes of a number, offset, index or run end; of a mask, 0 for bits
   std::int32_t units = 1;
-  std::int32_t code = 0;
+  std::int8_t code = 0;
   bool is_signed = false; ///< for `indices`
   /// Steps of kind `values` that read the same rows can form a group, which reads each row once. The first
   /// one says how many steps there are, and the others have 0. Other steps have 1.

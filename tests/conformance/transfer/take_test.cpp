@@ -242,6 +242,25 @@ TEST_P(taken_rows, keeps_all_rows_and_none) {
   expect_rows(kept(pieces, {mask(0)}), parts, {});
 }
 
+/// A block adds the sums of 1024 tiles of 1024 rows at once.
+TEST_P(taken_rows, keeps_the_rows_of_a_mask_of_many_tiles) {
+  constexpr std::size_t count = 1024 * 1024 + 5000;
+  std::vector<std::int8_t> values(count);
+  std::vector<std::int8_t> set(count);
+  std::vector<std::uint8_t> expected;
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = static_cast<std::int8_t>(i % 101);
+    set[i] = i % 7 < 2 ? 1 : 0;
+    if (set[i] != 0) {
+      expected.push_back(static_cast<std::uint8_t>(values[i]));
+    }
+  }
+  const column mask = relabelled(numbers(type_id::int8, set), data_type::byte_bool());
+  const std::vector<column> made = kept({numbers(type_id::int8, values)}, {mask});
+  ASSERT_EQ(made.size(), 1u);
+  EXPECT_EQ(read(made[0].values()), expected);
+}
+
 TEST_P(taken_rows, refuses_masks_of_other_types_and_lengths) {
   const std::vector<column> pieces = imported(parts_of(data_type(type_id::int32), nulls::none));
   EXPECT_EQ(unit::code_raised_by(

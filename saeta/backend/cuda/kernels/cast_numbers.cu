@@ -23,7 +23,7 @@ __device__ bool converted(Source value, bool rounds, Target& to) {
     const auto number = static_cast<double>(value); // integers beyond it become infinite, so they differ
     to = __double2half(number);
     const double found = __half2float(to);
-    return rounds || found == number || number != number;
+    return rounds || found == number || isnan(number);
   } else {
     return cast_values::convert(value, rounds, to);
   }
