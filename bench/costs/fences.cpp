@@ -33,7 +33,8 @@ void measure_under(cost_recorder& into, const std::shared_ptr<context>& ctx, loa
   };
   into.measure("point", named("wait on another stream"), prepare_point,
                [&](std::size_t) { wait(waiting.ref(), done); });
-  into.measure("point", named("ask"), prepare_point, [&](std::size_t) { static_cast<void>(passed(done)); });
+  into.measure("point", named("ask"), prepare_point,
+               [&](std::size_t) { static_cast<void>(has_passed(done)); });
 
   point_set parts;
   const auto prepare_parts = [&] {

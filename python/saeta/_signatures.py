@@ -48,10 +48,10 @@ def signature_of(function: Any) -> Signature:
         return first
     rows = [list(overload.parameters.values()) for overload in overloads]
     merged = [
-        column[0].replace(annotation=_either([each.annotation for each in column]))
+        column[0].replace(annotation=_join_annotations([each.annotation for each in column]))
         for column in zip(*rows, strict=True)
     ]
-    returned = _either([overload.return_annotation for overload in overloads])
+    returned = _join_annotations([overload.return_annotation for overload in overloads])
     return Signature(merged, return_annotation=returned)
 
 
@@ -82,7 +82,7 @@ def refusal(
         expected = signature.parameters[parameter].annotation
         if not _fits(value, expected):
             return TypeMismatch(
-                f"{name}(): {parameter} is {_described(value)}, expected {_in_words(expected)}"
+                f"{name}(): {parameter} is {_described(value)}, expected {_to_words(expected)}"
             )
     shown = ", ".join(f"{key}={_described(value)}" for key, value in named)
     return InvalidError(f"{name}(): a value is outside its range: {shown}")
@@ -130,7 +130,7 @@ def _annotation(node: ast.expr | None) -> Any:
     return Parameter.empty if node is None else Annotation(ast.unparse(node))
 
 
-def _either(annotations: Sequence[Any]) -> Any:
+def _join_annotations(annotations: Sequence[Any]) -> Any:
     known = [each for each in annotations if each is not Parameter.empty]
     return Annotation(" | ".join(dict.fromkeys(known))) if len(known) == len(annotations) else Parameter.empty
 
@@ -163,7 +163,7 @@ def _alternatives(annotation: str) -> list[str]:
     return re.split(r" \| (?![^\[]*\])", annotation)
 
 
-def _in_words(annotation: str) -> str:
+def _to_words(annotation: str) -> str:
     parts = [SEQUENCE.sub(r"a sequence of \1", each) for each in _alternatives(annotation)]
     return " or ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 

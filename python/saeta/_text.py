@@ -14,17 +14,17 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
-def shortened(text: str, width: int) -> str:
+def shorten(text: str, width: int) -> str:
     """Returns at most `width` characters of the text."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def shown(text: str, width: int) -> str:
+def shorten_printable(text: str, width: int) -> str:
     """Returns at most `width` characters of `printable`.
 
     The time does not depend on the length of the text.
     """
-    return shortened(printable(text[: width + 1]), width)
+    return shorten(printable(text[: width + 1]), width)
 
 
 def number_text(value: object) -> str:

@@ -37,10 +37,10 @@ def use(
     A thread that holds a token gets BusyError for a second one that conflicts with it. Other threads wait.
     InvalidError if read-only memory is to be written.
     """
-    return UseToken(_stream_number(stream), _several("reads", reads), _several("writes", writes))
+    return UseToken(_stream_number(stream), _to_list("reads", reads), _to_list("writes", writes))
 
 
-def _several(argument: str, given: Memory | Iterable[Memory]) -> list[Memory]:
+def _to_list(argument: str, given: Memory | Iterable[Memory]) -> list[Memory]:
     """Returns the given objects as a list. A single column is one object, not a sequence of its values."""
     named = [given] if isinstance(given, Buffer | Column) else given
     if isinstance(named, str | bytes) or not isinstance(named, Iterable):
@@ -113,13 +113,13 @@ _CLASSES = {
 def borrowed_array(self: UseToken, memory: Buffer | Column, dtype: Any = None) -> Borrowed:
     """Implements `UseToken.array`."""
     if isinstance(memory, Column):
-        typestr, count = _of_column(memory, dtype)
+        typestr, count = _column_elements(memory, dtype)
     else:
         typestr = _typestr("u1" if dtype is None else dtype)
         size = int(typestr[2:])
         count, rest = divmod(memory.nbytes, size)
         if rest:
-            raise InvalidError(f"{memory.nbytes} bytes are no whole number of elements of {size} bytes")
+            raise InvalidError(f"{memory.nbytes} bytes are not a whole number of elements of {size} bytes")
         if memory.address % size:
             raise InvalidError(f"address {memory.address:#x} is not aligned to elements of {size} bytes")
     return _CLASSES[_kind(memory)](self, memory, typestr, count)
@@ -132,13 +132,13 @@ def _kind(memory: Buffer | Column) -> str:
     return {1: "host", 3: "pinned", 13: "managed"}.get(memory.__dlpack_device__()[0], "device")
 
 
-def _of_column(memory: Column, dtype: Any) -> tuple[str, int]:
+def _column_elements(memory: Column, dtype: Any) -> tuple[str, int]:
     own = memory.type.dtype
     if own is None:
-        raise TypeMismatch(f"column '{memory.name}' of type {memory.type.name} is no array of numbers")
+        raise TypeMismatch(f"column '{memory.name}' of type {memory.type.name} is not an array of numbers")
     if memory.null_count:
         raise ExchangeError(
-            f"column '{memory.name}' has {memory.null_count} nulls, which an array can't carry"
+            f"column '{memory.name}' has {memory.null_count} nulls, which an array can't represent"
         )
     typestr = _typestr(own)
     if dtype is not None and _typestr(dtype) != typestr:

@@ -139,5 +139,5 @@ def cuda_ordinal(ctx: Context, what: str) -> int:
     """Returns the number of the context's GPU. Raises InvalidError for a context without one."""
     kind, _, number = ctx.device.partition(":")
     if kind != "cuda":
-        raise InvalidError(f"{what} gives memory of a GPU, and this context is on {ctx.device}")
+        raise InvalidError(f"{what} provides GPU memory, and this context is on {ctx.device}")
     return int(number or 0)

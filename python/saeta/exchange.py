@@ -70,8 +70,8 @@ def from_arrow(
         return importer.table(context_of(ctx), source, copy)
     parts = parts_on_device(source)
     if parts is not None and (len(parts) != 1 or parts[0] is not source):
-        return _joined([from_arrow(each, ctx, copy=copy, as_column=as_column) for each in parts])
-    if from_cudf.made(source):
+        return _join([from_arrow(each, ctx, copy=copy, as_column=as_column) for each in parts])
+    if from_cudf.is_cudf(source):
         as_column = as_column or from_cudf.is_series(source)
         of_cudf = _from_cudf(source, context_of(ctx), copy, as_column)
         if of_cudf is not None:
@@ -81,7 +81,7 @@ def from_arrow(
         return _take_from_device(found, ctx, copy, as_column)
     source = from_cudf.host_form(source)
     if hasattr(source, "__arrow_c_stream__"):
-        return _core._import_stream(context_of(ctx), _unspent(source), copy, as_column)
+        return _core._import_stream(context_of(ctx), _take_stream(source), copy, as_column)
     if hasattr(source, "__arrow_c_array__"):
         described, array = source.__arrow_c_array__()
         return _core._import_array(context_of(ctx), described, array, copy, as_column)
@@ -100,15 +100,16 @@ def from_arrow(
         return _core._import_array(context_of(ctx), source[0], source[1], copy, as_column)
     raise TypeMismatch(
         f"{type(source).__name__} has none of __arrow_c_device_stream__, __arrow_c_device_array__, "
-        "__arrow_c_stream__, __arrow_c_array__, __arrow_c_schema__ and __arrow_array__, and is no capsule of "
-        "them"
+        "__arrow_c_stream__, __arrow_c_array__, __arrow_c_schema__ and __arrow_array__, and is not a capsule "
+        "of "
+        "one of them"
     )
 
 
 def take_in_place(source: Any) -> Any:
     """Takes Arrow data, as `from_arrow` does, into a context of the device that its memory is on."""
     source = with_stream(source)
-    if parts_on_device(source) is not None or from_cudf.made(source):
+    if parts_on_device(source) is not None or from_cudf.is_cudf(source):
         return from_arrow(source)
     found = None if importer_of(source) is not None else _device_capsules(source, None)
     if found is not None:
@@ -122,7 +123,7 @@ def is_arrow_array(source: Any) -> bool:
 
     That is an object with `__arrow_array__`, or an array or Index of pandas.
     """
-    if from_cudf.made(source):  # cuDF has the method only to refuse the call
+    if from_cudf.is_cudf(source):  # cuDF has the method only to refuse the call
         return False
     pandas = sys.modules.get("pandas")
     if hasattr(source, "__arrow_array__") or pandas is None:
@@ -135,26 +136,26 @@ def is_arrow_array(source: Any) -> bool:
 _taken_readers: WeakSet[Any] = WeakSet()
 
 
-def _unspent(source: Any) -> Any:
+def _take_stream(source: Any) -> Any:
     """Returns the stream of an object.
 
     Raises ClosedError if the object has one stream only and its rows were taken before.
     """
     if type(source).__name__ == "RecordBatchReader":
         if source in _taken_readers:
-            raise ClosedError("the rows of this RecordBatchReader were taken already: make a new reader")
+            raise ClosedError("the rows of this RecordBatchReader were already consumed: make a new reader")
         _taken_readers.add(source)
     try:
         return source.__arrow_c_stream__()
     except RuntimeError as failure:
         if "released" in str(failure):  # nanoarrow's message for a stream that was taken before
             raise ClosedError(
-                f"the rows of this {type(source).__name__} were taken already: {failure}"
+                f"the rows of this {type(source).__name__} were already consumed: {failure}"
             ) from failure
         raise
 
 
-def _joined(parts: list[Any]) -> Any:
+def _join(parts: list[Any]) -> Any:
     """Joins tables, or columns of one type, into one without a copy."""
     if isinstance(parts[0], _core.Table):
         return concat_tables(parts)
@@ -216,4 +217,6 @@ def _context_of(device: tuple[int, int]) -> Context:
         return _core.context("host")
     if kind in (CUDA, CUDA_MANAGED):
         return _core.context(f"cuda:{ordinal}")
-    raise ExchangeError(f"a tensor on device type {kind}: only CPU (1) and CUDA (2, 3, 13) are known")
+    raise ExchangeError(
+        f"the tensor is on device type {kind}: only CPU (1) and CUDA (2, 3, 13) are supported"
+    )

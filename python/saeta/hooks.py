@@ -65,11 +65,11 @@ def trim_rmm(ctx: Context, resource: Any, priority: int = 0) -> MemoryHook:
     reserved = runtime.cudaMemPoolAttr.cudaMemPoolAttrReservedMemCurrent
 
     def held() -> int:
-        return int(_checked(runtime, runtime.cudaMemPoolGetAttribute(pool, reserved)))
+        return int(_check_status(runtime, runtime.cudaMemPoolGetAttribute(pool, reserved)))
 
     def trim(_needed: int, _keep: Any = resource) -> int:
         before = held()
-        _checked(runtime, runtime.cudaMemPoolTrimTo(pool, 0))
+        _check_status(runtime, runtime.cudaMemPoolTrimTo(pool, 0))
         return max(0, before - held())
 
     return ctx.memory.add_hook(trim, name="rmm", priority=priority)
@@ -78,7 +78,7 @@ def trim_rmm(ctx: Context, resource: Any, priority: int = 0) -> MemoryHook:
 def _ordinal(ctx: Context, what: str) -> int:
     kind, _, number = ctx.device.partition(":")
     if kind != "cuda":
-        raise InvalidError(f"{what} is memory of a GPU; trimming it makes no room on {ctx.device}")
+        raise InvalidError(f"{what} is GPU memory; trimming it makes no room on {ctx.device}")
     return int(number)
 
 
@@ -88,14 +88,14 @@ def _driver_pool(resource: Any) -> int:
         upstream = getattr(below, "upstream_mr", None)
         if upstream is None or type(below).__name__ in ("PoolMemoryResource", "ArenaMemoryResource"):
             raise UnsupportedError(
-                f"{type(resource).__name__} has no pool of the driver that could be trimmed: "
-                "CudaAsyncMemoryResource, or an adaptor over one, has"
+                f"{type(resource).__name__} has no driver pool to trim: "
+                "expected CudaAsyncMemoryResource, or an adaptor over one"
             )
         below = upstream
     return int(below.pool_handle())
 
 
-def _checked(runtime: Any, returned: tuple[Any, ...]) -> Any:
+def _check_status(runtime: Any, returned: tuple[Any, ...]) -> Any:
     status, *values = returned
     if status != runtime.cudaError_t.cudaSuccess:
         raise DeviceError(f"trimming an RMM resource: {status}")

@@ -80,13 +80,13 @@ def read_ipc(
         BudgetExceeded: the table does not fit. After any failed read, nothing of it stays allocated.
     """
     where = context_of(ctx)
-    reader = opened(source, filesystem, columns, batches, copy, validate, rechunk)
+    reader = open_source(source, filesystem, columns, batches, copy, validate, rechunk)
     with naming_missing_files(source), progress_hook(progress, "reading") as hook:
         made: Table = reader.read_all(where, hook)
         return made
 
 
-def opened(
+def open_source(
     source: Any,
     filesystem: Any,
     columns: str | Iterable[str] | None,
@@ -99,7 +99,7 @@ def opened(
     ipc = module()
     chosen = _names(columns)
     with naming_missing_files(source):
-        found = sources.resolved(source, filesystem)
+        found = sources.resolve_source(source, filesystem)
         live = isinstance(found, sources.Live)
         numbers = _batch_range(batches, lambda: -1 if live else sources.open_reader(ipc, found).num_batches)
         return sources.open_reader(ipc, found, chosen, numbers, copy, validate, rechunk)
@@ -167,7 +167,7 @@ def write_ipc(
         True
     """
     ipc = module()
-    target = sinks.resolved(path, filesystem)
+    target = sinks.resolve_target(path, filesystem)
     options = (compression or "none", format)
     with progress_hook(progress, "writing") as hook:
         written: int
@@ -199,7 +199,7 @@ def inspect(source: Source, *, filesystem: Any = None) -> dict[str, Any]:
     """
     ipc = module()
     with naming_missing_files(source):
-        return sources.inspected(ipc, sources.resolved(source, filesystem))
+        return sources.describe_source(ipc, sources.resolve_source(source, filesystem))
 
 
 @functools.cache
@@ -231,12 +231,12 @@ def _batch_range(batches: Any, count: Callable[[], int]) -> tuple[int, int] | No
     if batches is None:
         return None
     if isinstance(batches, range | slice) and batches.step not in (None, 1):
-        raise InvalidError(f"batches: {batches} has step {batches.step}; only 1 is read")
+        raise InvalidError(f"batches: {batches} has step {batches.step}; only step 1 is supported")
     if isinstance(batches, slice):
         known = count()
         if known < 0:
             raise InvalidError(
-                "batches: a stream does not say how many it has: give a pair of numbers, not a slice"
+                "batches: the number of batches of a stream is unknown: pass a pair of numbers, not a slice"
             )
         first, last, _ = batches.indices(known)
         return first, max(first, last)

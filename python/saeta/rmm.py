@@ -65,10 +65,12 @@ def context(
     """
     rmm = load("rmm", "a context over a resource of RMM")
     if not isinstance(upstream, rmm.mr.DeviceMemoryResource):
-        raise TypeMismatch(f"upstream is {type(upstream).__name__}, no rmm.mr.DeviceMemoryResource")
+        raise TypeMismatch(
+            f"upstream is of type {type(upstream).__name__}, expected rmm.mr.DeviceMemoryResource"
+        )
     name = _runs_python(rmm.mr, upstream)
     if name is not None:
-        raise UnsupportedError(f"{name} runs Python code, which memory below a cache can't wait for")
+        raise UnsupportedError(f"{name} runs Python code, which a resource below a cache must not do")
     return _open(device, upstream, budget, stack, wait)
 
 
@@ -83,7 +85,7 @@ def _open(
             f"a context over a resource of RMM needs a Saeta that was built where RMM is installed: {failure}"
         ) from failure
     if wait is not None and not 0 <= wait <= 1e9:
-        raise InvalidError(f"wait: {wait} is not between 0 and 1e9 seconds")
+        raise InvalidError(f"wait is {wait} seconds, expected 0 to 1e9")
     ordinal = int(device.partition(":")[2] or 0)
     # RMM hands over its C++ object only as the current resource of a device.
     before = rmm.mr.get_per_device_resource(ordinal)

@@ -61,14 +61,14 @@ def assert_no_leaks(ctx: Context) -> Iterator[None]:
 
     At the end, waits for pending releases, and collects garbage if something seems to be left.
     """
-    before = _alive(ctx)
+    before = _count_live(ctx)
     tags = ctx.memory.by_tag()
     yield
     ctx.synchronize()
-    if _more(before, _alive(ctx)):
+    if _more(before, _count_live(ctx)):
         gc.collect()  # objects in a cycle, as in the traceback of an expected error
         ctx.synchronize()
-    left = _more(before, _alive(ctx))
+    left = _more(before, _count_live(ctx))
     if left:
         numbers = ", ".join(f"{name} +{count:,}" for name, count in left.items())
         owners = _tags(_more(tags, ctx.memory.by_tag()))
@@ -94,7 +94,7 @@ def assert_peak_at_most(ctx: Context, nbytes: int | str) -> Iterator[None]:
         )
 
 
-def _alive(ctx: Context) -> dict[str, int]:
+def _count_live(ctx: Context) -> dict[str, int]:
     now = ctx.memory.statistics()
     return {name: now[name] or 0 for name in ("current", "own", "external", "buffers")}
 

@@ -50,7 +50,9 @@ def dlpack_is_cuda(capsule: Any) -> bool:
     elif hasattr(capsule, "__dlpack_device__"):
         kind = int(capsule.__dlpack_device__()[0])
     else:
-        raise TypeMismatch(f"{type(capsule).__name__} has no __dlpack_device__ and is no capsule of a tensor")
+        raise TypeMismatch(
+            f"{type(capsule).__name__} has no __dlpack_device__ and is not a capsule of a tensor"
+        )
     return kind in (CUDA, CUDA_MANAGED)
 
 
@@ -87,7 +89,7 @@ def import_arrow_device(
     """
     taken = from_arrow(obj, _context(device, memory_mb))
     if not isinstance(taken, Table):
-        raise TypeMismatch(f"a column of {taken.type}, expected an array or a stream of structs")
+        raise TypeMismatch(f"the data is of type {taken.type}, expected an array or a stream of structs")
     whole = taken.combine_chunks()
     return [_numbers(column) for column in whole.columns], whole.column_names, whole.num_rows
 

@@ -26,7 +26,7 @@ cancellation_scope::~cancellation_scope() { cancelled_here = outer_; }
 void check_interrupt() {
   if (cancelled_here != nullptr && cancelled_here->load()) {
     cancelled_here = nullptr; // throws once, because undoing the work may wait as well
-    throw error(errc::closed, "the object was closed while this thread waited or worked for it");
+    throw error(errc::closed, "the object was closed while this thread was using it");
   }
   if (const interrupt_hook hook = installed.load()) {
     hook();

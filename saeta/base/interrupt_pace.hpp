@@ -9,7 +9,7 @@ namespace saeta {
 class interrupt_pace {
 public:
   /// Calls `check_interrupt` if the last call, or the start, was at least half of `interrupt_interval` ago.
-  void look() {
+  void check_if_due() {
     const auto now = wait_now();
     if (now - last_ >= interrupt_interval / 2) {
       last_ = now;

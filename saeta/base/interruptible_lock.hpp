@@ -35,7 +35,7 @@ public:
   [[nodiscard]] guard lock(const char* what) {
     if (holder_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
       throw error(errc::busy,
-                  std::string(what) + ": asked for in the middle of another one, by a hook of this thread");
+                  std::string(what) + " can't start inside of another one, from a hook of this thread");
     }
     bool locked = mutex_.try_lock();
     while (!locked) {
@@ -48,7 +48,7 @@ public:
 
   /// Runs `action` with the lock held if the mutex is free; otherwise does nothing.
   template <class Action>
-  void if_free(Action action) {
+  void run_if_free(Action action) {
     if (mutex_.try_lock()) {
       const guard held(*this);
       action();

@@ -28,7 +28,7 @@ bool is_hidden(char32_t character) {
 }
 
 /// The character of a UTF-8 sequence of `text.size()` bytes.
-char32_t decoded(std::string_view text) {
+char32_t decode_character(std::string_view text) {
   constexpr std::array<unsigned, 5> bits_of_first{0, 0x7F, 0x1F, 0x0F, 0x07};
   char32_t character = static_cast<std::uint8_t>(text.front()) & bits_of_first[text.size()];
   for (const char each : text.substr(1)) {
@@ -55,19 +55,19 @@ void append_escape(std::string& out, char32_t character) {
   }
 }
 
-bool plain(char byte) { return byte >= 0x20 && byte < 0x7F; }
+bool is_plain(char byte) { return byte >= 0x20 && byte < 0x7F; }
 
 } // namespace
 
 std::string printable(std::string text) {
-  if (std::ranges::all_of(text, plain)) {
+  if (std::ranges::all_of(text, is_plain)) {
     return text;
   }
   std::string out;
   for (std::string_view rest = text; !rest.empty();) {
     const std::size_t length = utf8_length(rest);
     const std::string_view one = rest.substr(0, std::max<std::size_t>(length, 1));
-    const char32_t character = length == 0 ? static_cast<std::uint8_t>(one.front()) : decoded(one);
+    const char32_t character = length == 0 ? static_cast<std::uint8_t>(one.front()) : decode_character(one);
     if (length == 0 || is_hidden(character)) {
       append_escape(out, character);
     } else {

@@ -35,7 +35,8 @@ constexpr auto units = std::to_array<unit>({{"", 1},
 [[noreturn]] void refuse(std::string_view text) {
   throw error(
       errc::invalid_argument,
-      concat("'", text, "' is no byte count: expected a number with a unit like 4096, 8GiB, 10MB or 50%"));
+      concat("'", text,
+             "' is not a byte count: expected a number with an optional unit, as 4096, 8GiB, 10MB or 50%"));
 }
 
 } // namespace

@@ -13,7 +13,7 @@ std::shared_ptr<context> require_home(const arrow::Buffer& of) {
   std::shared_ptr<context> ctx = context_of(*of.memory_manager());
   if (ctx == nullptr) {
     throw error(errc::invalid_argument,
-                concat("a buffer on ", of.device()->ToString(), " is not of a Saeta context"));
+                concat("a buffer on ", of.device()->ToString(), " does not belong to a Saeta context"));
   }
   return ctx;
 }
@@ -33,12 +33,13 @@ std::int64_t buffer_reader::present(std::int64_t position, std::int64_t bytes, b
     throw error(errc::closed, "read of a closed file");
   }
   if (position < 0 || bytes < 0) {
-    throw error(errc::invalid_argument, concat("read of ", bytes, " bytes at position ", position));
+    throw error(errc::invalid_argument,
+                concat("read of ", bytes, " bytes at position ", position, ": neither can be negative"));
   }
   const std::int64_t size = source_->size();
   if (position > size || (!allow_short_read && bytes > size - position)) {
-    throw error(errc::out_of_range,
-                concat("read of ", bytes, " bytes at position ", position, " of a buffer of ", size));
+    throw error(errc::out_of_range, concat("read of ", bytes, " bytes at position ", position,
+                                           " of a buffer of ", size, " bytes"));
   }
   return std::min(bytes, size - position);
 }
@@ -54,7 +55,7 @@ void buffer_reader::copy_out(std::int64_t position, std::int64_t bytes, void* ou
 }
 
 arrow::Result<std::int64_t> buffer_reader::Tell() const {
-  return ipc::guarded([&]() -> arrow::Result<std::int64_t> {
+  return ipc::run_guarded([&]() -> arrow::Result<std::int64_t> {
     static_cast<void>(present(0, 0, true));
     const std::lock_guard lock(mutex_);
     return position_;
@@ -62,7 +63,7 @@ arrow::Result<std::int64_t> buffer_reader::Tell() const {
 }
 
 arrow::Status buffer_reader::Seek(std::int64_t position) {
-  return ipc::guarded([&] {
+  return ipc::run_guarded([&] {
     static_cast<void>(present(position, 0, true));
     const std::lock_guard lock(mutex_);
     position_ = position;
@@ -71,14 +72,14 @@ arrow::Status buffer_reader::Seek(std::int64_t position) {
 }
 
 arrow::Result<std::int64_t> buffer_reader::GetSize() {
-  return ipc::guarded([&]() -> arrow::Result<std::int64_t> {
+  return ipc::run_guarded([&]() -> arrow::Result<std::int64_t> {
     static_cast<void>(present(0, 0, true));
     return source_->size();
   });
 }
 
 arrow::Result<std::int64_t> buffer_reader::Read(std::int64_t bytes, void* out) {
-  return ipc::guarded([&]() -> arrow::Result<std::int64_t> {
+  return ipc::run_guarded([&]() -> arrow::Result<std::int64_t> {
     const std::lock_guard lock(mutex_);
     const std::int64_t there = present(position_, bytes, true);
     copy_out(position_, there, out);
@@ -88,7 +89,7 @@ arrow::Result<std::int64_t> buffer_reader::Read(std::int64_t bytes, void* out) {
 }
 
 arrow::Result<std::shared_ptr<arrow::Buffer>> buffer_reader::Read(std::int64_t bytes) {
-  return ipc::guarded([&]() -> arrow::Result<std::shared_ptr<arrow::Buffer>> {
+  return ipc::run_guarded([&]() -> arrow::Result<std::shared_ptr<arrow::Buffer>> {
     const std::lock_guard lock(mutex_);
     const std::int64_t there = present(position_, bytes, true);
     auto part = arrow::SliceBuffer(source_, position_, there);
@@ -99,7 +100,7 @@ arrow::Result<std::shared_ptr<arrow::Buffer>> buffer_reader::Read(std::int64_t b
 
 arrow::Result<std::int64_t> buffer_reader::ReadAt(std::int64_t position, std::int64_t bytes,
                                                   bool allow_short_read, void* out) {
-  return ipc::guarded([&]() -> arrow::Result<std::int64_t> {
+  return ipc::run_guarded([&]() -> arrow::Result<std::int64_t> {
     const std::int64_t there = present(position, bytes, allow_short_read);
     copy_out(position, there, out);
     return there;
@@ -108,7 +109,7 @@ arrow::Result<std::int64_t> buffer_reader::ReadAt(std::int64_t position, std::in
 
 arrow::Result<std::shared_ptr<arrow::Buffer>> buffer_reader::ReadAt(std::int64_t position, std::int64_t bytes,
                                                                     bool allow_short_read) {
-  return ipc::guarded([&]() -> arrow::Result<std::shared_ptr<arrow::Buffer>> {
+  return ipc::run_guarded([&]() -> arrow::Result<std::shared_ptr<arrow::Buffer>> {
     return arrow::SliceBuffer(source_, position, present(position, bytes, allow_short_read));
   });
 }

@@ -14,7 +14,7 @@ std::shared_ptr<context> require_writable(const arrow::Buffer& target) {
   std::shared_ptr<context> ctx = context_of(*target.memory_manager());
   if (ctx == nullptr) {
     throw error(errc::invalid_argument,
-                concat("a buffer on ", target.device()->ToString(), " is not of a Saeta context"));
+                concat("a buffer on ", target.device()->ToString(), " does not belong to a Saeta context"));
   }
   if (!target.is_mutable()) {
     throw error(errc::invalid_argument, concat("the buffer of ", target.size(), " bytes is not mutable"));
@@ -48,12 +48,13 @@ void buffer_writer::require_open() const {
 
 void buffer_writer::require_place(std::int64_t position, std::int64_t bytes) const {
   if (position < 0 || bytes < 0) {
-    throw error(errc::invalid_argument, concat("write of ", bytes, " bytes at position ", position));
+    throw error(errc::invalid_argument,
+                concat("write of ", bytes, " bytes at position ", position, ": neither can be negative"));
   }
   const std::int64_t size = target_->size();
   if (position > size || bytes > size - position) {
-    throw error(errc::out_of_range,
-                concat("write of ", bytes, " bytes at position ", position, " of a buffer of ", size));
+    throw error(errc::out_of_range, concat("write of ", bytes, " bytes at position ", position,
+                                           " of a buffer of ", size, " bytes"));
   }
 }
 
@@ -98,11 +99,11 @@ void buffer_writer::write(const void* data, std::int64_t bytes) {
 }
 
 arrow::Status buffer_writer::SetBufferSize(std::int64_t bytes) {
-  return ipc::guarded([&] {
+  return ipc::run_guarded([&] {
     const std::lock_guard lock(mutex_);
     require_open();
     if (bytes < 0) {
-      throw error(errc::invalid_argument, concat("a host buffer of ", bytes, " bytes"));
+      throw error(errc::invalid_argument, concat("the size of a host buffer can't be negative, got ", bytes));
     }
     flush();
     waiting_.reserve(static_cast<std::size_t>(std::min(bytes, target_->size())));
@@ -122,7 +123,7 @@ std::int64_t buffer_writer::num_bytes_buffered() const {
 }
 
 arrow::Status buffer_writer::Close() {
-  return ipc::guarded([&] {
+  return ipc::run_guarded([&] {
     const std::lock_guard lock(mutex_);
     if (!closed_) {
       flush();
@@ -138,7 +139,7 @@ bool buffer_writer::closed() const {
 }
 
 arrow::Status buffer_writer::Flush() {
-  return ipc::guarded([&] {
+  return ipc::run_guarded([&] {
     const std::lock_guard lock(mutex_);
     require_open();
     flush();
@@ -147,7 +148,7 @@ arrow::Status buffer_writer::Flush() {
 }
 
 arrow::Result<std::int64_t> buffer_writer::Tell() const {
-  return ipc::guarded([&]() -> arrow::Result<std::int64_t> {
+  return ipc::run_guarded([&]() -> arrow::Result<std::int64_t> {
     const std::lock_guard lock(mutex_);
     require_open();
     return position_;
@@ -155,7 +156,7 @@ arrow::Result<std::int64_t> buffer_writer::Tell() const {
 }
 
 arrow::Status buffer_writer::Seek(std::int64_t position) {
-  return ipc::guarded([&] {
+  return ipc::run_guarded([&] {
     const std::lock_guard lock(mutex_);
     seek(position);
     return arrow::Status::OK();
@@ -163,7 +164,7 @@ arrow::Status buffer_writer::Seek(std::int64_t position) {
 }
 
 arrow::Status buffer_writer::Write(const void* data, std::int64_t bytes) {
-  return ipc::guarded([&] {
+  return ipc::run_guarded([&] {
     const std::lock_guard lock(mutex_);
     write(data, bytes);
     return arrow::Status::OK();
@@ -171,7 +172,7 @@ arrow::Status buffer_writer::Write(const void* data, std::int64_t bytes) {
 }
 
 arrow::Status buffer_writer::WriteAt(std::int64_t position, const void* data, std::int64_t bytes) {
-  return ipc::guarded([&] {
+  return ipc::run_guarded([&] {
     const std::lock_guard lock(mutex_);
     require_open();
     require_place(position, bytes); // before anything moves

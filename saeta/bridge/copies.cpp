@@ -15,7 +15,7 @@ constexpr const char* buffer_tag = "arrow";
 void download(const buffer& source, std::span<std::byte> target) {
   if (source.size() > target.size()) {
     throw error(errc::out_of_range,
-                concat("a copy of ", source.size(), " bytes into host memory of ", target.size()));
+                concat("can't copy ", source.size(), " bytes into host memory of ", target.size(), " bytes"));
   }
   if (source.size() == 0) {
     return;
@@ -47,7 +47,7 @@ buffer upload_bytes(const std::shared_ptr<context>& ctx, std::span<const std::by
 void write_bytes(const buffer& target, std::span<const std::byte> source) {
   if (source.size() > target.size()) {
     throw error(errc::out_of_range,
-                concat("a copy of ", source.size(), " bytes into a buffer of ", target.size()));
+                concat("can't copy ", source.size(), " bytes into a buffer of ", target.size(), " bytes"));
   }
   if (source.empty()) {
     return;

@@ -12,7 +12,7 @@ namespace {
 
 /// A function that does nothing if none was given, because libarrow calls it without a check.
 template <class Release>
-Release or_nothing(Release release) {
+Release release_or_noop(Release release) {
   return release ? std::move(release) : [](void*) {};
 }
 
@@ -30,11 +30,11 @@ std::string describe(const context& ctx, memory_kind kind) {
 class bridged_stream final : public arrow::Device::Stream {
 public:
   bridged_stream(std::shared_ptr<context> ctx, void* handle, release_fn_t release)
-      : Stream(handle, or_nothing(std::move(release))), ctx_(std::move(ctx)) {}
+      : Stream(handle, release_or_noop(std::move(release))), ctx_(std::move(ctx)) {}
 
   arrow::Status WaitEvent(const arrow::Device::SyncEvent& awaited) override;
   [[nodiscard]] arrow::Status Synchronize() const override {
-    return ipc::guarded([&] {
+    return ipc::run_guarded([&] {
       ctx_->synchronize(ref());
       return arrow::Status::OK();
     });
@@ -52,16 +52,17 @@ private:
 
 void require_one_device(const context& stream, const context& awaited) {
   if (stream.device().kind != awaited.device().kind) {
-    throw error(errc::invalid_argument, concat("an event of ", to_string(awaited.device()),
-                                               " with a stream of ", to_string(stream.device())));
+    throw error(errc::invalid_argument,
+                concat("an event of ", to_string(awaited.device()), " can't be used with a stream of ",
+                       to_string(stream.device())));
   }
 }
 
 arrow::Status bridged_stream::WaitEvent(const arrow::Device::SyncEvent& awaited) {
-  return ipc::guarded([&] {
+  return ipc::run_guarded([&] {
     const auto* const event = dynamic_cast<const bridged_event*>(&awaited);
     if (event == nullptr) {
-      throw error(errc::invalid_argument, "the event is not one of a Saeta memory manager");
+      throw error(errc::invalid_argument, "the event was not made by a Saeta memory manager");
     }
     require_one_device(*ctx_, *event->ctx());
     if (const_cast<bridged_event*>(event)->pending()) { // get_raw() of events is not const in libarrow
@@ -106,9 +107,9 @@ std::shared_ptr<arrow::MemoryManager> bridged_device::default_memory_manager() {
 arrow::DeviceAllocationType bridged_device::device_type() const { return allocation_type(*ctx_, kind_); }
 
 arrow::Result<std::shared_ptr<arrow::Device::Stream>> bridged_device::MakeStream(unsigned flags) {
-  return ipc::guarded([&]() -> arrow::Result<std::shared_ptr<Stream>> {
+  return ipc::run_guarded([&]() -> arrow::Result<std::shared_ptr<Stream>> {
     if (flags > 1) {
-      throw error(errc::invalid_argument, concat("flags of a stream: ", flags, "; 0 and 1 are known"));
+      throw error(errc::invalid_argument, concat("stream flags are ", flags, ", expected 0 or 1"));
     }
     const std::shared_ptr<backend>& device = ctx_->device_backend();
     stream made(device);
@@ -125,16 +126,16 @@ arrow::Result<std::shared_ptr<arrow::Device::Stream>> bridged_device::MakeStream
 
 arrow::Result<std::shared_ptr<arrow::Device::Stream>>
 bridged_device::WrapStream(void* stream, Stream::release_fn_t release) {
-  return ipc::guarded([&]() -> arrow::Result<std::shared_ptr<Stream>> {
+  return ipc::run_guarded([&]() -> arrow::Result<std::shared_ptr<Stream>> {
     if (stream == nullptr) {
-      throw error(errc::invalid_argument, "the stream to wrap is null; a pointer to its handle is expected");
+      throw error(errc::invalid_argument, "the stream to wrap is null, expected a pointer to its handle");
     }
     return std::make_shared<bridged_stream>(ctx_, stream, std::move(release));
   });
 }
 
 bridged_event::bridged_event(std::shared_ptr<context> ctx, void* handle, release_fn_t release)
-    : SyncEvent(handle, or_nothing(std::move(release))), ctx_(std::move(ctx)) {}
+    : SyncEvent(handle, release_or_noop(std::move(release))), ctx_(std::move(ctx)) {}
 
 std::shared_ptr<bridged_event> bridged_event::make(const std::shared_ptr<context>& ctx) {
   const std::shared_ptr<backend>& device = ctx->device_backend();
@@ -154,7 +155,7 @@ event_ref bridged_event::ref() const {
 }
 
 arrow::Status bridged_event::Wait() {
-  return ipc::guarded([&] {
+  return ipc::run_guarded([&] {
     if (pending()) {
       ref().synchronize();
     }
@@ -163,12 +164,11 @@ arrow::Status bridged_event::Wait() {
 }
 
 arrow::Status bridged_event::Record(const arrow::Device::Stream& stream) {
-  return ipc::guarded([&] {
+  return ipc::run_guarded([&] {
     const auto* const recorded = dynamic_cast<const bridged_stream*>(&stream);
     if (recorded == nullptr || !pending()) {
-      throw error(errc::invalid_argument, recorded == nullptr
-                                              ? "the stream is not one of a Saeta device"
-                                              : "there is no event: the memory of the host needs none");
+      throw error(errc::invalid_argument, recorded == nullptr ? "the stream does not belong to a Saeta device"
+                                                              : "there is no event: host memory needs none");
     }
     require_one_device(recorded->ctx(), *ctx_);
     ref().record(recorded->ref());

@@ -84,8 +84,9 @@ public:
     for (std::size_t i = 0; i < offsets_.size(); ++i) {
       if (values[2 * i] < 0 || values[2 * i] > values[2 * i + 1] || values[2 * i + 1] > offsets_[i].limit) {
         throw error(errc::format,
-                    concat("record batch message: offsets of ", offsets_[i].array->type->ToString(), " from ",
-                           values[2 * i], " to ", values[2 * i + 1], " of ", offsets_[i].limit));
+                    concat("record batch message: offsets of ", offsets_[i].array->type->ToString(),
+                           " run from ", values[2 * i], " to ", values[2 * i + 1],
+                           ", expected to rise from 0 to at most ", offsets_[i].limit));
       }
     }
   }
@@ -104,7 +105,7 @@ private:
                       std::string_view what) {
     if (there < needed) {
       throw error(errc::format, concat("record batch message: ", of.type->ToString(), " of ", of.length,
-                                       " rows needs ", needed, ' ', what, ", there are ", there));
+                                       " rows needs ", needed, ' ', what, ", found ", there));
     }
   }
 
@@ -197,8 +198,8 @@ std::shared_ptr<arrow::RecordBatch> device_batch(const std::shared_ptr<context>&
   std::vector<data_ptr> columns;
   for (const data_ptr& column : read.column_data()) {
     if (column->length != read.num_rows()) {
-      throw error(errc::format, concat("record batch message: a column of ", column->length,
-                                       " rows in a batch of ", read.num_rows()));
+      throw error(errc::format, concat("record batch message: a column has ", column->length,
+                                       " rows, the batch has ", read.num_rows()));
     }
     columns.push_back(on_device.placed(*column));
   }

@@ -20,7 +20,7 @@ public:
 /// @throws error invalid_argument.
 const buffer& usable(const buffer& bytes, access mode) {
   if (!bytes.present()) {
-    throw error(errc::invalid_argument, "an absent buffer can't be shown to libarrow");
+    throw error(errc::invalid_argument, "an absent buffer can't be passed to libarrow");
   }
   if (mode != access::read && !bytes.owner()->writable()) {
     throw error(errc::invalid_argument, concat("buffer '", bytes.owner()->tag(), "' is read-only"));
@@ -30,7 +30,7 @@ const buffer& usable(const buffer& bytes, access mode) {
 
 /// Waits for the last write. This comes before a hold to write begins, because then the writers are unknown
 /// and the wait would cover all work of the device.
-const buffer& written(const buffer& bytes) {
+const buffer& mark_written(const buffer& bytes) {
   synchronize_handover(std::span(&bytes, 1));
   return bytes;
 }
@@ -111,7 +111,7 @@ bool within_reach(const context& ctx, const arrow::Buffer& of) {
 held_buffer::held_buffer(const buffer& bytes, access mode, std::shared_ptr<arrow::MemoryManager> manager)
     : Buffer(usable(bytes, mode).address(), checked_cast<std::int64_t>(bytes.size(), "bytes of a buffer"),
              std::move(manager)),
-      bytes_(mode == access::read ? bytes : written(bytes)), hold_(std::span(&bytes_, 1), mode) {
+      bytes_(mode == access::read ? bytes : mark_written(bytes)), hold_(std::span(&bytes_, 1), mode) {
   is_mutable_ = mode != access::read;
   if (mode == access::read) { // after the hold begins, so that later writers wait for the users
     synchronize_handover(std::span(&bytes_, 1));
@@ -154,7 +154,7 @@ buffer view_of(const std::shared_ptr<context>& ctx, const arrow::Buffer& from,
   }
   if (!within_reach(*ctx, from)) {
     throw error(errc::exchange, concat("an arrow buffer on ", from.device()->ToString(),
-                                       " can't be used where it is in the context of ",
+                                       " can't be used without a copy in the context of ",
                                        to_string(ctx->device()), ": copy it there"));
   }
   const stream_ref work = ctx->work_stream();

@@ -42,10 +42,10 @@ std::optional<memory_kind> kind_of(arrow::DeviceAllocationType type) noexcept {
 
 arrow::Result<std::shared_ptr<arrow::MemoryManager>> find_manager(const context_finder& open,
                                                                   std::int64_t ordinal, memory_kind kind) {
-  return ipc::guarded([&]() -> arrow::Result<std::shared_ptr<arrow::MemoryManager>> {
+  return ipc::run_guarded([&]() -> arrow::Result<std::shared_ptr<arrow::MemoryManager>> {
     const std::shared_ptr<context> ctx = open(ordinal);
     if (ctx == nullptr) {
-      throw error(errc::device, concat("there is no device number ", ordinal, " here"));
+      throw error(errc::device, concat("this machine has no device number ", ordinal));
     }
     return memory_manager_of(ctx, kind);
   });
@@ -98,9 +98,10 @@ void register_devices(arrow::DeviceAllocationType type, context_finder open) {
   static std::set<arrow::DeviceAllocationType> registered;
   const std::optional<memory_kind> kind = kind_of(type);
   if (!kind) {
-    throw error(errc::invalid_argument,
-                concat("device type ", static_cast<int>(type),
-                       ": known are CUDA (2), CUDA_HOST (3), EXT_DEV (12) ", "and CUDA_MANAGED (13)"));
+    throw error(
+        errc::invalid_argument,
+        concat("device type ", static_cast<int>(type),
+               " is not supported: expected CUDA (2), CUDA_HOST (3), EXT_DEV (12) or CUDA_MANAGED (13)"));
   }
   const std::lock_guard lock(mutex);
   if (registered.contains(type)) {

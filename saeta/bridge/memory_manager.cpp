@@ -63,7 +63,7 @@ bridged_memory::owned_copy bridged_memory::copy_out(const arrow::Buffer& source,
 
 arrow::Result<std::shared_ptr<arrow::io::RandomAccessFile>>
 bridged_memory::GetBufferReader(std::shared_ptr<arrow::Buffer> source) {
-  return ipc::guarded([&]() -> arrow::Result<std::shared_ptr<arrow::io::RandomAccessFile>> {
+  return ipc::run_guarded([&]() -> arrow::Result<std::shared_ptr<arrow::io::RandomAccessFile>> {
     if (source->is_cpu()) {
       return std::make_shared<arrow::io::BufferReader>(std::move(source));
     }
@@ -73,15 +73,15 @@ bridged_memory::GetBufferReader(std::shared_ptr<arrow::Buffer> source) {
 
 arrow::Result<std::shared_ptr<arrow::io::OutputStream>>
 bridged_memory::GetBufferWriter(std::shared_ptr<arrow::Buffer> target) {
-  return ipc::guarded([&]() -> arrow::Result<std::shared_ptr<arrow::io::OutputStream>> {
+  return ipc::run_guarded([&]() -> arrow::Result<std::shared_ptr<arrow::io::OutputStream>> {
     return std::make_shared<buffer_writer>(std::move(target));
   });
 }
 
 arrow::Result<std::unique_ptr<arrow::Buffer>> bridged_memory::AllocateBuffer(std::int64_t bytes) {
-  return ipc::guarded([&]() -> arrow::Result<std::unique_ptr<arrow::Buffer>> {
+  return ipc::run_guarded([&]() -> arrow::Result<std::unique_ptr<arrow::Buffer>> {
     if (bytes < 0) {
-      throw error(errc::invalid_argument, concat("a buffer of ", bytes, " bytes"));
+      throw error(errc::invalid_argument, concat("the size of a buffer can't be negative, got ", bytes));
     }
     const buffer made = allocate_memory(ctx_, static_cast<std::size_t>(bytes), kind_);
     return std::make_unique<held_buffer>(made, access::write, shared_from_this());
@@ -89,7 +89,7 @@ arrow::Result<std::unique_ptr<arrow::Buffer>> bridged_memory::AllocateBuffer(std
 }
 
 arrow::Result<std::shared_ptr<arrow::Device::SyncEvent>> bridged_memory::MakeDeviceSyncEvent() {
-  return ipc::guarded([&]() -> arrow::Result<std::shared_ptr<arrow::Device::SyncEvent>> {
+  return ipc::run_guarded([&]() -> arrow::Result<std::shared_ptr<arrow::Device::SyncEvent>> {
     if (ctx_->on_host()) {
       return nullptr;
     }
@@ -99,7 +99,7 @@ arrow::Result<std::shared_ptr<arrow::Device::SyncEvent>> bridged_memory::MakeDev
 
 arrow::Result<std::shared_ptr<arrow::Device::SyncEvent>>
 bridged_memory::WrapDeviceSyncEvent(void* event, arrow::Device::SyncEvent::release_fn_t release) {
-  return ipc::guarded([&]() -> arrow::Result<std::shared_ptr<arrow::Device::SyncEvent>> {
+  return ipc::run_guarded([&]() -> arrow::Result<std::shared_ptr<arrow::Device::SyncEvent>> {
     return std::make_shared<bridged_event>(ctx_, event, std::move(release));
   });
 }
@@ -120,21 +120,21 @@ bridged_memory::shared_copy bridged_memory::CopyBufferFrom(const std::shared_ptr
 
 bridged_memory::shared_copy bridged_memory::CopyBufferTo(const std::shared_ptr<arrow::Buffer>& source,
                                                          const manager& to) {
-  return ipc::guarded([&]() -> shared_copy { return copy_out(*source, source, *to); });
+  return ipc::run_guarded([&]() -> shared_copy { return copy_out(*source, source, *to); });
 }
 
 bridged_memory::owned_copy bridged_memory::CopyNonOwnedFrom(const arrow::Buffer& source,
                                                             const manager& /*from*/) {
-  return ipc::guarded([&]() -> owned_copy { return copy_in(source, nullptr); });
+  return ipc::run_guarded([&]() -> owned_copy { return copy_in(source, nullptr); });
 }
 
 bridged_memory::owned_copy bridged_memory::CopyNonOwnedTo(const arrow::Buffer& source, const manager& to) {
-  return ipc::guarded([&]() -> owned_copy { return copy_out(source, nullptr, *to); });
+  return ipc::run_guarded([&]() -> owned_copy { return copy_out(source, nullptr, *to); });
 }
 
 bridged_memory::shared_copy bridged_memory::ViewBufferFrom(const std::shared_ptr<arrow::Buffer>& source,
                                                            const manager& from) {
-  return ipc::guarded([&]() -> shared_copy {
+  return ipc::run_guarded([&]() -> shared_copy {
     if (!ctx_->on_host() || context_of(*from) == nullptr) {
       return nullptr;
     }
@@ -144,7 +144,7 @@ bridged_memory::shared_copy bridged_memory::ViewBufferFrom(const std::shared_ptr
 
 bridged_memory::shared_copy bridged_memory::ViewBufferTo(const std::shared_ptr<arrow::Buffer>& source,
                                                          const manager& to) {
-  return ipc::guarded(
+  return ipc::run_guarded(
       [&]() -> shared_copy { return to->is_cpu() ? view_on_cpu(ctx_, source, to) : nullptr; });
 }
 

@@ -76,7 +76,7 @@ prefix read_prefix(const std::shared_ptr<arrow::Buffer>& bytes, arrow::MemoryPoo
 
 std::unique_ptr<arrow::ipc::Message> require_batch(std::unique_ptr<arrow::ipc::Message> message) {
   if (message == nullptr || message->type() != arrow::ipc::MessageType::RECORD_BATCH) {
-    throw error(errc::format, concat(message_name, ": a record batch is expected, there is ",
+    throw error(errc::format, concat(message_name, ": expected a record batch, found ",
                                      message == nullptr ? "the end of a stream"
                                                         : arrow::ipc::FormatMessageType(message->type())));
   }
@@ -84,9 +84,9 @@ std::unique_ptr<arrow::ipc::Message> require_batch(std::unique_ptr<arrow::ipc::M
 }
 
 /// If no memo was given, an empty one for the schema: libarrow then reports which dictionary is missing.
-const arrow::ipc::DictionaryMemo& or_empty(const arrow::ipc::DictionaryMemo* given,
-                                           const arrow::Schema& described,
-                                           arrow::ipc::DictionaryMemo& empty) {
+const arrow::ipc::DictionaryMemo& memo_or_empty(const arrow::ipc::DictionaryMemo* given,
+                                                const arrow::Schema& described,
+                                                arrow::ipc::DictionaryMemo& empty) {
   if (given != nullptr) {
     return *given;
   }
@@ -119,8 +119,8 @@ std::unique_ptr<arrow::ipc::Message> read_message(const std::shared_ptr<arrow::B
   const std::int64_t begin = front.bytes + front.metadata;
   const std::int64_t size = verified->body_length();
   if (size < 0 || size > bytes->size() - begin) {
-    throw error(errc::format, concat(message_name, ": a body of ", size, " bytes at offset ", begin, " of ",
-                                     bytes->size()));
+    throw error(errc::format, concat(message_name, ": a body of ", size, " bytes at offset ", begin,
+                                     " exceeds its ", bytes->size(), " bytes"));
   }
   return ipc::take(arrow::ipc::Message::Open(metadata, arrow::SliceBuffer(bytes, begin, size)), message_name);
 }
@@ -134,7 +134,7 @@ std::shared_ptr<arrow::RecordBatch> read_batch(const std::shared_ptr<context>& c
   const std::shared_ptr<arrow::Buffer> body = message->body();
   const bool compressed = ipc::check_body(host_bytes(*message->metadata()), body->size());
   arrow::ipc::DictionaryMemo none;
-  const arrow::ipc::DictionaryMemo& memo = or_empty(dictionaries, *schema, none);
+  const arrow::ipc::DictionaryMemo& memo = memo_or_empty(dictionaries, *schema, none);
   if (body->is_cpu()) {
     return ipc::decode_batch(ctx, *message, schema, memo);
   }

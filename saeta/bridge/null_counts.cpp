@@ -25,7 +25,7 @@ void count_nulls(const arrow::ArrayData& of) {
   const auto needed = static_cast<std::uint64_t>(of.offset) + static_cast<std::uint64_t>(of.length);
   if (of.offset < 0 || of.length < 0 || needed > validity.size() * 8) {
     throw error(errc::format, concat("an arrow array of ", of.length, " rows from row ", of.offset,
-                                     " with a validity buffer of ", validity.size(), " bytes"));
+                                     " does not fit its validity buffer of ", validity.size(), " bytes"));
   }
   of.null_count =
       kernel_results(ctx, 1, validity, [&](const use_token& token, std::int64_t* counted) {

@@ -42,20 +42,20 @@ class field_reader {
 public:
   field one(const arrow::Field& source) {
     if (!is_plain(source)) {
-      return exported(source);
+      return to_field(source);
     }
     if (source.type().get() != last_) { // fields of one type mostly share the object
       const auto known = types_.find(source.type().get());
       type_ = known != types_.end()
                   ? known->second
-                  : types_.emplace(source.type().get(), exported(source).type).first->second;
+                  : types_.emplace(source.type().get(), to_field(source).type).first->second;
       last_ = source.type().get();
     }
     return {source.name(), type_, source.nullable(), {}};
   }
 
 private:
-  static field exported(const arrow::Field& source) {
+  static field to_field(const arrow::Field& source) {
     owned_schema made;
     ipc::check(arrow::ExportField(source, made.out()), "schema");
     return import_field(made.get());
@@ -111,7 +111,7 @@ struct kept_rows {
 constexpr std::size_t most_buffers = 3; ///< of a flat column
 
 /// A flat column as a struct that points to `addresses`.
-ArrowArray shown(const arrow::ArrayData& source, std::array<const void*, most_buffers>& addresses) {
+ArrowArray borrow_array(const arrow::ArrayData& source, std::array<const void*, most_buffers>& addresses) {
   const auto address = [](const std::shared_ptr<arrow::Buffer>& of) -> const void* {
     return of == nullptr ? nullptr : of->data();
   };
@@ -135,7 +135,7 @@ void add_batch(const std::shared_ptr<Rows>& source, arrow_rows& to) {
     const arrow::ArrayData& column = *data[i];
     if (is_flat(column.type->id()) && column.buffers.size() <= most_buffers) {
       std::array<const void*, most_buffers> addresses{};
-      to.add(shown(column, addresses));
+      to.add(borrow_array(column, addresses));
     } else {
       owned_array& made = kept->exported.emplace_back();
       ipc::check(arrow::ExportArray(*array_of(*source, i), made.out()), "column");

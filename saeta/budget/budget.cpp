@@ -28,15 +28,15 @@ std::uint64_t budget::next_serial() noexcept {
 budget::~budget() { tree_->remove(*node_); }
 
 bool budget::try_charge(std::uint64_t bytes) noexcept {
-  return node_->mine().spend(bytes) || tree_->charge(*node_, bytes);
+  return node_->own_shard().spend(bytes) || tree_->charge(*node_, bytes);
 }
 
 bool budget::charge_by(std::uint64_t bytes, time_point deadline) {
-  return node_->mine().spend(bytes) || tree_->charge_by(*node_, bytes, deadline);
+  return node_->own_shard().spend(bytes) || tree_->charge_by(*node_, bytes, deadline);
 }
 
 std::optional<budget_refusal> budget::charge_or_refuse(std::uint64_t bytes) {
-  if (node_->mine().spend(bytes)) {
+  if (node_->own_shard().spend(bytes)) {
     return std::nullopt;
   }
   return tree_->charge_or_refuse(*node_, bytes);
@@ -51,7 +51,7 @@ bool budget::can_never_fit(std::uint64_t bytes) const noexcept { return saeta::c
 std::size_t budget::waiting() const noexcept { return tree_->waiting(); }
 
 void budget::refund(std::uint64_t bytes) noexcept {
-  if (!node_->mine().give_back(bytes)) {
+  if (!node_->own_shard().give_back(bytes)) {
     tree_->refund(*node_, bytes);
   }
 }

@@ -97,7 +97,7 @@ budget_tree::totals budget_tree::count_locked(const node& top) noexcept {
 /// Takes credit from one locked shard after another until `wanted()` is 0. Takes at least half of a shard's
 /// credit, because a thread that is short of credit now will be short again.
 template <class Wanted>
-void budget_tree::call_back_within(const node& top, Wanted wanted) noexcept {
+void budget_tree::recall_within(const node& top, Wanted wanted) noexcept {
   for_each_open(top, [&](node& of, credit_shard& shard) {
     const std::uint64_t has = shard.credit;
     const std::uint64_t missing = has == 0 ? 0 : wanted();
@@ -108,16 +108,16 @@ void budget_tree::call_back_within(const node& top, Wanted wanted) noexcept {
 }
 
 /// Makes `granted` of `top` and its descendants their true `current`. Returns the totals of that moment.
-budget_tree::totals budget_tree::call_back_all(const node& top) noexcept {
+budget_tree::totals budget_tree::recall_all(const node& top) noexcept {
   lock_shards(top);
   const totals before = count_locked(top);
-  call_back_within(top, [] { return std::numeric_limits<std::uint64_t>::max(); });
+  recall_within(top, [] { return std::numeric_limits<std::uint64_t>::max(); });
   unlock_shards(top);
   return before;
 }
 
 /// Afterwards each budget from `at` to the root can grant `bytes`, or its `granted` is its true `current`.
-void budget_tree::call_back_for(node& at, std::uint64_t bytes) noexcept {
+void budget_tree::recall_for(node& at, std::uint64_t bytes) noexcept {
   const node* top = nullptr;
   for (const node* n = &at; n != nullptr; n = n->parent) {
     top = slack(*n) < bytes ? n : top;
@@ -126,13 +126,13 @@ void budget_tree::call_back_for(node& at, std::uint64_t bytes) noexcept {
     return;
   }
   lock_shards(*top);
-  call_back_within(*top, [&] { return shortfall(at, bytes); });
+  recall_within(*top, [&] { return shortfall(at, bytes); });
   unlock_shards(*top);
 }
 
 void budget_tree::open_shard(node& of, credit_shard& shard) noexcept {
   if (open_count_ == most_open) {
-    close_an_idle_shard();
+    close_idle_shard();
   }
   shard.place = static_cast<std::uint8_t>(open_count_);
   open_[open_count_++] = {&of, &shard};
@@ -160,7 +160,7 @@ void budget_tree::close_locked(open_credit which) noexcept {
 }
 
 /// Closes the next shard that was not used since a search passed it. Starts where the last search ended.
-void budget_tree::close_an_idle_shard() noexcept {
+void budget_tree::close_idle_shard() noexcept {
   for (std::size_t seen = 0; seen < 2 * open_count_;
        ++seen) { // bounded, because other threads may keep using their shards meanwhile
     ++visits_;
@@ -195,7 +195,7 @@ void budget_tree::remove(node& gone) noexcept {
 }
 
 void budget_tree::grant_credit(node& at) noexcept {
-  credit_shard& shard = at.mine();
+  credit_shard& shard = at.own_shard();
   if (!shard.open) { // written only under the mutex
     open_shard(at, shard);
   }

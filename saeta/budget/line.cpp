@@ -15,7 +15,7 @@ bool budget_tree::is_contested(const node& at) const noexcept {
   return false;
 }
 
-void budget_tree::contest(const waiter& waits) noexcept {
+void budget_tree::mark_contested(const waiter& waits) noexcept {
   for (node* n = &waits.at; n != nullptr; n = n->parent) {
     if (room(*n) < waits.bytes) {
       n->contested = pass_;
@@ -27,7 +27,7 @@ void budget_tree::contest(const waiter& waits) noexcept {
 bool budget_tree::is_held_up(const node& at) noexcept {
   ++pass_;
   for (const waiter* waits : line_) {
-    contest(*waits);
+    mark_contested(*waits);
   }
   return is_contested(at);
 }
@@ -54,7 +54,7 @@ void budget_tree::serve_line() noexcept {
     } else if (!is_contested(waits.at) && take(waits.at, waits.bytes)) {
       waits.now = waiter::outcome::charged;
     } else {
-      contest(waits);
+      mark_contested(waits);
       ++next;
       continue;
     }

@@ -59,7 +59,7 @@ bool can_never_fit(const node& at, std::uint64_t bytes) noexcept {
 }
 
 bool budget_tree::take(node& at, std::uint64_t bytes) noexcept {
-  call_back_for(at, bytes);
+  recall_for(at, bytes);
   if (!fits(at, bytes)) {
     return false;
   }
@@ -123,7 +123,7 @@ budget_refusal budget_tree::refuse_locked(node& at, std::uint64_t bytes) {
 
 budget_tree::promise budget_tree::reserve(node& at, std::uint64_t bytes, bool overbook) {
   const std::lock_guard hold(mutex_);
-  call_back_all(at.root());
+  recall_all(at.root());
   const std::uint64_t available = is_held_up(at) ? 0 : least_room(at);
   if (bytes > available && !overbook) {
     throw error(refuse_locked(at, bytes));
@@ -226,13 +226,13 @@ budget_statistics budget_tree::statistics(node& of) noexcept {
 
 void budget_tree::reset_peak(node& of) noexcept {
   const std::lock_guard hold(mutex_);
-  call_back_all(of);
+  recall_all(of);
   of.peak = of.granted;
 }
 
 void budget_tree::set_limit(node& of, std::uint64_t limit) {
   const std::lock_guard hold(mutex_);
-  call_back_all(of);
+  recall_all(of);
   if (uint128{of.granted} + of.reserved > limit) {
     const std::string promised = of.reserved == 0 ? "" : concat(" and ", of.reserved, " reserved");
     throw error(errc::invalid_argument, concat("budget of ", of.self.name(), " can't be set to ", limit,
@@ -245,7 +245,7 @@ void budget_tree::set_limit(node& of, std::uint64_t limit) {
 void budget_tree::open(node& of, budget_window::state& window) {
   const std::lock_guard hold(mutex_);
   of.windows.push_back(&window);
-  const totals sum = call_back_all(of);
+  const totals sum = recall_all(of);
   window.at_start = {.start = of.granted, .requests = sum.requests, .refused = of.refused};
   window.peak = of.granted;
 }

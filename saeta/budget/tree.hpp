@@ -76,7 +76,7 @@ struct budget::node {
 
   node(const budget& described, node* above, std::uint64_t bytes)
       : self(described), parent(above), limit(bytes) {}
-  credit_shard& mine() noexcept { return credit[thread_number() % shards]; }
+  credit_shard& own_shard() noexcept { return credit[thread_number() % shards]; }
   [[nodiscard]] node& root() noexcept { return parent == nullptr ? *this : parent->root(); }
   /// True for this node and its descendants.
   [[nodiscard]] bool contains(const node& other) const noexcept;
@@ -167,13 +167,13 @@ private:
   void lock_shards(const node& top) noexcept;
   void unlock_shards(const node& top) noexcept;
   template <class Wanted>
-  void call_back_within(const node& top, Wanted wanted) noexcept;
-  totals call_back_all(const node& top) noexcept;
-  void call_back_for(node& at, std::uint64_t bytes) noexcept;
+  void recall_within(const node& top, Wanted wanted) noexcept;
+  totals recall_all(const node& top) noexcept;
+  void recall_for(node& at, std::uint64_t bytes) noexcept;
   void open_shard(node& of, credit_shard& shard) noexcept;
   void close_shard(open_credit which) noexcept;
   void close_locked(open_credit which) noexcept;
-  void close_an_idle_shard() noexcept;
+  void close_idle_shard() noexcept;
   void close_shards() noexcept;
   void grant_credit(node& at) noexcept;
 
@@ -187,7 +187,7 @@ private:
   bool admit(node& at, std::uint64_t bytes) noexcept;
   bool is_held_up(const node& at) noexcept;
   bool is_contested(const node& at) const noexcept;
-  void contest(const waiter& waits) noexcept;
+  void mark_contested(const waiter& waits) noexcept;
   void serve_line() noexcept;
   void leave_line(waiter& gone) noexcept;
 

@@ -48,7 +48,8 @@ std::int64_t carry_validity(const column& source, const target& to, const use_to
 
 /// Runs `convert(token, target)` under a use token, and makes a column of the result.
 template <class Convert>
-column converted(const column& source, const data_type& type, std::size_t value_bytes, Convert convert) {
+column convert_booleans(const column& source, const data_type& type, std::size_t value_bytes,
+                        Convert convert) {
   if (source.length() == 0) {
     return column::make(source.ctx(), {type, 0, 0, 0, {buffer(), buffer()}, nullptr});
   }
@@ -66,26 +67,26 @@ column converted(const column& source, const data_type& type, std::size_t value_
 
 column pack_bool(const column& bytes) {
   if (bytes.type().id() != type_id::int8 && bytes.type().id() != type_id::uint8) {
-    throw error(errc::type_mismatch, concat("packing booleans: a column of ", bytes.type().name(),
-                                            ", expected bool8, int8 or uint8"));
+    throw error(errc::type_mismatch, concat("can't pack a column of ", bytes.type().name(),
+                                            " to booleans of one bit: expected bool8, int8 or uint8"));
   }
-  return converted(bytes, data_type(type_id::boolean), bitmap_bytes(bytes.length()),
-                   [&](const use_token& token, const target& to) {
-                     bytes.ctx()->kernels().pack_bool(
-                         token.stream().native_handle(),
-                         token.data<std::uint8_t>(bytes.values()) + bytes.offset(), bytes.length(),
-                         token.mutable_data<std::uint8_t>(to.values));
-                   });
+  return convert_booleans(bytes, data_type(type_id::boolean), bitmap_bytes(bytes.length()),
+                          [&](const use_token& token, const target& to) {
+                            bytes.ctx()->kernels().pack_bool(
+                                token.stream().native_handle(),
+                                token.data<std::uint8_t>(bytes.values()) + bytes.offset(), bytes.length(),
+                                token.mutable_data<std::uint8_t>(to.values));
+                          });
 }
 
 column unpack_bool(const column& bits) {
   if (bits.type().id() != type_id::boolean) {
-    throw error(errc::type_mismatch,
-                concat("unpacking booleans: a column of ", bits.type().name(), ", expected bool"));
+    throw error(errc::type_mismatch, concat("can't unpack a column of ", bits.type().name(),
+                                            " to booleans of one byte: expected bool"));
   }
   const auto rows = static_cast<std::size_t>(bits.length());
   const std::size_t padded = round_up(rows, std::size_t{64});
-  return converted(bits, data_type::bool8(), padded, [&](const use_token& token, const target& to) {
+  return convert_booleans(bits, data_type::bool8(), padded, [&](const use_token& token, const target& to) {
     auto* const bytes = token.mutable_data<std::uint8_t>(to.values);
     bits.ctx()->kernels().unpack_bool(token.stream().native_handle(), token.data<std::uint8_t>(bits.values()),
                                       bits.offset(), bits.length(), bytes);
@@ -95,10 +96,10 @@ column unpack_bool(const column& bits) {
 
 column relabel_bool8(const column& bytes, const data_type& type) {
   if (!bytes.type().is_bool8() || !type.is_bool8()) {
-    throw error(errc::type_mismatch, concat("booleans of one byte: a column of ", bytes.type().name(), " as ",
-                                            type.name(), ", expected bool8"));
+    throw error(errc::type_mismatch, concat("can't view a column of ", bytes.type().name(), " as ",
+                                            type.name(), ": both must be bool8"));
   }
-  return relabelled(bytes, type);
+  return relabel(bytes, type);
 }
 
 } // namespace saeta

@@ -56,14 +56,15 @@ void require_dictionary(const context& ctx, const column::parts& from) {
   if (wanted != (from.dictionary != nullptr)) {
     throw error(errc::invalid_argument,
                 concat("column of ", from.type.name(),
-                       wanted ? ": the dictionary is missing" : ": has a dictionary"));
+                       wanted ? ": the dictionary is missing" : ": must not have a dictionary"));
   }
   if (!wanted) {
     return;
   }
   if (from.dictionary->type() != *from.type.value_type()) {
-    throw error(errc::type_mismatch, concat("column of ", from.type.name(), ": the dictionary is of ",
-                                            from.dictionary->type().name()));
+    throw error(errc::type_mismatch,
+                concat("column of ", from.type.name(), ": the dictionary is of type ",
+                       from.dictionary->type().name(), ", expected ", from.type.value_type()->name()));
   }
   if (!from.dictionary->ctx()->shares_with(ctx)) {
     throw error(errc::invalid_argument,
@@ -88,8 +89,8 @@ void require_child_lengths(const column::parts& from) {
     if (from.children[i].length() < needed->count) {
       throw error(errc::out_of_range,
                   concat("column of ", from.type.name(), ": child '", from.type.children()[i].name, "' has ",
-                         from.children[i].length(), " rows, ", end, " rows (offset included) take ",
-                         needed->count));
+                         from.children[i].length(), " rows, but ", end,
+                         " rows of its parent (offset included) need ", needed->count));
     }
   }
 }
@@ -103,8 +104,8 @@ void require_children(const context& ctx, const column::parts& from) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const std::string child = concat("column of ", from.type.name(), ": child '", expected[i].name, "'");
     if (from.children[i].type() != expected[i].type) {
-      throw error(errc::type_mismatch, concat(child, " is of ", from.children[i].type().name(), ", expected ",
-                                              expected[i].type.name()));
+      throw error(errc::type_mismatch, concat(child, " is of type ", from.children[i].type().name(),
+                                              ", expected ", expected[i].type.name()));
     }
     if (!from.children[i].ctx()->shares_with(ctx)) {
       throw error(errc::invalid_argument, concat(child, " is in another context"));
@@ -191,7 +192,7 @@ column::column(std::shared_ptr<context> ctx, std::shared_ptr<const shared_parts>
 
 column column::make(std::shared_ptr<context> ctx, parts from) {
   if (ctx == nullptr) {
-    throw error(errc::invalid_argument, concat("column of ", from.type.name(), ": no context"));
+    throw error(errc::invalid_argument, concat("column of ", from.type.name(), ": the context is null"));
   }
   require_rows(from);
   require_buffers(*ctx, from);

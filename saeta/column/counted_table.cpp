@@ -63,8 +63,8 @@ counted_table::counted_table(table capacity, column count)
 counted_table counted_table::make(table capacity, column count, std::optional<std::int64_t> known) {
   const data_type& type = count.type();
   if (!type.is_integer() || type.byte_width() < 4 || !type.extension_name().empty()) {
-    throw error(errc::type_mismatch,
-                concat("a row count of type ", type.name(), ", expected uint32, uint64, int32 or int64"));
+    throw error(errc::type_mismatch, concat("the row count is of type ", type.name(),
+                                            ", expected uint32, uint64, int32 or int64"));
   }
   if (count.length() != 1 || count.null_count() != 0) {
     throw error(errc::invalid_argument, concat("a row count is one number, not ", count.length(),

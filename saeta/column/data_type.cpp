@@ -70,7 +70,7 @@ constexpr std::array<known_type, 44> known_types{{
 }};
 
 [[noreturn]] void refuse_text(std::string_view format, std::string_view why) {
-  throw error(errc::format, concat("'", format, "' is no Arrow type: ", why));
+  throw error(errc::format, concat("'", format, "' is not an Arrow type: ", why));
 }
 
 /// A schema with two levels of children: nanoarrow reads no deeper to identify a type. Nullability is kept,
@@ -118,7 +118,7 @@ const known_type& known_type_of(ArrowType type) {
   const auto* const known =
       std::ranges::find_if(known_types, [&](const known_type& entry) { return entry.source == type; });
   if (known == known_types.end()) {
-    throw error(errc::unsupported, concat("type ", ArrowTypeString(type), " is not carried"));
+    throw error(errc::unsupported, concat("type ", ArrowTypeString(type), " is not supported"));
   }
   return *known;
 }
@@ -142,11 +142,11 @@ std::string decimal_format(const ArrowSchemaView& view, const std::string& forma
   const std::string shortest = concat("d:", view.decimal_precision, ",", view.decimal_scale);
   const std::string full = concat(shortest, ",", view.decimal_bitwidth);
   if (format != full && (format != shortest || view.decimal_bitwidth != 128)) {
-    refuse_text(format, concat("read as ", full));
+    refuse_text(format, concat("expected the canonical form ", full));
   }
   const std::int32_t limit = greatest_precision(view.type);
   if (view.decimal_precision < 1 || view.decimal_precision > limit) {
-    refuse_text(format, concat("precision ", view.decimal_precision, " is not in 1 to ", limit));
+    refuse_text(format, concat("precision is ", view.decimal_precision, ", expected 1 to ", limit));
   }
   return view.decimal_bitwidth == 128 ? shortest : full;
 }
@@ -200,7 +200,7 @@ std::string without_zero_size(std::string_view format) {
 std::int32_t size_in(std::string_view format, std::string_view prefix, std::int32_t read) {
   const std::int32_t size = format == concat(prefix, 0) ? 0 : read;
   if (concat(prefix, size) != format) {
-    refuse_text(format, concat("read as ", prefix, size));
+    refuse_text(format, concat("expected the canonical form ", prefix, size));
   }
   if (size < 0) {
     refuse_text(format, "its size is negative");
@@ -216,7 +216,7 @@ std::vector<std::int8_t> codes_of(const ArrowSchemaView& view, const std::string
     list.remove_prefix(std::min(item.size() + 1, list.size()));
     const auto code = static_cast<std::int8_t>(std::stoi(item)); // nanoarrow has checked that it is 0 to 127
     if (std::ranges::find(codes, code) != codes.end()) {
-      refuse_text(format, concat("type id ", +code, " is there twice"));
+      refuse_text(format, concat("type id ", +code, " is repeated"));
     }
     codes.push_back(code);
   }
@@ -227,7 +227,8 @@ void require_run_ends(std::span<const field> children, const std::string& format
   const field& ends = children[0];
   const type_id id = ends.type.id();
   if (id != type_id::int16 && id != type_id::int32 && id != type_id::int64) {
-    refuse_text(format, concat("run ends of type ", ends.type.name(), ", expected int16, int32 or int64"));
+    refuse_text(format,
+                concat("run ends are of type ", ends.type.name(), ", expected int16, int32 or int64"));
   }
 }
 
@@ -264,14 +265,16 @@ void require_no_zero_byte(std::string_view format) {
 
 void require_depth(int levels) {
   if (levels > data_type::max_depth) {
-    throw error(errc::unsupported, concat("a type of ", levels, " levels, at most ", data_type::max_depth));
+    throw error(errc::unsupported,
+                concat("the type has ", levels, " levels, at most ", data_type::max_depth, " are supported"));
   }
 }
 
 /// Byte bools are packed only when a whole column is exported, so a nested one must be the extension.
-data_type inside_of_another(const data_type& type) {
+data_type check_nested(const data_type& type) {
   if (type.is_symbol()) {
-    throw error(errc::unsupported, "symbols inside of another type: a column is of symbols as a whole");
+    throw error(errc::unsupported,
+                "symbols can't be nested in another type: only a whole column can be of symbols");
   }
   return type.is_byte_bool() ? data_type::bool8() : type;
 }
@@ -286,19 +289,19 @@ data_type::data_type(const parts* of_the_process) noexcept
 
 data_type::data_type() noexcept
     : data_type([] {
-        static const parts* const null = known("n");
+        static const parts* const null = find_simple("n");
         return null;
       }()) {}
 
 data_type::data_type(type_id simple) : data_type(parse(format_of(simple))) {}
 
-const data_type::parts* data_type::known(std::string_view format) {
+const data_type::parts* data_type::find_simple(std::string_view format) {
   using list = std::unordered_map<std::string_view, parts>;
   static const list& all = *new list([] { // never destroyed: types may outlive static objects
     list made;
     for (const known_type& each : known_types) {
       if (!each.format.empty()) {
-        made.emplace(each.format, parsed(each.format));
+        made.emplace(each.format, parse_simple(each.format));
       }
     }
     return made;
@@ -308,13 +311,13 @@ const data_type::parts* data_type::known(std::string_view format) {
 }
 
 data_type data_type::parse(std::string_view format) {
-  if (const parts* const simple = known(format)) {
+  if (const parts* const simple = find_simple(format)) {
     return data_type(simple);
   }
-  return format.starts_with('+') ? nested(format, {}) : data_type(parsed(format));
+  return format.starts_with('+') ? nested(format, {}) : data_type(parse_simple(format));
 }
 
-data_type::parts data_type::parsed(std::string_view format) {
+data_type::parts data_type::parse_simple(std::string_view format) {
   require_no_zero_byte(format);
   parts made;
   made.format = without_zero_size(format);
@@ -356,7 +359,7 @@ data_type data_type::nested(std::string_view format, std::vector<field> children
     refuse_text(format, "only the keys of a map can be sorted");
   }
   for (field& child : children) {
-    child.type = inside_of_another(child.type);
+    child.type = check_nested(child.type);
     made.depth = std::max(made.depth, child.type.depth() + 1);
   }
   require_depth(made.depth);
@@ -385,26 +388,26 @@ data_type data_type::dictionary(const data_type& index, const data_type& values,
   parts made = *index.with_extension({}, {}).parts_;
   made.id = type_id::dictionary;
   made.ordered = ordered;
-  made.name = concat("dictionary<values=", inside_of_another(values).name(), ", indices=", index.name(),
+  made.name = concat("dictionary<values=", check_nested(values).name(), ", indices=", index.name(),
                      ", ordered=", ordered ? 1 : 0, ">");
   made.depth = values.depth() + 1;
   require_depth(made.depth);
   made.index = std::make_shared<const data_type>(index);
-  made.value = std::make_shared<const data_type>(inside_of_another(values));
+  made.value = std::make_shared<const data_type>(check_nested(values));
   return data_type(std::move(made));
 }
 
 data_type data_type::bool8() { return data_type(type_id::int8).with_extension("arrow.bool8", {}); }
 
 data_type data_type::byte_bool() {
-  parts made = *known("c");
+  parts made = *find_simple("c");
   made.byte_bool = true;
   made.name = "bool8";
   return data_type(std::move(made));
 }
 
 data_type data_type::of_symbols(std::shared_ptr<symbol_table> table, std::string name) {
-  parts made = *known("I");
+  parts made = *find_simple("I");
   made.symbols = std::move(table);
   made.name = std::move(name);
   return data_type(std::move(made));

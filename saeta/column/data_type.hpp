@@ -204,10 +204,10 @@ private:
   explicit data_type(const parts* of_the_process) noexcept;
 
   static bool same_parts(const parts& a, const parts& b) noexcept;
-  static parts parsed(std::string_view format);
+  static parts parse_simple(std::string_view format);
   static void take_layout(layout_kind layout, const ArrowLayout& widths, parts& made);
   /// Finds a type without parameters by its format; null for others.
-  static const parts* known(std::string_view format);
+  static const parts* find_simple(std::string_view format);
 
   std::shared_ptr<const parts> parts_; ///< never null
 };

@@ -26,7 +26,7 @@ bool same_children(const data_type& a, const data_type& b, bool check_metadata) 
          same_fields(left.type.children(), right.type.children(), check_metadata, check_metadata);
 }
 
-bool both_same(const data_type* a, const data_type* b, bool check_metadata) {
+bool is_same_or_both_null(const data_type* a, const data_type* b, bool check_metadata) {
   return a == nullptr || same_type(*a, *b, check_metadata); // types of one id both have it, or neither
 }
 
@@ -37,8 +37,8 @@ bool same_type(const data_type& a, const data_type& b, bool check_metadata) {
          a.keys_sorted() == b.keys_sorted() && a.is_byte_bool() == b.is_byte_bool() &&
          a.symbols() == b.symbols() && a.extension_name() == b.extension_name() &&
          a.extension_metadata() == b.extension_metadata() && same_children(a, b, check_metadata) &&
-         both_same(a.index_type(), b.index_type(), check_metadata) &&
-         both_same(a.value_type(), b.value_type(), check_metadata);
+         is_same_or_both_null(a.index_type(), b.index_type(), check_metadata) &&
+         is_same_or_both_null(a.value_type(), b.value_type(), check_metadata);
 }
 
 bool same_schema(const schema& a, const schema& b, bool check_metadata) {

@@ -23,10 +23,10 @@ bool is_fixed_list(const column& of) { return of.type().mapping() == row_mapping
 
 } // namespace
 
-column relabelled(const column& source, const data_type& type) {
+column relabel(const column& source, const data_type& type) {
   column::parts made = parts_of(source);
   if (is_fixed_list(source)) {
-    made.children.front() = relabelled(made.children.front(), type);
+    made.children.front() = relabel(made.children.front(), type);
     field item = source.type().children().front();
     item.type = made.children.front().type();
     made.type = data_type::nested(source.type().format(), {std::move(item)});

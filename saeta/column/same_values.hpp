@@ -7,7 +7,7 @@ namespace saeta {
 
 /// The same memory as a column of `type`. For fixed-size lists, `type` is the type of their values.
 /// @throws error type_mismatch unless both types have values of the same number of bytes.
-column relabelled(const column& source, const data_type& type);
+column relabel(const column& source, const data_type& type);
 
 /// The same rows, null where `valid` is 0; one kernel. If both are fixed-size lists, it applies to their
 /// values. All offsets must be 0, and `values` must have no nulls.

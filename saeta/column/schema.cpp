@@ -24,9 +24,9 @@ std::size_t schema::index_of(std::string_view name) const {
   const auto has_name = [&](const field& candidate) { return candidate.name == name; };
   const auto found = std::find_if(fields.begin(), fields.end(), has_name);
   if (found == fields.end()) {
-    throw error(errc::column_name, fields.empty()
-                                       ? concat("no column '", name, "': there are no columns")
-                                       : concat("no column '", name, "': there is ", names_of(fields)));
+    throw error(errc::column_name,
+                fields.empty() ? concat("no column '", name, "': there are no columns")
+                               : concat("no column '", name, "': the columns are ", names_of(fields)));
   }
   const auto count = std::count_if(found, fields.end(), has_name);
   if (count > 1) {

@@ -15,7 +15,7 @@ std::string place(const schema& fields, std::size_t batch_index, std::size_t col
 
 void require_batch(const context& ctx, const schema& fields, const batch& piece, std::size_t index) {
   if (piece.rows < 0) {
-    throw error(errc::invalid_argument, concat("batch ", index, ": ", piece.rows, " rows"));
+    throw error(errc::invalid_argument, concat("batch ", index, ": the number of rows is ", piece.rows));
   }
   if (piece.columns.size() != fields.fields.size()) {
     throw error(errc::invalid_argument, concat("batch ", index, ": ", piece.columns.size(),
@@ -68,7 +68,7 @@ table::table(std::shared_ptr<context> ctx, std::shared_ptr<const schema_index> f
 
 table table::make(std::shared_ptr<context> ctx, schema fields, std::vector<batch> batches) {
   if (ctx == nullptr) {
-    throw error(errc::invalid_argument, "table: no context");
+    throw error(errc::invalid_argument, "table: the context is null");
   }
   std::int64_t rows = 0;
   for (std::size_t i = 0; i < batches.size(); ++i) {

@@ -19,18 +19,18 @@ public:
   [[nodiscard]] std::string reason() const {
     switch (kind_) {
     case check_kind::offsets:
-      return concat("offsets fall from ", number(1), " to ", number(1, row_ + 1), " at row ", row_);
+      return concat("offsets decrease from ", number(1), " to ", number(1, row_ + 1), " at row ", row_);
     case check_kind::indices:
       return index_reason();
     case check_kind::list_views:
-      return concat("a list of ", number(2), " values from ", number(1), " at row ", row_, ", its child has ",
-                    limit_, " rows");
+      return concat("the list at row ", row_, " has ", number(2), " values from ", number(1),
+                    ", its child has ", limit_, " rows");
     case check_kind::unions:
       return union_reason();
     case check_kind::views:
       return view_reason();
     case check_kind::run_ends:
-      return concat("run ends don't rise: ", number(1), " after ", row_ == 0 ? 0 : number(1, row_ - 1),
+      return concat("run ends don't increase: ", number(1), " after ", row_ == 0 ? 0 : number(1, row_ - 1),
                     " at run ", row_);
     case check_kind::texts:
     case check_kind::text_views:
@@ -50,7 +50,8 @@ private:
       return concat("symbol ", static_cast<std::uint32_t>(number(1)), " at row ", row_,
                     " is not in the symbol table, which has ", limit_, " names");
     }
-    return concat("index ", index(), " at row ", row_, ", the dictionary has ", limit_, " entries");
+    return concat("index ", index(), " at row ", row_, " is not in the dictionary, which has ", limit_,
+                  " entries");
   }
 
   /// The index as text, unsigned if the index type is.
@@ -68,11 +69,12 @@ private:
     const auto codes = type_.type_codes();
     const auto found = std::ranges::find(codes, id);
     if (found == codes.end()) {
-      return concat("type id ", +id, " at row ", row_, ", the union has none such");
+      return concat("type id ", +id, " at row ", row_, " is not one of the union's");
     }
     const auto child = static_cast<std::size_t>(found - codes.begin());
-    return concat("offset ", values_.number(1, row_, sizeof(std::int32_t)), " at row ", row_, ", child '",
-                  type_.children()[child].name, "' has ", values_.child_rows(child), " rows");
+    return concat("offset ", values_.number(1, row_, sizeof(std::int32_t)), " at row ", row_,
+                  " is outside of child '", type_.children()[child].name, "', which has ",
+                  values_.child_rows(child), " rows");
   }
 
   /// A view of a long value holds its size, its first 4 bytes, its buffer number and its offset in that
@@ -88,9 +90,9 @@ private:
     const bool there = size > 0 && buffer >= 0 && buffer < limit_;
     const std::int64_t bytes = there ? values_.variadic_bytes(static_cast<std::size_t>(buffer)) : 0;
     if (there && offset >= 0 && offset + size <= bytes) {
-      return concat("the view at row ", row_, " does not begin like its bytes");
+      return concat("the prefix of the view at row ", row_, " differs from its bytes");
     }
-    return concat("a view of ", size, " bytes from ", offset, " of buffer ", buffer, " at row ", row_,
+    return concat("the view at row ", row_, " has ", size, " bytes from ", offset, " of buffer ", buffer,
                   ", there are ", limit_, " buffers", there ? concat(", this one of ", bytes, " bytes") : "");
   }
 

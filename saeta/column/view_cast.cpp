@@ -86,7 +86,7 @@ column view_cast(const column& source, const data_type& to) {
     return source;
   }
   if (!is_view_cast(source.type(), to)) {
-    throw error(errc::type_mismatch, concat("a column of ", source.type().name(), " is no view of ",
+    throw error(errc::type_mismatch, concat("a column of ", source.type().name(), " can't be viewed as ",
                                             to.name(), ": its bytes would have to change"));
   }
   column::parts parts;

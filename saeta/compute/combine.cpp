@@ -94,13 +94,13 @@ std::vector<batch> join(const std::shared_ptr<context>& ctx, std::span<const std
 void require_same(std::span<const column> pieces) {
   for (const column& piece : pieces) {
     if (piece.type() != pieces.front().type()) {
-      throw error(errc::type_mismatch, concat("joining columns: of ", pieces.front().type().name(),
-                                              " and of ", piece.type().name()));
+      throw error(errc::type_mismatch, concat("can't join columns of different types, ",
+                                              pieces.front().type().name(), " and ", piece.type().name()));
     }
     if (!piece.ctx()->shares_with(*pieces.front().ctx())) {
-      throw error(errc::invalid_argument,
-                  concat("joining columns: in contexts of ", to_string(pieces.front().ctx()->device()),
-                         " and of ", to_string(piece.ctx()->device())));
+      throw error(errc::invalid_argument, concat("can't join columns of different contexts, of ",
+                                                 to_string(pieces.front().ctx()->device()), " and of ",
+                                                 to_string(piece.ctx()->device())));
     }
   }
 }

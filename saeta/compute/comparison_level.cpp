@@ -32,7 +32,7 @@ std::uint64_t infinity_of(const data_type& type) noexcept {
 }
 
 /// The rows of a child or dictionary `to` that `step` leads to from `of`.
-compared_side through(const compared_side& of, const column& to, equal_step step) {
+compared_side step_through(const compared_side& of, const column& to, equal_step step) {
   compared_side made{&to, of.first, of.steps};
   step.validity = validity_of(*of.of);
   step.first = to.offset();
@@ -57,7 +57,7 @@ compared_side to_child(const compared_side& of, std::size_t index) {
     step.kind = equal_step_kind::offsets;
     step.values = address_of(of.of->buffers()[1]);
   }
-  return through(of, child, step);
+  return step_through(of, child, step);
 }
 
 compared_side to_dictionary(const compared_side& of) {
@@ -67,7 +67,7 @@ compared_side to_dictionary(const compared_side& of) {
   step.width = of.of->type().byte_width();
   step.values = address_of(of.of->buffers()[1]);
   step.count = values.length();
-  return through(of, values, step);
+  return step_through(of, values, step);
 }
 
 compared_side to_run_values(const compared_side& of) {
@@ -77,11 +77,11 @@ compared_side to_run_values(const compared_side& of) {
   step.width = ends.type().byte_width();
   step.values = address_of<std::byte>(ends.buffers()[1]) + ends.offset() * step.width;
   step.count = ends.length();
-  return through(of, of.of->children()[1], step);
+  return step_through(of, of.of->children()[1], step);
 }
 
 template <class Through>
-compared_rows both(const compared_rows& of, Through through) {
+compared_rows map_both(const compared_rows& of, Through through) {
   return {through(of.left), through(of.right), of.rows, of.lists};
 }
 
@@ -150,7 +150,7 @@ equal_task& comparison_level::add_task(equal_kind kind, const compared_rows& of)
 
 /// Direct rows compare only their validity, as bits. Other rows compare everything that makes a row null.
 void comparison_level::add_nulls(const compared_rows& of) {
-  if (!of.direct()) {
+  if (!of.is_direct()) {
     add_task(equal_kind::nulls, of);
   } else if (validity_of(*of.left.of) != nullptr || validity_of(*of.right.of) != nullptr) {
     equal_task& made = add_task(equal_kind::nulls, of);
@@ -164,13 +164,13 @@ void comparison_level::add_values(const compared_rows& of) {
   const data_type& type = of.left.of->type();
   const bool fixed = type.has_validity(); // otherwise the type ids of a union
   const std::int32_t bytes = fixed ? type.byte_width() : 1;
-  if (of.direct() || bytes == 0) {
+  if (of.is_direct() || bytes == 0) {
     add_nulls(of);
   }
   if (bytes == 0) {
     return;
   }
-  equal_task& made = add_task(of.direct() ? equal_kind::flat_values : equal_kind::values, of);
+  equal_task& made = add_task(of.is_direct() ? equal_kind::flat_values : equal_kind::values, of);
   made.infinity = fixed ? infinity_of(type) : 0;
   made.width = bytes == 2 || bytes == 4 ? bytes : bytes % 8 == 0 ? 8 : 1;
   const bool aligned = (number_of(made.left.values) | number_of(made.right.values)) %
@@ -186,7 +186,7 @@ void comparison_level::add_values(const compared_rows& of) {
 
 void comparison_level::add_children(const compared_rows& of) {
   for (std::size_t i = 0; i < of.left.of->children().size(); ++i) {
-    add(both(of, [&](const compared_side& side) { return to_child(side, i); }));
+    add(map_both(of, [&](const compared_side& side) { return to_child(side, i); }));
   }
 }
 
@@ -201,17 +201,17 @@ void comparison_level::add_lists(const compared_rows& of, equal_kind kind) {
     require_aligned(made.left.second, made.width);
     require_aligned(made.right.second, made.width);
   }
-  made.extent = of.direct() ? extents_++ : 0;
+  made.extent = of.is_direct() ? extents_++ : 0;
   lists_.push_back({of, tasks_.size() - 1});
 }
 
 /// Without nulls the values of the lists certainly follow each other.
 void comparison_level::add_fixed_lists(const compared_rows& of) {
-  if (!of.direct() || validity_of(*of.left.of) != nullptr || validity_of(*of.right.of) != nullptr) {
+  if (!of.is_direct() || validity_of(*of.left.of) != nullptr || validity_of(*of.right.of) != nullptr) {
     return add_lists(of, equal_kind::fixed_lists);
   }
   const std::int64_t size = of.left.of->type().list_size();
-  compared_rows values = both(of, [&](const compared_side& side) {
+  compared_rows values = map_both(of, [&](const compared_side& side) {
     const column& child = side.of->children()[0];
     return compared_side{&child, child.offset() + side.first * size, {}};
   });
@@ -248,21 +248,21 @@ void comparison_level::add(const compared_rows& of) {
   }
   const data_type& type = of.left.of->type();
   if (type.id() == type_id::dictionary) {
-    return add(both(of, to_dictionary));
+    return add(map_both(of, to_dictionary));
   }
   switch (type.layout()) {
   case layout_kind::none:
     return;
   case layout_kind::bits:
-    if (of.direct()) {
+    if (of.is_direct()) {
       add_nulls(of);
     }
-    add_task(of.direct() ? equal_kind::flat_bits : equal_kind::bits, of);
+    add_task(of.is_direct() ? equal_kind::flat_bits : equal_kind::bits, of);
     return;
   case layout_kind::fixed:
     return add_values(of);
   case layout_kind::bytes:
-    return of.direct() ? add_lists(of, equal_kind::offsets) : add_strings(of);
+    return of.is_direct() ? add_lists(of, equal_kind::offsets) : add_strings(of);
   case layout_kind::views: {
     const equal_task& made = add_task(equal_kind::views, of);
     require_aligned(made.left.values, 4);
@@ -283,7 +283,7 @@ void comparison_level::add(const compared_rows& of) {
     add_values(of);
     return add_children(of);
   case layout_kind::run_ends:
-    return add(both(of, to_run_values));
+    return add(map_both(of, to_run_values));
   }
 }
 

@@ -43,7 +43,7 @@ struct compared_rows {
   /// Lists that the rows come from; null: the rows follow each other.
   std::shared_ptr<const scattered_lists> lists;
 
-  [[nodiscard]] bool direct() const noexcept {
+  [[nodiscard]] bool is_direct() const noexcept {
     return lists == nullptr && left.steps.empty() && right.steps.empty();
   }
 };

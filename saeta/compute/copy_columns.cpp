@@ -208,8 +208,8 @@ std::vector<column> copy_columns(const std::shared_ptr<context>& ctx, std::span<
   std::vector<planned> plans;
   for (const column& each : columns) {
     if (!each.ctx()->shares_with(*ctx)) {
-      throw error(errc::invalid_argument, concat("copying a column of ", to_string(each.ctx()->device()),
-                                                 " on ", to_string(ctx->device())));
+      throw error(errc::invalid_argument, concat("can't copy a column on ", to_string(each.ctx()->device()),
+                                                 " in the context of ", to_string(ctx->device())));
     }
     plans.push_back(copier.plan(each));
   }

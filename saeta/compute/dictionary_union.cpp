@@ -22,7 +22,7 @@ void set_bit(std::vector<std::byte>& bits, std::size_t position) {
 
 } // namespace
 
-std::int64_t most_entries(const data_type& index) noexcept {
+std::int64_t max_entries(const data_type& index) noexcept {
   const int bits = index.byte_width() * 8 - (index.is_signed() ? 1 : 0);
   return bits >= 63 ? std::numeric_limits<std::int64_t>::max() : std::int64_t{1} << bits;
 }
@@ -85,7 +85,7 @@ void dictionary_union::begin_group() {
 }
 
 bool dictionary_union::can_index(std::int64_t entries) const noexcept {
-  return entries <= most_entries(*type_.index_type());
+  return entries <= max_entries(*type_.index_type());
 }
 
 bool dictionary_union::fits(std::size_t piece) const {
@@ -141,7 +141,7 @@ std::span<const std::int64_t> dictionary_union::remap(std::size_t piece) const n
   return mappings_[number_[piece]].ids;
 }
 
-std::optional<column> dictionary_union::existing() const {
+std::optional<column> dictionary_union::find_existing() const {
   if (values_.empty()) {
     return distinct_.empty() ? std::nullopt : std::optional(distinct_.front());
   }
@@ -165,8 +165,8 @@ host_array dictionary_union::values() {
     const auto end = static_cast<std::int64_t>(bytes_.size());
     const std::size_t wide = type.offset_width();
     if (wide == sizeof(std::int32_t) && end > std::numeric_limits<std::int32_t>::max()) {
-      throw error(errc::out_of_range, concat("joining dictionaries of ", type.name(), ": ", end,
-                                             " bytes of values, 32-bit offsets count to 2147483647"));
+      throw error(errc::out_of_range, concat("joining dictionaries of ", type.name(), ": their values have ",
+                                             end, " bytes, 32-bit offsets reach 2147483647"));
     }
     offsets_.resize(offsets_.size() + wide);
     std::memcpy(offsets_.data() + offsets_.size() - wide, &end, wide); // little-endian

@@ -41,7 +41,7 @@ public:
   [[nodiscard]] bool can_index(std::int64_t entries) const noexcept;
 
   /// The group's dictionary, if it is an existing one.
-  [[nodiscard]] std::optional<column> existing() const;
+  [[nodiscard]] std::optional<column> find_existing() const;
   /// The values of the group's dictionary, in host memory that stays valid until the next group.
   [[nodiscard]] host_array values();
   /// For each index of a piece's dictionary, the index in the group's. Empty if all indices are the same.

@@ -180,8 +180,8 @@ private:
   static void require_within(const data_type& type, std::int64_t first, std::int64_t count,
                              std::int64_t limit) {
     if (first < 0 || count < 0 || first > limit - count) {
-      throw error(errc::format, concat("comparing columns of ", type.name(), ": rows point to ", count,
-                                       " from ", first, " on, of ", limit));
+      throw error(errc::format, concat("comparing columns of ", type.name(), ": rows refer to ", count,
+                                       " values from ", first, " on, there are ", limit));
     }
   }
 

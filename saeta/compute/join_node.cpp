@@ -15,16 +15,16 @@ class offset_reader {
 public:
   /// @param index  index of the value in `values`, in units of `width` bytes
   void ask(const buffer& values, std::size_t width, std::int64_t index, std::int64_t& target) {
-    asked_.push_back({&values,
-                      index * static_cast<std::int64_t>(width),
-                      {.at = nullptr, .width = static_cast<std::int32_t>(width)},
-                      &target});
+    questions_.push_back({&values,
+                          index * static_cast<std::int64_t>(width),
+                          {.at = nullptr, .width = static_cast<std::int32_t>(width)},
+                          &target});
   }
   /// Asks for the position of the first of `count` values from `index` on that is greater than `greater`.
   void search(const buffer& values, std::size_t width, std::int64_t index, std::int64_t count,
               std::int64_t greater, std::int64_t& target) {
     ask(values, width, index, target);
-    value_request& added = asked_.back().request;
+    value_request& added = questions_.back().request;
     added.search = true;
     added.count = count;
     added.greater = greater;
@@ -32,23 +32,23 @@ public:
 
   /// Reads all numbers by one kernel and one copy. The targets must not have moved.
   void fetch(const std::shared_ptr<context>& ctx) {
-    if (asked_.empty()) {
+    if (questions_.empty()) {
       return;
     }
     const stream_ref work = ctx->work_stream();
     std::vector<use> uses;
-    for (const question& each : asked_) {
+    for (const question& each : questions_) {
       uses.push_back(reads(buffer(each.values->owner())));
     }
     const use_token sources(work, uses);
     std::vector<value_request> requests;
-    for (const question& each : asked_) {
+    for (const question& each : questions_) {
       requests.push_back(each.request);
       requests.back().at = reinterpret_cast<const std::byte*>(each.values->address()) + each.byte;
     }
     const std::vector<std::int64_t> values = read_values(ctx, requests);
     for (std::size_t i = 0; i < values.size(); ++i) {
-      *asked_[i].target = values[i];
+      *questions_[i].target = values[i];
     }
   }
 
@@ -59,7 +59,7 @@ private:
     value_request request;
     std::int64_t* target;
   };
-  std::vector<question> asked_;
+  std::vector<question> questions_;
 };
 
 /// Asks for what a span points to: `pointed_first` gets the first position and `pointed` the end (for runs,
@@ -100,7 +100,7 @@ void settle_offsets(const data_type& type, join_span& span) {
   }
   if (span.pointed_first < 0 || span.pointed < span.pointed_first || span.pointed > limit) {
     throw error(errc::format, concat("joining columns of ", type.name(), ": rows ", span.first, " to ",
-                                     span.first + span.rows, " point to [", span.pointed_first, ", ",
+                                     span.first + span.rows, " refer to values [", span.pointed_first, ", ",
                                      span.pointed, ") of ", limit));
   }
   span.pointed -= span.pointed_first;
@@ -232,10 +232,10 @@ bool join_node::fits(std::size_t piece) const {
   });
 }
 
-void join_node::pass(std::size_t piece) noexcept {
+void join_node::finish_piece(std::size_t piece) noexcept {
   spans[piece].taken = false;
   for (join_node& child : children) {
-    child.pass(piece);
+    child.finish_piece(piece);
   }
 }
 
@@ -244,7 +244,7 @@ void join_node::take(std::size_t piece) {
   span.row_base = rows;
   span.pointed_base = pointed;
   if (span.rows == 0) {
-    return pass(piece);
+    return finish_piece(piece);
   }
   span.taken = true;
   const bool shared = shares_children(span);
@@ -257,7 +257,7 @@ void join_node::take(std::size_t piece) {
   }
   for (join_node& child : children) {
     if (shared) {
-      child.pass(piece);
+      child.finish_piece(piece);
     } else {
       child.take(piece);
     }

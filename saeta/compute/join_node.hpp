@@ -49,7 +49,7 @@ struct join_node {
 
 private:
   [[nodiscard]] bool shares_children(const join_span& span) const noexcept;
-  void pass(std::size_t piece) noexcept;
+  void finish_piece(std::size_t piece) noexcept;
 };
 
 /// Bytes of one run end.

@@ -103,7 +103,7 @@ void join_slab::add_unchanged(const joined& made, std::size_t index) {
 /// Adds indices: shifted if their dictionaries were joined, remapped if those were united.
 void join_slab::add_indices(const joined& made) {
   const std::int32_t width = made.node->type->byte_width();
-  std::vector<std::int64_t>& all = plan_.made().tables;
+  std::vector<std::int64_t>& all = plan_.plan().tables;
   std::map<const void*, std::size_t> tables; // remap tables, by their first entry
   for_each_span(*made.node, [&](const join_span& span, std::size_t piece) {
     const auto remap = made.node->dictionary->remap(piece);
@@ -152,7 +152,7 @@ void join_slab::add_views(const joined& made) {
 void join_slab::add_union_rows(const joined& made) {
   constexpr std::size_t type_ids = 128;
   const auto codes = made.node->type->type_codes();
-  std::vector<std::int64_t>& tables = plan_.made().tables;
+  std::vector<std::int64_t>& tables = plan_.plan().tables;
   for_each_span(*made.node, [&](const join_span& span, std::size_t) {
     const std::size_t bases = tables.size();
     tables.resize(bases + type_ids);
@@ -225,7 +225,7 @@ void join_slab::upload_dictionaries(std::vector<joined>& of) {
     if (dictionary == nullptr || !each.children.empty() || each.node->rows == 0) {
       continue;
     }
-    if (auto there = dictionary->existing()) {
+    if (auto there = dictionary->find_existing()) {
       each.dictionary = std::make_shared<const column>(std::move(*there));
       continue;
     }
@@ -289,7 +289,7 @@ void join_slab::require_aligned(const join_step& step) const {
 }
 
 std::vector<join_step> join_slab::finished_steps(std::byte* slab, const std::int64_t* tables) const {
-  const scatter_plan& plan = plan_.made();
+  const scatter_plan& plan = plan_.plan();
   auto* const counters = reinterpret_cast<std::int64_t*>(slab + plan.counters_at);
   std::vector<join_step> steps;
   steps.reserve(plan.fills.size() + plan.steps.size());
@@ -307,7 +307,7 @@ std::vector<join_step> join_slab::finished_steps(std::byte* slab, const std::int
 
 void join_slab::run(std::vector<joined>& of) {
   const stream_ref work = ctx_->work_stream();
-  const scatter_plan& plan = plan_.made();
+  const scatter_plan& plan = plan_.plan();
   slab_ = buffer::allocate(ctx_, plan.slab_bytes, work, "combine");
   use_token token(work, uses(of));
   auto* const slab = token.mutable_data<std::byte>(slab_);

@@ -72,8 +72,8 @@ public:
   /// Zeroes the padding after places that do not end at a multiple of it.
   void clear_padding();
 
-  [[nodiscard]] scatter_plan& made() noexcept { return made_; }
-  [[nodiscard]] const scatter_plan& made() const noexcept { return made_; }
+  [[nodiscard]] scatter_plan& plan() noexcept { return made_; }
+  [[nodiscard]] const scatter_plan& plan() const noexcept { return made_; }
 
 private:
   void add_values(const piece_rows& piece, std::size_t index, std::int32_t width, const slab_place& to);

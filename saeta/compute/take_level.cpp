@@ -359,7 +359,7 @@ void take_level::clear_padding() {
   const stream_ref work = ctx_->work_stream();
   auto* const slab = reinterpret_cast<std::byte*>(slab_.address());
   std::vector<join_step> steps;
-  for (const scatter_step& each : plan_.made().fills) {
+  for (const scatter_step& each : plan_.plan().fills) {
     steps.push_back(kernel_step(each, nullptr, slab, nullptr));
   }
   if (steps.empty()) {
@@ -373,13 +373,13 @@ void take_level::clear_padding() {
 }
 
 void take_level::queue() {
-  const std::size_t bytes = plan_.made().slab_bytes;
+  const std::size_t bytes = plan_.plan().slab_bytes;
   if (bytes != 0) {
     slab_ = buffer::allocate(ctx_, bytes, ctx_->work_stream(), label);
   }
   use_token token(ctx_->work_stream(), uses());
-  if (plan_.made().zeroed_bytes != 0) {
-    ctx_->copies().fill(token.mutable_data<std::byte>(slab_), 0, plan_.made().zeroed_bytes,
+  if (plan_.plan().zeroed_bytes != 0) {
+    ctx_->copies().fill(token.mutable_data<std::byte>(slab_), 0, plan_.plan().zeroed_bytes,
                         ctx_->work_stream());
   }
   for (placed& each : placed_) {

@@ -36,7 +36,8 @@ device_id parse_device(std::string_view text) {
     const auto digits = text.substr(colon + 1);
     const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), ordinal);
     if (failure != std::errc{} || end != digits.data() + digits.size() || ordinal < 0) {
-      throw error(errc::invalid_argument, concat("device '", text, "': the ordinal is no number from 0"));
+      throw error(errc::invalid_argument,
+                  concat("device '", text, "': the ordinal is not a number from 0 on"));
     }
   }
   if ((kind == "host" || kind == "cpu") && ordinal == 0) {

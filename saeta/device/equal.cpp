@@ -113,7 +113,7 @@ bool for_each_row(const equal_task& task, Visit visit) noexcept {
 /// True if the offsets of lists without nulls rise in the same way on both sides, as they usually do. Then
 /// all lengths are equal, and the values are contiguous.
 template <class Offset>
-bool rise_alike(const equal_task& task, equal_extent& extent) noexcept {
+bool has_equal_steps(const equal_task& task, equal_extent& extent) noexcept {
   using number = std::make_unsigned_t<Offset>;
   const auto left = [&](std::int64_t at) { return load<number>(task.left.values, task.left.first + at); };
   const auto right = [&](std::int64_t at) { return load<number>(task.right.values, task.right.first + at); };
@@ -142,7 +142,8 @@ bool is_list_without_nulls(const equal_task& task) noexcept {
 bool same_rows(const equal_task& task, equal_extent* extents) noexcept {
   if (is_list_without_nulls(task)) {
     equal_extent& extent = extents[task.extent];
-    if (task.width == 4 ? rise_alike<std::int32_t>(task, extent) : rise_alike<std::int64_t>(task, extent)) {
+    if (task.width == 4 ? has_equal_steps<std::int32_t>(task, extent)
+                        : has_equal_steps<std::int64_t>(task, extent)) {
       return true;
     }
   }

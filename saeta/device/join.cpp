@@ -168,17 +168,18 @@ void run(const join_step& step) noexcept {
   }
 }
 
-std::int64_t signed_value(const value_request& asked, std::int64_t index) noexcept {
-  return with_signed(
-      asked.width, [&]<class Value>(Value) { return std::int64_t{load_unaligned<Value>(asked.at, index)}; });
+std::int64_t signed_value(const value_request& request, std::int64_t index) noexcept {
+  return with_signed(request.width, [&]<class Value>(Value) {
+    return std::int64_t{load_unaligned<Value>(request.at, index)};
+  });
 }
 
-std::int64_t first_above(const value_request& asked) noexcept {
+std::int64_t first_above(const value_request& request) noexcept {
   std::int64_t low = 0;
-  std::int64_t high = asked.count;
+  std::int64_t high = request.count;
   while (low < high) {
     const std::int64_t middle = low + (high - low) / 2;
-    if (signed_value(asked, middle) > asked.greater) {
+    if (signed_value(request, middle) > request.greater) {
       high = middle;
     } else {
       low = middle + 1;

@@ -20,13 +20,13 @@ struct truth {
 };
 
 template <class Target, class Source>
-Target converted(Source value) {
+Target convert_number(Source value) {
   if constexpr (std::is_same_v<Source, half> && std::is_same_v<Target, half>) {
     return value;
   } else if constexpr (std::is_same_v<Source, half>) {
-    return converted<Target>(half_value(value.bits));
+    return convert_number<Target>(half_value(value.bits));
   } else if constexpr (std::is_same_v<Source, truth>) {
-    return converted<Target>(static_cast<std::uint8_t>(value.byte != 0));
+    return convert_number<Target>(static_cast<std::uint8_t>(value.byte != 0));
   } else if constexpr (std::is_same_v<Target, half>) {
     return {half_bits(static_cast<double>(value))};
   } else if constexpr (std::is_same_v<Target, truth>) {
@@ -52,8 +52,8 @@ void gather_rows(const gathered_column& column, const gather_target& shape, std:
     const bool valid =
         column.validity == nullptr || is_set(column.validity, column.bit_offset + row / shape.rows_a_bit);
     to[row * shape.row_step] = !valid            ? fill
-                               : from == nullptr ? converted<Target>(truth{1})
-                                                 : converted<Target>(from[row]);
+                               : from == nullptr ? convert_number<Target>(truth{1})
+                                                 : convert_number<Target>(from[row]);
   }
 }
 

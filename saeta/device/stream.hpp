@@ -52,7 +52,7 @@ public:
   [[nodiscard]] bool has_handle(stream_handle handle) const noexcept { return handle_ == handle; }
   /// The stream that the handle means on the calling thread now. It is another one if this stream was
   /// destroyed, or if it is the per-thread default stream of another thread.
-  [[nodiscard]] stream_ref looked_up_again() const { return {*owner_, handle_}; }
+  [[nodiscard]] stream_ref look_up_again() const { return {*owner_, handle_}; }
 
   /// True if two existing streams are the same one, also in a capture, where no two refs are equal.
   [[nodiscard]] bool same_handle(const stream_ref& other) const noexcept {

@@ -49,7 +49,7 @@ SAETA_ANY_DEVICE inline bool is_utf8(const std::uint8_t* text, std::int64_t byte
 }
 
 /// Checks one row of a check of kind `texts`. Offsets out of range pass, because another check finds them.
-SAETA_ANY_DEVICE inline bool good_text(const value_check& check, std::int64_t row) noexcept {
+SAETA_ANY_DEVICE inline bool is_valid_text(const value_check& check, std::int64_t row) noexcept {
   const bool wide = check.width == 8;
   const std::int64_t first = wide ? equal_rows::load<std::int64_t>(check.values, row)
                                   : equal_rows::load<std::int32_t>(check.values, row);
@@ -60,7 +60,7 @@ SAETA_ANY_DEVICE inline bool good_text(const value_check& check, std::int64_t ro
 }
 
 /// Checks one row of a check of kind `text_views`. Views out of range pass, because another check finds them.
-SAETA_ANY_DEVICE inline bool good_text_view(const value_check& check, std::int64_t row) noexcept {
+SAETA_ANY_DEVICE inline bool is_valid_text_view(const value_check& check, std::int64_t row) noexcept {
   constexpr std::int32_t inline_bytes = 12;
   const auto size = equal_rows::load<std::int32_t>(check.values, 4 * row);
   if (size >= 0 && size <= inline_bytes) {

@@ -38,7 +38,7 @@ bool valid_row(const value_check& check, std::int64_t row) noexcept {
 }
 
 template <class Offset>
-std::int64_t fall(const value_check& check) noexcept {
+std::int64_t find_decrease(const value_check& check) noexcept {
   using flag = std::make_unsigned_t<Offset>;
   return find_bad(0, check.count, [&](std::int64_t i) {
     return static_cast<flag>(
@@ -48,7 +48,7 @@ std::int64_t fall(const value_check& check) noexcept {
 
 /// The value of a null row may be anything, so the validity is checked where an index is out of range.
 template <class Index>
-std::int64_t outside(const value_check& check) noexcept {
+std::int64_t find_outside(const value_check& check) noexcept {
   constexpr auto greatest = static_cast<std::uint64_t>(std::numeric_limits<Index>::max());
   const auto limit = static_cast<std::uint64_t>(check.limit);
   if (limit > greatest) {
@@ -68,7 +68,7 @@ std::int64_t outside(const value_check& check) noexcept {
 }
 
 template <class Offset>
-std::int64_t beyond_child(const value_check& check) noexcept {
+std::int64_t find_beyond_child(const value_check& check) noexcept {
   const auto rows = static_cast<std::uint64_t>(check.limit);
   return find_bad(0, check.count, [&](std::int64_t i) {
     const auto offset = static_cast<std::uint64_t>(
@@ -78,7 +78,7 @@ std::int64_t beyond_child(const value_check& check) noexcept {
   });
 }
 
-std::int64_t bad_union(const value_check& check) noexcept {
+std::int64_t find_bad_union(const value_check& check) noexcept {
   return find_bad(0, check.count, [&](std::int64_t i) {
     const std::int64_t rows = check.table[load_unaligned<std::uint8_t>(check.values, i)];
     const std::int64_t offset = check.second == nullptr ? 0 : load_unaligned<std::int32_t>(check.second, i);
@@ -87,7 +87,7 @@ std::int64_t bad_union(const value_check& check) noexcept {
   });
 }
 
-bool good_view(const value_check& check, std::int64_t row) noexcept {
+bool is_valid_view(const value_check& check, std::int64_t row) noexcept {
   constexpr std::int32_t inline_bytes = 12;
   const auto size = load_unaligned<std::int32_t>(check.values, row * 4);
   const auto index = load_unaligned<std::int32_t>(check.values, row * 4 + 2);
@@ -105,7 +105,7 @@ bool good_view(const value_check& check, std::int64_t row) noexcept {
 }
 
 template <class End>
-std::int64_t fall_back(const value_check& check) noexcept {
+std::int64_t find_not_increasing(const value_check& check) noexcept {
   using flag = std::make_unsigned_t<End>;
   if (load_unaligned<End>(check.values, 0) <= 0) {
     return 0;
@@ -119,39 +119,39 @@ std::int64_t fall_back(const value_check& check) noexcept {
 std::int64_t outside_of_width(const value_check& check) noexcept {
   switch (check.width) {
   case 1:
-    return outside<std::uint8_t>(check);
+    return find_outside<std::uint8_t>(check);
   case 2:
-    return outside<std::uint16_t>(check);
+    return find_outside<std::uint16_t>(check);
   case 4:
-    return outside<std::uint32_t>(check);
+    return find_outside<std::uint32_t>(check);
   default:
-    return outside<std::uint64_t>(check);
+    return find_outside<std::uint64_t>(check);
   }
 }
 
 std::int64_t first_bad(const value_check& check) noexcept {
   switch (check.kind) {
   case check_kind::offsets:
-    return check.width == 4 ? fall<std::int32_t>(check) : fall<std::int64_t>(check);
+    return check.width == 4 ? find_decrease<std::int32_t>(check) : find_decrease<std::int64_t>(check);
   case check_kind::indices:
     return outside_of_width(check);
   case check_kind::list_views:
-    return check.width == 4 ? beyond_child<std::int32_t>(check) : beyond_child<std::int64_t>(check);
+    return check.width == 4 ? find_beyond_child<std::int32_t>(check) : find_beyond_child<std::int64_t>(check);
   case check_kind::unions:
-    return bad_union(check);
+    return find_bad_union(check);
   case check_kind::views:
-    return find_bad(0, check.count, [&](std::int64_t row) { return good_view(check, row) ? 0 : 1; });
+    return find_bad(0, check.count, [&](std::int64_t row) { return is_valid_view(check, row) ? 0 : 1; });
   case check_kind::run_ends:
-    return check.width == 2   ? fall_back<std::int16_t>(check)
-           : check.width == 4 ? fall_back<std::int32_t>(check)
-                              : fall_back<std::int64_t>(check);
+    return check.width == 2   ? find_not_increasing<std::int16_t>(check)
+           : check.width == 4 ? find_not_increasing<std::int32_t>(check)
+                              : find_not_increasing<std::int64_t>(check);
   case check_kind::texts:
     return find_bad(0, check.count, [&](std::int64_t row) {
-      return valid_row(check, row) && !good_text(check, row) ? 1 : 0;
+      return valid_row(check, row) && !is_valid_text(check, row) ? 1 : 0;
     });
   case check_kind::text_views:
     return find_bad(0, check.count, [&](std::int64_t row) {
-      return valid_row(check, row) && !good_text_view(check, row) ? 1 : 0;
+      return valid_row(check, row) && !is_valid_text_view(check, row) ? 1 : 0;
     });
   }
   return no_bad_row;

@@ -78,8 +78,8 @@ std::shared_ptr<storage> find_known(const void* lowest, std::size_t bytes) {
   return found && contains(*found, lowest, bytes) ? found : nullptr;
 }
 
-std::optional<buffer> shared_again(const std::shared_ptr<storage>& bytes, const context& ctx,
-                                   const void* lowest, std::size_t size, point ready) {
+std::optional<buffer> share_again(const std::shared_ptr<storage>& bytes, const context& ctx,
+                                  const void* lowest, std::size_t size, point ready) {
   const bool usable =
       bytes && !bytes->ctx()->inherited() && bytes->ctx()->shares_with(ctx) && contains(*bytes, lowest, size);
   if (!usable) {
@@ -101,7 +101,7 @@ own_memory_finder find_own(const context& ctx, const point& ready) {
     }
   }
   return [&ctx, ready](std::span<const std::byte> range) {
-    return shared_again(find_known(range.data(), range.size()), ctx, range.data(), range.size(), ready);
+    return share_again(find_known(range.data(), range.size()), ctx, range.data(), range.size(), ready);
   };
 }
 

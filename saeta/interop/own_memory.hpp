@@ -28,8 +28,8 @@ std::shared_ptr<storage> storage_of(const Managed& tensor) {
 
 /// These bytes of a storage as a buffer; nullopt if `ctx` does not share memory with the storage's context.
 /// The next users of the storage also wait for `ready`, because the consumer may have written the bytes.
-std::optional<buffer> shared_again(const std::shared_ptr<storage>& bytes, const context& ctx,
-                                   const void* lowest, std::size_t size, point ready);
+std::optional<buffer> share_again(const std::shared_ptr<storage>& bytes, const context& ctx,
+                                  const void* lowest, std::size_t size, point ready);
 
 /// A function that finds our memory among the ranges of an import; empty if no export by address lives.
 /// Arguments as for shared_again.

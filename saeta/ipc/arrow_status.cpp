@@ -74,7 +74,7 @@ private:
   std::string kind_;
 };
 
-arrow::Status carried(arrow::StatusCode code, std::string_view message, std::string_view kind) {
+arrow::Status make_status(arrow::StatusCode code, std::string_view message, std::string_view kind) {
   return {code, std::string(message), std::make_shared<passed_exception>(kind)};
 }
 
@@ -112,13 +112,13 @@ arrow::Status current_failure() {
   try {
     throw;
   } catch (const error& failure) {
-    return carried(code_of(failure), failure.message(), name_of(failure.code()));
+    return make_status(code_of(failure), failure.message(), name_of(failure.code()));
   } catch (const std::bad_alloc&) {
-    return carried(arrow::StatusCode::OutOfMemory, "no host memory", name_of(errc::out_of_memory));
+    return make_status(arrow::StatusCode::OutOfMemory, "no host memory", name_of(errc::out_of_memory));
   } catch (const std::exception& failure) {
-    return carried(arrow::StatusCode::UnknownError, failure.what(), "exception");
+    return make_status(arrow::StatusCode::UnknownError, failure.what(), "exception");
   } catch (...) {
-    return carried(arrow::StatusCode::UnknownError, "unknown exception", "exception");
+    return make_status(arrow::StatusCode::UnknownError, "unknown exception", "exception");
   }
 }
 

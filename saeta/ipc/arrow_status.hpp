@@ -42,7 +42,7 @@ arrow::Status current_failure();
 
 /// Returns the Status or Result of `action`, or current_failure() if it throws.
 template <class Action>
-auto guarded(const Action& action) -> decltype(action()) {
+auto run_guarded(const Action& action) -> decltype(action()) {
   try {
     return action();
   } catch (...) {

@@ -29,8 +29,8 @@ bool is_encoded(const arrow::DataType& type) {
 std::vector<column_summary> describe(const arrow::Schema& source) {
   std::vector<column_summary> columns;
   for (const auto& field : source.fields()) {
-    columns.push_back({field->name(), field->type()->ToString(), field->nullable(), detail::carried(*field),
-                       0, is_encoded(*field->type()) ? 0 : -1});
+    columns.push_back({field->name(), field->type()->ToString(), field->nullable(),
+                       detail::is_supported(*field), 0, is_encoded(*field->type()) ? 0 : -1});
   }
   return columns;
 }

@@ -35,7 +35,7 @@ void require_buffer(const detail::buffer_place& place, std::size_t number, std::
   if (place.offset < 0 || place.length < 0 || place.offset > body_bytes ||
       place.length > body_bytes - place.offset) {
     throw error(errc::format, concat(label, ": buffer ", number, " has ", place.length, " bytes at offset ",
-                                     place.offset, " of a body of ", body_bytes));
+                                     place.offset, " of a body of ", body_bytes, " bytes"));
   }
   if (place.offset % 8 != 0) {
     throw error(errc::format, concat(label, ": buffer ", number, " is at offset ", place.offset,
@@ -66,7 +66,7 @@ std::shared_ptr<arrow::Buffer> encode_batch(const std::shared_ptr<arrow::RecordB
 bool check_body(std::span<const std::byte> metadata, std::int64_t body_bytes) {
   const detail::batch_metadata batch = detail::read_batch_metadata(metadata);
   if (batch.rows < 0) {
-    throw error(errc::format, concat(label, ": ", batch.rows, " rows"));
+    throw error(errc::format, concat(label, ": the number of rows is ", batch.rows));
   }
   for (std::size_t i = 0; i < batch.nodes.size(); ++i) {
     require_node(batch.nodes[i], i);
@@ -77,8 +77,8 @@ bool check_body(std::span<const std::byte> metadata, std::int64_t body_bytes) {
   std::uint64_t left = batch.buffers.size();
   for (const std::int64_t count : batch.variadic_counts) {
     if (count < 0 || static_cast<std::uint64_t>(count) > left) {
-      throw error(errc::format, concat(label, ": ", count, " buffers behind the views of a column, of ",
-                                       batch.buffers.size(), " in all"));
+      throw error(errc::format, concat(label, ": a column of views has ", count,
+                                       " data buffers, the batch has ", batch.buffers.size(), " buffers"));
     }
     left -= static_cast<std::uint64_t>(count);
   }

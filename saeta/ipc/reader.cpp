@@ -92,11 +92,12 @@ void require_views(const arrow::ArrayData& data, std::span<const std::byte> view
   }
   for (const auto& part : data.buffers) {
     if (part != nullptr && !detail::contains(view, part->data(), static_cast<std::size_t>(part->size()))) {
-      throw error(errc::exchange,
-                  concat("column '", column, "' can't be a view of the source: ",
-                         view.empty() ? "it is not in memory"
-                                      : "its body is compressed, misaligned, of foreign byte order or a "
-                                        "dictionary in parts"));
+      throw error(
+          errc::exchange,
+          concat("column '", column, "' can't be a view of the source: ",
+                 view.empty()
+                     ? "it is not in memory"
+                     : "its body is compressed, misaligned, in foreign byte order or a dictionary in parts"));
     }
   }
   for (const auto& child : data.child_data) {
@@ -153,7 +154,7 @@ reader::impl::impl(detail::source bytes, read_options chosen)
     : from(std::move(bytes)), options(std::move(chosen)), pool(detail::bounded_pool::make()) {
   open_decoder();
   fields = detail::schema_of(*projected.described, from->name());
-  shown = imported(fields);
+  shown = resolve_symbols(fields);
   so_far.total_batches = messages->batch_count();
   number = options.batches ? options.batches->first : 0;
 }
@@ -188,7 +189,8 @@ bool reader::impl::decode() {
     return false;
   }
   if (messages->format() == container::file && stream->stats().num_replaced_dictionaries > 0) {
-    throw error(errc::format, concat(from->name(), ": a dictionary is given twice, which a file can't hold"));
+    throw error(errc::format,
+                concat(from->name(), ": a dictionary occurs twice, which is not allowed in a file"));
   }
   decoded = take(decoded->SelectColumns(projected.order), place());
   check(decoded->Validate(), place());
@@ -324,7 +326,7 @@ bool reader::impl::copied_by_plan(const context& ctx) const {
   const bool symbols = fields != shown;
   return near_by && !symbols && !ended && options.copy != copy_policy::never &&
          (options.copy == copy_policy::always || !ctx.on_host() || options.rechunk == true ||
-          messages->packed());
+          messages->is_packed());
 }
 
 std::unique_ptr<scan> reader::impl::scan_windows(const std::shared_ptr<context>& ctx,

@@ -101,7 +101,7 @@ void scan::close() {
     return;
   }
   impl_->windows.stop();
-  impl_->turn.if_free([this] { // else `next` is about to end, and drops them
+  impl_->turn.run_if_free([this] { // else `next` is about to end, and drops them
     impl_->left = std::nullopt;
     impl_->left_rows.clear();
   });

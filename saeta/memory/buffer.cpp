@@ -7,7 +7,7 @@ namespace saeta {
 buffer buffer::slice(std::size_t offset, std::size_t bytes) const {
   if (offset > size_ || bytes > size_ - offset) {
     throw error(errc::out_of_range,
-                concat("slice of ", bytes, " bytes at ", offset, " leaves a buffer of ", size_));
+                concat("slice of ", bytes, " bytes at ", offset, " exceeds a buffer of ", size_, " bytes"));
   }
   buffer part = *this;
   part.offset_ += offset;

@@ -15,13 +15,13 @@ namespace {
 
 /// Adds the holders of the bytes to a refusal: those of the budget that was asked, and, if a budget above it
 /// has no room, the other holders of that budget.
-error with_owners(const error& refused, const ledger& holders, const budget& asked) {
+error with_owners(const error& refused, const ledger& holders, const budget& charged) {
   budget_refusal numbers = *refused.refusal();
-  const budget* refusing = &asked;
+  const budget* refusing = &charged;
   for (std::size_t level = 0; level < numbers.levels_above; ++level) {
     refusing = refusing->parent().get();
   }
-  ledger::shares held = holders.split(asked, *refusing);
+  ledger::shares held = holders.split(charged, *refusing);
   numbers.owners = std::move(held.own);
   numbers.others = std::move(held.others);
   return error(std::move(numbers), refused.where());

@@ -139,8 +139,8 @@ void context_core::require_own_process() const {
   if (made_in != fork_generation()) {
     throw error(errc::device,
                 on_host()
-                    ? std::string("this context belongs to the parent of this forked process: open the "
-                                  "process's own (open_context, saeta.context)")
+                    ? std::string("this context belongs to the parent of this forked process: open one in "
+                                  "this process (open_context, saeta.context)")
                     : concat("CUDA can't be used in a forked process: ", to_string(device->device()),
                              " was opened by its parent; start the process with spawn instead of fork"));
   }

@@ -22,12 +22,12 @@ void context::release_later(resource& to, const block& freed, requirement&& afte
   try {
     core_->releases->submit({.after = std::move(after),
                              .action =
-                                 [&to, freed, kept = shared_from_this(), told = false]() mutable {
+                                 [&to, freed, kept = shared_from_this(), reported = false]() mutable {
                                    const bool done = to.deallocate(freed, std::span<const point>());
-                                   if (!done && !std::exchange(told, true)) {
+                                   if (!done && !std::exchange(reported, true)) {
                                      report("context",
                                             concat("the driver refused to free ", freed.bytes,
-                                                   " bytes: they stay charged, and it is tried again"));
+                                                   " bytes: they stay charged, and the free is tried again"));
                                    }
                                    return done;
                                  },

@@ -48,7 +48,8 @@ void device_copies::read_scalar(void* target, const void* source, std::size_t by
                                 std::optional<memory_kind> kind) {
   constexpr std::size_t largest = 16;
   if (bytes > largest) {
-    throw error(errc::invalid_argument, concat("a scalar read of ", bytes, " bytes; at most ", largest));
+    throw error(errc::invalid_argument,
+                concat("can't read a scalar of ", bytes, " bytes: at most ", largest, " are supported"));
   }
   read_metadata({static_cast<std::byte*>(target), bytes}, source,
                 kind_between(kind.value_or(own_kind(core_.device->device())), memory_kind::host), stream);
@@ -122,7 +123,7 @@ traffic_counter& device_copies::counter_of(copy_kind kind) noexcept {
   return counted_.host_to_host;
 }
 
-counter_values device_copies::counted_elsewhere() const {
+counter_values device_copies::read_other_counters() const {
   const ledger_additions added = core_.holders->additions();
   counter_values sums;
   sums.allocations = added.own;
@@ -135,7 +136,7 @@ counter_values device_copies::read_counters() const {
   core_.require_own_process();
   const std::lock_guard lock(reset_mutex_);
   counter_values now = counted_.read();
-  const counter_values elsewhere = counted_elsewhere();
+  const counter_values elsewhere = read_other_counters();
   now.allocations = elsewhere.allocations - at_reset_.allocations;
   now.imports = elsewhere.imports - at_reset_.imports;
   now.events = elsewhere.events - at_reset_.events;
@@ -146,7 +147,7 @@ void device_copies::reset_counters() {
   core_.require_own_process();
   const std::lock_guard lock(reset_mutex_);
   counted_.reset();
-  at_reset_ = counted_elsewhere();
+  at_reset_ = read_other_counters();
 }
 
 } // namespace saeta

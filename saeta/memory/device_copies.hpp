@@ -65,12 +65,12 @@ private:
   void read_metadata(std::span<std::byte> target, const void* source, copy_kind kind, stream_ref stream);
   [[nodiscard]] traffic_counter& counter_of(copy_kind kind) noexcept;
   /// Allocations, imports and events: the ledger and the clocks count them from their start.
-  [[nodiscard]] counter_values counted_elsewhere() const;
+  [[nodiscard]] counter_values read_other_counters() const;
 
   context_core& core_;
   counters counted_;
   mutable std::mutex reset_mutex_;
-  counter_values at_reset_; ///< `counted_elsewhere` at the last reset
+  counter_values at_reset_; ///< `read_other_counters` at the last reset
   std::atomic<int> download_bans_{0};
 };
 

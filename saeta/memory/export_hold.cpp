@@ -11,7 +11,7 @@
 namespace saeta {
 namespace {
 
-std::vector<std::shared_ptr<storage>> distinct(std::span<const buffer> views) {
+std::vector<std::shared_ptr<storage>> distinct_storages(std::span<const buffer> views) {
   std::vector<std::shared_ptr<storage>> found;
   found.reserve(views.size());
   for (const buffer& view : views) {
@@ -33,7 +33,7 @@ std::vector<std::shared_ptr<storage>> distinct(std::span<const buffer> views) {
 export_hold::export_hold(std::span<const buffer> views, access mode) : mode_(mode) {
   if (views.size() == 1) { // the fast path: a plain tensor, whose hand-over takes nanoseconds
     first_ = views.front().owner();
-  } else if (others_ = distinct(views); !others_.empty()) {
+  } else if (others_ = distinct_storages(views); !others_.empty()) {
     first_ = std::move(others_.front());
     others_.erase(others_.begin());
   }
@@ -79,7 +79,7 @@ point_set points_before_reading(storage& bytes) {
     bytes.ctx()->require_readable(); // and nothing is pending on the host
     return {};
   }
-  handover needed = bytes.ordering().needs(access::read, bytes.tag());
+  handover needed = bytes.ordering().find_dependencies(access::read, bytes.tag());
   if (needed.unknown) {
     const point_set covered = bytes.ctx()->root().mark_unknown_work("of a hand-over");
     bytes.ordering().settle(access::read, covered, needed.seen);
@@ -99,7 +99,7 @@ point_set points_before_reading(const std::vector<std::shared_ptr<storage>>& sto
       needed.emplace_back();
       continue;
     }
-    needed.push_back(bytes->ordering().needs(access::read, bytes->tag()));
+    needed.push_back(bytes->ordering().find_dependencies(access::read, bytes->tag()));
     if (needed.back().unknown) {
       everything[&bytes->ctx()->root()];
     }
@@ -124,7 +124,7 @@ point_set points_before_reading(std::span<const buffer> views) {
   if (views.size() == 1) {
     return views.front().present() ? points_before_reading(*views.front().owner()) : point_set();
   }
-  return points_before_reading(distinct(views));
+  return points_before_reading(distinct_storages(views));
 }
 
 /// The storage of any present buffer; null if all are absent.
@@ -150,7 +150,7 @@ void order_handover(std::span<const buffer> views, stream_ref stream) {
 void order_handover(std::span<const buffer> views, backend& device, stream_handle stream) {
   point_set before = points_before_reading(views);
   // Dropping points known to have passed makes later hand-overs cheaper. An open epoch has no event yet.
-  before.remove_if([](const point& each) { return epoch_has_ended(each) && known_to_have_passed(each); });
+  before.remove_if([](const point& each) { return has_epoch_ended(each) && is_known_passed(each); });
   if (!before.empty() || device.capturing(stream)) {
     order_behind(before, views, stream_ref(device, stream));
   }

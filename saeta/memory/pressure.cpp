@@ -100,7 +100,7 @@ bool pressure::wait_for_a_release(shortage& need) {
     need.wait_until = wait_now() + policy_.release_wait;
   }
   while (!one_was_done()) {
-    if (!releases_.can_wait() || wait_now() >= *need.wait_until || need.in_vain()) {
+    if (!releases_.can_wait() || wait_now() >= *need.wait_until || need.can_never_succeed()) {
       return one_was_done();
     }
     check_interrupt();
@@ -111,7 +111,7 @@ bool pressure::wait_for_a_release(shortage& need) {
 }
 
 bool pressure::relieve(shortage& need) {
-  if (need.in_vain()) {
+  if (need.can_never_succeed()) {
     return false;
   }
   if (need.attempt <= drain) {

@@ -67,7 +67,7 @@ storage::storage(key /*own*/, const std::shared_ptr<context>& ctx, external_memo
         // The end of the view does not wait for this point. A point of an open epoch is left out: our work
         // may still join that epoch.
         foreign.ready =
-            memory.owner_orders_own_work && epoch_has_ended(memory.ready) ? memory.ready : point();
+            memory.owner_orders_own_work && has_epoch_ended(memory.ready) ? memory.ready : point();
         foreign.generation = next_generation();
         foreign.label = memory.tag;
         return foreign;
@@ -125,7 +125,7 @@ storage::~storage() {
   }
 }
 
-extent storage::lies_in() const noexcept {
+extent storage::full_extent() const noexcept {
   return from_ == nullptr ? extent{block_.pointer, block_.bytes, 0} : from_->extent_of(block_);
 }
 

@@ -61,7 +61,7 @@ public:
   ~storage();
 
   /// The driver's allocation that contains the bytes. External memory counts as an allocation of its own.
-  [[nodiscard]] extent lies_in() const noexcept;
+  [[nodiscard]] extent full_extent() const noexcept;
 
   [[nodiscard]] void* pointer() const noexcept { return block_.pointer; }
   [[nodiscard]] std::size_t bytes() const noexcept { return block_.bytes; }

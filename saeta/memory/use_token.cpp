@@ -25,14 +25,14 @@ use_token::use_token(stream_ref stream, std::span<const use> uses)
     held_.push_back({bytes, u.mode});
   }
   std::ranges::sort(held_, {}, [](const held& each) { return order_of(each.bytes); });
-  merge_twins();
+  merge_duplicates();
   require_order();
   begin();
   open_ = true;
 }
 
 /// Merges entries of the same storage into one, with all their accesses.
-void use_token::merge_twins() noexcept {
+void use_token::merge_duplicates() noexcept {
   std::size_t kept = 0;
   for (std::size_t i = 1; i < held_.size(); ++i) {
     if (held_[i].bytes != held_[kept].bytes) {
@@ -64,13 +64,13 @@ void use_token::require_order() const {
   if (!stream_.usable_here()) {
     throw error(errc::invalid_argument,
                 concat("the per-thread default stream of ", to_string(stream_.owner().device()),
-                       " belongs to another thread: name it where it is used"));
+                       " belongs to another thread: use it on that thread"));
   }
 }
 
 /// Buffers of a parent process need no order: only the caller uses them in this process, and the parent's
 /// work on them was finished at the fork.
-bool use_token::is_inherited(const held& asked) noexcept { return asked.bytes->ctx()->inherited(); }
+bool use_token::is_inherited(const held& queried) noexcept { return queried.bytes->ctx()->inherited(); }
 
 captures& use_token::graph_captures() const { return timelines::of(stream_.owner())->graph_captures(); }
 
@@ -184,7 +184,7 @@ void use_token::finish() {
       held_.front().bytes->ctx()->synchronize(stream_);
       give_back({});
     } catch (...) {
-      report_current_exception("use_token: neither an event nor a synchronisation");
+      report_current_exception("use_token: can neither record an event nor synchronize");
       give_back_unknown();
     }
     throw;

@@ -81,7 +81,7 @@ private:
   order_of(const std::shared_ptr<storage>& bytes) noexcept {
     return {bytes->generation(), bytes.get()};
   }
-  void merge_twins() noexcept;
+  void merge_duplicates() noexcept;
   void begin();
   void acquire();
   void require_order() const;

@@ -113,13 +113,13 @@ bytes_by_name ledger::by_budget() const {
   return largest_first(sums);
 }
 
-ledger::shares ledger::split(const budget& asked, const budget& within) const {
+ledger::shares ledger::split(const budget& charged, const budget& within) const {
   sums_by_name own;
   sums_by_name others;
   {
     const reading now(*this);
-    own = now.by_tag(&asked);
-    if (&asked != &within) {
+    own = now.by_tag(&charged);
+    if (&charged != &within) {
       others = now.by_tag(&within);
     }
   }

@@ -83,7 +83,7 @@ public:
   };
   /// Live bytes by tag: those of `asked` and its descendants, and those that others hold of `within`, which
   /// is `asked` itself or an ancestor.
-  [[nodiscard]] shares split(const budget& asked, const budget& within) const;
+  [[nodiscard]] shares split(const budget& charged, const budget& within) const;
 
 private:
   friend struct ledger_probe; // tests/unit/observe

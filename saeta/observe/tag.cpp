@@ -20,7 +20,7 @@ name_table& names() {
 
 tag::tag(std::string_view name) : name_(name.empty() ? nullptr : names().keep(name)) {}
 
-const std::string& tag::nothing() noexcept {
+const std::string& tag::empty_name() noexcept {
   static const std::string* const none = new std::string; // NOLINT(bugprone-unhandled-exception-at-new)
   return *none;
 }

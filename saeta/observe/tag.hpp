@@ -27,13 +27,13 @@ public:
   tag(const std::string& name) : tag(std::string_view(name)) {} // NOLINT
   tag(const char* name) : tag(std::string_view(name)) {}        // NOLINT
 
-  [[nodiscard]] const std::string& name() const noexcept { return name_ != nullptr ? *name_ : nothing(); }
+  [[nodiscard]] const std::string& name() const noexcept { return name_ != nullptr ? *name_ : empty_name(); }
   [[nodiscard]] bool empty() const noexcept { return name_ == nullptr; }
 
   friend bool operator==(tag a, tag b) noexcept { return a.name_ == b.name_; }
 
 private:
-  static const std::string& nothing() noexcept;
+  static const std::string& empty_name() noexcept;
 
   const std::string* name_ = nullptr; ///< null: the empty name
 };

@@ -23,7 +23,7 @@ std::uint32_t ordering_state::acquire(access mode, requirement& into, std::strin
         reads_.pop_front();
       }
     }
-    into.unknown = into.unknown || unknown_to(mode);
+    into.unknown = into.unknown || has_unknown_for(mode);
     return changes_;
   } catch (...) {
     unlock_use(std::move(lock), mode, std::this_thread::get_id());
@@ -73,12 +73,12 @@ void ordering_state::end_export(access mode, const point_set& last) noexcept {
   --(mode == access::read ? reading_views_ : writing_views_);
 }
 
-handover ordering_state::needs(access mode, std::string_view name) {
+handover ordering_state::find_dependencies(access mode, std::string_view name) {
   locked lock = lock_out(access::read, name);
   handover found;
   try {
     found.seen = changes_;
-    found.unknown = unknown_to(mode);
+    found.unknown = has_unknown_for(mode);
     found.points.add(writes_.points.all());
     if (mode != access::read) {
       found.points.add(reads_.all());
@@ -92,7 +92,7 @@ handover ordering_state::needs(access mode, std::string_view name) {
 }
 
 void ordering_state::gather() noexcept {
-  writes_.unknown = unknown_to(access::write);
+  writes_.unknown = has_unknown_for(access::write);
   try {
     writes_.points.add(reads_.all());
   } catch (...) {
@@ -146,7 +146,7 @@ void ordering_state::unlock_use(locked lock, access mode, std::thread::id holder
   uses_ended_.notify_all();
 }
 
-bool ordering_state::unknown_to(access mode) const noexcept {
+bool ordering_state::has_unknown_for(access mode) const noexcept {
   const bool written = writes_.unknown || writing_views_ > 0;
   return written || (mode != access::read && (unknown_reads_ || reading_views_ > 0));
 }

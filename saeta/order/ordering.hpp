@@ -69,7 +69,7 @@ public:
   /// What an access outside of a use has to wait for: a hand-over or a host read. Blocks until a write use of
   /// another thread ends, because its point exists only then. @throws error busy inside a write use of this
   /// thread.
-  [[nodiscard]] handover needs(access mode, std::string_view name);
+  [[nodiscard]] handover find_dependencies(access mode, std::string_view name);
   /// Everything that the release has to wait for. Nothing else can reach the state any more. The result lives
   /// as long as the state.
   [[nodiscard]] requirement& take_all() noexcept {
@@ -89,7 +89,7 @@ private:
   [[nodiscard]] locked lock_out(access mode, std::string_view name);
   /// Also unlocks `lock`.
   void unlock_use(locked lock, access mode, std::thread::id holder) noexcept;
-  [[nodiscard]] bool unknown_to(access mode) const noexcept;
+  [[nodiscard]] bool has_unknown_for(access mode) const noexcept;
   void note(access mode, std::span<const point> last) noexcept;
   void set_unknown(access mode) noexcept;
   void gather() noexcept;

@@ -54,7 +54,7 @@ public:
     if (added.empty()) {
       return;
     }
-    for (point& known : mutable_all()) {
+    for (point& known : mutable_points()) {
       if (known.timeline == added.timeline) {
         known.epoch = std::max(known.epoch, added.epoch);
         return;
@@ -106,7 +106,7 @@ private:
   [[nodiscard]] std::size_t capacity() const noexcept { return many_ ? many_capacity_ : few; }
   [[nodiscard]] point* data() noexcept { return many_ ? many_.get() : few_.data(); }
   [[nodiscard]] const point* data() const noexcept { return many_ ? many_.get() : few_.data(); }
-  [[nodiscard]] std::span<point> mutable_all() noexcept { return {data(), size_}; }
+  [[nodiscard]] std::span<point> mutable_points() noexcept { return {data(), size_}; }
   void grow();
   void take(point_set& other) noexcept {
     few_ = other.few_;

@@ -38,10 +38,10 @@ struct reaper::shared {
   std::thread thread;
 
   bool resolve(requirement& after) const;
-  [[nodiscard]] bool passed(pending_release& release) const;
+  [[nodiscard]] bool has_passed(pending_release& release) const;
   [[nodiscard]] release_queue take_passed();
   std::size_t run_passed();
-  [[nodiscard]] bool held_up() const;
+  [[nodiscard]] bool is_held_up() const;
   void loop();
 };
 
@@ -75,7 +75,7 @@ bool reaper::shared::resolve(requirement& after) const {
   return true;
 }
 
-bool reaper::shared::passed(pending_release& release) const {
+bool reaper::shared::has_passed(pending_release& release) const {
   const auto failed = [&](const char* part) {
     if (!std::exchange(release.reported, true)) {
       report_current_exception(part);
@@ -85,7 +85,7 @@ bool reaper::shared::passed(pending_release& release) const {
     return resolve(release.after) && drop_passed(release.after.points);
   } catch (const error& failure) {
     if (failure.code() == errc::device_lost) {
-      failed("reaper: the device is lost and runs nothing any more, so its releases are done");
+      failed("reaper: the device is lost and runs no more work, so its releases are done now");
       return true;
     }
     failed("reaper: a release is tried again");
@@ -102,21 +102,21 @@ release_queue reaper::shared::take_passed() {
     release_queue::iterator of;
     bool passed = false;
   };
-  std::vector<question> asked;
+  std::vector<question> questions;
   release_queue ready;
   const std::lock_guard alone(asking);
   {
     const std::lock_guard lock(mutex);
-    asked.reserve(queue.size());
+    questions.reserve(queue.size());
     for (auto each = queue.begin(); each != queue.end(); ++each) {
-      asked.push_back({each});
+      questions.push_back({each});
     }
   }
-  for (question& each : asked) {
-    each.passed = passed(each.of->release);
+  for (question& each : questions) {
+    each.passed = has_passed(each.of->release);
   }
   const std::lock_guard lock(mutex);
-  for (const question& each : asked) {
+  for (const question& each : questions) {
     each.of->held_up = each.of->release.after.unknown;
     if (each.passed) {
       ready.splice(ready.end(), queue, each.of);
@@ -150,7 +150,7 @@ std::size_t reaper::shared::run_passed() {
 }
 
 /// True if only releases that an active capture holds up are pending. The caller holds the lock.
-bool reaper::shared::held_up() const {
+bool reaper::shared::is_held_up() const {
   return running == 0 &&
          std::all_of(queue.begin(), queue.end(), [](const queued_release& each) { return each.held_up; });
 }
@@ -198,7 +198,7 @@ reaper::~reaper() {
 bool reaper::resolve(requirement& after) { return shared_->resolve(after); }
 
 void reaper::submit(pending_release release) {
-  if (shared_->passed(release) && release.action()) {
+  if (shared_->has_passed(release) && release.action()) {
     return;
   }
   release_queue added;
@@ -224,7 +224,7 @@ std::uint64_t reaper::done() const {
 bool reaper::wait_for_one(std::uint64_t before, clock::time_point deadline) {
   poll_interval interval;
   std::unique_lock lock(shared_->mutex);
-  while (shared_->done == before && !shared_->held_up() && clock::now() < deadline) {
+  while (shared_->done == before && !shared_->is_held_up() && clock::now() < deadline) {
     if (how_ == release_thread::none) {
       lock.unlock();
       const bool progress = shared_->run_passed() != 0;
@@ -241,7 +241,7 @@ bool reaper::wait_for_one(std::uint64_t before, clock::time_point deadline) {
 
 bool reaper::can_wait() const {
   const std::lock_guard lock(shared_->mutex);
-  return !shared_->held_up();
+  return !shared_->is_held_up();
 }
 
 bool reaper::wait_idle(std::chrono::milliseconds timeout) {

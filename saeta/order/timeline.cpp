@@ -211,12 +211,12 @@ void timelines::retire(timeline& gone) noexcept {
 }
 
 /// The caller holds its lock. A stream of ours counts as pending until it is forgotten.
-bool timelines::has_pending(timeline& asked) noexcept {
+bool timelines::has_pending(timeline& queried) noexcept {
   try {
-    if (asked.forgotten && asked.ours) {
-      asked.end_stream();
+    if (queried.forgotten && queried.ours) {
+      queried.end_stream();
     }
-    return asked.ours || (!asked.closed.empty() && !asked.ask(asked.closed.back().epoch));
+    return queried.ours || (!queried.closed.empty() && !queried.ask(queried.closed.back().epoch));
   } catch (...) {
     report_current_exception("timelines");
     return true;
@@ -371,12 +371,12 @@ bool is_ours(stream_ref stream) {
 }
 
 std::uint64_t stream_id_of(timeline_id id) noexcept {
-  timeline* const asked = timeline_table::instance().find(id);
-  if (asked == nullptr) {
+  timeline* const queried = timeline_table::instance().find(id);
+  if (queried == nullptr) {
     return 0;
   }
-  const std::lock_guard lock(asked->mutex);
-  return asked->is(id) && asked->stream ? asked->stream->id() : 0;
+  const std::lock_guard lock(queried->mutex);
+  return queried->is(id) && queried->stream ? queried->stream->id() : 0;
 }
 
 point mark(stream_ref stream) {
@@ -452,35 +452,35 @@ void wait(stream_ref stream, const point_set& awaited) {
   }
 }
 
-bool epoch_has_ended(point asked) noexcept {
-  const timeline* const on = timeline_table::instance().find(asked.timeline);
-  return on == nullptr || asked.epoch < on->open.load();
+bool has_epoch_ended(point queried) noexcept {
+  const timeline* const on = timeline_table::instance().find(queried.timeline);
+  return on == nullptr || queried.epoch < on->open.load();
 }
 
-bool passed(point asked) {
-  timeline* const on = timeline_table::instance().find(asked.timeline);
-  if (on == nullptr || on->passed.load(std::memory_order_acquire) >= asked.epoch) {
+bool has_passed(point queried) {
+  timeline* const on = timeline_table::instance().find(queried.timeline);
+  if (on == nullptr || on->passed.load(std::memory_order_acquire) >= queried.epoch) {
     return true;
   }
   const std::lock_guard lock(on->mutex);
-  if (!on->is(asked.timeline)) {
+  if (!on->is(queried.timeline)) {
     return true;
   }
   static_cast<void>(
-      on->end_of(asked.epoch)); // dropped at once, because an event that is still held is not reused
-  return on->ask(asked.epoch);
+      on->end_of(queried.epoch)); // dropped at once, because an event that is still held is not reused
+  return on->ask(queried.epoch);
 }
 
-bool known_to_have_passed(point asked) noexcept {
+bool is_known_passed(point queried) noexcept {
   try {
-    return passed(asked);
+    return has_passed(queried);
   } catch (...) {
     return false; // the caller asks again if it needs the answer
   }
 }
 
 bool drop_passed(point_set& points) {
-  points.remove_if([](const point& each) { return passed(each); });
+  points.remove_if([](const point& each) { return has_passed(each); });
   return points.empty();
 }
 

@@ -51,11 +51,11 @@ void wait(stream_ref stream, point awaited);
 void wait(stream_ref stream, const point_set& awaited);
 /// True if work that is queued on the point's stream from now on belongs to a later epoch. No new point of
 /// the stream equals this one then.
-[[nodiscard]] bool epoch_has_ended(point asked) noexcept;
+[[nodiscard]] bool has_epoch_ended(point queried) noexcept;
 /// True if the point has passed. Queries the device unless the answer is known.
-[[nodiscard]] bool passed(point asked);
+[[nodiscard]] bool has_passed(point queried);
 /// Like `passed`, but returns false if the query fails.
-[[nodiscard]] bool known_to_have_passed(point asked) noexcept;
+[[nodiscard]] bool is_known_passed(point queried) noexcept;
 /// Removes the points that have passed. Returns true if none is left.
 bool drop_passed(point_set& points);
 /// Blocks the calling thread until the point has passed. Not counted; `context::synchronize` counts waits.
@@ -110,7 +110,7 @@ private:
   static void abandon(timelines* last) noexcept;
   static found find_or_add(stream_ref stream);
   static void retire(timeline& gone) noexcept;
-  static bool has_pending(timeline& asked) noexcept;
+  static bool has_pending(timeline& queried) noexcept;
   /// The timeline of the stream, made on its first use.
   timeline& at(const stream_identity& who, stream_ref stream);
   /// Retires idle timelines of streams that are not ours (any more). Returns how many are left.

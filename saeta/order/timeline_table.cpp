@@ -15,7 +15,7 @@ timeline& timeline_table::take() {
   const std::lock_guard lock(mutex_);
   if (free_.empty()) {
     if (made_ / chunk == most_chunks) {
-      throw error(errc::unsupported, concat("more than ", made_, " streams at once"));
+      throw error(errc::unsupported, concat("more than ", made_, " streams are used at once"));
     }
     auto made = std::make_unique<timeline[]>(chunk);
     free_.reserve(made_ + chunk); // so that retiring never fails

@@ -37,7 +37,7 @@ std::string_view word_of(const Words& words, Kind kind) {
   return std::ranges::find_if(words, [&](const auto& each) { return each.kind == kind; })->text;
 }
 
-std::string_view trimmed(std::string_view text) {
+std::string_view trim_blanks(std::string_view text) {
   constexpr std::string_view blanks = " \t\r\n";
   const std::size_t first = text.find_first_not_of(blanks);
   return first == std::string_view::npos ? std::string_view()
@@ -47,7 +47,7 @@ std::string_view trimmed(std::string_view text) {
 void require_once(const std::vector<decorator_kind>& layers) {
   for (const auto& each : decorator_words) {
     if (std::ranges::count(layers, each.kind) > 1) {
-      throw error(errc::invalid_argument, concat("'", each.text, "' stands more than once in a stack"));
+      throw error(errc::invalid_argument, concat("'", each.text, "' appears more than once in a stack"));
     }
   }
 }
@@ -71,7 +71,7 @@ void require_pool(const stack_options& options) {
   if (options.exportable_pool &&
       (custom || (cached ? options.slabs_from : options.base) != resource_kind::async)) {
     throw error(errc::invalid_argument,
-                "an exportable pool is for 'async', or for 'caching' with slabs from it");
+                "an exportable pool needs the base 'async', or 'caching' with slabs from 'async'");
   }
 }
 
@@ -105,7 +105,7 @@ std::shared_ptr<resource> make_base(const stack_options& options, const stack_pa
                                     resource_stack& built) {
   if (options.custom_slabs && (options.custom_base || options.base != resource_kind::caching)) {
     throw error(errc::invalid_argument,
-                concat("custom slabs are for 'caching', but the base of the stack is ",
+                concat("custom slabs need the base 'caching', but the base of the stack is ",
                        options.custom_base ? "custom" : word_of(base_words, options.base)));
   }
   if (options.custom_base) {
@@ -154,18 +154,17 @@ void parse_stack(std::string_view text, stack_options& into) {
   std::optional<resource_kind> base;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t comma = std::min(text.find(',', begin), text.size());
-    const std::string_view found = trimmed(text.substr(begin, comma - begin));
+    const std::string_view found = trim_blanks(text.substr(begin, comma - begin));
     if (base) {
       throw error(errc::invalid_argument, concat("'", word_of(base_words, *base), "' in '", text,
-                                                 "' is a base: nothing stands below"));
+                                                 "' is a base resource, which must come last"));
     }
     if (const auto decorator = kind_of(decorator_words, found)) {
       layers.push_back(*decorator);
     } else if (base = kind_of(base_words, found); !base) {
-      throw error(errc::invalid_argument,
-                  concat("'", found, "' in '", text,
-                         "' is no resource: expected logging, statistics, budget, guard or fault, and at the "
-                         "end caching, async or direct"));
+      throw error(errc::invalid_argument, concat("'", found, "' in '", text,
+                                                 "' is not a resource: expected logging, statistics, budget, "
+                                                 "guard or fault, and at the end caching, async or direct"));
     }
     begin = comma + 1;
   }

@@ -136,7 +136,7 @@ private:
     } catch (const error&) {
       throw;
     } catch (const std::bad_alloc& e) {
-      throw error(errc::out_of_memory, concat("RMM has no ", bytes, " bytes: ", e.what()));
+      throw error(errc::out_of_memory, concat("RMM has too little memory for ", bytes, " bytes: ", e.what()));
     } catch (const std::exception& e) {
       throw error(errc::device, concat("RMM failed to allocate ", bytes, " bytes: ", e.what()));
     } catch (...) {

@@ -160,7 +160,7 @@ std::vector<device_id> device_ids() {
   // Messages name the host by its kind only, but here the ordinal is wrong.
   const std::string name =
       device.kind == host.kind ? concat(to_string(host), ":", device.ordinal) : to_string(device);
-  throw error(errc::device, concat("there is no device ", name, "; devices here: ", there,
+  throw error(errc::device, concat("there is no device ", name, "; available devices: ", there,
                                    missing.empty() ? "" : concat(" (", missing, ")")));
 }
 
@@ -233,7 +233,7 @@ void require_same(const context& opened, const open_options& chosen) {
     throw error(
         errc::invalid_argument,
         concat(
-            "the context of ", to_string(opened.device()), " exists with ", shown(limit), ", not ",
+            "the context of ", to_string(opened.device()), " already exists with ", shown(limit), ", not ",
             shown(*chosen.budget),
             ": open it without a budget, then set the limit of the whole process (Context.budget in Python, "
             "context::set_budget in C++) or limit your own part (Context.memory.child, "
@@ -244,25 +244,25 @@ void require_same(const context& opened, const open_options& chosen) {
     parse_stack(*chosen.stack, wanted);
     if (to_string(wanted) != to_string(has.memory)) {
       throw error(errc::invalid_argument,
-                  concat("the context of ", to_string(opened.device()), " exists with the stack '",
+                  concat("the context of ", to_string(opened.device()), " already exists with the stack '",
                          to_string(has.memory), "', not '", *chosen.stack, "'; close it first"));
     }
   }
   if (chosen.wait && *chosen.wait != has.pressure.wait) {
     throw error(errc::invalid_argument,
-                concat("the context of ", to_string(opened.device()), " exists with a wait of ",
+                concat("the context of ", to_string(opened.device()), " already exists with a wait of ",
                        has.pressure.wait.count(), " ms, not ", chosen.wait->count(), " ms; close it first"));
   }
   if (chosen.exportable_pool && *chosen.exportable_pool != has.memory.exportable_pool) {
     throw error(errc::invalid_argument,
-                concat("the context of ", to_string(opened.device()), " exists with",
+                concat("the context of ", to_string(opened.device()), " already exists with",
                        has.memory.exportable_pool ? "" : "out", " an exportable pool; close it first"));
   }
   if (chosen.slabs) {
     throw error(
         errc::invalid_argument,
         concat("the context of ", to_string(opened.device()),
-               " exists, and what its memory is taken from is chosen when it is made; close it first"));
+               " already exists, and the source of its memory is chosen when it is opened; close it first"));
   }
 }
 

@@ -6,7 +6,7 @@
 namespace saeta {
 namespace {
 
-std::vector<chunk_cursor> begins_of_chains(const chunk_cutter& cutter, chunk_cursor at) {
+std::vector<chunk_cursor> find_chain_begins(const chunk_cutter& cutter, chunk_cursor at) {
   std::vector<chunk_cursor> begins;
   cut_chunk chunk;
   while (!cutter.done(at)) {
@@ -21,7 +21,7 @@ std::vector<chunk_cursor> begins_of_chains(const chunk_cutter& cutter, chunk_cur
 } // namespace
 
 chain_windows::chain_windows(const chunk_cutter& cutter, std::size_t threads, chunk_cursor from)
-    : cutter_(cutter), begins_(begins_of_chains(cutter, from)), size_(32 * threads) {}
+    : cutter_(cutter), begins_(find_chain_begins(cutter, from)), size_(32 * threads) {}
 
 std::size_t chain_windows::open() {
   std::erase_if(chains_, [](const chunk_chain& each) { return each.done; });

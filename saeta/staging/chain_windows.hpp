@@ -41,7 +41,7 @@ public:
   /// Calls `bring(chain)` for the chunks of chain `number` until the window ends. `bring` returns where the
   /// next chunk begins.
   template <class Bring>
-  void work_off(std::size_t number, Bring bring) {
+  void process_chain(std::size_t number, Bring bring) {
     chunk_chain& chain = chains_[number];
     if (number != 0 && clock::now() >= last_) {
       return;

@@ -22,8 +22,8 @@ std::size_t class_of(std::size_t bytes) {
 void* map(std::size_t bytes) {
   void* const made = map_pages(bytes);
   if (made == nullptr) {
-    throw error(errc::out_of_memory, concat("host: the system has no ", bytes, " bytes (", human_bytes(bytes),
-                                            ") of memory for a download"));
+    throw error(errc::out_of_memory, concat("host: the system has too little memory for a download of ",
+                                            bytes, " bytes (", human_bytes(bytes), ")"));
   }
   return made;
 }

@@ -15,7 +15,7 @@ lane_words::lane_words(std::shared_ptr<backend> device, std::size_t count)
 
 lane_words::~lane_words() {
   if (!device_->deallocate_pinned(first_, bytes_)) {
-    report("lane_words", "page-locked memory was not taken back");
+    report("lane_words", "page-locked memory could not be freed");
   }
 }
 

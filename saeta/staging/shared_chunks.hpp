@@ -64,7 +64,7 @@ public:
           return;
         }
         if (seen != stage::ready) {
-          seen = other_than(seen, chunk);
+          seen = await_other(seen, chunk);
         } else if (mine.stage.compare_exchange_strong(seen, stage::beginning)) {
           begin(mine.slot, chunk);
           mine.left.store(slices_, std::memory_order_relaxed);
@@ -128,7 +128,7 @@ private:
     }
     changed_.notify_all();
   }
-  stage other_than(stage seen, std::size_t chunk) {
+  stage await_other(stage seen, std::size_t chunk) {
     constexpr std::chrono::microseconds most_spinning{400}; // a chunk of 8 MiB is in flight for 155 us
     const chunk_state& which = chunks_[chunk];
     const auto changed = [&] {

@@ -16,7 +16,7 @@ staging_lane::staging_lane(context& ctx, std::size_t chunk_bytes, std::size_t ch
     : ctx_(ctx), chunk_bytes_(chunk_bytes), most_(chunks), chunks_(chunks), words_(words), stream_(&by) {}
 
 staging_lane::~staging_lane() {
-  for (chunk& c : made()) {
+  for (chunk& c : made_chunks()) {
     try {
       if (!arrived(c)) {
         synchronize(stream_->done());
@@ -50,7 +50,7 @@ bool staging_lane::arrived(const chunk& which) noexcept {
   return std::atomic_ref(*which.word).load(std::memory_order_acquire) == which.marks;
 }
 
-bool staging_lane::all_arrived() const noexcept { return std::ranges::all_of(made(), arrived); }
+bool staging_lane::all_arrived() const noexcept { return std::ranges::all_of(made_chunks(), arrived); }
 
 bool staging_lane::prepare() {
   try {
@@ -65,7 +65,7 @@ bool staging_lane::prepare() {
 
 staging_lane::chunk* staging_lane::find_free() {
   chunk* found = nullptr;
-  for (chunk& c : made()) {
+  for (chunk& c : made_chunks()) {
     if ((found == nullptr || c.taken > found->taken) && arrived(c)) {
       found = &c;
     }
@@ -92,10 +92,12 @@ staging_lane::chunk* staging_lane::make_chunk() {
   }
 }
 
-staging_lane::chunk& staging_lane::oldest() { return *std::ranges::min_element(made(), {}, &chunk::taken); }
+staging_lane::chunk& staging_lane::oldest() {
+  return *std::ranges::min_element(made_chunks(), {}, &chunk::taken);
+}
 
 void staging_lane::land_all() {
-  for (chunk& c : made()) {
+  for (chunk& c : made_chunks()) {
     // Other chunks may still be in flight, and a drained link idles until the next movement.
     if (c.landing.bytes != 0) {
       land(c);
@@ -104,7 +106,7 @@ void staging_lane::land_all() {
 }
 
 void staging_lane::abandon() noexcept {
-  for (chunk& c : made()) {
+  for (chunk& c : made_chunks()) {
     c.landing = {};
   }
 }

@@ -30,7 +30,7 @@ public:
   ~staging_lane();
 
   /// Moves the next chunks to another stream. If a chunk is in flight, that stream must have begun after it.
-  void travel_on(lane_stream& by) noexcept { stream_ = &by; }
+  void use_stream(lane_stream& by) noexcept { stream_ = &by; }
   [[nodiscard]] stream_ref stream() const { return stream_->ref(); }
 
   /// One pinned chunk whose earlier copies have finished.
@@ -77,8 +77,8 @@ private:
   context& ctx_;
   std::size_t chunk_bytes_;
   std::size_t most_; ///< maximum number of chunks
-  [[nodiscard]] std::span<chunk> made() noexcept { return {chunks_.data(), made_}; }
-  [[nodiscard]] std::span<const chunk> made() const noexcept { return {chunks_.data(), made_}; }
+  [[nodiscard]] std::span<chunk> made_chunks() noexcept { return {chunks_.data(), made_}; }
+  [[nodiscard]] std::span<const chunk> made_chunks() const noexcept { return {chunks_.data(), made_}; }
 
   std::vector<chunk> chunks_; ///< allocated for the maximum from the start
   std::size_t made_ = 0;

@@ -78,7 +78,7 @@ void fetch(std::byte* target, const std::byte* source, std::size_t bytes, const 
     if (got <= 0) {
       throw error(errc::io,
                   concat("reading ", bytes, " bytes at file offset ", position, ": ",
-                         got == 0 ? "the file has become shorter" : std::generic_category().message(errno)));
+                         got == 0 ? "the file was truncated" : std::generic_category().message(errno)));
     }
     target += got;
     position += static_cast<std::size_t>(got);
@@ -327,7 +327,7 @@ void staging_ring::land_together(std::span<const piece> pieces, std::size_t chun
 void staging_ring::copy(const buffer& target, const buffer& source, stream_ref stream) {
   if (target.size() < source.size()) {
     throw error(errc::out_of_range,
-                concat("copy of ", source.size(), " bytes into a buffer of ", target.size()));
+                concat("can't copy ", source.size(), " bytes into a buffer of ", target.size(), " bytes"));
   }
   use_token token(stream, {writes(target), reads(source)});
   const copy_kind kind = ctx_.copies().kind_between(source.kind(), target.kind());
@@ -359,7 +359,7 @@ staging_ring::slicing staging_ring::slices_of_pages(std::size_t largest) const n
 // The caller holds a token on the work stream. The other streams start after the work stream, and it then
 // waits for them. One point of the work stream thus covers all.
 template <class Work>
-void staging_ring::in_turn(const streams& used, const Work& work) {
+void staging_ring::run_in_turn(const streams& used, const Work& work) {
   const auto turn = turn_.lock("a transfer");
   const stream_ref ctx = ctx_.work_stream();
   const point start = mark(ctx);
@@ -388,7 +388,7 @@ void staging_ring::in_turn(const streams& used, const Work& work) {
 
 void staging_ring::run(std::size_t tasks,
                        const std::function<void(staging_lane&, std::size_t lane, std::size_t task)>& work) {
-  in_turn(streams_, [&](const auto& stream_at) {
+  run_in_turn(streams_, [&](const auto& stream_at) {
     for (const auto& lane : lanes_) {
       lane->abandon(); // left over from a failed movement
     }
@@ -403,7 +403,7 @@ void staging_ring::run(std::size_t tasks,
 std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, shared_movement& moved,
                                      clock::time_point last) {
   std::size_t begun = 0;
-  in_turn(shared_streams_, [&](const auto& stream_at) {
+  run_in_turn(shared_streams_, [&](const auto& stream_at) {
     for (std::size_t i = 0; i < shared_streams + (moved.uses_kernels() ? 1 : 0); ++i) {
       stream_at(i);
     }
@@ -415,7 +415,7 @@ std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, sha
     std::vector<std::size_t> order = longest_sent_;
     std::erase_if(order, [&](std::size_t slot) { return slot >= slots; });
     for (std::size_t i = 0; i < slots; ++i) {
-      shared_[order[i]]->travel_on(*shared_streams_[i % shared_streams]);
+      shared_[order[i]]->use_stream(*shared_streams_[i % shared_streams]);
     }
     shared_chunks turns(order, chunks, slices, last);
     std::atomic<std::size_t> sent{0};
@@ -438,14 +438,14 @@ std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, sha
             // stream.
             if (moved.to_device()) {
               const std::size_t number = sent++;
-              shared_[slot]->travel_on(*shared_streams_[number % shared_streams]);
+              shared_[slot]->use_stream(*shared_streams_[number % shared_streams]);
               moved.end(*shared_[slot], slot, chunk);
               sent_as[slot] = number + 1;
             }
             prepare(slot, next);
           });
     };
-    team_->run(chunks * slices, part, moved.to_device() ? until_arrived(slots) : nullptr);
+    team_->run(chunks * slices, part, moved.to_device() ? arrival_condition(slots) : nullptr);
     std::ranges::stable_sort(longest_sent_, {}, [&](std::size_t slot) { return sent_as[slot]; });
     begun = turns.begun();
   });
@@ -454,7 +454,7 @@ std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, sha
 
 /// Returns a condition that tells whether the shared chunks have arrived on the device. It may be called
 /// while the ring does something else.
-std::shared_ptr<const worker_team::condition> staging_ring::until_arrived(std::size_t slots) const {
+std::shared_ptr<const worker_team::condition> staging_ring::arrival_condition(std::size_t slots) const {
   return std::make_shared<const worker_team::condition>([this, slots] {
     return std::all_of(shared_.begin(), shared_.begin() + static_cast<std::ptrdiff_t>(slots),
                        [](const auto& lane) { return lane->all_arrived(); });
@@ -474,7 +474,7 @@ void staging_ring::end(const lane_stream& used, std::exception_ptr& failure) noe
   try {
     ctx_.synchronize(used.ref());
   } catch (...) {
-    report_current_exception("staging_ring: a failed movement can't be waited for");
+    report_current_exception("staging_ring: can't wait for a failed transfer");
   }
 }
 

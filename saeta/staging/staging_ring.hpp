@@ -67,7 +67,7 @@ public:
                                   std::uint64_t movement_bytes = 0);
   /// Calls `work` for each task in [0, tasks) on the ring's threads (worker_team.hpp). Takes a turn as
   /// movements do.
-  void in_parallel(std::size_t tasks, const std::function<void(std::size_t task)>& work);
+  void run_in_parallel(std::size_t tasks, const std::function<void(std::size_t task)>& work);
   /// Downloads all ranges in one planned transfer.
   /// @param fresh  the pages of the targets are untouched
   void download(std::span<const download_range> ranges, bool fresh = false);
@@ -86,14 +86,14 @@ private:
   /// Runs a movement on some streams, in its turn. `work(stream_at)` gets the streams by number. Only one
   /// thread at a time may ask for the same number.
   template <class Work>
-  void in_turn(const streams& used, const Work& work);
+  void run_in_turn(const streams& used, const Work& work);
   void run(std::size_t tasks,
            const std::function<void(staging_lane&, std::size_t lane, std::size_t task)>& work);
   /// Runs the first chunk and those that begin before `last`. Returns how many.
   /// @param chunks  maximum number of chunks
   std::size_t run_shared(std::size_t chunks, std::size_t slices, shared_movement& moved,
                          clock::time_point last = clock::time_point::max());
-  [[nodiscard]] std::shared_ptr<const std::function<bool()>> until_arrived(std::size_t slots) const;
+  [[nodiscard]] std::shared_ptr<const std::function<bool()>> arrival_condition(std::size_t slots) const;
   void end(const lane_stream& used, std::exception_ptr& failure) noexcept;
   /// Moves the bytes of an upload to a device.
   void stage(std::byte* target, std::size_t bytes, const transfer_plan& plan, const file_region& file);

@@ -128,7 +128,7 @@ std::size_t most_slots_for(std::span<const scatter_step> steps) {
 
 } // namespace
 
-void staging_ring::in_parallel(std::size_t tasks, const std::function<void(std::size_t task)>& work) {
+void staging_ring::run_in_parallel(std::size_t tasks, const std::function<void(std::size_t task)>& work) {
   const auto turn = turn_.lock("a transfer");
   team_->run(tasks, [&](std::size_t, std::size_t task) { work(task); });
 }
@@ -220,7 +220,7 @@ private:
     by_windows(windows, [&](std::size_t chains) {
       const auto turn = ring_.turn_.lock("a transfer");
       ring_.team_->run(chains, [&](std::size_t member, std::size_t task) {
-        windows.work_off(task, [&](chunk_chain& chain) { return bring(member, chain); });
+        windows.process_chain(task, [&](chunk_chain& chain) { return bring(member, chain); });
       });
     });
   }
@@ -236,7 +236,7 @@ private:
     };
     by_windows(windows, [&](std::size_t chains) {
       ring_.run(chains, [&](staging_lane& lane, std::size_t member, std::size_t task) {
-        windows.work_off(task, [&](chunk_chain& chain) { return bring(lane, member, chain); });
+        windows.process_chain(task, [&](chunk_chain& chain) { return bring(lane, member, chain); });
       });
     });
   }

@@ -89,7 +89,7 @@ void worker_team::take_part(std::size_t member) noexcept {
     for (std::size_t task = next_++; task < tasks_; task = next_++) {
       (*work_)(member, task);
       if (member == 0) {
-        pace.look();
+        pace.check_if_due();
       }
     }
   } catch (...) {

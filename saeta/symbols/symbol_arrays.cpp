@@ -50,14 +50,14 @@ host_batch wire_symbols::without_dictionaries() {
   for (entry& each : columns_) {
     const host_array& dictionary = *source_.arrays[each.number].dictionary;
     if (each.mapping == nullptr) {
-      interned(each, dictionary);
+      intern_values(each, dictionary);
     }
     plain.arrays[each.number] = codes_of(source_.arrays[each.number]);
   }
   return plain;
 }
 
-void wire_symbols::interned(entry& each, const host_array& values) const {
+void wire_symbols::intern_values(entry& each, const host_array& values) const {
   try {
     each.mapping = std::make_shared<const symbol_mapping>(ctx_, values, process_symbols());
   } catch (const error& why) {
@@ -70,7 +70,7 @@ void wire_symbols::apply(batch& placed) {
     column& target = placed.columns[each.number];
     if (each.mapping == nullptr) {
       const host_batch values = download(ctx_, {target.dictionary()->length(), {*target.dictionary()}});
-      interned(each, values.arrays.front());
+      intern_values(each, values.arrays.front());
     }
     target = each.mapping->apply(target.dictionary() != nullptr ? codes_of(target) : target);
   }

@@ -33,7 +33,7 @@ private:
     std::string label;
     std::shared_ptr<const symbol_mapping> mapping;
   };
-  void interned(entry& each, const host_array& values) const;
+  void intern_values(entry& each, const host_array& values) const;
 
   std::shared_ptr<context> ctx_;
   const host_batch& source_;

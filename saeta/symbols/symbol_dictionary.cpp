@@ -62,9 +62,9 @@ host_array symbol_dictionary::values() {
     bytes += table_->name(taken_[i]).size();
   }
   if (bytes > symbol_table::longest_name) {
-    throw error(errc::overflow, concat("the names of ", taken_.size(), " symbols have ", bytes,
-                                       " bytes, and 32-bit offsets of a dictionary's strings count to ",
-                                       symbol_table::longest_name));
+    throw error(errc::overflow,
+                concat("the names of ", taken_.size(), " symbols have ", bytes,
+                       " bytes, and the 32-bit offsets of a dictionary reach ", symbol_table::longest_name));
   }
   make_room(taken_.size() + 1, bytes);
   for (; written_ < taken_.size(); ++written_) {

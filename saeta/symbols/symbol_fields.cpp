@@ -19,7 +19,7 @@ std::optional<std::string_view> value_of(const metadata_list& metadata, std::str
   return found == metadata.end() ? std::nullopt : std::optional<std::string_view>(found->second);
 }
 
-bool says_symbols(const metadata_list& metadata) {
+bool declares_symbols(const metadata_list& metadata) {
   return value_of(metadata, symbol_key) == "true" &&
          value_of(metadata, encoding_key).value_or(encoding) == encoding;
 }
@@ -33,7 +33,7 @@ void remove_keys(metadata_list& metadata) {
 } // namespace
 
 std::optional<data_type> symbols_by_metadata(const data_type& storage, metadata_list& metadata) {
-  if (storage.id() != type_id::uint32 || !storage.extension_name().empty() || !says_symbols(metadata)) {
+  if (storage.id() != type_id::uint32 || !storage.extension_name().empty() || !declares_symbols(metadata)) {
     return std::nullopt;
   }
   const auto identity = value_of(metadata, table_key);
@@ -47,10 +47,10 @@ std::optional<data_type> symbols_by_metadata(const data_type& storage, metadata_
 
 bool becomes_symbols(const field& described) {
   return described.type.id() == type_id::dictionary && can_be_symbols(described.type) &&
-         says_symbols(described.metadata);
+         declares_symbols(described.metadata);
 }
 
-field imported(const field& described) {
+field resolve_symbols(const field& described) {
   field made = described;
   if (becomes_symbols(described)) {
     made.type = symbol_type();
@@ -59,10 +59,10 @@ field imported(const field& described) {
   return made;
 }
 
-schema imported(schema described) {
+schema resolve_symbols(schema described) {
   for (field& each : described.fields) {
     if (becomes_symbols(each)) {
-      each = imported(each);
+      each = resolve_symbols(each);
     }
   }
   return described;
@@ -71,14 +71,14 @@ schema imported(schema described) {
 field as_symbols(const field& described, const std::shared_ptr<symbol_table>& table) {
   if (!can_be_symbols(described.type)) {
     throw error(errc::type_mismatch,
-                concat("column '", described.name, "' of ", described.type.name(),
-                       " as symbols: expected strings, a dictionary of strings, uint32 or int32"));
+                concat("column '", described.name, "' of type ", described.type.name(),
+                       " can't become symbols: expected strings, a dictionary of strings, uint32 or int32"));
   }
   const auto identity = value_of(described.metadata, table_key);
   if (identity && described.type.is_integer() && symbol_table::of_identity(*identity) != table) {
     throw error(errc::exchange,
                 concat("column '", described.name, "': its numbers are symbols of the table ", *identity,
-                       ", which is not the one of here: names are exchanged as dictionaries"));
+                       ", which is not in this process: exchange names as dictionaries"));
   }
   field made = described;
   made.type = symbol_type(table);

@@ -22,8 +22,8 @@ bool becomes_symbols(const field& described);
 
 /// The schema of the imported columns: a dictionary that the metadata marks as symbols becomes symbols. All
 /// other fields stay the same.
-schema imported(schema described);
-field imported(const field& described);
+schema resolve_symbols(schema described);
+field resolve_symbols(const field& described);
 
 /// The field of a column that becomes symbols of `table`. Earlier symbol keys are removed from its metadata.
 /// @throws error type_mismatch for a type that can't become symbols, exchange if the metadata says that the

@@ -103,8 +103,8 @@ private:
 std::shared_ptr<symbol_table> symbol_table::make(std::uint64_t limit) {
   if (limit > most_symbols) {
     throw error(errc::invalid_argument,
-                concat("a symbol table of at most ", limit,
-                       " symbols: they are numbers of 32 bits, so at most ", most_symbols));
+                concat("the limit of a symbol table is ", limit, " symbols, expected at most ", most_symbols,
+                       ": symbols are 32-bit numbers"));
   }
   process_symbols(); // takes number 0 first
   return symbol_tables::all().add(limit);
@@ -182,8 +182,8 @@ symbol symbol_table::intern(std::string_view name) {
 void symbol_table::intern(std::span<const std::string_view> names, std::span<symbol> ids) {
   constexpr std::size_t most_in_a_row = 1024; // then other writers get a turn
   if (names.size() != ids.size()) {
-    throw error(errc::invalid_argument,
-                concat("interning ", names.size(), " names into ", ids.size(), " symbols"));
+    throw error(errc::invalid_argument, concat("can't intern ", names.size(), " names into ", ids.size(),
+                                               " symbols: the numbers differ"));
   }
   std::unique_lock lock(adding_, std::defer_lock);
   std::size_t added = 0;
@@ -221,8 +221,8 @@ std::optional<std::string_view> symbol_table::lookup(symbol of) const noexcept {
 /// Call with the lock held. All steps that may throw come before the name becomes visible.
 symbol symbol_table::add(std::string_view name) {
   if (name.size() > longest_name) {
-    throw error(errc::overflow,
-                concat("a symbol with a name of ", name.size(), " bytes: at most ", longest_name));
+    throw error(errc::overflow, concat("the name of a symbol has ", name.size(), " bytes, at most ",
+                                       longest_name, " are supported"));
   }
   const std::uint32_t hash = hash_of(name);
   if (const auto known = find(name, hash)) { // another thread added it meanwhile

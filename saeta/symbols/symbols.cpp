@@ -27,7 +27,7 @@ bool is_number(const data_type& type) noexcept {
 }
 
 /// Brings the rows to the host, after waiting for pending writes.
-host_batch fetched(const column& source) {
+host_batch fetch_rows(const column& source) {
   host_batch made = download(source.ctx(), {source.length(), {source}});
   if (source.ctx()->on_host()) {
     std::vector<use> uses;
@@ -39,8 +39,8 @@ host_batch fetched(const column& source) {
 
 /// Makes symbols of rows that have no dictionary and uploads them to the column's context.
 template <class NameOf>
-column interned_rows(const std::shared_ptr<context>& ctx, const host_array& source,
-                     const std::shared_ptr<symbol_table>& table, NameOf name_of) {
+column make_symbol_rows(const std::shared_ptr<context>& ctx, const host_array& source,
+                        const std::shared_ptr<symbol_table>& table, NameOf name_of) {
   const std::int64_t skipped = source.offset % 8; // so that the validity begins at a whole byte
   std::vector<symbol> symbols(as_size(skipped + source.length));
   intern_rows(source, *table, name_of,
@@ -104,7 +104,7 @@ const data_type* code_type(const data_type& type) noexcept {
   return type.is_symbol() ? &numbers : type.index_type();
 }
 
-column codes_of(const column& source) { return relabelled(source, *code_type(source.type())); }
+column codes_of(const column& source) { return relabel(source, *code_type(source.type())); }
 
 host_array codes_of(const host_array& source) {
   host_array made = source;
@@ -119,7 +119,7 @@ std::optional<std::int64_t> code_limit(const host_array& of) {
   }
   return of.dictionary == nullptr
              ? std::nullopt
-             : std::optional(std::min(of.dictionary->length, most_entries(*of.type.index_type())));
+             : std::optional(std::min(of.dictionary->length, max_entries(*of.type.index_type())));
 }
 
 bool can_be_symbols(const data_type& type) noexcept {
@@ -138,28 +138,30 @@ std::vector<column> as_symbols(std::span<const column> pieces, const std::shared
     if (from == type) {
       made.push_back(piece);
     } else if (from.is_symbol()) {
-      const host_batch rows = fetched(piece);
+      const host_batch rows = fetch_rows(piece);
       const host_array& there = rows.arrays.front();
-      made.push_back(interned_rows(
+      made.push_back(make_symbol_rows(
           ctx, there, table, [&](std::int64_t row) { return from.symbols()->name(symbol_at(there, row)); }));
     } else if (is_text(from)) {
-      const host_batch rows = fetched(piece);
+      const host_batch rows = fetch_rows(piece);
       const host_array& there = rows.arrays.front();
-      made.push_back(interned_rows(ctx, there, table, [&](std::int64_t row) { return text_at(there, row); }));
+      made.push_back(
+          make_symbol_rows(ctx, there, table, [&](std::int64_t row) { return text_at(there, row); }));
     } else if (is_number(from)) {
       require_symbols(piece, *table);
-      made.push_back(relabelled(piece, type));
+      made.push_back(relabel(piece, type));
     } else if (can_be_symbols(from)) {
       if (piece.dictionary() != mapped) {
-        const host_batch values = fetched(*piece.dictionary());
+        const host_batch values = fetch_rows(*piece.dictionary());
         mapping = std::make_unique<const symbol_mapping>(ctx, values.arrays.front(), table);
         mapped = piece.dictionary();
       }
       made.push_back(mapping->apply(codes_of(piece)));
     } else {
-      throw error(errc::type_mismatch,
-                  concat("a column of ", from.name(),
-                         " as symbols: expected strings, a dictionary of strings, ", "uint32 or int32"));
+      throw error(
+          errc::type_mismatch,
+          concat("a column of ", from.name(),
+                 " can't become symbols: expected strings, a dictionary of strings, uint32 or int32"));
     }
   }
   return made;

@@ -12,13 +12,14 @@ std::int64_t rows_of(const host_values& given) {
   const data_type& type = given.described.type;
   const auto width = static_cast<std::size_t>(type.byte_width());
   if (width == 0 || type.id() == type_id::dictionary) {
-    throw error(errc::unsupported, concat("column '", given.described.name, "': raw values of ", type.name(),
-                                          " are not taken, but those of types with whole bytes a value",
-                                          type.id() == type_id::boolean ? ", for bools bool8" : ""));
+    throw error(errc::unsupported,
+                concat("column '", given.described.name, "': raw values of type ", type.name(),
+                       " are not supported, expected a type of whole bytes per value",
+                       type.id() == type_id::boolean ? ", for bools bool8" : ""));
   }
   if (given.bytes.size() % width != 0) {
     throw error(errc::invalid_argument, concat("column '", given.described.name, "': ", given.bytes.size(),
-                                               " bytes are no whole number of ", type.name(),
+                                               " bytes are not a whole number of ", type.name(),
                                                " values, expected a multiple of ", width));
   }
   return static_cast<std::int64_t>(given.bytes.size() / width);

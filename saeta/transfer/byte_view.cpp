@@ -12,8 +12,8 @@ bool byte_view::names_bytes(std::span<const std::size_t> sizes) const noexcept {
          sizes[static_cast<std::size_t>(buffer)];
 }
 
-std::vector<byte_window> windows_behind(std::span<const byte_view> views,
-                                        std::span<const std::size_t> sizes) {
+std::vector<byte_window> windows_of_views(std::span<const byte_view> views,
+                                          std::span<const std::size_t> sizes) {
   std::vector<byte_window> windows(sizes.size());
   for (const byte_view& view : views) {
     if (view.names_bytes(sizes)) {

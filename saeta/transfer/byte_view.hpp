@@ -27,7 +27,8 @@ struct byte_view {
 static_assert(sizeof(byte_view) == 16);
 
 /// For each buffer, the window from the first to the last byte that a view refers to.
-std::vector<byte_window> windows_behind(std::span<const byte_view> views, std::span<const std::size_t> sizes);
+std::vector<byte_window> windows_of_views(std::span<const byte_view> views,
+                                          std::span<const std::size_t> sizes);
 
 /// Changes views so that they refer to the same bytes in buffers that hold only these windows.
 void move_into(std::span<byte_view> views, std::span<const byte_window> windows,

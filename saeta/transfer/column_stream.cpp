@@ -56,7 +56,8 @@ struct column_stream::addresses {
     void* const made =
         ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (made == MAP_FAILED) {
-      throw error(errc::out_of_memory, concat("no addresses for columns of ", bytes, " bytes"));
+      throw error(errc::out_of_memory,
+                  concat("the system has no address range for columns of ", bytes, " bytes"));
     }
     ::madvise(made, bytes, MADV_NOHUGEPAGE); // only two numbers of each array are written
     first = static_cast<std::byte*>(made);
@@ -78,7 +79,7 @@ struct column_stream::node {
   std::shared_ptr<const host_array> dictionary{};
 };
 
-bool column_stream::takes(const column& each) {
+bool column_stream::supports(const column& each) {
   const data_type& type = each.type();
   if (type.mapping() == row_mapping::run_ends || type.buffer(1).role == buffer_role::starts) {
     return false;
@@ -90,7 +91,7 @@ bool column_stream::takes(const column& each) {
       return false;
     }
   }
-  return std::ranges::all_of(each.children(), takes);
+  return std::ranges::all_of(each.children(), supports);
 }
 
 column_stream::column_stream(std::shared_ptr<context> ctx, std::span<const column> columns,
@@ -150,14 +151,14 @@ void column_stream::look_at_device(std::span<node* const> level) const {
 
 void column_stream::read_offsets(std::span<node* const> level) const {
   std::vector<node*> pointing;
-  std::vector<rows_with_offsets> asked;
+  std::vector<rows_with_offsets> requested;
   for (node* each : level) {
     if (each->from.type().offset_width() != 0 && each->from.length() != 0) {
       pointing.push_back(each);
-      asked.push_back({&each->from, each->from.offset(), each->from.length()});
+      requested.push_back({&each->from, each->from.offset(), each->from.length()});
     }
   }
-  const std::vector<child_rows> pointed = read_pointed_rows(ctx_, asked);
+  const std::vector<child_rows> pointed = read_pointed_rows(ctx_, requested);
   for (std::size_t i = 0; i < pointing.size(); ++i) {
     pointing[i]->pointed = pointed[i];
   }
@@ -281,11 +282,11 @@ void column_stream::write_last_offset(const node& of) const {
 
 std::optional<std::size_t> column_stream::place_of(const void* address) const noexcept {
   const auto first = reinterpret_cast<std::uintptr_t>(at_->first);
-  const auto asked = reinterpret_cast<std::uintptr_t>(address);
-  if (asked < first || asked >= first + bytes_) {
+  const auto requested = reinterpret_cast<std::uintptr_t>(address);
+  if (requested < first || requested >= first + bytes_) {
     return std::nullopt;
   }
-  return asked - first;
+  return requested - first;
 }
 
 std::shared_ptr<std::byte> column_stream::bring(std::size_t number) const {

@@ -28,7 +28,7 @@ std::vector<std::size_t> sizes_behind_views(const column& from) {
 }
 
 /// What the offsets of a column that is not cut point to: all bytes, or all rows of the child.
-child_rows all_behind_offsets(const column& from) {
+child_rows all_child_rows(const column& from) {
   return {0, from.children().empty() ? static_cast<std::int64_t>(from.bytes().size())
                                      : from.children()[0].length()};
 }
@@ -71,7 +71,7 @@ downloader::node downloader::node_of(const column& from) {
   if (from.type().offset_width() != 0 && from.length() != 0) {
     const byte_window offsets = bytes_of(from.type(), 1, made.rows);
     made.cut = offsets.offset != 0 || from.offsets().size() >= offsets.bytes + host_alignment;
-    made.pointed = made.cut ? child_rows{} : all_behind_offsets(from);
+    made.pointed = made.cut ? child_rows{} : all_child_rows(from);
   } else if (from.type().mapping() == row_mapping::run_ends) {
     made.pointed = {0, from.children()[0].length()}; // run ends are not read, so all runs are included
   }
@@ -81,14 +81,14 @@ downloader::node downloader::node_of(const column& from) {
 /// Reads what the offsets of slices point to.
 void downloader::read_offsets(std::span<node* const> level) const {
   std::vector<node*> cut;
-  std::vector<rows_with_offsets> asked;
+  std::vector<rows_with_offsets> requested;
   for (node* each : level) {
     if (each->cut) {
       cut.push_back(each);
-      asked.push_back({&each->from, each->rows.first, each->rows.rows});
+      requested.push_back({&each->from, each->rows.first, each->rows.rows});
     }
   }
-  const std::vector<child_rows> pointed = read_pointed_rows(ctx_, asked);
+  const std::vector<child_rows> pointed = read_pointed_rows(ctx_, requested);
   for (std::size_t i = 0; i < cut.size(); ++i) {
     cut[i]->pointed = pointed[i];
     cut[i]->rebase = pointed[i].first != 0;
@@ -119,7 +119,7 @@ void downloader::read_views(std::span<node* const> level) const {
     staging_ring::of(ctx_)->download(ranges);
   }
   for (std::size_t i = 0; i < cut.size(); ++i) {
-    cut[i]->behind_views = windows_behind(there[i], sizes_behind_views(cut[i]->from));
+    cut[i]->behind_views = windows_of_views(there[i], sizes_behind_views(cut[i]->from));
   }
 }
 

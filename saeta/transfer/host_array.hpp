@@ -50,7 +50,7 @@ public:
   void remember(const host_array& dictionary, std::shared_ptr<const symbol_mapping> symbols,
                 std::shared_ptr<void> source);
   /// True if both describe the same memory.
-  static bool same(const host_array& a, const host_array& b) {
+  static bool is_same(const host_array& a, const host_array& b) {
     return key_of(a) == key_of(b) && a.type == b.type;
   }
 

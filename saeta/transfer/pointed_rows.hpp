@@ -25,6 +25,6 @@ struct rows_with_offsets {
 
 /// What each window points to, in the order of `asked`. Without windows the device is not accessed.
 std::vector<child_rows> read_pointed_rows(const std::shared_ptr<context>& ctx,
-                                          std::span<const rows_with_offsets> asked);
+                                          std::span<const rows_with_offsets> requested);
 
 } // namespace saeta

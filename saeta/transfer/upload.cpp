@@ -22,7 +22,7 @@ using maker = std::function<std::vector<column>(std::span<const host_array* cons
 /// Appends the dictionaries of an array and its children that are neither known nor in `fresh`.
 void append_unknown(const host_array& of, const dictionary_cache& known,
                     std::vector<const host_array*>& fresh) {
-  const auto same = [&](const host_array* f) { return dictionary_cache::same(*f, *of.dictionary); };
+  const auto same = [&](const host_array* f) { return dictionary_cache::is_same(*f, *of.dictionary); };
   if (of.dictionary != nullptr && known.find(*of.dictionary) == nullptr &&
       std::ranges::none_of(fresh, same)) {
     fresh.push_back(of.dictionary.get());

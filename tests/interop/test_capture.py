@@ -23,7 +23,7 @@ ROWS = 1 << 16
 def test_an_announcement_is_a_block_that_can_be_nested_and_ends_with_an_error(anywhere):
     with anywhere.capturing() as outer, anywhere.capturing() as inner:
         assert isinstance(outer, sa.GraphCapture)
-        with pytest.raises(sa.BusyError, match="open already"):
+        with pytest.raises(sa.BusyError, match="is already open"):
             inner.__enter__()
     with pytest.raises(LookupError), outer:
         raise LookupError

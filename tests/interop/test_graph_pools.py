@@ -22,7 +22,7 @@ def test_a_graph_pool_is_a_block_that_ends_with_an_error_and_is_entered_once(any
     assert isinstance(pool, saeta.allocators.GraphPool)
     with pool as entered:
         assert entered is pool
-        with pytest.raises(sa.BusyError, match="open already"):
+        with pytest.raises(sa.BusyError, match="is already open"):
             pool.__enter__()
         with pytest.raises(sa.BusyError, match="release it after the capture"):
             pool.release()

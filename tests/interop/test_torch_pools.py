@@ -121,7 +121,7 @@ def test_a_pool_that_can_not_be_opened_is_reported_and_never_unwinds(caplog):
     TorchHooks(61).begin_pool(1, 0)
     assert "no context serves torch's device cuda:61" in caplog.text
     TorchHooks(99).begin_pool(1, 0)
-    assert "device 99 of torch" in caplog.text
+    assert "torch's device 99 is out of range" in caplog.text
 
 
 def test_a_pool_of_torch_is_charged_to_the_context_that_served_at_its_beginning(host, torch_hooks):

@@ -318,7 +318,7 @@ def test_a_handle_is_of_one_machine(ctx: Any, exporter: Peer) -> None:
 def test_a_handle_says_how_many_bytes_it_is_of(ctx: Any, exporter: Peer) -> None:
     known = handle(exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)"))._handle
     for size in (0, 2, 1 << 40):
-        with pytest.raises(OSError, match=f"the handle is of {size} bytes, but what is shared has 3"):
+        with pytest.raises(OSError, match=f"the handle is of {size} bytes, but the shared buffer has 3"):
             ctx.open_ipc_buffer(cuda.IpcMemHandle._make(known._replace(size=size)))
     assert (
         exporter.run("del made\ngc.collect()\nresult = wait_until(lambda: ctx.bytes_allocated == 0)") is True

@@ -128,7 +128,7 @@ def test_a_cut_value_shows_the_beginning_of_the_whole_one(host, name):
     column = column_of(array, host)
     for cut, whole in zip(column._raw_values(MOST_INSIDE), column._raw_values(), strict=True):
         shown, full = text_of(column.type, cut), text_of(column.type, whole)
-        assert _text.shortened(shown, VALUE_WIDTH) == _text.shortened(full, VALUE_WIDTH)
+        assert _text.shorten(shown, VALUE_WIDTH) == _text.shorten(full, VALUE_WIDTH)
 
 
 def clean(text: str) -> bool:

@@ -145,7 +145,7 @@ def test_text_that_has_no_utf8_names_nothing(host: sa.Context, text: str) -> Non
 def test_a_slice_of_anything_but_numbers_is_a_type_mismatch(host: sa.Context, bounds: Any) -> None:
     table = sa.table({"a": [1]}, host)
     for sliced in (table, table["a"]):
-        with pytest.raises(sa.TypeMismatch, match="the bounds of a slice are numbers of rows, or None"):
+        with pytest.raises(sa.TypeMismatch, match="the bounds of a slice must be numbers of rows, or None"):
             sliced[bounds]
 
 

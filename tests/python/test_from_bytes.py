@@ -90,7 +90,12 @@ def test_no_columns_no_rows(host):
             sa.InvalidError,
             "column 'b' has 1 rows, expected 2 as column 'a'",
         ),
-        ([b"1234"], {"a": "int16", "b": "int32"}, sa.InvalidError, "1 columns of bytes, expected 2"),
+        (
+            [b"1234"],
+            {"a": "int16", "b": "int32"},
+            sa.InvalidError,
+            "got 1 columns of bytes, the schema has 2 fields",
+        ),
         ([b""], {"a": "string"}, sa.UnsupportedError, "column 'a': raw values of string"),
         ([7], {"a": "int16"}, sa.TypeMismatch, "column 'a': int does not offer its memory"),
         (

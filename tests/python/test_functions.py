@@ -114,5 +114,5 @@ CLASSES = (
 
 @pytest.mark.parametrize("name", CLASSES.split())
 def test_a_class_without_a_constructor_says_what_makes_its_objects(name):
-    with pytest.raises(sa.TypeMismatch, match=rf"^a {name} is not made by its class but by "):
+    with pytest.raises(sa.TypeMismatch, match=rf"^a {name} can't be made by calling its class: use "):
         getattr(sa, name)()

@@ -154,7 +154,7 @@ def test_masked_arrays_are_converted_with_their_nulls(host, type_):
 
 @pytest.mark.parametrize("array", [ma.array([1, 2], mask=[0, 1]), ma.array([[1, 2]], mask=[[0, 1]])])
 def test_without_a_copy_there_is_no_mask(host, array):
-    with pytest.raises(sa.ExchangeError, match=r"mask .* one byte a value and a validity one bit"):
+    with pytest.raises(sa.ExchangeError, match=r"mask .* one byte per value and a validity buffer one bit"):
         sa.from_dlpack(array, host, copy=False)
     assert sa.from_dlpack(array, host, copy=True).to_arrow().null_count == (1 if array.ndim == 1 else 0)
 
@@ -167,7 +167,7 @@ def test_what_has_no_room_for_a_mask_refuses_it(host):
     with pytest.raises(sa.TypeMismatch, match="fields a, b"):
         sa.from_dlpack(fields, host)
     with pytest.raises(
-        sa.InvalidError, match="column 'n': an array with a mask has nulls, and bytes have none"
+        sa.InvalidError, match="column 'n': a masked array has nulls, which bytes can't represent"
     ):
         sa.from_bytes([ma.array([1, 2], mask=[0, 1])], host, schema={"n": "int64"})
     assert sa.from_bytes([ma.array([1, 2])], host, schema={"n": "int64"}).to_pydict() == {"n": [1, 2]}

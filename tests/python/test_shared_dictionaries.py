@@ -130,5 +130,5 @@ def test_a_dictionary_that_a_file_gives_twice_is_refused_in_every_mode(tmp_path,
     (front, place) = next((front, place) for front, place in ids if place is not None)
     struct.pack_into("<q", source, front + place, 0)
     for read in read_everywhere(bytes(source), tmp_path / "twice.arrow"):
-        with pytest.raises(sa.FormatError, match="given twice"):
+        with pytest.raises(sa.FormatError, match="occurs twice"):
             read()

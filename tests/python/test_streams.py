@@ -487,7 +487,7 @@ def test_a_reader_whose_rows_were_taken_is_closed(host, again):
     """It would give no rows, as if there were none."""
     reader = pa.table({"a": [1, 2]}).to_reader()
     assert sa.from_arrow(reader, host).num_rows == 2
-    with pytest.raises(sa.ClosedError, match="taken already"):
+    with pytest.raises(sa.ClosedError, match="already consumed"):
         again(reader, host)
 
 
@@ -495,5 +495,5 @@ def test_a_stream_of_nanoarrow_that_was_taken_is_closed(host):
     nanoarrow = pytest.importorskip("nanoarrow")
     stream = nanoarrow.ArrayStream(pa.table({"a": [1, 2]}))
     assert sa.from_arrow(stream, host).num_rows == 2
-    with pytest.raises(sa.ClosedError, match="taken already"):
+    with pytest.raises(sa.ClosedError, match="already consumed"):
         sa.from_arrow(stream, host)

@@ -29,7 +29,7 @@ def test_a_download_is_refused_before_it_happens(anywhere):
 
 def test_blocks_nest_and_end_with_an_error(anywhere):
     outer = anywhere.forbid_downloads()
-    with outer, anywhere.forbid_downloads(), pytest.raises(sa.BusyError, match="open already"):
+    with outer, anywhere.forbid_downloads(), pytest.raises(sa.BusyError, match="is already open"):
         outer.__enter__()
     with pytest.raises(LookupError), outer:
         raise LookupError

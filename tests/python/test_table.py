@@ -195,7 +195,7 @@ def test_without_pandas_an_odd_nanosecond_is_an_error(host, monkeypatch):
     monkeypatch.setattr("saeta._convert.to_python._pandas", lambda: None)
     for type_ in (pa.timestamp("ns"), pa.timestamp("ns", "UTC"), pa.duration("ns")):
         column = sa.from_arrow(pa.array([1_000, 1], pa.int64()).view(type_), host)
-        with pytest.raises(sa.InvalidError, match=r"1 of type .* pandas shows it .* to_arrow"):
+        with pytest.raises(sa.InvalidError, match=r"1 of type .* install pandas .* to_arrow"):
             _ = column[1]
         assert str(column[0]).removesuffix("+00:00").endswith("00:00.000001")
         assert "0.00" in repr(column)

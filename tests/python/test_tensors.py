@@ -64,7 +64,7 @@ def test_a_stand_in_copies_only_where_there_are_nulls(host, keywords):
     valid = sa.from_arrow(pa.array([1.0, 2.0]), host)
     assert valid.to_numpy(copy=False, **keywords).ctypes.data == valid.address
     holes = sa.from_arrow(pa.array([1.0, None]), host)
-    with pytest.raises(BufferError, match="1 of 2 values of a double column are null and to be replaced"):
+    with pytest.raises(BufferError, match="1 of 2 values of a double column are null and must be replaced"):
         holes.to_numpy(copy=False, **keywords)
     with pytest.raises(sa.ExchangeError, match="its validity is bits"):
         valid.to_numpy(copy=False, with_mask=True)

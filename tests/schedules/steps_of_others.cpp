@@ -32,7 +32,7 @@ void random_program::lend() {
   order_handover(views, device, user); // as a protocol does that names a stream
   if (changes) {
     // A consumer that writes must see earlier readers gone, too: that is his producer's promise in DLPack.
-    const handover needed = source.memory.owner()->ordering().needs(access::write, "lent");
+    const handover needed = source.memory.owner()->ordering().find_dependencies(access::write, "lent");
     wait(stream_ref(device, user), needed.points);
     if (needed.unknown) {
       wait(stream_ref(device, user), source.place->ctx->mark_unknown_work("lent"));

@@ -59,10 +59,7 @@ def table(
     columns = with_stream(columns)
     if _is_tensor(columns):
         if cast == "truncate":
-            raise InvalidError(
-                "cast='truncate' is for columns: a tensor has one type, and is reinterpreted or taken as it "
-                "is"
-            )
+            raise InvalidError("cast='truncate' is for columns: a tensor keeps its type or is reinterpreted")
         return from_dlpack(columns, ctx, columns=True, schema=schema, cast=cast)
     _require_cast(cast, "schema" if schema is not None else None)
     if _is_table(columns):
@@ -169,7 +166,7 @@ def from_bytes(columns: Sequence[Any], ctx: ContextLike = None, *, schema: Any) 
             )
         if mask_of(each) is not None:
             raise InvalidError(
-                f"column {fields[place].name!r}: an array with a mask has nulls, and bytes have none"
+                f"column {fields[place].name!r}: a masked array has nulls, which bytes can't represent"
             )
     return _core._from_bytes(context_of(ctx), fields, given)
 
@@ -261,15 +258,15 @@ def as_column(name: str | Field, value: Any, ctx: Context, cast: Cast = None) ->
         return as_column(name, arrow_array(name, list(value), None, None), ctx)
     raise TypeMismatch(
         f"column '{name}': {type(value).__name__} has neither DLPack, an Arrow protocol nor the CUDA Array "
-        "Interface and is no sequence"
+        f"Interface and is not a sequence"
     )
 
 
 def _as_field(field: Field, value: Any, ctx: Context, cast: Cast) -> Column:
     if cast == "reinterpret":
-        made = _reinterpreted(field, value, ctx)
+        made = _reinterpret(field, value, ctx)
     else:
-        made = as_column(field.name, _of_type(field, value, cast), ctx)
+        made = as_column(field.name, _make_of_type(field, value, cast), ctx)
     if field.type.is_symbol and made.type != field.type:
         made = made.as_symbols(field.type.symbol_table)
     if field.type == "bool8" and made.type == "bool":  # pyarrow converted Python values; it has no type bool8
@@ -373,7 +370,7 @@ def _describes_itself(value: Any) -> bool:
     return is_arrow_array(value) and not _is_table(value)
 
 
-def _of_type(field: Field, value: Any, cast: Literal["truncate"] | None) -> Any:
+def _make_of_type(field: Field, value: Any, cast: Literal["truncate"] | None) -> Any:
     """Converts Python values and NumPy or pandas arrays to an input of `as_column` with the field's type."""
     wanted = DataType("string") if field.type.is_symbol else field.type
     if is_array(value) and not _describes_itself(value):
@@ -397,10 +394,10 @@ def _require_cast(cast: Any, named: str | None) -> None:
     if cast not in (None, "truncate", "reinterpret"):
         raise InvalidError(f"cast={cast!r}: expected 'truncate', 'reinterpret' or None")
     if cast is not None and named is None:
-        raise InvalidError(f"cast={cast!r} says how values become those of a type, and no type is given")
+        raise InvalidError(f"cast={cast!r} needs a type to convert to, and no type is given")
 
 
-def _reinterpreted(field: Field, value: Any, ctx: Context) -> Column:
+def _reinterpret(field: Field, value: Any, ctx: Context) -> Column:
     """Takes the bits of integers, or of timestamps without a zone, as values of the field's type."""
     wanted = field.type
     if _is_sequence(value) and not (_is_exchangeable(value) or isinstance(value, Column)):
@@ -415,9 +412,8 @@ def _reinterpreted(field: Field, value: Any, ctx: Context) -> Column:
     zones = found.format.startswith("ts") and found.format[:4] == wanted.format[:4] and found.format[4:] == ""
     if not (integers[0] and (integers[1] or ticks) and found.byte_width == wanted.byte_width) and not zones:
         raise TypeMismatch(
-            f"column '{field.name}' is of type {found.name}, which can't be taken for {wanted.name}: "
-            "cast='reinterpret' takes integers for those of the same width, or for dates, times "
-            "and durations of that width, and timestamps without "
-            "a zone for UTC"
+            f"column '{field.name}' is of type {found.name}, which can't become {wanted.name}: "
+            "cast='reinterpret' reads integers as others of the same width, or as dates, times "
+            "and durations of that width, and timestamps without a zone as UTC"
         )
     return made._with_type_of_bytes(wanted)

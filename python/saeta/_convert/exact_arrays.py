@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from saeta import _core
-from saeta._convert.exact_values import Cast, arrow_array, arrow_type, refused
+from saeta._convert.exact_values import Cast, arrow_array, arrow_type, refusal_error
 from saeta._convert.from_numpy import dense, mask_of, plain
 from saeta._core import DataType
 from saeta._optional import load
@@ -33,19 +33,19 @@ def array_of_type(name: str, array: Any, wanted: DataType | None, cast: Cast) ->
         fits_tensor = (kind in "biuf" and array.dtype.itemsize <= 8) or _core._narrow_float_type(
             array.dtype.name
         )
-        return array if fits_tensor else _inferred(name, array)
+        return array if fits_tensor else _infer_type(name, array)
     if wanted.dtype == array.dtype.name:
         return array
     if wanted.format == NATURAL.get(kind):
-        return _inferred(name, array)
+        return _infer_type(name, array)
     if kind in "iuf" and wanted.format in NUMBERS and wanted.dtype not in (None, "bool"):
         return _numbers(name, array, wanted, cast)
     if kind in "Mm" and wanted.format.startswith({"M": ("ts", "td"), "m": ("tD",)}[kind]):
         return _times(name, array, wanted, cast)
-    return arrow_array(name, _listed(array), wanted, cast)
+    return arrow_array(name, _to_list(array), wanted, cast)
 
 
-def _inferred(name: str, array: Any) -> Any:
+def _infer_type(name: str, array: Any) -> Any:
     """Converts the array to the type that pyarrow infers."""
     if array.dtype.names is not None:
         raise TypeMismatch(
@@ -53,9 +53,11 @@ def _inferred(name: str, array: Any) -> Any:
             "type, or make a column of each field"
         )
     if array.dtype.kind == "V":
-        return arrow_array(name, _listed(array), DataType(f"fixed_size_binary[{array.dtype.itemsize}]"), None)
+        return arrow_array(
+            name, _to_list(array), DataType(f"fixed_size_binary[{array.dtype.itemsize}]"), None
+        )
     if array.dtype.kind not in "bUTSMm":
-        return arrow_array(name, _listed(array), None, None)
+        return arrow_array(name, _to_list(array), None, None)
     pyarrow = load("pyarrow", f"column '{name}': an array of {array.dtype}")
     mask, values = mask_of(array), dense(plain(array))
     try:
@@ -64,7 +66,7 @@ def _inferred(name: str, array: Any) -> Any:
         raise InvalidError(f"column '{name}': {failure}") from failure
 
 
-def _listed(array: Any) -> list[Any]:
+def _to_list(array: Any) -> list[Any]:
     """Returns the values as Python objects, with None for masked ones."""
     mask, bare = mask_of(array), plain(array)
     values: list[Any] = list(bare) if array.dtype.kind in "Mm" else bare.tolist()
@@ -117,7 +119,7 @@ def _times(name: str, array: Any, wanted: DataType, cast: Cast) -> Any:
         )
     if array.dtype.kind == "m" and numpy.datetime_data(array.dtype)[0] in ("Y", "M", "generic"):
         raise TypeMismatch(
-            f"column '{name}': {array.dtype} has no length in {wanted.name}: months and years differ"
+            f"column '{name}': {array.dtype} has no fixed length in {wanted.name}: months and years vary"
         )
     mask, values = mask_of(array), dense(plain(array))
     unit = "D" if wanted.format.startswith("td") else TIME_UNITS[wanted.format[2]]
@@ -137,7 +139,7 @@ def _require(
         fits = fits | mask
     if not fits.all():
         row = int(fits.argmin())
-        raise refused(
+        raise refusal_error(
             name, row, _value(values, row), wanted.name, _value(converted, row) if within[row] else None
         )
 

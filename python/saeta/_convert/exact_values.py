@@ -56,7 +56,7 @@ def arrow_array(name: str, values: Sequence[Any], wanted: DataType | None, cast:
     _require_kind(name, values, found, wanted)
     inner = _inner(wanted)
     exact = not inner.extension_name and all(inner.format in EXACT.get(each, ()) for each in found)
-    taken = values if exact else _prepared(name, values, inner, cast)
+    taken = values if exact else _prepare(name, values, inner, cast)
     made = _array(pyarrow, name, values, taken, wanted)
     if not exact:
         _require_same(name, values, made, cast)
@@ -69,7 +69,7 @@ def arrow_array_of(label: str, source: Any) -> Any:
     try:
         return pyarrow.array(source)
     except (pyarrow.ArrowException, TypeError, ValueError) as failure:
-        raise InvalidError(f"{label}: {type(source).__name__} is no Arrow array: {failure}") from failure
+        raise InvalidError(f"{label}: {type(source).__name__} is not an Arrow array: {failure}") from failure
 
 
 def arrow_type(name: str, wanted: DataType) -> Any:
@@ -77,14 +77,14 @@ def arrow_type(name: str, wanted: DataType) -> Any:
     return load("pyarrow", f"column '{name}': Python values").field(Field(name, wanted)).type
 
 
-def refused(name: str, row: int, given: Any, wanted: str, cut: Any = None) -> InvalidError:
+def refusal_error(name: str, row: int, given: Any, wanted: str, cut: Any = None) -> InvalidError:
     """Returns the error for a value that a type can't represent.
 
     `cut` is the result of cast="truncate" for the value, None if that refuses it too.
     """
-    way_out = "" if cut is None else f": cast='truncate' makes it {_shown(cut)}"
+    way_out = "" if cut is None else f": cast='truncate' makes it {_show_value(cut)}"
     return InvalidError(
-        f"column '{name}': row {row} is {_shown(given)}, which {wanted} does not have{way_out}"
+        f"column '{name}': row {row} is {_show_value(given)}, which {wanted} can't represent{way_out}"
     )
 
 
@@ -149,7 +149,8 @@ def _array(
         if own is None:  # only together, as when there are more values than a dictionary can number
             raise InvalidError(f"column '{name}': {failure}") from failure
         raise InvalidError(
-            f"column '{name}': row {first} is {_shown(values[first])}, which {wanted.name} does not have: "
+            f"column '{name}': row {first} is {_show_value(values[first])}, which {wanted.name} can't "
+            "represent: "
             f"{own}"
         ) from failure
 
@@ -160,14 +161,14 @@ def _require_kind(name: str, values: Sequence[Any], found: set[type], wanted: Da
     if other:
         row, value = next((row, each) for row, each in enumerate(values) if type(each) in other)
         raise TypeMismatch(
-            f"column '{name}': row {row} is {_shown(value)}, of type {type(value).__name__}, and "
+            f"column '{name}': row {row} is {_show_value(value)}, of type {type(value).__name__}, and "
             f"{wanted.name} is a type of {kind}{_way_out(value, kind)}"
         )
 
 
 def _way_out(value: Any, kind: str | None) -> str:
     whole = isinstance(value, int) and not isinstance(value, bool)
-    return "; cast='reinterpret' takes integers for their ticks" if whole and kind in TICKS else ""
+    return "; cast='reinterpret' reads integers as ticks" if whole and kind in TICKS else ""
 
 
 TICKS = ("dates and times", "times of day", "durations")
@@ -209,23 +210,23 @@ def _kind(type: type) -> str | None:  # noqa: A002
     return "bytes" if issubclass(type, bytes | bytearray | memoryview) else None
 
 
-def _prepared(name: str, values: Sequence[Any], wanted: DataType, cast: Cast) -> list[Any]:
+def _prepare(name: str, values: Sequence[Any], wanted: DataType, cast: Cast) -> list[Any]:
     """Converts the values to equal ones that pyarrow accepts for the type."""
     taken: list[Any] = []
     try:
         for each in values:
             # A loop, because the length of the list is the row of a failure.
-            taken.append(_prepared_value(each, wanted, cast))  # noqa: PERF401
+            taken.append(_prepare_value(each, wanted, cast))  # noqa: PERF401
     except (OverflowError, InvalidOperation, ValueError) as failure:
         row = len(taken)
         raise InvalidError(
-            f"column '{name}': row {row} is {_shown(values[row])}, which {wanted.name} does not have: "
+            f"column '{name}': row {row} is {_show_value(values[row])}, which {wanted.name} can't represent: "
             f"{failure}"
         ) from failure
     return taken
 
 
-def _prepared_value(value: Any, wanted: DataType, cast: Cast) -> Any:
+def _prepare_value(value: Any, wanted: DataType, cast: Cast) -> Any:
     if type(value) is date and wanted.format.startswith("ts"):
         return _midnight(value)
     if isinstance(value, bool) or not isinstance(value, Real | Decimal):
@@ -239,11 +240,11 @@ def _prepared_value(value: Any, wanted: DataType, cast: Cast) -> Any:
 
 
 def _require_same(name: str, values: Sequence[Any], made: Any, cast: Cast) -> None:
-    one = _equal if cast is None else _kept
+    one = _equal if cast is None else _is_kept
     for row, (given, back) in enumerate(zip(values, getattr(made, "storage", made).to_pylist(), strict=True)):
         if not _same(given, back, one):
-            cut = back if cast is None and _same(given, back, _kept) else None
-            raise refused(name, row, given, str(made.type), cut)
+            cut = back if cast is None and _same(given, back, _is_kept) else None
+            raise refusal_error(name, row, given, str(made.type), cut)
 
 
 def _same(given: Any, back: Any, one: Callable[[Any, Any], bool]) -> bool:
@@ -286,7 +287,7 @@ def _equal(given: Any, back: Any) -> bool:
     return bool(given == back)
 
 
-def _kept(given: Any, back: Any) -> bool:
+def _is_kept(given: Any, back: Any) -> bool:
     """Whether a truncated value is still in the range of its type, and still has or lacks a time zone."""
     if isinstance(back, float) and math.isinf(back):
         return bool(math.isinf(given))
@@ -302,5 +303,5 @@ def _is_not_a_time(value: Any) -> bool:
     return type(value).__name__ in ("datetime64", "timedelta64") and bool(value != value)
 
 
-def _shown(value: Any) -> str:
+def _show_value(value: Any) -> str:
     return str(value) if _kind(type(value)) in TICKS else reprlib.repr(value)

@@ -7,14 +7,14 @@ from typing import Any
 from saeta.errors import ExchangeError
 
 
-def made(source: Any) -> bool:
+def is_cudf(source: Any) -> bool:
     """Whether the object is a frame or a series of cuDF."""
     return _library(source) == "cudf" and hasattr(source, "to_pylibcudf")
 
 
 def is_series(source: Any) -> bool:
     """Whether the object is a series of cuDF, which has no Arrow protocol of its own."""
-    return made(source) and not hasattr(source, "columns")
+    return is_cudf(source) and not hasattr(source, "columns")
 
 
 def exportable(source: Any, copy: bool | None) -> Any:
@@ -24,7 +24,7 @@ def exportable(source: Any, copy: bool | None) -> Any:
     and the text and list offsets of row 0. (Seen in 26.10, also when pylibcudf imports its own export.) A
     copy made by pylibcudf begins at row 0.
     """
-    if _library(source) != "pylibcudf" or not _sliced(source):
+    if _library(source) != "pylibcudf" or not _is_sliced(source):
         return source
     if copy is False:
         raise ExchangeError(
@@ -43,7 +43,7 @@ def _library(source: Any) -> str:
     return type(source).__module__.partition(".")[0]
 
 
-def _sliced(source: Any) -> bool:
+def _is_sliced(source: Any) -> bool:
     """Whether a table or column of pylibcudf, or a child of it, begins after the first row of its buffers."""
     columns = source.columns() if hasattr(source, "columns") else [source]
-    return any(column.offset() != 0 or any(map(_sliced, column.children())) for column in columns)
+    return any(column.offset() != 0 or any(map(_is_sliced, column.children())) for column in columns)

@@ -37,7 +37,8 @@ def from_array(
         mask = mask_of(array)
         if mask is not None and copy is False:
             raise ExchangeError(
-                "the mask of a NumPy array has one byte a value and a validity one bit, and a copy was "
+                "the mask of a NumPy array has one byte per value and a validity buffer one bit, and a copy "
+                "was "
                 "forbidden"
             )
         made = take(plain(array))
@@ -75,8 +76,9 @@ def mask_of(array: Any) -> Any:
     mask = load("numpy.ma", "a masked array").getmask(array)
     if mask.dtype.names is not None:
         raise TypeMismatch(
-            f"the mask of a NumPy array speaks of the fields {', '.join(mask.dtype.names)} of its values, "
-            "and nulls of whole values: take the fields one by one"
+            f"the mask of a NumPy array has the fields {', '.join(mask.dtype.names)}, and only whole values "
+            "can be "
+            "null: take the fields one by one"
         )
     return mask if mask.any() else None
 
@@ -110,7 +112,7 @@ def _reason_to_copy(array: Any) -> str | None:
         return f"is not aligned to its values of {width} bytes"
     steps = [step for step, extent in zip(array.strides, array.shape, strict=True) if extent > 1]
     if width and any(step % width for step in steps):
-        return f"has strides of {array.strides} bytes, which are no multiples of its values of {width} bytes"
+        return f"has strides of {array.strides} bytes, which are not multiples of its values of {width} bytes"
     return None
 
 

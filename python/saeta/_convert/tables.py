@@ -40,7 +40,7 @@ def concat_tables(tables: Iterable[Table]) -> Table:
         raise InvalidError("no tables: at least one is needed to know the columns")
     for number, part in enumerate(parts):
         if not isinstance(part, Table):
-            raise TypeMismatch(f"number {number} is of type {type(part).__name__}, expected a Table")
+            raise TypeMismatch(f"table number {number} is of type {type(part).__name__}, expected a Table")
         _require_same_columns(number, part, parts[0])
     first = parts[0].schema
     fields = [
@@ -66,7 +66,9 @@ def rename_columns(self: Table, names: Sequence[str] | Mapping[str, str]) -> Tab
     if isinstance(names, Mapping):
         unknown = [name for name in names if name not in old]
         if unknown:
-            raise ColumnNameError(f"no column '{unknown[0]}' to rename: there is {', '.join(map(repr, old))}")
+            raise ColumnNameError(
+                f"no column '{unknown[0]}' to rename: the columns are {', '.join(map(repr, old))}"
+            )
         new = [names.get(name, name) for name in old]
     else:
         new = list(names)
@@ -127,7 +129,7 @@ def _require_same_columns(number: int, part: Table, first: Table) -> None:
     if part.column_names != first.column_names:
         raise InvalidError(
             f"table {number} has columns {part.column_names}, the first one {first.column_names}: "
-            "rename_columns and select make them the same"
+            "use rename_columns and select to make them the same"
         )
     for own, expected in zip(part.schema.fields, first.schema.fields, strict=True):
         if own.type != expected.type:
@@ -141,6 +143,7 @@ def _require_distinct_names(table: Table) -> None:
     repeated = [name for name, count in Counter(table.column_names).items() if count > 1]
     if repeated:
         raise InvalidError(
-            f"several columns are named '{repeated[0]}', and a dict has each name once: rename_columns tells "
-            "them apart"
+            f"several columns are named '{repeated[0]}', and a dict has each name once: use rename_columns "
+            "to "
+            "tell them apart"
         )

@@ -132,7 +132,7 @@ def column_to_numpy(self: Column, *, copy: bool | None = None, **chosen: Any) ->
     numpy = load("numpy", "Column.to_numpy")
     how = Choices(**chosen)
     if how.with_mask:
-        _require_copy(self, copy, "its validity is bits, a mask bytes")
+        _require_copy(self, copy, "its validity is bits, a mask is bytes")
         return _to_numpy(numpy, self, copy, how), column_to_numpy(self.is_valid())
     return _to_numpy(numpy, self, copy, how)
 
@@ -140,7 +140,8 @@ def column_to_numpy(self: Column, *, copy: bool | None = None, **chosen: Any) ->
 def _to_numpy(numpy: Any, column: Column, copy: bool | None, how: Choices) -> Any:
     if how.refuses_nulls and column.null_count:
         raise ExchangeError(
-            f"column '{column.name}' has {column.null_count} nulls, which a NumPy array can't carry: choose "
+            f"column '{column.name}' has {column.null_count} nulls, which a NumPy array can't represent: "
+            "choose "
             "nulls='nan' (floats), fill=value or with_mask=True; to_arrow().to_numpy(zero_copy_only=False) "
             "or to_pylist() show them"
         )
@@ -159,9 +160,7 @@ def _to_numpy(numpy: Any, column: Column, copy: bool | None, how: Choices) -> An
 def column_array(self: Column, dtype: Any = None, copy: bool | None = None) -> Any:
     """Implements `Column.__array__`, NumPy's protocol. It must not download without an explicit request."""
     if self.device != "host":
-        raise TypeMismatch(
-            f"column '{self.name}' lives on {self.device}: to_numpy() downloads it where that is wanted"
-        )
+        raise TypeMismatch(f"column '{self.name}' is on {self.device}: call to_numpy() to download it")
     values = column_to_numpy(self, copy=copy)
     if dtype is None or values.dtype == dtype:
         return values
@@ -171,7 +170,7 @@ def column_array(self: Column, dtype: Any = None, copy: bool | None = None) -> A
 
 def _chunk_to_numpy(numpy: Any, chunk: Column, copy: bool | None, how: Choices) -> Any:
     if chunk.device != "host":
-        _require_copy(chunk, copy, f"it lives on {chunk.device}")
+        _require_copy(chunk, copy, f"it is on {chunk.device}")
     narrow = _core._narrow_float_type(chunk.type.dtype or "")
     if narrow is not None:  # NumPy has the type from ml_dtypes, but does not accept it through DLPack
         load("ml_dtypes", f"Column.to_numpy of {narrow.name}")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from saeta._text import printable, shown
+from saeta._text import printable, shorten_printable
 from saeta.errors import InvalidError, TypeMismatch, UnsupportedError
 
 if TYPE_CHECKING:
@@ -71,12 +71,12 @@ def column_item(self: Column, index: Any) -> Any:
         start, stop, step = _bounds(index, len(self))
         if step != 1:
             raise InvalidError(
-                f"a slice with step {step} would be a copy: slices share their memory, so their step is 1"
+                f"a slice with step {step} would be a copy: slices share memory, so the step must be 1"
             )
         return self.slice(start, max(0, stop - start))
     if isinstance(index, bool) or not hasattr(index, "__index__"):
         raise TypeMismatch(
-            f"a value is chosen by the number of its row, not by an object of type {type(index).__name__}"
+            f"a value is selected by the number of its row, not by an object of type {type(index).__name__}"
         )
     row = index.__index__()
     return column_list(self.slice(row + len(self) if row < 0 else row, 1))[0]
@@ -86,7 +86,7 @@ def _bounds(rows: slice, length: int) -> tuple[int, int, int]:
     try:
         return rows.indices(length)
     except TypeError:
-        raise TypeMismatch("the bounds of a slice are numbers of rows, or None") from None
+        raise TypeMismatch("the bounds of a slice must be numbers of rows, or None") from None
 
 
 def decoder_of(type: DataType) -> Decoder:  # noqa: A002 - the word of the lexicon
@@ -151,7 +151,7 @@ def _decoder_of_format(format: str) -> Decoder:  # noqa: A002
     if format.startswith("d:"):
         scale = int(format[2:].split(",")[1])
         return lambda raw: _decimal(_integer(raw), scale)
-    raise UnsupportedError(f"values of Arrow format '{format}' have no Python object")
+    raise UnsupportedError(f"values of Arrow format '{format}' can't be converted to Python objects")
 
 
 def _temporal_decoder(type: DataType) -> Decoder:  # noqa: A002
@@ -170,7 +170,7 @@ def _temporal_decoder(type: DataType) -> Decoder:  # noqa: A002
             raise
         except (OverflowError, ValueError) as error:
             raise InvalidError(
-                f"{_integer(raw)} of type {type.name} lies outside of what Python's datetime holds; "
+                f"{_integer(raw)} of type {type.name} is outside of the range of Python's datetime; "
                 "to_arrow() keeps the value"
             ) from error
 
@@ -225,8 +225,9 @@ def _decimal(unscaled: int, scale: int) -> Decimal:
 def _span(ticks: int, unit: str, type_name: str) -> timedelta:
     if unit == "n" and ticks % 1000:
         raise InvalidError(
-            f"{ticks} of type {type_name}: Python's datetime has microseconds only; pandas shows it where it "
-            "is installed, and to_arrow() keeps it"
+            f"{ticks} of type {type_name}: Python's datetime has only microseconds; install pandas to get "
+            "the "
+            "value, or use to_arrow()"
         )
     return timedelta(microseconds=_microseconds(ticks, unit))
 
@@ -278,7 +279,7 @@ def _text_of_nested(type: DataType, raw: Any) -> str:  # noqa: A002
         return "{" + ", ".join(": ".join(map(text_of, (key, value), each)) for each in raw) + "}"
     if type.format == "+s":
         parts = (
-            f"{shown(field.name, NAME_WIDTH)}: {text_of(field.type, each)}"
+            f"{shorten_printable(field.name, NAME_WIDTH)}: {text_of(field.type, each)}"
             for field, each in zip(type.fields, raw)  # noqa: B905
         )
         return "{" + ", ".join(parts) + "}"

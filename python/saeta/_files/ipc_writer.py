@@ -186,7 +186,7 @@ def ipc_writer(
     module = ipc.module()
     fields = None if schema is None else Schema(schema)
     options = (compression or "none", format)
-    target = sinks.resolved(path, filesystem)
+    target = sinks.resolve_target(path, filesystem)
     most = _bytes(pending)
     with ExitStack() as ends:
         hook = ends.enter_context(progress_hook(progress, "writing"))

@@ -87,7 +87,7 @@ def _names(columns: str | Iterable[str] | None, schema: Any) -> list[str] | None
     for name in chosen:
         if schema.names.count(name) != 1:
             raise ColumnNameError(
-                f"no column is called {name!r}; there are: {', '.join(map(repr, schema.names))}"
+                f"no column is named {name!r}; the columns are: {', '.join(map(repr, schema.names))}"
             )
     return chosen
 

@@ -119,7 +119,7 @@ class _Batches:
         self._done = False
 
     def require_open(self) -> None:
-        if self._inherited():  # before any lock, which a thread of the parent may have held
+        if self._is_inherited():  # before any lock, which a thread of the parent may have held
             raise ClosedError(
                 f"the scan belongs to process {self._process}, the parent of this forked process: scan its "
                 "source again"
@@ -130,7 +130,7 @@ class _Batches:
     def require_more(self) -> None:
         """Raises ClosedError if no batch can be taken any more."""
         self.require_open()
-        if self._spent():
+        if self._is_spent():
             raise ClosedError("the scan is at its end: scan the source again")
 
     def take(self) -> Table | None:
@@ -144,10 +144,10 @@ class _Batches:
     def wait(self) -> None:
         """Waits until the reading has ended."""
 
-    def _spent(self) -> bool:
+    def _is_spent(self) -> bool:
         return self._done
 
-    def _inherited(self) -> bool:
+    def _is_inherited(self) -> bool:
         return self._process != os.getpid()
 
 
@@ -191,7 +191,7 @@ class _Windows(_Batches):
         return batch
 
     def stop(self) -> None:
-        if not self._inherited():
+        if not self._is_inherited():
             self._stopped = True
             self._scan.close()
             self._reader.close()
@@ -225,7 +225,7 @@ class _Ahead(_Batches):
             if self._failure is None:
                 return None
             if isinstance(self._failure, BudgetExceeded):
-                return self._again()
+                return self._read_again()
             # The failure is not kept: its traceback would keep the frames that catch it alive.
             self._done = True
             failure, self._failure = self._failure, None
@@ -234,10 +234,10 @@ class _Ahead(_Batches):
             finally:
                 del failure
 
-    def _spent(self) -> bool:
+    def _is_spent(self) -> bool:
         return self._done and not self._ready
 
-    def _again(self) -> Table | None:
+    def _read_again(self) -> Table | None:
         """Reads a batch in the caller that had no room in the budget ahead of time.
 
         The batch before it may be gone by now.
@@ -274,7 +274,7 @@ class _Ahead(_Batches):
                 del batch  # its consumer may release it while the next one is read
 
     def stop(self) -> None:
-        if self._inherited():
+        if self._is_inherited():
             return
         with self._changed:
             self._stopped = True
@@ -283,7 +283,7 @@ class _Ahead(_Batches):
         self._reader.close()  # ends the thread's read or wait
 
     def wait(self) -> None:
-        if self._started and not self._inherited() and self._thread is not threading.current_thread():
+        if self._started and not self._is_inherited() and self._thread is not threading.current_thread():
             self._thread.join()
         self._ready.clear()
 
@@ -408,5 +408,5 @@ def scan_ipc(
     if isinstance(window_bytes, bool) or not isinstance(window_bytes, int) or not 1 <= window_bytes < 1 << 63:
         raise InvalidError(f"window is {number_text(window)}, expected a number of bytes from 1 on")
     where = context_of(ctx)
-    reader = ipc.opened(source, filesystem, columns, batches, copy, validate)
+    reader = ipc.open_source(source, filesystem, columns, batches, copy, validate)
     return Scan(reader, where, window_bytes, batch_rows or 0, in_flight)

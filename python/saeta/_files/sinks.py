@@ -81,7 +81,7 @@ class Sink:
             )
         count = taken.__index__()
         if not 0 < count <= size:
-            raise FileError(f"write() of '{self.name}' says that it took {count} of {size} bytes")
+            raise FileError(f"write() of '{self.name}' returned {count}, expected a number from 1 to {size}")
         return int(count)
 
 
@@ -96,7 +96,7 @@ class Upload:
 
     def put(self, piece: bytes) -> None:
         if self._sink is None:
-            self._file = self._opened()
+            self._file = self._open_stream()
             self._sink = Sink(self._file, self.name)
         self._sink.put(piece)
 
@@ -115,7 +115,7 @@ class Upload:
         with suppress(Exception):
             remove(self.name)
 
-    def _opened(self) -> Any:
+    def _open_stream(self) -> Any:
         system = self._filesystem
         # pyarrow compresses by the suffix of the name unless compression is None.
         if hasattr(system, "open_output_stream"):
@@ -133,13 +133,13 @@ class Upload:
             raise FileError(f"can't {verb} '{self.name}': {failure or type(failure).__name__}") from failure
 
 
-def resolved(target: Any, filesystem: Any = None) -> Any:
+def resolve_target(target: Any, filesystem: Any = None) -> Any:
     """Turns a target into a path on this machine, an Upload or a Sink."""
     if isinstance(target, str | os.PathLike):
         path = os.fspath(target)
         if filesystem is None and isinstance(path, str) and URL.match(path):
             filesystem, path = filesystem_of(path)
-        return target if filesystem is None else _of_filesystem(filesystem, path)
+        return target if filesystem is None else _open_on_filesystem(filesystem, path)
     if filesystem is not None:
         raise TypeMismatch(f"filesystem is for a path, and the target is of type {type(target).__name__}")
     if not callable(getattr(target, "write", None)):
@@ -168,7 +168,7 @@ def writing(target: Sink | Upload) -> Iterator[Callable[[bytes], None]]:
         raise
 
 
-def _of_filesystem(filesystem: Any, path: str) -> Any:
+def _open_on_filesystem(filesystem: Any, path: str) -> Any:
     if getattr(filesystem, "type_name", None) == "local":  # a file system of pyarrow
         return path
     if hasattr(filesystem, "open_output_stream"):

@@ -41,7 +41,8 @@ class Ranges(NamedTuple):
         content = self.read(offset, len(target))
         if len(content) != len(target):
             raise FileError(
-                f"can't read {len(target)} bytes at offset {offset} of '{self.name}': it gave {len(content)}"
+                f"can't read {len(target)} bytes at offset {offset} of '{self.name}': it returned "
+                f"{len(content)}"
             )
         target[:] = memoryview(content).cast("B")
 
@@ -84,7 +85,7 @@ class Live:
             self._begun += bytes(part)
         return self._begun == self.MAGIC
 
-    def rest(self) -> bytes:
+    def read_rest(self) -> bytes:
         """Returns all remaining bytes."""
         parts = [self._begun]
         while part := self._read(self.MOST):
@@ -97,17 +98,17 @@ class Live:
             if part == b"" and self._take_at_end is not None:
                 part = self._take_at_end(1)
         except BlockingIOError as failure:
-            raise self._without_bytes() from failure
+            raise self._no_bytes_error() from failure
         if part is None:
-            raise self._without_bytes()
+            raise self._no_bytes_error()
         part = bytes_of(part, self.name)
         if len(part) > most:
-            raise FileError(f"'{self.name}' gave {len(part)} bytes where {most} were asked for")
+            raise FileError(f"'{self.name}' returned {len(part)} bytes when {most} were requested")
         return part
 
-    def _without_bytes(self) -> FileError:
+    def _no_bytes_error(self) -> FileError:
         return FileError(
-            f"'{self.name}' has no bytes now and does not wait for them: make it blocking (os.set_blocking, "
+            f"'{self.name}' is non-blocking and has no bytes now: make it blocking (os.set_blocking, "
             "setblocking)"
         )
 
@@ -117,16 +118,16 @@ def bytes_of(content: Any, name: str) -> Any:
     if isinstance(content, bytes):
         return content
     if isinstance(content, str):
-        raise _of_text(name)
+        raise _text_error(name)
     try:
         return memoryview(content).cast("B")
     except TypeError:
-        raise TypeMismatch(f"read() of '{name}' gives {type(content).__name__}, expected bytes") from None
+        raise TypeMismatch(f"read() of '{name}' returns {type(content).__name__}, expected bytes") from None
 
 
-def _of_text(name: str) -> TypeMismatch:
+def _text_error(name: str) -> TypeMismatch:
     return TypeMismatch(
-        f"read() of '{name}' gives text, expected bytes: open it in binary mode, or give its .buffer "
+        f"read() of '{name}' returns text, expected bytes: open it in binary mode, or pass its .buffer "
         "(sys.stdin.buffer)"
     )
 
@@ -140,7 +141,7 @@ def open_reader(
     validate: bool | str = True,
     rechunk: bool | None = None,
 ) -> Reader:
-    """Opens a reader of the module `_ipc` for a result of `resolved`."""
+    """Opens a reader of the module `_ipc` for a result of `resolve_source`."""
     options = (columns, batches, copy, validate, rechunk)
     reader: Reader
     if isinstance(opened, Ranges):
@@ -154,8 +155,8 @@ def open_reader(
     return reader
 
 
-def inspected(ipc: Any, opened: Any) -> dict[str, Any]:
-    """Describes a source without loading it, for a result of `resolved`."""
+def describe_source(ipc: Any, opened: Any) -> dict[str, Any]:
+    """Describes a source without loading it, for a result of `resolve_source`."""
     found: dict[str, Any]
     if isinstance(opened, Ranges):
         found = ipc.inspect_ranges(opened.fill, opened.name, opened.size)
@@ -168,19 +169,19 @@ def inspected(ipc: Any, opened: Any) -> dict[str, Any]:
     return found
 
 
-def resolved(source: Any, filesystem: Any = None) -> Any:
+def resolve_source(source: Any, filesystem: Any = None) -> Any:
     """Turns a source into a path on this machine, bytes, Ranges or Live."""
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
         if filesystem is not None:
-            return _of_filesystem(filesystem, path)
+            return _open_on_filesystem(filesystem, path)
         if isinstance(path, str) and URL.match(path):
-            return _of_filesystem(*filesystem_of(path))
-        return _of_path(source)
+            return _open_on_filesystem(*filesystem_of(path))
+        return _open_path(source)
     if filesystem is not None:
         raise TypeMismatch(f"filesystem is for a path, and source is of type {type(source).__name__}")
     if hasattr(source, "read"):
-        return _of_file(source)
+        return _open_object(source)
     try:
         return memoryview(source)  # bytes or any object with the buffer protocol
     except TypeError:
@@ -215,7 +216,7 @@ class _Descriptor:
         os.close(self._number)
 
 
-def _of_path(path: Any) -> Any:
+def _open_path(path: Any) -> Any:
     if not is_live(path):
         return path
     text = os.fsdecode(path)
@@ -227,12 +228,12 @@ def _of_path(path: Any) -> Any:
             opened = _Descriptor(os.open(path, os.O_RDONLY))
     except OSError as failure:
         raise FileError(f"can't open '{text}': {failure.strerror} (errno {failure.errno})") from failure
-    return _of_live(opened, text)
+    return _open_live(opened, text)
 
 
-def _of_live(file: Any, name: str) -> Any:
+def _open_live(file: Any, name: str) -> Any:
     live = Live(file, name)
-    return live.rest() if live.begins_a_file() else live
+    return live.read_rest() if live.begins_a_file() else live
 
 
 def filesystem_of(url: str) -> tuple[Any, str]:
@@ -242,9 +243,9 @@ def filesystem_of(url: str) -> tuple[Any, str]:
     """
     fs = load("pyarrow.fs", "reading from a URL")
     known: tuple[Any, str]
-    with _as_file_errors(without_secrets(url)):
+    with _raise_as_file_errors(without_secrets(url)):
         try:
-            known = fs.FileSystem.from_uri(_bounded(url))
+            known = fs.FileSystem.from_uri(_limit_retries(url))
             return known
         except (ValueError, NotImplementedError) as failure:  # includes pyarrow.ArrowInvalid
             of_pyarrow = failure
@@ -262,7 +263,7 @@ def without_secrets(url: str) -> str:
     return re.sub(r"//[^/?]*@", "//", url).partition("?")[0]
 
 
-def _bounded(url: str) -> str:
+def _limit_retries(url: str) -> str:
     """Adds a retry limit to URLs of Google's store, whose client retries for 15 minutes by default."""
     if not url.startswith(("gs://", "gcs://")) or "retry_limit_seconds=" in url:
         return url
@@ -270,7 +271,7 @@ def _bounded(url: str) -> str:
 
 
 @contextmanager
-def _as_file_errors(name: str) -> Iterator[None]:
+def _raise_as_file_errors(name: str) -> Iterator[None]:
     """Turns exceptions of a file system into FileError."""
     try:
         yield
@@ -282,15 +283,15 @@ def _as_file_errors(name: str) -> Iterator[None]:
         raise FileError(f"can't read '{name}': {failure}") from failure
 
 
-def _of_filesystem(filesystem: Any, path: str) -> Any:
+def _open_on_filesystem(filesystem: Any, path: str) -> Any:
     if hasattr(filesystem, "open_input_file"):  # a file system of pyarrow
-        with _as_file_errors(path):
-            found = _of_file(filesystem.open_input_file(path), name=path)
-        return _with_file_errors(found) if isinstance(found, Ranges) else found
+        with _raise_as_file_errors(path):
+            found = _open_object(filesystem.open_input_file(path), name=path)
+        return _wrap_file_errors(found) if isinstance(found, Ranges) else found
     if hasattr(filesystem, "cat_file"):  # a file system of fsspec
-        with _as_file_errors(path):
+        with _raise_as_file_errors(path):
             size = filesystem.info(path)["size"]
-        return _with_file_errors(
+        return _wrap_file_errors(
             Ranges(path, size, lambda at, count: filesystem.cat_file(path, at, at + count), filesystem)
         )
     raise TypeMismatch(
@@ -298,23 +299,23 @@ def _of_filesystem(filesystem: Any, path: str) -> Any:
     )
 
 
-def _with_file_errors(source: Ranges) -> Ranges:
+def _wrap_file_errors(source: Ranges) -> Ranges:
     def read(offset: int, count: int) -> Any:
-        with _as_file_errors(source.name):
+        with _raise_as_file_errors(source.name):
             return source.read(offset, count)
 
     return source._replace(read=read)
 
 
-def _of_file(file: Any, name: str | None = None) -> Any:
+def _open_object(file: Any, name: str | None = None) -> Any:
     called = name or _name_of(file)
     if isinstance(file, io.TextIOBase):
-        raise _of_text(called)
+        raise _text_error(called)
     if hasattr(file, "read_at"):  # a file of pyarrow: any thread can read, without the GIL
         with suppress(OSError, ValueError):
             size, first = file.size(), file.tell() if hasattr(file, "tell") else 0
             return Ranges(called, size - first, lambda at, count: file.read_at(count, first + at), file)
-    if _of_fsspec(file):
+    if _is_of_fsspec(file):
         first = file.tell()  # the object has one position for all threads; its file system has none
         return Ranges(
             called,
@@ -323,10 +324,10 @@ def _of_file(file: Any, name: str | None = None) -> Any:
             file,
         )
     if _seekable(file):
-        return _of_position(file, called)
+        return _open_seekable(file, called)
     if not _takes_a_size(file.read):
         return bytes_of(file.read(), called)
-    return _of_live(file, called)
+    return _open_live(file, called)
 
 
 def _takes_a_size(read: Callable[..., Any]) -> bool:
@@ -339,7 +340,7 @@ def _takes_a_size(read: Callable[..., Any]) -> bool:
     return True
 
 
-def _of_fsspec(file: Any) -> bool:
+def _is_of_fsspec(file: Any) -> bool:
     """Whether the file system of the file can read the same bytes. Some of these files have no mode."""
     return (
         hasattr(getattr(file, "fs", None), "cat_file")
@@ -365,7 +366,7 @@ def _seekable(file: Any) -> bool:
     return True
 
 
-def _of_position(file: Any, name: str) -> Ranges:
+def _open_seekable(file: Any, name: str) -> Ranges:
     """Reads ranges relative to the current position, one thread at a time."""
     turn = threading.Lock()
     first = file.tell()

@@ -7,6 +7,6 @@ from saeta import _core
 human_bytes = _core._human_bytes
 
 
-def counted(number: int, one: str, many: str) -> str:
+def count_text(number: int, one: str, many: str) -> str:
     """Formats a number with its noun: "1 batch", "2,000 batches"."""
     return f"{number:,} {one if number == 1 else many}"

@@ -12,8 +12,8 @@ from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from saeta._convert.to_python import text_of
-from saeta._report import counted, human_bytes
-from saeta._text import shortened, shown
+from saeta._report import count_text, human_bytes
+from saeta._text import shorten, shorten_printable
 from saeta.errors import DownloadForbidden
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def table_text(self: Table) -> str:
     texts = [f"  {line.name:<{name_width}}  {line.type:<{type_width}}  {line.values}" for line in lines]
     left_out = [_left_out(self)] if self.num_columns > MOST_COLUMNS else []
     return "\n".join(
-        [f"<saeta.Table {_summary(self)}>", *(shortened(line, LINE_WIDTH) for line in texts), *left_out]
+        [f"<saeta.Table {_summary(self)}>", *(shorten(line, LINE_WIDTH) for line in texts), *left_out]
     )
 
 
@@ -68,8 +68,8 @@ def counted_text(self: CountedTable) -> str:
     rows = "an unread number" if self.known_num_rows is None else str(self.known_num_rows)
     room = self.capacity
     return (
-        f"<saeta.CountedTable of {rows} of {counted(room.num_rows, 'row', 'rows')}, "
-        f"{counted(room.num_columns, 'column', 'columns')} on {room.device}>"
+        f"<saeta.CountedTable of {rows} of {count_text(room.num_rows, 'row', 'rows')}, "
+        f"{count_text(room.num_columns, 'column', 'columns')} on {room.device}>"
     )
 
 
@@ -82,12 +82,13 @@ def column_text(self: Column) -> str:
     except DownloadForbidden:
         values = FORBIDDEN
     chunks = f" in {self.num_chunks} chunks" if self.num_chunks != 1 else ""
-    name = shortened(repr(self.name[:HEADING_WIDTH]), HEADING_WIDTH)
+    name = shorten(repr(self.name[:HEADING_WIDTH]), HEADING_WIDTH)
     what = (
-        f"{name}: {shown(self.type.name, HEADING_WIDTH)} on {self.device}, {counted(rows, 'row', 'rows')}"
+        f"{name}: {shorten_printable(self.type.name, HEADING_WIDTH)} on {self.device}, "
+        f"{count_text(rows, 'row', 'rows')}"
         f"{chunks}, {human_bytes(self.nbytes)}"
     )
-    return f"<saeta.Column {what}>\n  {shortened(values, LINE_WIDTH)}"
+    return f"<saeta.Column {what}>\n  {shorten(values, LINE_WIDTH)}"
 
 
 def column_html(self: Column) -> str:
@@ -116,7 +117,9 @@ def _lines(table: Table) -> list[Line]:
 
 
 def _line(column: Column, values: str) -> Line:
-    return Line(shown(column.name, LINE_WIDTH), shown(column.type.name, LINE_WIDTH), values)
+    return Line(
+        shorten_printable(column.name, LINE_WIDTH), shorten_printable(column.type.name, LINE_WIDTH), values
+    )
 
 
 def _head(table: Table, columns: Sequence[Column], rows: int) -> list[list[bytes | bool | None]]:
@@ -126,13 +129,15 @@ def _head(table: Table, columns: Sequence[Column], rows: int) -> list[list[bytes
 
 
 def _values_text(type: DataType, values: Sequence[bytes | bool | None], *, more: bool) -> str:  # noqa: A002
-    texts = [shortened(text_of(type, value), VALUE_WIDTH) for value in values]
+    texts = [shorten(text_of(type, value), VALUE_WIDTH) for value in values]
     return ", ".join([*texts, "…"] if more else texts)
 
 
 def _summary(table: Table) -> str:
     batches = f" in {table.num_batches:,} batches" if table.num_batches != 1 else ""
-    shape = f"{counted(table.num_rows, 'row', 'rows')} x {counted(table.num_columns, 'column', 'columns')}"
+    shape = (
+        f"{count_text(table.num_rows, 'row', 'rows')} x {count_text(table.num_columns, 'column', 'columns')}"
+    )
     return f"on {table.device}: {shape}{batches}, {human_bytes(table.nbytes)}"
 
 

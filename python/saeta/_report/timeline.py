@@ -18,7 +18,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from saeta._report import counted, human_bytes
+from saeta._report import count_text, human_bytes
 
 NAMED_TAGS = 8
 CHUNKS = 2000  # parts of the drawn line, each with its highest, lowest and last moment
@@ -229,7 +229,7 @@ def summary(life: Life) -> str:
         budget = f", of a budget of {human_bytes(of)}" if of is not None else ""
         parts.append(f"The most was {human_bytes(life.peak)}, after {_duration(life.peak_time)}{budget}.")
     happened = Counter(mark.event for mark in life.marks)
-    told = [counted(happened[event], *words) for event, words in COUNTED.items() if happened[event]]
+    told = [count_text(happened[event], *words) for event, words in COUNTED.items() if happened[event]]
     if told:
         parts.append(f"Marked: {', '.join(told)}.")
     if len(life.marks) > DRAWN_MARKS:
@@ -240,7 +240,7 @@ def summary(life: Life) -> str:
     ended = human_bytes(life.total) if life.total else "nothing"
     parts.append(f"At the end {ended} was in use.")
     if life.unknown_frees:
-        blocks = counted(life.unknown_frees, "block", "blocks")
+        blocks = count_text(life.unknown_frees, "block", "blocks")
         parts.append(f"Left out: {blocks} from before the recording, freed during it.")
     return " ".join(parts)
 
@@ -327,7 +327,7 @@ def _data(life: Life, spans: list[tuple[str, int, int]]) -> dict[str, Any]:
                 mark.limit,
                 count,
             ]
-            for mark, count in drawn(life)
+            for mark, count in select_marks(life)
         ],
         "words": MARKS,
         "spans": spans,
@@ -336,7 +336,7 @@ def _data(life: Life, spans: list[tuple[str, int, int]]) -> dict[str, Any]:
     }
 
 
-def drawn(life: Life) -> list[tuple[Mark, int]]:
+def select_marks(life: Life) -> list[tuple[Mark, int]]:
     """Returns the marks to draw, each with the number of marks that it stands for."""
     if len(life.marks) <= DRAWN_MARKS:
         return [(mark, 1) for mark in life.marks]
@@ -357,7 +357,7 @@ def _name(tag: str) -> str:
 
 
 def _others(count: int) -> str:
-    return f"other ({counted(count, 'tag', 'tags')})"
+    return f"other ({count_text(count, 'tag', 'tags')})"
 
 
 def _legend(life: Life) -> Iterator[str]:

@@ -51,7 +51,7 @@ def batches(path: Path) -> Iterator[Any]:
         yield reader.get_batch(number)
 
 
-def found(device: str) -> tuple[list[Peer], list[str]]:
+def find_peers(device: str) -> tuple[list[Peer], list[str]]:
     """Returns the peers of a device, and the reasons why others can't be measured."""
     if device == "host":
         return [

@@ -62,7 +62,7 @@ def run(settings: Settings, say: Say, *, command: str, commit: str) -> dict[str,
             say(f"{threads} threads")
             for each in _worker(settings, Path(folder), threads, first=threads == most):
                 if "result" in each:
-                    made["results"].append(_summed(each["result"]))
+                    made["results"].append(_sum_up(each["result"]))
                     say(_line(made["results"][-1]))
                 else:
                     made["limits"][str(threads)] = each["limits"]
@@ -107,7 +107,7 @@ def _worker(settings: Settings, folder: Path, threads: int, *, first: bool) -> A
         )
 
 
-def _summed(result: dict[str, Any]) -> dict[str, Any]:
+def _sum_up(result: dict[str, Any]) -> dict[str, Any]:
     seconds = result.pop("seconds", None)
     if not seconds:
         return result

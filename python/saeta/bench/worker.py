@@ -28,7 +28,7 @@ def main() -> None:
     threads = asked["threads"]
     pa.set_cpu_count(threads)
     ctx = sa.context(asked["device"])
-    found, missing = peers.found(ctx.device)
+    found, missing = peers.find_peers(ctx.device)
     folder = Path(asked["folder"])
     size = min(LIMIT_BYTES, asked["bytes"])
     links = {way: limits.Link(ctx, size, way) for way in ("in", "out")}
@@ -98,7 +98,7 @@ def _measure(
 
 def _run_once(ctx: sa.Context, job: Job, name: str, *, check: bool) -> float:
     """Runs a contender once. Returns the seconds."""
-    job.before.get(name, _nothing)()
+    job.before.get(name, _do_nothing)()
     start = time.perf_counter()
     made = job.runs[name]()
     if name == "saeta":
@@ -109,7 +109,7 @@ def _run_once(ctx: sa.Context, job: Job, name: str, *, check: bool) -> float:
     return taken
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 import typer
 
 from saeta import _core
-from saeta.cli.exits import MEANINGS, reported
+from saeta.cli.exits import MEANINGS, report_failures
 
 EXIT_CODES = "Exit codes: " + "; ".join(f"{int(code)} {meaning}" for code, meaning in MEANINGS.items()) + "."
 
@@ -50,7 +50,7 @@ def info(as_json: Json = False) -> None:
     """Shows devices, memory and versions, and what is missing with how to get it."""
     from saeta.cli import info as command
 
-    with reported(as_json):
+    with report_failures(as_json):
         command.run(as_json)
 
 
@@ -64,7 +64,7 @@ def inspect(
     """Shows schema, batches, rows, nulls, compression and dictionaries of a file."""
     from saeta.cli import inspect as command
 
-    with reported(as_json):
+    with report_failures(as_json):
         command.run(file, as_json)
 
 
@@ -103,7 +103,7 @@ def demo(
     """
     from saeta.cli import demo as command
 
-    with reported(as_json):
+    with report_failures(as_json):
         command.run(
             file,
             rows=rows,
@@ -139,7 +139,7 @@ def load(
     """Loads files onto the device. Shows the rate, its share of the link, and what the memory holds."""
     from saeta.cli import load as command
 
-    with reported(as_json):
+    with report_failures(as_json):
         command.run(
             files,
             device=device,
@@ -175,7 +175,7 @@ def convert(
     """Converts a file: Arrow IPC, Parquet or CSV in, Arrow IPC or Parquet out."""
     from saeta.cli import convert as command
 
-    with reported(as_json):
+    with report_failures(as_json):
         command.run(
             source,
             target,
@@ -228,7 +228,7 @@ def bench(
     """
     from saeta.cli import bench as command
 
-    with reported(as_json):
+    with report_failures(as_json):
         command.run(
             device=device,
             size=size,

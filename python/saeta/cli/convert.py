@@ -11,7 +11,7 @@ from typing import Any
 
 import saeta as sa
 from saeta._optional import load
-from saeta._report import counted, human_bytes
+from saeta._report import count_text, human_bytes
 from saeta.cli.load import is_parquet
 from saeta.cli.terminal import on_terminal, say
 from saeta.errors import FormatError, InvalidError
@@ -42,11 +42,12 @@ def run(
     form = to or FORMS.get(target.suffix.lower())
     if form not in ("file", "stream", "parquet"):
         raise InvalidError(
-            f"the suffix of '{target}' is none of {', '.join(FORMS)}: --to says file, stream or parquet"
+            f"the suffix of '{target}' is not one of {', '.join(FORMS)}: choose file, stream or parquet with "
+            "--to"
         )
     start = time.perf_counter()
     try:
-        batches = _rebatched(_opened(source, columns), batch_rows)
+        batches = _rebatch(_open_reader(source, columns), batch_rows)
         rows = _write(batches, target, form, compression, quiet=as_json)
     except load("pyarrow", "saeta convert").ArrowInvalid as failure:
         raise FormatError(f"{source}: {failure}") from failure
@@ -63,12 +64,12 @@ def run(
         print(json.dumps(done, indent=2))
     else:
         say(
-            f"{target}: {counted(rows, 'row', 'rows')}, {human_bytes(done['target_bytes'])} "
+            f"{target}: {count_text(rows, 'row', 'rows')}, {human_bytes(done['target_bytes'])} "
             f"of {human_bytes(done['source_bytes'])}, in {done['seconds']:.2f} s"
         )
 
 
-def _opened(source: Path, columns: str | None) -> Any:
+def _open_reader(source: Path, columns: str | None) -> Any:
     """Opens a file of any supported form as a RecordBatchReader of pyarrow."""
     pa: Any = load("pyarrow", "saeta convert")
     names = None if columns is None else columns.split(",")
@@ -83,7 +84,7 @@ def _opened(source: Path, columns: str | None) -> Any:
     return pa.RecordBatchReader.from_stream(sa.read_ipc(source, "host", columns=names))
 
 
-def _rebatched(reader: Any, rows: int | None) -> Any:
+def _rebatch(reader: Any, rows: int | None) -> Any:
     """Regroups the rows into batches of `rows` rows."""
     if rows is None:
         return reader

@@ -37,12 +37,12 @@ def run(
 
     with _folder(out) as folder:
         ctx = _core.context(device, budget=budget)
-        source = file or _made(folder / "lineitem.arrow", rows, seed, quiet=as_json)
+        source = file or _make_file(folder / "lineitem.arrow", rows, seed, quiet=as_json)
         target = folder / f"{source.stem}-with-result.arrow"
         show_progress = on_terminal() and not as_json
         trip = Trip(ctx, source, target, budget=ctx.budget if budget else None, progress=show_progress)
         steps = []
-        with _recorded(ctx, timeline) as done:
+        with _record_memory(ctx, timeline) as done:
             for step in trip.run():
                 steps.append(step)
                 done(step.title)
@@ -75,7 +75,7 @@ def _folder(out: Path | None) -> Iterator[Path]:
 
 
 @contextmanager
-def _recorded(ctx: _core.Context, page: Path | None) -> Iterator[Callable[[str], None]]:
+def _record_memory(ctx: _core.Context, page: Path | None) -> Iterator[Callable[[str], None]]:
     """Returns the function to call at the end of each step. The page is also written after a failure."""
     if page is None:
         yield lambda name: None
@@ -89,7 +89,7 @@ def _recorded(ctx: _core.Context, page: Path | None) -> Iterator[Callable[[str],
             write_timeline(page, recording.records(), title=title, phases=phases)
 
 
-def _made(path: Path, rows: int, seed: int, *, quiet: bool) -> Path:
+def _make_file(path: Path, rows: int, seed: int, *, quiet: bool) -> Path:
     from saeta.demo.lineitem import write_lineitem
 
     if quiet or not on_terminal():

@@ -29,15 +29,15 @@ class Exit(IntEnum):
 
 
 MEANINGS = {
-    Exit.OK: "everything asked for was done",
+    Exit.OK: "everything requested was done",
     Exit.CHECK_FAILED: "a check of the values failed",
     Exit.USAGE: "the command line is wrong",
-    Exit.FILE: "a file can't be read or written, or is not an Arrow file that Saeta carries",
+    Exit.FILE: "a file can't be read or written, or is not an Arrow file that Saeta supports",
     Exit.BUDGET: "the budget or the memory was not enough",
     Exit.DEVICE: "there is no such device, or its driver failed",
     Exit.MISSING: "a package that is needed is not installed",
     Exit.OTHER: "any other error of Saeta",
-    Exit.BROKEN_PIPE: "the reader of the output has gone",
+    Exit.BROKEN_PIPE: "the output was closed",
 }
 
 # The most derived class comes first.
@@ -56,7 +56,7 @@ CODES: list[tuple[type[Exception], Exit]] = [
 
 
 @contextmanager
-def reported(as_json: bool) -> Iterator[None]:
+def report_failures(as_json: bool) -> Iterator[None]:
     """Turns an error of Saeta or of the operating system into its exit code."""
     try:
         yield

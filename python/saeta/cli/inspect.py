@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from saeta import ipc
-from saeta._report import counted, human_bytes
+from saeta._report import count_text, human_bytes
 from saeta.cli.files import source_of
 from saeta.cli.terminal import grid, say
 
@@ -22,8 +22,8 @@ def run(file: Path, as_json: bool) -> None:
     say(f"{file}: Arrow IPC {found['format']}, {human_bytes(found['bytes'])}", "bold")
     say(f"metadata version {found['metadata_version']}, compression {found['compression']}")
     say(
-        f"{counted(sum(batches), 'row', 'rows')} in "
-        f"{counted(len(batches), 'batch', 'batches')}{_sizes(batches)}"
+        f"{count_text(sum(batches), 'row', 'rows')} in "
+        f"{count_text(len(batches), 'batch', 'batches')}{_sizes(batches)}"
     )
     for key, value in found["metadata"].items():
         say(f"  {_text(key)} = {_cut(_text(value))}")

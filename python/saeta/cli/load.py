@@ -14,7 +14,7 @@ import typer
 import saeta as sa
 from saeta import _core
 from saeta._optional import load
-from saeta._report import counted, human_bytes
+from saeta._report import count_text, human_bytes
 from saeta.cli.exits import Exit
 from saeta.cli.files import is_read_once, source_of
 from saeta.cli.terminal import grid, on_terminal, say, say_lines
@@ -79,7 +79,7 @@ def run(
             say(f"differs from what pyarrow reads: {', '.join(wrong)}", "bold red")
         raise typer.Exit(int(Exit.CHECK_FAILED))
     if check and not as_json:
-        say(f"{counted(len(files), 'file', 'files')} as pyarrow reads them", "bold green")
+        say(f"{count_text(len(files), 'file', 'files')} as pyarrow reads them", "bold green")
 
 
 def _link(ctx: sa.Context) -> float:

@@ -72,7 +72,7 @@ class Broker:
         self._wake_receiver.setblocking(False)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
-        self._selector.register(self._wake_receiver, selectors.EVENT_READ, self._run_asked)
+        self._selector.register(self._wake_receiver, selectors.EVENT_READ, self._run_requests)
         threading.Thread(target=self._serve, name="saeta.cuda broker", daemon=True).start()
 
     def add(self, entry: Exported) -> None:
@@ -122,7 +122,7 @@ class Broker:
         waiting = [each.since for each in self._peers if each.silent]
         return max(0.0, min(waiting) + _REQUEST_TIMEOUT - time.monotonic()) + 0.01 if waiting else None
 
-    def _run_asked(self) -> None:
+    def _run_requests(self) -> None:
         self._wake_receiver.recv(4096)
         while self._asked:
             self._asked.popleft()()
@@ -143,11 +143,11 @@ class Broker:
                 time.sleep(0.01)
                 return
             connection.setblocking(False)
-            user = _wire.user_at_the_other_end(connection)
+            user = _wire.peer_user(connection)
             if user == os.geteuid():
                 self._admit(_Peer(connection))
             else:
-                _send_away(connection, user)
+                _reject(connection, user)
 
     def _admit(self, peer: _Peer) -> None:
         silent = [each for each in self._peers if each.silent]
@@ -220,7 +220,7 @@ class Broker:
             self._drop(peer)
 
 
-def _send_away(connection: socket.socket, user: int) -> None:
+def _reject(connection: socket.socket, user: int) -> None:
     text = f"the buffer was exported by user {os.geteuid()}, not by user {user}"
     with connection, suppress(OSError):
         connection.send(bytes([_wire.FORBIDDEN]) + text.encode())
@@ -239,7 +239,7 @@ def own() -> Broker:
         return _own
 
 
-def _in_child() -> None:
+def _reset_in_child() -> None:
     global _lock, _own
     _lock = threading.Lock()
     if _own is not None:
@@ -247,4 +247,4 @@ def _in_child() -> None:
         _own = None
 
 
-os.register_at_fork(after_in_child=_in_child)
+os.register_at_fork(after_in_child=_reset_in_child)

@@ -120,8 +120,8 @@ class Context:
         """
         if self._home.device != "host" and _core._kind_at(self._home, address) == "host":
             raise OSError(
-                f"address {address:#x}: no memory that {self._home.device} reaches (not of a device, managed "
-                "or page-locked)"
+                f"address {address:#x} is not memory that {self._home.device} can reach (device, managed or "
+                "page-locked)"
             )
         return address
 

@@ -129,18 +129,18 @@ def open_memory(home: _core.Context, handle: _wire.Handle) -> _core.Buffer:
         os.close(each)
     size = int.from_bytes(shared[-8:], "little") if shared else 0
     if size != handle.size:
-        raise OSError(f"the handle is of {handle.size} bytes, but what is shared has {size}")
+        raise OSError(f"the handle is of {handle.size} bytes, but the shared buffer has {size}")
     if not shared:
         return home.allocate(0, tag=_devices.TAG)
     pool = _pool_of(handle, home).get((handle.broker, handle.device), handle.token)
     return pool.open(home, shared, lease, _devices.TAG)
 
 
-def _in_child() -> None:
+def _reset_in_child() -> None:
     """Forgets the imported pools in a child of fork, which opens memory for itself."""
     global _lock
     _lock = threading.Lock()
     _pools.clear()
 
 
-os.register_at_fork(after_in_child=_in_child)
+os.register_at_fork(after_in_child=_reset_in_child)

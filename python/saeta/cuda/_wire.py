@@ -89,7 +89,7 @@ def read_request(data: bytes) -> tuple[int, bytes] | None:
     return (kind, token) if (magic, version) == (_MAGIC, _VERSION) and kind in (POOL, OPEN) else None
 
 
-def user_at_the_other_end(connection: socket.socket) -> int:
+def peer_user(connection: socket.socket) -> int:
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     _, user, _ = struct.unpack("3i", credentials)
     return int(user)
@@ -117,7 +117,7 @@ def connect(broker: bytes) -> socket.socket:
                 raise OSError(
                     "the process that exported the buffer has ended, or it is in another container"
                 ) from None
-        user = user_at_the_other_end(connection)
+        user = peer_user(connection)
         if user != os.geteuid():
             raise PermissionError(
                 f"the buffer was exported by user {user}, this process is of user {os.geteuid()}"
@@ -136,7 +136,7 @@ def ask(connection: socket.socket, kind: int, token: bytes) -> tuple[bytes, list
     try:
         with suppress(ConnectionError):  # the connection was refused already: the reply says why
             connection.send(request(kind, token))
-        data, descriptors = _received(connection)
+        data, descriptors = _receive(connection)
     except TimeoutError:
         raise OSError(f"the process that exported the buffer has not replied for {WAIT:g} seconds") from None
     if data and data[0] == DONE:
@@ -149,7 +149,7 @@ def ask(connection: socket.socket, kind: int, token: bytes) -> tuple[bytes, list
     raise (PermissionError if data[0] == FORBIDDEN else OSError)(text)
 
 
-def _received(connection: socket.socket) -> tuple[bytes, list[int]]:
+def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
     """Receives one message, empty at the end.
 
     When the other side has closed with unread data, the system first reports that and then returns what was
@@ -164,10 +164,10 @@ def _received(connection: socket.socket) -> tuple[bytes, list[int]]:
     return b"", []
 
 
-def _in_child() -> None:
+def _reset_in_child() -> None:
     for each in list(_connections):
         each.close()
     _connections.clear()
 
 
-os.register_at_fork(after_in_child=_in_child)
+os.register_at_fork(after_in_child=_reset_in_child)

@@ -16,7 +16,7 @@ import pyarrow
 
 from saeta import _core, ipc
 from saeta._core import Column, Context, Table
-from saeta._report import counted, human_bytes
+from saeta._report import count_text, human_bytes
 from saeta.demo import compare
 from saeta.demo.frameworks import Framework, available
 from saeta.demo.peers import take_column, take_table
@@ -62,7 +62,7 @@ class Trip:
         self.data_bytes = self.reference.get_total_buffer_size()
         self.frameworks, self.absent = available(self.ctx)
         yield self._look()
-        yield self._be_refused()
+        yield self._check_refusal()
         yield self._read()
         self.tensors = [column for column in self.table.columns if self._is_tensor(column)]
         self.numbers = [column for column in self.tensors if column.type.dtype in SUMMABLE]
@@ -75,7 +75,7 @@ class Trip:
         yield self._show_to_libraries()
         yield self._write()
         self.memory = self.ctx.memory.report()
-        yield self._let_go()
+        yield self._release_all()
         self._measure_rates()
 
     def _look(self) -> Step:
@@ -84,16 +84,16 @@ class Trip:
         step = Step("the file")
         step.facts += [
             f"{self.source}: {size}, compression {self.summary['compression']}",
-            f"{counted(sum(batches), 'row', 'rows')} x "
-            f"{counted(len(self.summary['columns']), 'column', 'columns')} "
-            f"in {counted(len(batches), 'batch', 'batches')}",
+            f"{count_text(sum(batches), 'row', 'rows')} x "
+            f"{count_text(len(self.summary['columns']), 'column', 'columns')} "
+            f"in {count_text(len(batches), 'batch', 'batches')}",
             f"device {self.ctx.device}; frameworks: {', '.join(f.name for f in self.frameworks) or 'none'}",
             *(f"left out: {reason}" for reason in self.absent),
         ]
         step.data = {"rows": sum(batches), "batches": len(batches), "bytes": self.summary["bytes"]}
         return step
 
-    def _be_refused(self) -> Step:
+    def _check_refusal(self) -> Step:
         step = Step("refused: a budget that is too small")
         if not self.reference.num_rows:
             step.facts.append("left out: the file holds no values that a budget could refuse")
@@ -147,7 +147,7 @@ class Trip:
         step.check(
             "one transfer for the table" if at_once else f"one transfer a batch{beside}",
             watch.traffic.copies == expected,
-            f"{counted(batches, 'batch', 'batches')}; {watch.traffic}",
+            f"{count_text(batches, 'batch', 'batches')}; {watch.traffic}",
         )
         step.data = {
             "first": first,
@@ -268,7 +268,7 @@ class Trip:
         step.check("the schema is the same", same_schema, f"{again.num_columns} fields with their metadata")
         return step
 
-    def _let_go(self) -> Step:
+    def _release_all(self) -> Step:
         step = Step("everything let go")
         self._held.clear()
         self.tensors = self.numbers = []

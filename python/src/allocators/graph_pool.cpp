@@ -25,7 +25,7 @@ public:
 
   void enter() {
     if (scope_) {
-      throw error(errc::busy, "this graph pool is open already");
+      throw error(errc::busy, "this graph pool is already open");
     }
     without_gil([this] { scope_.emplace(*pool_); });
   }

@@ -32,7 +32,7 @@ torch_source& at(served_devices& all, std::int32_t ordinal, torch_memory kind) {
   auto& sources = all.of_kind[static_cast<std::size_t>(kind)];
   if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= sources.size()) {
     throw error(errc::out_of_range,
-                concat("device ", ordinal, " of torch is none of 0 to ", sources.size() - 1));
+                concat("torch's device ", ordinal, " is out of range: expected 0 to ", sources.size() - 1));
   }
   return sources[static_cast<std::size_t>(ordinal)];
 }

@@ -55,12 +55,12 @@ imported import_one(const std::shared_ptr<context>& ctx, const ArrowSchema& type
   if (options.structs_as_column || !is_struct(type)) {
     const field described = import_field(type);
     std::vector<column> piece{import_column(ctx, described, array, options)};
-    return column_object(saeta::imported(described), ctx, std::move(piece));
+    return column_object(saeta::resolve_symbols(described), ctx, std::move(piece));
   }
   schema fields = import_schema(type);
   dictionary_cache dictionaries;
   batch rows = import_batch(ctx, fields, array, dictionaries, options);
-  return table_object(table::make(ctx, saeta::imported(std::move(fields)), {std::move(rows)}));
+  return table_object(table::make(ctx, saeta::resolve_symbols(std::move(fields)), {std::move(rows)}));
 }
 
 nb::object from_array(const context_object& ctx, nb::handle type, nb::handle capsule,
@@ -84,12 +84,12 @@ imported import_one_of_device(const std::shared_ptr<context>& ctx, const ArrowSc
   if (options.structs_as_column || !is_struct(type)) {
     const field described = import_field(type);
     std::vector<column> piece{import_device_column(ctx, described, array, options)};
-    return column_object(saeta::imported(described), ctx, std::move(piece));
+    return column_object(saeta::resolve_symbols(described), ctx, std::move(piece));
   }
   schema fields = import_schema(type);
   dictionary_cache dictionaries;
   batch rows = import_device_batch(ctx, fields, array, dictionaries, options);
-  return table_object(table::make(ctx, saeta::imported(std::move(fields)), {std::move(rows)}));
+  return table_object(table::make(ctx, saeta::resolve_symbols(std::move(fields)), {std::move(rows)}));
 }
 
 /// Wraps an array from a Python object so that its release runs with the GIL held. pylibcudf 26.10 drops
@@ -135,8 +135,8 @@ std::pair<std::int32_t, std::int64_t> device_of_arrow_capsule(nb::handle capsule
 
 nb::object from_schema(nb::handle capsule) {
   const ArrowSchema& described = schema_of(capsule);
-  return is_struct(described) ? nb::cast(saeta::imported(import_schema(described)))
-                              : nb::cast(saeta::imported(import_field(described)));
+  return is_struct(described) ? nb::cast(saeta::resolve_symbols(import_schema(described)))
+                              : nb::cast(saeta::resolve_symbols(import_field(described)));
 }
 
 nb::object capsule_name(nb::handle object) {
@@ -180,7 +180,8 @@ void bind_arrow(nb::module_& m) {
         nb::sig("def _device_of_capsule(capsule: object) -> tuple[int, int]"),
         "Device type and number of a capsule with an Arrow device array or stream, which stays as it is.");
   m.def(
-      "_import_field", [](nb::handle capsule) { return saeta::imported(import_field(schema_of(capsule))); },
+      "_import_field",
+      [](nb::handle capsule) { return saeta::resolve_symbols(import_field(schema_of(capsule))); },
       nb::arg("capsule"), nb::sig("def _import_field(capsule: object) -> Field"),
       "Reads an \"arrow_schema\" capsule as a Field, whatever its type.");
   m.def("_import_schema", &from_schema, nb::arg("capsule"),

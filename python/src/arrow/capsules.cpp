@@ -42,7 +42,7 @@ nb::object tensor_capsule(Struct* tensor) {
   return capsule;
 }
 
-std::string shown(nb::handle object) {
+std::string describe_object(nb::handle object) {
   if (PyCapsule_CheckExact(object.ptr())) {
     const char* name = PyCapsule_GetName(object.ptr());
     return name != nullptr ? concat("a capsule named \"", name, "\"")
@@ -54,8 +54,8 @@ std::string shown(nb::handle object) {
 template <class Struct>
 Struct* pointer_of(nb::handle capsule) {
   if (PyCapsule_IsValid(capsule.ptr(), name_for<Struct>) == 0) {
-    throw error(errc::invalid_argument,
-                concat("expected a capsule named \"", name_for<Struct>, "\", got ", shown(capsule)));
+    throw error(errc::invalid_argument, concat("expected a capsule named \"", name_for<Struct>, "\", got ",
+                                               describe_object(capsule)));
   }
   return static_cast<Struct*>(PyCapsule_GetPointer(capsule.ptr(), name_for<Struct>));
 }
@@ -90,8 +90,8 @@ namespace {
 /// If pyarrow is loaded, imports saeta.cuda, which registers our memory so that pyarrow accepts device
 /// arrays. If that fails, pyarrow reports it itself.
 void tell_pyarrow(const context& ctx) {
-  static bool told = false; // guarded by the GIL
-  if (told || ctx.on_host()) {
+  static bool warned = false; // guarded by the GIL
+  if (warned || ctx.on_host()) {
     return;
   }
   foreign_call([] {
@@ -99,7 +99,7 @@ void tell_pyarrow(const context& ctx) {
     if (!nb::cast<bool>(modules.attr("__contains__")("pyarrow"))) {
       return;
     }
-    told = true;
+    warned = true;
     try {
       nb::module_::import_("saeta.cuda");
     } catch (const nb::python_error&) { // saeta.cuda was not built, or was built for another pyarrow
@@ -128,8 +128,9 @@ nb::object device_array_capsules(const table& source) {
       whole = table::make(whole.ctx(), whole.fields(), {none});
     }
     if (whole.batches().size() > 1) {
-      throw error(errc::exchange, concat("the batches of the table become ", whole.batches().size(),
-                                         ", not one: offsets or indices of a column can't count all rows"));
+      throw error(errc::exchange,
+                  concat("the batches of the table can be joined to ", whole.batches().size(),
+                         " batches, not to one: offsets or indices of a column can't count all rows"));
     }
     export_device_batch(whole, 0, target);
   });
@@ -186,7 +187,7 @@ taken_tensor::taken_tensor(nb::handle capsule) : capsule_(capsule) {
   const std::string_view name = found != nullptr ? found : "";
   const bool legacy = name == name_for<DLManagedTensor>;
   if (name == used_versioned || name == used_legacy) {
-    throw error(errc::closed, concat("the tensor was consumed already: ", shown(capsule)));
+    throw error(errc::closed, concat("the tensor was consumed already: ", describe_object(capsule)));
   }
   if (legacy) {
     tensor_ = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(object, found));
@@ -219,7 +220,7 @@ void require_fields(nb::handle requested, std::size_t fields) {
 }
 
 /// The type to export if `wanted` is requested.
-const data_type& type_shown(const data_type& own, const data_type& wanted) {
+const data_type& choose_type(const data_type& own, const data_type& wanted) {
   return is_view_cast(own, wanted) ? wanted : own;
 }
 
@@ -232,7 +233,7 @@ column_object as_requested(const column_object& source, nb::handle requested) {
   require_fields(requested, source.described->type.children().size());
   const field wanted = import_field(schema_of(requested));
   field shown = *source.described;
-  shown.type = type_shown(shown.type, wanted.type);
+  shown.type = choose_type(shown.type, wanted.type);
   std::vector<column> pieces;
   for (const column& piece : *source.pieces) {
     pieces.push_back(view_cast(piece, shown.type));
@@ -249,7 +250,7 @@ table as_requested(const table& source, nb::handle requested) {
   schema shown = source.fields();
   for (std::size_t i = 0; i < shown.fields.size(); ++i) {
     if (shown.fields[i].name == wanted.fields[i].name) { // a schema chooses representations, not columns
-      shown.fields[i].type = type_shown(shown.fields[i].type, wanted.fields[i].type);
+      shown.fields[i].type = choose_type(shown.fields[i].type, wanted.fields[i].type);
     }
   }
   std::vector<batch> batches(source.batches().begin(), source.batches().end());

@@ -14,7 +14,7 @@ namespace {
 nb::object wrap(const buffer_object& memory, bool writable) {
   auto made =
       without_gil([&] { return arrow_buffer(*memory.value, writable ? access::write : access::read); });
-  return shown(foreign_call([&] { return arrow::py::wrap_buffer(made); }));
+  return steal_result(foreign_call([&] { return arrow::py::wrap_buffer(made); }));
 }
 
 /// The memory of a buffer on a device: our own, or a view of external memory. None for host buffers.
@@ -34,14 +34,14 @@ std::optional<buffer_object> memory_of(nb::handle object) {
 
 void count_nulls_of(nb::handle object) {
   if (saeta::foreign_call([&] { return arrow::py::is_batch(object.ptr()); })) {
-    const auto batch = taken(foreign_call([&] { return arrow::py::unwrap_batch(object.ptr()); }));
+    const auto batch = unwrap(foreign_call([&] { return arrow::py::unwrap_batch(object.ptr()); }));
     without_gil([&] {
       for (const auto& each : batch->column_data()) {
         count_nulls(*each);
       }
     });
   } else {
-    const auto array = taken(foreign_call([&] { return arrow::py::unwrap_array(object.ptr()); }));
+    const auto array = unwrap(foreign_call([&] { return arrow::py::unwrap_array(object.ptr()); }));
     without_gil([&] { count_nulls(*array->data()); });
   }
 }
@@ -59,7 +59,7 @@ public:
 nb::object wrap_host(const buffer_object& memory) {
   auto made =
       without_gil([&] { return std::make_shared<host_buffer>(arrow_buffer(*memory.value, access::write)); });
-  return shown(foreign_call([&] { return arrow::py::wrap_buffer(made); }));
+  return steal_result(foreign_call([&] { return arrow::py::wrap_buffer(made); }));
 }
 
 /// libarrow calls the finder on any thread, with or without the GIL.

@@ -16,14 +16,14 @@ namespace saeta::py {
 /// The result of a conversion by pyarrow. A failure raises an error of Python's kind: a TypeError for an
 /// object of another class.
 template <class T>
-T taken(arrow::Result<T> result) {
+T unwrap(arrow::Result<T> result) {
   if (!result.ok()) {
     throw error(errc::type_mismatch, result.status().message());
   }
   return std::move(result).ValueUnsafe();
 }
 
-inline nb::object shown(PyObject* made) {
+inline nb::object steal_result(PyObject* made) {
   if (made == nullptr) {
     throw nb::python_error();
   }
@@ -31,7 +31,7 @@ inline nb::object shown(PyObject* made) {
 }
 
 inline std::shared_ptr<arrow::Buffer> buffer_in(nb::handle object) {
-  return taken(foreign_call([&] { return arrow::py::unwrap_buffer(object.ptr()); }));
+  return unwrap(foreign_call([&] { return arrow::py::unwrap_buffer(object.ptr()); }));
 }
 
 void bind_messages(nb::module_& m);

@@ -10,7 +10,7 @@ namespace saeta::py {
 namespace {
 
 buffer_object serialize(const context_object& ctx, nb::handle batch) {
-  const auto given = taken(foreign_call([&] { return arrow::py::unwrap_batch(batch.ptr()); }));
+  const auto given = unwrap(foreign_call([&] { return arrow::py::unwrap_batch(batch.ptr()); }));
   return without_gil([&] { return buffer_object(serialize_batch(ctx.value, given)); });
 }
 
@@ -35,12 +35,12 @@ std::pair<std::uintptr_t, std::int64_t> read_one(nb::handle bytes, std::uintptr_
 nb::object read_record_batch(const context_object& ctx, nb::handle schema, std::uintptr_t memo,
                              nb::handle bytes, std::uintptr_t pool) {
   const auto given = buffer_in(bytes);
-  const auto fields = taken(foreign_call([&] { return arrow::py::unwrap_schema(schema.ptr()); }));
+  const auto fields = unwrap(foreign_call([&] { return arrow::py::unwrap_schema(schema.ptr()); }));
   const auto made = without_gil([&] {
     return read_batch(ctx.value, fields, reinterpret_cast<const arrow::ipc::DictionaryMemo*>(memo), given,
                       pool_at(pool));
   });
-  return shown(foreign_call([&] { return arrow::py::wrap_batch(made); }));
+  return steal_result(foreign_call([&] { return arrow::py::wrap_batch(made); }));
 }
 
 } // namespace

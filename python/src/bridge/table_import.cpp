@@ -18,9 +18,9 @@ using pyarrow_rows = std::variant<std::shared_ptr<arrow::RecordBatch>, std::shar
 
 pyarrow_rows rows_of(nb::handle source) {
   if (saeta::foreign_call([&] { return arrow::py::is_batch(source.ptr()); })) {
-    return taken(foreign_call([&] { return arrow::py::unwrap_batch(source.ptr()); }));
+    return unwrap(foreign_call([&] { return arrow::py::unwrap_batch(source.ptr()); }));
   }
-  return taken(foreign_call([&] { return arrow::py::unwrap_table(source.ptr()); }));
+  return unwrap(foreign_call([&] { return arrow::py::unwrap_table(source.ptr()); }));
 }
 
 bool is_on_cpu(nb::handle source) {

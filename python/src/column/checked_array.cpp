@@ -52,9 +52,8 @@ void array_reader::require_pages(const host_array& of, std::span<const std::byte
     // Older systems do not know this advice, and device memory does not support it: other errors are ignored.
     if (::madvise(reinterpret_cast<void*>(page * page_size), page_size, MADV_POPULATE_READ) != 0 &&
         errno == EFAULT) {
-      throw error(errc::format,
-                  concat(of.type.name(), ": ", read.size(),
-                         " bytes of a mapped file are not there any more: it has become shorter"));
+      throw error(errc::format, concat(of.type.name(), ": ", read.size(),
+                                       " bytes of a mapped file are missing: the file was truncated"));
     }
     known = page;
   }
@@ -95,7 +94,7 @@ union_place array_reader::place_in_union(const host_array& of, std::int64_t row)
   const std::int64_t code = integer(of, 0, row);
   const auto found = std::ranges::find(codes, code);
   if (found == codes.end()) {
-    throw error(errc::format, concat(of.type.name(), ": type code ", code, " is of no child", changed));
+    throw error(errc::format, concat(of.type.name(), ": type code ", code, " belongs to no child", changed));
   }
   const bool dense = of.type.mapping() == row_mapping::scattered;
   return {static_cast<std::size_t>(found - codes.begin()), dense ? integer(of, 1, row) : row};

@@ -35,12 +35,13 @@ column_object from_chunks(const std::vector<column_object>& given, const std::op
   std::vector<column> pieces;
   for (const column_object& each : given) {
     if (!(each.described->type == described.type)) {
-      throw error(errc::type_mismatch, concat("chunk of type ", each.described->type.name(),
-                                              " beside one of ", described.type.name()));
+      throw error(errc::type_mismatch, concat("a chunk is of type ", each.described->type.name(),
+                                              ", the first one of ", described.type.name()));
     }
     if (!each.ctx->shares_with(*given.front().ctx)) {
-      throw error(errc::invalid_argument, concat("chunk on ", to_string(each.ctx->device()),
-                                                 " beside one on ", to_string(given.front().ctx->device())));
+      throw error(errc::invalid_argument,
+                  concat("a chunk is on ", to_string(each.ctx->device()), ", the first one on ",
+                         to_string(given.front().ctx->device())));
     }
     described.nullable = described.nullable || each.described->nullable;
     pieces.insert(pieces.end(), each.pieces->begin(), each.pieces->end());
@@ -48,7 +49,7 @@ column_object from_chunks(const std::vector<column_object>& given, const std::op
   return {std::move(described), given.front().ctx, std::move(pieces)};
 }
 
-column_object renamed(const column_object& self, std::string name) {
+column_object rename(const column_object& self, std::string name) {
   field described = *self.described;
   described.name = std::move(name);
   return {std::move(described), self.ctx, *self.pieces};
@@ -230,7 +231,7 @@ void bind_column(nb::module_& m) {
           "Address of the first row's value (index of a dictionary, offset of a string), to prove that "
           "memory is shared. BufferError for several chunks.")
       .def("__len__", [](const column_object& self) { return total_rows(*self.pieces); })
-      .def("with_name", &renamed, nb::arg("name"), "The same column under another name.")
+      .def("with_name", &rename, nb::arg("name"), "The same column under another name.")
       .def_static(
           "from_chunks", &from_chunks, nb::arg("chunks"), nb::arg("name") = nb::none(),
           nb::sig("def from_chunks(chunks: collections.abc.Sequence[Column], name: str | None = None) -> "

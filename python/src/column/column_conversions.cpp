@@ -12,7 +12,7 @@ namespace {
 
 /// Converts every piece to `type`.
 template <class Convert>
-column_object converted(const column_object& self, data_type type, Convert convert) {
+column_object convert_column(const column_object& self, data_type type, Convert convert) {
   field described = *self.described;
   std::vector<column> pieces;
   for (const column& piece : *self.pieces) {
@@ -25,19 +25,19 @@ column_object converted(const column_object& self, data_type type, Convert conve
 column_object column_bytes(const column_object& self, bool extension) {
   const data_type type = extension ? data_type::bool8() : data_type::byte_bool();
   const bool bytes = self.described->type.is_bool8();
-  return converted(self, type, [&](const column& piece) {
+  return convert_column(self, type, [&](const column& piece) {
     return relabel_bool8(bytes ? piece : unpack_bool(piece), type);
   });
 }
 
 /// Reinterprets the bytes as another type; for fixed-size lists, the bytes of their values.
 column_object with_type_of_bytes(const column_object& self, const data_type& type) {
-  const column none = relabelled(column::empty(self.ctx, self.described->type), type);
-  return converted(self, none.type(), [&](const column& piece) { return relabelled(piece, type); });
+  const column none = relabel(column::empty(self.ctx, self.described->type), type);
+  return convert_column(self, none.type(), [&](const column& piece) { return relabel(piece, type); });
 }
 
 /// Both arguments are tensors that were just imported, so their pieces match.
-column_object masked(const column_object& self, const column_object& valid) {
+column_object mask_rows(const column_object& self, const column_object& valid) {
   field described = *self.described;
   described.nullable = true;
   std::vector<column> pieces;
@@ -69,11 +69,13 @@ void bind_conversions(column_class& c) {
         "extension=False as bool8, as tensors have them, of which Arrow consumers get bits.")
       .def(
           "as_bool",
-          [](const column_object& self) { return converted(self, data_type(type_id::boolean), pack_bool); },
+          [](const column_object& self) {
+            return convert_column(self, data_type(type_id::boolean), pack_bool);
+          },
           nb::call_guard<gil_release>(),
           "Booleans of one byte (or any int8 or uint8, where not 0 is true) as booleans of one bit.")
       .def("_with_type_of_bytes", &with_type_of_bytes, nb::arg("type"), nb::call_guard<gil_release>())
-      .def("_masked", &masked, nb::arg("valid"), nb::call_guard<gil_release>())
+      .def("_masked", &mask_rows, nb::arg("valid"), nb::call_guard<gil_release>())
       .def("as_symbols", &symbols, nb::arg("table") = nb::none(), nb::call_guard<gil_release>(),
            "Strings, dictionaries of strings, or the numbers of symbols (uint32, int32) as symbols of a "
            "SymbolTable, without "

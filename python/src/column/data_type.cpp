@@ -91,10 +91,10 @@ nb::tuple state_of(const data_type& self) {
                         self.ordered(), bytes_of(self.extension_name()), bytes_of(self.extension_metadata()));
 }
 
-data_type restored(const std::string& special, const nb::bytes& format, std::vector<field> children,
-                   bool keys_sorted, const std::optional<data_type>& index,
-                   const std::optional<data_type>& value, bool ordered, const nb::bytes& extension,
-                   const nb::bytes& metadata) {
+data_type restore_type(const std::string& special, const nb::bytes& format, std::vector<field> children,
+                       bool keys_sorted, const std::optional<data_type>& index,
+                       const std::optional<data_type>& value, bool ordered, const nb::bytes& extension,
+                       const nb::bytes& metadata) {
   if (!special.empty()) {
     return special == "symbol" ? symbol_type() : data_type::byte_bool();
   }
@@ -202,7 +202,7 @@ void bind_type(nb::module_& m) {
   m.def("_type_state", &state_of, nb::arg("type"),
         nb::sig("def _type_state(type: DataType) -> tuple[typing.Any, ...]"),
         "What `_type_of_state` makes the type of again.");
-  m.def("_type_of_state", &restored, nb::arg("special"), nb::arg("format"), nb::arg("fields"),
+  m.def("_type_of_state", &restore_type, nb::arg("special"), nb::arg("format"), nb::arg("fields"),
         nb::arg("keys_sorted"), nb::arg("index").none(), nb::arg("value").none(), nb::arg("ordered"),
         nb::arg("extension"), nb::arg("metadata"));
   m.def("_bool8_type", &data_type::bool8);

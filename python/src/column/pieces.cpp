@@ -22,7 +22,7 @@ void require_same_shape(const std::shared_ptr<context>& ctx, const std::vector<c
   for (const column_object& each : columns) {
     if (!each.ctx->shares_with(*ctx)) {
       throw error(errc::invalid_argument,
-                  concat("column '", each.described->name, "' lives on ", to_string(each.ctx->device()),
+                  concat("column '", each.described->name, "' is on ", to_string(each.ctx->device()),
                          ", the table on ", to_string(ctx->device())));
     }
     const std::int64_t own = total_rows(*each.pieces);
@@ -108,9 +108,10 @@ std::vector<column> slice_pieces(const std::vector<column>& pieces, std::int64_t
 column single_piece(const column_object& source, const char* protocol) {
   const std::vector<column>& pieces = *source.pieces;
   if (pieces.size() > 1) {
-    throw error(errc::exchange,
-                concat("column '", source.described->name, "' has ", pieces.size(), " chunks and ", protocol,
-                       " carries one array: .combine_chunks() joins them, .chunks are the arrays"));
+    throw error(
+        errc::exchange,
+        concat("column '", source.described->name, "' has ", pieces.size(), " chunks and ", protocol,
+               " exports one array: .combine_chunks() joins the chunks, .chunks has them one by one"));
   }
   if (pieces.size() == 1) {
     return pieces.front();
@@ -131,9 +132,9 @@ joined_rows join_pieces(const column_object& source, copy_policy copy) {
   }
   const std::vector<column> joined = combine_chunks(pieces);
   if (joined.size() > 1) {
-    throw error(errc::exchange,
-                concat("column '", source.described->name, "' has ", pieces.size(), " chunks that become ",
-                       joined.size(), ", not one: its offsets or indices can't count all rows"));
+    throw error(errc::exchange, concat("column '", source.described->name, "' has ", pieces.size(),
+                                       " chunks, which can be joined to ", joined.size(),
+                                       " chunks, not to one: its offsets or indices can't count all rows"));
   }
   return {joined.front(), with_rows > 1};
 }
@@ -166,16 +167,14 @@ bool same_view(const std::vector<column>& a, const std::vector<column>& b) {
 
 void refuse_comparison(const char* what) {
   throw error(errc::unsupported,
-              concat("whether two ", what,
-                     " in different memory are equal is not known without comparing their values: "
-                     "equals() does that"));
+              concat("== does not compare the values of two ", what, " in different memory: use equals()"));
 }
 
 void require_unit_step(std::int64_t step) {
   if (step != 1) {
-    throw error(errc::invalid_argument,
-                concat("a slice with step ", step,
-                       " would be a copy: slices share their memory, so their step is 1"));
+    throw error(
+        errc::invalid_argument,
+        concat("a slice with step ", step, " would be a copy: slices share memory, so the step must be 1"));
   }
 }
 

@@ -69,8 +69,9 @@ std::size_t place_in(const schema& self, nb::handle key) {
     return self.index_of(name_of(key));
   }
   if (PyBool_Check(key.ptr()) || !PyIndex_Check(key.ptr())) {
-    throw error(errc::type_mismatch, concat("a field is named by its name or its number, not by a ",
-                                            nb::type_name(key.type()).c_str()));
+    throw error(errc::type_mismatch,
+                concat("a field is selected by its name or number, not by an object of type ",
+                       nb::type_name(key.type()).c_str()));
   }
   return place_of_number(key, self.fields.size(), "field", "schema");
 }

@@ -36,7 +36,7 @@ symbol intern(const symbol_table_object& self, nb::handle name) {
 /// A list keeps the texts alive while their bytes are read without the GIL.
 std::vector<symbol> intern_all(const symbol_table_object& self, nb::handle given) {
   if (nb::isinstance<nb::str>(given)) {
-    throw error(errc::type_mismatch, "intern_all takes several names, not one: intern takes one");
+    throw error(errc::type_mismatch, "intern_all takes a sequence of names: use intern for one name");
   }
   const nb::object names = nb::steal(PySequence_List(given.ptr()));
   if (!names.is_valid()) {

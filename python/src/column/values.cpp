@@ -177,7 +177,7 @@ named_rows rows_named(const column& dictionary, const nb::list& indices) {
 }
 
 /// The values of indices. Reads only values that the rows refer to, all in one transfer.
-nb::list looked_up(const column& dictionary, const nb::list& indices, std::int64_t most) {
+nb::list look_up(const column& dictionary, const nb::list& indices, std::int64_t most) {
   const named_rows named = rows_named(dictionary, indices);
   nb::list values;
   if (!named.of.empty()) {
@@ -214,7 +214,7 @@ nb::list values_of(const column& source, const host_array& from, std::int64_t ro
   for (std::int64_t row = 0; row < rows; ++row) {
     values.append(maker.row(from, row));
   }
-  return source.dictionary() != nullptr ? looked_up(*source.dictionary(), values, most) : values;
+  return source.dictionary() != nullptr ? look_up(*source.dictionary(), values, most) : values;
 }
 
 } // namespace

@@ -95,10 +95,10 @@ void translate(const std::exception_ptr& thrown, void*) {
   } catch (const error& failure) {
     raise_or_fail(failure);
   } catch (const nb::cast_error&) { // a function took any object, and a cast of it failed
-    raise_or_fail(error(errc::type_mismatch,
-                        "an object is of another type, or a number of more than 64 bits, than is expected"));
+    raise_or_fail(
+        error(errc::type_mismatch, "an object has an unexpected type, or a number has more than 64 bits"));
   } catch (const std::bad_alloc&) {
-    raise_or_fail(error(errc::out_of_memory, "host: the system has no memory for this"));
+    raise_or_fail(error(errc::out_of_memory, "host: the system is out of memory"));
   }
 }
 

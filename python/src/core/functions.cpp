@@ -13,8 +13,8 @@ namespace saeta::py {
 namespace {
 
 /// nanobind has one entry point per kind of signature: six in release 3.1.
-constexpr std::size_t most_entries = 8;
-std::array<vectorcallfunc, most_entries> entries{};
+constexpr std::size_t max_entries = 8;
+std::array<vectorcallfunc, max_entries> entries{};
 
 nb::object dict_of(PyObject* const* values, PyObject* names) {
   nb::dict result;
@@ -62,13 +62,13 @@ PyObject* call(PyObject* function, PyObject* const* arguments, std::size_t count
 }
 
 template <std::size_t... Entry>
-constexpr std::array<vectorcallfunc, most_entries> calls(std::index_sequence<Entry...>) {
+constexpr std::array<vectorcallfunc, max_entries> calls(std::index_sequence<Entry...>) {
   return {&call<Entry>...};
 }
 
 /// Puts our entry point before nanobind's. If no slot is free, the function stays unchanged.
 void watch(nb::handle function) {
-  static constexpr auto ours = calls(std::make_index_sequence<most_entries>());
+  static constexpr auto ours = calls(std::make_index_sequence<max_entries>());
   const Py_ssize_t offset = Py_TYPE(function.ptr())->tp_vectorcall_offset;
   auto* place = reinterpret_cast<char*>(function.ptr()) + offset;
   vectorcallfunc own = nullptr;

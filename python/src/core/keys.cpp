@@ -54,7 +54,7 @@ slice_bounds bounds_of(const nb::slice& range, std::size_t size) {
       throw;
     }
   }
-  throw error(errc::type_mismatch, "the bounds of a slice are numbers of rows, or None");
+  throw error(errc::type_mismatch, "the bounds of a slice must be numbers of rows, or None");
 }
 
 } // namespace saeta::py

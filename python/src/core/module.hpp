@@ -58,7 +58,7 @@ public:
         "__init__",
         [maker = maker_](nb::handle self, const nb::args&, const nb::kwargs&) {
           throw error(errc::type_mismatch, concat("a ", nb::cast<std::string>(self.type().attr("__name__")),
-                                                  " is not made by its class but by ", maker));
+                                                  " can't be made by calling its class: use ", maker));
         },
         nb::sig("def __init__(self, *args: object, **kwargs: object) -> None"),
         "Raises TypeMismatch, which names what makes one.");

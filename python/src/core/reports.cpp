@@ -21,7 +21,7 @@ struct waiting_report {
 };
 
 std::atomic<waiting_report*> latest{nullptr}; ///< lock-free, so that a forked child never finds a held lock
-std::atomic<bool> asked{false};               ///< whether a pending call is scheduled
+std::atomic<bool> scheduled{false};           ///< whether a pending call is scheduled
 std::atomic<report_sink> without_python{nullptr};
 
 /// Takes all waiting reports, oldest first.
@@ -53,8 +53,8 @@ int log_waiting(void*) {
       for (const auto& each : take_all()) {
         log_one(*each);
       }
-      asked = false;
-    } while (latest.load() != nullptr && !asked.exchange(true));
+      scheduled = false;
+    } while (latest.load() != nullptr && !scheduled.exchange(true));
   });
   return 0;
 }
@@ -71,8 +71,8 @@ void put_on_list(std::string_view where, std::string_view message) noexcept {
     }
     made.release();
     // CPython's queue of pending calls is small. If it is full, the next report tries again.
-    if (!asked.exchange(true) && Py_AddPendingCall(&log_waiting, nullptr) != 0) {
-      asked = false;
+    if (!scheduled.exchange(true) && Py_AddPendingCall(&log_waiting, nullptr) != 0) {
+      scheduled = false;
     }
   } catch (...) {
     without_python.load()(where, message);

@@ -30,7 +30,7 @@ nb::tuple offset_columns(const column_object& self, bool with_mask) {
   if (nulls != 0) {
     throw error(errc::exchange,
                 concat("column '", described.name, "' has ", nulls,
-                       " nulls, which offsets can't say: with_mask=True gives a mask beside them"));
+                       " nulls, which offsets can't represent: with_mask=True gives a mask as well"));
   }
   const auto made = [&](column piece, std::string name, bool nullable) {
     field of{std::move(name), piece.type(), nullable, {}};
@@ -86,7 +86,8 @@ nb::dict array_interface(nb::handle self) {
     const data_type& shown = innermost(source.described->type);
     to_tensor_type(shown);
     if (narrow_float_of(shown) != nullptr) {
-      throw error(errc::exchange, concat("no typestr of __cuda_array_interface__ says ", shown.name()));
+      throw error(errc::exchange,
+                  concat("type ", shown.name(), " has no typestr of __cuda_array_interface__"));
     }
   } catch (const error& none) {
     throw nb::attribute_error(none.message().c_str());

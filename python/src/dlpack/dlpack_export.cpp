@@ -36,7 +36,7 @@ nb::object capsule_for(const std::optional<version_pair>& max_version, const Sou
   return dlpack_capsule(without_gil([&] { return export_dlpack(source, how); }));
 }
 
-tensor_order order_named(const std::optional<std::string>& word) {
+tensor_order parse_order(const std::optional<std::string>& word) {
   if (!word) {
     return tensor_order::any;
   }
@@ -62,8 +62,7 @@ tensor_nulls nulls_named(const std::optional<std::string>& word, bool fill, bool
     }
   }
   if (count > 1) {
-    throw error(errc::invalid_argument,
-                concat(given, " were given: only one of them can say what becomes of nulls"));
+    throw error(errc::invalid_argument, concat(given, " were given: choose one of them for the nulls"));
   }
   return word        ? tensor_nulls::nan
          : fill      ? tensor_nulls::fill
@@ -141,7 +140,7 @@ void make_choices(tensor_choices* made, const std::optional<std::string>& nulls,
                   nb::handle dtype) {
   tensor_choices chosen;
   chosen.nulls = nulls_named(nulls, !fill.is_none(), with_mask);
-  chosen.order = order_named(order);
+  chosen.order = parse_order(order);
   if (!fill.is_none()) {
     chosen.fill = fill_from(fill);
   }
@@ -164,12 +163,12 @@ bool is_default(const tensor_choices& of) {
          !of.type;
 }
 
-void make_chosen(chosen_tensor* made, nb::object source, const tensor_choices& chosen, bool on_host,
-                 std::optional<bool> copy) {
+void make_chosen_tensor(chosen_tensor* made, nb::object source, const tensor_choices& chosen, bool on_host,
+                        std::optional<bool> copy) {
   if (!nb::isinstance<column_object>(source) && !nb::isinstance<table_object>(source)) {
     throw error(errc::type_mismatch,
-                concat("a tensor of an object of type ", nb::type_name(source.type()).c_str(),
-                       ", expected a Column or a Table"));
+                concat("can't make a tensor of an object of type ", nb::type_name(source.type()).c_str(),
+                       ": expected a Column or a Table"));
   }
   new (made) chosen_tensor{std::move(source), chosen, on_host, copy};
 }
@@ -248,7 +247,7 @@ void bind_chosen_tensors(nb::module_& m) {
       m, "_ChosenTensor",
       "A column or table with its choices, for `from_dlpack` of any library. `on_host` downloads it where it "
       "is on a device and the consumer names none, `copy` counts where the consumer says nothing.");
-  c.def("__init__", &make_chosen, nb::arg("source"), nb::arg("chosen"), nb::kw_only(),
+  c.def("__init__", &make_chosen_tensor, nb::arg("source"), nb::arg("chosen"), nb::kw_only(),
         nb::arg("on_host") = false, nb::arg("copy") = nb::none(),
         nb::sig("def __init__(self, source: Column | Table, chosen: _TensorChoices, *, on_host: bool = "
                 "False, copy: bool | None = None) -> None"))

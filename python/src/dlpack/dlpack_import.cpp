@@ -101,14 +101,14 @@ private:
   std::size_t count_ = 0;
 };
 
-nb::object owned(PyObject* result) {
+nb::object steal_result(PyObject* result) {
   if (result == nullptr) {
     throw nb::python_error();
   }
   return nb::steal(result);
 }
 
-std::int32_t whole(nb::handle number, nb::handle source) {
+std::int32_t read_device_number(nb::handle number, nb::handle source) {
   const nb::object index = foreign_call([&] { return nb::steal(PyNumber_Index(number.ptr())); });
   const long value = index.is_valid() ? PyLong_AsLong(index.ptr()) : -1;
   if (PyErr_Occurred() != nullptr || value != static_cast<std::int32_t>(value)) {
@@ -125,15 +125,16 @@ tensor_device device_of(nb::handle source) {
       !nb::hasattr(source, "__dlpack__")) {
     PyErr_Clear();
     throw error(errc::type_mismatch, concat(nb::type_name(source.type()).c_str(),
-                                            " has no __dlpack__ and is no capsule of a tensor"));
+                                            " has no __dlpack__ and is not a capsule of a tensor"));
   }
-  const nb::object pair = owned(found);
+  const nb::object pair = steal_result(found);
   if (PyTuple_Check(pair.ptr()) == 0 || PyTuple_GET_SIZE(pair.ptr()) != 2) {
     throw error(errc::format,
                 concat("__dlpack_device__() of ", nb::type_name(source.type()).c_str(), " gave ",
                        nb::type_name(pair.type()).c_str(), ", expected a pair of device type and number"));
   }
-  return {whole(PyTuple_GET_ITEM(pair.ptr(), 0), source), whole(PyTuple_GET_ITEM(pair.ptr(), 1), source)};
+  return {read_device_number(PyTuple_GET_ITEM(pair.ptr(), 0), source),
+          read_device_number(PyTuple_GET_ITEM(pair.ptr(), 1), source)};
 }
 
 /// The context that was given; null for None.
@@ -219,7 +220,7 @@ nb::object ask_for_capsule(nb::handle source, nb::handle dl_device, nb::handle s
     }
     capsule = old(names().dlpack);
   }
-  return owned(capsule);
+  return steal_result(capsule);
 }
 
 /// The producer's capsule. Sets `ready` to the stream that the tensor is ready on.
@@ -283,10 +284,10 @@ nb::object import_by_table(nb::handle source, std::shared_ptr<context> ctx, cons
     return {};
   }
   DLManagedTensorVersioned* found = nullptr;
-  const int asked =
+  const int status =
       foreign_call([&] { return table->managed_tensor_from_py_object_no_sync(source.ptr(), &found); });
   const char* const type_name = Py_TYPE(source.ptr())->tp_name;
-  require_success(type_name, asked == 0 && found != nullptr);
+  require_success(type_name, status == 0 && found != nullptr);
   std::unique_ptr<DLManagedTensorVersioned, give_back> tensor(found);
   const DLDevice where = found->dl_tensor.device;
   const tensor_device device{static_cast<std::int32_t>(where.device_type), where.device_id};
@@ -321,8 +322,8 @@ tensor_device device_of_capsule(nb::handle capsule) {
     const DLPackVersion version = (*versioned)->version;
     if (version.major != DLPACK_MAJOR_VERSION) {
       throw error(errc::exchange,
-                  concat("a tensor of DLPack ", version.major, ".", version.minor,
-                         ", of which only the major version ", DLPACK_MAJOR_VERSION, " is known"));
+                  concat("the tensor is of DLPack version ", version.major, ".", version.minor,
+                         ", only major version ", DLPACK_MAJOR_VERSION, " is supported"));
     }
   }
   const DLDevice ctx =
@@ -372,7 +373,7 @@ nb::object from_dlpack(nb::handle source, nb::handle given_ctx, std::optional<bo
     throw error(errc::invalid_argument, concat("cast='", *cast, "': expected 'reinterpret' or None"));
   }
   if (!columns && (fields || cast)) {
-    throw error(errc::invalid_argument, "schema and cast speak of columns: they need columns=True");
+    throw error(errc::invalid_argument, "schema= and cast= need columns=True");
   }
   const asked_import how{copy, std::move(name), columns, std::move(fields), cast.has_value()};
   std::shared_ptr<context> ctx = named_context(given_ctx);

@@ -14,7 +14,7 @@ constexpr const char* capsule_name = "dlpack_exchange_api";
 
 /// Runs `action` for C callers. Returns 0, or -1 with a Python exception set.
 template <class Action>
-int guarded(Action action) noexcept {
+int run_guarded(Action action) noexcept {
   try {
     foreign_call(action);
     return 0;
@@ -61,7 +61,8 @@ int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_co
 }
 
 /// Exports the column in one piece, ready on the stream with this DLPack number.
-DLManagedTensorVersioned* exported(const column_object& source, std::optional<std::int64_t> stream) {
+DLManagedTensorVersioned* export_column_tensor(const column_object& source,
+                                               std::optional<std::int64_t> stream) {
   return without_gil([&] {
     const joined_rows rows = join_pieces(source, copy_policy::when_needed);
     dlpack_export how;
@@ -84,15 +85,15 @@ column_object& column_of(void* object) {
 
 int managed_from_object(void* object, DLManagedTensorVersioned** out) noexcept {
   *out = nullptr;
-  return guarded([&] {
+  return run_guarded([&] {
     const column_object& source = column_of(object);
-    *out = exported(source, dlpack_import_stream(*source.ctx));
+    *out = export_column_tensor(source, dlpack_import_stream(*source.ctx));
   });
 }
 
 /// A view that is never released. The consumer's use of it counts as unknown work from now on.
 int borrow_from_object(void* object, DLTensor* out) noexcept {
-  return guarded([&] {
+  return run_guarded([&] {
     column_object& source = column_of(object);
     const column piece = single_piece(source, "DLPack");
     const tensor_type type = to_tensor_type(piece.type());
@@ -125,7 +126,7 @@ int borrow_from_object(void* object, DLTensor* out) noexcept {
 /// Takes the tensor even on failure, as the standard requires. Its producer worked on our work stream.
 int object_from_managed(DLManagedTensorVersioned* tensor, void** out) noexcept {
   *out = nullptr;
-  return guarded([&] {
+  return run_guarded([&] {
     std::unique_ptr<DLManagedTensorVersioned, give_back> owned(tensor);
     const DLDevice device = tensor->dl_tensor.device;
     const auto ctx = context_for({static_cast<std::int32_t>(device.device_type), device.device_id});
@@ -142,7 +143,7 @@ int object_from_managed(DLManagedTensorVersioned* tensor, void** out) noexcept {
 
 int work_stream_of(DLDeviceType type, std::int32_t number, void** out) noexcept {
   *out = nullptr;
-  return guarded([&] {
+  return run_guarded([&] {
     if (type != kDLCPU && type != kDLCUDAHost) {
       const auto ctx = context_for({static_cast<std::int32_t>(type), number});
       *out = reinterpret_cast<void*>(static_cast<std::intptr_t>(dlpack_import_stream(*ctx).value_or(0)));
@@ -205,7 +206,7 @@ nb::object export_by_table(const column_object& source, PyObject* library, PyObj
   if (device.type == kDLCUDA) {
     stream = work_stream_by(*table, device, wanted->tp_name);
   }
-  DLManagedTensorVersioned* const tensor = exported(source, stream);
+  DLManagedTensorVersioned* const tensor = export_column_tensor(source, stream);
   void* made = nullptr;
   // Takes the tensor even on failure.
   const int done = foreign_call([&] { return table->managed_tensor_to_py_object_no_sync(tensor, &made); });
@@ -231,18 +232,18 @@ void require_success(const char* type_name, bool succeeded) {
 
 std::int64_t work_stream_by(const DLPackExchangeAPI& table, tensor_device device, const char* type_name) {
   void* stream = nullptr;
-  const int told = foreign_call([&] {
+  const int status = foreign_call([&] {
     return table.current_work_stream(static_cast<DLDeviceType>(device.type), device.ordinal, &stream);
   });
-  require_success(type_name, told == 0);
+  require_success(type_name, status == 0);
   return dlpack_stream(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(stream)));
 }
 
 std::shared_ptr<context> context_for(tensor_device device) {
   const std::optional<memory_kind> kind = kind_of(device);
   if (!kind || device.type == static_cast<std::int32_t>(device_kind::sim)) {
-    throw error(errc::exchange, concat("a tensor on device type ", device.type,
-                                       ": only CPU (1) and CUDA (2, 3, 13) are known"));
+    throw error(errc::exchange, concat("the tensor is on device type ", device.type,
+                                       ": only CPU (1) and CUDA (2, 3, 13) are supported"));
   }
   const bool on_gpu = *kind == memory_kind::device || *kind == memory_kind::managed;
   const device_id id = on_gpu ? device_id{device_kind::cuda, device.ordinal} : device_id{};

@@ -86,7 +86,7 @@ private:
   };
 
   void drop_if_free() noexcept {
-    turn_.if_free([this] { value_ = nullptr; });
+    turn_.run_if_free([this] { value_ = nullptr; });
   }
   void require_own_process() const {
     if (made_in_ != fork_generation()) {
@@ -251,7 +251,7 @@ nb::object text_of(const std::string& said) {
       PyUnicode_DecodeUTF8(said.data(), static_cast<Py_ssize_t>(said.size()), "backslashreplace"));
 }
 
-nb::dict described(const ipc::file_summary& found) {
+nb::dict describe_file(const ipc::file_summary& found) {
   nb::list columns;
   for (const ipc::column_summary& each : found.columns) {
     nb::dict column;
@@ -280,16 +280,16 @@ nb::dict described(const ipc::file_summary& found) {
 }
 
 nb::dict inspect_file(const std::filesystem::path& file) {
-  return described(without_gil([&] { return ipc::inspect(file); }));
+  return describe_file(without_gil([&] { return ipc::inspect(file); }));
 }
 
 nb::dict inspect_bytes(nb::handle source) {
   const python_bytes bytes(source);
-  return described(without_gil([&] { return ipc::inspect(bytes.span()); }));
+  return describe_file(without_gil([&] { return ipc::inspect(bytes.span()); }));
 }
 
 nb::dict inspect_ranges(const nb::object& read, const std::string& name, std::uint64_t size) {
-  return described(without_gil([&] {
+  return describe_file(without_gil([&] {
     return ipc::inspect(name, size, [&](std::uint64_t offset, std::span<std::byte> target) {
       read_range(read, offset, target);
     });
@@ -297,7 +297,7 @@ nb::dict inspect_ranges(const nb::object& read, const std::string& name, std::ui
 }
 
 nb::dict inspect_live(const nb::object& read, const std::string& name) {
-  return described(without_gil([&] {
+  return describe_file(without_gil([&] {
     return ipc::inspect(name, [&](std::span<std::byte> target) { return read_some(read, target); });
   }));
 }

@@ -117,7 +117,7 @@ buffer_object foreign_bytes(const context_object& ctx, std::uintptr_t address, s
     const std::shared_ptr<context> into = ctx.value;
     const auto queued = into->clocks()->mark_device();
     if (!queued) {
-      throw error(errc::busy, "memory of others can't be waited for while a graph is captured");
+      throw error(errc::busy, "can't wait for users of external memory while a graph is captured");
     }
     memory.pointer = reinterpret_cast<void*>(address);
     memory.bytes = bytes;

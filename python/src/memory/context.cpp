@@ -19,13 +19,13 @@
 namespace saeta::py {
 namespace {
 
-std::optional<std::chrono::milliseconds> to_wait(std::optional<double> seconds) {
+std::optional<std::chrono::milliseconds> parse_wait(std::optional<double> seconds) {
   constexpr double longest = 1e9;
   if (!seconds) {
     return std::nullopt;
   }
   if (!(*seconds >= 0 && *seconds <= longest)) {
-    throw error(errc::invalid_argument, concat("wait: ", *seconds, " is not between 0 and 1e9 seconds"));
+    throw error(errc::invalid_argument, concat("wait is ", *seconds, " seconds, expected 0 to 1e9"));
   }
   return std::chrono::milliseconds(std::llround(*seconds * 1000));
 }
@@ -35,7 +35,7 @@ context_object open(const std::optional<std::string>& device, const std::optiona
                     std::optional<bool> exportable_pool) {
   return without_gil([&] {
     const device_id chosen = device ? parse_device(*device) : best_device();
-    open_options options{std::nullopt, std::move(stack), to_wait(wait), exportable_pool};
+    open_options options{std::nullopt, std::move(stack), parse_wait(wait), exportable_pool};
     if (limit) {
       options.budget = to_bytes(*limit, chosen);
     }
@@ -43,7 +43,7 @@ context_object open(const std::optional<std::string>& device, const std::optiona
   });
 }
 
-bool derived(const context_object& self) { return &self.value->root() != self.value.get(); }
+bool is_derived(const context_object& self) { return &self.value->root() != self.value.get(); }
 
 void set_budget(const context_object& self, const std::optional<size_spec>& limit) {
   if (self.value->drawn_from() != nullptr) {
@@ -61,7 +61,7 @@ void wait_for(point awaited) {
   constexpr std::chrono::microseconds pace{4};
   constexpr std::chrono::milliseconds longest_sleep{1};
   const auto start = clock::now();
-  while (!passed(awaited)) {
+  while (!has_passed(awaited)) {
     const auto now = clock::now();
     if (now - start < awake) {
       while (clock::now() < now + pace) {
@@ -140,11 +140,10 @@ nb::dict close_context(const context_object& self) {
 
 nb::object enter_context(nb::object self) {
   const auto& entered = nb::cast<const context_object&>(self);
-  if (!derived(entered)) {
-    throw error(errc::invalid_argument,
-                concat("the context of ", to_string(entered.value->device()),
-                       " belongs to the process: only those of memory.child and memory.reserve end with a "
-                       "`with` block"));
+  if (!is_derived(entered)) {
+    throw error(errc::invalid_argument, concat("the context of ", to_string(entered.value->device()),
+                                               " belongs to the process: only contexts of memory.child and "
+                                               "memory.reserve can be used in a `with` block"));
   }
   return self;
 }
@@ -159,7 +158,7 @@ public:
 
   void enter() {
     if (hold_) {
-      throw error(errc::busy, "this block is open already: ask the context for one each time");
+      throw error(errc::busy, "this block is already open: ask the context for a new one for each `with`");
     }
     // Without the GIL: `Begin` may wait for a thread that takes the GIL to report something.
     hold_ = without_gil([this] { return Begin(*ctx_); });
@@ -184,7 +183,7 @@ std::string describe_context(const context_object& self) {
   std::string text = now.limit == budget::unlimited ? "no budget" : concat("budget ", human_bytes(now.limit));
   if (const reservation* from = ctx.drawn_from()) {
     text = concat("reservation of ", human_bytes(from->bytes()), ", ", human_bytes(from->left()), " left");
-  } else if (derived(self)) {
+  } else if (is_derived(self)) {
     text = concat("child '", ctx.memory_budget()->name(), "', ", text);
   }
   return printable(concat("<saeta.Context ", to_string(ctx.device()), ": ", text, ", ",

@@ -80,7 +80,7 @@ private:
 
 hook_object add_hook(const memory_view& self, nb::object ask, std::string name, int priority) {
   if (PyCallable_Check(ask.ptr()) == 0) {
-    throw error(errc::type_mismatch, "the hook '" + name + "' can't be called");
+    throw error(errc::type_mismatch, "the hook '" + name + "' is not callable");
   }
   const auto hook = std::make_shared<installed_hook>(std::move(ask), name);
   hook->registration = without_gil([&] {

@@ -51,11 +51,11 @@ stream_ref stream_of(const context& ctx, std::optional<std::int64_t> number) {
   }
   if (ctx.on_host()) {
     throw error(errc::invalid_argument,
-                concat("stream ", *number, " was given for the host, which has none"));
+                concat("stream ", *number, " was given for the host, which has no streams"));
   }
   const auto handle = tensor_stream(*number);
   if (!handle) {
-    throw error(errc::invalid_argument, "stream -1 is no stream: expected None, 1, 2 or a stream handle");
+    throw error(errc::invalid_argument, "stream -1 is not a stream: expected None, 1, 2 or a stream handle");
   }
   return {*ctx.device_backend(), *handle};
 }
@@ -75,7 +75,7 @@ public:
       add(writes, access::read_write);
     });
     if (ctx_ == nullptr) {
-      throw error(errc::invalid_argument, "no buffer is named to be read or written");
+      throw error(errc::invalid_argument, "name at least one buffer to read or write");
     }
   }
   use_object(const use_object&) = delete;
@@ -185,7 +185,7 @@ std::optional<std::int64_t> stream_number(nb::handle stream) {
   });
   std::int64_t value = 0;
   if (!nb::try_cast(number, value)) {
-    throw error(errc::invalid_argument, "the number of a stream has more than 64 bits, or is none");
+    throw error(errc::invalid_argument, "a stream handle must be an integer of at most 64 bits");
   }
   return numbered ? value : dlpack_stream(value);
 }
@@ -207,7 +207,8 @@ namespace {
 buffer_object sliced_buffer(const buffer_object& self, const nb::slice& range) {
   const auto [start, stop, step, length] = range.compute(self.value->size());
   if (step != 1) {
-    throw error(errc::invalid_argument, concat("a slice of a buffer with step ", step, ": only 1 is a view"));
+    throw error(errc::invalid_argument,
+                concat("a buffer can't be sliced with step ", step, ": only step 1 is a view"));
   }
   return buffer_object(self.value->slice(static_cast<std::size_t>(start), length));
 }

@@ -28,7 +28,7 @@ any_rmm_resource current_resource(rmm::cuda_device_id device) {
   return copy;
 }
 
-std::shared_ptr<void> kept(nb::object python) {
+std::shared_ptr<void> keep_alive(nb::object python) {
   return {python.release().ptr(),
           [](void* object) { with_gil_or_leak([object] { Py_DECREF(static_cast<PyObject*>(object)); }); }};
 }
@@ -44,7 +44,7 @@ struct with_python {
 class source_object {
 public:
   source_object(std::int32_t ordinal, nb::object python)
-      : resource_(current_resource(rmm::cuda_device_id{ordinal})), python_(kept(std::move(python))) {}
+      : resource_(current_resource(rmm::cuda_device_id{ordinal})), python_(keep_alive(std::move(python))) {}
 
   [[nodiscard]] context_object open(const std::string& device, std::optional<std::string> stack,
                                     std::optional<std::int64_t> wait) const {

@@ -46,7 +46,7 @@ table_object rows_filtered(const table_object& self, const column_object& mask) 
 }
 
 /// Converts every piece. Columns without pieces get an empty one, whose type is checked.
-column_object converted(const column_object& self, const data_type& type, bool rounds) {
+column_object convert_column(const column_object& self, const data_type& type, bool rounds) {
   field described = *self.described;
   described.type = type;
   std::vector<column> pieces;
@@ -128,7 +128,7 @@ void bind_rows(column_class& c) {
            "The column in the memory of another context of this process, as `Table.to`.")
       .def("_take", &take_rows, nb::arg("indices"), nb::call_guard<gil_release>())
       .def("_filter", &filtered, nb::arg("mask"), nb::call_guard<gil_release>())
-      .def("_cast", &converted, nb::arg("type"), nb::arg("rounds"), nb::call_guard<gil_release>())
+      .def("_cast", &convert_column, nb::arg("type"), nb::arg("rounds"), nb::call_guard<gil_release>())
       .def("_fill_null", &filled, nb::arg("fill"), nb::call_guard<gil_release>())
       .def("_to", &column_copied_to, nb::arg("target"), nb::call_guard<gil_release>());
 }

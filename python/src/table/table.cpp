@@ -161,8 +161,8 @@ void bind_conversions(table_class& c) {
             const table shown = as_requested(*self.value, requested);
             if (shown.batches().size() > 1) {
               throw error(errc::exchange, concat("the table has ", shown.batches().size(),
-                                                 " batches, and __arrow_c_device_array__ is for one: "
-                                                 "combine_chunks() joins them, a stream has them all"));
+                                                 " batches, and __arrow_c_device_array__ exports one: "
+                                                 "combine_chunks() joins them, a stream exports them all"));
             }
             return device_array_capsules(shown);
           },

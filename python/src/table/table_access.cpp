@@ -24,7 +24,7 @@ std::size_t place_of(const table& self, nb::handle key) {
     return place_of_number(key, self.column_count(), "column", "table");
   }
   throw error(errc::type_mismatch,
-              concat("a column is named by its name or its number, not by an object of type ",
+              concat("a column is selected by its name or number, not by an object of type ",
                      nb::type_name(key.type()).c_str()));
 }
 
@@ -48,11 +48,11 @@ std::vector<std::size_t> places_of(const table& self, nb::handle keys) {
   return places;
 }
 
-table_object selected(const table_object& self, nb::handle keys) {
+table_object select_columns(const table_object& self, nb::handle keys) {
   return table_object(self.value->select(places_of(*self.value, keys)));
 }
 
-table_object dropped(const table_object& self, nb::handle keys) {
+table_object drop_columns(const table_object& self, nb::handle keys) {
   std::vector<std::size_t> columns(self.value->column_count());
   std::iota(columns.begin(), columns.end(), std::size_t{0});
   for (const std::size_t place : places_of(*self.value, keys)) {
@@ -66,7 +66,7 @@ nb::object item(const table_object& self, nb::handle key) {
     return nb::cast(rows_by_slice(self, nb::borrow<nb::slice>(key)));
   }
   if (PyList_Check(key.ptr())) {
-    return nb::cast(selected(self, key));
+    return nb::cast(select_columns(self, key));
   }
   return nb::cast(column_at(*self.value, place_of(*self.value, key)));
 }
@@ -93,8 +93,8 @@ table_object tail(const table_object& self, std::int64_t rows) {
 bool has_column(const table_object& self, nb::handle name) {
   if (!nb::isinstance<nb::str>(name)) {
     throw error(errc::type_mismatch,
-                concat("`in` asks a table for the name of a column, not for an object of type ",
-                       nb::type_name(name.type()).c_str(), ": ask one of its columns for a value"));
+                concat("`in` looks for the name of a column, not for an object of type ",
+                       nb::type_name(name.type()).c_str(), ": look for a value in one of its columns"));
   }
   const std::string wanted = name_of(name);
   return std::ranges::any_of(self.value->fields().fields, [&](const field& f) { return f.name == wanted; });
@@ -140,10 +140,8 @@ void bind_access(table_class& c) {
       .def(
           "__iter__",
           [](const table_object&) -> nb::object {
-            throw error(
-                errc::type_mismatch,
-                "a table is rows and columns, so it is not iterated: take .columns, .column_names, .batches "
-                "or .to_pylist()");
+            throw error(errc::type_mismatch,
+                        "a table can't be iterated: use .columns, .column_names, .batches or .to_pylist()");
           },
           nb::sig("def __iter__(self) -> typing.Never"),
           "Raises TypeMismatch: columns, column_names, batches and to_pylist are what can be meant.")
@@ -156,14 +154,14 @@ void bind_access(table_class& c) {
            "The first rows, or for a negative number all but as many at the end; no copy.")
       .def("tail", &tail, nb::arg("rows") = 5,
            "The last rows, or for a negative number all but as many at the beginning; no copy.")
-      .def("select", &selected, nb::arg("columns"),
+      .def("select", &select_columns, nb::arg("columns"),
            nb::sig("def select(self, columns: str | int | collections.abc.Iterable[str | int]) -> Table"),
            "These columns, by name or number, in this order; no copy.")
-      .def("drop_columns", &dropped, nb::arg("columns"),
+      .def("drop_columns", &drop_columns, nb::arg("columns"),
            nb::sig(
                "def drop_columns(self, columns: str | int | collections.abc.Iterable[str | int]) -> Table"),
            "All columns but these, by name or number; no copy.")
-      .def("drop", &dropped, nb::arg("columns"),
+      .def("drop", &drop_columns, nb::arg("columns"),
            nb::sig("def drop(self, columns: str | int | collections.abc.Iterable[str | int]) -> Table"),
            "As drop_columns.");
 }

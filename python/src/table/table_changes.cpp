@@ -25,8 +25,8 @@ table_object from_bytes(const context_object& ctx, const schema& fields, const n
     held.emplace_back(each);
   }
   if (held.size() != fields.fields.size()) {
-    throw error(errc::invalid_argument, concat(held.size(), " columns of bytes, expected ",
-                                               fields.fields.size(), " as the schema has fields"));
+    throw error(errc::invalid_argument, concat("got ", held.size(), " columns of bytes, the schema has ",
+                                               fields.fields.size(), " fields"));
   }
   std::vector<host_values> given;
   for (std::size_t i = 0; i < held.size(); ++i) {
@@ -56,7 +56,7 @@ table_object with_schema(const table_object& self, const schema& fields) {
   return table_object(table::make(self.value->ctx(), fields, {batches.begin(), batches.end()}));
 }
 
-table_object concatenated(const std::vector<table_object>& tables, const schema& fields) {
+table_object concatenate(const std::vector<table_object>& tables, const schema& fields) {
   std::vector<batch> batches;
   for (const table_object& each : tables) {
     const auto own = each.value->batches();
@@ -115,7 +115,7 @@ void bind_changes(nb::module_& m, table_class& c) {
         nb::sig("def _from_bytes(where: Context, schema: Schema, columns: collections.abc.Sequence[object]) "
                 "-> Table"),
         "A table of raw little-endian values, one object with the buffer protocol a field; one transfer.");
-  m.def("_concat_tables", &concatenated, nb::arg("tables"), nb::arg("schema"),
+  m.def("_concat_tables", &concatenate, nb::arg("tables"), nb::arg("schema"),
         "The batches of several tables one after the other, described by one schema; no copy.");
 }
 

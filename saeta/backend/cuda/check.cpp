@@ -76,7 +76,7 @@ void raise(CUresult status, const call_site& call, const std::string& detail) {
   throw error(code_of(status), concat(call.name, detail, " failed: ", describe(status)), call.where);
 }
 
-bool settled(cudaError_t status, const call_site& call) noexcept {
+bool check_or_report(cudaError_t status, const call_site& call) noexcept {
   if (status == cudaSuccess || shutting_down(status)) {
     return true;
   }

@@ -46,7 +46,7 @@ void check(Status status, const call_site& call, const Parts&... detail) {
 /// For callers that can't throw: reports a failure and returns whether the call succeeded. A call made after
 /// the runtime was unloaded at the end of the process counts as a success: the context has already freed its
 /// resources.
-[[nodiscard]] bool settled(cudaError_t status, const call_site& call) noexcept;
+[[nodiscard]] bool check_or_report(cudaError_t status, const call_site& call) noexcept;
 
 /// True for the statuses that only mean that the process is ending or that the context is gone.
 bool shutting_down(cudaError_t status) noexcept;

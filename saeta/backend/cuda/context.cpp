@@ -30,7 +30,7 @@ CUcontext primary_context(std::int32_t ordinal) {
   static std::mutex creation;
   if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= contexts.size()) {
     throw error(errc::device,
-                concat("cuda:", ordinal, " is no device: ordinals go from 0 to ", most_devices - 1));
+                concat("cuda:", ordinal, " is not a device: ordinals range from 0 to ", most_devices - 1));
   }
   auto& slot = contexts[static_cast<std::size_t>(ordinal)];
   if (CUcontext known = slot.load(std::memory_order_acquire); known != nullptr) {

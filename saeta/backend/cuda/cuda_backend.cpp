@@ -24,8 +24,8 @@ namespace {
 
 using cuda::active_context;
 using cuda::check;
+using cuda::check_or_report;
 using cuda::context_scope;
-using cuda::settled;
 
 /// The least alignment of every CUDA allocation.
 constexpr std::size_t driver_alignment = 256;
@@ -45,11 +45,12 @@ cudaMemcpyKind native(copy_kind kind) {
   case copy_kind::host_to_host:
     return cudaMemcpyHostToHost;
   }
-  throw error(errc::invalid_argument, concat("copy kind ", static_cast<int>(kind), " is none of the four"));
+  throw error(errc::invalid_argument,
+              concat("copy kind ", static_cast<int>(kind), " is not one of the four kinds"));
 }
 
 /// True for every status with which the driver refuses a call because a stream captures a graph.
-bool refused_for_capture(CUresult status) {
+bool is_refused_for_capture(CUresult status) {
   return status >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && status <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
 }
 
@@ -65,7 +66,7 @@ bool finished(cudaError_t status, const cuda::call_site& call) {
 
 /// Whether a stream captures a graph. The legacy default stream counts as capturing while a blocking stream
 /// captures.
-bool captures(CUcontext context, cudaStream_t stream) {
+bool is_capturing(CUcontext context, cudaStream_t stream) {
   const cuda::current_context current(context);
   check(current.status(), "cuCtxPushCurrent");
   CUstreamCaptureStatus status{};
@@ -108,7 +109,7 @@ public:
   }
   std::uint64_t stream_id(stream_handle stream) override {
     // The driver does not tell the id of a capturing stream, and asking for it would invalidate the capture.
-    if (captures(context_, native(stream))) {
+    if (is_capturing(context_, native(stream))) {
       return new_capture_id();
     }
     if (stream != legacy_stream) {
@@ -130,7 +131,7 @@ public:
     const active_context active(context_);
     return finished(cudaStreamQuery(native(stream)), "cudaStreamQuery");
   }
-  bool capturing(stream_handle stream) override { return captures(context_, native(stream)); }
+  bool capturing(stream_handle stream) override { return is_capturing(context_, native(stream)); }
 
   event_handle create_event() override {
     const active_context active(context_);
@@ -165,9 +166,9 @@ public:
   [[nodiscard]] bool deallocate(void* pointer, std::size_t bytes, std::size_t alignment) noexcept override;
   void* allocate_async(std::size_t bytes, stream_handle stream) override {
     const active_context active(context_);
-    if (captures(context_, native(stream))) {
-      throw error(errc::device, concat("no allocation on a stream of ", to_string(device()),
-                                       " that captures a graph: the memory would be the graph's"));
+    if (is_capturing(context_, native(stream))) {
+      throw error(errc::device, concat("can't allocate on a stream of ", to_string(device()),
+                                       " that captures a graph: the graph would own the memory"));
     }
     return pool().allocate(bytes, native(stream));
   }
@@ -286,7 +287,7 @@ private:
   [[nodiscard]] bool attempt(const char* name, Call call) const noexcept {
     const context_scope scope(context_);
     if (scope.status() == CUDA_SUCCESS) {
-      return settled(call(), name);
+      return check_or_report(call(), name);
     }
     if (cuda::shutting_down(scope.status())) {
       return true;
@@ -299,9 +300,10 @@ private:
 
   void require_exportable() const {
     if (!pool_exportable()) {
-      throw error(errc::unsupported,
-                  concat("the pool of cuda:", ordinal_,
-                         " is not exportable: make it so before the first allocation (stack_options)"));
+      throw error(
+          errc::unsupported,
+          concat("the pool of cuda:", ordinal_,
+                 " is not exportable: make it exportable before the first allocation (stack_options)"));
     }
   }
 
@@ -349,11 +351,11 @@ fence_outcome cuda_backend::record_context(event_handle event) {
   const active_context active(context_);
   // The driver invalidates a capture that is active. A capture on a blocking stream can be detected
   // beforehand without harm.
-  if (captures(context_, cudaStreamLegacy)) {
+  if (is_capturing(context_, cudaStreamLegacy)) {
     return fence_outcome::refused;
   }
   const CUresult status = cuda::driver().context_record_event(context_, native(event));
-  if (refused_for_capture(status)) {
+  if (is_refused_for_capture(status)) {
     return fence_outcome::refused;
   }
   check(status, "cuCtxRecordEvent");
@@ -367,8 +369,8 @@ void cuda_backend::make_pool_exportable() {
     return;
   }
   if (const std::uint64_t bytes = pool().reserved_bytes(); bytes != 0) {
-    throw error(errc::busy, concat("the pool of cuda:", ordinal_, " has ", bytes,
-                                   " bytes already: make it exportable before the first allocation"));
+    throw error(errc::busy, concat("the pool of cuda:", ordinal_, " already has ", bytes,
+                                   " bytes: make it exportable before the first allocation"));
   }
   exportable_pool_.emplace(ordinal_, true);
   try {
@@ -456,7 +458,7 @@ void* cuda_backend::allocate(std::size_t bytes, std::size_t alignment) {
     const std::scoped_lock lock(mutex_);
     bases_.emplace(aligned, base);
   } catch (...) {
-    static_cast<void>(settled(cudaFree(base), "cudaFree"));
+    static_cast<void>(check_or_report(cudaFree(base), "cudaFree"));
     throw;
   }
   return aligned;
@@ -471,7 +473,7 @@ bool cuda_backend::deallocate(void* pointer, std::size_t, std::size_t alignment)
   auto base = bases_.extract(pointer);
   lock.unlock();
   if (base.empty()) {
-    report("cudaFree", "no allocation of this alignment has this address");
+    report("cudaFree", "this address was not allocated with this alignment");
     return false;
   }
   if (attempt("cudaFree", [&] { return cudaFree(base.mapped()); })) {
@@ -490,8 +492,8 @@ std::shared_ptr<backend> make_cuda_backend(std::int32_t ordinal) {
     throw error(errc::device, concat("cuda:", ordinal, " can't be used: ", found.reason));
   }
   if (ordinal < 0 || ordinal >= found.devices) {
-    throw error(errc::device,
-                concat("cuda:", ordinal, " is not a device: this process sees ", found.devices));
+    throw error(errc::device, concat("cuda:", ordinal, " is not a device: this process sees ", found.devices,
+                                     " CUDA devices"));
   }
   return std::make_shared<cuda_backend>(ordinal);
 }

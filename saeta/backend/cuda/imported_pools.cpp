@@ -21,7 +21,7 @@ cudaMemPool_t imported_pools::add(int descriptor) {
     }
     pools_.push_back(pool);
   } catch (...) {
-    static_cast<void>(settled(cudaMemPoolDestroy(pool), "cudaMemPoolDestroy"));
+    static_cast<void>(check_or_report(cudaMemPoolDestroy(pool), "cudaMemPoolDestroy"));
     throw;
   }
   return pool;

@@ -45,7 +45,7 @@ memory_pool::memory_pool(std::int32_t ordinal, bool exportable) : ordinal_(ordin
       share();
     }
   } catch (...) {
-    static_cast<void>(settled(cudaMemPoolDestroy(pool_), "cudaMemPoolDestroy"));
+    static_cast<void>(check_or_report(cudaMemPoolDestroy(pool_), "cudaMemPoolDestroy"));
     throw;
   }
 }
@@ -55,7 +55,7 @@ memory_pool::~memory_pool() {
     ::close(shared_);
   }
   if (pool_ != nullptr) {
-    static_cast<void>(settled(cudaMemPoolDestroy(pool_), "cudaMemPoolDestroy"));
+    static_cast<void>(check_or_report(cudaMemPoolDestroy(pool_), "cudaMemPoolDestroy"));
   }
 }
 

@@ -21,7 +21,7 @@ bool parent_used_cuda() noexcept {
   return seen != 0 && seen != fork_generation() + 1;
 }
 
-std::string why_not(cudaError_t status, const cuda_status& found) {
+std::string explain_failure(cudaError_t status, const cuda_status& found) {
   switch (status) {
   case cudaSuccess:
   case cudaErrorNoDevice:
@@ -29,8 +29,8 @@ std::string why_not(cudaError_t status, const cuda_status& found) {
   case cudaErrorInsufficientDriver:
     return found.driver_version == 0
                ? "no NVIDIA driver is installed (libcuda.so.1 was not found)"
-               : concat("the NVIDIA driver is for CUDA ", cuda::version_text(found.driver_version),
-                        ", older than CUDA ", cuda::version_text(found.runtime_version), " of this build");
+               : concat("the NVIDIA driver supports CUDA ", cuda::version_text(found.driver_version),
+                        ", and this build needs CUDA ", cuda::version_text(found.runtime_version));
   case cudaErrorInitializationError:
     return fork_generation() != 0 ? std::string(cuda::forked)
                                   : concat("CUDA can't start in this process: ", cuda::describe(status));
@@ -73,7 +73,7 @@ cuda_status probe_cuda() {
   if (status != cudaSuccess || found.devices == 0) {
     static_cast<void>(cudaGetLastError());
     found.devices = 0;
-    found.reason = why_not(status, found);
+    found.reason = explain_failure(status, found);
     return found;
   }
   usable_in = fork_generation() + 1; // CUDA has started, even if the driver proves too old
@@ -89,7 +89,7 @@ device_properties describe_cuda_device(std::int32_t ordinal) {
   const cuda_status status = probe_cuda();
   if (ordinal < 0 || ordinal >= status.devices) {
     throw error(errc::device, status.usable ? concat("cuda:", ordinal, " is not a device: this process sees ",
-                                                     status.devices)
+                                                     status.devices, " CUDA devices")
                                             : concat("cuda:", ordinal, " can't be used: ", status.reason));
   }
   const cuda::driver_calls& calls = cuda::driver();

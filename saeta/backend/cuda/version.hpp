@@ -18,8 +18,8 @@ inline constexpr std::int32_t least_driver = 12050;
 /// Why a driver can't be used; empty if it can.
 inline std::string driver_too_old(std::int32_t version) {
   return version >= least_driver ? std::string()
-                                 : concat("the NVIDIA driver is for CUDA ", version_text(version),
-                                          ", and Saeta needs one for CUDA ", version_text(least_driver),
+                                 : concat("the NVIDIA driver supports CUDA ", version_text(version),
+                                          ", and Saeta needs a driver for CUDA ", version_text(least_driver),
                                           " or newer: update the driver");
 }
 

@@ -10,10 +10,10 @@ struct waiters::waiter {
   waiter& operator=(const waiter&) = delete;
   ~waiter() {
     if (event != nullptr) {
-      static_cast<void>(settled(cudaEventDestroy(event), "cudaEventDestroy"));
+      static_cast<void>(check_or_report(cudaEventDestroy(event), "cudaEventDestroy"));
     }
     if (stream != nullptr) {
-      static_cast<void>(settled(cudaStreamDestroy(stream), "cudaStreamDestroy"));
+      static_cast<void>(check_or_report(cudaStreamDestroy(stream), "cudaStreamDestroy"));
     }
   }
 

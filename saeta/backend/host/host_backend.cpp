@@ -85,8 +85,8 @@ void* allocate_aligned(std::size_t bytes, std::size_t alignment) {
   void* const pointer =
       impossible ? nullptr : ::operator new (bytes, std::align_val_t{alignment}, std::nothrow);
   if (pointer == nullptr) {
-    throw error(errc::out_of_memory,
-                concat("host: the system has no ", bytes, " bytes (", human_bytes(bytes), ") of memory"));
+    throw error(errc::out_of_memory, concat("host: the system has too little memory for ", bytes, " bytes (",
+                                            human_bytes(bytes), ")"));
   }
   ask_for_huge_pages(pointer, bytes);
   return pointer;

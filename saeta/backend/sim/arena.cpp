@@ -18,7 +18,7 @@ arena::arena(std::uint64_t bytes) : size_(4 * bytes + spare) {
   void* const mapped =
       mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) {
-    throw error(errc::out_of_memory, concat("sim: the system has no ", size_, " bytes of addresses"));
+    throw error(errc::out_of_memory, concat("sim: the system has no address range of ", size_, " bytes"));
   }
   base_ = static_cast<std::uint8_t*>(mapped);
 }
@@ -39,7 +39,7 @@ void arena::share() {
     if (file >= 0) {
       ::close(file);
     }
-    throw error(errc::device, concat("sim: the system shares no ", size_, " bytes"));
+    throw error(errc::device, concat("sim: the system can't share ", size_, " bytes"));
   };
   if (file < 0 || ftruncate(file, static_cast<off_t>(size_)) != 0) {
     refuse();
@@ -61,7 +61,7 @@ void arena::share() {
 int arena::descriptor() const {
   const int copy = fcntl(file_, F_DUPFD_CLOEXEC, 0);
   if (copy < 0) {
-    throw error(errc::device, "sim: the process has no descriptor left");
+    throw error(errc::device, "sim: the process has no file descriptors left");
   }
   return copy;
 }
@@ -74,20 +74,20 @@ std::size_t arena::offset(const void* pointer) const noexcept {
   return static_cast<std::size_t>(static_cast<const std::uint8_t*>(pointer) - base_);
 }
 
-std::size_t arena::gap(std::size_t offset, std::size_t alignment) const {
+std::size_t arena::gap_before(std::size_t offset, std::size_t alignment) const {
   const auto address = reinterpret_cast<std::uintptr_t>(base_ + offset);
   return static_cast<std::size_t>((alignment - address % alignment) % alignment);
 }
 
 bool arena::fits(const free_range& range, std::size_t bytes, std::size_t alignment) const {
-  const std::size_t skipped = gap(range.offset, alignment);
+  const std::size_t skipped = gap_before(range.offset, alignment);
   return skipped <= range.bytes && bytes <= range.bytes - skipped;
 }
 
-free_range arena::split(std::size_t index, std::size_t bytes, std::size_t alignment) {
+free_range arena::split_range(std::size_t index, std::size_t bytes, std::size_t alignment) {
   free_range taken = std::move(free_[index]);
   free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(index));
-  const std::size_t skipped = gap(taken.offset, alignment);
+  const std::size_t skipped = gap_before(taken.offset, alignment);
   const std::size_t behind = taken.bytes - skipped - bytes;
   if (skipped != 0) {
     free_range before = taken;
@@ -105,8 +105,8 @@ free_range arena::split(std::size_t index, std::size_t bytes, std::size_t alignm
   return taken;
 }
 
-std::optional<free_range> arena::fresh(std::size_t bytes, std::size_t alignment) {
-  const std::size_t skipped = gap(used_, alignment);
+std::optional<free_range> arena::map_new_range(std::size_t bytes, std::size_t alignment) {
+  const std::size_t skipped = gap_before(used_, alignment);
   if (skipped > size_ - used_ || bytes > size_ - used_ - skipped) {
     return std::nullopt;
   }
@@ -139,10 +139,10 @@ std::optional<free_range> arena::take(std::size_t bytes, std::size_t alignment) 
   }
   for (std::size_t i = free_.size(); i-- > 0;) {
     if (!free_[i].pooled && free_[i].finished() && fits(free_[i], bytes, alignment)) {
-      return split(i, bytes, alignment);
+      return split_range(i, bytes, alignment);
     }
   }
-  return fresh(bytes, alignment);
+  return map_new_range(bytes, alignment);
 }
 
 std::optional<free_range> arena::take_pooled(std::size_t bytes, std::uint32_t slot, random_source& random) {
@@ -160,10 +160,10 @@ std::optional<free_range> arena::take_pooled(std::size_t bytes, std::uint32_t sl
       break;
     }
   }
-  return found ? split(*found, bytes, granule) : fresh(bytes, granule);
+  return found ? split_range(*found, bytes, granule) : map_new_range(bytes, granule);
 }
 
-std::size_t arena::pooled() const {
+std::size_t arena::pooled_bytes() const {
   std::size_t sum = 0;
   for (const free_range& range : free_) {
     sum += range.pooled ? range.bytes : 0;
@@ -172,7 +172,7 @@ std::size_t arena::pooled() const {
 }
 
 std::size_t arena::trim(std::size_t keep) {
-  std::size_t left = pooled();
+  std::size_t left = pooled_bytes();
   std::size_t given = 0;
   for (free_range& range : free_) {
     if (range.pooled && range.finished() && left > keep && range.bytes <= left - keep) {

@@ -54,16 +54,16 @@ public:
   /// Removes addresses whose free is done from the pool while it holds more than `keep` bytes. Returns the
   /// bytes removed.
   std::size_t trim(std::size_t keep);
-  [[nodiscard]] std::size_t pooled() const;
+  [[nodiscard]] std::size_t pooled_bytes() const;
 
 private:
-  std::optional<free_range> fresh(std::size_t bytes, std::size_t alignment);
+  std::optional<free_range> map_new_range(std::size_t bytes, std::size_t alignment);
   /// Joins neighbouring ranges that are no longer in use.
   void merge();
-  free_range split(std::size_t index, std::size_t bytes, std::size_t alignment);
+  free_range split_range(std::size_t index, std::size_t bytes, std::size_t alignment);
   [[nodiscard]] bool fits(const free_range& range, std::size_t bytes, std::size_t alignment) const;
   /// Bytes from `offset` to the first aligned address.
-  [[nodiscard]] std::size_t gap(std::size_t offset, std::size_t alignment) const;
+  [[nodiscard]] std::size_t gap_before(std::size_t offset, std::size_t alignment) const;
 
   std::uint8_t* base_ = nullptr;
   std::size_t size_ = 0;

@@ -85,8 +85,7 @@ bool simulated_device::end_capture(stream_handle stream) {
   const machine::guard held = machine_->enter();
   stream_state& captured = machine_->stream(*gpu_, stream);
   if (!captured.capture || captured.capture->origin != captured.slot) {
-    throw error(errc::device,
-                concat("sim:", gpu_->ordinal, ": no capture was begun on stream ", captured.slot));
+    throw error(errc::device, concat("sim:", gpu_->ordinal, ": no capture began on stream ", captured.slot));
   }
   const std::shared_ptr<capture_state> ended = captured.capture;
   machine_->end(*ended);
@@ -112,7 +111,7 @@ void simulated_device::set_fail_percent(unsigned percent) {
   gpu_->fail_percent = percent;
 }
 
-void simulated_device::lose() { machine_->lose(*gpu_); }
+void simulated_device::mark_lost() { machine_->mark_lost(*gpu_); }
 
 bool simulated_device::step() {
   machine::guard held = machine_->lock();
@@ -156,7 +155,7 @@ device_properties simulated_device::properties() const {
   found.name = "simulated device";
   found.architecture = "sim";
   found.total_bytes = gpu_->total_bytes;
-  const std::uint64_t taken = gpu_->used_bytes + gpu_->memory.pooled();
+  const std::uint64_t taken = gpu_->used_bytes + gpu_->memory.pooled_bytes();
   found.free_bytes = gpu_->total_bytes - std::min(taken, gpu_->total_bytes);
   found.multiprocessors = 1;
   found.uuid = {'s', 'i', 'm', static_cast<std::uint8_t>(gpu_->ordinal)};
@@ -191,8 +190,8 @@ void simulated_device::destroy_stream(stream_handle stream) noexcept {
 std::uint64_t simulated_device::stream_id(stream_handle stream) {
   const machine::guard held = machine_->lock();
   machine_->call(*gpu_, "stream_id");
-  const stream_state& asked = machine_->stream(*gpu_, stream);
-  return in_capture(*machine_, asked) ? new_capture_id() : asked.id;
+  const stream_state& queried = machine_->stream(*gpu_, stream);
+  return in_capture(*machine_, queried) ? new_capture_id() : queried.id;
 }
 
 void simulated_device::synchronize_stream(stream_handle stream) {
@@ -207,12 +206,12 @@ void simulated_device::synchronize_stream(stream_handle stream) {
 
 bool simulated_device::stream_idle(stream_handle stream) {
   const machine::guard held = machine_->enter_call(*gpu_, "stream_idle");
-  stream_state& asked = machine_->stream(*gpu_, stream);
-  require_no_capture(*machine_, asked);
-  if (!machine_->schedule().predecessors(asked).empty()) {
+  stream_state& queried = machine_->stream(*gpu_, stream);
+  require_no_capture(*machine_, queried);
+  if (!machine_->schedule().predecessors(queried).empty()) {
     return false;
   }
-  machine_->host_learns(asked.clock);
+  machine_->join_host_clock(queried.clock);
   return true;
 }
 
@@ -297,11 +296,11 @@ void simulated_device::wait_event(stream_handle stream, event_handle event) {
 
 bool simulated_device::event_complete(event_handle event) {
   const machine::guard held = machine_->enter_call(*gpu_, "event_complete");
-  event_state& asked = machine_->event(event);
-  if (!all_done(asked.covered)) {
+  event_state& queried = machine_->event(event);
+  if (!all_done(queried.covered)) {
     return false;
   }
-  machine_->host_learns(asked.clock);
+  machine_->join_host_clock(queried.clock);
   return true;
 }
 

@@ -12,24 +12,24 @@
 namespace saeta::sim {
 namespace {
 
-constexpr std::size_t rounded(std::size_t bytes) {
+constexpr std::size_t round_allocation(std::size_t bytes) {
   return (bytes + arena::granule - 1) / arena::granule * arena::granule;
 }
 
 [[noreturn]] void refuse(const gpu& home, std::size_t bytes) {
   throw error(errc::out_of_memory,
-              concat("sim:", home.ordinal, ": no ", bytes, " bytes (", human_bytes(bytes),
+              concat("sim:", home.ordinal, ": can't allocate ", bytes, " bytes (", human_bytes(bytes),
                      ") of device memory: ", home.used_bytes, " of ", home.total_bytes, " are in use and ",
-                     home.memory.pooled(), " in the pool"));
+                     home.memory.pooled_bytes(), " in the pool"));
 }
 
 /// @throws error out_of_memory when the device has no room, even after its pool was trimmed.
 void make_room(gpu& home, std::size_t bytes, bool pooled) {
-  if (bytes > home.total_bytes || rounded(bytes) > home.total_bytes - home.used_bytes) {
+  if (bytes > home.total_bytes || round_allocation(bytes) > home.total_bytes - home.used_bytes) {
     refuse(home, bytes);
   }
   const auto full = [&] {
-    return home.used_bytes + home.memory.pooled() + rounded(bytes) > home.total_bytes;
+    return home.used_bytes + home.memory.pooled_bytes() + round_allocation(bytes) > home.total_bytes;
   };
   if (!pooled && full()) {
     home.memory.trim(0);
@@ -40,13 +40,13 @@ void make_room(gpu& home, std::size_t bytes, bool pooled) {
 }
 
 void count_allocation(gpu& home, std::size_t bytes) {
-  home.used_bytes += rounded(bytes);
+  home.used_bytes += round_allocation(bytes);
   home.alive.bytes += bytes;
   ++home.alive.allocations;
 }
 
 void count_free(gpu& home, std::size_t bytes) {
-  home.used_bytes -= rounded(bytes);
+  home.used_bytes -= round_allocation(bytes);
   home.alive.bytes -= bytes;
   --home.alive.allocations;
 }
@@ -65,7 +65,7 @@ allocation* find(machine& owner, const gpu& home, void* pointer, std::size_t byt
   allocation* const found = owner.memory().beginning_at(pointer);
   if (found == nullptr || found->ordinal != home.ordinal || found->bytes != bytes) {
     report("sim: freeing memory",
-           concat(bytes, " bytes at ", pointer, " are no allocation of sim:", home.ordinal));
+           concat(bytes, " bytes at ", pointer, " are not an allocation of sim:", home.ordinal));
     return nullptr;
   }
   return found;
@@ -76,7 +76,7 @@ allocation* find(machine& owner, const gpu& home, void* pointer, std::size_t byt
 void* simulated_device::allocate(std::size_t bytes, std::size_t alignment) {
   const machine::guard held = machine_->enter_call(*gpu_, "allocate");
   make_room(*gpu_, bytes, false);
-  const auto taken = gpu_->memory.take(rounded(bytes), std::max(alignment, arena::granule));
+  const auto taken = gpu_->memory.take(round_allocation(bytes), std::max(alignment, arena::granule));
   if (!taken) {
     refuse(*gpu_, bytes);
   }
@@ -99,9 +99,9 @@ bool simulated_device::deallocate(void* pointer, std::size_t bytes, std::size_t)
     machine_->check_host({pointer, bytes, false}, "free");
     std::memset(pointer, poison, bytes);
     const bool pooled = gone->kind == allocation_kind::stream_ordered;
-    gpu_->pool_used -= pooled ? rounded(bytes) : 0;
+    gpu_->pool_used -= pooled ? round_allocation(bytes) : 0;
     machine_->memory().remove(*gone, machine_->host_access("free"));
-    gpu_->memory.give_back({gpu_->memory.offset(pointer), rounded(bytes), pooled, nullptr});
+    gpu_->memory.give_back({gpu_->memory.offset(pointer), round_allocation(bytes), pooled, nullptr});
     count_free(*gpu_, bytes);
     return true;
   } catch (...) {
@@ -114,11 +114,12 @@ void* simulated_device::allocate_async(std::size_t bytes, stream_handle stream) 
   const machine::guard held = machine_->enter_call(*gpu_, "allocate_async");
   stream_state& ordering = machine_->stream(*gpu_, stream);
   if (ordering.capture) {
-    throw error(errc::device, concat("sim:", gpu_->ordinal, ": no allocation while stream ", ordering.slot,
+    throw error(errc::device, concat("sim:", gpu_->ordinal, ": can't allocate while stream ", ordering.slot,
                                      " captures a graph"));
   }
   make_room(*gpu_, bytes, true);
-  const auto taken = gpu_->memory.take_pooled(rounded(bytes), ordering.slot, machine_->schedule().random());
+  const auto taken =
+      gpu_->memory.take_pooled(round_allocation(bytes), ordering.slot, machine_->schedule().random());
   if (!taken) {
     refuse(*gpu_, bytes);
   }
@@ -133,7 +134,7 @@ void* simulated_device::allocate_async(std::size_t bytes, stream_handle stream) 
   const auto queued = machine_->submit(ordering, "allocate", {}, std::move(work));
   machine_->memory().add(base, bytes, allocation_kind::stream_ordered, gpu_->ordinal,
                          {queued->when, queued->name});
-  gpu_->pool_used += rounded(bytes);
+  gpu_->pool_used += round_allocation(bytes);
   count_allocation(*gpu_, bytes);
   return base;
 }
@@ -152,8 +153,8 @@ bool simulated_device::deallocate_async(void* pointer, std::size_t bytes, stream
     work.body = [pointer, bytes](unsigned, unsigned) { std::memset(pointer, poison, bytes); };
     const auto queued = machine_->submit(ordering, "free", {{pointer, bytes, false}}, std::move(work));
     machine_->memory().remove(*gone, {queued->when, queued->name});
-    gpu_->memory.give_back({gpu_->memory.offset(pointer), rounded(bytes), true, queued});
-    gpu_->pool_used -= rounded(bytes);
+    gpu_->memory.give_back({gpu_->memory.offset(pointer), round_allocation(bytes), true, queued});
+    gpu_->pool_used -= round_allocation(bytes);
     count_free(*gpu_, bytes);
     return true;
   } catch (...) {
@@ -164,7 +165,7 @@ bool simulated_device::deallocate_async(void* pointer, std::size_t bytes, stream
 
 std::uint64_t simulated_device::pool_bytes() const {
   const machine::guard held = machine_->lock();
-  return gpu_->pool_used + gpu_->memory.pooled();
+  return gpu_->pool_used + gpu_->memory.pooled_bytes();
 }
 
 std::size_t simulated_device::trim_pool(std::size_t keep) {
@@ -179,10 +180,10 @@ void simulated_device::set_pool_threshold(std::uint64_t bytes) {
 
 void simulated_device::make_pool_exportable() {
   const machine::guard held = machine_->enter_call(*gpu_, "make_pool_exportable");
-  const std::uint64_t bytes = gpu_->pool_used + gpu_->memory.pooled();
+  const std::uint64_t bytes = gpu_->pool_used + gpu_->memory.pooled_bytes();
   if (!gpu_->pool_exportable && bytes != 0) {
-    throw error(errc::busy, concat("sim:", gpu_->ordinal, ": the pool has ", bytes,
-                                   " bytes already: make it exportable before the first allocation"));
+    throw error(errc::busy, concat("sim:", gpu_->ordinal, ": the pool already has ", bytes,
+                                   " bytes: make it exportable before the first allocation"));
   }
   gpu_->memory.share();
   gpu_->pool_exportable = true;
@@ -199,7 +200,7 @@ void* simulated_device::allocate_pinned(std::size_t bytes) {
   void* const pointer = impossible ? nullptr : ::operator new(bytes, pinned_alignment, std::nothrow);
   if (pointer == nullptr) {
     throw error(errc::out_of_memory,
-                concat("sim: the system has no ", bytes, " bytes of page-locked memory"));
+                concat("sim: the system has too little page-locked memory for ", bytes, " bytes"));
   }
   std::memset(pointer, poison, bytes);
   machine_->memory().add(static_cast<std::uint8_t*>(pointer), bytes, allocation_kind::pinned, gpu_->ordinal);
@@ -222,7 +223,7 @@ bool simulated_device::deallocate_pinned(void* pointer, std::size_t bytes) noexc
     if (unused) {
       ::operator delete(pointer, pinned_alignment);
     } else {
-      machine_->bury(pointer);
+      machine_->keep_until_end(pointer);
     }
     return true;
   } catch (...) {
@@ -233,7 +234,7 @@ bool simulated_device::deallocate_pinned(void* pointer, std::size_t bytes) noexc
 
 memory_kind simulated_device::kind_of(const void* pointer) const {
   const machine::guard held = machine_->enter_call(*gpu_, "kind_of");
-  const allocation* const found = machine_->memory().around(pointer);
+  const allocation* const found = machine_->memory().find_around(pointer);
   if (found != nullptr && found->kind == allocation_kind::pinned) {
     return memory_kind::pinned;
   }

@@ -30,9 +30,11 @@ static_assert(sizeof(allocation_facts) <= sizeof(allocation_name));
 
 void require_exportable(const gpu& home) {
   if (!home.pool_exportable) {
-    throw error(errc::unsupported, concat("sim:", home.ordinal,
-                                          ": the pool is not exportable: make it so "
-                                          "before the first allocation (stack_options)"));
+    throw error(
+        errc::unsupported,
+        concat(
+            "sim:", home.ordinal,
+            ": the pool is not exportable: make it exportable before the first allocation (stack_options)"));
   }
 }
 
@@ -60,7 +62,7 @@ std::shared_ptr<std::atomic<int>> importers_of(const allocation_facts& facts) {
 mapped_pool::mapped_pool(int descriptor) {
   struct stat found {};
   if (fstat(descriptor, &found) != 0 || found.st_size <= 0) {
-    throw error(errc::device, concat("sim: descriptor ", descriptor, " is not one of a pool"));
+    throw error(errc::device, concat("sim: descriptor ", descriptor, " does not belong to a pool"));
   }
   size_ = static_cast<std::size_t>(found.st_size);
   void* const mapped =
@@ -118,7 +120,7 @@ pool_handle simulated_device::import_pool(int descriptor) {
 void simulated_device::release_pool(pool_handle imported) noexcept {
   const machine::guard held = machine_->lock();
   if (gpu_->imported.erase(static_cast<std::uintptr_t>(imported)) == 0) {
-    saeta::report("sim: releasing a pool", "it was not imported, or was released before");
+    saeta::report("sim: releasing a pool", "the pool was not imported, or was already released");
     return;
   }
   --gpu_->alive.imports;
@@ -128,7 +130,7 @@ void* simulated_device::open_allocation(pool_handle imported, const allocation_n
   allocation_facts facts;
   std::memcpy(&facts, name.data(), sizeof facts);
   if (facts.mark != name_mark) {
-    throw error(errc::device, "sim: these bytes name no allocation");
+    throw error(errc::device, "sim: the bytes do not describe an allocation");
   }
   const auto importers = importers_of(facts);
   const machine::guard held = machine_->enter_call(*gpu_, "open_allocation");
@@ -138,12 +140,12 @@ void* simulated_device::open_allocation(pool_handle imported, const allocation_n
   }
   const std::shared_ptr<mapped_pool>& pool = found->second;
   if (facts.bytes > pool->size() || facts.offset > pool->size() - facts.bytes) {
-    throw error(errc::device,
-                concat("sim: ", facts.bytes, " bytes at ", facts.offset, " of a pool of ", pool->size()));
+    throw error(errc::device, concat("sim: ", facts.bytes, " bytes at offset ", facts.offset,
+                                     " exceed a pool of ", pool->size(), " bytes"));
   }
   unsigned char* const base = pool->at(facts.offset);
   if (machine_->memory().beginning_at(base) != nullptr) {
-    throw error(errc::device, concat("sim:", gpu_->ordinal, ": the allocation is open already"));
+    throw error(errc::device, concat("sim:", gpu_->ordinal, ": the allocation is already open"));
   }
   allocation& made = machine_->memory().add(base, facts.bytes, allocation_kind::imported, gpu_->ordinal);
   made.importers = importers;
@@ -160,7 +162,7 @@ bool simulated_device::close_allocation(void* pointer, stream_handle stream) noe
     machine_->require_device(*gpu_, "close_allocation");
     const allocation* const gone = machine_->memory().beginning_at(pointer);
     if (gone == nullptr || gone->kind != allocation_kind::imported || gone->ordinal != gpu_->ordinal) {
-      saeta::report("sim: closing an allocation", concat("none is open at ", pointer));
+      saeta::report("sim: closing an allocation", concat("no allocation is open at ", pointer));
       return false;
     }
     std::shared_ptr<mapped_pool> pool; // keeps the bytes mapped until the operation has run

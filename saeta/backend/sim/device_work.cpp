@@ -29,8 +29,9 @@ span_of_part cut(std::size_t bytes, unsigned part, unsigned parts) {
 
 void require_side(const machine& owner, const void* pointer, bool on_device, const char* name) {
   if ((owner.owner(pointer) != nullptr) != on_device) {
-    throw error(errc::device, concat("sim: the ", name, " of a copy at ", pointer, " is ",
-                                     on_device ? "no device memory" : "device memory"));
+    throw error(errc::device,
+                concat("sim: the ", name, " of a copy at ", pointer, " is ",
+                       on_device ? "not device memory" : "device memory, expected host memory"));
   }
 }
 
@@ -79,7 +80,7 @@ void simulated_device::copy(void* target, const void* source, std::size_t bytes,
   work.is_copy = true;
   auto* const to = static_cast<std::uint8_t*>(target);
   const auto* const from = static_cast<const std::uint8_t*>(source);
-  if (!from_device && machine_->memory().around(source) == nullptr) {
+  if (!from_device && machine_->memory().find_around(source) == nullptr) {
     if (!to_device && !ordering.capture) { // earlier work of the stream may still write the source
       machine_->wait(held, machine_->schedule().predecessors(ordering), ordering.clock);
       machine_->require_device(*gpu_, "copy");
@@ -102,9 +103,8 @@ void simulated_device::fill(void* target, std::uint8_t value, std::size_t bytes,
     return;
   }
   const machine::guard held = machine_->enter_call(*gpu_, "fill");
-  if (machine_->owner(target) == nullptr && machine_->memory().around(target) == nullptr) {
-    throw error(errc::device,
-                concat("sim:", gpu_->ordinal, ": the target of a fill is no memory of a device"));
+  if (machine_->owner(target) == nullptr && machine_->memory().find_around(target) == nullptr) {
+    throw error(errc::device, concat("sim:", gpu_->ordinal, ": the target of a fill is not device memory"));
   }
   operation work;
   work.parts = draw_parts(*machine_);
@@ -117,7 +117,7 @@ void simulated_device::fill(void* target, std::uint8_t value, std::size_t bytes,
 
 void simulated_device::write_word(std::uint32_t* target, std::uint32_t value, stream_handle stream) {
   const machine::guard held = machine_->enter_call(*gpu_, "write_word");
-  if (machine_->memory().around(target) == nullptr) {
+  if (machine_->memory().find_around(target) == nullptr) {
     throw error(errc::device, "sim: the target of write_word is not page-locked memory");
   }
   operation work;

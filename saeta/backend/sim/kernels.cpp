@@ -187,8 +187,9 @@ void read_values(stream_handle stream, std::span<const value_request> requests, 
   }
   std::vector<access> touched{{uploaded, requests.size_bytes(), true},
                               {values, requests.size() * sizeof *values, false}};
-  for (const value_request& asked : requests) {
-    touched.push_back({asked.at, as_size(asked.search ? asked.count : 1) * as_size(asked.width), true});
+  for (const value_request& request : requests) {
+    touched.push_back(
+        {request.at, as_size(request.search ? request.count : 1) * as_size(request.width), true});
   }
   queue(stream, "read_values", uploaded, touched, [=, number = requests.size()] {
     read_values_now({uploaded, number}, values);

@@ -173,7 +173,7 @@ void machine::call(gpu& home, const char* name) {
     begin_capture(*std::exchange(home.captured_later, nullptr));
   }
   if (home.fail_percent != 0 && home.faults.chance(home.fail_percent)) {
-    throw error(errc::device, concat("sim:", home.ordinal, ": ", name, " was chosen to fail"));
+    throw error(errc::device, concat("sim:", home.ordinal, ": injected failure of ", name));
   }
 }
 
@@ -183,7 +183,7 @@ void machine::require_device(const gpu& home, const char* name) const {
   }
 }
 
-void machine::lose(gpu& home) {
+void machine::mark_lost(gpu& home) {
   operations dropped; // destroyed after the lock is released: their captures may call the device
   const guard held = lock();
   if (home.lost) {
@@ -191,7 +191,7 @@ void machine::lose(gpu& home) {
   }
   home.lost = true;
   for (void* const pinned : memory_.pinned_of(home.ordinal)) {
-    bury(pinned); // it can no longer be freed
+    keep_until_end(pinned); // it can no longer be freed
   }
   for (const auto& stream : schedule_.streams()) {
     if (stream->home == &home && stream->capture) {
@@ -237,7 +237,7 @@ stream_state& machine::stream(gpu& home, stream_handle handle) {
   stream_state* const found = value >> number_bits == id_ ? schedule_.stream(value & number_mask) : nullptr;
   if (found == nullptr || !found->alive || found->home != &home) {
     throw error(errc::device, concat("sim:", home.ordinal, ": ", value,
-                                     " is no stream of this device, or it was destroyed"));
+                                     " is not a stream of this device, or it was destroyed"));
   }
   return *found;
 }
@@ -251,7 +251,7 @@ gpu& machine::home(stream_handle handle, const void* touched) {
   }
   gpu* const found = owner(touched);
   if (found == nullptr) {
-    throw error(errc::device, concat("sim: ", value, " is no stream of this machine"));
+    throw error(errc::device, concat("sim: ", value, " is not a stream of this machine"));
   }
   return *found;
 }
@@ -267,7 +267,8 @@ event_state& machine::event(event_handle handle, bool any) {
   const auto value = static_cast<std::uintptr_t>(handle);
   const auto found = events_.find(value);
   if (found == events_.end()) {
-    throw error(errc::device, concat("sim: ", value, " is no event of this machine, or it was destroyed"));
+    throw error(errc::device,
+                concat("sim: ", value, " is not an event of this machine, or it was destroyed"));
   }
   if (found->second.captured && !any) {
     throw error(errc::device, concat("sim: event ", value, " was recorded inside a graph capture"));
@@ -297,7 +298,7 @@ bool machine::capturing(const gpu& home) const noexcept {
 void machine::begin_capture(stream_state& stream) const {
   if (stream.kind == stream_kind::legacy || stream.capture) {
     throw error(errc::device, concat("sim:", stream.home->ordinal, ": stream ", stream.slot,
-                                     " is the legacy default stream or captures already"));
+                                     " is the legacy default stream, or already captures a graph"));
   }
   stream.capture = std::make_shared<capture_state>(capture_state{.origin = stream.slot});
 }

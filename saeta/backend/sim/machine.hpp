@@ -84,7 +84,7 @@ public:
   /// @throws error device_lost. The caller holds the lock.
   void require_device(const gpu& home, const char* name) const;
   /// Marks everything queued on the device as done without running it. Called without the lock.
-  void lose(gpu& home);
+  void mark_lost(gpu& home);
   [[nodiscard]] guard lock() const { return guard(mutex_); }
 
   stream_state& create_stream(gpu& home, stream_kind kind);
@@ -113,7 +113,7 @@ public:
   bool check_host(const access& touched, std::string_view name);
   /// Blocks until `awaited` is done. The host's clock then covers `clock`.
   void wait(guard& held, operations awaited, const vector_clock& clock);
-  void host_learns(const vector_clock& clock) { host_.join(clock); }
+  void join_host_clock(const vector_clock& clock) { host_.join(clock); }
 
   bool advance(guard& held) { return schedule_.advance(held, journal_); }
   [[nodiscard]] scheduler& schedule() noexcept { return schedule_; }
@@ -128,7 +128,7 @@ public:
   void end(capture_state& capture) noexcept;
   [[nodiscard]] access_record host_access(std::string_view name);
   /// Keeps page-locked memory that operations may still use until the machine is destroyed.
-  void bury(void* pinned) { buried_.emplace_back(pinned); }
+  void keep_until_end(void* pinned) { buried_.emplace_back(pinned); }
 
 private:
   void run_in_background();

@@ -33,7 +33,7 @@ allocation* memory_map::beginning_at(const void* base) {
   return found == live_.end() ? nullptr : &found->second;
 }
 
-allocation* memory_map::around(const void* pointer) {
+allocation* memory_map::find_around(const void* pointer) {
   auto after = live_.upper_bound(address(pointer));
   if (after == live_.begin()) {
     return nullptr;
@@ -67,7 +67,7 @@ bool memory_map::check(const access& touch, access_record later, const vector_cl
   if (touch.bytes == 0) {
     return true;
   }
-  allocation* const where = around(touch.pointer);
+  allocation* const where = find_around(touch.pointer);
   if (where == nullptr) {
     if (device_memory) {
       check_missing(touch, later, log);

@@ -45,7 +45,7 @@ public:
   /// `beginning_at` finds the allocation that begins at an address, `around` the one that contains it; null
   /// if none does.
   [[nodiscard]] allocation* beginning_at(const void* base);
-  [[nodiscard]] allocation* around(const void* pointer);
+  [[nodiscard]] allocation* find_around(const void* pointer);
   /// The addresses of a device's page-locked allocations.
   [[nodiscard]] std::vector<void*> pinned_of(std::int32_t ordinal) const;
   /// Removes an allocation. For device memory, a later use of the address is reported together with `freed`.

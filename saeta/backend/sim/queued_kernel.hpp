@@ -29,7 +29,7 @@ void queue(stream_handle stream, const char* name, const void* anchor, std::span
       default_stream ? machine::of_address(anchor) : machine::of_stream(stream);
   if (!owner) {
     throw error(errc::device, concat("sim: kernel ", name, ": stream ", static_cast<std::uintptr_t>(stream),
-                                     " or the memory at ", anchor, " belongs to no simulated device"));
+                                     " or the memory at ", anchor, " does not belong to a simulated device"));
   }
   const machine::guard held = owner->enter();
   gpu& home = owner->home(stream, anchor);

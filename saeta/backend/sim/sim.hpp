@@ -145,7 +145,7 @@ public:
   /// Breaks the device permanently, for every object that represents it. Queued operations never run, threads
   /// that wait for them wake, and every call throws error device_lost. Memory can no longer be freed; streams
   /// and events can be destroyed.
-  void lose();
+  void mark_lost();
 
   // Findings.
 

@@ -84,15 +84,15 @@ void require_valid_rows(const ArrowArray& source, const host_array& view, const 
   const std::int64_t nulls = validity == nullptr ? std::max(source.null_count, std::int64_t{0})
                                                  : memory.count_nulls(validity, view.offset, view.length);
   if (nulls != 0) {
-    throw error(errc::unsupported,
-                concat(place, ": ", nulls, " of ", view.length,
-                       " rows are null by a validity of the union: Arrow 1.0 took it away, give the nulls "
-                       "to its children"));
+    throw error(errc::unsupported, concat(place, ": ", nulls, " of ", view.length,
+                                          " rows are null by a validity buffer of the union, which Arrow 1.0 "
+                                          "removed: move the nulls to its children"));
   }
 }
 
 /// The last offset of an array: the number of bytes, or of rows of the child, that the array needs.
-std::int64_t reached(const host_array& source, const array_memory& memory, const array_place& place) {
+std::int64_t read_last_offset(const host_array& source, const array_memory& memory,
+                              const array_place& place) {
   const std::size_t width = source.type.offset_width();
   const std::byte* const offsets = source.buffers[1].data();
   const auto offset_at = [&](std::int64_t row) {
@@ -115,7 +115,7 @@ std::vector<std::int64_t> variadic_sizes(const ArrowArray& source, std::size_t f
   const void* const list = source.buffers[source.n_buffers - 1];
   if (count != 0 && list == nullptr) {
     throw error(errc::format, concat(place, ": buffers[", source.n_buffers - 1,
-                                     "] is null, it lists the sizes of ", count, " buffers"));
+                                     "] is null, expected the sizes of ", count, " buffers"));
   }
   if (count != 0) {
     std::memcpy(sizes.data(), list, count * sizeof(std::int64_t));
@@ -143,7 +143,7 @@ void add_buffers(const ArrowArray& source, const array_memory& memory, host_arra
     const void* const pointer = needless ? nullptr : source.buffers[i + before];
     std::size_t bytes = 0;
     if (role == buffer_role::bytes) {
-      bytes = static_cast<std::size_t>(reached(view, memory, place));
+      bytes = static_cast<std::size_t>(read_last_offset(view, memory, place));
     } else if (role != buffer_role::validity || pointer != nullptr) {
       bytes = required_bytes(view.type, i, rows);
     }
@@ -170,7 +170,7 @@ std::int64_t needed_rows(const host_array& view, const array_memory& memory, con
   if (const auto known = rows_of_children(view.type, 0, view.offset + view.length)) {
     return known->count;
   }
-  return view.type.offset_width() != 0 ? reached(view, memory, place) : 0;
+  return view.type.offset_width() != 0 ? read_last_offset(view, memory, place) : 0;
 }
 
 /// Checks that the last run end reaches the last row. `check_values` checks that run ends ascend.
@@ -271,7 +271,7 @@ void require_no_null_rows(const ArrowArray& source, const array_memory& memory) 
   }
   if (nulls > 0) {
     throw error(errc::unsupported, concat("batch: ", nulls, " of ", source.length,
-                                          " rows are null as a whole, which a table can't say"));
+                                          " rows are null as a whole, which a table can't represent"));
   }
 }
 
@@ -292,7 +292,7 @@ public:
     read_values_now(requests, values.data());
     return values;
   }
-  [[nodiscard]] std::vector<std::int64_t> bad_rows(check_list list) const override {
+  [[nodiscard]] std::vector<std::int64_t> find_bad_rows(check_list list) const override {
     std::vector<std::int64_t> rows(list.checks.size());
     set_tables(list, list.tables.data());
     check_values_now(list.checks, rows.data());

@@ -46,7 +46,7 @@ public:
   /// The result of each request, in order.
   [[nodiscard]] virtual std::vector<std::int64_t> numbers(std::span<const value_request> requests) const = 0;
   /// For each check: the first row that fails it, or no_bad_row.
-  [[nodiscard]] virtual std::vector<std::int64_t> bad_rows(check_list list) const = 0;
+  [[nodiscard]] virtual std::vector<std::int64_t> find_bad_rows(check_list list) const = 0;
 };
 
 /// Reads memory that the CPU can access.

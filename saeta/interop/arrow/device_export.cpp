@@ -41,7 +41,7 @@ bool lacks_bytes(const column& of) {
          (of.dictionary() != nullptr && lacks_bytes(*of.dictionary()));
 }
 
-buffer zeros_on(const std::shared_ptr<context>& ctx) {
+buffer allocate_zeros(const std::shared_ptr<context>& ctx) {
   constexpr std::size_t bytes = 64;
   const stream_ref work = ctx->work_stream();
   buffer made = buffer::allocate(ctx, bytes, work, "arrow export");
@@ -106,7 +106,7 @@ device_view view_of(const std::shared_ptr<context>& ctx, const batch& source) {
   }
   buffer nothing;
   if (!ctx->on_host() && std::ranges::any_of(source.columns, lacks_bytes)) {
-    nothing = zeros_on(ctx);
+    nothing = allocate_zeros(ctx);
     views.push_back(nothing);
   }
   device_view made;
@@ -116,13 +116,13 @@ device_view view_of(const std::shared_ptr<context>& ctx, const batch& source) {
   made.arrays.keepalive = made.owner;
   count_nulls(ctx, views, made.arrays.arrays);
   for (host_array& each : made.arrays.arrays) {
-    hand_offsets_down(each, nullptr);
+    push_offsets_down(each, nullptr);
   }
   made.owner->written = handover_event(ctx, views);
   return made;
 }
 
-const void* nothing_in(const device_view& from) {
+const void* placeholder_of(const device_view& from) {
   const buffer& there = from.owner->nothing;
   return there.present() ? reinterpret_cast<const void*>(there.address()) : no_bytes();
 }
@@ -170,12 +170,13 @@ tensor_device device_for(const context& ctx, std::span<const column> parts) {
 void export_to_device(const std::shared_ptr<context>& ctx, const batch& source, tensor_device where,
                       ArrowDeviceArray& target) {
   device_view view = view_of(ctx, as_arrow(source));
-  fill(view, exported_struct(view.arrays, nothing_in(view)), where, target);
+  fill(view, exported_struct(view.arrays, placeholder_of(view)), where, target);
 }
 
 void export_to_device(const column& source, tensor_device where, ArrowDeviceArray& target) {
   device_view view = view_of(source.ctx(), {source.length(), {as_arrow(source)}});
-  fill(view, exported(view.arrays.arrays.front(), view.arrays.keepalive, nothing_in(view)), where, target);
+  fill(view, build_array(view.arrays.arrays.front(), view.arrays.keepalive, placeholder_of(view)), where,
+       target);
 }
 
 void export_device_batch(const table& source, std::size_t batch_index, ArrowDeviceArray& target) {

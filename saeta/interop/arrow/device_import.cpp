@@ -45,7 +45,7 @@ public:
     return read_values(ctx_, requests);
   }
 
-  [[nodiscard]] std::vector<std::int64_t> bad_rows(check_list list) const override {
+  [[nodiscard]] std::vector<std::int64_t> find_bad_rows(check_list list) const override {
     if (list.checks.empty()) {
       return {};
     }
@@ -73,7 +73,7 @@ void require_struct(const ArrowDeviceArray& source) {
 }
 
 /// Any GPU can use managed memory. Page-locked memory enters a GPU's context by a transfer, like host memory.
-way way_into(const context& ctx, const ArrowDeviceArray& source) {
+way choose_way(const context& ctx, const ArrowDeviceArray& source) {
   const tensor_device from = device_of(source);
   const memory_kind kind = *kind_of(from);
   const device_id here = ctx.device();
@@ -92,10 +92,10 @@ way way_into(const context& ctx, const ArrowDeviceArray& source) {
   if (readable && (on_gpu || source.sync_event == nullptr)) {
     return way::as_host_memory;
   }
-  throw error(
-      errc::exchange,
-      concat("arrow: an array on ", to_string(from), " can't enter the context of ", to_string(here),
-             readable ? ", which can't wait for its sync_event" : ": use a context of the array's device"));
+  throw error(errc::exchange, concat("arrow: an array on ", to_string(from),
+                                     " can't be imported into the context of ", to_string(here),
+                                     readable ? ", which can't wait for its sync_event"
+                                              : ": use a context of the array's device"));
 }
 
 /// The producer's event. CUDA and the simulated device both pass a pointer to an event handle.
@@ -152,14 +152,15 @@ tensor_device device_of(const ArrowDeviceArray& source) {
   tensor_device found{source.device_type, 0};
   const std::optional<memory_kind> kind = kind_of(found);
   if (!kind) {
-    throw error(errc::exchange, concat("arrow: memory of device type ", source.device_type,
-                                       " has no name here: known are CPU (1), CUDA (2), CUDA_HOST (3) and "
-                                       "CUDA_MANAGED (13)"));
+    throw error(errc::exchange,
+                concat("arrow: device type ", source.device_type,
+                       " is not supported: expected CPU (1), CUDA (2), CUDA_HOST (3) or CUDA_MANAGED (13)"));
   }
   if (*kind == memory_kind::device) {
     found.ordinal = static_cast<std::int32_t>(source.device_id);
     if (source.device_id < 0 || found.ordinal != source.device_id) {
-      throw error(errc::format, concat("ArrowDeviceArray: device_id is ", source.device_id));
+      throw error(errc::format, concat("ArrowDeviceArray: device_id is ", source.device_id,
+                                       ", which is not the number of a device"));
     }
   }
   return found;
@@ -169,7 +170,7 @@ placed_batch place_device_batch(const std::shared_ptr<context>& ctx, const schem
                                 ArrowDeviceArray& source, dictionary_cache& dictionaries,
                                 const import_options& options) {
   require_struct(source);
-  if (way_into(*ctx, source) == way::as_host_memory) {
+  if (choose_way(*ctx, source) == way::as_host_memory) {
     await(*ctx, source);
     return place_batch(ctx, fields, source.array, dictionaries, options);
   }
@@ -181,7 +182,7 @@ placed_batch place_device_column(const std::shared_ptr<context>& ctx, const fiel
                                  ArrowDeviceArray& source, dictionary_cache& dictionaries,
                                  const import_options& options) {
   require_struct(source);
-  if (way_into(*ctx, source) == way::as_host_memory) {
+  if (choose_way(*ctx, source) == way::as_host_memory) {
     await(*ctx, source);
     return place_column(ctx, described, source.array, dictionaries, options);
   }

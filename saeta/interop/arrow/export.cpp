@@ -82,16 +82,17 @@ std::int64_t null_count_of(const host_array& source) {
   return may_have_nulls ? source.null_count : 0;
 }
 
-owned_array exported(const host_array& source, const std::shared_ptr<void>& keepalive, const void* nothing) {
+owned_array build_array(const host_array& source, const std::shared_ptr<void>& keepalive,
+                        const void* nothing) {
   auto node = std::make_unique<exported_array>();
   node->keepalive = keepalive;
   add_buffers(source, nothing, *node);
   node->children.reserve(source.children.size());
   for (const host_array& child : source.children) {
-    node->children.push_back(exported(child, keepalive, nothing));
+    node->children.push_back(build_array(child, keepalive, nothing));
   }
   if (source.dictionary != nullptr) {
-    node->dictionary = exported(*source.dictionary, keepalive, nothing);
+    node->dictionary = build_array(*source.dictionary, keepalive, nothing);
   }
   return owned_by_struct(std::move(node), source.length, source.length == 0 ? 0 : source.offset,
                          null_count_of(source));
@@ -102,7 +103,7 @@ owned_array exported_struct(const host_batch& source, const void* nothing) {
   node->buffers.push_back(nullptr);
   node->children.reserve(source.arrays.size());
   for (const host_array& child : source.arrays) {
-    node->children.push_back(exported(child, source.keepalive, nothing));
+    node->children.push_back(build_array(child, source.keepalive, nothing));
   }
   return owned_by_struct(std::move(node), source.rows, 0, 0);
 }
@@ -129,7 +130,7 @@ struct host_hand_out {
 
 /// Hands out memory that the CPU can read. The hold begins first, so that later writers wait for the
 /// consumer.
-host_batch handed_out(const batch& source) {
+host_batch hand_out_view(const batch& source) {
   std::vector<buffer> views;
   for (const column& part : source.columns) {
     append_buffers(part, views);
@@ -138,7 +139,7 @@ host_batch handed_out(const batch& source) {
   host_batch view = view_in_place(source);
   synchronize_handover(views);
   for (host_array& each : view.arrays) {
-    hand_offsets_down(each, &owner->shifted);
+    push_offsets_down(each, &owner->shifted);
   }
   view.keepalive = std::move(owner);
   return view;
@@ -153,7 +154,7 @@ std::vector<host_batch> in_host_memory(const std::shared_ptr<context>& ctx, std:
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     if (host_accessible(sources[i])) {
-      made[i] = handed_out(sources[i]);
+      made[i] = hand_out_view(sources[i]);
     } else {
       far.push_back(sources[i]);
       places.push_back(i);
@@ -226,7 +227,7 @@ std::vector<owned_array> export_columns(std::span<const column> sources, symbol_
     single.push_back({each.length(), {as_arrow(each)}});
   }
   for (const host_batch& view : in_host_memory(sources.front().ctx(), single, names)) {
-    made.push_back(exported(view.arrays.front(), view.keepalive, no_bytes()));
+    made.push_back(build_array(view.arrays.front(), view.keepalive, no_bytes()));
   }
   return made;
 }

@@ -16,7 +16,8 @@ const void* no_bytes() noexcept;
 /// consumer may move a child away and release the rest. An array without rows has no buffers and offset 0.
 /// @param nothing  64 bytes of zeros in the memory of the array, used for a buffer without bytes. Consumers
 ///                 expect a pointer that is not null, and may read the offsets of an array without rows.
-owned_array exported(const host_array& source, const std::shared_ptr<void>& keepalive, const void* nothing);
+owned_array build_array(const host_array& source, const std::shared_ptr<void>& keepalive,
+                        const void* nothing);
 
 /// Exports a struct array whose children are the arrays of a batch.
 owned_array exported_struct(const host_batch& source, const void* nothing);

@@ -10,8 +10,8 @@
 namespace saeta {
 namespace {
 
-batch place_as_it_is(const std::shared_ptr<context>& ctx, const host_batch& view,
-                     dictionary_cache& dictionaries, const import_options& options) {
+batch place_unchanged(const std::shared_ptr<context>& ctx, const host_batch& view,
+                      dictionary_cache& dictionaries, const import_options& options) {
   const bool wanted = ctx->on_host() && options.copy != copy_policy::always;
   if (wanted && std::ranges::all_of(view.arrays, aligned)) {
     return adopt(ctx, view, dictionaries, {.tag = options.upload.tag, .own = find_own(*ctx, {})});
@@ -28,13 +28,13 @@ batch place(const std::shared_ptr<context>& ctx, const host_batch& view, std::sp
             dictionary_cache& dictionaries, const import_options& options) {
   wire_symbols symbols(ctx, fields, view, dictionaries);
   if (!symbols.any()) {
-    return place_as_it_is(ctx, view, dictionaries, options);
+    return place_unchanged(ctx, view, dictionaries, options);
   }
   if (options.copy == copy_policy::never) {
     throw error(errc::exchange, concat("arrow: ", symbols.first_label(),
                                        ": a dictionary can't become symbols without a copy of its indices"));
   }
-  batch placed = place_as_it_is(ctx, symbols.without_dictionaries(), dictionaries, options);
+  batch placed = place_unchanged(ctx, symbols.without_dictionaries(), dictionaries, options);
   symbols.apply(placed);
   return placed;
 }

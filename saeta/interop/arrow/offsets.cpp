@@ -24,7 +24,7 @@ bool needs_row_0(const host_array& of, bool below) {
 }
 
 /// The first buffer from row `of.offset` on; nullopt if it must be shifted and can't be.
-std::optional<range> front_from_row_0(const host_array& of, shifted_bitmaps* shifted) {
+std::optional<range> find_front_from_row_0(const host_array& of, shifted_bitmaps* shifted) {
   const range front = of.buffers[0];
   if (!of.type.has_validity()) {                               // a sparse union
     return front.subspan(static_cast<std::size_t>(of.offset)); // type ids, a byte each
@@ -45,7 +45,7 @@ std::optional<range> front_from_row_0(const host_array& of, shifted_bitmaps* shi
   return std::as_bytes(std::span(shifted->emplace_back(shifted_bits(bits, shift, of.length))));
 }
 
-void hand_down(host_array& of, range front) {
+void push_down(host_array& of, range front) {
   of.buffers[0] = front;
   const child_rows rows = *rows_of_children(of.type, of.offset, of.length);
   for (host_array& child : of.children) {
@@ -56,24 +56,24 @@ void hand_down(host_array& of, range front) {
   of.offset = 0;
 }
 
-void hand_offsets_down(host_array& of, bool below, shifted_bitmaps* shifted) {
+void push_offsets_down(host_array& of, bool below, shifted_bitmaps* shifted) {
   if (needs_row_0(of, below)) {
-    if (const auto front = front_from_row_0(of, shifted)) {
-      hand_down(of, *front);
+    if (const auto front = find_front_from_row_0(of, shifted)) {
+      push_down(of, *front);
     }
   }
   for (host_array& child : of.children) {
-    hand_offsets_down(child, true, shifted);
+    push_offsets_down(child, true, shifted);
   }
   if (of.dictionary != nullptr && !of.dictionary->children.empty()) {
     auto own = std::make_shared<host_array>(*of.dictionary);
-    hand_offsets_down(*own, true, shifted);
+    push_offsets_down(*own, true, shifted);
     of.dictionary = std::move(own);
   }
 }
 
 } // namespace
 
-void hand_offsets_down(host_array& of, shifted_bitmaps* shifted) { hand_offsets_down(of, false, shifted); }
+void push_offsets_down(host_array& of, shifted_bitmaps* shifted) { push_offsets_down(of, false, shifted); }
 
 } // namespace saeta

@@ -23,6 +23,6 @@ using shifted_bitmaps = std::deque<std::vector<std::uint64_t>>;
 /// consumers read correctly.
 /// @param shifted  receives the shifted bitmaps. Null if nothing may be copied or the CPU can't read the
 ///                 bitmaps: arrays that need a shift then keep their offset, which is valid Arrow.
-void hand_offsets_down(host_array& of, shifted_bitmaps* shifted);
+void push_offsets_down(host_array& of, shifted_bitmaps* shifted);
 
 } // namespace saeta

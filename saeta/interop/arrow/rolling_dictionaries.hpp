@@ -11,7 +11,7 @@ namespace saeta {
 /// A cached dictionary keeps its batch alive, so the cache holds only the dictionaries of the previous batch.
 class rolling_dictionaries {
 public:
-  [[nodiscard]] dictionary_cache& known() noexcept { return known_; }
+  [[nodiscard]] dictionary_cache& dictionaries() noexcept { return known_; }
 
   void roll_to(const placed_batch& placed) {
     dictionary_cache fresh;

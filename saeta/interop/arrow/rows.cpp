@@ -34,13 +34,13 @@ void arrow_rows::end(std::shared_ptr<void> keepalive) {
   }
   view_.keepalive = std::move(keepalive);
   placed_batch placed =
-      place_view(ctx_, std::exchange(view_, {}), fields_.fields, dictionaries_->known(), options_);
+      place_view(ctx_, std::exchange(view_, {}), fields_.fields, dictionaries_->dictionaries(), options_);
   dictionaries_->roll_to(placed);
   batches_.push_back(std::move(placed.columns));
 }
 
 table arrow_rows::finish() {
-  return table::make(ctx_, imported(std::exchange(fields_, {})), std::exchange(batches_, {}));
+  return table::make(ctx_, resolve_symbols(std::exchange(fields_, {})), std::exchange(batches_, {}));
 }
 
 } // namespace saeta

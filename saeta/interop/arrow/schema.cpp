@@ -102,7 +102,7 @@ void require_valid(const ArrowSchema& source, const array_place& place) {
       ARROW_FLAG_DICTIONARY_ORDERED | ARROW_FLAG_NULLABLE | ARROW_FLAG_MAP_KEYS_SORTED;
   if ((source.flags & ~known_flags) != 0) {
     throw error(errc::format,
-                concat(place, ": flags ", source.flags, " have bits that the standard does not name"));
+                concat(place, ": flags ", source.flags, " have bits that the standard does not define"));
   }
   if ((source.flags & ARROW_FLAG_DICTIONARY_ORDERED) != 0 && source.dictionary == nullptr) {
     throw error(errc::format, concat(place, ": flag DICTIONARY_ORDERED without a dictionary"));
@@ -117,11 +117,12 @@ public:
   data_type storage(const ArrowSchema& source, const array_place& place, int depth = 0) {
     require_valid(source, place);
     if (depth > data_type::max_depth) {
-      throw error(errc::unsupported,
-                  concat(place, ": a type of more than ", data_type::max_depth, " levels"));
+      throw error(errc::unsupported, concat(place, ": the type has more than ", data_type::max_depth,
+                                            " levels, the most that are supported"));
     }
     if (++fields_ > max_fields) {
-      throw error(errc::unsupported, concat(place, ": a type of more than ", max_fields, " fields"));
+      throw error(errc::unsupported, concat(place, ": the type has more than ", max_fields,
+                                            " fields, the most that are supported"));
     }
     if (source.dictionary == nullptr && source.n_children == 0 && source.format == last_.format()) {
       return last_;
@@ -139,7 +140,7 @@ public:
     values = with_extension_of(values, metadata, inner);
     if (!parsed.is_integer()) {
       throw error(errc::format,
-                  concat(place, ": dictionary indices of type ", parsed.name(), ", expected an integer"));
+                  concat(place, ": dictionary indices are of type ", parsed.name(), ", expected an integer"));
     }
     return data_type::dictionary(parsed, values, (source.flags & ARROW_FLAG_DICTIONARY_ORDERED) != 0);
   }
@@ -216,7 +217,7 @@ void append(std::string& encoded, std::string_view text) {
   encoded.append(text);
 }
 
-std::string encoded(const metadata_list& metadata) {
+std::string encode_metadata(const metadata_list& metadata) {
   std::string text;
   const auto count = checked_cast<std::int32_t>(metadata.size(), "number of metadata entries");
   text.append(reinterpret_cast<const char*>(&count), sizeof count);
@@ -229,7 +230,7 @@ std::string encoded(const metadata_list& metadata) {
 
 void set_metadata(ArrowSchema& target, const metadata_list& metadata) {
   if (!metadata.empty()) {
-    require_done(ArrowSchemaSetMetadata(&target, encoded(metadata).c_str()), "metadata");
+    require_done(ArrowSchemaSetMetadata(&target, encode_metadata(metadata).c_str()), "metadata");
   }
 }
 

@@ -51,7 +51,7 @@ struct callbacks {
 
   /// Runs `step` for a C caller. Returns 0, or an errno value whose text is stored in the stream.
   template <class Step>
-  static int guarded(Stream* stream, Step step) noexcept {
+  static int run_guarded(Stream* stream, Step step) noexcept {
     state_type& state = state_of(stream);
     state.last_error.clear();
     try {
@@ -73,11 +73,11 @@ struct callbacks {
   }
 
   static int get_schema(Stream* stream, ArrowSchema* out) noexcept {
-    return guarded(stream, [&](state_type& state) { state.type(*out); });
+    return run_guarded(stream, [&](state_type& state) { state.type(*out); });
   }
 
   static int get_next(Stream* stream, Array* out) noexcept {
-    return guarded(stream, [&](state_type& state) {
+    return run_guarded(stream, [&](state_type& state) {
       if (state.next == state.count) {
         *out = Array{};
         return;

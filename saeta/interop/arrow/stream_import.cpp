@@ -147,9 +147,9 @@ imported_stream read_stream(const std::shared_ptr<context>& ctx, Source& stream,
   look_ahead ahead(stream);
   for (auto chunk = ahead.next(); !chunk.empty(); chunk = ahead.next()) {
     ahead.ask();
-    placed_batch placed = type.batches
-                              ? place_batch(type.fields, chunk.get(), dictionaries.known())
-                              : place_column(type.fields.fields.front(), chunk.get(), dictionaries.known());
+    placed_batch placed =
+        type.batches ? place_batch(type.fields, chunk.get(), dictionaries.dictionaries())
+                     : place_column(type.fields.fields.front(), chunk.get(), dictionaries.dictionaries());
     dictionaries.roll_to(placed);
     rows = checked_add(rows, placed.columns.rows, "rows of a stream");
     batches.push_back(std::move(placed.columns));
@@ -157,7 +157,7 @@ imported_stream read_stream(const std::shared_ptr<context>& ctx, Source& stream,
       progress(rows);
     }
   }
-  return {table::make(ctx, imported(std::move(type.fields)), std::move(batches)), type.batches};
+  return {table::make(ctx, resolve_symbols(std::move(type.fields)), std::move(batches)), type.batches};
 }
 
 } // namespace
@@ -182,8 +182,8 @@ imported_stream import_device_stream(const std::shared_ptr<context>& ctx, ArrowD
   stream_source<ArrowDeviceArrayStream, ArrowDeviceArray> stream(source);
   const auto require_type = [&](const ArrowDeviceArray& from) {
     if (from.device_type != stream.get().device_type) {
-      throw error(errc::format, concat("ArrowDeviceArrayStream: an array on device type ", from.device_type,
-                                       " of a stream on ", stream.get().device_type));
+      throw error(errc::format, concat("ArrowDeviceArrayStream: an array is on device type ",
+                                       from.device_type, ", the stream on ", stream.get().device_type));
     }
   };
   return read_stream(

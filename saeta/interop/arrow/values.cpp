@@ -171,7 +171,7 @@ private:
         list_.table_at.push_back(table_of_next_);
       }
     }
-    const std::vector<std::int64_t> bad = memory_.bad_rows(list_);
+    const std::vector<std::int64_t> bad = memory_.find_bad_rows(list_);
     for (const looked_at& each : level_) {
       if (each.checked && bad[each.check] != no_bad_row) {
         throw error(errc::format,
@@ -221,7 +221,7 @@ private:
     const std::int64_t limit =
         bytes ? static_cast<std::int64_t>(source.buffers[2].size()) : source.children.front().length;
     if (first < 0 || last > limit) {
-      throw error(errc::format, concat(of.place, ": offsets from ", first, " to ", last, ", there are ",
+      throw error(errc::format, concat(of.place, ": offsets run from ", first, " to ", last, ", there are ",
                                        limit, bytes ? " bytes" : " values"));
     }
   }

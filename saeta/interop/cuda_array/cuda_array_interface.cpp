@@ -51,7 +51,7 @@ DLDataType type_of(const std::string& text) {
                     : text[1] == 'b' ? kDLBool
                                      : kDLOpaqueHandle;
   if (bits == 0 || code == kDLOpaqueHandle) {
-    refuse(errc::exchange, "has no column type: columns carry i, u, f and b of 1, 2, 4 or 8 bytes");
+    refuse(errc::exchange, "has no column type: columns hold kinds i, u, f and b of 1, 2, 4 or 8 bytes");
   }
   return {static_cast<std::uint8_t>(code), bits, 1};
 }
@@ -61,7 +61,8 @@ void require_shape(const cuda_array& from) {
     throw error(errc::exchange, concat(label, ": version is ", from.version, ", expected 2 or newer"));
   }
   if (from.shape.empty()) {
-    throw error(errc::exchange, concat(label, ": shape has 0 dimensions, and the first one counts rows"));
+    throw error(errc::exchange,
+                concat(label, ": shape has 0 dimensions, expected at least one, which counts rows"));
   }
   for (std::size_t i = 0; i < from.shape.size(); ++i) {
     if (from.shape[i] < 0) {
@@ -125,8 +126,8 @@ column mask_of(const std::shared_ptr<context>& ctx, const cuda_array& mask, std:
                copy_policy copy) {
   require_shape(mask);
   if (mask.shape.size() != 1) {
-    throw error(errc::exchange, concat(label, ": a mask of ", mask.shape.size(),
-                                       " dimensions speaks of single values of a row, and nulls of rows"));
+    throw error(errc::exchange, concat(label, ": the mask has ", mask.shape.size(),
+                                       " dimensions, expected 1: only whole rows can be null"));
   }
   if (mask.shape[0] != rows) {
     throw error(errc::format,
@@ -138,8 +139,10 @@ column mask_of(const std::shared_ptr<context>& ctx, const cuda_array& mask, std:
                                        "', expected bool or an integer of one byte"));
   }
   if (copy == copy_policy::never) {
-    throw error(errc::exchange, concat(label, ": the mask has one byte a row and a validity one bit, "
-                                              "and a copy was forbidden"));
+    throw error(
+        errc::exchange,
+        concat(label,
+               ": the mask has one byte per row and a validity buffer one bit, and a copy was forbidden"));
   }
   return import_array(ctx, mask, copy_policy::when_needed);
 }
@@ -160,7 +163,8 @@ cuda_array export_cuda_array(const column& source) {
   const tensor_numbers numbers = numbers_of_column(source, {});
   const tensor_type type = to_tensor_type(numbers.shown);
   if (narrow_float_of(numbers.shown) != nullptr) {
-    throw error(errc::exchange, concat(label, ": no typestr says ", numbers.shown.name(), ": use DLPack"));
+    throw error(errc::exchange,
+                concat(label, ": type ", numbers.shown.name(), " has no typestr: use DLPack"));
   }
   if (const std::int64_t nulls = source.null_count(); nulls != 0) {
     throw error(errc::exchange,
@@ -170,17 +174,18 @@ cuda_array export_cuda_array(const column& source) {
   }
   const std::optional<numbers_in_place> found = find_in_place(numbers, tensor_order::any);
   if (!found) {
-    throw error(errc::exchange, concat(label, ": the values of a ", source.type().name(),
-                                       " column do not lie as one array: use DLPack, which gathers them"));
+    throw error(errc::exchange,
+                concat(label, ": the values of a ", source.type().name(),
+                       " column are not one array in memory: use DLPack, which gathers them"));
   }
   const auto& ctx = source.ctx();
   const std::int64_t width = numbers.shown.byte_width();
   cuda_array made;
-  made.shape = ordered(numbers.extents, numbers.order);
+  made.shape = reorder(numbers.extents, numbers.order);
   made.read_only = true;
   const char kind = type.code == kDLInt ? 'i' : type.code == kDLUInt ? 'u' : type.code == kDLBool ? 'b' : 'f';
   made.typestr = concat(width == 1 ? '|' : '<', kind, width);
-  const std::vector<std::int64_t> strides = ordered(found->strides, numbers.order);
+  const std::vector<std::int64_t> strides = reorder(found->strides, numbers.order);
   if (strides != dense_strides(made.shape, tensor_order::row)) {
     made.strides = strides;
     std::ranges::for_each(*made.strides, [&](std::int64_t& stride) { stride *= width; });

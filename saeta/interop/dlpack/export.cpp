@@ -53,18 +53,18 @@ std::string reason_to_copy(const tensor_numbers& source, bool in_place, bool onl
                        to_string(target), ": only to its own device or to the host"));
   }
   if (target == on_host && !host_reads(here)) {
-    return concat("the column is on ", to_string(here), " and the tensor is wanted on the host");
+    return concat("the column is on ", to_string(here), " and the tensor was requested on the host");
   }
   if (in_place) {
     return {};
   }
   if (only_mask) {
-    return "a validity has one bit a value and a mask one byte";
+    return "a validity buffer has one bit per value and a mask one byte";
   }
   for (const number_block& block : source.blocks) {
     for (const column& each : block.columns) {
       if (each.type().id() == type_id::boolean) {
-        return "a boolean column keeps one bit a value and a tensor one byte";
+        return "a boolean column has one bit per value and a tensor one byte";
       }
       if (each.type() != source.shown) {
         return concat("values of type ", each.type().name(), " become ", source.shown.name());
@@ -75,7 +75,7 @@ std::string reason_to_copy(const tensor_numbers& source, bool in_place, bool onl
     return concat("the table has ", source.blocks.size(), " batches");
   }
   return concat("the columns of ", name_of(source),
-                " don't lie equally spaced in one allocation, or not in the order that was asked for");
+                " are not equally spaced in one allocation in the requested order");
 }
 
 /// Who waits for our work: the host, a stream of the consumer, or nobody if no ordering is wanted.
@@ -98,7 +98,7 @@ consumer consumer_of(const dlpack_export& how, tensor_device target) {
   return {.on_cpu = false, .stream = named};
 }
 
-view downloaded(const std::shared_ptr<context>& ctx, const buffer& values) {
+view download_view(const std::shared_ptr<context>& ctx, const buffer& values) {
   constexpr std::align_val_t alignment{host_alignment};
   void* const bytes = ::operator new(values.size(), alignment, std::nothrow);
   if (bytes == nullptr) {
@@ -147,13 +147,13 @@ tensor_device device_of_copy(const tensor_numbers& source, const buffer& values,
   if (how.target && *how.target != there) {
     throw error(errc::exchange,
                 concat("dlpack: a copy is made on ", to_string(there), " and can't be exported to ",
-                       to_string(*how.target), ": ask for the device of the column without one"));
+                       to_string(*how.target), ": request the column's own device, or no copy"));
   }
   return there;
 }
 
 /// The value that replaces nulls in a tensor of type `shown`; nullopt if they are not replaced.
-std::optional<std::uint64_t> stand_in(const data_type& shown, const dlpack_export& how) {
+std::optional<std::uint64_t> choose_fill(const data_type& shown, const dlpack_export& how) {
   switch (how.nulls) {
   case tensor_nulls::nan:
     return nan_bits(shown);
@@ -177,12 +177,12 @@ bool replaces_nulls(const tensor_numbers& source, const std::optional<std::uint6
   if (nulls != 0 && !value) {
     throw error(errc::exchange,
                 concat("dlpack: ", nulls_text(source, nulls),
-                       ", which a tensor can't say: choose nulls='nan' (floats), fill=value or "
+                       ", which a tensor can't represent: choose nulls='nan' (floats), fill=value or "
                        "with_mask=True, or use to_arrow"));
   }
   if (nulls != 0 && how.copy == copy_policy::never) {
     throw error(errc::exchange, concat("dlpack: ", nulls_text(source, nulls),
-                                       " and to be replaced, and a copy was forbidden"));
+                                       " and must be replaced, and a copy was forbidden"));
   }
   return nulls != 0;
 }
@@ -197,7 +197,7 @@ tensor_device device_of(const tensor_numbers& source) {
 
 view make_view(const tensor_numbers& source, const dlpack_export& how) {
   const bool only_mask = how.nulls == tensor_nulls::mask;
-  const std::optional<std::uint64_t> value = stand_in(source.shown, how);
+  const std::optional<std::uint64_t> value = choose_fill(source.shown, how);
   const tensor_device here = device_of(source);
   const tensor_device target = how.target.value_or(here);
   const consumer to = consumer_of(how, target);
@@ -208,7 +208,9 @@ view make_view(const tensor_numbers& source, const dlpack_export& how) {
   }
   const bool replaced = replaces_nulls(source, value, how);
   const bool converts = !found || replaced;
-  const auto gather = [&] { return gathered(source, how.order, replaced ? value : std::nullopt, only_mask); };
+  const auto gather = [&] {
+    return gather_tensor(source, how.order, replaced ? value : std::nullopt, only_mask);
+  };
 
   const bool copy = converts || how.owned || how.copy == copy_policy::always;
   // A copy is in the device's own memory.
@@ -216,7 +218,7 @@ view make_view(const tensor_numbers& source, const dlpack_export& how) {
   const bool side_by_side = source.empty() || source.blocks.front().columns.size() == 1;
   const auto place = [&]() -> view {
     if (download) {
-      return downloaded(source.ctx, converts || !side_by_side ? gather() : found->first);
+      return download_view(source.ctx, converts || !side_by_side ? gather() : found->first);
     }
     if (copy) { // the hand-over comes first, because the hold of a copy marks its consumer as a writer
       const buffer values = how.owned && !converts ? found->first : gather();
@@ -232,9 +234,9 @@ view make_view(const tensor_numbers& source, const dlpack_export& how) {
   };
   view made = place();
   made.type = to_tensor_type(source.shown);
-  made.shape = ordered(source.extents, source.order);
+  made.shape = reorder(source.extents, source.order);
   made.strides =
-      ordered(made.copied ? dense_strides(source.extents, how.order) : found->strides, source.order);
+      reorder(made.copied ? dense_strides(source.extents, how.order) : found->strides, source.order);
   return made;
 }
 

@@ -28,7 +28,7 @@ enum class way { view, copy, upload };
 
 /// A host context views all memory that the host can read, also page-locked and managed memory. A GPU's
 /// context views managed memory. Ordinals count only for GPUs: the standard gives all other memory ordinal 0.
-way way_into(const context& ctx, const foreign_values& rows, bool needs_gather, copy_policy copy) {
+way choose_way(const context& ctx, const foreign_values& rows, bool needs_gather, copy_policy copy) {
   const tensor_device from = rows.device;
   const device_id here = ctx.device();
   const bool on_gpu = here.kind == device_kind::cuda;
@@ -39,7 +39,7 @@ way way_into(const context& ctx, const foreign_values& rows, bool needs_gather, 
     if (needs_gather && copy == copy_policy::never) {
       throw error(errc::exchange, concat("dlpack: strides ", numbers_text(rows.strides), " of shape ",
                                          numbers_text(rows.shape),
-                                         " are not those of values side by side, and a copy was forbidden"));
+                                         " are not those of contiguous values, and a copy was forbidden"));
     }
     return needs_gather || copy == copy_policy::always ? way::copy : way::view;
   }
@@ -130,7 +130,7 @@ void make_canonical(const std::shared_ptr<context>& ctx, const buffer& bools, co
 
 /// `view` begins at the lowest address of the values. Everything is allocated before the first read of the
 /// view is queued. So a refused allocation leaves no work on memory that stays with the caller.
-buffer copied(const std::shared_ptr<context>& ctx, const buffer& view, const foreign_values& rows) {
+buffer copy_view(const std::shared_ptr<context>& ctx, const buffer& view, const foreign_values& rows) {
   const stream_ref work = ctx->work_stream();
   buffer own = buffer::allocate(ctx, rows.bytes, work, imported_tag);
   const buffer scratch = scratch_for(ctx, rows);
@@ -148,7 +148,7 @@ buffer copied(const std::shared_ptr<context>& ctx, const buffer& view, const for
   return own;
 }
 
-buffer uploaded(const std::shared_ptr<context>& ctx, const foreign_values& rows, point ready) {
+buffer upload_rows(const std::shared_ptr<context>& ctx, const foreign_values& rows, point ready) {
   if (rows.bytes == 0) {
     return buffer::allocate(ctx, 0, ctx->work_stream(), imported_tag);
   }
@@ -170,7 +170,7 @@ buffer uploaded(const std::shared_ptr<context>& ctx, const foreign_values& rows,
   const buffer slab = staging_ring::of(ctx)->upload(ctx, plan, imported_tag);
   buffer values = slab.slice(plan.target_of(number), bytes);
   if (repeated) {
-    return copied(ctx, values, rows);
+    return copy_view(ctx, values, rows);
   }
   make_canonical(ctx, values, scratch_for(ctx, rows), rows);
   return values;
@@ -186,13 +186,13 @@ template <class Managed>
 placed_values place_tensor(const std::shared_ptr<context>& ctx, const foreign_values& rows, bool needs_gather,
                            const std::shared_ptr<lender<Managed>>& keepalive,
                            const std::shared_ptr<storage>& known, const dlpack_import& how) {
-  const way taken = way_into(*ctx, rows, needs_gather, how.copy);
+  const way taken = choose_way(*ctx, rows, needs_gather, how.copy);
   const point ready = producer_point(*ctx, rows.device, how.ready);
   if (taken == way::upload) {
-    return {uploaded(ctx, rows, ready)};
+    return {upload_rows(ctx, rows, ready)};
   }
-  if (const auto own = shared_again(known, *ctx, rows.lowest, rows.reach, ready); own && rows.bytes != 0) {
-    return taken == way::copy ? placed_values{copied(ctx, *own, rows)} : placed_values{*own, true};
+  if (const auto own = share_again(known, *ctx, rows.lowest, rows.reach, ready); own && rows.bytes != 0) {
+    return taken == way::copy ? placed_values{copy_view(ctx, *own, rows)} : placed_values{*own, true};
   }
   // On a device the driver tells the kind: producers also hand out managed and page-locked memory as kDLCUDA.
   const std::optional<memory_kind> said = ctx->on_host() ? kind_of(rows.device) : std::nullopt;
@@ -206,7 +206,7 @@ placed_values place_tensor(const std::shared_ptr<context>& ctx, const foreign_va
                                           .owner_orders_own_work = true,
                                           .tag = imported_tag});
   if (taken == way::copy) {
-    return {copied(ctx, view, rows)};
+    return {copy_view(ctx, view, rows)};
   }
   return {view, true};
 }
@@ -267,11 +267,10 @@ void require_type(const field& wanted, const data_type& found, bool reinterpret)
                           wanted.type.byte_width() == found.byte_width() &&
                           wanted.type.extension_name().empty();
   if (!(wanted.type == found) && !relabelled) {
-    throw error(
-        errc::type_mismatch,
-        concat("dlpack: the tensor is of type ", found.name(), " and column '", wanted.name, "' of ",
-               wanted.type.name(),
-               ": only integers of the same width can be taken for one another, with cast='reinterpret'"));
+    throw error(errc::type_mismatch,
+                concat("dlpack: the tensor is of type ", found.name(), " and column '", wanted.name, "' of ",
+                       wanted.type.name(),
+                       ": only integers of the same width can be reinterpreted, with cast='reinterpret'"));
   }
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* copied_tag = "dlpack copy";
 
-buffer copied(const column& source, std::size_t bytes) {
+buffer allocate_copy(const column& source, std::size_t bytes) {
   const auto& ctx = source.ctx();
   const stream_ref work = ctx->work_stream();
   buffer own = buffer::allocate(ctx, bytes, work, copied_tag);
@@ -106,8 +106,8 @@ void gather_all(const tensor_numbers& from, tensor_order wanted, std::optional<s
 
 } // namespace
 
-buffer gathered(const tensor_numbers& from, tensor_order wanted, std::optional<std::uint64_t> fill,
-                bool only_mask) {
+buffer gather_tensor(const tensor_numbers& from, tensor_order wanted, std::optional<std::uint64_t> fill,
+                     bool only_mask) {
   const std::size_t bytes =
       checked_mul(static_cast<std::size_t>(from.size()), static_cast<std::size_t>(from.shown.byte_width()),
                   "dlpack: bytes of a copy");
@@ -122,7 +122,7 @@ buffer gathered(const tensor_numbers& from, tensor_order wanted, std::optional<s
       return unpack_bool(values).values();
     }
     if (!fill && values.type() == from.shown) {
-      return copied(values, bytes);
+      return allocate_copy(values, bytes);
     }
     const bool own_nulls = !from.rows || from.extents.size() == 1;
     if (fill && own_nulls && (packed || values.type() == from.shown)) {

@@ -28,7 +28,7 @@ public:
 
   void expect(char wanted) {
     if (!take(wanted)) {
-      refuse(concat("'", wanted, "' was expected"));
+      refuse(concat("expected '", wanted, "'"));
     }
   }
 
@@ -40,7 +40,7 @@ public:
       end += rest_[end] == '\\' ? 2U : 1U;
     }
     if (end >= rest_.size()) {
-      refuse("a string has no end");
+      refuse("a string is not terminated");
     }
     const std::string_view found = rest_.substr(0, end);
     rest_.remove_prefix(end + 1);
@@ -52,7 +52,7 @@ public:
     std::int64_t number = 0;
     const auto [end, failure] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), number);
     if (failure != std::errc()) {
-      refuse("an integer was expected");
+      refuse("expected an integer");
     }
     rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
     return number;
@@ -86,7 +86,7 @@ public:
       } else {
         const std::size_t end = rest_.find_first_of(",:[]{}\"");
         if (end == 0 || end == std::string_view::npos) {
-          refuse("a value was expected");
+          refuse("expected a value");
         }
         rest_.remove_prefix(end);
       }
@@ -148,7 +148,7 @@ tensor_metadata parse_tensor_metadata(std::string_view json) {
     source.expect('}');
   }
   if (!source.at_end()) {
-    source.refuse("more text follows");
+    source.refuse("unexpected text follows");
   }
   if (!has_shape) {
     source.refuse("the shape is missing");

@@ -14,12 +14,10 @@ namespace {
 void require_no_inner_nulls(const column& of, const column& whole) {
   const std::int64_t nulls = of.length() == 0 || of.null_count() == 0 ? 0 : nulls_in_valid_rows(of, whole);
   if (nulls != 0) {
-    throw error(
-        errc::exchange,
-        concat("dlpack: ", nulls, " of ", of.length(), " values of type ", of.type().name(), " inside of a ",
-               whole.type().name(),
-               " column are null: nulls='nan', fill=value and with_mask=True speak of its rows, not of "
-               "values inside of them; use to_arrow"));
+    throw error(errc::exchange, concat("dlpack: ", nulls, " of ", of.length(), " values of type ",
+                                       of.type().name(), " inside of a ", whole.type().name(),
+                                       " column are null: nulls='nan', fill=value and with_mask=True apply "
+                                       "to its rows, not to values inside of them; use to_arrow"));
   }
 }
 
@@ -133,12 +131,13 @@ void require_conversion(const data_type& from, const data_type& to, std::string_
   if (narrow && from != to) {
     throw error(errc::type_mismatch,
                 concat("dlpack: ", what, "values of type ", from.name(), " can't become ", to.name(),
-                       ": narrow floats leave as they are, without dtype="));
+                       ": narrow floats are exported as they are, without dtype="));
   }
   if (!converts(number_kind_of(from), number_kind_of(to))) {
-    throw error(errc::type_mismatch,
-                concat("dlpack: ", what, "values of type ", from.name(), " can't become ", to.name(),
-                       " without loss: choose a float type, or an integer type that has all of them"));
+    throw error(
+        errc::type_mismatch,
+        concat("dlpack: ", what, "values of type ", from.name(), " can't become ", to.name(),
+               " without loss: choose a float type, or an integer type that can represent all of them"));
   }
 }
 
@@ -214,7 +213,7 @@ std::int64_t tensor_numbers::size() const {
   return values;
 }
 
-std::vector<std::int64_t> ordered(const std::vector<std::int64_t>& values,
+std::vector<std::int64_t> reorder(const std::vector<std::int64_t>& values,
                                   const std::vector<std::int64_t>& order) {
   std::vector<std::int64_t> made = values;
   for (std::size_t i = 0; i < order.size(); ++i) {

@@ -58,15 +58,15 @@ std::optional<numbers_in_place> find_in_place(const tensor_numbers& of, tensor_o
 /// Copies the numbers into one buffer, row-major, or column-major if `wanted` says so. `fill` replaces nulls.
 /// This is one transfer if the numbers are contiguous, else one kernel per block.
 /// @param only_mask  instead of numbers, writes 1 if a row is valid and 0 if it is null.
-buffer gathered(const tensor_numbers& from, tensor_order wanted, std::optional<std::uint64_t> fill,
-                bool only_mask);
+buffer gather_tensor(const tensor_numbers& from, tensor_order wanted, std::optional<std::uint64_t> fill,
+                     bool only_mask);
 
 /// Counts the nulls of `values` in valid rows of `rows`. Each row has the same number of values. The values
 /// of a null row have no meaning.
 std::int64_t nulls_in_valid_rows(const column& values, const column& rows);
 
 /// Extents or strides in the order of the tensor's dimensions.
-std::vector<std::int64_t> ordered(const std::vector<std::int64_t>& values,
+std::vector<std::int64_t> reorder(const std::vector<std::int64_t>& values,
                                   const std::vector<std::int64_t>& order);
 
 /// Strides, in values, of extents without gaps. The last dimension varies fastest, or the first one if

@@ -19,7 +19,7 @@ std::span<const std::int64_t> checked_shape(const DLTensor& tensor) {
   }
   if (tensor.ndim > most_dimensions) { // NumPy's limit, checked before the shape is read
     throw error(errc::exchange, concat("dlpack: ndim is ", tensor.ndim, " and at most ", most_dimensions,
-                                       " dimensions are taken"));
+                                       " dimensions are supported"));
   }
   if (tensor.shape == nullptr) {
     throw error(errc::format, concat("dlpack: shape is null and ndim is ", tensor.ndim));
@@ -118,7 +118,7 @@ private:
       throw error(errc::exchange,
                   concat("dlpack: shape ", numbers_text(values_.shape), " with strides ",
                          numbers_text(values_.strides), " has more than ", strided_values::most_dimensions,
-                         " dimensions that do not follow one another: make it contiguous"));
+                         " dimensions that can't be merged: make it contiguous"));
     }
     found.extents[found.dimensions] = extent;
     found.strides[found.dimensions] = stride;

@@ -43,7 +43,7 @@ std::uint64_t integer_bits(const data_type& type, const tensor_fill& number) {
 
 /// True if a float with a significand of `digits` bits has the integer exactly. The exponent is not checked.
 template <class Integer>
-bool exact(Integer value, int digits) {
+bool is_exact(Integer value, int digits) {
   const auto unsigned_value = static_cast<std::uint64_t>(value);
   const std::uint64_t magnitude = std::cmp_less(value, 0) ? 0 - unsigned_value : unsigned_value;
   return magnitude == 0 || magnitude >> std::countr_zero(magnitude) >> digits == 0;
@@ -54,8 +54,8 @@ double as_double(const data_type& type, const tensor_fill& number, int digits) {
   return std::visit(
       [&](auto value) {
         if constexpr (!std::is_floating_point_v<decltype(value)>) {
-          if (!exact(value, digits)) {
-            refuse_number(type, number, errc::out_of_range, "the type does not have this integer exactly");
+          if (!is_exact(value, digits)) {
+            refuse_number(type, number, errc::out_of_range, "the type can't represent this integer exactly");
           }
         }
         return static_cast<double>(value);
@@ -101,7 +101,7 @@ column numbers_of(const column& source, const dlpack_export& how) {
     return codes_of(source);
   }
   if (how.reinterpret && is_temporal(type.id()) && type.extension_name().empty()) {
-    return relabelled(source, data_type(type.byte_width() == 4 ? type_id::int32 : type_id::int64));
+    return relabel(source, data_type(type.byte_width() == 4 ? type_id::int32 : type_id::int64));
   }
   return source;
 }
@@ -144,7 +144,8 @@ std::uint64_t value_bits(const data_type& type, const tensor_fill& number) {
   if (const narrow_float* const narrow = narrow_float_of(type)) {
     const bool zero = std::visit([](auto value) { return value == 0; }, number);
     if (!zero || !narrow->has_zero) {
-      refuse_number(type, number, errc::out_of_range, "narrow floats are filled with 0 or nulls='nan' alone");
+      refuse_number(type, number, errc::out_of_range,
+                    "narrow floats can only be filled with 0 or nulls='nan'");
     }
     return 0;
   }
@@ -176,7 +177,7 @@ std::uint64_t nan_bits(const data_type& type) {
   }
   if (!type.is_floating()) {
     throw error(errc::exchange, concat("dlpack: a column of type ", type.name(),
-                                       " has no NaN for its nulls: choose a value, or a mask beside it"));
+                                       " has no NaN for its nulls: choose fill=value or with_mask=True"));
   }
   return float_bits(type, std::numeric_limits<double>::quiet_NaN());
 }

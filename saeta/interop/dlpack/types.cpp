@@ -88,7 +88,7 @@ std::string_view code_name(std::uint8_t code) {
 }
 
 /// What a caller can do instead with a column that has no tensor type.
-std::string_view way_out(const data_type& type) {
+std::string_view suggest_alternative(const data_type& type) {
   if (const data_type* const codes = code_type(type)) {
     return codes == type.index_type() ? "ask for its indices with codes=True, or "
                                       : "ask for the numbers of its symbols with codes=True, or ";
@@ -145,7 +145,7 @@ bool has_tensor_type(const data_type& type) noexcept {
 tensor_type to_tensor_type(const data_type& type) {
   if (!has_tensor_type(type)) {
     throw error(errc::exchange, concat("dlpack: a column of type ", type.name(),
-                                       " has no tensor type: ", way_out(type), "use to_arrow"));
+                                       " has no tensor type: ", suggest_alternative(type), "use to_arrow"));
   }
   if (type.is_bool8()) {
     return bool_tensor;
@@ -240,7 +240,7 @@ std::optional<stream_handle> tensor_stream(std::int64_t number) {
   }
   if (number < 0) {
     throw error(errc::invalid_argument,
-                concat("dlpack: stream ", number, " is no stream: expected -1, 1, 2 or a stream handle"));
+                concat("dlpack: stream ", number, " is not a stream: expected -1, 1, 2 or a stream handle"));
   }
   return static_cast<stream_handle>(number);
 }

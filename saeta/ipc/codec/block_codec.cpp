@@ -36,7 +36,7 @@ block_codec::block_codec(compression kind, write_team& team)
       whole_(codec(lz4_ ? arrow::Compression::LZ4_FRAME : arrow::Compression::ZSTD)),
       block_(codec(lz4_ ? arrow::Compression::LZ4 : arrow::Compression::ZSTD)) {}
 
-std::int64_t block_codec::most_a_block(std::int64_t bytes) const {
+std::int64_t block_codec::max_block_bytes(std::int64_t bytes) const {
   return block_->MaxCompressedLen(bytes, nullptr) + lz4_size_bytes;
 }
 
@@ -45,13 +45,13 @@ std::string_view block_codec::front() const noexcept {
               : std::string_view();
 }
 
-std::string_view block_codec::back() const noexcept {
+std::string_view block_codec::end_bytes() const noexcept {
   return {"\0\0\0", lz4_ ? static_cast<std::size_t>(lz4_end_bytes) : 0};
 }
 
 std::shared_ptr<arrow::Buffer> block_codec::block(std::int64_t bytes, const std::uint8_t* values,
                                                   arrow::MemoryPool* pool) const {
-  const std::int64_t room = most_a_block(bytes);
+  const std::int64_t room = max_block_bytes(bytes);
   auto made = take(arrow::AllocateResizableBuffer(room, pool), "compression");
   check(made->Resize(compress_block(bytes, values, room, made->mutable_data())), "compression");
   return made;
@@ -59,7 +59,7 @@ std::shared_ptr<arrow::Buffer> block_codec::block(std::int64_t bytes, const std:
 
 std::int64_t block_codec::MaxCompressedLen(std::int64_t bytes, const std::uint8_t* values) {
   return bytes <= whole_below ? whole_->MaxCompressedLen(bytes, values)
-                              : std::ssize(lz4_head) + blocks_of(bytes) * most_a_block() + lz4_end_bytes;
+                              : std::ssize(lz4_head) + blocks_of(bytes) * max_block_bytes() + lz4_end_bytes;
 }
 
 std::int64_t block_codec::compress_block(std::int64_t bytes, const std::uint8_t* values, std::int64_t room,
@@ -84,9 +84,9 @@ arrow::Result<std::int64_t> block_codec::Compress(std::int64_t bytes, const std:
   if (bytes <= whole_below) {
     return whole_->Compress(bytes, values, room, target);
   }
-  return guarded([&]() -> arrow::Result<std::int64_t> {
+  return run_guarded([&]() -> arrow::Result<std::int64_t> {
     const std::int64_t head = lz4_ ? std::ssize(lz4_head) : 0;
-    const std::int64_t step = most_a_block();
+    const std::int64_t step = max_block_bytes();
     std::vector<std::int64_t> sizes(static_cast<std::size_t>(blocks_of(bytes)));
     team_.run(sizes.size(), [&](std::size_t block) {
       const auto number = static_cast<std::int64_t>(block);

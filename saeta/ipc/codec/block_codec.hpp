@@ -33,13 +33,14 @@ public:
   arrow::Result<std::int64_t> Compress(std::int64_t bytes, const std::uint8_t* values, std::int64_t room,
                                        std::uint8_t* target) override;
   std::int64_t MaxCompressedLen(std::int64_t bytes, const std::uint8_t* values) override;
-  /// Compresses one block of a buffer. The caller concatenates `front()`, the blocks in order and `back()`.
+  /// Compresses one block of a buffer. The caller concatenates `front()`, the blocks in order and
+  /// `end_bytes()`.
   /// Any thread.
   /// @param bytes  1 to `block_bytes`.
   [[nodiscard]] std::shared_ptr<arrow::Buffer> block(std::int64_t bytes, const std::uint8_t* values,
                                                      arrow::MemoryPool* pool) const;
   [[nodiscard]] std::string_view front() const noexcept;
-  [[nodiscard]] std::string_view back() const noexcept;
+  [[nodiscard]] std::string_view end_bytes() const noexcept;
   arrow::Result<std::int64_t> Decompress(std::int64_t bytes, const std::uint8_t* compressed,
                                          std::int64_t room, std::uint8_t* target) override {
     return whole_->Decompress(bytes, compressed, room, target);
@@ -58,9 +59,9 @@ public:
   [[nodiscard]] int default_compression_level() const override { return whole_->default_compression_level(); }
 
 private:
-  [[nodiscard]] std::int64_t most_a_block(std::int64_t bytes = block_bytes) const;
+  [[nodiscard]] std::int64_t max_block_bytes(std::int64_t bytes = block_bytes) const;
   /// Compresses one block with its header to `target`. Returns the bytes written.
-  /// @param room  bytes at `target`, at least `most_a_block(bytes)`.
+  /// @param room  bytes at `target`, at least `max_block_bytes(bytes)`.
   std::int64_t compress_block(std::int64_t bytes, const std::uint8_t* values, std::int64_t room,
                               std::uint8_t* target) const;
 

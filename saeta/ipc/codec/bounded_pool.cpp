@@ -30,14 +30,14 @@ account& account_of(std::uint8_t* memory) {
 }
 
 /// Bytes before an allocation. They keep its alignment, and the account is at their end.
-std::int64_t before(std::int64_t alignment) { return std::max(alignment, front); }
+std::int64_t front_bytes(std::int64_t alignment) { return std::max(alignment, front); }
 
 arrow::Status require_size(std::int64_t size, std::int64_t alignment) {
   if (size < 0) {
-    return arrow::Status::Invalid("a buffer of ", size, " bytes");
+    return arrow::Status::Invalid("the size of a buffer can't be negative, got ", size);
   }
-  if (size > std::numeric_limits<std::int64_t>::max() - before(alignment) - alignment) {
-    return arrow::Status::OutOfMemory("a buffer of ", size, " bytes");
+  if (size > std::numeric_limits<std::int64_t>::max() - front_bytes(alignment) - alignment) {
+    return arrow::Status::OutOfMemory("a buffer of ", size, " bytes exceeds the range of 64-bit sizes");
   }
   return arrow::Status::OK();
 }
@@ -58,7 +58,7 @@ void refund(budget* charged, std::int64_t bytes) noexcept {
 
 /// Allocates aligned memory of a host context, with the account in front.
 std::uint8_t* allocate_own(const std::shared_ptr<context>& ctx, std::int64_t size, std::int64_t alignment) {
-  buffer own = buffer::allocate(ctx, static_cast<std::size_t>(size + before(alignment) + alignment),
+  buffer own = buffer::allocate(ctx, static_cast<std::size_t>(size + front_bytes(alignment) + alignment),
                                 ctx->work_stream(), tag("read_ipc"));
   const auto step = static_cast<std::uintptr_t>(alignment);
   const std::uintptr_t first = own.address() + static_cast<std::uintptr_t>(front);
@@ -83,11 +83,11 @@ arrow::Status bounded_pool::allocate(std::int64_t size, std::int64_t alignment,
   }
   charge(charged.get(), size);
   std::uint8_t* base = nullptr;
-  if (auto status = upstream_->Allocate(size + before(alignment), alignment, &base); !status.ok()) {
+  if (auto status = upstream_->Allocate(size + front_bytes(alignment), alignment, &base); !status.ok()) {
     refund(charged.get(), size);
     return status;
   }
-  *out = base + before(alignment);
+  *out = base + front_bytes(alignment);
   ::new (*out - front) account{nullptr, std::move(charged), {}};
   return arrow::Status::OK();
 }
@@ -98,11 +98,11 @@ arrow::Status bounded_pool::resize(std::int64_t old_size, std::int64_t new_size,
   charge(of.charged.get(), new_size - old_size);
   account taken = std::exchange(of, {}); // reallocation copies bytes, which shared pointers do not allow
   of.~account();
-  std::uint8_t* base = *memory - before(alignment);
-  auto status =
-      upstream_->Reallocate(old_size + before(alignment), new_size + before(alignment), alignment, &base);
+  std::uint8_t* base = *memory - front_bytes(alignment);
+  auto status = upstream_->Reallocate(old_size + front_bytes(alignment), new_size + front_bytes(alignment),
+                                      alignment, &base);
   refund(taken.charged.get(), status.ok() ? old_size - new_size : new_size - old_size);
-  *memory = base + before(alignment);
+  *memory = base + front_bytes(alignment);
   ::new (*memory - front) account(std::move(taken));
   return status;
 }
@@ -112,13 +112,13 @@ void bounded_pool::free(std::uint8_t* memory, std::int64_t size, std::int64_t al
   const account taken = std::exchange(of, {}); // its destructor frees memory of a context
   of.~account();
   if (taken.ctx == nullptr) {
-    upstream_->Free(memory - before(alignment), size + before(alignment), alignment);
+    upstream_->Free(memory - front_bytes(alignment), size + front_bytes(alignment), alignment);
     refund(taken.charged.get(), size);
   }
 }
 
 arrow::Status bounded_pool::Allocate(std::int64_t size, std::int64_t alignment, std::uint8_t** out) {
-  return guarded([&]() -> arrow::Status {
+  return run_guarded([&]() -> arrow::Status {
     ARROW_RETURN_NOT_OK(require_size(size, alignment));
     ARROW_RETURN_NOT_OK(allocate(size, alignment, charged_, ctx_, out));
     live_ += size;
@@ -131,7 +131,7 @@ arrow::Status bounded_pool::Allocate(std::int64_t size, std::int64_t alignment, 
 
 arrow::Status bounded_pool::Reallocate(std::int64_t old_size, std::int64_t new_size, std::int64_t alignment,
                                        std::uint8_t** memory) {
-  return guarded([&]() -> arrow::Status {
+  return run_guarded([&]() -> arrow::Status {
     ARROW_RETURN_NOT_OK(require_size(new_size, alignment));
     if (const std::shared_ptr<context> ctx = account_of(*memory).ctx; ctx != nullptr) {
       std::uint8_t* const moved = allocate_own(ctx, new_size, alignment);

@@ -85,7 +85,7 @@ std::size_t buffer_decoder::decode(std::span<std::byte> target) {
            name_of(of_.codec));
   if (made.bytes_read == 0 && made.bytes_written == 0) {
     throw error(errc::format, concat("its ", of_.packed_bytes, " bytes of ", name_of(of_.codec),
-                                     " end after ", position_, " decoded bytes, it claims ", of_.bytes));
+                                     " decode to ", position_, " bytes, the buffer claims ", of_.bytes));
   }
   left_ = left_.subspan(static_cast<std::size_t>(made.bytes_read));
   return static_cast<std::size_t>(made.bytes_written);
@@ -142,8 +142,9 @@ void buffer_decoder::finish() {
   while (decoder_ != nullptr && (!decoder_->IsFinished() || !left_.empty() || fetched_ != of_.packed_bytes)) {
     std::byte more{};
     if (decode({&more, 1}) != 0) {
-      throw error(errc::format, concat("its ", of_.packed_bytes, " bytes of ", name_of(of_.codec),
-                                       " hold more than the ", of_.bytes, " bytes that it claims"));
+      throw error(errc::format,
+                  concat("its ", of_.packed_bytes, " bytes of ", name_of(of_.codec),
+                         " decode to more than the ", of_.bytes, " bytes that the buffer claims"));
     }
   }
 }

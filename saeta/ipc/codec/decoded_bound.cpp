@@ -91,12 +91,13 @@ std::uint64_t zstd_frame(walker& from) {
 
 } // namespace
 
-std::uint64_t most_decoded(std::string_view codec, std::span<const std::byte> compressed) {
-  return most_decoded(codec, compressed.size(),
-                      [&](std::uint64_t at, std::size_t bytes) { return compressed.subspan(at, bytes); });
+std::uint64_t max_decoded_bytes(std::string_view codec, std::span<const std::byte> compressed) {
+  return max_decoded_bytes(codec, compressed.size(), [&](std::uint64_t at, std::size_t bytes) {
+    return compressed.subspan(at, bytes);
+  });
 }
 
-std::uint64_t most_decoded(std::string_view codec, std::uint64_t bytes, const range_reader& read) {
+std::uint64_t max_decoded_bytes(std::string_view codec, std::uint64_t bytes, const range_reader& read) {
   const bool lz4 = codec == "lz4";
   const std::uint64_t magic = lz4 ? 0x184D2204 : 0xFD2FB528;
   walker from(bytes, read);
@@ -132,11 +133,11 @@ void require_honest_sizes(const batch_metadata& batch, std::span<const std::byte
     if (claimed <= 0) {
       continue; // -1: stored uncompressed; libarrow refuses other values
     }
-    const std::uint64_t most = most_decoded(batch.compression, bytes.subspan(prefix));
+    const std::uint64_t most = max_decoded_bytes(batch.compression, bytes.subspan(prefix));
     if (static_cast<std::uint64_t>(claimed) > most) {
-      throw error(errc::format,
-                  concat("buffer ", i, " claims ", claimed, " bytes when decoded, its ",
-                         place.length - prefix, " bytes of ", batch.compression, " hold at most ", most));
+      throw error(errc::format, concat("buffer ", i, " claims ", claimed, " bytes when decoded, its ",
+                                       place.length - prefix, " bytes of ", batch.compression,
+                                       " decode to at most ", most));
     }
   }
 }

@@ -18,12 +18,12 @@ namespace saeta::ipc::detail {
 
 /// Returns the most bytes that a decoder can produce; from a broken frame on, nothing is counted.
 /// @param codec  "lz4" or "zstd".
-std::uint64_t most_decoded(std::string_view codec, std::span<const std::byte> compressed);
+std::uint64_t max_decoded_bytes(std::string_view codec, std::span<const std::byte> compressed);
 /// The same for bytes that are read on demand.
 /// @param read  returns at most 8 bytes, valid until the next call.
 std::uint64_t
-most_decoded(std::string_view codec, std::uint64_t bytes,
-             const std::function<std::span<const std::byte>(std::uint64_t at, std::size_t bytes)>& read);
+max_decoded_bytes(std::string_view codec, std::uint64_t bytes,
+                  const std::function<std::span<const std::byte>(std::uint64_t at, std::size_t bytes)>& read);
 
 /// Checks the decoded sizes that the compressed buffers of a record batch claim, before memory is allocated.
 /// @param body  buffers that were not read are zeros there and claim nothing.

@@ -25,8 +25,8 @@ public:
       }
       decoder_.skip(position - current_->at - decoder_.position());
       if (target.size() > current_->bytes - decoder_.position()) {
-        throw error(errc::format,
-                    concat(target.size(), " bytes from ", decoder_.position(), " of ", current_->bytes));
+        throw error(errc::format, concat(target.size(), " bytes from byte ", decoder_.position(),
+                                         " exceed the ", current_->bytes, " decoded bytes"));
       }
       decoder_.read(target);
     });
@@ -92,12 +92,12 @@ packed_bodies::packed_bodies(const scatter_source& from, labels label)
 std::size_t packed_bodies::find(std::uint64_t position) const {
   const auto after = std::ranges::upper_bound(buffers_, position, {}, &packed_buffer::at);
   if (after == buffers_.begin() || position - std::prev(after)->at >= std::prev(after)->bytes) {
-    throw error(errc::format, concat("no decoded buffer has byte ", position));
+    throw error(errc::format, concat("no decoded buffer contains byte ", position));
   }
   return static_cast<std::size_t>(after - buffers_.begin()) - 1;
 }
 
-bool packed_bodies::as_assumed() const noexcept {
+bool packed_bodies::matches_assumption() const noexcept {
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     const packed_buffer& each = buffers_[i];
     if (each.assumed >= 0 && (seen_[i].first != 0 || seen_[i].last != each.assumed)) {

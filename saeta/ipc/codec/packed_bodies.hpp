@@ -29,9 +29,9 @@ public:
   /// Assigns ranges to the compressed buffers of these pieces, and positions in them to the spans.
   void place(piece_table& pieces);
   /// First and last offset of the buffer that begins at `at`. The buffer must have been read to its end.
-  [[nodiscard]] const seen_borders& seen(std::uint64_t at) const { return seen_[find(at)]; }
+  [[nodiscard]] const seen_borders& borders_at(std::uint64_t at) const { return seen_[find(at)]; }
   /// Whether the decoded offsets are as assumed. Call it after everything was read.
-  [[nodiscard]] bool as_assumed() const noexcept;
+  [[nodiscard]] bool matches_assumption() const noexcept;
   /// The source with the decoded ranges. Valid as long as this object lives.
   [[nodiscard]] const scatter_source& all() const noexcept { return all_; }
 

@@ -33,13 +33,13 @@ std::optional<std::string> obstacle(const arrow::Field& described) {
     if (failure.code() != errc::unsupported) {
       throw;
     }
-    return concat("of type ", described.type()->ToString(), " is not carried (yet)");
+    return concat("has type ", described.type()->ToString(), ", which is not supported");
   }
 }
 
 } // namespace
 
-bool carried(const arrow::Field& described) { return !obstacle(described); }
+bool is_supported(const arrow::Field& described) { return !obstacle(described); }
 
 schema schema_of(const arrow::Schema& described, std::string_view where) {
   try {

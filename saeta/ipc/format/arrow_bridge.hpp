@@ -15,7 +15,7 @@
 namespace saeta::ipc::detail {
 
 /// Whether a context can hold columns of this field.
-bool carried(const arrow::Field& described);
+bool is_supported(const arrow::Field& described);
 
 schema schema_of(const arrow::Schema& described, std::string_view where);
 std::shared_ptr<arrow::Schema> arrow_schema(const schema& described);

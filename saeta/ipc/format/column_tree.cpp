@@ -10,7 +10,7 @@ namespace saeta::ipc::detail {
 namespace {
 
 /// Adds the entries that a column has in the lists of a message.
-void pass_over(const arrow::DataType& type, column_tree& tree) {
+void skip_type(const arrow::DataType& type, column_tree& tree) {
   const message_parts parts = parts_of(type, arrow::ipc::MetadataVersion::V5); // plans take only this version
   tree.rows += parts.nodes;
   tree.buffers += parts.buffers;
@@ -119,7 +119,7 @@ std::optional<column_tree> make_tree(const arrow::Schema& described, std::span<c
   for (int i = 0; i < described.num_fields(); ++i) {
     const std::size_t column = tree.roots.size();
     if (column == numbers.size() || numbers[column] != i) {
-      pass_over(*described.field(i)->type(), tree);
+      skip_type(*described.field(i)->type(), tree);
       continue;
     }
     const std::size_t root = tree.nodes.size();

@@ -47,7 +47,7 @@ arrow::Result<message_pointer> complete_dictionaries::ReadNextMessage() {
   if (held_ == nullptr) {
     ARROW_ASSIGN_OR_RAISE(held_, from_->ReadNextMessage());
   }
-  return guarded([this]() -> arrow::Result<message_pointer> {
+  return run_guarded([this]() -> arrow::Result<message_pointer> {
     if (held_ == nullptr) { // a stream may end after some dictionaries, without batches
       return given_ && !missing_.empty() ? next_missing() : message_pointer();
     }

@@ -137,8 +137,8 @@ private:
 
   static void require(std::span<const std::byte> buffer, std::size_t at, std::size_t bytes) {
     if (at > buffer.size() || bytes > buffer.size() - at) {
-      throw error(errc::format,
-                  concat("message metadata: ", bytes, " bytes at offset ", at, " of ", buffer.size()));
+      throw error(errc::format, concat("message metadata: ", bytes, " bytes at offset ", at, " exceed its ",
+                                       buffer.size(), " bytes"));
     }
   }
 

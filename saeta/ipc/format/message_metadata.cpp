@@ -60,7 +60,7 @@ file_footer read_footer(std::span<const std::byte> footer) {
   const auto root = flat_table::root(footer);
   const auto schema = root.table(footer_schema);
   if (!schema) {
-    throw error(errc::format, "a footer without a schema");
+    throw error(errc::format, "the footer has no schema");
   }
   return {root.structs<message_block>(footer_dictionaries), root.structs<message_block>(footer_batches),
           schema_message(footer, std::max(root.scalar<std::int16_t>(footer_version, 0), version_4),
@@ -75,7 +75,7 @@ dictionary_metadata read_dictionary_metadata(std::span<const std::byte> message)
   const auto header = flat_table::root(message).table(message_table);
   const auto data = header ? header->table(dictionary_data) : std::nullopt;
   if (!data) {
-    throw error(errc::format, "a dictionary message without values");
+    throw error(errc::format, "the dictionary message has no values");
   }
   return {header->scalar<std::int64_t>(dictionary_id, 0), data->scalar<std::int64_t>(batch_length, 0),
           header->scalar<std::uint8_t>(dictionary_delta, 0) != 0};
@@ -88,8 +88,8 @@ void place_buffers(std::span<std::byte> message, std::span<const buffer_place> p
   const auto length = root.place(message_body_bytes);
   const auto there = batch ? batch->view<buffer_place>(batch_buffers) : flat_structs<buffer_place>();
   if (there.size() != places.size() || !length) {
-    throw error(errc::format, concat("a record batch message with ", there.size(),
-                                     " buffers in its body, not ", places.size()));
+    throw error(errc::format, concat("the record batch message has ", there.size(),
+                                     " buffers in its body, expected ", places.size()));
   }
   const auto put = [&](std::size_t at, const auto& value) {
     std::memcpy(message.data() + at, &value, sizeof value); // little-endian
@@ -107,7 +107,7 @@ batch_metadata read_batch_metadata(std::span<const std::byte> message) {
     batch = batch->table(dictionary_data);
   }
   if (!batch) {
-    throw error(errc::format, "a record batch message without a record batch");
+    throw error(errc::format, "the record batch message has no record batch");
   }
   return {root.scalar<std::int16_t>(message_version, 0),
           batch->scalar<std::int64_t>(batch_length, 0),

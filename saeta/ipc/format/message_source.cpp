@@ -41,8 +41,9 @@ std::span<const std::byte> bytes_of(const arrow::Buffer& of) {
 void require_range(std::string_view name, const batch_range& range, std::int64_t batches) {
   if (range &&
       (range->first < 0 || range->second < range->first || (batches >= 0 && range->second > batches))) {
-    throw error(errc::out_of_range, concat(name, ": batches [", range->first, ", ", range->second, ") of ",
-                                           batches < 0 ? "a stream" : concat(batches)));
+    throw error(errc::out_of_range,
+                concat(name, ": batches [", range->first, ", ", range->second, ") are not a range of ",
+                       batches < 0 ? "a stream" : concat(batches, " batches")));
   }
 }
 
@@ -61,7 +62,7 @@ message_source::message_source(source from, const batch_range& range)
     }
   }
   if (first_ == nullptr || first_->type() != MessageType::SCHEMA) {
-    throw error(errc::format, concat(from_->name(), ": its first message is no schema"));
+    throw error(errc::format, concat(from_->name(), ": its first message is not a schema"));
   }
   schema_ = take(arrow::ipc::ReadSchema(*first_, dictionaries_.get()), from_->name());
   version_ = first_->metadata_version();
@@ -82,7 +83,7 @@ void message_source::open_file() {
   const auto size = std::bit_cast<std::int32_t>(raw);
   if (size <= 0 || from_->size() < front + tail ||
       static_cast<std::uint64_t>(size) > from_->size() - front - tail) {
-    throw error(errc::format, concat(label, " of ", size, " bytes in a file of ", from_->size()));
+    throw error(errc::format, concat(label, " of ", size, " bytes in a file of ", from_->size(), " bytes"));
   }
   const auto bytes =
       read(from_->size() - tail - static_cast<std::uint64_t>(size), size, arrow::default_memory_pool());
@@ -140,8 +141,8 @@ std::shared_ptr<arrow::Buffer> message_source::read_some(const place& at, const 
 arrow::Result<std::optional<message_source::place>> message_source::find(std::uint64_t offset,
                                                                          std::int64_t front_bytes) const {
   // An old end mark is a single word of zeros. From a live stream nothing behind it may be requested.
-  const std::uint64_t asked = from_->live() ? word : 2 * word;
-  std::uint64_t there = from_->available(offset, asked);
+  const std::uint64_t needed = from_->live() ? word : 2 * word;
+  std::uint64_t there = from_->available(offset, needed);
   if (there == 0) {
     return std::nullopt;
   }
@@ -161,8 +162,8 @@ arrow::Result<std::optional<message_source::place>> message_source::find(std::ui
     }
   }
   if (there < prefix) {
-    return arrow::Status::Invalid("a message at offset ", offset, " ends after ", there,
-                                  " bytes, in its prefix");
+    return arrow::Status::Invalid("the message at offset ", offset, " is truncated in its prefix, after ",
+                                  there, " bytes");
   }
   const auto bytes = static_cast<std::int32_t>(front[marked ? 1 : 0]);
   if (bytes == 0) {
@@ -171,8 +172,8 @@ arrow::Result<std::optional<message_source::place>> message_source::find(std::ui
   const std::uint64_t left =
       bytes < 0 ? 0 : from_->available(offset + prefix, static_cast<std::uint64_t>(bytes));
   if (bytes < 0 || left < static_cast<std::uint64_t>(bytes)) {
-    return arrow::Status::Invalid("a message at offset ", offset, " has ", bytes, " bytes of metadata, ",
-                                  left, " are left");
+    return arrow::Status::Invalid("the message at offset ", offset, " has ", bytes,
+                                  " bytes of metadata, but only ", left, " are left");
   }
   place found;
   found.metadata = read(offset + prefix, bytes, arrow::default_memory_pool());
@@ -182,7 +183,7 @@ arrow::Result<std::optional<message_source::place>> message_source::find(std::ui
   found.body = offset + (front_bytes < 0 ? end : static_cast<std::uint64_t>(front_bytes));
   found.body_bytes = read_body_length(bytes_of(*found.metadata));
   if (found.body < offset + end) {
-    return arrow::Status::Invalid("a message at offset ", offset, " has ", end,
+    return arrow::Status::Invalid("the message at offset ", offset, " has ", end,
                                   " bytes before its body, the footer says ", front_bytes);
   }
   return found;
@@ -192,8 +193,8 @@ arrow::Status message_source::bring_body(const place& at, bool kept) const {
   const std::uint64_t there =
       at.body_bytes < 0 ? 0 : from_->available(at.body, static_cast<std::uint64_t>(at.body_bytes), kept);
   if (at.body_bytes < 0 || there < static_cast<std::uint64_t>(at.body_bytes)) {
-    return arrow::Status::Invalid("a message at offset ", at.offset, " has a body of ", at.body_bytes,
-                                  " bytes at ", at.body, " of ", from_->size());
+    return arrow::Status::Invalid("the message at offset ", at.offset, " has a body of ", at.body_bytes,
+                                  " bytes at offset ", at.body, " of a source of ", from_->size(), " bytes");
   }
   return arrow::Status::OK();
 }
@@ -233,7 +234,7 @@ arrow::Result<std::unique_ptr<Message>> message_source::ReadNextMessage() {
   if (first_ != nullptr) {
     return std::move(first_);
   }
-  return guarded([this]() -> arrow::Result<std::unique_ptr<Message>> {
+  return run_guarded([this]() -> arrow::Result<std::unique_ptr<Message>> {
     last_batch_ = std::nullopt;
     failed_ = true;
     const std::uint64_t begin = at_;
@@ -249,7 +250,7 @@ arrow::Result<std::unique_ptr<Message>> message_source::ReadNextMessage() {
   });
 }
 
-bool message_source::packed() const {
+bool message_source::is_packed() const {
   std::uint64_t at = at_;
   std::int64_t front = -1;
   if (format_ == container::file) {
@@ -299,7 +300,7 @@ arrow::Result<std::unique_ptr<Message>> message_source::next_of_file() {
   }
   if (message == nullptr || message->type() != expected) {
     return arrow::Status::Invalid("the footer names a ", FormatMessageType(expected), " at offset ",
-                                  block.offset, ", there is ",
+                                  block.offset, ", found ",
                                   message ? FormatMessageType(message->type()) : "none");
   }
   next_dictionary_ += dictionary ? 1 : 0;
@@ -339,7 +340,7 @@ void message_source::forget_read() const {
 void message_source::close_range() const {
   if (format_ == container::stream && range_ && next_batch_ < range_->second) {
     throw error(errc::out_of_range, concat(from_->name(), ": batches [", range_->first, ", ", range_->second,
-                                           ") of a stream that has ", next_batch_));
+                                           ") of a stream that has ", next_batch_, " batches"));
   }
 }
 

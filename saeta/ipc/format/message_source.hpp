@@ -71,7 +71,7 @@ public:
   /// Number in the source of the record batch that comes next.
   [[nodiscard]] std::int64_t next_batch() const noexcept { return next_batch_; }
   /// Whether the body that comes next is compressed and can't be viewed.
-  [[nodiscard]] bool packed() const;
+  [[nodiscard]] bool is_packed() const;
   /// Bytes of the record batch bodies that were returned.
   [[nodiscard]] std::uint64_t body_bytes() const noexcept { return body_bytes_; }
   /// Promises that the messages returned so far are not read again, by `repeat` or by a new message_source of

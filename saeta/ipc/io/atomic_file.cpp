@@ -36,7 +36,7 @@ std::optional<struct stat> status_of(const std::filesystem::path& path) {
 }
 
 /// The file to replace or create: the end of the chain of symbolic links, which need not exist.
-std::filesystem::path end_of_links(const std::filesystem::path& target) {
+std::filesystem::path resolve_links(const std::filesystem::path& target) {
   constexpr int most_links = 40; // the system's limit
   std::filesystem::path at = target;
   for (int links = 0; links <= most_links; ++links) {
@@ -60,8 +60,8 @@ void require_replaceable(const std::filesystem::path& target, const struct stat&
     throw os_error("write", target, EISDIR);
   }
   if (!S_ISREG(status.st_mode)) {
-    throw error(errc::io,
-                concat("can't write '", target.string(), "': it is no regular file, so it is not replaced"));
+    throw error(errc::io, concat("can't write '", target.string(),
+                                 "': it is not a regular file, so it is not replaced"));
   }
   // For root, `faccessat` reports every file as writable, so the permission bits are checked as well.
   const bool writable = (status.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH)) != 0 &&
@@ -78,7 +78,7 @@ std::filesystem::path path_of(int descriptor) { return concat("/proc/self/fd/", 
 } // namespace
 
 atomic_file::atomic_file(const std::filesystem::path& target, const file_options& options)
-    : target_(end_of_links(target)), options_(options), replaced_(status_of(target_)) {
+    : target_(resolve_links(target)), options_(options), replaced_(status_of(target_)) {
   if (replaced_) {
     require_replaceable(target_, *replaced_, options_.replace_read_only);
   }
@@ -173,7 +173,7 @@ void atomic_file::give_name() {
 }
 
 /// Some file systems report write errors only on close. Closing a duplicate keeps the file open and locked.
-void atomic_file::close_a_copy() const {
+void atomic_file::close_duplicate() const {
   const int copy = ::fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
   if (copy < 0 || ::close(copy) != 0) {
     throw os_error("write", target_, errno);
@@ -184,7 +184,7 @@ void atomic_file::commit() {
   if (replaced_) {
     take_over_permissions();
   }
-  close_a_copy();
+  close_duplicate();
   if (!options_.durable) {
     return give_name();
   }
@@ -199,7 +199,7 @@ atomic_file::~atomic_file() {
     report("atomic_file", os_error("remove", temporary_, errno).message());
   }
   if (descriptor_ >= 0) {
-    close_unwanted(descriptor_);
+    close_unused(descriptor_);
   }
 }
 

@@ -44,7 +44,7 @@ private:
   bool create_without_name();
   void create_with_name();
   void take_over_permissions();
-  void close_a_copy() const;
+  void close_duplicate() const;
   void give_name();
 
   std::filesystem::path target_;

@@ -20,7 +20,7 @@ namespace saeta::ipc::detail {
 namespace {
 
 /// Returns the errno of fsync; 0: success.
-int synced(int descriptor) { return ::fsync(descriptor) == 0 ? 0 : errno; }
+int sync_descriptor(int descriptor) { return ::fsync(descriptor) == 0 ? 0 : errno; }
 
 /// State shared by the thread that calls fsync and the thread that waits for the result.
 struct pending_sync {
@@ -41,14 +41,14 @@ struct pending_sync {
 
 /// Calls fsync on another thread, because fsync itself can't be interrupted. Returns nullopt if no thread or
 /// descriptor is available.
-std::optional<int> synced_interruptibly(int descriptor) {
+std::optional<int> sync_interruptibly(int descriptor) {
   const auto shared = std::make_shared<pending_sync>(descriptor);
   if (shared->descriptor < 0) {
     return std::nullopt;
   }
   try {
     std::thread([shared] {
-      const int result = synced(shared->descriptor);
+      const int result = sync_descriptor(shared->descriptor);
       const std::lock_guard lock(shared->mutex);
       shared->result = result;
       shared->changed.notify_all();
@@ -67,17 +67,17 @@ std::optional<int> synced_interruptibly(int descriptor) {
 void sync_file(int descriptor, const std::filesystem::path& name) {
   std::optional<int> failure;
   if (has_interrupt_hook()) {
-    failure = synced_interruptibly(descriptor);
+    failure = sync_interruptibly(descriptor);
   }
   if (!failure) {
-    failure = synced(descriptor);
+    failure = sync_descriptor(descriptor);
   }
   if (*failure != 0) {
     throw os_error("write", name, *failure);
   }
 }
 
-void close_unwanted(int descriptor) noexcept {
+void close_unused(int descriptor) noexcept {
   constexpr off_t quickly_gone = off_t{64} << 20;
   struct stat status {};
   if (has_interrupt_hook() && ::fstat(descriptor, &status) == 0 && status.st_size > quickly_gone) {
@@ -105,7 +105,7 @@ folder_sync::~folder_sync() {
 }
 
 void folder_sync::wait() {
-  const int failure = descriptor_ < 0 ? 0 : synced(descriptor_);
+  const int failure = descriptor_ < 0 ? 0 : sync_descriptor(descriptor_);
   if (failure != 0 && failure != EINVAL &&
       failure != ENOTSUP) { // EINVAL, ENOTSUP: the file system can't sync folders
     throw os_error("sync the folder of", file_, failure);

@@ -11,7 +11,7 @@ void sync_file(int descriptor, const std::filesystem::path& name);
 
 /// Closes a file that is no longer needed. Freeing the bytes of a large file takes about a second for ten GB.
 /// If waits are interruptible, another thread closes such a file and the caller does not wait.
-void close_unwanted(int descriptor) noexcept;
+void close_unused(int descriptor) noexcept;
 
 /// Syncs the folder of a file. It is opened before the file gets its name. A folder that the process may not
 /// read is not synced: the system syncs its entries later.

@@ -26,13 +26,13 @@ std::shared_ptr<const file_source> file_source::open(const std::filesystem::path
   }
   struct stat status {};
   if (::fstat(opened.value, &status) != 0) {
-    throw os_error("look at", file, errno);
+    throw os_error("get the status of", file, errno);
   }
   if (S_ISDIR(status.st_mode)) {
     throw os_error("read", file, EISDIR);
   }
   if (!S_ISREG(status.st_mode)) {
-    throw error(errc::io, concat("can't read '", file.string(), "': it is no regular file"));
+    throw error(errc::io, concat("can't read '", file.string(), "': it is not a regular file"));
   }
   const auto size = checked_cast<std::uint64_t>(status.st_size, "file size");
   return std::shared_ptr<const file_source>(new file_source(file.string(), size, std::move(opened)));
@@ -57,7 +57,7 @@ void file_source::read_at(std::uint64_t offset, std::span<std::byte> target) con
       throw error(errc::io,
                   concat("can't read ", target.size(), " bytes at offset ", offset, " of '", name(), "': ",
                          got == 0
-                             ? concat("the file has become shorter, it ends at offset ", offset + done)
+                             ? concat("the file was truncated, it ends at offset ", offset + done)
                              : concat(std::generic_category().message(number), " (errno ", number, ")")));
     }
     done += static_cast<std::size_t>(got);

@@ -92,7 +92,7 @@ void live_source::read_at(std::uint64_t offset, std::span<std::byte> target) con
   });
   if (found == parts_.end()) {
     throw error(errc::io, concat(name(), ": ", target.size(), " bytes at offset ", offset,
-                                 " were not asked for, or forgotten"));
+                                 " were not requested, or were already dropped"));
   }
   std::copy_n(found->bytes.get() + (offset - found->offset), target.size(), target.begin());
 }

@@ -28,8 +28,8 @@ public:
 
   void read_at(std::uint64_t offset, std::span<std::byte> target) const override {
     if (available(offset, target.size()) < target.size()) {
-      throw error(errc::io,
-                  concat(name(), ": reading ", target.size(), " bytes at offset ", offset, " of ", size()));
+      throw error(errc::io, concat(name(), ": can't read ", target.size(), " bytes at offset ", offset,
+                                   " of ", size(), " bytes"));
     }
     std::ranges::copy(bytes_.subspan(offset, target.size()), target.begin());
   }
@@ -193,12 +193,12 @@ container recognise(const byte_source& from) {
   const auto beginning =
       std::span(first).first(from.available(0, from.live() ? sizeof(std::uint32_t) : first.size()));
   if (beginning.empty()) {
-    throw error(errc::format, concat(from.name(), ": no Arrow file or stream: it is empty"));
+    throw error(errc::format, concat(from.name(), ": not an Arrow file or stream: it is empty"));
   }
   from.read_at(0, beginning);
   if (from.live() && beginning.size() == sizeof(std::uint32_t) && is_beginning(beginning, magic)) {
-    throw error(errc::format, concat(from.name(), ": an Arrow file ends with what it holds, so it can't be "
-                                                  "read as it comes: read it to its end first"));
+    throw error(errc::format, concat(from.name(), ": an Arrow file has its footer at the end, so it can't be "
+                                                  "read while it arrives: read all of it first"));
   }
   if (is_magic(beginning)) {
     std::array<std::byte, magic.size()> last{};
@@ -215,7 +215,7 @@ container recognise(const byte_source& from) {
   if (other.empty() && begins_with_message(beginning, from)) {
     return container::stream;
   }
-  throw error(errc::format, concat(from.name(), ": no Arrow file or stream: ",
+  throw error(errc::format, concat(from.name(), ": not an Arrow file or stream: ",
                                    other.empty() ? "" : concat("it looks like ", other, "; "), "expected ",
                                    magic, " or a message, found the bytes ", hexadecimal_bytes(beginning)));
 }

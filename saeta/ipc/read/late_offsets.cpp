@@ -14,26 +14,26 @@ void sort_by_source(std::vector<scatter_step>& steps) {
   }
 }
 
-bool has_late_bytes(const piece_table& pieces, const piece_group& group, std::size_t number) {
+bool has_deferred_bytes(const piece_table& pieces, const piece_group& group, std::size_t number) {
   for (std::size_t piece = group.first; piece != group.end; ++piece) {
-    if (pieces.span(piece, number).late) {
+    if (pieces.span(piece, number).deferred) {
       return true;
     }
   }
   return false;
 }
 
-void whole_plan::add_late_offsets(const planned_table& table) {
+void whole_plan::add_deferred_offsets(const planned_table& table) {
   for (const planned_group& group : table.groups) {
     for (std::size_t piece = group.pieces.first; piece != group.pieces.end; ++piece) {
       for (std::size_t number = 0; number < group.nodes.size(); ++number) {
         const piece_span& span = table.pieces.span(piece, number);
-        if (!span.late) {
+        if (!span.deferred) {
           continue;
         }
         const std::size_t width = table.pieces.tree->nodes[number].type->offset_width();
         const bool last = span.row_base + span.rows == group.pieces.sums[number].rows;
-        scatter_step& step = slab_.made().early.emplace_back();
+        scatter_step& step = slab_.plan().early.emplace_back();
         step.source = span.at[1] + static_cast<std::uint64_t>(span.first) * width;
         step.target =
             byte_of(group.nodes[number].buffers[1]) + static_cast<std::uint64_t>(span.row_base) * width;
@@ -41,7 +41,7 @@ void whole_plan::add_late_offsets(const planned_table& table) {
       }
     }
   }
-  sort_by_source(slab_.made().early);
+  sort_by_source(slab_.plan().early);
 }
 
 void whole_plan::settle_bytes(planned_table& table, planned_group& group, std::size_t number,
@@ -51,7 +51,7 @@ void whole_plan::settle_bytes(planned_table& table, planned_group& group, std::s
   std::int64_t pointed = 0;
   for (std::size_t piece = group.pieces.first; piece != group.pieces.end; ++piece) {
     piece_span& span = pieces.span(piece, number);
-    if (span.late) {
+    if (span.deferred) {
       try {
         const seen_borders seen = borders(span.at[1]);
         name_pointed(type, span, seen.first, seen.last);
@@ -71,7 +71,7 @@ void whole_plan::settle_bytes(planned_table& table, planned_group& group, std::s
 void whole_plan::settle(planned_table& table, const std::function<seen_borders(std::uint64_t at)>& borders) {
   for (planned_group& group : table.groups) {
     for (std::size_t number = 0; number < group.nodes.size(); ++number) {
-      if (has_late_bytes(table.pieces, group.pieces, number)) {
+      if (has_deferred_bytes(table.pieces, group.pieces, number)) {
         settle_bytes(table, group, number, borders);
       }
     }

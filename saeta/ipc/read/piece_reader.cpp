@@ -66,7 +66,8 @@ private:
         return false;
       }
       if (flat == 0 || static_cast<std::uint64_t>(flat) > bytes.size() - prefix_bytes) {
-        throw error(errc::format, concat("metadata of ", flat, " bytes in ", bytes.size()));
+        throw error(errc::format,
+                    concat("metadata of ", flat, " bytes in a message of ", bytes.size(), " bytes"));
       }
       bytes = bytes.subspan(prefix_bytes, static_cast<std::size_t>(flat));
     }
@@ -78,7 +79,7 @@ private:
     if (header.kind == message_header::dictionary_batch) {
       batch = batch->table(dictionary_data);
     } else if (header.kind != message_header::record_batch) {
-      throw error(errc::format, concat("its message is of kind ", header.kind, ", which is no record batch"));
+      throw error(errc::format, concat("its message is of kind ", header.kind, ", expected a record batch"));
     }
     if (!batch) {
       throw error(errc::format, "its message has no record batch");
@@ -143,14 +144,14 @@ private:
   void count_variadic(const flat_structs<std::int64_t>& counts) {
     if (counts.size() < tree_.views) {
       throw error(errc::format,
-                  concat(counts.size(), " counts of buffers behind views, the schema needs ", tree_.views));
+                  concat(counts.size(), " counts of data buffers of views, the schema needs ", tree_.views));
     }
     variadic_before_.assign(1, 0);
     for (std::size_t i = 0; i < tree_.views; ++i) {
       const std::int64_t count = counts[i];
       if (count < 0 || static_cast<std::uint64_t>(count) > buffers_.size()) {
-        throw error(errc::format,
-                    concat(count, " buffers behind the views of a column, of ", buffers_.size(), " in all"));
+        throw error(errc::format, concat("a column of views has ", count, " data buffers, the batch has ",
+                                         buffers_.size(), " buffers"));
       }
       variadic_before_.push_back(variadic_before_.back() + static_cast<std::size_t>(count));
     }
@@ -172,7 +173,7 @@ private:
     if (found.offset < 0 || found.length < 0 || found.offset > body_bytes_ ||
         found.length > body_bytes_ - found.offset) {
       throw error(errc::format, concat("buffer ", number, " has ", found.length, " bytes at offset ",
-                                       found.offset, " of a body of ", body_bytes_));
+                                       found.offset, " of a body of ", body_bytes_, " bytes"));
     }
     const std::uint64_t at = body_ + static_cast<std::uint64_t>(found.offset);
     const taken_buffer taken =
@@ -220,13 +221,13 @@ private:
     if (claiming.bytes / modest_expansion <= claiming.packed_bytes) {
       return;
     }
-    const std::uint64_t most = most_decoded(
+    const std::uint64_t most = max_decoded_bytes(
         name_of(claiming.codec), claiming.packed_bytes,
         [&](std::uint64_t at, std::size_t bytes) { return values_.read(claiming.source + at, bytes); });
     if (claiming.bytes > most) {
       throw error(errc::format, concat("buffer ", number, " claims ", claiming.bytes,
                                        " bytes when decoded, its ", claiming.packed_bytes, " bytes of ",
-                                       name_of(claiming.codec), " hold at most ", most));
+                                       name_of(claiming.codec), " decode to at most ", most));
     }
   }
 
@@ -313,7 +314,7 @@ private:
       offsets.first_at = static_cast<std::uint64_t>(span.first) * width;
       offsets.last_at = static_cast<std::uint64_t>(span.first + span.rows) * width;
       offsets.assumed = bytes ? -1 : limit;
-      span.late = bytes;
+      span.deferred = bytes;
       span.pointed = limit;
       return;
     }
@@ -423,14 +424,14 @@ void piece_table::resize_lists() {
 }
 
 bool read_pieces(piece_table& pieces, const scatter_source& source, bool assume,
-                 const task_runner& in_parallel) {
+                 const task_runner& run_in_parallel) {
   const std::size_t count = pieces.messages.size();
   pieces.resize_lists();
   std::atomic<bool> planned{true};
   // Compressed offsets are decoded here, so a task is worthwhile even for a few messages.
   const std::size_t messages =
       std::clamp<std::size_t>(count / most_messages_of_task, 1, most_messages_of_task);
-  in_parallel((count + messages - 1) / messages, [&](std::size_t task) {
+  run_in_parallel((count + messages - 1) / messages, [&](std::size_t task) {
     piece_reader reader(pieces, source, assume);
     const std::size_t end = std::min(count, (task + 1) * messages);
     for (std::size_t piece = task * messages; piece < end && planned; ++piece) {

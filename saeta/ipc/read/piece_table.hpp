@@ -22,7 +22,7 @@ namespace saeta::ipc::detail {
 /// The rows of a node in one message. `at` are positions in the source or in its decoded ranges.
 struct piece_span : piece_rows {
   std::int64_t nulls = 0; ///< column::unknown_nulls if they have to be counted
-  bool late =
+  bool deferred =
       false; ///< the byte range is known only after the offsets are decoded; until then all bytes count
   std::size_t variadic = 0; ///< index of its first variadic buffer in the list of its message
   std::size_t variadic_count = 0;
@@ -74,10 +74,11 @@ using task_runner = std::function<void(std::size_t tasks, const std::function<vo
 
 /// Fills the table from its messages. Returns false if a plan can't take one of them.
 /// @param assume  whether to assume that compressed list offsets begin with 0 and end with the length of the
-/// values, as writers write them. They are not decoded here; packed_bodies::as_assumed checks them later.
+/// values, as writers write them. They are not decoded here; packed_bodies::matches_assumption checks them
+/// later.
 /// Compressed offsets of bytes are never decoded here (`late`).
 bool read_pieces(piece_table& pieces, const scatter_source& source, bool assume,
-                 const task_runner& in_parallel);
+                 const task_runner& run_in_parallel);
 
 /// Sums of the pieces of a group for one node.
 struct node_sums {

@@ -54,7 +54,7 @@ const data_type& at(const data_type& top, std::span<const std::size_t> path) {
 }
 
 /// Makes a dictionary column with one row for each value, in order.
-column each_value_of(const column& dictionary) {
+column index_each_value(const column& dictionary) {
   std::vector<std::int64_t> rows(static_cast<std::size_t>(dictionary.length()));
   std::iota(rows.begin(), rows.end(), std::int64_t{0});
   const host_values indices = values_of("indices", std::span<const std::int64_t>(rows));
@@ -70,7 +70,7 @@ column each_value_of(const column& dictionary) {
 }
 
 data_type wide_enough(data_type index, std::int64_t values) {
-  while (values > most_entries(index)) { // 64-bit indices end the loop
+  while (values > max_entries(index)) { // 64-bit indices end the loop
     index = data_type(
         static_cast<type_id>(static_cast<int>(index.id()) + 2)); // signed and unsigned types alternate
   }
@@ -194,15 +194,14 @@ void placed_dictionaries::unite(std::span<const column> distinct, bool may_widen
   std::vector<column> pieces;
   pieces.reserve(different.size());
   for (const std::size_t i : different) {
-    pieces.push_back(each_value_of(distinct[i]));
+    pieces.push_back(index_each_value(distinct[i]));
   }
   const std::vector<column> joined = combine_chunks(pieces);
   if (joined.size() != 1) {
     throw error(errc::unsupported,
                 concat(label_, ": its batches have ", different.size(), " different dictionaries, and a ",
-                       "file holds one: together they have more bytes or values than the 32-bit offsets, or ",
-                       "the indices inside of them, can count. Write a stream (format=\"stream\"), which ",
-                       "holds them all"));
+                       "file holds one: together they have more bytes or values than their 32-bit offsets or "
+                       "indices can address. Write a stream (format=\"stream\"), which holds them all"));
   }
   const auto united = export_array(*joined.front().dictionary());
   const auto numbers = export_array(codes_of(joined.front()));
@@ -223,7 +222,7 @@ void placed_dictionaries::unite(std::span<const column> distinct, bool may_widen
 /// Widens the written indices if they can't name that many values. @throws error unsupported once they are
 /// written, and inside an extension type, whose storage type can't be changed.
 void placed_dictionaries::require_names(std::int64_t values, bool may_widen) {
-  if (values <= most_entries(written_)) {
+  if (values <= max_entries(written_)) {
     return;
   }
   if (may_widen && extension_.empty()) {
@@ -239,7 +238,7 @@ void placed_dictionaries::require_names(std::int64_t values, bool may_widen) {
                      ". Write a stream (format=\"stream\"), which holds them all"));
 }
 
-data_type placed_dictionaries::retyped(const data_type& column) const {
+data_type placed_dictionaries::retype(const data_type& column) const {
   return written_ == index_ ? column : with_indices(column, path_, written_);
 }
 
@@ -260,7 +259,7 @@ std::shared_ptr<arrow::ArrayData> placed_dictionaries::put_at(const entry& dicti
     child = put_at(dictionary, *child, inner, path.subspan(1));
   } else {
     if (renumbers_) {
-      made->buffers[1] = renumbered(dictionary, data);
+      made->buffers[1] = renumber_indices(dictionary, data);
     }
     made->dictionary = dictionary.values->data();
   }
@@ -268,8 +267,8 @@ std::shared_ptr<arrow::ArrayData> placed_dictionaries::put_at(const entry& dicti
   return made;
 }
 
-std::shared_ptr<arrow::Buffer> placed_dictionaries::renumbered(const entry& dictionary,
-                                                               const arrow::ArrayData& indices) const {
+std::shared_ptr<arrow::Buffer> placed_dictionaries::renumber_indices(const entry& dictionary,
+                                                                     const arrow::ArrayData& indices) const {
   return with_index(index_.id(), [&]<class From>(From) {
     return with_index(written_.id(), [&]<class To>(To) { return renumber<From, To>(dictionary, indices); });
   });
@@ -293,8 +292,8 @@ std::shared_ptr<arrow::Buffer> placed_dictionaries::renumber(const entry& dictio
       written[row] = static_cast<To>(dictionary.renumbered[static_cast<std::size_t>(read[row])]);
     } else if (path_.empty()) {
       throw error(errc::out_of_range,
-                  concat(label_, ": index ", +read[row], " in row ", row - indices.offset,
-                         ", the dictionary has ", dictionary.renumbered.size(), " values"));
+                  concat(label_, ": index ", +read[row], " at row ", row - indices.offset,
+                         " is not in the dictionary, which has ", dictionary.renumbered.size(), " values"));
     }
   }
   return target;

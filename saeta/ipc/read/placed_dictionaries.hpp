@@ -50,9 +50,9 @@ public:
 
   [[nodiscard]] std::size_t number() const noexcept { return number_; }
   /// Whether `put` changes indices.
-  [[nodiscard]] bool renumbers() const noexcept { return renumbers_; }
+  [[nodiscard]] bool has_new_numbers() const noexcept { return renumbers_; }
   /// Returns the type of the column with wide enough indices.
-  [[nodiscard]] data_type retyped(const data_type& column) const;
+  [[nodiscard]] data_type retype(const data_type& column) const;
   /// Returns the column's rows in batch `index` of the table with this dictionary.
   /// @param data  of the column. In place of the dictionary column, plain indices are enough.
   [[nodiscard]] std::shared_ptr<arrow::ArrayData> put(std::size_t index, const arrow::ArrayData& data,
@@ -70,8 +70,8 @@ private:
                                                          const arrow::ArrayData& data,
                                                          const std::shared_ptr<arrow::DataType>& type,
                                                          std::span<const std::size_t> path) const;
-  [[nodiscard]] std::shared_ptr<arrow::Buffer> renumbered(const entry& dictionary,
-                                                          const arrow::ArrayData& indices) const;
+  [[nodiscard]] std::shared_ptr<arrow::Buffer> renumber_indices(const entry& dictionary,
+                                                                const arrow::ArrayData& indices) const;
   template <class From, class To>
   [[nodiscard]] std::shared_ptr<arrow::Buffer> renumber(const entry& dictionary,
                                                         const arrow::ArrayData& indices) const;

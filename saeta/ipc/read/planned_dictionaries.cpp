@@ -62,9 +62,9 @@ void planned_dictionaries::take_messages(std::size_t first, std::size_t last) {
   }
 }
 
-bool planned_dictionaries::plan(bool assume, const task_runner& in_parallel) {
+bool planned_dictionaries::plan(bool assume, const task_runner& run_in_parallel) {
   for (std::size_t number = 0; number < tables_.size(); ++number) {
-    if (!read_pieces(tables_[number].pieces, from_.bytes(), assume, in_parallel) || !group(number)) {
+    if (!read_pieces(tables_[number].pieces, from_.bytes(), assume, run_in_parallel) || !group(number)) {
       return false;
     }
   }
@@ -87,7 +87,8 @@ bool planned_dictionaries::group(std::size_t number) {
   const auto versions = static_cast<std::size_t>(std::ranges::count(deltas, false)) +
                         (!deltas.empty() && deltas.front() ? 1 : 0);
   if (from_.is_file() && versions > 1) {
-    throw error(errc::format, concat(from_.name(), ": a dictionary is given twice, which a file can't hold"));
+    throw error(errc::format,
+                concat(from_.name(), ": a dictionary occurs twice, which is not allowed in a file"));
   }
   table.groups.clear();
   for (piece_group& each : take_groups(table.pieces, [&](std::size_t piece) { return !deltas[piece]; })) {

@@ -26,7 +26,7 @@ public:
 
   /// Parses the messages and groups them. Returns false if a plan can't take them.
   /// @param assume  as in `read_pieces`
-  bool plan(bool assume, const task_runner& in_parallel);
+  bool plan(bool assume, const task_runner& run_in_parallel);
 
   [[nodiscard]] std::vector<planned_table>& tables() noexcept { return tables_; }
   [[nodiscard]] const std::vector<planned_table>& tables() const noexcept { return tables_; }

@@ -29,8 +29,8 @@ planned_message message_at(const message_block& block, std::uint64_t source_byte
       static_cast<std::uint64_t>(block.offset) + static_cast<std::uint64_t>(block.metadata_bytes);
   if (block.offset < 0 || block.offset % 8 != 0 ||
       block.metadata_bytes < static_cast<std::int32_t>(prefix_bytes) || end > source_bytes) {
-    throw error(errc::format, concat(place(), ": its message has ", block.metadata_bytes, " bytes at offset ",
-                                     block.offset, " of ", source_bytes));
+    throw error(errc::format, concat(place(), ": its message of ", block.metadata_bytes, " bytes at offset ",
+                                     block.offset, " exceeds a source of ", source_bytes, " bytes"));
   }
   return {.metadata = static_cast<std::uint64_t>(block.offset),
           .metadata_bytes = static_cast<std::size_t>(block.metadata_bytes),
@@ -43,11 +43,12 @@ std::optional<planned_messages> find_in_file(source_window& from, const std::str
   constexpr std::size_t tail = sizeof(std::int32_t) + 6; // the footer's size and the magic
   std::int32_t size = 0;
   if (from.size() < tail) {
-    throw error(errc::format, concat(name, ": footer of a file of ", from.size(), " bytes"));
+    throw error(errc::format, concat(name, ": a file of ", from.size(), " bytes has no room for a footer"));
   }
   std::memcpy(&size, from.read(from.size() - tail, tail).data(), sizeof size);
   if (size <= 0 || static_cast<std::uint64_t>(size) > from.size() - tail) {
-    throw error(errc::format, concat(name, ": footer of ", size, " bytes in a file of ", from.size()));
+    throw error(errc::format,
+                concat(name, ": footer of ", size, " bytes in a file of ", from.size(), " bytes"));
   }
   planned_messages found;
   found.file = true;
@@ -166,7 +167,7 @@ std::optional<planned_messages> find_in_stream(source_window& from, const std::s
 std::span<const std::byte> source_window::read(std::uint64_t position, std::size_t bytes) {
   if (position > from_.bytes || bytes > from_.bytes - position) {
     throw error(errc::format,
-                concat(bytes, " bytes at offset ", position, " of a source of ", from_.bytes, " bytes"));
+                concat(bytes, " bytes at offset ", position, " exceed a source of ", from_.bytes, " bytes"));
   }
   if (position < held_at_ || position - held_at_ > held_ || bytes > held_ - (position - held_at_)) {
     if (memory_.size() < bytes) {

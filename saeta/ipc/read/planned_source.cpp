@@ -14,7 +14,7 @@ void require_range(const planned_messages& found, const read_request& request) {
   const auto [first, last] = request.batches;
   if (!found.file && last != std::numeric_limits<std::int64_t>::max() && found.passed < last) {
     throw error(errc::out_of_range, concat(request.from->name(), ": batches [", first, ", ", last,
-                                           ") of a stream that has ", found.passed));
+                                           ") of a stream that has ", found.passed, " batches"));
   }
 }
 

@@ -22,7 +22,7 @@ int number_of(const arrow::Schema& source, const std::string& name, std::string_
   const auto found = source.GetAllFieldIndices(name);
   if (found.size() != 1) {
     throw error(errc::column_name, concat(where, ": ", found.empty() ? "no column" : "more than one column",
-                                          " is called '", name, "'; there are: ", names_of(source)));
+                                          " is named '", name, "'; the columns are: ", names_of(source)));
   }
   return found.front();
 }

@@ -32,7 +32,7 @@ public:
     const bool no_entries = check_.kind == check_kind::indices && check_.limit == 0;
     return error(errc::format, concat(table_.place(piece_), ": ", table_.tree->label(node_), ": ",
                                       reason_of(*table_.tree->nodes[node_].type, failed, *this),
-                                      no_entries ? ", or was not given before" : ""));
+                                      no_entries ? ", or was not sent before" : ""));
   }
 
   std::int64_t number(std::size_t buffer, std::int64_t row, std::int32_t width) override {

@@ -43,7 +43,7 @@ column whole_columns::make(const planned_table& table, const planned_group& grou
   }
   if (node.dictionary != no_node) { // also without rows, so that batches of a column share a dictionary
     const dictionary_state state = dictionaries_.state(table, group.pieces.end - 1, node.dictionary);
-    parts.dictionary = state.given()
+    parts.dictionary = state.has_group()
                            ? dictionary(state, node.dictionary)
                            : std::make_shared<const column>(column::empty(ctx_, *type.value_type()));
   }

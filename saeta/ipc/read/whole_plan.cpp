@@ -58,8 +58,9 @@ void whole_plan::lay_out_node(const planned_table& table, planned_group& group, 
       lay_out_validity(group, number);
       continue;
     }
-    const bool late = role == buffer_role::bytes && has_late_bytes(table.pieces, group.pieces, number);
-    node.buffers[i] = slab_.add_buffer(type, i, rows, group.pieces.sums[number].pointed, !late);
+    const bool deferred =
+        role == buffer_role::bytes && has_deferred_bytes(table.pieces, group.pieces, number);
+    node.buffers[i] = slab_.add_buffer(type, i, rows, group.pieces.sums[number].pointed, !deferred);
   }
   if (!type.has_variadic_buffers()) {
     return;
@@ -97,14 +98,14 @@ void whole_plan::add_offsets(std::int32_t width, const piece_span& span, const p
                              std::int64_t rows) {
   const bool is_last = span.row_base + span.rows == rows;
   const std::int64_t addend = span.pointed_base - span.pointed_first;
-  if (!span.late) {
+  if (!span.deferred) {
     scatter_step& step = slab_.add_offsets(span, width, node.buffers[1], is_last);
     if (addend == 0) { // a plain copy can be read directly into its place
       step.kind = join_kind::copy;
       step.count *= width;
     }
   } else if (addend != 0) {
-    slab_.made().moves.push_back({.kind = join_kind::add,
+    slab_.plan().moves.push_back({.kind = join_kind::add,
                                   .width = width,
                                   .target = byte_of(node.buffers[1]) + as_size(span.row_base * width),
                                   .count = span.rows + (is_last ? 1 : 0),
@@ -115,7 +116,7 @@ void whole_plan::add_offsets(std::int32_t width, const piece_span& span, const p
 scatter_check& whole_plan::add_check(check_kind kind, const planned_table& table, std::size_t node,
                                      std::size_t first, std::size_t end) {
   checks_.push_back({&table, node, first, end});
-  scatter_check& made = slab_.made().checks.emplace_back();
+  scatter_check& made = slab_.plan().checks.emplace_back();
   made.kind = kind;
   return made;
 }
@@ -141,7 +142,7 @@ void whole_plan::add_views(const planned_table& table, std::size_t piece, std::s
     slab_.add_copy(source.at, places[i], 0, static_cast<std::int64_t>(source.bytes));
   }
   if (before != 0) {
-    slab_.made().fixes.push_back({.kind = join_kind::views,
+    slab_.plan().fixes.push_back({.kind = join_kind::views,
                                   .target = rows_at(type, 1, span, node),
                                   .count = span.rows,
                                   .views = {static_cast<std::int64_t>(before)}});
@@ -156,7 +157,7 @@ void whole_plan::add_list_starts(const planned_table& table, std::size_t piece, 
   const piece_span& child = table.pieces.span(piece, number + 1);
   slab_.add_unchanged(span, type, 1, node.buffers[1]);
   if (child.row_base != 0) {
-    slab_.made().fixes.push_back({.kind = join_kind::add,
+    slab_.plan().fixes.push_back({.kind = join_kind::add,
                                   .width = type.buffer(1).width,
                                   .target = rows_at(type, 1, span, node),
                                   .count = span.rows,
@@ -175,8 +176,8 @@ void whole_plan::add_union_rows(const planned_table& table, std::size_t piece, s
     bases[static_cast<std::size_t>(code)] = child.row_base;
   });
   if (std::ranges::any_of(bases, [](std::int64_t base) { return base != 0; })) {
-    std::vector<std::int64_t>& tables = slab_.made().tables;
-    slab_.made().fixes.push_back({.kind = join_kind::unions,
+    std::vector<std::int64_t>& tables = slab_.plan().tables;
+    slab_.plan().fixes.push_back({.kind = join_kind::unions,
                                   .width = type.buffer(1).width,
                                   .target = rows_at(type, 1, span, node),
                                   .count = span.rows,
@@ -210,7 +211,7 @@ void whole_plan::add_piece_check(const planned_table& table, std::size_t piece, 
     break;
   case check_kind::unions: {
     constexpr std::size_t type_ids = 256; // as unsigned bytes
-    std::vector<std::int64_t>& tables = slab_.made().tables;
+    std::vector<std::int64_t>& tables = slab_.plan().tables;
     check.table = tables.size();
     tables.resize(tables.size() + type_ids, -1);
     for_each_child(table, piece, number, [&](std::int8_t code, const piece_span& child) {
@@ -226,7 +227,7 @@ void whole_plan::add_piece_check(const planned_table& table, std::size_t piece, 
     if (texts_ && type.id() == type_id::string_view) {
       const scatter_check same = check;
       add_check(check_kind::text_views, table, number, piece, piece + 1) = same;
-      slab_.made().checks.back().kind = check_kind::text_views;
+      slab_.plan().checks.back().kind = check_kind::text_views;
     }
     break;
   case check_kind::offsets:
@@ -244,14 +245,14 @@ void whole_plan::add_variadic_table(std::span<const slab_place> places, scatter_
   if (places.empty()) {
     return;
   }
-  std::vector<std::int64_t>& tables = slab_.made().tables;
+  std::vector<std::int64_t>& tables = slab_.plan().tables;
   check.table = tables.size();
   for (const slab_place& each : places) {
     tables.push_back(static_cast<std::int64_t>(each.bytes));
   }
   for (const slab_place& each : places) {
     if (each.present()) {
-      slab_.made().addresses.push_back(tables.size());
+      slab_.plan().addresses.push_back(tables.size());
     }
     tables.push_back(each.present() ? static_cast<std::int64_t>(byte_of(each)) : 0);
   }
@@ -270,9 +271,9 @@ void whole_plan::add_index_checks(const planned_table& table, const planned_grou
       continue;
     }
     const dictionary_state state = states_(table, piece, node.dictionary);
-    const std::int64_t limit = std::min(state.length, most_entries(*node.type->index_type()));
-    if (open && slab_.made().checks.back().limit == limit) {
-      slab_.made().checks.back().count += span.rows;
+    const std::int64_t limit = std::min(state.length, max_entries(*node.type->index_type()));
+    if (open && slab_.plan().checks.back().limit == limit) {
+      slab_.plan().checks.back().count += span.rows;
       checks_.back().end = piece + 1;
       continue;
     }
@@ -369,7 +370,7 @@ void whole_plan::add_piece(const planned_table& table, planned_group& group, std
 
 void whole_plan::add_steps(planned_table& table) {
   // Most nodes of a piece have one step. Growing the vector step by step cost more than everything else here.
-  slab_.made().steps.reserve(slab_.made().steps.size() + table.pieces.spans.size());
+  slab_.plan().steps.reserve(slab_.plan().steps.size() + table.pieces.spans.size());
   for (planned_group& group : table.groups) {
     for (std::size_t piece = group.pieces.first; piece != group.pieces.end; ++piece) {
       for (std::size_t number = 0; number < group.nodes.size(); ++number) {
@@ -384,7 +385,7 @@ void whole_plan::add_steps(planned_table& table) {
 
 void whole_plan::finish() {
   slab_.clear_padding();
-  sort_by_source(slab_.made().steps);
+  sort_by_source(slab_.plan().steps);
 }
 
 } // namespace saeta::ipc::detail

@@ -43,7 +43,7 @@ struct planned_table {
 struct dictionary_state {
   std::size_t group = static_cast<std::size_t>(-1); ///< group in the dictionary's table; -1: not given so far
   std::int64_t length = 0;
-  [[nodiscard]] bool given() const noexcept { return group != static_cast<std::size_t>(-1); }
+  [[nodiscard]] bool has_group() const noexcept { return group != static_cast<std::size_t>(-1); }
 };
 
 /// The rows that a check covers: rows of a node in pieces [first, end).
@@ -55,7 +55,7 @@ struct checked_rows {
 };
 
 void sort_by_source(std::vector<scatter_step>& steps);
-bool has_late_bytes(const piece_table& pieces, const piece_group& group, std::size_t number);
+bool has_deferred_bytes(const piece_table& pieces, const piece_group& group, std::size_t number);
 
 class whole_plan {
 public:
@@ -73,7 +73,7 @@ public:
   void end_layout() { slab_.end_layout(); }
   /// Adds early steps for compressed offsets of bytes, which must be decoded before the ranges of their bytes
   /// are known.
-  void add_late_offsets(const planned_table& table);
+  void add_deferred_offsets(const planned_table& table);
   /// Sets the ranges of such bytes. Call it after the early steps have been read.
   /// @param borders  returns the first and last offset of the buffer that begins at a position.
   void settle(planned_table& table, const std::function<seen_borders(std::uint64_t at)>& borders);
@@ -81,7 +81,7 @@ public:
   /// Call it once, after all tables.
   void finish();
 
-  [[nodiscard]] const scatter_plan& steps() const noexcept { return slab_.made(); }
+  [[nodiscard]] const scatter_plan& steps() const noexcept { return slab_.plan(); }
   [[nodiscard]] const std::vector<checked_rows>& checks() const noexcept { return checks_; }
   /// Offset of a place in the slab.
   [[nodiscard]] std::uint64_t byte_of(const slab_place& place) const noexcept { return slab_.byte_of(place); }

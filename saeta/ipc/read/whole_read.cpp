@@ -82,16 +82,16 @@ public:
     }
     plan_.end_layout();
     for (const planned_table* const each : tables_) {
-      plan_.add_late_offsets(*each);
+      plan_.add_deferred_offsets(*each);
     }
-    const bool late = !plan_.steps().early.empty();
-    if (!late) {
+    const bool deferred = !plan_.steps().early.empty();
+    if (!deferred) {
       add_steps();
     }
     made_ = staging_ring::of(ctx_)->scatter(ctx_, plan_.steps(), bodies_.all(), "read_ipc", progress,
-                                            late ? [this] { add_steps(); } : std::function<void()>(),
+                                            deferred ? [this] { add_steps(); } : std::function<void()>(),
                                             movement_bytes);
-    if (!bodies_.as_assumed()) {
+    if (!bodies_.matches_assumption()) {
       return false;
     }
     require_good(plan_, made_, bodies_.all());
@@ -104,7 +104,7 @@ public:
 private:
   void add_steps() {
     for (planned_table* const each : tables_) {
-      plan_.settle(*each, [this](std::uint64_t at) { return bodies_.seen(at); });
+      plan_.settle(*each, [this](std::uint64_t at) { return bodies_.borders_at(at); });
     }
     for (planned_table* const each : tables_) {
       plan_.add_steps(*each);
@@ -180,13 +180,13 @@ enum class outcome { read, not_planned, assumed_wrongly };
 outcome try_whole(const std::shared_ptr<context>& ctx, const planned_source& from, bool join, bool assume,
                   const progress_hook& hook, std::optional<whole_result>& result) {
   const auto ring = staging_ring::of(ctx);
-  const auto in_parallel = [&](std::size_t tasks, const std::function<void(std::size_t)>& work) {
-    ring->in_parallel(tasks, work);
+  const auto run_in_parallel = [&](std::size_t tasks, const std::function<void(std::size_t)>& work) {
+    ring->run_in_parallel(tasks, work);
   };
   planned_dictionaries dictionaries(from, 0, static_cast<std::size_t>(-1));
   planned_table batches{.pieces = batches_of(from, from.batches()), .groups = {}};
-  if (!dictionaries.plan(assume, in_parallel) ||
-      !read_pieces(batches.pieces, from.bytes(), assume, in_parallel)) {
+  if (!dictionaries.plan(assume, run_in_parallel) ||
+      !read_pieces(batches.pieces, from.bytes(), assume, run_in_parallel)) {
     return outcome::not_planned;
   }
   group_batches(batches, dictionaries, join);
@@ -225,12 +225,12 @@ void run_here(std::size_t tasks, const std::function<void(std::size_t task)>& wo
 
 std::optional<whole_result> read_whole(const std::shared_ptr<context>& ctx, const planned_source& from,
                                        bool join, const progress_hook& hook) {
-  ipc::progress told;
+  ipc::progress reported;
   const progress_hook rising = [&](const ipc::progress& so_far) {
-    if (so_far.batches >= told.batches) { // a second read starts from 0
-      told = so_far;
+    if (so_far.batches >= reported.batches) { // a second read starts from 0
+      reported = so_far;
     }
-    hook(told);
+    hook(reported);
   };
   const progress_hook heard = hook ? rising : hook;
   std::optional<whole_result> result;

@@ -71,7 +71,7 @@ fed_window batch_feed::streamed(std::size_t index) const {
   selection at_once;
   in_parts.rows.rows = at_once.rows.rows = whole.rows;
   for (std::size_t i = 0; i < whole.columns.size(); ++i) {
-    const bool parts = column_stream::takes(whole.columns[i]) && !dictionaries_.rewrites(i);
+    const bool parts = column_stream::supports(whole.columns[i]) && !dictionaries_.will_rewrite(i);
     (parts ? in_parts : at_once).add(source, whole, i);
   }
   std::vector<std::shared_ptr<arrow::ArrayData>> columns(whole.columns.size());

@@ -30,7 +30,7 @@ public:
 
   using arrow::io::OutputStream::Write;
   arrow::Status Write(const void* data, std::int64_t bytes) override {
-    return guarded([&] {
+    return run_guarded([&] {
       add({static_cast<const std::byte*>(data), static_cast<std::size_t>(bytes)});
       return arrow::Status::OK();
     });
@@ -46,7 +46,7 @@ public:
 
   /// Passes on the gathered bytes.
   arrow::Status Flush() override {
-    return guarded([&] {
+    return run_guarded([&] {
       pass_gathered();
       return arrow::Status::OK();
     });

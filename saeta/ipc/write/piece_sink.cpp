@@ -34,14 +34,14 @@ arrow::Status piece_sink::Write(const void* data, std::int64_t bytes) {
 }
 
 arrow::Status piece_sink::Write(const std::shared_ptr<arrow::Buffer>& data) {
-  return guarded([&] {
+  return run_guarded([&] {
     add(data);
     return arrow::Status::OK();
   });
 }
 
 arrow::Status piece_sink::Flush() {
-  return guarded([&] {
+  return run_guarded([&] {
     send();
     return arrow::Status::OK();
   });

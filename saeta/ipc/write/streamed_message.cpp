@@ -103,7 +103,7 @@ public:
       : streamed_buffer(bytes), windows_(std::move(windows)), place_(place) {}
 
   arrow::Status pass_to(arrow::io::OutputStream& target) override {
-    return guarded([&] {
+    return run_guarded([&] {
       windows_->write(place_, static_cast<std::size_t>(size()), target);
       return arrow::Status::OK();
     });
@@ -183,8 +183,8 @@ struct unpacked_block {
   std::size_t bytes;
 };
 
-void cut(packed_source& of, const std::uint8_t* values, std::size_t bytes,
-         std::vector<unpacked_block>& blocks) {
+void compress_blocks(packed_source& of, const std::uint8_t* values, std::size_t bytes,
+                     std::vector<unpacked_block>& blocks) {
   while (bytes != 0) {
     const std::size_t part = std::min(bytes, static_cast<std::size_t>(block_codec::block_bytes));
     blocks.push_back({&of, values, part});
@@ -204,7 +204,8 @@ std::vector<unpacked_block> blocks_in(const column_stream& from, std::size_t num
     if (each.place && *each.place<end&& * each.place + each.values.size()> begin) {
       const std::size_t first = std::max(begin, *each.place);
       const std::size_t last = std::min(end, *each.place + each.values.size());
-      cut(each, reinterpret_cast<const std::uint8_t*>(landed) + (first - begin), last - first, blocks);
+      compress_blocks(each, reinterpret_cast<const std::uint8_t*>(landed) + (first - begin), last - first,
+                      blocks);
     }
   }
   return blocks;
@@ -215,15 +216,15 @@ std::shared_ptr<arrow::Buffer> buffer_of_text(std::string text) {
 }
 
 /// Makes a compressed buffer in the IPC format: the number of decoded bytes, then the frames.
-std::shared_ptr<arrow::Buffer> put_together(packed_source& of, const block_codec& codec) {
+std::shared_ptr<arrow::Buffer> join_parts(packed_source& of, const block_codec& codec) {
   const auto bytes = static_cast<std::int64_t>(of.values.size());
   std::string front(sizeof bytes, '\0');
   std::memcpy(front.data(), &bytes, sizeof bytes); // little-endian
   front.append(codec.front());
   auto parts = std::move(of.blocks);
   parts.insert(parts.begin(), buffer_of_text(std::move(front)));
-  if (!codec.back().empty()) {
-    parts.push_back(buffer_of_text(std::string(codec.back())));
+  if (!codec.end_bytes().empty()) {
+    parts.push_back(buffer_of_text(std::string(codec.end_bytes())));
   }
   return std::make_shared<buffer_in_parts>(std::move(parts));
 }
@@ -232,11 +233,12 @@ std::shared_ptr<arrow::Buffer> put_together(packed_source& of, const block_codec
 
 arrow::ipc::IpcPayload streamed_messages::encode(const arrow::RecordBatch& rows, std::int64_t number,
                                                  const std::shared_ptr<const column_stream>& bytes) const {
-  return codec_ == nullptr ? plain(rows, number, bytes) : compressed(rows, number, bytes.get());
+  return codec_ == nullptr ? encode_plain(rows, number, bytes) : encode_compressed(rows, number, bytes.get());
 }
 
-arrow::ipc::IpcPayload streamed_messages::plain(const arrow::RecordBatch& rows, std::int64_t number,
-                                                const std::shared_ptr<const column_stream>& bytes) const {
+arrow::ipc::IpcPayload
+streamed_messages::encode_plain(const arrow::RecordBatch& rows, std::int64_t number,
+                                const std::shared_ptr<const column_stream>& bytes) const {
   auto made = messages_.encode(rows, number);
   if (bytes == nullptr) {
     return made;
@@ -252,8 +254,9 @@ arrow::ipc::IpcPayload streamed_messages::plain(const arrow::RecordBatch& rows, 
   return made;
 }
 
-arrow::ipc::IpcPayload streamed_messages::compressed(const arrow::RecordBatch& rows, std::int64_t number,
-                                                     const column_stream* bytes) const {
+arrow::ipc::IpcPayload streamed_messages::encode_compressed(const arrow::RecordBatch& rows,
+                                                            std::int64_t number,
+                                                            const column_stream* bytes) const {
   const auto plain = messages_.encode(rows, number, nullptr);
   std::vector<packed_source> sources;
   std::vector<unpacked_block> blocks;
@@ -265,7 +268,7 @@ arrow::ipc::IpcPayload streamed_messages::compressed(const arrow::RecordBatch& r
   }
   for (packed_source& each : sources) {
     if (!each.place) {
-      cut(each, each.values.data(), each.values.size(), blocks);
+      compress_blocks(each, each.values.data(), each.values.size(), blocks);
     }
   }
   // Each round compresses the blocks in memory and downloads the next window.
@@ -299,7 +302,7 @@ arrow::ipc::IpcPayload streamed_messages::compressed(const arrow::RecordBatch& r
   auto source = sources.begin();
   for (auto& each : made.body_buffers) {
     if (each != nullptr && each->size() != 0) {
-      each = put_together(*source++, *codec_);
+      each = join_parts(*source++, *codec_);
     }
     const std::int64_t size = each == nullptr ? 0 : each->size();
     places.push_back({body_bytes, size});

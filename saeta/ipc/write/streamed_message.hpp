@@ -42,10 +42,10 @@ public:
                                               const std::shared_ptr<const column_stream>& bytes) const;
 
 private:
-  [[nodiscard]] arrow::ipc::IpcPayload plain(const arrow::RecordBatch& rows, std::int64_t number,
-                                             const std::shared_ptr<const column_stream>& bytes) const;
-  [[nodiscard]] arrow::ipc::IpcPayload compressed(const arrow::RecordBatch& rows, std::int64_t number,
-                                                  const column_stream* bytes) const;
+  [[nodiscard]] arrow::ipc::IpcPayload encode_plain(const arrow::RecordBatch& rows, std::int64_t number,
+                                                    const std::shared_ptr<const column_stream>& bytes) const;
+  [[nodiscard]] arrow::ipc::IpcPayload encode_compressed(const arrow::RecordBatch& rows, std::int64_t number,
+                                                         const column_stream* bytes) const;
 
   const message_writer& messages_;
   write_team& team_;

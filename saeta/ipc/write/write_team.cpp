@@ -119,7 +119,7 @@ void write_team::run(std::size_t tasks, const std::function<void(std::size_t)>& 
   interrupt_pace pace;
   while (mine.next != tasks && !failure_) {
     take_of(mine, lock);
-    attempt(lock, [&] { pace.look(); });
+    attempt(lock, [&] { pace.check_if_due(); });
   }
   runs_.remove(&mine);
   try {
@@ -142,26 +142,26 @@ void write_team::queue(std::size_t bytes, std::function<void()> work) {
     start();
   }
   changed_.notify_all();
-  work_off_queue(lock, [&] { return queued_bytes_ <= most_queued; });
+  process_queue(lock, [&] { return queued_bytes_ <= most_queued; });
 }
 
 void write_team::wait_until(const std::function<bool()>& enough) {
   lock_type lock(mutex_);
-  work_off_queue(lock, enough);
+  process_queue(lock, enough);
 }
 
 void write_team::finish() {
   lock_type lock(mutex_);
-  work_off_queue(lock, [] { return false; });
+  process_queue(lock, [] { return false; });
 }
 
-void write_team::work_off_queue(lock_type& lock, const std::function<bool()>& enough) {
-  attempt(lock, [&] { pace_.look(); });
+void write_team::process_queue(lock_type& lock, const std::function<bool()>& enough) {
+  attempt(lock, [&] { pace_.check_if_due(); });
   const auto done = [&] { return failure_ || (queue_.empty() && at_queue_ == 0) || enough(); };
   while (!done()) {
     if (may_take()) {
       take(lock);
-      attempt(lock, [&] { pace_.look(); });
+      attempt(lock, [&] { pace_.check_if_due(); });
     } else {
       wait_interruptibly(changed_, lock, never, [&] { return done() || may_take(); });
     }

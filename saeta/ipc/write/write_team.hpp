@@ -61,7 +61,7 @@ private:
 
   void start() noexcept;
   void loop();
-  void work_off_queue(lock_type& lock, const std::function<bool()>& enough);
+  void process_queue(lock_type& lock, const std::function<bool()>& enough);
   [[nodiscard]] bool may_take() const noexcept;
   void take(lock_type& lock);
   void take_of(shared_run& from, lock_type& lock);

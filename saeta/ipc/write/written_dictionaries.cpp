@@ -34,13 +34,13 @@ table with_plain_indices(const table& source) {
 std::optional<std::string> obstacle(const data_type& type) {
   if (const data_type* const values = type.value_type()) {
     if (values->id() == type_id::dictionary) {
-      return "the values of a dictionary are indices of another";
+      return "the values of the dictionary are indices of another dictionary";
     }
     if (!values->extension_name().empty()) {
-      return concat(
-          "a file says of a dictionary which extension type it is, and not of its values: they would ",
-          "come back without '", values->extension_name(), "', or not at all. Write the values ",
-          "themselves (in pyarrow: column.dictionary_decode()), or a dictionary of their storage");
+      return concat("a file records the extension type of a dictionary, but not that of its values: they "
+                    "would be read without '",
+                    values->extension_name(), "', or not at all. Write the values ",
+                    "themselves (in pyarrow: column.dictionary_decode()), or a dictionary of their storage");
     }
     return obstacle(*values);
   }
@@ -127,7 +127,7 @@ void written_dictionaries::begin(const table& source) {
     if (each.used) {
       each.dictionaries.begin(source, !begun_);
       data_type& type = written.fields[each.dictionaries.number()].type;
-      type = each.dictionaries.retyped(type);
+      type = each.dictionaries.retype(type);
     }
   }
   if (!begun_ && written != fields_) {
@@ -158,9 +158,9 @@ void written_dictionaries::gather_names(symbol_column& of, const table& source) 
   of.values = arrow::ArrayData::Make(arrow::utf8(), there.length, {nullptr, text(1), text(2)}, 0);
 }
 
-std::shared_ptr<arrow::ArrayData> written_dictionaries::renamed(const symbol_column& column,
-                                                                const arrow::ArrayData& numbers,
-                                                                const arrow::Field& described) {
+std::shared_ptr<arrow::ArrayData> written_dictionaries::rename_dictionary(const symbol_column& column,
+                                                                          const arrow::ArrayData& numbers,
+                                                                          const arrow::Field& described) {
   const std::int64_t rows = numbers.offset + numbers.length;
   auto target = take(arrow::AllocateBuffer(rows * static_cast<std::int64_t>(sizeof(symbol))), column.label);
   auto* const indices = target->mutable_data_as<std::uint32_t>();
@@ -173,10 +173,10 @@ std::shared_ptr<arrow::ArrayData> written_dictionaries::renamed(const symbol_col
   return made;
 }
 
-bool written_dictionaries::rewrites(std::size_t number) const {
+bool written_dictionaries::will_rewrite(std::size_t number) const {
   return std::ranges::any_of(symbols_, [&](const auto& each) { return each.number == number; }) ||
          std::ranges::any_of(places_, [&](const place& each) {
-           return each.used && each.dictionaries.number() == number && each.dictionaries.renumbers();
+           return each.used && each.dictionaries.number() == number && each.dictionaries.has_new_numbers();
          });
 }
 
@@ -192,7 +192,7 @@ std::shared_ptr<arrow::RecordBatch> written_dictionaries::restore(std::size_t in
   }
   for (const auto& column : symbols_) {
     auto& data = columns[column.number];
-    data = renamed(column, *data, *described_->field(static_cast<int>(column.number)));
+    data = rename_dictionary(column, *data, *described_->field(static_cast<int>(column.number)));
   }
   return arrow::RecordBatch::Make(described_, plain.num_rows(), std::move(columns));
 }

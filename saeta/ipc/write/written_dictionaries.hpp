@@ -52,7 +52,7 @@ public:
   /// The table with plain indices in place of dictionary columns, and numbers in place of symbols.
   [[nodiscard]] const table& indices() const { return indices_.value(); }
   /// Whether `restore` reads or changes the values of a column, not only its dictionary.
-  [[nodiscard]] bool rewrites(std::size_t number) const;
+  [[nodiscard]] bool will_rewrite(std::size_t number) const;
   /// Returns batch `index` of `indices()` in the form that is written.
   [[nodiscard]] std::shared_ptr<arrow::RecordBatch> restore(std::size_t index,
                                                             const arrow::RecordBatch& plain) const;
@@ -72,8 +72,9 @@ private:
   };
 
   static void gather_names(symbol_column& of, const table& source);
-  static std::shared_ptr<arrow::ArrayData>
-  renamed(const symbol_column& column, const arrow::ArrayData& numbers, const arrow::Field& described);
+  static std::shared_ptr<arrow::ArrayData> rename_dictionary(const symbol_column& column,
+                                                             const arrow::ArrayData& numbers,
+                                                             const arrow::Field& described);
 
   schema fields_;
   std::shared_ptr<arrow::Schema> described_;

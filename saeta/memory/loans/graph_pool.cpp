@@ -45,7 +45,7 @@ struct graph_pool::lane {
   stream_ref stream;
   bool captured;
   span_map spans;
-  point_set late; ///< later uses, outside of the capture, of memory that captures may take again
+  point_set pending; ///< later uses, outside of the capture, of memory that captures may take again
 
   /// In a capture streams are compared by handle, because refs have no identity there.
   [[nodiscard]] bool serves(const stream_ref& other) const {
@@ -123,23 +123,23 @@ graph_pool::piece graph_pool::take(std::size_t bytes, stream_ref stream, std::si
   const std::size_t wanted = span_for(bytes, alignment);
   lane* from = nullptr;
   for (;;) {
-    point_set late;
+    point_set pending;
     {
       const std::lock_guard lock(state_->mutex);
       if (state_->released) {
         throw error(errc::closed, concat("the graph pool '", label_.name(), "' has been released"));
       }
       from = &state_->lane_of(stream);
-      drop_passed(from->late);
-      if (from->late.empty()) {
+      drop_passed(from->pending);
+      if (from->pending.empty()) {
         if (const auto found = state_->take(*from, wanted, alignment)) {
           return *found;
         }
         break;
       }
-      late = from->late;
+      pending = from->pending;
     }
-    ctx_->synchronize(late); // a capture can't wait for work outside of it
+    ctx_->synchronize(pending); // a capture can't wait for work outside of it
   }
   std::shared_ptr<storage> memory = allocate_ready(ctx_, wanted, label_, granularity);
   const std::lock_guard lock(state_->mutex);
@@ -147,7 +147,7 @@ graph_pool::piece graph_pool::take(std::size_t bytes, stream_ref stream, std::si
   return state_->take(*from, wanted, alignment).value();
 }
 
-bool graph_pool::reusable(const piece& ended, const users& by, point& late) const {
+bool graph_pool::reusable(const piece& ended, const users& by, point& pending) const {
   const lane& from = *ended.from;
   // The per-thread default streams of all threads share one handle.
   if (by.others || (from.captured && from.stream.is_default())) {
@@ -163,7 +163,7 @@ bool graph_pool::reusable(const piece& ended, const users& by, point& late) cons
   const stream_ref used(*ctx_->device_backend(), *by.last);
   if (from.captured && from.stream.same_handle(used)) {
     if (!used.made_in_capture()) {
-      late = mark(used);
+      pending = mark(used);
     }
     return true;
   }
@@ -172,11 +172,11 @@ bool graph_pool::reusable(const piece& ended, const users& by, point& late) cons
 
 void graph_pool::give_back(const piece& ended, const users& by) noexcept {
   bool again = false;
-  point late;
+  point pending;
   try {
-    again = reusable(ended, by, late);
+    again = reusable(ended, by, pending);
   } catch (...) {
-    report_current_exception("memory that comes back to a graph pool is kept until its release");
+    report_current_exception("memory that is returned to a graph pool is kept until the pool is released");
   }
   std::shared_ptr<storage> unused;
   {
@@ -188,10 +188,11 @@ void graph_pool::give_back(const piece& ended, const users& by) noexcept {
       state_->segments.erase(of);
     } else if (again) {
       try {
-        ended.from->late.add(late);
+        ended.from->pending.add(pending);
         ended.from->spans.give_back(ended.begin);
       } catch (...) {
-        report_current_exception("memory that comes back to a graph pool is kept until its release");
+        report_current_exception(
+            "memory that is returned to a graph pool is kept until the pool is released");
       }
     }
   }
@@ -214,7 +215,7 @@ void graph_pool::release() noexcept {
   }
 }
 
-void graph_pool::opened() noexcept {
+void graph_pool::note_opened() noexcept {
   if (!inherited()) {
     const std::lock_guard lock(state_->mutex);
     ++state_->openings;
@@ -222,7 +223,7 @@ void graph_pool::opened() noexcept {
   }
 }
 
-void graph_pool::ended() noexcept {
+void graph_pool::note_ended() noexcept {
   if (!inherited()) {
     const std::lock_guard lock(state_->mutex);
     --state_->open;

@@ -77,9 +77,9 @@ private:
 
   graph_pool(std::shared_ptr<context> ctx, tag label);
   [[nodiscard]] bool inherited() const noexcept { return made_in_ != fork_generation(); }
-  [[nodiscard]] bool reusable(const piece& ended, const users& by, point& late) const;
-  void opened() noexcept;
-  void ended() noexcept;
+  [[nodiscard]] bool reusable(const piece& ended, const users& by, point& pending) const;
+  void note_opened() noexcept;
+  void note_ended() noexcept;
 
   const std::shared_ptr<context> ctx_;
   const tag label_;

@@ -11,10 +11,10 @@ graph_pool_scope::graph_pool_scope(std::shared_ptr<graph_pool> pool)
   auto& open = of_this_thread();
   std::erase_if(open, [](const auto& each) { return each.expired(); });
   open.push_back(opened_);
-  (*opened_)->opened();
+  (*opened_)->note_opened();
 }
 
-graph_pool_scope::~graph_pool_scope() { (*opened_)->ended(); }
+graph_pool_scope::~graph_pool_scope() { (*opened_)->note_ended(); }
 
 std::shared_ptr<graph_pool> graph_pool_scope::open_for(const backend& device) {
   const auto& all = of_this_thread();

@@ -38,7 +38,7 @@ void require_shareable(const buffer& of) {
 shared_bytes share_bytes(const buffer& of) {
   require_shareable(of);
   synchronize_handover({&of, 1});
-  const extent whole = of.owner()->lies_in();
+  const extent whole = of.owner()->full_extent();
   return {.name = of.owner()->ctx()->device_backend()->export_allocation(whole.base),
           .base = reinterpret_cast<std::uintptr_t>(whole.base),
           .allocation_bytes = whole.bytes,
@@ -95,8 +95,8 @@ buffer imported_pool::open_bytes(const std::shared_ptr<context>& ctx, const shar
   }
   if (which.bytes == 0 || which.bytes > which.allocation_bytes ||
       which.offset > which.allocation_bytes - which.bytes) {
-    throw error(errc::format, concat(which.bytes, " bytes at ", which.offset,
-                                     " do not lie in an allocation of ", which.allocation_bytes));
+    throw error(errc::format, concat(which.bytes, " bytes at ", which.offset, " exceed an allocation of ",
+                                     which.allocation_bytes, " bytes"));
   }
   void* const base = map(which);
   const auto unmap_it = [&](const void*) { unmap(which.base); };
@@ -155,7 +155,7 @@ void imported_pool::wait_for_close() noexcept {
     try {
       return device_->synchronize_stream(work_.native_handle());
     } catch (...) {
-      report_current_exception("the end of memory of another process");
+      report_current_exception("closing memory of another process");
     }
   }
 }

@@ -122,7 +122,7 @@ void end_storage(const loan& ended, std::optional<stream_handle> stream) noexcep
       }
     };
     for (const stream_ref& noted : ended.also_used_on) {
-      const stream_ref now = noted.looked_up_again();
+      const stream_ref now = noted.look_up_again();
       known = known && now == noted;
       add(now);
     }
@@ -130,7 +130,7 @@ void end_storage(const loan& ended, std::optional<stream_handle> stream) noexcep
       add(stream_ref(*ctx.device_backend(), *stream));
     }
   } catch (...) {
-    report_current_exception("memory that comes back can't be marked on its stream and waits for all work");
+    report_current_exception("returned memory can't be ordered on its stream, and waits for all work");
     known = false;
   }
   if (known) { // else the view stays open: its work is unknown, and the release waits for all work
@@ -227,13 +227,13 @@ void take_back_memory(void* address, std::size_t bytes, std::optional<stream_han
   try {
     const std::optional<loan> ended = loans().remove(address);
     if (!ended) {
-      report_unknown("take_back_memory", address, " was not lent, or came back before");
+      report_unknown("take_back_memory", address, " was not lent, or was already returned");
       return;
     }
     end(*ended, stream); // before anything that may throw
     if (ended->bytes != bytes) {
       report("take_back_memory",
-             concat("the memory at ", address, " has ", ended->bytes, " bytes and came back as ", bytes));
+             concat("the memory at ", address, " has ", ended->bytes, " bytes and was returned as ", bytes));
     }
   } catch (...) {
     report_current_exception("take_back_memory");

@@ -114,7 +114,7 @@ std::shared_ptr<log_sink> make_sink(std::string_view description) {
     }
   }
   throw error(errc::invalid_argument,
-              concat("'", description, "' is no log: expected csv:PATH, jsonl:PATH or trace:PATH"));
+              concat("'", description, "' is not a log: expected csv:PATH, jsonl:PATH or trace:PATH"));
 }
 
 } // namespace saeta

@@ -75,7 +75,7 @@ void log_file::flush() {
   require_written();
 }
 
-void log_file::close_for_now(std::string_view closing) {
+void log_file::suspend(std::string_view closing) {
   const std::ofstream::pos_type end = file_.tellp();
   if (end == std::ofstream::pos_type(-1)) {
     file_.clear();

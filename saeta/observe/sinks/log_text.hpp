@@ -24,7 +24,7 @@ public:
   void flush();
   /// Writes `closing` at the end of the file for its readers; the next append overwrites it. Files without a
   /// position, such as pipes, are only flushed.
-  void close_for_now(std::string_view closing);
+  void suspend(std::string_view closing);
 
 private:
   void require_written();

@@ -91,7 +91,7 @@ public:
 
   void flush() override {
     const std::lock_guard lock(mutex_);
-    file_.close_for_now(closing);
+    file_.suspend(closing);
   }
 
 private:

@@ -19,7 +19,7 @@ std::uint64_t cache_store::limit() const noexcept {
   return bound_ ? std::min(soft, bound_->limit()) : soft;
 }
 
-std::uint64_t cache_store::limit_and_a_slab() const noexcept {
+std::uint64_t cache_store::limit_with_slab() const noexcept {
   const std::uint64_t most = limit();
   return most + std::min<std::uint64_t>(slab_bytes_, ~most);
 }
@@ -76,7 +76,7 @@ std::optional<block> cache_store::allocate_within(const allocation_request& requ
                                                   const stream_ref& stream) {
   lock_type lock(mutex_, std::defer_lock); // taken only to return slabs
   const std::uint64_t bytes = bytes_upstream(request);
-  if (!hold(bytes, limit_and_a_slab(), collecting::if_promising, lock)) {
+  if (!hold(bytes, limit_with_slab(), collecting::if_promising, lock)) {
     return std::nullopt;
   }
   return allocate_held(request, stream, bytes, lock);
@@ -85,7 +85,7 @@ std::optional<block> cache_store::allocate_within(const allocation_request& requ
 block cache_store::allocate_upstream(const allocation_request& request, const stream_ref& stream) {
   lock_type lock(mutex_, std::defer_lock);
   const std::uint64_t bytes = bytes_upstream(request);
-  if (!hold(bytes, limit_and_a_slab(), collecting::always, lock)) {
+  if (!hold(bytes, limit_with_slab(), collecting::always, lock)) {
     // The budget has admitted the request, and partly used slabs can't be returned: serve it anyway.
     held_.fetch_add(bytes, std::memory_order_relaxed);
     beyond_bound_.fetch_add(1, std::memory_order_relaxed);

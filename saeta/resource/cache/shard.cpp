@@ -38,7 +38,7 @@ void cache_node::set_several_users(std::span<const point> users, timeline_id hom
                                 [&](const point& each) { return each.timeline == home_timeline; });
   after = own != users.end() ? *own : users.empty() ? point{} : users.front();
   for (const point& each : users) {
-    if (each.timeline != after.timeline && !known_to_have_passed(each)) {
+    if (each.timeline != after.timeline && !is_known_passed(each)) {
       if (!others) {
         others = std::make_unique<point_set>();
       }
@@ -47,7 +47,7 @@ void cache_node::set_several_users(std::span<const point> users, timeline_id hom
   }
 }
 
-cache_shards::table* cache_shards::mine() {
+cache_shards::table* cache_shards::own_table() {
   if (table_ == nullptr && !ended_) {
     thread_local table made;
     table_ = &made;
@@ -73,7 +73,7 @@ cache_shard* cache_shards::find_older(std::uint64_t cache, timeline_id timeline)
 }
 
 bool cache_shards::keep(const std::shared_ptr<cache_shard>& shard) {
-  table* const own = mine();
+  table* const own = own_table();
   if (own == nullptr) {
     return false;
   }

@@ -132,7 +132,7 @@ private:
     return (cache + static_cast<std::uint64_t>(timeline)) % recent_count;
   }
   static cache_shard* find_older(std::uint64_t cache, timeline_id timeline) noexcept;
-  static table* mine();
+  static table* own_table();
 
   // Constant-initialised and never destroyed, so access needs no guard, even in destructors at the end of a
   // thread.

@@ -166,7 +166,7 @@ std::uint64_t cache_store::choose_leaving(std::size_t size_class, std::uint64_t 
     if (slab->leaving || slab->free != slab->carved || chosen >= wanted) {
       continue;
     }
-    const bool unused = std::ranges::all_of(slab->users.all(), known_to_have_passed);
+    const bool unused = std::ranges::all_of(slab->users.all(), is_known_passed);
     if (!unused && slab->memory.order == release_order::when_complete) {
       continue; // upstream would wait for the device
     }

@@ -166,7 +166,7 @@ cache_node* cache_store::take_same_timeline(cache_shard& shard, std::size_t size
 
 cache_node* cache_store::take_common(cache_shard& shard, std::size_t size_class) {
   const auto better = [&](const cache_node& node) { // needs no wait
-    return !node.others && (node.after.timeline == shard.timeline || known_to_have_passed(node.after));
+    return !node.others && (node.after.timeline == shard.timeline || is_known_passed(node.after));
   };
   cache_node* chosen = nullptr;
   cache_node* looked_at = nullptr;

@@ -90,7 +90,7 @@ private:
   /// found nothing.
   enum class collecting { if_promising, always };
   [[nodiscard]] std::uint64_t limit() const noexcept;
-  [[nodiscard]] std::uint64_t limit_and_a_slab() const noexcept;
+  [[nodiscard]] std::uint64_t limit_with_slab() const noexcept;
   /// Counts bytes that are about to be held. Returns false and counts nothing if that would exceed `most`.
   [[nodiscard]] bool try_hold(std::uint64_t bytes, std::uint64_t most) noexcept;
   /// Like `try_hold`, but returns unused slabs upstream if that makes room. Call with or without the lock.

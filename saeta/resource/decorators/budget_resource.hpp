@@ -22,7 +22,9 @@ namespace saeta {
 struct shortage {
   shortage(std::uint64_t missing, budget* refused_by) : bytes(missing), full(refused_by) {}
   /// Whether the request can never fit, whatever is freed.
-  [[nodiscard]] bool in_vain() const noexcept { return full != nullptr && full->can_never_fit(bytes); }
+  [[nodiscard]] bool can_never_succeed() const noexcept {
+    return full != nullptr && full->can_never_fit(bytes);
+  }
 
   std::uint64_t bytes;
   budget* full; ///< the budget that refused; null when upstream has no memory

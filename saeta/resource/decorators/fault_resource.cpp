@@ -27,7 +27,7 @@ block fault_resource::do_allocate(const allocation_request& request, const strea
 bool fault_resource::do_deallocate(const block& freed, std::span<const point> after) noexcept {
   if (freed.bytes != 0 && is_chosen(fail_free_)) {
     ++failures_;
-    report("fault_resource", "injected fault: the block was not taken back");
+    report("fault_resource", "injected fault: the block was not freed");
     return false;
   }
   return upstream().deallocate(freed, after);

@@ -12,8 +12,8 @@ guard_resource::guard_resource(std::shared_ptr<resource> upstream, const std::sh
                                guard_options options)
     : decorator(std::move(upstream)) {
   if (options.canary % device_alignment != 0) {
-    throw error(errc::invalid_argument,
-                concat("guard: a canary of ", options.canary, " bytes is no multiple of ", device_alignment));
+    throw error(errc::invalid_argument, concat("guard: a canary of ", options.canary,
+                                               " bytes is not a multiple of ", device_alignment));
   }
   state_ = std::make_unique<guard_state>(device, options);
 }
@@ -21,7 +21,7 @@ guard_resource::guard_resource(std::shared_ptr<resource> upstream, const std::sh
 guard_resource::~guard_resource() {
   state_->shrink(0, upstream());
   if (!state_->quarantine.empty()) {
-    report("guard_resource", "blocks in quarantine could not be given back");
+    report("guard_resource", "blocks in quarantine could not be freed");
   }
 }
 

@@ -35,7 +35,7 @@ guard_scanner::~guard_scanner() {
     report_current_exception("guard_scanner");
   }
   if (!device_->deallocate_pinned(landing_, landing_bytes)) {
-    report("guard_scanner", "page-locked memory was not taken back");
+    report("guard_scanner", "page-locked memory could not be freed");
   }
 }
 

@@ -101,7 +101,7 @@ void guard_state::remember(const guarded& made) {
 
 void guard_state::abandon(const guarded& made, stream_ref stream, resource& upstream) noexcept {
   if (!upstream.deallocate(made.inner, stream)) { // some of its fills may be queued
-    report("guard_resource", "a block that could not be guarded was not taken back");
+    report("guard_resource", "a block that could not be guarded could not be freed");
   }
 }
 

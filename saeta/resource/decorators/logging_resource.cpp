@@ -105,7 +105,7 @@ bool logging_resource::deallocate_logged(const block& returned, std::span<const 
   try {
     if (!freed) {
       record.event = memory_event::free_failed;
-      record.outcome = "the block was not taken back";
+      record.outcome = "the block could not be freed";
     }
     note_levels(record);
     log_->write(std::move(record));

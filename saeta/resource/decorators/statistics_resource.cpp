@@ -35,7 +35,7 @@ void add(counter& to, std::uint64_t value) noexcept { to.fetch_add(value, std::m
 struct statistics_resource::shards {
   std::array<shard, 64> all;
 
-  shard& mine() noexcept { return all[thread_number() % all.size()]; }
+  shard& own_shard() noexcept { return all[thread_number() % all.size()]; }
 };
 
 statistics_resource::statistics_resource(std::shared_ptr<resource> upstream)
@@ -44,7 +44,7 @@ statistics_resource::statistics_resource(std::shared_ptr<resource> upstream)
 statistics_resource::~statistics_resource() = default;
 
 block statistics_resource::do_allocate(const allocation_request& request, const stream_ref& stream) {
-  shard& mine = shards_->mine();
+  shard& mine = shards_->own_shard();
   try {
     const block made = upstream().allocate(request, stream);
     add(mine.allocations, 1);
@@ -60,7 +60,7 @@ block statistics_resource::do_allocate(const allocation_request& request, const 
 bool statistics_resource::do_deallocate(const block& returned, std::span<const point> after) noexcept {
   const std::uint64_t bytes = returned.bytes;
   const bool freed = upstream().deallocate(returned, after);
-  shard& mine = shards_->mine();
+  shard& mine = shards_->own_shard();
   if (freed) { // release: a reader that sees this free also sees its allocation
     mine.frees.fetch_add(1, std::memory_order_release);
     mine.freed_bytes.fetch_add(bytes, std::memory_order_release);

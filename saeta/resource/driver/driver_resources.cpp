@@ -39,7 +39,7 @@ bool wait_for_users(std::span<const point> after) noexcept {
 block describe_block(const allocation_request& request, device_id device, std::size_t given,
                      const stream_ref& stream) {
   if (request.alignment != 0 && !std::has_single_bit(request.alignment)) {
-    throw error(errc::invalid_argument, concat("alignment ", request.alignment, " is no power of two"));
+    throw error(errc::invalid_argument, concat("alignment ", request.alignment, " is not a power of two"));
   }
   block made = describe(request, device, std::max(request.alignment, given), stream, timeline_of(stream));
   static_cast<void>(checked_add(request.bytes, made.alignment, "block with its alignment"));
@@ -105,7 +105,7 @@ block async_resource::do_allocate(const allocation_request& request, const strea
     made.ready = mark(stream);
   } catch (...) { // no other stream could be ordered after it, so free it on its own stream
     if (!device_->deallocate_async(made.base, made.base_bytes, stream.native_handle())) {
-      report("async_resource", concat(made.bytes, " bytes are lost"));
+      report("async_resource", concat(made.bytes, " bytes could not be freed"));
     }
     held_.fetch_sub(made.base_bytes, std::memory_order_relaxed);
     throw;
@@ -117,7 +117,7 @@ bool async_resource::do_deallocate(const block& freed, std::span<const point> af
   if (freed.base == nullptr) {
     return true;
   }
-  const bool unused = std::all_of(after.begin(), after.end(), known_to_have_passed);
+  const bool unused = std::all_of(after.begin(), after.end(), is_known_passed);
   const stream_ref on = unused ? unused_.ref() : in_use_.ref();
   try {
     for (const point& each : after) {
@@ -146,7 +146,7 @@ void async_resource::notice_unused() noexcept {
   try {
     device_->synchronize_stream(unused_.ref().native_handle());
   } catch (...) {
-    report_current_exception("async_resource: the driver's pool keeps what is unused");
+    report_current_exception("async_resource: can't trim the driver's pool");
   }
 }
 
@@ -162,7 +162,7 @@ block pinned_resource::do_allocate(const allocation_request& request, const stre
     return made;
   }
   if (made.base_bytes > (std::size_t{1} << 62)) {
-    throw error(errc::overflow, concat("pinned block of ", request.bytes, " bytes"));
+    throw error(errc::overflow, concat("a pinned block of ", request.bytes, " bytes is too large"));
   }
   made.base_bytes = std::bit_ceil(std::max(made.base_bytes, smallest_pinned_class));
   const std::lock_guard lock(mutex_);

@@ -208,7 +208,7 @@ TEST_P(arrow_arrays, have_streams_and_events_of_the_device) {
     if (each != nullptr) {
       const arrow::Status of_others = each->Record(foreign_stream());
       EXPECT_TRUE(of_others.IsInvalid());
-      EXPECT_THAT(of_others.message(), HasSubstr("the stream is not one of a Saeta device"));
+      EXPECT_THAT(of_others.message(), HasSubstr("the stream does not belong to a Saeta device"));
     }
   }
 }

@@ -94,7 +94,7 @@ TEST(table, is_refused_without_a_context) {
     FAIL() << "accepted";
   } catch (const error& seen) {
     EXPECT_EQ(seen.code(), errc::invalid_argument);
-    EXPECT_EQ(seen.message(), "table: no context");
+    EXPECT_EQ(seen.message(), "table: the context is null");
   }
 }
 

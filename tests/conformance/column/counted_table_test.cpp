@@ -125,7 +125,7 @@ TEST_P(counted_tables, believe_a_host_that_knows_the_count) {
 
 TEST_P(counted_tables, refuse_what_is_no_count) {
   expect_error([&] { counted_table::make(room(), made_of(std::vector<double>{1})); }, errc::type_mismatch,
-               "a row count of type double, expected uint32, uint64, int32 or int64");
+               "the row count is of type double, expected uint32, uint64, int32 or int64");
   expect_error([&] { counted_table::make(room(), made_of(std::vector<std::uint16_t>{1})); },
                errc::type_mismatch, "uint16");
   expect_error(

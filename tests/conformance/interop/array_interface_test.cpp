@@ -196,7 +196,8 @@ TEST_P(array_interface, an_import_refuses_a_mask_that_does_not_fit) {
   mask.shape = {5};
   expect_refused(values, &mask, errc::format, "the mask has 5 elements and the array 65536");
   mask.shape = {256, 256};
-  expect_refused(values, &mask, errc::exchange, "a mask of 2 dimensions speaks of single values of a row");
+  expect_refused(values, &mask, errc::exchange,
+                 "the mask has 2 dimensions, expected 1: only whole rows can be null");
   mask = array_of(memory, "<i2");
   mask.shape = values.shape;
   expect_refused(values, &mask, errc::exchange, "typestr of the mask is '<i2'");

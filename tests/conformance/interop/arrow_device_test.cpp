@@ -347,13 +347,13 @@ std::vector<bad_value> bad_values() {
       {list("+L", number), 0, 1, 0, "column 'x': offsets fall from "},
       {list("+w:1", text), 1, 1, -3, "column 'x', child 'b': offsets fall from "},
       {list("+l", {"w", list("+vl", number), true, {}}), 1, 1, 1 << 20, "values from 1048576 at row "},
-      {words, 0, 1, 255, "column 'x': index 255 at row 1500, the dictionary has "},
+      {words, 0, 1, 255, "column 'x': index 255 at row 1500 is not in the dictionary, which has "},
       {data_type::dictionary(data_type(type_id::int8), text.type), 0, 1, -1,
        "column 'x': index -1 at row 1500"},
       {data_type::nested("+us:3,127", {number, text}), 0, 0, 4, "type id 4 at row 1500"},
       {data_type::nested("+ud:3,127", {number, text}), 0, 1, -9, "offset -9 at row 1500, child '"},
       {data_type::nested("+r", {{"run_ends", run_ends, false, {}}, {"values", text.type, true, {}}}), 1, 1, 0,
-       "run ends don't rise: 0 after ", 40},
+       "run ends don't increase: 0 after ", 40},
       {data_type::parse("vu"), 0, 1, 77, "a view of 20 bytes from 0 of buffer 77 at row 1500, there are "},
   };
 }

@@ -164,7 +164,7 @@ TEST_P(arrow_symbols, leave_for_devices_as_numbers_without_a_copy_under_the_meta
   EXPECT_EQ(out.get().array.buffers[1], reinterpret_cast<const void*>(source.values().address()));
   const field taken = import_field(type.get());
   EXPECT_EQ(taken, described());
-  EXPECT_EQ(saeta::imported(taken), taken);
+  EXPECT_EQ(saeta::resolve_symbols(taken), taken);
   const column seen = import_device_column(ctx(), taken, out.get());
   EXPECT_EQ(seen.type(), symbol_type());
   EXPECT_EQ(seen.values().address(), source.values().address());
@@ -195,8 +195,8 @@ TEST_P(arrow_symbols, come_from_dictionaries_of_others_that_the_metadata_calls_s
   for (const entries& metadata : called) {
     const auto source = support::indices({1, 0, 1}, support::strings({"a", "b"}));
     const field wire{"x", source->type, true, metadata};
-    EXPECT_TRUE(saeta::imported(wire).type.is_symbol());
-    EXPECT_EQ(saeta::imported(wire).metadata.size(), metadata.size() == 1 ? 0U : 1U);
+    EXPECT_TRUE(saeta::resolve_symbols(wire).type.is_symbol());
+    EXPECT_EQ(saeta::resolve_symbols(wire).metadata.size(), metadata.size() == 1 ? 0U : 1U);
     owned_array given = support::to_c(source);
     EXPECT_EQ(names_of(import_column(ctx(), wire, given.get())), (std::vector<cell>{"b", "a", "b"}));
     owned_device_array handed;
@@ -211,7 +211,7 @@ TEST_P(arrow_symbols, do_not_come_from_what_nobody_calls_so) {
       {}, {{"xlog.symbol", "false"}}, {{"xlog.symbol", "true"}, {"xlog.symbol_encoding", "u64"}}};
   for (const entries& metadata : not_called) {
     const field wire{"x", source->type, true, metadata};
-    EXPECT_EQ(saeta::imported(wire), wire);
+    EXPECT_EQ(saeta::resolve_symbols(wire), wire);
     owned_array given = support::to_c(source);
     EXPECT_EQ(import_column(ctx(), wire, given.get()).type(), source->type);
   }
@@ -221,7 +221,7 @@ TEST_P(arrow_symbols, do_not_come_from_what_nobody_calls_so) {
         data_type::dictionary(data_type(type_id::int8), data_type(type_id::binary)),
         data_type(type_id::uint32).with_extension("x", "")}) {
     const field wire{"x", type, true, called};
-    EXPECT_EQ(saeta::imported(wire), wire) << type.name();
+    EXPECT_EQ(saeta::resolve_symbols(wire), wire) << type.name();
   }
 }
 

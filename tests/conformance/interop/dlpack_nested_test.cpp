@@ -151,7 +151,7 @@ TEST_P(dlpack_nested, nulls_of_rows_are_refused_filled_or_left) {
   EXPECT_EQ(seen<float>(tensor->dl_tensor),
             (std::vector<float>{9, 10, 11, 12, 13, 14, -1, -1, -1, 18, 19, 20}));
   how.copy = copy_policy::never;
-  expect_refused(source, how, errc::exchange, "to be replaced");
+  expect_refused(source, how, errc::exchange, "must be replaced");
   how.copy = copy_policy::when_needed;
   how.nulls = tensor_nulls::nan;
   const versioned_tensor nan(export_dlpack_versioned(source, how));
@@ -213,7 +213,7 @@ TEST_P(dlpack_nested, bits_inside_of_lists_become_bytes) {
                                            {},
                                            {}});
   const column source = lists(3, bits, one_of_four());
-  expect_refused(source.slice(2, 2), here(copy_policy::never), errc::exchange, "one bit a value");
+  expect_refused(source.slice(2, 2), here(copy_policy::never), errc::exchange, "one bit per value");
   const versioned_tensor tensor(export_dlpack_versioned(source.slice(2, 2), here()));
   EXPECT_EQ(tensor->dl_tensor.dtype.code, kDLBool);
   EXPECT_EQ(seen<std::uint8_t>(tensor->dl_tensor), (std::vector<std::uint8_t>{0, 1, 1, 0, 0, 1}));

@@ -44,7 +44,7 @@ TEST_P(dlpack_table, equally_spaced_columns_of_one_allocation_are_a_tensor_witho
   const versioned_tensor by_columns(export_dlpack_versioned(source, how));
   EXPECT_EQ(by_columns->dl_tensor.data, tensor->dl_tensor.data);
   how.order = tensor_order::row;
-  expect_refused(source, how, errc::exchange, "not in the order that was asked for");
+  expect_refused(source, how, errc::exchange, "not equally spaced in one allocation in the requested order");
 }
 
 TEST_P(dlpack_table, columns_in_any_other_place_are_gathered) {
@@ -163,7 +163,7 @@ TEST_P(dlpack_table, nulls_of_every_column_are_refused_filled_or_masked) {
   EXPECT_EQ(mask->dl_tensor.dtype.code, kDLBool);
   EXPECT_EQ(seen<std::uint8_t>(mask->dl_tensor), (std::vector<std::uint8_t>{1, 1, 1, 0, 1, 1, 1, 1}));
   how.copy = copy_policy::never;
-  expect_refused(source, how, errc::exchange, "one bit a value and a mask one byte");
+  expect_refused(source, how, errc::exchange, "one bit per value and a mask one byte");
 }
 
 TEST_P(dlpack_table, a_tensor_for_the_host_is_one_download) {

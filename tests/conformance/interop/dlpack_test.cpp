@@ -451,7 +451,7 @@ TEST_P(dlpack, a_million_exchanges_leave_nothing_behind) {
   EXPECT_EQ(after.ledger.external, 0U);
   EXPECT_EQ(after.pending_releases, 0U);
   EXPECT_EQ(ctx()->copies().read_counters().exports, static_cast<std::uint64_t>(rounds));
-  EXPECT_LE(source.values().owner()->ordering().needs(access::write, "source").points.size(),
+  EXPECT_LE(source.values().owner()->ordering().find_dependencies(access::write, "source").points.size(),
             ordering_state::max_reads + 1);
 }
 

@@ -370,7 +370,7 @@ TEST_P(handed_out_arrays, of_a_stream_are_on_the_device_that_it_names) {
     EXPECT_EQ(
         unit::code_raised_by([&] { static_cast<void>(import_device_stream(ctx(), stream.get())); }, &message),
         errc::format);
-    EXPECT_THAT(message, HasSubstr("of a stream on 13"));
+    EXPECT_THAT(message, HasSubstr("the stream on 13"));
   }
 }
 

@@ -105,7 +105,7 @@ TEST_P(leading_validity, of_a_union_with_a_null_is_refused_with_its_number) {
         ADD_FAILURE() << "taken: " << type.name();
       } catch (const error& why) {
         EXPECT_EQ(why.code(), errc::unsupported);
-        EXPECT_NE(why.message().find("column 'x': 2 of 20 rows are null by a validity of the union"),
+        EXPECT_NE(why.message().find("column 'x': 2 of 20 rows are null by a validity buffer of the union"),
                   std::string::npos)
             << why.message();
       }

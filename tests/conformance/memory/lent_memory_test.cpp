@@ -131,7 +131,7 @@ TEST_P(lent_memory, that_comes_back_twice_or_was_never_lent_is_reported) {
   take_back_memory(address, lent_bytes, first().native_handle());
   EXPECT_EQ(last_lent_report(), "");
   take_back_memory(address, lent_bytes, first().native_handle());
-  EXPECT_THAT(last_lent_report(), HasSubstr("was not lent, or came back before"));
+  EXPECT_THAT(last_lent_report(), HasSubstr("was not lent, or was already returned"));
   last_lent_report().clear();
   note_lent_use(address, first().native_handle());
   EXPECT_THAT(last_lent_report(), HasSubstr("was not lent"));
@@ -140,7 +140,7 @@ TEST_P(lent_memory, that_comes_back_twice_or_was_never_lent_is_reported) {
 TEST_P(lent_memory, that_comes_back_with_another_size_is_reported_and_freed) {
   void* const address = lend_memory(ctx(), lent_bytes, first(), "cudf");
   take_back_memory(address, 7, first().native_handle());
-  EXPECT_THAT(last_lent_report(), HasSubstr("has 1048576 bytes and came back as 7"));
+  EXPECT_THAT(last_lent_report(), HasSubstr("has 1048576 bytes and was returned as 7"));
   EXPECT_EQ(charged(), 0u);
   last_lent_report().clear();
   note_lent_use(nullptr, first().native_handle());

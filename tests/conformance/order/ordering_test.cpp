@@ -178,7 +178,8 @@ TEST_P(ordering, more_readers_than_are_kept_apart_are_all_waited_for) {
     ctx()->copies().copy(token.mutable_data<char>(copies[i]), token.data<char>(b), ordered_bytes, within(),
                          readers[i].ref());
   }
-  EXPECT_LE(b.owner()->ordering().needs(access::write, "b").points.size(), ordering_state::max_reads + 1);
+  EXPECT_LE(b.owner()->ordering().find_dependencies(access::write, "b").points.size(),
+            ordering_state::max_reads + 1);
   fill(b, 7, second());
   if (held) {
     EXPECT_FALSE(second().idle()) << "the oldest reader was forgotten";

@@ -152,7 +152,7 @@ TEST_P(resources, async_frees_an_unused_block_in_one_driver_call) {
   const resource_stack stack = build("budget, async");
   const block unused = stack.top->allocate(1000, 0, work.ref());
   driver->synchronize_stream(work.ref().native_handle());
-  EXPECT_TRUE(passed(unused.ready));
+  EXPECT_TRUE(has_passed(unused.ready));
   forbid_driver_calls(); // but the one that frees
   EXPECT_TRUE(stack.top->deallocate(unused, std::span<const point>()));
   EXPECT_FALSE(driver->failed()) << "a wait of the host, too";

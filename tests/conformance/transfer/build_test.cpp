@@ -126,7 +126,7 @@ TEST_P(building, names_the_column_that_has_half_a_value) {
   const std::vector<std::byte> bytes(10);
   expect_refused({raw("a", data_type(type_id::int16), bytes), raw("b", data_type(type_id::int64), bytes)},
                  errc::invalid_argument,
-                 "column 'b': 10 bytes are no whole number of int64 values, expected a multiple of 8");
+                 "column 'b': 10 bytes are not a whole number of int64 values, expected a multiple of 8");
 }
 
 TEST_P(building, compares_rows_after_each_column_was_divided_by_its_own_width) {
@@ -137,9 +137,10 @@ TEST_P(building, compares_rows_after_each_column_was_divided_by_its_own_width) {
 
 TEST_P(building, refuses_values_that_do_not_say_how_many_they_are) {
   const std::vector<std::byte> bytes(16);
-  expect_refused({raw("a", data_type(type_id::boolean), bytes)}, errc::unsupported,
-                 "column 'a': raw values of bool are not taken, but those of types with whole bytes a value, "
-                 "for bools bool8");
+  expect_refused(
+      {raw("a", data_type(type_id::boolean), bytes)}, errc::unsupported,
+      "column 'a': raw values of type bool are not supported, expected a type of whole bytes per value,"
+      "for bools bool8");
   for (const data_type& type : {data_type(type_id::string), data_type(), data_type::parse("w:0"),
                                 data_type::dictionary(data_type(type_id::int32), data_type(type_id::string)),
                                 data_type::nested("+l", {{"item", data_type(type_id::int32), true, {}}})}) {

@@ -354,7 +354,7 @@ TEST_P(scatter, leaves_nothing_where_a_read_fails) {
     int fails_at = -1;
     const scatter_source bad{good.bytes, [&](std::uint64_t position, std::span<std::byte> target) {
                                if (calls++ == fails_at) {
-                                 throw error(errc::io, "the file has become shorter");
+                                 throw error(errc::io, "the file was truncated");
                                }
                                good.read(position, target);
                              }};

@@ -360,7 +360,7 @@ TEST_P(staging, begins_in_the_file_where_its_region_does_and_says_where_the_file
   };
   ASSERT_EQ(::ftruncate(descriptor, 90), 0);
   EXPECT_EQ(failure({stand_in.data(), stand_in.size(), descriptor, 50}),
-            "reading 60 bytes at file offset 90: the file has become shorter");
+            "reading 60 bytes at file offset 90: the file was truncated");
   ::close(descriptor);
   EXPECT_EQ(failure({stand_in.data(), stand_in.size(), descriptor, 50}),
             "reading 100 bytes at file offset 50: Bad file descriptor");

@@ -218,7 +218,7 @@ TEST_P(taken_rows, keeps_the_rows_of_a_mask_of_bits_or_bytes) {
         rows.push_back(static_cast<std::int64_t>(i));
       }
     }
-    const column bytes = relabelled(numbers(type_id::int8, set, valid), data_type::byte_bool());
+    const column bytes = relabel(numbers(type_id::int8, set, valid), data_type::byte_bool());
     expect_rows(kept(pieces, {bytes}), parts, rows);
     const column packed = pack_bool(bytes);
     expect_rows(kept(pieces, {packed}), parts, rows);
@@ -234,7 +234,7 @@ TEST_P(taken_rows, keeps_all_rows_and_none) {
       {random_array(data_type(type_id::string), {3000, 0, nulls::some, true}, 3), 0, 3000}};
   const std::vector<column> pieces = imported(parts);
   const auto mask = [&](std::int8_t value) {
-    return relabelled(numbers(type_id::int8, std::vector<std::int8_t>(3000, value)), data_type::byte_bool());
+    return relabel(numbers(type_id::int8, std::vector<std::int8_t>(3000, value)), data_type::byte_bool());
   };
   row_numbers all(3000);
   std::iota(all.begin(), all.end(), std::int64_t{0});
@@ -255,7 +255,7 @@ TEST_P(taken_rows, keeps_the_rows_of_a_mask_of_many_tiles) {
       expected.push_back(static_cast<std::uint8_t>(values[i]));
     }
   }
-  const column mask = relabelled(numbers(type_id::int8, set), data_type::byte_bool());
+  const column mask = relabel(numbers(type_id::int8, set), data_type::byte_bool());
   const std::vector<column> made = kept({numbers(type_id::int8, values)}, {mask});
   ASSERT_EQ(made.size(), 1u);
   EXPECT_EQ(read(made[0].values()), expected);
@@ -266,7 +266,7 @@ TEST_P(taken_rows, refuses_masks_of_other_types_and_lengths) {
   EXPECT_EQ(unit::code_raised_by(
                 [&] { static_cast<void>(kept(pieces, {numbers<std::int8_t>(type_id::int8, {1})})); }),
             errc::type_mismatch);
-  const column one = relabelled(numbers<std::int8_t>(type_id::int8, {1}), data_type::byte_bool());
+  const column one = relabel(numbers<std::int8_t>(type_id::int8, {1}), data_type::byte_bool());
   std::string message;
   EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(kept(pieces, {one})); }, &message),
             errc::invalid_argument);

@@ -189,10 +189,10 @@ TEST(interrupt, a_scope_inside_of_another_counts_until_its_end) {
 TEST(interrupt, a_lock_that_is_held_is_not_waited_for_where_it_may_be_left) {
   interruptible_mutex mutex;
   int runs = 0;
-  mutex.if_free([&] { ++runs; });
+  mutex.run_if_free([&] { ++runs; });
   {
     const auto held = mutex.lock("a transfer");
-    std::thread([&] { mutex.if_free([&] { ++runs; }); }).join();
+    std::thread([&] { mutex.run_if_free([&] { ++runs; }); }).join();
   }
   EXPECT_EQ(runs, 1);
   const auto again = mutex.lock("a transfer");

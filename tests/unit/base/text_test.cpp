@@ -95,7 +95,7 @@ TEST(text, parse_bytes_names_the_text_that_it_refuses) {
                                  "nan", "1,5G", "%", "5 5", "4096;"}) {
     std::string message;
     EXPECT_EQ(code_raised_by([&] { parse_bytes(text, 1000); }, &message), errc::invalid_argument) << text;
-    EXPECT_EQ(message.rfind("'" + std::string(text) + "' is no byte count", 0), 0u) << message;
+    EXPECT_EQ(message.rfind("'" + std::string(text) + "' is not a byte count", 0), 0u) << message;
   }
 }
 

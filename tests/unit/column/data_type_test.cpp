@@ -307,7 +307,7 @@ TEST(data_type, refuses_a_zero_byte_in_its_format) {
   const std::string hidden("i\0u", 3);
   const error seen = error_of([&] { data_type::parse(hidden); });
   EXPECT_EQ(seen.code(), errc::format);
-  EXPECT_EQ(seen.message(), "'i' is no Arrow type: a zero byte follows");
+  EXPECT_EQ(seen.message(), "'i' is not an Arrow type: a zero byte follows");
 }
 
 } // namespace

@@ -223,10 +223,10 @@ TEST_F(broken_batch, is_believed_what_it_says_of_null_rows) {
   source.get().buffers[0] = &validity;
   source.get().null_count = 1;
   EXPECT_EQ(import_error(source.get()).message(),
-            "batch: 1 of 6 rows are null as a whole, which a table can't say");
+            "batch: 1 of 6 rows are null as a whole, which a table can't represent");
   source.get().length = 1;
   EXPECT_EQ(import_error(source.get()).message(),
-            "batch: 1 of 1 rows are null as a whole, which a table can't say");
+            "batch: 1 of 1 rows are null as a whole, which a table can't represent");
 }
 
 TEST(imported_null_counts, of_a_part_are_told_only_where_the_whole_leaves_no_doubt) {

@@ -205,17 +205,18 @@ TEST(arrow_schema, carries_dictionaries_inside_of_lists_and_of_dictionaries) {
 
 TEST(arrow_schema, refuses_children_that_a_type_can_not_have) {
   const std::vector<nested_case> cases{
-      {[](foreign_schema&) {}, "+l", "'+l' is no Arrow type: Expected schema with 1 children but found 0"},
+      {[](foreign_schema&) {}, "+l",
+       "'+l' is not an Arrow type: Expected schema with 1 children but found 0"},
       {pair, "+vl", "Expected schema with 1 children but found 2"},
-      {item, "+w:-1", "'+w:-1' is no Arrow type"},
-      {item, "+w: 3", "'+w: 3' is no Arrow type: read as +w:3"},
-      {item, "+w:4294967299", "'+w:4294967299' is no Arrow type: read as +w:"},
+      {item, "+w:-1", "'+w:-1' is not an Arrow type"},
+      {item, "+w: 3", "'+w: 3' is not an Arrow type: expected the canonical form +w:3"},
+      {item, "+w:4294967299", "'+w:4294967299' is not an Arrow type: expected the canonical form +w:"},
       {item, "+m", "Expected child of map type to have 2 children but found 0"},
       {pair, "+ud:4", "Expected union type_ids parameter to be a comma-separated list of 2 values"},
-      {pair, "+us:4,4", "type id 4 is there twice"},
+      {pair, "+us:4,4", "type id 4 is repeated"},
       {pair, "+us:4,128", "values between 0 and 127"},
       {[](foreign_schema& of) { of.add("u", "a").add("u", "b"); }, "+r",
-       "run ends of type string, expected int16, int32 or int64"},
+       "run ends are of type string, expected int16, int32 or int64"},
       {[](foreign_schema& of) { pair(of.add_nested("+s", "entries")); }, "+m",
        "Expected child of map type to be non-nullable"},
       {[](foreign_schema& of) {
@@ -225,7 +226,8 @@ TEST(arrow_schema, refuses_children_that_a_type_can_not_have) {
        "+l", "column 'x': children[0] is null"},
       {[](foreign_schema& of) { of.add("i", "a").get().children[0]->format = nullptr; }, "+s",
        "column 'x', child 'a': format is null"},
-      {[](foreign_schema& of) { of.add("+x", "c"); }, "+s", "column 'x', child 'c': '+x' is no Arrow type"},
+      {[](foreign_schema& of) { of.add("+x", "c"); }, "+s",
+       "column 'x', child 'c': '+x' is not an Arrow type"},
       {[](foreign_schema& of) {
          item(of);
          of.get().flags |= ARROW_FLAG_MAP_KEYS_SORTED;
@@ -289,7 +291,7 @@ TEST(arrow_schema, refuses_fields_that_multiply) {
 TEST(arrow_schema, says_what_is_wrong_with_a_field) {
   const auto said = [](foreign_schema& of) { return error_of([&] { import_field(of.get()); }).message(); };
   foreign_schema nameless("+x", nullptr);
-  EXPECT_EQ(said(nameless).rfind("column '': '+x' is no Arrow type", 0), 0U) << said(nameless);
+  EXPECT_EQ(said(nameless).rfind("column '': '+x' is not an Arrow type", 0), 0U) << said(nameless);
   foreign_schema broken("i", "x");
   broken.get().n_children = -1;
   EXPECT_EQ(said(broken), "column 'x': n_children is -1 and children is null");
@@ -307,7 +309,7 @@ TEST(arrow_schema, says_what_is_wrong_with_a_dictionary) {
   codes.get().dictionary = &values.get();
   const auto seen = [&] { return error_of([&] { import_field(codes.get()); }); };
   EXPECT_EQ(seen().code(), errc::format);
-  EXPECT_EQ(seen().message(), "column 'x': dictionary indices of type float, expected an integer");
+  EXPECT_EQ(seen().message(), "column 'x': dictionary indices are of type float, expected an integer");
   values.get().format = nullptr;
   EXPECT_EQ(seen().message(), "dictionary of column 'x': format is null");
   const auto release = std::exchange(values.get().release, nullptr);
@@ -393,7 +395,7 @@ TEST(arrow_schema, refuses_broken_children_by_name_or_number) {
   second->release = release;
   second->format = "q";
   EXPECT_NE(
-      error_of([&] { import_schema(foreign.get()); }).message().find("column 'b': 'q' is no Arrow type"),
+      error_of([&] { import_schema(foreign.get()); }).message().find("column 'b': 'q' is not an Arrow type"),
       std::string::npos);
 }
 

@@ -102,7 +102,7 @@ TEST_F(dlpack_export_test, naming_its_own_device_changes_nothing) {
 }
 
 TEST_F(dlpack_export_test, bits_become_bytes_by_a_copy_that_can_be_forbidden) {
-  expect_refused(flags(), support::export_with(copy_policy::never), errc::exchange, "one bit a value");
+  expect_refused(flags(), support::export_with(copy_policy::never), errc::exchange, "one bit per value");
   const held tensor(export_dlpack_versioned(flags().slice(1, 6)));
   EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
   EXPECT_EQ(tensor->dl_tensor.dtype.code, kDLBool);

@@ -88,7 +88,8 @@ TYPED_TEST(dlpack_import_test, refuses_each_broken_field_by_name_and_takes_nothi
       {[](DLTensor& t) { t.ndim = 0; }, errc::exchange,
        "ndim is 0 and a column has rows: reshape the scalar to (1,)"},
       {[](DLTensor& t) { t.ndim = -1; }, errc::format, "ndim is -1"},
-      {[](DLTensor& t) { t.ndim = 65; }, errc::exchange, "ndim is 65 and at most 64 dimensions are taken"},
+      {[](DLTensor& t) { t.ndim = 65; }, errc::exchange,
+       "ndim is 65 and at most 64 dimensions are supported"},
       {[](DLTensor& t) { t.ndim = std::numeric_limits<std::int32_t>::max(); }, errc::exchange, "at most 64"},
       {[](DLTensor& t) { t.shape = nullptr; }, errc::format, "shape is null"},
       {[](DLTensor& t) { t.shape[0] = -3; }, errc::format, "shape[0] is -3"},
@@ -259,7 +260,7 @@ TYPED_TEST(dlpack_import_test, a_strided_tensor_is_refused_where_a_copy_is) {
     tensor.tensor().byte_offset = 4;
     this->expect_refused(tensor, errc::exchange,
                          "strides (" + std::to_string(stride) +
-                             ") of shape (2) are not those of values side by side, and a copy was forbidden",
+                             ") of shape (2) are not those of contiguous values, and a copy was forbidden",
                          support::import_with(copy_policy::never));
   }
 }

@@ -139,10 +139,10 @@ TEST_F(nested_import, refuses_offsets_of_a_part_of_a_child_that_leave_its_values
     const data_type whole = data_type::nested("+s", {{"c", type, true, {}}});
     owned_array below = struct_of_one(type, 8, {0, 0, 0, 0, 0, 0, 0, 0, -500'000, 3});
     EXPECT_EQ(error_of(below, whole).message(),
-              "column 'x', child 'c': offsets from -500000 to 3, there are 3 " + unit);
+              "column 'x', child 'c': offsets run from -500000 to 3,there are 3 " + unit);
     owned_array behind = struct_of_one(type, 0, {0, 500'000, 0, 0, 0, 0, 0, 0, 0, 3});
     EXPECT_EQ(error_of(behind, whole).message(),
-              "column 'x', child 'c': offsets from 0 to 500000, there are 3 " + unit);
+              "column 'x', child 'c': offsets run from 0 to 500000,there are 3 " + unit);
     owned_array right = struct_of_one(type, 8, {0, 0, 0, 0, 0, 0, 0, 0, 1, 3});
     EXPECT_EQ(import_column(ctx_, {"x", whole, true, {}}, right.get()).length(), 1);
   }
@@ -234,9 +234,9 @@ TEST_F(nested_import, refuses_runs_that_do_not_cover_the_rows) {
         });
       };
     };
-    expect_refused(runs, put(0, 0), "run ends don't rise: 0 after 0 at run 0");
-    expect_refused(runs, put(1, 1), "run ends don't rise");
-    expect_refused(runs, put(5, -4), "run ends don't rise: -4 after");
+    expect_refused(runs, put(0, 0), "run ends don't increase: 0 after 0 at run 0");
+    expect_refused(runs, put(1, 1), "run ends don't increase");
+    expect_refused(runs, put(5, -4), "run ends don't increase: -4 after");
     expect_refused(runs, put(-1, rows + 2), "run ends is 3002, the array has offset 3 and length 3000");
     expect_refused(
         runs, [](plain_array& a) { change_child(a, 1, [](plain_array& values) { --values.length; }); },
@@ -278,7 +278,7 @@ TEST_F(nested_import, refuses_views_outside_of_their_buffers) {
     expect_refused(views, with({13, {}, 0, -1}, row), "from -1 of buffer 0");
     expect_refused(views, with({13, {}, 1, 52}, row), "this one of 64 bytes");
     expect_refused(views, with({-1, {}, 0, 0}, row), "a view of -1 bytes");
-    expect_refused(views, with({13, {'#', '#', '#', '#'}, 0, 0}, row), "does not begin like its bytes");
+    expect_refused(views, with({13, {'#', '#', '#', '#'}, 0, 0}, row), "differs from its bytes");
   }
   expect_taken(
       views,

@@ -33,7 +33,7 @@ TEST_F(bad_file, a_directory_is_no_file) {
 
 TEST_F(bad_file, a_pipe_is_no_file_and_is_not_waited_for) {
   ASSERT_EQ(::mkfifo(file("pipe").c_str(), 0600), 0);
-  EXPECT_ERROR(read(file("pipe")), io, "no regular file");
+  EXPECT_ERROR(read(file("pipe")), io, "not a regular file");
 }
 
 TEST_F(bad_file, an_unreadable_one_says_so) {
@@ -49,7 +49,7 @@ TEST_F(bad_file, an_empty_one_is_told_from_a_wrong_one) {
   expect_format("PAR1 and more", "50 41 52 31");
   expect_format("ARR", "41 52 52");
   expect_format("A", "41");
-  expect_format(std::string(100, '\0'), "no Arrow file or stream");
+  expect_format(std::string(100, '\0'), "not an Arrow file or stream");
 }
 
 TEST_F(bad_file, one_that_was_cut_off_is_truncated) {

@@ -163,11 +163,11 @@ TEST(buffer_decoder, refuses_what_is_not_as_long_as_it_claims) {
     buffer_decoder decoder(source);
     EXPECT_EQ(refusal(decoder, buffer_in(codec, 0, bytes.size(), text.size())), "none");
     EXPECT_THAT(refusal(decoder, buffer_in(codec, 0, bytes.size(), text.size() + 1)),
-                ::testing::HasSubstr("end after 10000 decoded bytes, it claims 10001"));
+                ::testing::HasSubstr("decode to 10000 bytes, the buffer claims 10001"));
     EXPECT_THAT(refusal(decoder, buffer_in(codec, 0, bytes.size(), text.size() - 1)),
-                ::testing::HasSubstr("hold more than the 9999 bytes that it claims"));
+                ::testing::HasSubstr("decode to more than the 9999 bytes that the buffer claims"));
     EXPECT_THAT(refusal(decoder, buffer_in(codec, 0, bytes.size(), 0)),
-                ::testing::HasSubstr("hold more than"));
+                ::testing::HasSubstr("decode to more than"));
     for (std::size_t left = 0; left < bytes.size(); left += 1 + left / 7) {
       EXPECT_NE(refusal(decoder, buffer_in(codec, 0, left, text.size())), "none") << left;
     }
@@ -189,7 +189,7 @@ TEST(buffer_decoder, refuses_frames_behind_what_is_claimed) {
       const scatter_source source = source_of(bytes);
       buffer_decoder decoder(source);
       EXPECT_THAT(refusal(decoder, buffer_in(codec, 0, bytes.size(), text.size())),
-                  ::testing::HasSubstr("hold more than the 10000 bytes that it claims"));
+                  ::testing::HasSubstr("decode to more than the 10000 bytes that the buffer claims"));
       EXPECT_EQ(refusal(decoder, buffer_in(codec, 0, bytes.size(), 2 * text.size())), "none");
     }
   }

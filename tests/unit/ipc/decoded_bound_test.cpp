@@ -46,7 +46,7 @@ TEST(decoded_bound, is_no_less_than_what_is_decoded) {
          {1U, 100U, 255U, 256U, 257U, 65'535U, 65'536U, 70'000U, 300'000U, 9'000'000U}) {
       for (const unsigned different : {1U, 3U, 200U}) {
         const auto packed = compress(codec, text_of(bytes, different));
-        EXPECT_GE(most_decoded(codec, packed), bytes) << codec << ' ' << different;
+        EXPECT_GE(max_decoded_bytes(codec, packed), bytes) << codec << ' ' << different;
       }
     }
   }
@@ -56,12 +56,13 @@ TEST(decoded_bound, is_near_what_is_decoded) {
   constexpr std::size_t bytes = 9'000'000;
   for (const unsigned different : {1U, 3U, 200U}) {
     const std::string text = text_of(bytes, different);
-    EXPECT_EQ(most_decoded("zstd", compress("zstd", text)), bytes) << "its header says it";
+    EXPECT_EQ(max_decoded_bytes("zstd", compress("zstd", text)), bytes) << "its header says it";
     const auto packed = compress("lz4", text);
-    EXPECT_LE(most_decoded("lz4", packed), std::max(bytes + (std::size_t{4} << 20), 255 * packed.size()));
+    EXPECT_LE(max_decoded_bytes("lz4", packed),
+              std::max(bytes + (std::size_t{4} << 20), 255 * packed.size()));
   }
   const std::string noise = text_of(1'000'000, 251);
-  EXPECT_LE(most_decoded("lz4", compress("lz4", noise)), std::size_t{4} << 20);
+  EXPECT_LE(max_decoded_bytes("lz4", compress("lz4", noise)), std::size_t{4} << 20);
 }
 
 TEST(decoded_bound, finds_the_size_behind_the_number_of_a_dictionary) {
@@ -74,22 +75,22 @@ TEST(decoded_bound, finds_the_size_behind_the_number_of_a_dictionary) {
     changed[4] |= static_cast<std::byte>(code);
     changed.insert(changed.end(), bytes, std::byte{0x77});
     changed.insert(changed.end(), number_at, plain.end());
-    EXPECT_EQ(most_decoded("zstd", changed), 300'000U) << bytes;
+    EXPECT_EQ(max_decoded_bytes("zstd", changed), 300'000U) << bytes;
   }
 }
 
 TEST(decoded_bound, adds_frames_and_skips_what_may_be_skipped) {
   for (const std::string_view codec : {"lz4", "zstd"}) {
     const auto one = compress(codec, text_of(100'000, 200));
-    const auto most = most_decoded(codec, one);
+    const auto most = max_decoded_bytes(codec, one);
     std::vector<std::byte> all = one;
     const std::array<std::uint32_t, 3> skipped{0x184D2A53, 4, 0xFFFFFFFF};
     const auto raw = std::as_bytes(std::span(skipped));
     all.insert(all.end(), raw.begin(), raw.end());
     all.insert(all.end(), one.begin(), one.end());
-    EXPECT_EQ(most_decoded(codec, all), 2 * most) << codec;
+    EXPECT_EQ(max_decoded_bytes(codec, all), 2 * most) << codec;
     all.push_back(std::byte{1});
-    EXPECT_EQ(most_decoded(codec, all), 2 * most) << "what is behind can't be decoded";
+    EXPECT_EQ(max_decoded_bytes(codec, all), 2 * most) << "what is behind can't be decoded";
   }
 }
 
@@ -101,7 +102,7 @@ TEST(decoded_bound, skips_checksums_of_contents) {
     with_checksum.insert(with_checksum.end(), 4, std::byte{0x99});
     std::vector<std::byte> all = with_checksum;
     all.insert(all.end(), one.begin(), one.end());
-    EXPECT_EQ(most_decoded(codec, all), 2 * most_decoded(codec, one)) << codec;
+    EXPECT_EQ(max_decoded_bytes(codec, all), 2 * max_decoded_bytes(codec, one)) << codec;
   }
 }
 
@@ -136,9 +137,9 @@ TEST(decoded_bound, knows_every_part_that_a_frame_of_lz4_may_have) {
     append(frame, 0, 4);
     append(frame, 0x99999999, (flags & content_checksum) != 0 ? 4 : 0);
     const std::uint64_t expected = (flags & content_size) != 0 ? 1000 : 800 + 255 * 40;
-    EXPECT_EQ(most_decoded("lz4", frame), expected) << flags;
+    EXPECT_EQ(max_decoded_bytes("lz4", frame), expected) << flags;
     frame.insert(frame.end(), behind.begin(), behind.end());
-    EXPECT_EQ(most_decoded("lz4", frame), expected + most_decoded("lz4", behind)) << flags;
+    EXPECT_EQ(max_decoded_bytes("lz4", frame), expected + max_decoded_bytes("lz4", behind)) << flags;
   }
 }
 
@@ -151,25 +152,25 @@ TEST(decoded_bound, counts_a_repeated_byte_as_often_as_it_is_repeated) {
   append(frame, 'x', 1);
   append(frame, 5 << 3 | 1, 3);
   append(frame, 0x7878787878, 5);
-  EXPECT_EQ(most_decoded("zstd", frame), 90'005U);
+  EXPECT_EQ(max_decoded_bytes("zstd", frame), 90'005U);
   const auto behind = compress("zstd", text_of(100'000, 3));
   frame.insert(frame.end(), behind.begin(), behind.end());
-  EXPECT_EQ(most_decoded("zstd", frame), 190'005U);
+  EXPECT_EQ(max_decoded_bytes("zstd", frame), 190'005U);
 }
 
 TEST(decoded_bound, of_bytes_that_are_cut_or_changed_ends) {
   std::mt19937_64 random(3);
   for (const std::string_view codec : {"lz4", "zstd"}) {
     const auto whole = compress(codec, text_of(500'000, 3));
-    const auto most = most_decoded(codec, whole);
+    const auto most = max_decoded_bytes(codec, whole);
     for (std::size_t size = 0; size < whole.size(); size += 1 + size / 20) {
       const std::vector<std::byte> exact(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
-      EXPECT_LE(most_decoded(codec, exact), most);
+      EXPECT_LE(max_decoded_bytes(codec, exact), most);
     }
     for (int i = 0; i < 2000; ++i) {
       auto changed = whole;
       changed[random() % 40] = static_cast<std::byte>(random() % 256);
-      static_cast<void>(most_decoded(codec, changed));
+      static_cast<void>(max_decoded_bytes(codec, changed));
     }
   }
 }

@@ -378,7 +378,8 @@ TEST_F(dictionary, an_index_outside_it_is_found_when_dictionaries_are_united) {
     std::memcpy(bytes.data() + at + 8, &index, sizeof index);
     const table unchecked = read_bytes(bytes, {.check = validation::structure});
     const auto expected = [&](int row) {
-      return concat("column 'words': index ", index, " in row ", row, ", the dictionary has 2 values");
+      return concat("column 'words': index ", index, " at row ", row,
+                    " is not in the dictionary, which has 2 values");
     };
     EXPECT_ERROR(write_bytes(unchecked), out_of_range, expected(2));
     EXPECT_ERROR(write_bytes(unchecked.slice(1, 5)), out_of_range, expected(1));

@@ -175,7 +175,7 @@ TEST(message_metadata, a_batch_message_holds_a_batch) {
     ADD_FAILURE() << "a batch was found";
   } catch (const error& refused) {
     EXPECT_EQ(refused.code(), errc::format);
-    EXPECT_EQ(refused.message(), "a record batch message without a record batch");
+    EXPECT_EQ(refused.message(), "the record batch message has no record batch");
   }
 }
 

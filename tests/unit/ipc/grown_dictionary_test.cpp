@@ -97,7 +97,7 @@ TEST_F(grown_dictionaries, are_for_a_batch_what_they_were_before_it) {
   bytes[at + 4 * sizeof(std::int32_t)] = 3;
   for (const auto& into : homes()) {
     EXPECT_ERROR(read_joined(bytes, into), format, "bytes: batch 0: column 'words'",
-                 "index 3 at row 4, the dictionary has 2 entries");
+                 "index 3 at row 4 is not in the dictionary, which has 2 entries");
   }
 }
 

@@ -138,7 +138,7 @@ TEST_F(live_stream, that_is_cut_anywhere_is_an_error_which_names_the_offset) {
       continue;
     }
     const auto begin = std::ranges::lower_bound(ends, cut);
-    const std::string offset = concat("a message at offset ", begin == ends.begin() ? 0 : *(begin - 1));
+    const std::string offset = concat("the message at offset ", begin == ends.begin() ? 0 : *(begin - 1));
     const error cut_off = error_of([&] { static_cast<void>(wire.open()->read_all(ctx())); });
     EXPECT_EQ(cut_off.code(), errc::format) << cut << cut_off.message();
     EXPECT_THAT(cut_off.message(), cut < 4 ? HasSubstr("wire") : HasSubstr(offset)) << cut;
@@ -268,7 +268,7 @@ TEST_F(live_stream, is_inspected_as_a_file_is) {
 
 TEST_F(live_stream, of_another_format_is_refused_after_one_word) {
   for (const auto& [text, name] : std::vector<std::pair<std::string, std::string>>{
-           {write_bytes(plain()), "an Arrow file ends with what it holds"},
+           {write_bytes(plain()), "an Arrow file has its footer at the end"},
            {"PAR1....", "Parquet"},
            {"id,name\n", "text, such as CSV"},
            {"\x1f\x8b\x08\x04", "gzip"},

@@ -88,7 +88,7 @@ TEST_F(messages, a_stream_begins_with_its_schema) {
   const std::string stream = write_bytes(numbers(1), {container::stream});
   const std::size_t schema_bytes = split(stream).front().size();
   for (const std::string& bytes : {stream.substr(schema_bytes), end_marker}) {
-    EXPECT_ERROR(read_bytes(bytes), format, "bytes: its first message is no schema");
+    EXPECT_ERROR(read_bytes(bytes), format, "bytes: its first message is not a schema");
   }
 }
 
@@ -123,7 +123,7 @@ TEST_F(messages, a_footer_lies_in_its_file_and_has_a_schema) {
   EXPECT_ERROR(read_bytes(with_size(room)), format, "bytes: footer: ");
   EXPECT_ERROR(read_bytes("ARROW1ARROW1"), format, "footer of ", "in a file of 12");
   EXPECT_ERROR(read_bytes("ARROW1  " + std::string(64, '\0') + std::string("\x40\0\0\0", 4) + "ARROW1"),
-               format, "bytes: footer: a footer without a schema");
+               format, "bytes: footer: the footer has no schema");
 }
 
 TEST_F(messages, the_footer_names_each_kind_where_it_is) {
@@ -132,10 +132,9 @@ TEST_F(messages, the_footer_names_each_kind_where_it_is) {
   const message_block dictionary = blocks.dictionaries.front();
   const message_block rows = blocks.batches.front();
   EXPECT_ERROR(read_bytes(with_block(bytes, dictionary, rows)), format,
-               concat("the footer names a dictionary at offset ", rows.offset, ", there is record batch"));
-  EXPECT_ERROR(
-      read_bytes(with_block(bytes, rows, dictionary)), format,
-      concat("the footer names a record batch at offset ", dictionary.offset, ", there is dictionary"));
+               concat("the footer names a dictionary at offset ", rows.offset, ", found record batch"));
+  EXPECT_ERROR(read_bytes(with_block(bytes, rows, dictionary)), format,
+               concat("the footer names a record batch at offset ", dictionary.offset, ", found dictionary"));
 }
 
 TEST_F(messages, a_file_gives_a_dictionary_once) {
@@ -144,7 +143,7 @@ TEST_F(messages, a_file_gives_a_dictionary_once) {
   ASSERT_EQ(blocks.dictionaries.size(), 2U);
   EXPECT_ERROR(
       read_bytes(with_block(bytes, blocks.dictionaries[1], blocks.dictionaries[0]), {.columns = {{"words"}}}),
-      format, "bytes: a dictionary is given twice, which a file can't hold");
+      format, "bytes: a dictionary occurs twice, which is not allowed in a file");
 }
 
 TEST_F(messages, a_batch_has_every_column) {
@@ -208,7 +207,7 @@ TEST_F(messages, a_time_zone_with_a_zero_byte_is_refused) {
     const auto described = arrow::schema({arrow::field("when", type)});
     EXPECT_ERROR(detail::schema_of(*described, "here"), unsupported,
                  "here: column 'when' has a zero byte in its type");
-    EXPECT_FALSE(detail::carried(*described->field(0)));
+    EXPECT_FALSE(detail::is_supported(*described->field(0)));
   }
 }
 
@@ -232,13 +231,14 @@ TEST_F(arrow_status, becomes_an_error_with_the_systems_reason) {
   EXPECT_EQ(raised(Status::NotImplemented("not yet")), expected(errc::unsupported, "not yet"));
   EXPECT_EQ(raised(Status::CapacityError("too many")), expected(errc::overflow, "too many"));
   EXPECT_EQ(raised(Status::Invalid("wrong")), expected(errc::format, "wrong"));
-  const Status passed = guarded([]() -> Status { throw error(errc::busy, "in use"); });
+  const Status passed = run_guarded([]() -> Status { throw error(errc::busy, "in use"); });
   EXPECT_TRUE(passed.IsIOError());
   EXPECT_EQ(passed.message(), "in use");
   EXPECT_EQ(raised(passed.WithMessage("as libarrow says it")), expected(errc::busy, "in use"));
-  EXPECT_TRUE(guarded([]() -> Status { throw error(errc::out_of_range, "far"); }).IsIndexError());
-  EXPECT_TRUE(guarded([]() -> Status { throw std::bad_alloc(); }).IsOutOfMemory());
-  EXPECT_THROW(raise(guarded([]() -> Status { throw std::range_error("ours"); }), "here"), std::range_error);
+  EXPECT_TRUE(run_guarded([]() -> Status { throw error(errc::out_of_range, "far"); }).IsIndexError());
+  EXPECT_TRUE(run_guarded([]() -> Status { throw std::bad_alloc(); }).IsOutOfMemory());
+  EXPECT_THROW(raise(run_guarded([]() -> Status { throw std::range_error("ours"); }), "here"),
+               std::range_error);
   EXPECT_EQ(raised(Status::IOError("cut off")), expected(errc::format, "cut off"));
   for (const int number : {EPERM, EIO}) {
     EXPECT_EQ(raised(arrow::internal::IOErrorFromErrno(number, "reading")),

@@ -142,7 +142,7 @@ TEST_F(claim, of_an_enormous_body_is_refused_before_memory_is_asked_for) {
     for (const std::int64_t claimed :
          {std::int64_t{1} << 40, std::int64_t{1} << 31, std::int64_t{1} << 62, INT64_MAX}) {
       EXPECT_ERROR(read_bytes(claiming(bytes, rows * 8, claimed)), format, "batch 0", concat(claimed),
-                   "hold at most");
+                   "decode to at most");
     }
     EXPECT_ERROR(read_bytes(claiming(bytes, rows * 8, -2)), format, "batch 0");
     EXPECT_ERROR(read_bytes(claiming(bytes, rows * 8, rows * 8 + 8)), format, "batch 0");
@@ -208,7 +208,7 @@ TEST_F(claim, of_a_body_is_nothing_to_inspect) {
   const table encoded = support::table_of(ctx(), {{{"encoded", indices->type, true, {}}}, {}}, {{indices}});
   store(file("encoded"), claiming(write_bytes(encoded, packed), values * 8, claimed));
   EXPECT_EQ(inspect(file("encoded")).columns.front().dictionary_values, values);
-  EXPECT_ERROR(read(file("encoded")), format, file("encoded").string(), concat(claimed), "hold at most");
+  EXPECT_ERROR(read(file("encoded")), format, file("encoded").string(), concat(claimed), "decode to at most");
 }
 
 } // namespace

@@ -90,7 +90,7 @@ TEST_F(read_faults, a_file_that_ends_anywhere_is_an_error) {
           static_cast<void>(read_joined(into));
         } catch (const error& failure) {
           EXPECT_EQ(name_of(failure.code()), name_of(errc::io)) << failure.message();
-          EXPECT_THAT(failure.message(), ::testing::HasSubstr("the file has become shorter"));
+          EXPECT_THAT(failure.message(), ::testing::HasSubstr("the file was truncated"));
         }
         reached = trap.calls() > ends;
         expect_nothing_left(into);

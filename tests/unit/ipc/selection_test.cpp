@@ -69,7 +69,7 @@ TEST_F(selection, no_column_at_all_keeps_the_rows) {
 
 TEST_F(selection, a_name_must_be_there_once) {
   const std::string bytes = write_bytes(small());
-  EXPECT_ERROR(read_bytes(bytes, {.columns = {{"a", "c"}}}), column_name, "no column is called 'c'",
+  EXPECT_ERROR(read_bytes(bytes, {.columns = {{"a", "c"}}}), column_name, "no column is named 'c'",
                "'a', 'b', 'twice', 'twice'");
   EXPECT_ERROR(read_bytes(bytes, {.columns = {{"twice"}}}), column_name, "more than one", "'twice'");
 }
@@ -107,7 +107,8 @@ TEST_F(selection, batches_are_chosen_by_number) {
 TEST_F(selection, a_file_without_batches_has_none_to_choose) {
   const std::string bytes = write_bytes(support::random_table(ctx(), {data_type(type_id::int8)}, {{}}));
   EXPECT_EQ(read_bytes(bytes, {.batches = {{0, 0}}}).rows(), 0);
-  EXPECT_ERROR(read_bytes(bytes, {.batches = {{0, 1}}}), out_of_range, "batches [0, 1) of 0");
+  EXPECT_ERROR(read_bytes(bytes, {.batches = {{0, 1}}}), out_of_range,
+               "batches [0, 1) are not a range of 0 batches");
 }
 
 TEST_F(selection, a_damaged_batch_has_its_number_in_the_source) {

@@ -71,7 +71,7 @@ TEST(source, is_a_stream_when_it_begins_with_a_message) {
 
 TEST(source, of_neither_kind_shows_its_first_eight_bytes) {
   const std::string expected =
-      "bytes: no Arrow file or stream: expected ARROW1 or a message, found the bytes ";
+      "bytes: not an Arrow file or stream: expected ARROW1 or a message, found the bytes ";
   EXPECT_EQ(kind_of(std::string_view("\0\0\0\0 and more", 13)), expected + "00 00 00 00 20 61 6e 64");
   EXPECT_EQ(kind_of(std::string_view("\x0a\0\xff", 3)), expected + "0a 00 ff");
 }
@@ -165,7 +165,7 @@ TEST_F(files, that_become_shorter_name_the_offset) {
   rows->read_at(4'000, target);
   EXPECT_EQ(target.back(), std::byte{'r'});
   EXPECT_ERROR(rows->read_at(5'000, target), io, file("rows").string(), "2000 bytes at offset 5000",
-               "has become shorter", "ends at offset 6000");
+               "was truncated", "ends at offset 6000");
   EXPECT_EQ(rows->size(), 10'000U) << "as it was";
 }
 

@@ -95,7 +95,7 @@ TEST_F(whole_metadata, of_too_few_counts_of_buffers_behind_views) {
   const std::string bytes = write_bytes(support::table_of(
       ctx(), {{{"x", array->type, true, {}}}, {}}, {{support::random_array(array->type, {3}, 1)}, {array}}));
   expect_refused(with<std::uint32_t, 3>(bytes, {1, 7, 0}, {0, 7, 0}),
-                 "0 counts of buffers behind views, the schema needs 1");
+                 "0 counts of data buffers of views, the schema needs 1");
 }
 
 TEST_F(whole_metadata, of_a_child_with_fewer_rows_than_its_parent_names) {

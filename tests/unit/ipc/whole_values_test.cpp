@@ -118,7 +118,7 @@ TEST_F(whole_values, indices_are_outside_of_their_dictionary) {
   expect_refused(changed<std::int32_t>({support::indices({0, 1}, values), support::indices(good, values),
                                         support::indices({2}, values)},
                                        good, {2, 1, 0, 1, 1, 3, 2}),
-                 "index 3 at row 5, the dictionary has 3 entries");
+                 "index 3 at row 5 is not in the dictionary, which has 3 entries");
   const auto unsigned_indices = [&](const std::vector<std::uint8_t>& rows) {
     support::plain_array made(
         *array_of(data_type::dictionary(data_type(type_id::uint8), data_type(type_id::string)),
@@ -132,7 +132,7 @@ TEST_F(whole_values, indices_are_outside_of_their_dictionary) {
   expect_refused(
       changed<std::uint8_t>({unsigned_indices({0, 1}), unsigned_indices(narrow), unsigned_indices({2})},
                             narrow, bad),
-      "index 200 at row 5, the dictionary has 3 entries");
+      "index 200 at row 5 is not in the dictionary, which has 3 entries");
 }
 
 TEST_F(whole_values, null_counts_are_those_of_the_validity_whatever_a_batch_says) {
@@ -187,7 +187,7 @@ TEST_F(whole_values, views_point_beyond_their_bytes) {
   expect_refused(changed({piece(fine), piece(good), piece(fine)}, good, view(24, "text", 0, 20)),
                  "this one of 39 bytes");
   expect_refused(changed({piece(fine), piece(good), piece(fine)}, good, view(24, "tent", 0, 2)),
-                 "does not begin like its bytes");
+                 "differs from its bytes");
 }
 
 TEST_F(whole_values, list_views_and_unions_name_rows_of_their_own_batch) {
@@ -228,7 +228,7 @@ TEST_F(whole_values, list_views_and_unions_name_rows_of_their_own_batch) {
   expect_refused(changed<std::int32_t>({fine, union_of(ids, rows), fine}, rows, {5, 3, 4, 1, 0, 0, 2, 1, 1}),
                  "offset 4 at row 2, child 'b' has 4 rows");
   expect_refused(changed<std::int8_t>({fine, union_of(ids, rows), fine}, ids, {3, 7, 7, 3, 3, 5, 3, 7, 7}),
-                 "type id 5 at row 5, the union has none such");
+                 "type id 5 at row 5 is not one of the union's");
 }
 
 TEST_F(whole_values, run_ends_do_not_rise) {
@@ -246,7 +246,7 @@ TEST_F(whole_values, run_ends_do_not_rise) {
   };
   const std::vector<std::int32_t> good{17, 23, 29, 31};
   expect_refused(changed<std::int32_t>({runs({3, 5}), runs(good), runs({4})}, good, {17, 13, 29, 31}),
-                 "run ends don't rise: 13 after 17 at run 1");
+                 "run ends don't increase: 13 after 17 at run 1");
   expect_refused(changed<std::int32_t>({runs({3, 5}), runs(good), runs({4})}, good, {17, 23, 29, 30}),
                  "run ends do not reach row 30");
 }
@@ -475,7 +475,8 @@ TEST_F(whole_values, of_children_that_begin_later_are_named_with_their_own_numbe
              "offsets fall from 153 to 99 at row 1");
   const std::vector<std::int32_t> indices{3, 4, 5, 5, 4, 3};
   expect_bad(support::indices({0, 1, 2, 0, 1, 2}, words), support::indices(indices, words), indices,
-             std::vector<std::int32_t>{3, 4, 5, 5, 77, 3}, "index 77 at row 2, the dictionary has 6 entries");
+             std::vector<std::int32_t>{3, 4, 5, 5, 77, 3},
+             "index 77 at row 2 is not in the dictionary, which has 6 entries");
   const auto views = [](std::int32_t marked, std::int32_t buffer) {
     std::vector<std::int32_t> made;
     for (std::int32_t i = 0; i < 6; ++i) {

@@ -101,8 +101,8 @@ TEST_F(writing, a_directory_is_not_replaced) {
 
 TEST_F(writing, a_device_or_pipe_is_not_replaced) {
   ASSERT_EQ(::mkfifo(file("pipe").c_str(), 0600), 0);
-  EXPECT_ERROR(write(every_type(), file("pipe")), io, "no regular file");
-  EXPECT_ERROR(write(every_type(), "/dev/full"), io, "/dev/full", "no regular file");
+  EXPECT_ERROR(write(every_type(), file("pipe")), io, "not a regular file");
+  EXPECT_ERROR(write(every_type(), "/dev/full"), io, "/dev/full", "not a regular file");
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
 }
 
@@ -531,7 +531,7 @@ TEST_F(atomic, a_large_file_that_nobody_wants_is_closed_whether_waits_can_be_int
       }
       const int unwanted = ::open(file("a").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
       ASSERT_EQ(::ftruncate(unwanted, bytes), 0);
-      detail::close_unwanted(unwanted);
+      detail::close_unused(unwanted);
       for (int tries = 0; !closed(unwanted) && tries < 2000; ++tries) { // another thread may do it
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
       }

@@ -255,8 +255,9 @@ TEST(a_block, that_the_driver_does_not_take_stays_charged_and_is_reported_once) 
   }
   EXPECT_EQ(ctx->drain(), 1U);
   EXPECT_EQ(ctx->reports().statistics().budget.current, 0U);
-  EXPECT_EQ(reports, std::vector<std::string>{
-                         "the driver refused to free 64 bytes: they stay charged, and it is tried again"});
+  EXPECT_EQ(reports,
+            std::vector<std::string>{
+                "the driver refused to free 64 bytes: they stay charged, and the free is tried again"});
   set_report_sink(before);
 }
 

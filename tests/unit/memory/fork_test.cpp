@@ -82,7 +82,7 @@ TEST(context_of_a_parent, refuses_new_work_and_says_what_to_do_instead) {
   const auto on_host = context::create(make_host_backend());
   const auto on_gpu = context::create(make_quiet_device());
   expect_in_a_child([&] {
-    expect_new_work_to_be_refused(on_host, "open the process's own");
+    expect_new_work_to_be_refused(on_host, "open open one in this process");
     expect_new_work_to_be_refused(on_gpu, "spawn instead of fork");
     EXPECT_NO_THROW(on_host->require_readable());
     expect_refused([&] { on_gpu->require_readable(); }, "spawn instead of fork");
@@ -187,7 +187,7 @@ TEST(context_of_a_parent, counts_no_exports_of_a_child_and_learns_of_no_work) {
     const auto own = context::create(make_host_backend());
     const buffer mine = filled(own, 9);
     const auto unknown = [](const buffer& asked) {
-      return asked.owner()->ordering().needs(access::read, "asked").unknown;
+      return asked.owner()->ordering().find_dependencies(access::read, "asked").unknown;
     };
     {
       const export_hold hold(std::array{theirs, mine, theirs}, access::write);

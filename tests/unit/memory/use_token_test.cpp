@@ -55,7 +55,9 @@ protected:
     ctx_->copies().fill(token_->mutable_data<char>(used_), 1, used_.size(), foreign_.ref());
   }
   ~tokens_whose_end_fails() override { set_report_sink(before_); }
-  [[nodiscard]] handover needed() const { return used_.owner()->ordering().needs(access::write, "used"); }
+  [[nodiscard]] handover needed() const {
+    return used_.owner()->ordering().find_dependencies(access::write, "used");
+  }
 
   inline static int reports = 0;
   std::shared_ptr<sim::device> device_ = sim::device::create({.seed = 1, .run_percent = 0});
@@ -106,7 +108,7 @@ TEST(export_hold, counts_once_in_each_context_whatever_the_number_and_the_order_
   views.push_back(buffer::allocate(one, 64, one->work_stream()));
   views.push_back({});
   const auto unknown = [](const buffer& asked, access mode) {
-    return asked.owner()->ordering().needs(mode, "asked").unknown;
+    return asked.owner()->ordering().find_dependencies(mode, "asked").unknown;
   };
   {
     const export_hold reading(views, access::read);

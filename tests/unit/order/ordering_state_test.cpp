@@ -38,9 +38,9 @@ protected:
     state.end(mode, std::this_thread::get_id(), done);
     return needed;
   }
-  requirement needs(access mode) { return state.needs(mode, "rows"); }
+  requirement find_dependencies(access mode) { return state.find_dependencies(mode, "rows"); }
   /// The points of `needs`.
-  std::vector<point> awaited(access mode) { return points_of(needs(mode)); }
+  std::vector<point> awaited(access mode) { return points_of(find_dependencies(mode)); }
 
   const point written = of_timeline(1);
   const point read = of_timeline(2);
@@ -121,14 +121,14 @@ TEST_F(ordering_state_test, a_thread_that_asks_again_for_what_it_holds_is_refuse
   state.acquire(access::read, needed, "rows");
   state.acquire(access::read, needed, "rows");
   EXPECT_EQ(code_of([&] { state.acquire(access::write, needed, "rows"); }), errc::busy);
-  EXPECT_NO_THROW(needs(access::write));
+  EXPECT_NO_THROW(find_dependencies(access::write));
   state.end(access::read, self, {});
   EXPECT_EQ(code_of([&] { state.acquire(access::read_write, needed, "rows"); }), errc::busy);
   state.end(access::read, self, {});
   state.acquire(access::write, needed, "rows");
   EXPECT_EQ(code_of([&] { state.acquire(access::read, needed, "rows"); }), errc::busy);
   EXPECT_EQ(code_of([&] { state.acquire(access::write, needed, "rows"); }), errc::busy);
-  EXPECT_EQ(code_of([&] { needs(access::read); }), errc::busy);
+  EXPECT_EQ(code_of([&] { find_dependencies(access::read); }), errc::busy);
   state.end(access::write, self, {});
   EXPECT_NO_THROW(use(access::write, {}));
 }
@@ -140,7 +140,7 @@ TEST_F(ordering_state_test, waits_for_the_point_of_a_write_that_another_thread_h
     std::promise<void> asks;
     auto seen = std::async(std::launch::async, [&] {
       asks.set_value();
-      return points_of(hand_over ? needs(access::read) : use(access::read, {}));
+      return points_of(hand_over ? find_dependencies(access::read) : use(access::read, {}));
     });
     asks.get_future().wait();
     std::this_thread::yield();
@@ -165,19 +165,19 @@ TEST_F(ordering_state_test, a_write_waits_for_the_point_of_a_read_that_another_t
 
 TEST_F(ordering_state_test, a_view_is_unknown_to_what_it_conflicts_with) {
   state.begin_export(access::read);
-  EXPECT_FALSE(needs(access::read).unknown);
-  EXPECT_TRUE(needs(access::write).unknown);
-  EXPECT_TRUE(needs(access::read_write).unknown);
+  EXPECT_FALSE(find_dependencies(access::read).unknown);
+  EXPECT_TRUE(find_dependencies(access::write).unknown);
+  EXPECT_TRUE(find_dependencies(access::read_write).unknown);
   EXPECT_FALSE(use(access::read, {}).unknown);
   EXPECT_TRUE(use(access::write, {}).unknown);
   state.begin_export(access::write);
-  EXPECT_TRUE(needs(access::read).unknown);
-  EXPECT_TRUE(needs(access::write).unknown);
+  EXPECT_TRUE(find_dependencies(access::read).unknown);
+  EXPECT_TRUE(find_dependencies(access::write).unknown);
   state.end_export(access::write, {});
-  EXPECT_FALSE(needs(access::read).unknown);
-  EXPECT_TRUE(needs(access::write).unknown) << "the reader still has its view";
+  EXPECT_FALSE(find_dependencies(access::read).unknown);
+  EXPECT_TRUE(find_dependencies(access::write).unknown) << "the reader still has its view";
   state.end_export(access::read, {});
-  EXPECT_FALSE(needs(access::write).unknown);
+  EXPECT_FALSE(find_dependencies(access::write).unknown);
 }
 
 TEST_F(ordering_state_test, a_view_whose_last_use_was_named_leaves_its_points) {
@@ -196,50 +196,50 @@ TEST_F(ordering_state_test, a_view_whose_last_use_was_named_leaves_its_points) {
 TEST_F(ordering_state_test, unknown_work_is_settled_by_a_point_for_what_it_conflicts_with) {
   state.begin_export(access::read);
   state.end_export(access::read);
-  EXPECT_FALSE(needs(access::read).unknown);
-  const handover before_writing = state.needs(access::write, "rows");
+  EXPECT_FALSE(find_dependencies(access::read).unknown);
+  const handover before_writing = state.find_dependencies(access::write, "rows");
   EXPECT_TRUE(before_writing.unknown);
   point_set everything;
   everything.add(of_timeline(9));
   state.settle(access::read, everything, before_writing.seen);
-  EXPECT_TRUE(needs(access::write).unknown) << "a reader has settled writes alone";
+  EXPECT_TRUE(find_dependencies(access::write).unknown) << "a reader has settled writes alone";
   state.settle(access::write, everything, before_writing.seen);
-  EXPECT_FALSE(needs(access::write).unknown);
+  EXPECT_FALSE(find_dependencies(access::write).unknown);
   EXPECT_THAT(awaited(access::read), UnorderedElementsAre(of_timeline(9)));
 
   state.begin_export(access::write);
   state.end_export(access::write);
-  const handover before_reading = state.needs(access::read, "rows");
+  const handover before_reading = state.find_dependencies(access::read, "rows");
   EXPECT_TRUE(before_reading.unknown);
   state.settle(access::read, everything, before_reading.seen);
-  EXPECT_FALSE(needs(access::write).unknown);
+  EXPECT_FALSE(find_dependencies(access::write).unknown);
 }
 
 TEST_F(ordering_state_test, what_became_unknown_after_the_point_is_not_settled_by_it) {
   state.begin_export(access::read);
   state.begin_export(access::read);
   state.end_export(access::read);
-  const handover seen = state.needs(access::write, "rows");
+  const handover seen = state.find_dependencies(access::write, "rows");
   state.end_export(access::read);
   state.settle(access::write, {}, seen.seen);
-  EXPECT_TRUE(needs(access::write).unknown);
+  EXPECT_TRUE(find_dependencies(access::write).unknown);
   requirement needed;
   const std::uint32_t now = state.acquire(access::write, needed, "rows");
   EXPECT_TRUE(needed.unknown);
   state.settle(access::write, {}, now);
   state.end(access::write, std::this_thread::get_id(), {});
-  EXPECT_FALSE(needs(access::write).unknown);
+  EXPECT_FALSE(find_dependencies(access::write).unknown);
 }
 
 TEST_F(ordering_state_test, a_use_that_no_point_covers_is_unknown_to_what_it_conflicts_with) {
   requirement needed;
   state.acquire(access::read, needed, "rows");
   state.end_unknown(access::read, std::this_thread::get_id());
-  EXPECT_FALSE(needs(access::read).unknown);
-  EXPECT_TRUE(needs(access::write).unknown);
+  EXPECT_FALSE(find_dependencies(access::read).unknown);
+  EXPECT_TRUE(find_dependencies(access::write).unknown);
   state.acquire(access::write, needed, "rows"); // nothing is held
   state.end_unknown(access::write, std::this_thread::get_id());
-  EXPECT_TRUE(needs(access::read).unknown);
+  EXPECT_TRUE(find_dependencies(access::read).unknown);
 }
 
 TEST_F(ordering_state_test, several_storages_add_to_one_requirement) {
@@ -286,7 +286,7 @@ TEST_F(full_ordering_state, a_use_that_could_not_begin_holds_nothing) {
     {
       const unit::failing_new no_memory(0);
       EXPECT_THROW(state.acquire(mode, needed, "rows"), std::bad_alloc);
-      EXPECT_THROW(static_cast<void>(state.needs(mode, "rows")), std::bad_alloc);
+      EXPECT_THROW(static_cast<void>(state.find_dependencies(mode, "rows")), std::bad_alloc);
     }
     EXPECT_THAT(awaited(access::read), UnorderedElementsAre(of_timeline(1), of_timeline(2), of_timeline(3)));
     needed = {};
@@ -305,8 +305,8 @@ TEST_F(full_ordering_state, a_read_whose_point_could_not_be_noted_is_unknown) {
     const unit::failing_new no_memory(0);
     state.end(access::read, std::this_thread::get_id(), of_timeline(6));
   }
-  EXPECT_FALSE(needs(access::read).unknown);
-  EXPECT_TRUE(needs(access::write).unknown);
+  EXPECT_FALSE(find_dependencies(access::read).unknown);
+  EXPECT_TRUE(find_dependencies(access::write).unknown);
 }
 
 TEST_F(full_ordering_state, a_release_covers_what_could_not_be_added) {

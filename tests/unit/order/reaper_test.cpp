@@ -139,7 +139,7 @@ TEST_P(reaper_test, keeps_what_a_failing_device_says_nothing_of) {
 
 TEST_P(reaper_test, does_what_is_pending_on_a_device_that_is_lost) {
   const held_release held = submit_held();
-  device->lose();
+  device->mark_lost();
   EXPECT_TRUE(releases.wait_idle(seconds(20)));
   EXPECT_EQ(*held.done, 1);
 }

@@ -67,7 +67,7 @@ TEST_F(events_of_timelines, are_used_again) {
   EXPECT_CALL(*driver, create_event()).Times(Exactly(1));
   finished = true;
   for (int i = 0; i < 100; ++i) {
-    EXPECT_TRUE(passed(mark(foreign.ref())));
+    EXPECT_TRUE(has_passed(mark(foreign.ref())));
     synchronize(mark(foreign.ref()));
   }
 }
@@ -109,10 +109,10 @@ TEST_F(events_of_timelines, are_not_asked_again_once_the_host_has_waited_for_the
   EXPECT_CALL(*driver, synchronize_event(_)).Times(1);
   synchronize(late);
   EXPECT_CALL(*driver, event_complete(_)).Times(0);
-  EXPECT_TRUE(passed(late));
-  EXPECT_TRUE(passed(early));
+  EXPECT_TRUE(has_passed(late));
+  EXPECT_TRUE(has_passed(early));
   synchronize(early);
-  EXPECT_TRUE(passed(late));
+  EXPECT_TRUE(has_passed(late));
   EXPECT_EQ(clocks->events_recorded(), 2U);
 }
 
@@ -126,7 +126,7 @@ TEST_F(events_of_timelines, are_not_used_again_while_somebody_is_about_to_wait_f
   EXPECT_CALL(*driver, wait_event(two.native_handle(), _)).WillOnce([&](stream_handle, event_handle of) {
     awaited = of;
     finished = true;
-    EXPECT_TRUE(passed(done)); // which lets go of the event
+    EXPECT_TRUE(has_passed(done)); // which lets go of the event
     static_cast<void>(mark(three.ref()));
   });
   EXPECT_CALL(*driver, record_event(_, three.native_handle())).WillOnce([&](event_handle of, stream_handle) {
@@ -150,7 +150,7 @@ TEST(timelines_of_streams, keep_256_unused_events) {
   gates.clear();
   device->run();
   for (const point& each : points) {
-    EXPECT_TRUE(passed(each));
+    EXPECT_TRUE(has_passed(each));
   }
   EXPECT_EQ(device->live().events, 256U);
 }
@@ -205,7 +205,7 @@ TEST(timelines_of_streams, of_ours_need_no_event_when_it_is_forgotten_idle) {
     last = mark(brief.ref());
   }
   EXPECT_EQ(clocks->events_recorded(), 0U);
-  EXPECT_TRUE(passed(last));
+  EXPECT_TRUE(has_passed(last));
   EXPECT_EQ(clocks->events_recorded(), 0U);
 }
 
@@ -307,7 +307,7 @@ TEST(timelines_of_devices, that_are_lost_leave_nothing) {
     const own_stream brief(clocks);
     gate = device->close_gate(brief.ref().native_handle());
     static_cast<void>(mark(brief.ref()));
-    device->lose();
+    device->mark_lost();
   }
   EXPECT_EQ(timelines::collect_orphans(), before);
 }
@@ -327,7 +327,7 @@ TEST(timelines_of_devices, that_nobody_shares_any_more_go_once_their_work_has_fi
   const auto other = unit::make_held_device();
   const auto clocks = timelines::of(*other); // collects them, too
   EXPECT_TRUE(left.expired());
-  EXPECT_TRUE(passed(pending));
+  EXPECT_TRUE(has_passed(pending));
   EXPECT_EQ(timelines::collect_orphans(), before);
 }
 

@@ -79,30 +79,30 @@ TEST_F(timelines_test, record_at_once_on_a_stream_that_may_be_destroyed) {
     done = mark(brief.ref());
     EXPECT_EQ(events(), 1U);
   }
-  EXPECT_FALSE(passed(done));
+  EXPECT_FALSE(has_passed(done));
   wait(ours(), done);
   EXPECT_FALSE(ours().idle()) << "the work of a destroyed stream was not waited for";
   gate->open();
   synchronize(done);
-  EXPECT_TRUE(passed(done));
+  EXPECT_TRUE(has_passed(done));
 }
 
 TEST_F(timelines_test, tell_what_has_finished) {
   const auto gate = hold(ours());
   const point before = mark(ours());
-  EXPECT_FALSE(passed(before));
+  EXPECT_FALSE(has_passed(before));
   gate->open();
   synchronize(before);
-  EXPECT_TRUE(passed(before));
-  EXPECT_TRUE(passed({})) << "a point of no timeline";
+  EXPECT_TRUE(has_passed(before));
+  EXPECT_TRUE(has_passed({})) << "a point of no timeline";
 }
 
 TEST_F(timelines_test, wait_for_no_later_work_where_an_event_was_recorded_at_once) {
   const point early = record(ours());
   const auto gate = hold(ours());
   const point late = record(ours());
-  EXPECT_TRUE(passed(early));
-  EXPECT_FALSE(passed(late));
+  EXPECT_TRUE(has_passed(early));
+  EXPECT_FALSE(has_passed(late));
   wait(other(), early);
   EXPECT_TRUE(other().idle());
   wait(other(), late);
@@ -117,12 +117,12 @@ TEST_F(timelines_test, keep_few_events_and_lose_no_edge_with_the_others) {
     static_cast<void>(mark(foreign()));
   }
   EXPECT_LE(device->live().events, 64U);
-  EXPECT_FALSE(passed(first));
+  EXPECT_FALSE(has_passed(first));
   wait(ours(), first);
   EXPECT_FALSE(ours().idle());
   gate->open();
   synchronize(first);
-  EXPECT_TRUE(passed(first));
+  EXPECT_TRUE(has_passed(first));
 }
 
 TEST_F(timelines_test, of_streams_that_came_and_went_are_retired) {
@@ -134,7 +134,7 @@ TEST_F(timelines_test, of_streams_that_came_and_went_are_retired) {
   EXPECT_LE(clocks->size(), 256U);
   EXPECT_LE(device->live().events, 1024U);
   for (const point& each : points) {
-    EXPECT_TRUE(passed(each));
+    EXPECT_TRUE(has_passed(each));
   }
 }
 
@@ -146,7 +146,7 @@ TEST_F(timelines_test, of_busy_streams_are_not_retired) {
     const stream brief(device);
     static_cast<void>(mark(brief.ref()));
   }
-  EXPECT_FALSE(passed(pending));
+  EXPECT_FALSE(has_passed(pending));
   wait(ours(), pending);
   EXPECT_FALSE(ours().idle());
   gate->open();
@@ -160,12 +160,12 @@ TEST_F(timelines_test, cover_what_is_pending_when_our_stream_is_forgotten) {
     gate = hold(brief.ref());
     last = mark(brief.ref());
   }
-  EXPECT_FALSE(passed(last));
+  EXPECT_FALSE(has_passed(last));
   wait(ours(), last);
   EXPECT_FALSE(ours().idle());
   gate->open();
   synchronize(last);
-  EXPECT_TRUE(passed(last));
+  EXPECT_TRUE(has_passed(last));
 }
 
 TEST_F(timelines_test, of_a_forgotten_stream_keep_its_edge_when_the_driver_fails) {
@@ -179,12 +179,12 @@ TEST_F(timelines_test, of_a_forgotten_stream_keep_its_edge_when_the_driver_fails
     device->set_fail_percent(100);
   }
   device->set_fail_percent(0);
-  EXPECT_FALSE(passed(last)) << "memory in use would be given on";
+  EXPECT_FALSE(has_passed(last)) << "memory in use would be given on";
   wait(ours(), last);
   EXPECT_FALSE(ours().idle());
   gate->open();
   synchronize(last);
-  EXPECT_TRUE(passed(last));
+  EXPECT_TRUE(has_passed(last));
   for (int i = 0; i < 1024; ++i) { // so that idle timelines are retired
     const own_stream brief(clocks);
   }
@@ -198,9 +198,9 @@ TEST_F(timelines_test, of_a_forgotten_stream_end_with_a_device_that_is_lost) {
     const own_stream brief(clocks);
     gate = hold(brief.ref());
     last = mark(brief.ref());
-    device->lose();
+    device->mark_lost();
   }
-  EXPECT_TRUE(passed(last)) << "nothing runs on it any more";
+  EXPECT_TRUE(has_passed(last)) << "nothing runs on it any more";
 }
 
 TEST_F(timelines_test, of_our_streams_that_came_and_went_are_retired) {
@@ -220,10 +220,10 @@ TEST_F(timelines_test, outlive_their_last_owner_while_others_may_wait_for_them) 
     gate = second->close_gate(legacy_stream);
     pending = mark(stream_ref(*second, legacy_stream));
   }
-  EXPECT_FALSE(passed(pending)) << "memory that another device used would be given on";
+  EXPECT_FALSE(has_passed(pending)) << "memory that another device used would be given on";
   gate->open();
   synchronize(pending);
-  EXPECT_TRUE(passed(pending));
+  EXPECT_TRUE(has_passed(pending));
 }
 
 TEST_F(timelines_test, refuse_to_mark_the_per_thread_default_stream_of_another_thread) {
@@ -240,13 +240,13 @@ TEST_F(timelines_test, of_the_whole_device_cover_streams_that_nobody_named) {
   const auto gate = hold(unnamed.ref());
   const auto everything = clocks->mark_device();
   ASSERT_TRUE(everything.has_value());
-  EXPECT_FALSE(passed(*everything));
+  EXPECT_FALSE(has_passed(*everything));
   const auto later = clocks->mark_device();
   EXPECT_EQ(later->timeline, everything->timeline);
   EXPECT_GT(later->epoch, everything->epoch);
   gate->open();
   synchronize(*later);
-  EXPECT_TRUE(passed(*everything));
+  EXPECT_TRUE(has_passed(*everything));
 }
 
 TEST_F(timelines_test, of_the_whole_device_give_nothing_while_a_known_capture_is_active) {
@@ -281,13 +281,13 @@ TEST_F(timelines_test, may_be_used_by_many_threads_at_once) {
         const point written = mark(i % 2 == 0 ? shared.ref() : brief.ref());
         wait(ours(), written);
         wait(brief.ref(), mark(ours()));
-        static_cast<void>(passed(written));
+        static_cast<void>(has_passed(written));
       }
     });
   }
   threads.clear();
   device->run();
-  EXPECT_TRUE(passed(mark(ours())));
+  EXPECT_TRUE(has_passed(mark(ours())));
 }
 
 } // namespace

@@ -351,7 +351,7 @@ TEST_F(driver_resources, async_gives_a_block_back_whose_stream_cannot_be_marked)
     EXPECT_EQ(code_raised_by([&] { static_cast<void>(async.allocate({.bytes = 1000}, foreign.ref())); }),
               errc::device);
     EXPECT_EQ(async.held_bytes(), 0U);
-    EXPECT_EQ(reported, taken_back ? "" : "1000 bytes are lost");
+    EXPECT_EQ(reported, taken_back ? "" : "1000 bytes could not be freed");
   }
   set_report_sink(before);
 }

@@ -292,7 +292,7 @@ TEST_F(guard_resource_test, says_at_its_end_what_it_could_not_give_back) {
   give_back(take(100));
   upstream->takes_back = false;
   guard.reset();
-  EXPECT_EQ(reported, "blocks in quarantine could not be given back");
+  EXPECT_EQ(reported, "blocks in quarantine could not be freed");
   upstream->held = 0;
 }
 
@@ -430,7 +430,7 @@ TEST_F(guard_on_a_broken_device, gives_a_block_back_that_it_could_not_paint) {
                 errc::device);
       broken->fail_at(0);
       EXPECT_EQ(upstream->given_back.size(), taken_back ? 1U : 0U);
-      EXPECT_EQ(reported, taken_back ? "" : "a block that could not be guarded was not taken back");
+      EXPECT_EQ(reported, taken_back ? "" : "a block that could not be guarded could not be freed");
       EXPECT_EQ(guard->check(), 0U);
     }
   }

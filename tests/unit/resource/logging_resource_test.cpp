@@ -104,7 +104,7 @@ TEST_F(logging_resource_test, names_the_stream_of_the_first_user_that_a_free_nam
   below->takes_back = false;
   EXPECT_FALSE(logged.deallocate(freed, std::span<const point>()));
   expect_block(last(), memory_event::free_failed);
-  EXPECT_EQ(last().outcome, "the block was not taken back");
+  EXPECT_EQ(last().outcome, "the block could not be freed");
   EXPECT_EQ(count(), 4U);
 }
 

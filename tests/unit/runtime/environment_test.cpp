@@ -108,12 +108,12 @@ TEST_F(environment_test, an_empty_variable_is_not_set) {
 }
 
 TEST_F(environment_test, a_bad_value_is_refused_with_its_name_and_text) {
-  expect_refused("SAETA_BUDGET", "much", "expected a number with a unit");
-  expect_refused("SAETA_BUDGET", "120%", "expected a number with a unit");
+  expect_refused("SAETA_BUDGET", "much", "expected a number with an optional unit");
+  expect_refused("SAETA_BUDGET", "120%", "expected a number with an optional unit");
   expect_refused("SAETA_BUDGET", "1e30GiB", "more than 2^64-1");
   expect_refused("SAETA_RESOURCE", "pool", "expected caching, async or direct");
   expect_refused("SAETA_STACK", "budget, shield", "shield");
-  expect_refused("SAETA_GUARD", "yes", "expected a number with a unit");
+  expect_refused("SAETA_GUARD", "yes", "expected a number with an optional unit");
   expect_refused("SAETA_BUDGET_WAIT", "soon", "0 to 86400000");
   expect_refused("SAETA_LOG", "xml:a", "expected csv:PATH");
   for (const char* const without_path : {"csv:", "csv", "jsonl:", "trace:", "csv:a;trace:", "csv:;trace:b"}) {
@@ -124,7 +124,7 @@ TEST_F(environment_test, a_bad_value_is_refused_with_its_name_and_text) {
   expect_refused("SAETA_STAGING_THREADS", "257", "0 to 256");
   expect_refused("SAETA_STAGING_THREADS", "4 ", "0 to 256");
   expect_refused("SAETA_STAGING_PINNED", "1KiB", "at least 1 MiB");
-  expect_refused("SAETA_STAGING_PINNED", "50%", "expected a number with a unit");
+  expect_refused("SAETA_STAGING_PINNED", "50%", "expected a number with an optional unit");
 }
 
 TEST_F(environment_test, the_table_names_every_variable_once) {
@@ -159,7 +159,7 @@ TEST_F(environment_test, a_number_that_no_integer_holds_is_refused) {
 
 TEST_F(environment_test, only_sizes_that_depend_on_the_device_may_be_shares) {
   EXPECT_EQ(with("SAETA_POOL_THRESHOLD", "50%").memory.pool_threshold, 40ULL << 30);
-  expect_refused("SAETA_GUARD", "50%", "expected a number with a unit");
+  expect_refused("SAETA_GUARD", "50%", "expected a number with an optional unit");
 }
 
 TEST_F(environment_test, a_guard_that_the_stack_names_already_keeps_its_place) {

@@ -105,7 +105,7 @@ TEST_F(runtime_test, an_unknown_device_is_refused_with_what_there_is) {
     } catch (const error& e) {
       EXPECT_EQ(e.code(), errc::device);
       EXPECT_THAT(e.message(), HasSubstr("no device " + name + ";"));
-      EXPECT_THAT(e.message(), HasSubstr("devices here: " + to_string(best_device())));
+      EXPECT_THAT(e.message(), HasSubstr("available devices: " + to_string(best_device())));
       const bool with_reason = id.kind == device_kind::cuda && !describe_runtime().cuda_usable;
       EXPECT_EQ(e.message().ends_with(")"), with_reason) << e.message();
     }
@@ -252,7 +252,7 @@ TEST_F(runtime_test, what_is_chosen_when_a_context_is_made_must_be_chosen_again_
               HasSubstr("the stack 'budget, direct', not 'budget, async'"));
   EXPECT_THAT(
       refused({.slabs = [](const auto& device) { return std::make_shared<direct_resource>(device); }}),
-      HasSubstr("what its memory is taken from"));
+      HasSubstr("the source of its memory"));
   EXPECT_THAT(refused({.exportable_pool = true}), HasSubstr("exists without an exportable pool"));
   EXPECT_EQ(open_context(host, {.exportable_pool = false}), ctx);
 }

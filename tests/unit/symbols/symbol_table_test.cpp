@@ -151,7 +151,7 @@ TEST(symbol_table, refuses_a_name_that_no_offset_can_count) {
   const std::string_view name(static_cast<const char*>(pages), bytes);
   const error seen = error_of([&] { table->intern(name); });
   EXPECT_EQ(seen.code(), errc::overflow);
-  EXPECT_EQ(seen.message(), "a symbol with a name of 2147483648 bytes: at most 2147483647");
+  EXPECT_EQ(seen.message(), "the name of a symbol has 2147483648 bytes, at most 2147483647 are supported");
   EXPECT_EQ(table->size(), 0U);
   ::munmap(pages, bytes);
 }

@@ -59,7 +59,7 @@ std::size_t windows_of(const chunk_cutter& cutter, work_counts& count, std::chro
   while (const std::size_t chains = windows.open()) {
     ++opened;
     team.run(chains, [&](std::size_t, std::size_t task) {
-      windows.work_off(task, [&](chunk_chain& chain) {
+      windows.process_chain(task, [&](chunk_chain& chain) {
         cut_chunk chunk;
         const chunk_cursor next = cutter.cut(chain.at, chunk);
         if (chain.decoding == nullptr) {

@@ -25,14 +25,14 @@ __device__ bool valid_row(const value_check& check, std::int64_t row) {
   return check.validity == nullptr || (check.validity[bit / 8] >> (bit % 8) & 1) != 0;
 }
 
-__device__ bool good_list_view(const value_check& check, std::int64_t row) {
+__device__ bool is_valid_list_view(const value_check& check, std::int64_t row) {
   const auto rows = static_cast<std::uint64_t>(check.limit);
   const auto offset = static_cast<std::uint64_t>(load_signed(check.values, check.width, row));
   const auto size = static_cast<std::uint64_t>(load_signed(check.second, check.width, row));
   return offset <= rows && size <= rows - offset;
 }
 
-__device__ bool good_union(const value_check& check, std::int64_t row) {
+__device__ bool is_valid_union(const value_check& check, std::int64_t row) {
   const std::int64_t rows = check.table[static_cast<const std::uint8_t*>(check.values)[row]];
   if (rows < 0 || check.second == nullptr) {
     return rows >= 0;
@@ -41,7 +41,7 @@ __device__ bool good_union(const value_check& check, std::int64_t row) {
   return offset >= 0 && offset < rows;
 }
 
-__device__ bool good_view(const value_check& check, std::int64_t row) {
+__device__ bool is_valid_view(const value_check& check, std::int64_t row) {
   constexpr std::int32_t inline_bytes = 12;
   const auto* const view = static_cast<const std::int32_t*>(check.values) + 4 * row;
   const std::int32_t size = view[0];
@@ -64,7 +64,7 @@ __device__ bool good_view(const value_check& check, std::int64_t row) {
   return static_cast<std::uint32_t>(view[1]) == start;
 }
 
-__device__ bool good_run_end(const value_check& check, std::int64_t row) {
+__device__ bool is_valid_run_end(const value_check& check, std::int64_t row) {
   const std::int64_t before = row == 0 ? 0 : load_signed(check.values, check.width, row - 1);
   return load_signed(check.values, check.width, row) > before;
 }
@@ -157,19 +157,20 @@ __device__ std::int64_t first_bad(const value_check& check, std::int64_t begin, 
       return first_bad_index<std::uint64_t>(check, begin, end);
     }
   case check_kind::list_views:
-    return first_bad_row(begin, end, [&](std::int64_t row) { return good_list_view(check, row); });
+    return first_bad_row(begin, end, [&](std::int64_t row) { return is_valid_list_view(check, row); });
   case check_kind::unions:
-    return first_bad_row(begin, end, [&](std::int64_t row) { return good_union(check, row); });
+    return first_bad_row(begin, end, [&](std::int64_t row) { return is_valid_union(check, row); });
   case check_kind::views:
-    return first_bad_row(begin, end, [&](std::int64_t row) { return good_view(check, row); });
+    return first_bad_row(begin, end, [&](std::int64_t row) { return is_valid_view(check, row); });
   case check_kind::run_ends:
-    return first_bad_row(begin, end, [&](std::int64_t row) { return good_run_end(check, row); });
+    return first_bad_row(begin, end, [&](std::int64_t row) { return is_valid_run_end(check, row); });
   case check_kind::texts:
-    return first_bad_row(begin, end,
-                         [&](std::int64_t row) { return !valid_row(check, row) || good_text(check, row); });
-  default:
     return first_bad_row(
-        begin, end, [&](std::int64_t row) { return !valid_row(check, row) || good_text_view(check, row); });
+        begin, end, [&](std::int64_t row) { return !valid_row(check, row) || is_valid_text(check, row); });
+  default:
+    return first_bad_row(begin, end, [&](std::int64_t row) {
+      return !valid_row(check, row) || is_valid_text_view(check, row);
+    });
   }
 }
 

@@ -26,13 +26,13 @@ struct truth {
 };
 
 template <class Target, class Source>
-__device__ Target converted(Source value) {
+__device__ Target convert_number(Source value) {
   if constexpr (std::is_same_v<Source, Target> && !std::is_same_v<Source, truth>) {
     return value;
   } else if constexpr (std::is_same_v<Source, truth>) {
-    return converted<Target>(static_cast<std::uint8_t>(value.byte != 0));
+    return convert_number<Target>(static_cast<std::uint8_t>(value.byte != 0));
   } else if constexpr (std::is_same_v<Source, __half>) {
-    return converted<Target>(__half2float(value));
+    return convert_number<Target>(__half2float(value));
   } else if constexpr (std::is_same_v<Target, truth>) {
     return {static_cast<std::uint8_t>(value != 0)};
   } else if constexpr (std::is_same_v<Target, __half>) {
@@ -44,7 +44,7 @@ __device__ Target converted(Source value) {
 
 template <class Target, class Source>
 __device__ Target load_as(const void* values, std::int64_t row) {
-  return converted<Target>(static_cast<const Source*>(values)[row]);
+  return convert_number<Target>(static_cast<const Source*>(values)[row]);
 }
 
 /// The value of a row. All threads of a warp load from the same column, so the branches do not diverge.
@@ -58,7 +58,7 @@ __device__ Target load(const gathered_column& column, std::int64_t row, std::int
     }
   }
   if (column.values == nullptr) {
-    return converted<Target>(truth{1});
+    return convert_number<Target>(truth{1});
   }
   switch (column.kind) {
   case number_kind::boolean:

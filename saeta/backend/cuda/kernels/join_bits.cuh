@@ -11,7 +11,7 @@
 
 namespace saeta::cuda {
 
-__device__ inline std::int64_t words_up_to(std::int64_t bits) {
+__device__ inline std::int64_t count_words(std::int64_t bits) {
   return (bits + join_word_bits - 1) / join_word_bits;
 }
 
@@ -35,12 +35,12 @@ struct word_range {
           misaligned * 8 + step.bits.source_first % 8; // position of the step's first bit in aligned words
       const std::int64_t past = (bit + step.count + 7) / 8 / 4; // the first incomplete word
       first = max(first, (misaligned == 0 ? 0 : join_word_bits) - bit - origin);
-      last = min(last, words_up_to(max((past - 1) * join_word_bits - bit - origin, std::int64_t{0})));
+      last = min(last, count_words(max((past - 1) * join_word_bits - bit - origin, std::int64_t{0})));
       const std::int64_t at = bit + origin + join_word_bits; // not negative
       from = reinterpret_cast<const unsigned*>(byte - misaligned) + at / join_word_bits - 1;
       shift = static_cast<unsigned>(at % join_word_bits);
     }
-    begin = static_cast<int>(min(words_up_to(max(first, std::int64_t{0})), std::int64_t{words}));
+    begin = static_cast<int>(min(count_words(max(first, std::int64_t{0})), std::int64_t{words}));
     end = static_cast<int>(max(min(last, std::int64_t{words}), std::int64_t{begin}));
   }
 };
@@ -53,7 +53,7 @@ __device__ inline void bits_tile(const join_step& step, std::int64_t tile) {
   const std::int64_t first_word = step.bits.target_first / join_word_bits + tile * words_of_tile;
   const std::int64_t origin = first_word * join_word_bits - step.bits.target_first;
   const auto words =
-      static_cast<int>(min(words_of_tile, words_up_to(step.bits.target_first + step.count) - first_word));
+      static_cast<int>(min(words_of_tile, count_words(step.bits.target_first + step.count) - first_word));
   unsigned* const target = static_cast<unsigned*>(step.target) + first_word;
   const word_range inner(step, origin, words);
   const int whole = inner.end - inner.begin;

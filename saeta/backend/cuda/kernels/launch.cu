@@ -11,7 +11,7 @@ std::int32_t launch_site::device_of(const void* memory) {
   const auto address = reinterpret_cast<CUdeviceptr>(memory);
   const CUresult status =
       driver().pointer_get_attribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
-  check(status, "cuPointerGetAttribute", ": is ", memory, " memory of a device?");
+  check(status, "cuPointerGetAttribute", ": is ", memory, " device memory?");
   return ordinal;
 }
 

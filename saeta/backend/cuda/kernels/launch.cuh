@@ -68,7 +68,7 @@ private:
     shape.blockDim = dim3(block_threads);
     shape.stream = stream_;
     check(cudaLaunchKernelEx(&shape, kernel, std::forward<Arguments>(arguments)...), name, ": ", blocks,
-          " blocks' worth of work");
+          " blocks");
   }
   [[nodiscard]] int multiprocessors() const;
 

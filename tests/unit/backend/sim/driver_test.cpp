@@ -73,8 +73,8 @@ protected:
       EXPECT_TRUE(on->deallocate_pinned(pinned, call_bytes));
     }
   }
-  void lose() {
-    on->lose();
+  void mark_lost() {
+    on->mark_lost();
     lost = true;
   }
 
@@ -140,7 +140,7 @@ TEST_F(simulated_driver, never_refuses_to_take_something_back_nor_stops_other_li
 TEST_F(simulated_driver, says_of_a_lost_device_that_it_is_lost) {
   bool ran = false;
   on->launch(a, "kernel", {}, {}, [&ran] { ran = true; });
-  lose();
+  mark_lost();
   for (const auto& [name, call] : calls()) {
     EXPECT_EQ(code_of(call), errc::device_lost) << name;
   }
@@ -149,7 +149,7 @@ TEST_F(simulated_driver, says_of_a_lost_device_that_it_is_lost) {
 }
 
 TEST_F(simulated_driver, keeps_the_memory_of_a_lost_device) {
-  lose();
+  mark_lost();
   EXPECT_FALSE(on->deallocate(memory, call_bytes, 0));
   EXPECT_FALSE(on->deallocate_async(pooled, call_bytes, a));
   EXPECT_FALSE(on->deallocate_pinned(pinned, call_bytes));
@@ -169,7 +169,7 @@ TEST_F(simulated_driver, loses_a_device_for_all_who_use_it_and_no_other_device) 
   const auto held = on->close_gate(a);
   on->record_event(event, a);
   other->wait_event(theirs, event);
-  lose();
+  mark_lost();
   EXPECT_EQ(code_of([&] { library->create_stream(); }), errc::device_lost);
   other->synchronize_stream(theirs); // would never end if it waited for the lost device
 }
@@ -182,14 +182,14 @@ TEST_F(simulated_driver, wakes_a_thread_that_waits_for_a_lost_device) {
   busy->record_event(done, stream);
   std::optional<errc> found;
   std::thread waiting([&] { found = code_of([&] { busy->synchronize_event(done); }); });
-  busy->lose();
+  busy->mark_lost();
   waiting.join();
   EXPECT_EQ(found, errc::device_lost);
 }
 
 TEST_F(simulated_driver, ends_the_captures_of_a_lost_device) {
   on->begin_capture(a);
-  lose();
+  mark_lost();
   EXPECT_FALSE(on->end_capture(a));
 }
 
