@@ -10,14 +10,14 @@
 namespace saeta::ipc::detail {
 namespace {
 
-constexpr auto never = std::chrono::steady_clock::time_point::max();
+constexpr auto no_deadline = std::chrono::steady_clock::time_point::max();
 
 } // namespace
 
 bool pending_tables::put(const table& added) {
   const std::uint64_t bytes = added.byte_size();
   lock_type lock(mutex_);
-  wait_interruptibly(changed_, lock, never, [&] {
+  wait_interruptibly(changed_, lock, no_deadline, [&] {
     const std::uint64_t held = waiting_bytes_ + in_work_;
     return ended_ || held == 0 || (bytes <= most_ && held <= most_ - bytes);
   });
@@ -34,7 +34,7 @@ bool pending_tables::put(const table& added) {
 
 bool pending_tables::wait_until_idle() {
   lock_type lock(mutex_);
-  wait_interruptibly(changed_, lock, never, [&] { return ended_ || idle_; });
+  wait_interruptibly(changed_, lock, no_deadline, [&] { return ended_ || idle_; });
   return !ended_;
 }
 
@@ -47,7 +47,7 @@ void pending_tables::finish() {
 
 void pending_tables::wait_until_ended() {
   lock_type lock(mutex_);
-  wait_interruptibly(changed_, lock, never, [&] { return ended_; });
+  wait_interruptibly(changed_, lock, no_deadline, [&] { return ended_; });
 }
 
 void pending_tables::cancel() noexcept {

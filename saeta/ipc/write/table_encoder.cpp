@@ -39,8 +39,8 @@ struct table_encoder::opened {
   /// What exists once the schema is written.
   struct messages_of {
     messages_of(opened& of, const std::string& name, const write_options& options, write_team& team)
-        : encode_plain(&of.target, of.dictionaries.described(), encoding_of(options, of.pool.get(), of.codec),
-                       options.format, name),
+        : plain(&of.target, of.dictionaries.described(), encoding_of(options, of.pool.get(), of.codec),
+                options.format, name),
           streamed(plain, team, of.codec, of.pool.get()) {}
 
     message_writer plain;

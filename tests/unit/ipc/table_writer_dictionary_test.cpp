@@ -1,7 +1,7 @@
 // Dictionaries that differ between the tables of a writer: added to, replaced in a stream, refused in a file.
 #include "ipc_test.hpp"
-#include "saeta/column/symbol_table.hpp"
-#include "saeta/compute/symbols.hpp"
+#include "saeta/symbols/symbol_table.hpp"
+#include "saeta/symbols/symbols.hpp"
 #include "support/symbols.hpp"
 
 #include <algorithm>
@@ -153,7 +153,7 @@ TEST_F(table_writer_dictionary, of_symbols_grows_with_their_names) {
   const auto symbols = symbol_table::make();
   const auto named = [&](const std::vector<std::string_view>& names) {
     const table plain = table_of({strings(names)});
-    return table::make(ctx(), {{{"words", data_type::symbol(symbols), true, {}}}, {}},
+    return table::make(ctx(), {{{"words", symbol_type(symbols), true, {}}}, {}},
                        {{plain.rows(), as_symbols(plain.pieces(0), symbols)}});
   };
   const std::vector<table> tables{named({"alpha", "beta", "alpha"}), named({"beta", "gamma"}),
