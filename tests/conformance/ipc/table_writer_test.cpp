@@ -6,6 +6,7 @@
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/writer.hpp"
 #include "support/faulty_backend.hpp"
+#include "support/ring_options.hpp"
 #include "support/tables.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ namespace {
 
 using support::same_contents;
 
-constexpr std::array bodies{ipc::compression::none, ipc::compression::lz4, ipc::compression::zstd};
+constexpr std::array writer_bodies{ipc::compression::none, ipc::compression::lz4, ipc::compression::zstd};
 
 class table_writer : public folder_test {
 protected:
@@ -35,7 +36,7 @@ protected:
     context_options options;
     options.budget = limit;
     options.pinned_budget = budget::create("the host's memory");
-    options.staging = {.threads = 2, .chunk_bytes = 8192, .shared_chunks = 2, .chunks_per_thread = 2};
+    options.staging = support::small_ring(2, 8192);
     return watch(context::create(std::move(on), options));
   }
 
@@ -76,7 +77,7 @@ TEST_P(table_writer, of_every_type_keeps_the_rows_of_large_and_small_batches) {
   const table original = original_of(support::file_types(), {3, 900, 0, 1, 700});
   const table here = there(ctx(), original);
   for (const auto format : {ipc::container::file, ipc::container::stream}) {
-    for (const auto body : bodies) {
+    for (const auto body : writer_bodies) {
       ipc::writer to(file(), original.fields(), options(body, format));
       const auto written = write_each(here, to);
       EXPECT_EQ(written, std::filesystem::file_size(file()));
@@ -140,7 +141,7 @@ TEST_P(table_writer, leaves_nothing_where_any_call_fails) {
   const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
   const table original = original_of({data_type(type_id::int64), data_type(type_id::string)}, {1000, 3, 700});
   const report_sink reports = set_report_sink([](std::string_view, std::string_view) noexcept {});
-  for (const auto body : bodies) {
+  for (const auto body : writer_bodies) {
     const auto ctx = small_context(faulty);
     const table here = there(ctx, original);
     bool failed = true;

@@ -366,7 +366,7 @@ TEST_P(contexts, live_on_with_a_buffer_that_tells_its_context) {
   const std::shared_ptr<context> again = second.owner()->ctx();
   second = {};
   EXPECT_FALSE(alive.expired());
-  EXPECT_THAT(again->reports().live_by_tag(), testing::IsEmpty());
+  EXPECT_THAT(again->reports().live_by_tag(), ::testing::IsEmpty());
 }
 
 TEST_P(contexts, die_once_when_threads_drop_them_and_their_buffers_at_once) {

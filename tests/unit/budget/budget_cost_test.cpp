@@ -45,7 +45,7 @@ void on_another_shard(const std::function<void()>& action) {
   }
 }
 
-class budget_cost : public testing::Test {
+class budget_cost : public ::testing::Test {
 protected:
   static void expect_no_lock_of_the_tree(const budget& of, const std::function<void()>& call) {
     const std::uint64_t before = budget_probe::locks(of);

@@ -102,7 +102,7 @@ std::vector<int> many_budgets() {
   return parents;
 }
 
-class budget_model : public testing::TestWithParam<shape> {
+class budget_model : public ::testing::TestWithParam<shape> {
 protected:
   budget_model() {
     const auto& parents = GetParam().parents;
@@ -276,9 +276,9 @@ TEST_P(budget_model, says_the_same_after_every_step) {
 const std::vector<int> few_budgets{none, 0, 0, 1, 1};
 
 INSTANTIATE_TEST_SUITE_P(few, budget_model,
-                         testing::Values(shape{1, few_budgets}, shape{2, few_budgets},
+                         ::testing::Values(shape{1, few_budgets}, shape{2, few_budgets},
                                          shape{3, few_budgets}));
-INSTANTIATE_TEST_SUITE_P(many, budget_model, testing::Values(shape{4, many_budgets()}));
+INSTANTIATE_TEST_SUITE_P(many, budget_model, ::testing::Values(shape{4, many_budgets()}));
 
 } // namespace
 } // namespace saeta

@@ -255,7 +255,7 @@ TEST(ordered_sink, gathers_what_is_small_and_splits_what_is_large) {
   ASSERT_TRUE(sink.Write("rows", 4).ok());
   ASSERT_TRUE(sink.Write("more", 4).ok());
   EXPECT_EQ(take(sink.Tell(), "place"), 8);
-  EXPECT_THAT(pieces, testing::IsEmpty());
+  EXPECT_THAT(pieces, ::testing::IsEmpty());
   const std::string large(most + 1, 'x');
   ASSERT_TRUE(sink.Write(large.data(), static_cast<std::int64_t>(large.size())).ok());
   EXPECT_THAT(pieces, ElementsAre(8, most, 1));
