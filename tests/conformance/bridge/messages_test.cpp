@@ -202,7 +202,7 @@ TEST_P(bridge_messages, that_end_in_their_prefix_are_refused_and_the_old_end_of_
                   },
                   &message),
               errc::format);
-    EXPECT_EQ(message, saeta::concat("IPC message: truncated in its prefix, after ", size, " bytes"));
+    EXPECT_EQ(message, saeta::concat("IPC message: it ends after ", size, " bytes, in its prefix"));
     if (size >= 4) {
       EXPECT_EQ(read_message(there(old_end.substr(0, size)), arrow::default_memory_pool()), nullptr) << size;
     }
@@ -314,7 +314,8 @@ TEST_P(bridge_messages, whose_offsets_begin_below_zero_fall_or_leave_their_value
     std::memcpy(changed.data() + at, &first, 4);
     std::memcpy(changed.data() + at + 12, &last, 4);
     EXPECT_THAT(refusal(original, changed).message(),
-                HasSubstr(saeta::concat("offsets of string from ", first, " to ", last, " of 11")));
+                HasSubstr(saeta::concat("offsets of string run from ", first, " to ", last,
+                                        ", expected to rise from 0 to at most 11")));
   }
 }
 

@@ -191,7 +191,7 @@ TEST_P(table_imports, let_a_batch_go_that_they_refuse) {
                              2, {two, second});
   };
   const std::vector<std::pair<batch_ptr, std::string>> refused{
-      {of_two("b", words), "column 'b': offsets fall from 3 to 1 at row 1"},
+      {of_two("b", words), "column 'b': offsets decrease from 3 to 1 at row 1"},
       {of_two("b", short_one), "column 'b': length is 1"},
       {of_two("\xff", two), "name is not UTF-8"},
   };

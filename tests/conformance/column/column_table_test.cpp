@@ -74,7 +74,8 @@ TEST_P(tables, add_up_the_rows_of_their_batches) {
 }
 
 TEST_P(tables, are_refused_with_the_place_that_does_not_fit) {
-  expect_refused([](auto& b) { b[1].rows = -1; }, errc::invalid_argument, "batch 1: -1 rows");
+  expect_refused([](auto& b) { b[1].rows = -1; }, errc::invalid_argument,
+                 "batch 1: the number of rows is -1");
   expect_refused([](auto& b) { b[2].columns.pop_back(); }, errc::invalid_argument,
                  "batch 2: 1 columns, expected 2");
   expect_refused([](auto& b) { std::swap(b[0].columns[0], b[0].columns[1]); }, errc::type_mismatch,

@@ -115,13 +115,14 @@ TEST_P(columns, are_refused_without_the_dictionary_of_their_type) {
   const data_type codes = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
   EXPECT_EQ(column::make(ctx(), {codes, 10, 6, -1, {make(2), make(64)}, words}).dictionary(), words.get());
   expect_refused([&](auto& p) { p.type = codes; }, errc::invalid_argument, "the dictionary is missing");
-  expect_refused([&](auto& p) { p.dictionary = words; }, errc::invalid_argument, "has a dictionary");
+  expect_refused([&](auto& p) { p.dictionary = words; }, errc::invalid_argument,
+                 "column of int32: must not have a dictionary");
   expect_refused(
       [&](auto& p) {
         p.type = data_type::dictionary(data_type(type_id::int32), data_type(type_id::binary));
         p.dictionary = words;
       },
-      errc::type_mismatch, "the dictionary is of string");
+      errc::type_mismatch, "the dictionary is of type string, expected binary");
   const auto other = new_context();
   const auto elsewhere = std::make_shared<const column>(
       column::make(other, {data_type(type_id::string), 0, 0, 0, {{}, {}, {}}, nullptr}));
@@ -139,7 +140,7 @@ TEST(column, is_refused_without_a_context) {
     FAIL() << "accepted";
   } catch (const error& seen) {
     EXPECT_EQ(seen.code(), errc::invalid_argument);
-    EXPECT_EQ(seen.message(), "column of int8: no context");
+    EXPECT_EQ(seen.message(), "column of int8: the context is null");
   }
 }
 

@@ -342,19 +342,21 @@ std::vector<bad_value> bad_values() {
   const auto list = [&](const char* format, const field& of) { return data_type::nested(format, {of}); };
   const data_type words = data_type::dictionary(data_type(type_id::uint8), text.type);
   return {
-      {text.type, 0, 1, -3, "column 'x': offsets fall from "},
-      {data_type(type_id::large_string), 0, 1, -3, "column 'x': offsets fall from "},
-      {list("+L", number), 0, 1, 0, "column 'x': offsets fall from "},
-      {list("+w:1", text), 1, 1, -3, "column 'x', child 'b': offsets fall from "},
-      {list("+l", {"w", list("+vl", number), true, {}}), 1, 1, 1 << 20, "values from 1048576 at row "},
+      {text.type, 0, 1, -3, "column 'x': offsets decrease from "},
+      {data_type(type_id::large_string), 0, 1, -3, "column 'x': offsets decrease from "},
+      {list("+L", number), 0, 1, 0, "column 'x': offsets decrease from "},
+      {list("+w:1", text), 1, 1, -3, "column 'x', child 'b': offsets decrease from "},
+      {list("+l", {"w", list("+vl", number), true, {}}), 1, 1, 1 << 20,
+       "column 'x', child 'w': the list at row 1494 has 4 values from 1048576, "},
       {words, 0, 1, 255, "column 'x': index 255 at row 1500 is not in the dictionary, which has "},
       {data_type::dictionary(data_type(type_id::int8), text.type), 0, 1, -1,
        "column 'x': index -1 at row 1500"},
       {data_type::nested("+us:3,127", {number, text}), 0, 0, 4, "type id 4 at row 1500"},
-      {data_type::nested("+ud:3,127", {number, text}), 0, 1, -9, "offset -9 at row 1500, child '"},
+      {data_type::nested("+ud:3,127", {number, text}), 0, 1, -9,
+       "offset -9 at row 1500 is outside of child '"},
       {data_type::nested("+r", {{"run_ends", run_ends, false, {}}, {"values", text.type, true, {}}}), 1, 1, 0,
        "run ends don't increase: 0 after ", 40},
-      {data_type::parse("vu"), 0, 1, 77, "a view of 20 bytes from 0 of buffer 77 at row 1500, there are "},
+      {data_type::parse("vu"), 0, 1, 77, "the view at row 1500 has 20 bytes from 0 of buffer 77, there are "},
   };
 }
 

@@ -140,11 +140,12 @@ TEST_P(building, refuses_values_that_do_not_say_how_many_they_are) {
   expect_refused(
       {raw("a", data_type(type_id::boolean), bytes)}, errc::unsupported,
       "column 'a': raw values of type bool are not supported, expected a type of whole bytes per value,"
-      "for bools bool8");
+      " for bools bool8");
   for (const data_type& type : {data_type(type_id::string), data_type(), data_type::parse("w:0"),
                                 data_type::dictionary(data_type(type_id::int32), data_type(type_id::string)),
                                 data_type::nested("+l", {{"item", data_type(type_id::int32), true, {}}})}) {
-    expect_refused({raw("a", type, bytes)}, errc::unsupported, "column 'a': raw values of " + type.name());
+    expect_refused({raw("a", type, bytes)}, errc::unsupported,
+                   "column 'a': raw values of type " + type.name() + " are not supported");
   }
 }
 

@@ -295,11 +295,11 @@ INSTANTIATE_TEST_SUITE_P(
                       refusal_case{"w: 16", errc::format, "w: 16"},
                       refusal_case{"w:4294967297", errc::format, "w:4294967297"},
                       refusal_case{"d:10", errc::format, "d:10"},
-                      refusal_case{"d:0,0", errc::format, "precision 0"},
-                      refusal_case{"d:39,2", errc::format, "precision 39 is not in 1 to 38"},
-                      refusal_case{"d:10,2,32", errc::format, "precision 10 is not in 1 to 9"},
-                      refusal_case{"d:19,2,64", errc::format, "precision 19 is not in 1 to 18"},
-                      refusal_case{"d:77,2,256", errc::format, "precision 77 is not in 1 to 76"},
+                      refusal_case{"d:0,0", errc::format, "precision is 0, expected 1 to 38"},
+                      refusal_case{"d:39,2", errc::format, "precision is 39, expected 1 to 38"},
+                      refusal_case{"d:10,2,32", errc::format, "precision is 10, expected 1 to 9"},
+                      refusal_case{"d:19,2,64", errc::format, "precision is 19, expected 1 to 18"},
+                      refusal_case{"d:77,2,256", errc::format, "precision is 77, expected 1 to 76"},
                       refusal_case{"d:10,2,96", errc::format, "d:10,2,96"},
                       refusal_case{"d:4294967306,2", errc::format, "d:4294967306,2"}));
 

@@ -26,7 +26,7 @@ TEST(schema, finds_the_only_field_of_a_name) {
 }
 
 TEST(schema, lists_the_names_there_are_when_one_is_missing) {
-  EXPECT_EQ(message_of({{named("a"), named("b")}, {}}, "c"), "no column 'c': there is 'a', 'b'");
+  EXPECT_EQ(message_of({{named("a"), named("b")}, {}}, "c"), "no column 'c': the columns are 'a', 'b'");
   EXPECT_EQ(message_of({}, "c"), "no column 'c': there are no columns");
 }
 

@@ -1,5 +1,6 @@
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
+#include "saeta/base/text.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
 #include "support/arrays.hpp"
 
@@ -385,7 +386,9 @@ void expect_index_refused(const data_type& index, T value, std::int64_t entries,
       ASSERT_EQ(seen.has_value(), refused) << row;
       if (seen) {
         EXPECT_EQ(seen->code(), errc::format);
-        EXPECT_NE(seen->message().find(" at row " + std::to_string(row) + ","), std::string::npos)
+        EXPECT_NE(seen->message().find(concat("index ", +value, " at row ", row,
+                                              " is not in the dictionary, which has ", entries, " entries")),
+                  std::string::npos)
             << seen->message();
       }
       const std::int64_t bit = 9 + row;

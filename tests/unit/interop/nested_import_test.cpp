@@ -1,6 +1,7 @@
 // Nested arrays and views that break the standard: refused with what is wrong, and left with the caller.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
+#include "saeta/base/text.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
 #include "support/arrays.hpp"
 
@@ -95,7 +96,7 @@ TEST_F(nested_import, refuses_offsets_of_lists_that_fall_or_leave_the_child) {
   for (const std::int64_t row : {std::int64_t{1}, std::int64_t{1023}, std::int64_t{1024}, rows - 1}) {
     expect_refused(
         list, [&](plain_array& a) { set(a, 1, row, get<std::int32_t>(a, 1, row - 1) - 1); },
-        "offsets fall from");
+        "offsets decrease from");
   }
   expect_refused(
       list, [](plain_array& a) { set<std::int32_t>(a, 1, rows, 1 << 30); },
@@ -105,7 +106,7 @@ TEST_F(nested_import, refuses_offsets_of_lists_that_fall_or_leave_the_child) {
       "the offsets of its first and last value are");
   const data_type large = list_of("+L", text.type);
   expect_refused(
-      large, [](plain_array& a) { set<std::int64_t>(a, 1, 40, -7); }, "offsets fall from");
+      large, [](plain_array& a) { set<std::int64_t>(a, 1, 40, -7); }, "offsets decrease from");
   expect_refused(
       large, [](plain_array& a) { set<std::int64_t>(a, 1, rows, std::int64_t{1} << 62); },
       "its parent refers to");
@@ -139,10 +140,10 @@ TEST_F(nested_import, refuses_offsets_of_a_part_of_a_child_that_leave_its_values
     const data_type whole = data_type::nested("+s", {{"c", type, true, {}}});
     owned_array below = struct_of_one(type, 8, {0, 0, 0, 0, 0, 0, 0, 0, -500'000, 3});
     EXPECT_EQ(error_of(below, whole).message(),
-              "column 'x', child 'c': offsets run from -500000 to 3,there are 3 " + unit);
+              "column 'x', child 'c': offsets run from -500000 to 3, there are 3 " + unit);
     owned_array behind = struct_of_one(type, 0, {0, 500'000, 0, 0, 0, 0, 0, 0, 0, 3});
     EXPECT_EQ(error_of(behind, whole).message(),
-              "column 'x', child 'c': offsets run from 0 to 500000,there are 3 " + unit);
+              "column 'x', child 'c': offsets run from 0 to 500000, there are 3 " + unit);
     owned_array right = struct_of_one(type, 8, {0, 0, 0, 0, 0, 0, 0, 0, 1, 3});
     EXPECT_EQ(import_column(ctx_, {"x", whole, true, {}}, right.get()).length(), 1);
   }
@@ -160,11 +161,18 @@ TEST_F(nested_import, refuses_list_views_outside_of_the_child) {
         }
       };
     };
+    const auto size = [&](std::int64_t row) {
+      const plain_array whole = array_of(views);
+      return views.id() == type_id::list_view ? get<std::int32_t>(whole, 2, row)
+                                              : get<std::int64_t>(whole, 2, row);
+    };
     for (const std::int64_t row : {std::int64_t{0}, std::int64_t{1023}, std::int64_t{1024}, rows - 1}) {
-      expect_refused(views, put(1, row, -1), "values from -1 at row");
-      expect_refused(views, put(2, row, -1), "a list of -1 values from");
-      expect_refused(views, put(1, row, 1 << 20), "values from 1048576 at row");
-      expect_refused(views, put(2, row, 1 << 20), "a list of 1048576 values from");
+      const std::string list = concat("the list at row ", row, " has ");
+      expect_refused(views, put(1, row, -1), concat(list, size(row), " values from -1, its child has "));
+      expect_refused(views, put(2, row, -1), list + "-1 values from ");
+      expect_refused(views, put(1, row, 1 << 20),
+                     concat(list, size(row), " values from 1048576, its child has "));
+      expect_refused(views, put(2, row, 1 << 20), list + "1048576 values from ");
     }
     expect_refused(views, put(2, 9, (std::int64_t{1} << 31) - 1), "its child has");
   }
@@ -196,14 +204,15 @@ TEST_F(nested_import, refuses_type_ids_and_offsets_that_a_union_has_not) {
   }
   const data_type dense = data_type::nested("+ud:0,1", {number, text});
   expect_refused(
-      dense, [](plain_array& a) { set<std::int32_t>(a, 1, 5, -1); }, "offset -1 at row 5, child '");
+      dense, [](plain_array& a) { set<std::int32_t>(a, 1, 5, -1); },
+      "offset -1 at row 5 is outside of child '");
   expect_refused(
       dense,
       [](plain_array& a) {
         const auto child = static_cast<std::size_t>(get<std::int8_t>(a, 0, rows - 1));
         set(a, 1, rows - 1, static_cast<std::int32_t>(a.children[child]->length));
       },
-      "at row 2999, child '");
+      "at row 2999 is outside of child '");
 }
 
 TEST_F(nested_import, refuses_children_that_are_too_short) {
@@ -273,11 +282,12 @@ TEST_F(nested_import, refuses_views_outside_of_their_buffers) {
     return [=](plain_array& a) { set(a, 1, row, broken); };
   };
   for (const std::int64_t row : {std::int64_t{0}, rows - 1}) {
-    expect_refused(views, with({13, {}, 2, 0}, row), "a view of 13 bytes from 0 of buffer 2 at row");
+    const std::string at = concat("the view at row ", row, " has ");
+    expect_refused(views, with({13, {}, 2, 0}, row), at + "13 bytes from 0 of buffer 2, there are 2 buffers");
     expect_refused(views, with({13, {}, -1, 0}, row), "of buffer -1");
     expect_refused(views, with({13, {}, 0, -1}, row), "from -1 of buffer 0");
     expect_refused(views, with({13, {}, 1, 52}, row), "this one of 64 bytes");
-    expect_refused(views, with({-1, {}, 0, 0}, row), "a view of -1 bytes");
+    expect_refused(views, with({-1, {}, 0, 0}, row), at + "-1 bytes");
     expect_refused(views, with({13, {'#', '#', '#', '#'}, 0, 0}, row), "differs from its bytes");
   }
   expect_taken(
@@ -335,7 +345,7 @@ TEST_F(nested_import, refuses_indices_of_dictionaries_inside) {
         set<std::int32_t>(*values, 1, 2, -5);
         a.dictionary = std::move(values);
       },
-      "dictionary of column 'x': offsets fall");
+      "dictionary of column 'x': offsets decrease");
 }
 
 TEST_F(nested_import, looks_at_values_only_where_full_validation_was_asked_for) {

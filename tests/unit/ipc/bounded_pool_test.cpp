@@ -165,11 +165,13 @@ TEST(bounded_pool, memory_for_a_host_context_is_its_own) {
 TEST(bounded_pool, has_buffers_of_no_bytes_but_none_of_fewer) {
   const auto pool = bounded_pool::make();
   std::uint8_t* memory = nullptr;
-  EXPECT_EQ(pool->Allocate(-1, alignment, &memory).message(), "a buffer of -1 bytes");
+  EXPECT_EQ(pool->Allocate(-1, alignment, &memory).message(),
+            "the size of a buffer can't be negative, got -1");
   EXPECT_EQ(counts_of(*pool), (counts{0, 0, 0}));
   ASSERT_TRUE(pool->Allocate(0, alignment, &memory).ok());
   ASSERT_TRUE(pool->Reallocate(0, 10, alignment, &memory).ok());
-  EXPECT_EQ(pool->Reallocate(10, -1, alignment, &memory).message(), "a buffer of -1 bytes");
+  EXPECT_EQ(pool->Reallocate(10, -1, alignment, &memory).message(),
+            "the size of a buffer can't be negative, got -1");
   ASSERT_TRUE(pool->Reallocate(10, 0, alignment, &memory).ok());
   pool->Free(memory, 0, alignment);
 }

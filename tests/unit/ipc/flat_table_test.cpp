@@ -144,12 +144,12 @@ TEST(flat_table, a_field_behind_the_last_of_the_vtable_is_missing) {
 TEST(flat_table, a_step_outside_names_the_bytes) {
   auto cut = table_without_fields();
   cut.resize(10);
-  EXPECT_EQ(refusal_of(cut), "message metadata: 4 bytes at offset 8 of 10");
+  EXPECT_EQ(refusal_of(cut), "message metadata: 4 bytes at offset 8 exceed its 10 bytes");
   EXPECT_EQ(refusal_of(bytes_of(u32{4}, std::int32_t{100}, u32{0})),
-            "message metadata: 4 bytes at offset 12 of 12");
-  EXPECT_EQ(refusal_of(bytes_of(u32{9}, u32{0})), "message metadata: 4 bytes at offset 9 of 8");
+            "message metadata: 4 bytes at offset 12 exceed its 12 bytes");
+  EXPECT_EQ(refusal_of(bytes_of(u32{9}, u32{0})), "message metadata: 4 bytes at offset 9 exceed its 8 bytes");
   EXPECT_EQ(refusal_of(bytes_of(u32{8}, u16{4}, u16{0}, std::int32_t{8}, std::int16_t{7})),
-            "message metadata: 8 bytes at offset 12 of 14");
+            "message metadata: 8 bytes at offset 12 exceed its 14 bytes");
 }
 
 TEST(flat_table, vectors_have_as_many_structs_as_fit) {
@@ -158,7 +158,7 @@ TEST(flat_table, vectors_have_as_many_structs_as_fit) {
     std::memcpy(bytes.data() + 48, &count, sizeof count);
     return refusal_of(bytes);
   };
-  EXPECT_EQ(with_count(3), "message metadata: 24 bytes at offset 52 of 72");
+  EXPECT_EQ(with_count(3), "message metadata: 24 bytes at offset 52 exceed its 72 bytes");
   EXPECT_THAT(with_count(2), ::testing::Not(::testing::HasSubstr("message metadata")));
   with_count(1);
   const auto one = flat_table::root(bytes).structs<pair_of_numbers>(3);

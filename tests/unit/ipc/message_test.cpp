@@ -296,7 +296,7 @@ TEST_F(messages, take_other_places_for_as_many_buffers) {
   EXPECT_EQ(detail::read_body_length(metadata), (std::int64_t{1} << 40) + 16);
   EXPECT_EQ(detail::read_batch_metadata(metadata).rows, 9);
   EXPECT_ERROR((detail::place_buffers(metadata, std::span(places).first(2), 0), 0), format, "3 buffers",
-               "not 2");
+               "expected 2");
 }
 
 } // namespace

@@ -99,7 +99,8 @@ TEST_F(selection, batches_are_chosen_by_number) {
     EXPECT_THAT(cells(read_bytes(bytes, {.batches = {{0, 1}}}), 0), ElementsAre("1", "2", "3"));
     EXPECT_EQ(read_bytes(bytes, {.batches = {{0, 0}}}).rows(), 0);
     EXPECT_ERROR(read_bytes(bytes, {.batches = {{2, 1}}}), out_of_range,
-                 format == container::file ? "[2, 1) of 3" : "[2, 1) of a stream");
+                 format == container::file ? "batches [2, 1) are not a range of 3 batches"
+                                           : "batches [2, 1) are not a range of a stream");
     EXPECT_ERROR(read_bytes(bytes, {.batches = {{-1, 1}}}), out_of_range, "[-1, 1)");
   }
 }

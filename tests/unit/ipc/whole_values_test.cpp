@@ -92,10 +92,10 @@ TEST_F(whole_values, offsets_fall) {
   const auto text = array_of(data_type(type_id::string), 3, std::vector<std::byte>(), bytes_of(good),
                              std::vector<std::byte>(305, std::byte{'x'}));
   expect_refused(changed<std::int32_t>({fine, text, fine}, good, {0, 203, 101, 305}),
-                 "offsets fall from 203 to 101 at row 1");
+                 "offsets decrease from 203 to 101 at row 1");
   expect_refused(changed<std::int32_t>({fine, text, fine}, good, {0, 101, 203, 306}), "there are 305 bytes");
   expect_refused(changed<std::int32_t>({fine, text, fine}, good, {0, 101, 999, 305}),
-                 "offsets fall from 999 to 305 at row 2");
+                 "offsets decrease from 999 to 305 at row 2");
 }
 
 TEST_F(whole_values, of_a_dictionary_are_named_by_its_column) {
@@ -107,7 +107,7 @@ TEST_F(whole_values, of_a_dictionary_are_named_by_its_column) {
     for (const bool joined : {true, false}) {
       const read_options options{.copy = copy_policy::always, .rechunk = joined};
       EXPECT_ERROR(read_bytes(bytes, options), format, "bytes: dictionary of column 'x'",
-                   "offsets fall from 203 to 101 at row 1");
+                   "offsets decrease from 203 to 101 at row 1");
     }
   }
 }
@@ -210,11 +210,11 @@ TEST_F(whole_values, list_views_and_unions_name_rows_of_their_own_batch) {
   expect_refused(changed<std::int32_t>(
                      {list_view({0, 1}, {1, 1}), list_view(offsets, {2, 2, 2, 2}), list_view({0, 1}, {1, 1})},
                      offsets, {3, 8, 1, 3}),
-                 "a list of 2 values from 8 at row 1, its child has 9 rows");
+                 "the list at row 1 has 2 values from 8, its child has 9 rows");
   expect_refused(changed<std::int32_t>(
                      {list_view({0, 1}, {1, 1}), list_view(offsets, {2, 2, 2, 2}), list_view({0, 1}, {1, 1})},
                      offsets, {3, -2, 1, 3}),
-                 "a list of 2 values from -2 at row 1");
+                 "the list at row 1 has 2 values from -2, its child has 9 rows");
   const data_type dense = data_type::nested(
       "+ud:3,7", {{"a", data_type(type_id::int8), true, {}}, {"b", data_type(type_id::int8), true, {}}});
   const auto union_of = [&](const std::vector<std::int8_t>& ids, const std::vector<std::int32_t>& rows) {
@@ -226,7 +226,7 @@ TEST_F(whole_values, list_views_and_unions_name_rows_of_their_own_batch) {
   const std::vector<std::int32_t> rows{5, 3, 2, 1, 0, 0, 2, 1, 1};
   const auto fine = union_of({3, 7}, {0, 0});
   expect_refused(changed<std::int32_t>({fine, union_of(ids, rows), fine}, rows, {5, 3, 4, 1, 0, 0, 2, 1, 1}),
-                 "offset 4 at row 2, child 'b' has 4 rows");
+                 "offset 4 at row 2 is outside of child 'b', which has 4 rows");
   expect_refused(changed<std::int8_t>({fine, union_of(ids, rows), fine}, ids, {3, 7, 7, 3, 3, 5, 3, 7, 7}),
                  "type id 5 at row 5 is not one of the union's");
 }
@@ -472,7 +472,7 @@ TEST_F(whole_values, of_children_that_begin_later_are_named_with_their_own_numbe
              array_of(data_type(type_id::string), 6, std::vector<std::byte>(), bytes_of(rising),
                       std::vector<std::byte>(306, std::byte{'x'})),
              rising, std::vector<std::int32_t>{0, 51, 102, 153, 99, 255, 306},
-             "offsets fall from 153 to 99 at row 1");
+             "offsets decrease from 153 to 99 at row 1");
   const std::vector<std::int32_t> indices{3, 4, 5, 5, 4, 3};
   expect_bad(support::indices({0, 1, 2, 0, 1, 2}, words), support::indices(indices, words), indices,
              std::vector<std::int32_t>{3, 4, 5, 5, 77, 3},
@@ -488,7 +488,8 @@ TEST_F(whole_values, of_children_that_begin_later_are_named_with_their_own_numbe
     return array_of(data_type(type_id::string_view), 6, std::vector<std::byte>(), bytes_of(views(marked, 0)),
                     std::vector<std::byte>(40, std::byte{'x'}));
   };
-  expect_bad(texts(-1), texts(3), views(3, 0), views(3, 9), "a view of 24 bytes from 3 of buffer 9 at row 1");
+  expect_bad(texts(-1), texts(3), views(3, 0), views(3, 9),
+             "the view at row 1 has 24 bytes from 3 of buffer 9, there are 1 buffers");
 }
 
 TEST_F(whole_values, indices_count_no_more_entries_than_their_type_has) {

@@ -82,7 +82,7 @@ TEST(context_of_a_parent, refuses_new_work_and_says_what_to_do_instead) {
   const auto on_host = context::create(make_host_backend());
   const auto on_gpu = context::create(make_quiet_device());
   expect_in_a_child([&] {
-    expect_new_work_to_be_refused(on_host, "open open one in this process");
+    expect_new_work_to_be_refused(on_host, "open one in this process (open_context, saeta.context)");
     expect_new_work_to_be_refused(on_gpu, "spawn instead of fork");
     EXPECT_NO_THROW(on_host->require_readable());
     expect_refused([&] { on_gpu->require_readable(); }, "spawn instead of fork");
