@@ -27,6 +27,9 @@ class Progress:
 class WindowScan:
     """The batches of a source, read in windows."""
 
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
+        """Raises TypeMismatch, which names what to do instead."""
+
     def next(self) -> saeta._core.Table | None:
         """The next rows, None at the end."""
 

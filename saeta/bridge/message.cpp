@@ -63,13 +63,13 @@ prefix read_prefix(const std::shared_ptr<arrow::Buffer>& bytes, arrow::MemoryPoo
   const auto first = to_host(bytes, 0, std::min(bytes->size(), 2 * word), pool);
   if (first->size() < word || (number_at(*first, 0) == continuation && first->size() < 2 * word)) {
     throw error(errc::format,
-                concat(message_name, ": it ends after ", bytes->size(), " bytes, in its prefix"));
+                concat(message_name, ": truncated in its prefix, after ", bytes->size(), " bytes"));
   }
   const bool marked = number_at(*first, 0) == continuation;
   const prefix seen{marked ? 2 * word : word, number_at(*first, marked ? word : 0)};
   if (seen.metadata < 0 || seen.metadata > bytes->size() - seen.bytes) {
-    throw error(errc::format, concat(message_name, ": metadata of ", seen.metadata,
-                                     " bytes after a prefix of ", seen.bytes, ", of ", bytes->size()));
+    throw error(errc::format, concat(message_name, ": a prefix of ", seen.bytes, " bytes and metadata of ",
+                                     seen.metadata, " bytes exceed its ", bytes->size(), " bytes"));
   }
   return seen;
 }

@@ -156,7 +156,7 @@ def test_only_a_resource_that_runs_no_python_goes_below_a_cache(rmm):
         saeta.rmm.context(
             "host", rmm.mr.FailureCallbackResourceAdaptor(rmm.mr.CudaMemoryResource(), lambda n: False)
         )
-    with pytest.raises(sa.TypeMismatch, match="upstream is int"):
+    with pytest.raises(sa.TypeMismatch, match="upstream is of type int"):
         saeta.rmm.context("host", 7)
 
 
@@ -164,7 +164,7 @@ def test_only_a_resource_that_runs_no_python_goes_below_a_cache(rmm):
 def test_a_context_exists_with_the_memory_it_was_made_with(host, rmm):
     with pytest.raises(sa.InvalidError, match="close it first"):
         saeta.rmm.context("host", rmm.mr.CudaMemoryResource())
-    with pytest.raises(sa.InvalidError, match="wait: -1"):
+    with pytest.raises(sa.InvalidError, match="wait is -1"):
         saeta.rmm.context("host", rmm.mr.CudaMemoryResource(), wait=-1)
 
 

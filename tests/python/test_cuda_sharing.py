@@ -276,7 +276,7 @@ except sa.InvalidError as refused:
     first, second, third = done.stdout.splitlines()
     assert first.startswith("the host has no pool of memory to export")
     assert second == "False"
-    assert third.startswith("the context of host exists without an exportable pool")
+    assert third.startswith("the context of host already exists without an exportable pool")
 
 
 @pytest.mark.gpu

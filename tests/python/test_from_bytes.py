@@ -71,7 +71,7 @@ def test_schemas_of_others_are_taken(host):
 def test_bools_are_bytes(host):
     made = sa.from_bytes([b"\1\0\1"], host, schema={"a": "bool8"})
     assert made["a"].to_pylist() == [True, False, True]
-    with pytest.raises(sa.UnsupportedError, match=r"column 'a': raw values of bool .* bool8"):
+    with pytest.raises(sa.UnsupportedError, match=r"column 'a': raw values of type bool .* bool8"):
         sa.from_bytes([b"\1"], host, schema={"a": "bool"})
 
 
@@ -96,7 +96,7 @@ def test_no_columns_no_rows(host):
             sa.InvalidError,
             "got 1 columns of bytes, the schema has 2 fields",
         ),
-        ([b""], {"a": "string"}, sa.UnsupportedError, "column 'a': raw values of string"),
+        ([b""], {"a": "string"}, sa.UnsupportedError, "column 'a': raw values of type string"),
         ([7], {"a": "int16"}, sa.TypeMismatch, "column 'a': int does not offer its memory"),
         (
             [np.arange(8)[::2]],

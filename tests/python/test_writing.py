@@ -195,9 +195,9 @@ def test_a_failing_object_is_a_file_error_with_its_cause_and_stays_open(ctx, roo
 @pytest.mark.parametrize(
     ("answer", "error", "words"),
     [
-        (0, sa.FileError, "took 0 of"),
-        (-1, sa.FileError, "took -1 of"),
-        (1 << 40, sa.FileError, "took 1099511627776 of"),
+        (0, sa.FileError, "returned 0, expected"),
+        (-1, sa.FileError, "returned -1, expected"),
+        (1 << 40, sa.FileError, "returned 1099511627776, expected"),
         (True, sa.TypeMismatch, "type bool"),
         ("all", sa.TypeMismatch, "type str"),
     ],
