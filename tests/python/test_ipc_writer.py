@@ -10,7 +10,6 @@ import threading
 import warnings
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.fs
 import pytest
@@ -70,10 +69,12 @@ def test_a_file_is_what_write_ipc_writes_of_the_same_batches(ctx, tmp_path):
             for rows in (table, table.slice(10, 20), table):
                 writer.write(rows)
         assert (tmp_path / "parts.arrow").read_bytes() == (tmp_path / "whole.arrow").read_bytes()
+    pl = pytest.importorskip("polars")
     assert pl.read_ipc(tmp_path / "parts.arrow")["a"].sum() == whole["a"].to_arrow().to_numpy().sum()
 
 
 def test_tables_of_other_libraries_are_taken_where_they_are(host, tmp_path):
+    pl = pytest.importorskip("polars")
     source = pa.table({"a": [1, 2], "b": ["x", None]})
     with sa.ipc_writer(tmp_path / "a.arrow", source.schema) as writer:
         for rows in (source, source.to_batches()[0], source.to_reader()):

@@ -2,6 +2,7 @@
 #include "python/src/ipc/writing.hpp"
 
 #include "python/src/core/objects.hpp"
+#include "python/src/core/pickling.hpp"
 #include "python/src/ipc/growing_bytes.hpp"
 #include "saeta/ipc/writer.hpp"
 

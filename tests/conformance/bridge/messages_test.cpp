@@ -202,7 +202,7 @@ TEST_P(bridge_messages, that_end_in_their_prefix_are_refused_and_the_old_end_of_
                   },
                   &message),
               errc::format);
-    EXPECT_EQ(message, saeta::concat("IPC message: it ends after ", size, " bytes, in its prefix"));
+    EXPECT_EQ(message, saeta::concat("IPC message: truncated in its prefix, after ", size, " bytes"));
     if (size >= 4) {
       EXPECT_EQ(read_message(there(old_end.substr(0, size)), arrow::default_memory_pool()), nullptr) << size;
     }
