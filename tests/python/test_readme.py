@@ -34,7 +34,7 @@ def test_every_kind_of_block_is_known():
 def test_the_python_blocks_and_the_commands_run(tmp_path):
     program = "\n".join(blocks("python"))
     run([sys.executable, "-W", "error", "-c", program], tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"trips.arrow", "out.arrow"}
+    assert {path.name for path in tmp_path.iterdir()} == {"trips.arrow", "dear.arrow", "out.arrow"}
     commands = [line.partition("#")[0].strip() for block in blocks("console") for line in block.splitlines()]
     ran = [shlex.split(command)[1:] for command in commands if command.startswith("saeta ")]
     assert len(ran) >= 3
