@@ -7,6 +7,7 @@ seen.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import shutil
@@ -21,6 +22,17 @@ from mutation_tests import run
 from package_overlay import Modules, environment_of, make_overlay
 
 LONGEST_FILE = 900.0  # seconds
+
+
+def counted_line(path: Path, line: int) -> int:
+    """The line that coverage.py counts for a line of Python: the first one of its statement."""
+    if path.suffix != ".py":
+        return line
+    first = 0
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno):
+            first = max(first, node.lineno)
+    return first or line
 
 
 @dataclass

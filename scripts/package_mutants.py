@@ -29,7 +29,7 @@ from mutation_build import CompileError
 from mutation_run import FOUND, NOT_COMPILED, SURVIVED, Share, Verdict, listed
 from mutation_tests import run
 from mutations import Mutation, draw, mutations_below, read_equivalent
-from package_coverage import Reach, Survey
+from package_coverage import counted_line, Reach, Survey
 from package_overlay import Modules, environment_of, make_overlay, replace_file
 from python_mutations import python_mutations_below
 
@@ -92,7 +92,7 @@ class Trial:
     def _tests_for(self, bug: Mutation) -> list[str]:
         chosen: list[str] = []
         left = LONGEST_TRIAL
-        for test in self.reach.tests_for(bug.path, bug.line):
+        for test in self.reach.tests_for(bug.path, counted_line(ROOT / bug.path, bug.line)):
             left -= self.reach.seconds[test]
             if left > 0 or not chosen:
                 chosen.append(test)

@@ -201,8 +201,8 @@ outcome try_whole(const std::shared_ptr<context>& ctx, const planned_source& fro
   for (const std::uint64_t each : batches.pieces.body_bytes) {
     body_bytes += each;
   }
-  result.emplace(table_of(ctx, from, batches, reading.columns()),
-                 static_cast<std::int64_t>(batches.pieces.messages.size()), body_bytes);
+  result = whole_result{table_of(ctx, from, batches, reading.columns()),
+                        static_cast<std::int64_t>(batches.pieces.messages.size()), body_bytes};
   progress.finish();
   return outcome::read;
 }

@@ -126,7 +126,8 @@ window_ahead::outcome window_ahead::read_next(std::unique_lock<std::mutex>& lock
     try {
       std::vector<std::int64_t> batch_rows = window->rows;
       const auto dictionaries = dictionaries_of(*window);
-      made.read.emplace(read_window(ctx_, *from_, std::move(*window), *dictionaries), std::move(batch_rows));
+      made.read =
+          read_rows{read_window(ctx_, *from_, std::move(*window), *dictionaries), std::move(batch_rows)};
     } catch (const error& failure) {
       made.refused = is_lack_of_room(failure.code());
       made.failure = std::current_exception();
