@@ -29,7 +29,7 @@ from mutation_build import CompileError
 from mutation_run import FOUND, NOT_COMPILED, SURVIVED, Share, Verdict, listed
 from mutation_tests import run
 from mutations import Mutation, draw, mutations_below, read_equivalent
-from package_coverage import counted_line, Reach, Survey
+from package_coverage import Reach, Survey, counted_line
 from package_overlay import Modules, environment_of, make_overlay, replace_file
 from python_mutations import python_mutations_below
 
