@@ -173,7 +173,7 @@ void whole_plan::add_union_rows(const planned_table& table, std::size_t piece, s
   slab_.add_unchanged(span, type, 1, node.buffers[1]);
   std::array<std::int64_t, type_ids> bases{};
   for_each_child(table, piece, number, [&](std::int8_t code, const piece_span& child) {
-    bases[static_cast<std::size_t>(code)] = child.row_base;
+    bases[static_cast<std::uint8_t>(code)] = child.row_base;
   });
   if (std::ranges::any_of(bases, [](std::int64_t base) { return base != 0; })) {
     std::vector<std::int64_t>& tables = slab_.plan().tables;

@@ -143,6 +143,7 @@ private:
 
 std::vector<planned_table*> pointers_to(std::vector<planned_table>& tables) {
   std::vector<planned_table*> all;
+  all.reserve(tables.size());
   for (planned_table& each : tables) {
     all.push_back(&each);
   }

@@ -277,7 +277,7 @@ const std::vector<int> few_budgets{none, 0, 0, 1, 1};
 
 INSTANTIATE_TEST_SUITE_P(few, budget_model,
                          ::testing::Values(shape{1, few_budgets}, shape{2, few_budgets},
-                                         shape{3, few_budgets}));
+                                           shape{3, few_budgets}));
 INSTANTIATE_TEST_SUITE_P(many, budget_model, ::testing::Values(shape{4, many_budgets()}));
 
 } // namespace
