@@ -8,6 +8,7 @@
 #include <utility>
 
 namespace saeta {
+
 symbol_mapping::symbol_mapping(std::shared_ptr<context> ctx, const host_array& values,
                                const std::shared_ptr<symbol_table>& table)
     : ctx_(std::move(ctx)), type_(symbol_type(table)), symbols_(as_size(values.length)) {

@@ -106,7 +106,7 @@ void bind_rows(column_class& c) {
            "Args:\n"
            "    type: what `saeta.DataType` takes: an integer or a float. Also a type over the same bytes, "
            "such "
-           "as the integers of a timestamp, which is no copy.\n"
+           "as the integers of a timestamp, without a copy.\n"
            "    cast: None: every value must be equal in the other type. 'round': floats become the nearest "
            "integer, ties to even, and numbers become the nearest float. Integers must still have the "
            "range.\n\n"
