@@ -174,6 +174,14 @@ def test_the_demo_makes_its_trip_and_proves_it(tmp_path):
     assert "saeta_result" in written.column_names
 
 
+def test_the_demo_names_a_folder_only_if_its_files_stay_there(tmp_path):
+    for options, named in (((), False), (("--out", tmp_path / "kept"), True)):
+        done = saeta("demo", "--device", "host", "--rows", "1000", *options)
+        assert done.returncode == 0, done.stderr
+        assert ("the files are in" in done.stdout) is named
+    assert list((tmp_path / "kept").iterdir())
+
+
 def test_the_demo_has_a_column_of_every_plain_type(tmp_path):
     done = saeta("demo", "--device", "host", "--rows", "1000", "--out", tmp_path, "--json")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
