@@ -4,9 +4,13 @@
 //           of its table.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace saeta::ipc::detail {
+
+inline constexpr std::uint32_t continuation = 0xFFFFFFFF; ///< before the size, since version 0.15
+inline constexpr std::size_t prefix_bytes = 8;            ///< the continuation and the size of the metadata
 
 inline constexpr unsigned footer_version = 0;
 inline constexpr unsigned footer_schema = 1;

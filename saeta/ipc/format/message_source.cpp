@@ -3,6 +3,7 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/codec/decoded_bound.hpp"
+#include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/read/body_ranges.hpp"
 #include "saeta/ipc/read/sparse_buffer.hpp"
 
@@ -20,7 +21,6 @@ namespace {
 using arrow::ipc::Message;
 using arrow::ipc::MessageType;
 
-constexpr std::uint32_t continuation = 0xFFFFFFFF;
 constexpr std::uint64_t word = sizeof(std::uint32_t);
 
 /// A part of a source's view. It keeps the source alive.

@@ -1,6 +1,7 @@
 #include "saeta/ipc/io/source.hpp"
 
 #include "saeta/base/text.hpp"
+#include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/io/file_source.hpp"
 
 #include <algorithm>
@@ -17,8 +18,6 @@ namespace saeta::ipc::detail {
 namespace {
 
 constexpr std::string_view magic = "ARROW1";
-constexpr std::uint32_t continuation =
-    0xFFFFFFFF; ///< before the length of a message, since format version 0.15
 
 /// Bytes in the caller's memory.
 class memory_source final : public byte_source {

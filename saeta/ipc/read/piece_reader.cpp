@@ -12,7 +12,6 @@
 namespace saeta::ipc::detail {
 namespace {
 
-constexpr std::size_t prefix_bytes = 8;
 /// Compressed bodies up to this size are read with one call, because the sizes of their buffers are spread
 /// over the body.
 constexpr std::int64_t small_body = 128 << 10;

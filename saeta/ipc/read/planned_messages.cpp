@@ -8,7 +8,6 @@
 namespace saeta::ipc::detail {
 namespace {
 
-constexpr std::size_t prefix_bytes = 8;
 /// Bytes read at once at the position of a message. Most metadata is shorter.
 constexpr std::size_t expected_bytes = 4096;
 
@@ -192,7 +191,6 @@ message_header read_header(std::span<const std::byte> metadata) {
 }
 
 std::int64_t read_prefix(std::span<const std::byte> prefix) {
-  constexpr std::uint32_t continuation = 0xFFFFFFFF;
   std::uint32_t first = 0;
   std::int32_t size = 0;
   std::memcpy(&first, prefix.data(), sizeof first);
