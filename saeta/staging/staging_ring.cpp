@@ -40,6 +40,8 @@ constexpr std::size_t most_lane_bytes = 4u << 20;
 /// Minimum bytes of a slice. A chunk has a slice for each thread, but the caller alone would finish smaller
 /// slices before the other threads are awake.
 constexpr std::size_t least_slice_bytes = 64u << 10;
+/// One thread copies this much in about the time that others need to wake up.
+constexpr std::size_t alone_bytes = 256u << 10;
 /// Streams that take the shared chunks to the device in turn, so that a copy does not wait for the word
 /// written after the previous copy. More streams were not faster.
 constexpr std::size_t shared_streams = 2;
@@ -345,7 +347,7 @@ std::size_t staging_ring::chunk_for(std::size_t bytes, std::size_t least) const 
 staging_ring::slicing staging_ring::slices_of(std::size_t largest) const noexcept {
   const std::size_t most =
       std::clamp<std::size_t>(largest / least_slice_bytes, 1, shared_chunks::most_slices);
-  const std::size_t wanted = std::min(team_->members(), most);
+  const std::size_t wanted = largest <= alone_bytes ? 1 : std::min(team_->members(), most);
   const std::size_t bytes = round_up((largest + wanted - 1) / wanted, host_alignment);
   return {(largest + bytes - 1) / bytes, bytes};
 }
@@ -404,7 +406,9 @@ std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, sha
                                      clock::time_point last) {
   std::size_t begun = 0;
   run_in_turn(shared_streams_, [&](const auto& stream_at) {
-    for (std::size_t i = 0; i < shared_streams + (moved.uses_kernels() ? 1 : 0); ++i) {
+    // One chunk needs one stream, also for its kernels.
+    const std::size_t used = chunks == 1 ? 1 : shared_streams + (moved.uses_kernels() ? 1 : 0);
+    for (std::size_t i = 0; i < used; ++i) {
       stream_at(i);
     }
     std::size_t slots = 0; // as many as the host's budget has room for; the first one is required

@@ -169,8 +169,12 @@ private:
     placed_chunks(scattering& all, std::size_t slots, chunk_sequence& chunks, std::size_t slice_bytes)
         : shared_movement(slots), all_(all), chunks_(chunks), slice_bytes_(slice_bytes) {}
 
-    /// Sets which chunk of the sequence the ring calls 0.
-    void begin_at(std::size_t first) noexcept { first_ = first; }
+    /// @param first  the chunk of the sequence that the ring calls 0
+    /// @param most   chunks that the ring may move
+    void begin_at(std::size_t first, std::size_t most) noexcept {
+      first_ = first;
+      single_ = most == 1;
+    }
     [[nodiscard]] bool uses_kernels() const noexcept override { return true; }
     bool prepare(staging_lane&, std::size_t slot, std::size_t chunk) override {
       return chunks_.cut(first_ + chunk, all_.cut_[slot]);
@@ -181,7 +185,7 @@ private:
     void end(staging_lane& lane, std::size_t slot, std::size_t) override {
       // Kernels run on their own stream, beside the copies of other chunks. On the stream of their chunk they
       // delayed the next copy.
-      all_.send(lane, staged(slot), slot, all_.ring_.shared_streams_.back().get());
+      all_.send(lane, staged(slot), slot, single_ ? nullptr : all_.ring_.shared_streams_.back().get());
     }
 
   private:
@@ -189,6 +193,7 @@ private:
     chunk_sequence& chunks_;
     std::size_t slice_bytes_;
     std::size_t first_ = 0;
+    bool single_ = false;
   };
 
   void finish_steps(std::size_t place, std::span<const scatter_step> steps, const std::byte* base) {
@@ -253,8 +258,8 @@ private:
     const slicing slices = ring_.slices_of(known == 1 ? cut_.front().bytes : chunk_bytes_);
     placed_chunks moved(*this, slots, chunks, slices.bytes);
     for (std::size_t first = 0; chunks.find(first + 1) > first;) {
-      moved.begin_at(first);
       const std::size_t most = known <= slots ? known - first : expected_chunks(first);
+      moved.begin_at(first, most);
       first += ring_.run_shared(most, slices.count, moved,
                                 chain_windows::clock::now() + chain_windows::window_time);
       tell();

@@ -2,6 +2,7 @@
 
 #include "saeta/base/interrupt_pace.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace saeta {
@@ -11,7 +12,7 @@ worker_team::~worker_team() {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
-  changed_.notify_all();
+  begun_.notify_all();
   for (std::thread& t : threads_) {
     t.join();
   }
@@ -19,26 +20,33 @@ worker_team::~worker_team() {
 
 void worker_team::run(std::size_t tasks, const task_function& work,
                       const std::shared_ptr<const condition>& may_sleep) {
-  const bool alone = tasks <= 1 || members_ == 1;
+  const std::size_t wanted = std::min(tasks, members_);
   {
     const std::lock_guard lock(mutex_);
-    if (!alone) {
+    if (wanted > 1) {
       start();
     }
     work_ = &work;
     tasks_ = tasks;
     next_ = 0;
     failure_ = nullptr;
-    if (!alone) {
+    if (wanted > 1) {
       may_sleep_ = may_sleep;
-      busy_ = threads_.size();
+      open_ = true;
       ++round_;
     }
   }
-  changed_.notify_all();
+  if (wanted == members_) {
+    begun_.notify_all();
+  } else {
+    for (std::size_t i = 1; i < wanted; ++i) {
+      begun_.notify_one();
+    }
+  }
   take_part(0);
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return busy_ == 0; });
+  open_ = false;
+  left_.wait(lock, [&] { return busy_ == 0; });
   if (failure_) {
     std::rethrow_exception(std::exchange(failure_, nullptr));
   }
@@ -55,11 +63,15 @@ void worker_team::loop(std::size_t member) {
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return stop_ || round_ != seen; });
+      begun_.wait(lock, [&] { return stop_ || round_ != seen; });
       if (stop_) {
         return;
       }
       seen = round_;
+      if (!open_) {
+        continue; // the others had done all tasks when it woke up
+      }
+      ++busy_;
     }
     take_part(member);
     std::shared_ptr<const condition> may_sleep;
@@ -68,7 +80,7 @@ void worker_team::loop(std::size_t member) {
       may_sleep = may_sleep_;
       --busy_;
     }
-    changed_.notify_all();
+    left_.notify_one();
     if (may_sleep) {
       stay_awake(seen, *may_sleep);
     }

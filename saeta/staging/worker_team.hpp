@@ -4,7 +4,8 @@
 // Thread    One `run` at a time; the caller is member 0.
 // Interrupt The caller checks for an interrupt (base/interrupt.hpp) between two tasks, now and then. It is a
 //           failure like any other.
-// Sleep     Members without work sleep. If `run` has a condition, they spin for the next round until it is
+// Sleep     Members without work sleep. `run` wakes no more of them than there are tasks, and does not wait for
+//           one that wakes up when all tasks are done. If `run` has a condition, they spin for the next round until it is
 //           true, for at most `most_awake`. Data that a core has written lies in its cache, and a sleeping
 //           core is slow to hand it to the device.
 // Failure   The first exception of a member stops the others at their next task. `run` throws it after all
@@ -53,9 +54,11 @@ private:
   std::size_t members_;
   std::vector<std::thread> threads_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable begun_;
+  std::condition_variable left_;
   std::atomic<std::size_t> round_{0}; ///< changed under the mutex, like `stop_`
-  std::size_t busy_ = 0;
+  bool open_ = false;                 ///< threads may still take part in the round
+  std::size_t busy_ = 0;              ///< threads that take part
   std::atomic<bool> stop_{false};
   std::shared_ptr<const condition> may_sleep_;
   const task_function* work_ = nullptr;

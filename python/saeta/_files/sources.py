@@ -197,7 +197,7 @@ _OPEN = re.compile(r"/dev/std(in)|/(?:dev|proc/self)/fd/(\d+)")
 def is_live(path: str | os.PathLike[str]) -> bool:
     """Whether a path names a pipe, a socket or a device, which can be read once."""
     try:
-        mode = Path(os.fsdecode(path)).stat().st_mode
+        mode = os.stat(path).st_mode
     except (OSError, ValueError):
         return False  # the attempt to open it reports the error
     return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode)

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <latch>
 #include <memory>
 #include <stdexcept>
 #include <thread>
@@ -45,6 +46,28 @@ TEST(worker_team, throws_the_first_failure_after_all_members_have_stopped_and_wo
   std::atomic<int> done{0};
   team.run(10, [&](std::size_t, std::size_t) { ++done; });
   EXPECT_EQ(done, 10);
+}
+
+TEST(worker_team, does_not_wait_for_members_that_have_no_task) {
+  worker_team team(2);
+  std::latch both(2);
+  std::latch asked(1);
+  std::latch released(1);
+  const auto occupied = std::make_shared<const worker_team::condition>([&] {
+    asked.count_down();
+    released.wait();
+    return true;
+  });
+  team.run(
+      2, [&](std::size_t, std::size_t) { both.arrive_and_wait(); }, occupied);
+  asked.wait();
+  int done = 0;
+  team.run(2, [&](std::size_t member, std::size_t) {
+    EXPECT_EQ(member, 0U);
+    ++done;
+  });
+  EXPECT_EQ(done, 2);
+  released.count_down();
 }
 
 TEST(worker_team, begins_no_task_after_a_failure) {
@@ -123,8 +146,9 @@ TEST(worker_team, has_members_awake_after_a_round_until_they_may_sleep) {
   for (int round = 0; round < rounds; ++round) {
     const int before = watched.asked;
     watched.may_sleep = false;
+    std::latch all(3);
     team.run(
-        3, [](std::size_t, std::size_t) {}, condition);
+        3, [&](std::size_t, std::size_t) { all.arrive_and_wait(); }, condition);
     watched.await_more(before + 1); // each member at least once
     for (int i = 0; watched.asked <= before + 2 && i < 1000;
          ++i) { // and again, unless its time is over by then
@@ -138,8 +162,9 @@ TEST(worker_team, has_members_awake_after_a_round_until_they_may_sleep) {
 TEST(worker_team, has_members_awake_for_a_while_and_no_longer) {
   watched_sleep watched;
   worker_team team(2);
+  std::latch both(2);
   team.run(
-      2, [](std::size_t, std::size_t) {}, watched.condition());
+      2, [&](std::size_t, std::size_t) { both.arrive_and_wait(); }, watched.condition());
   int before = -1;
   while (before != watched.asked) { // it never is true, so only the time ends it
     before = watched.asked;
@@ -163,8 +188,9 @@ TEST(worker_team, does_not_ask_for_sleep_in_a_round_that_says_nothing_of_it) {
   watched_sleep watched;
   worker_team team(2);
   watched.may_sleep = true;
+  std::latch both(2);
   team.run(
-      2, [](std::size_t, std::size_t) {}, watched.condition());
+      2, [&](std::size_t, std::size_t) { both.arrive_and_wait(); }, watched.condition());
   watched.await_more(0);
   team.run(2, [](std::size_t, std::size_t) {});
   const int before = watched.asked;
