@@ -27,6 +27,11 @@ constexpr std::size_t host_chunk_bytes = 256u << 10;
 /// core. Larger ones went through memory.
 constexpr std::size_t decoded_chunk_bytes = 512u << 10;
 
+constexpr std::size_t most_read_by_kernel = 256u << 10;
+/// A slab of a device of at most this size is set to 0 as a whole, by one call that costs less than the
+/// kernel that would clear its gaps.
+constexpr std::size_t most_cleared_bytes = 4u << 20;
+
 /// Runs steps that need no source but the slab, on the work stream. Their descriptions take device memory, so
 /// they run in batches.
 void join_in_slab(const std::shared_ptr<context>& into, std::vector<join_step> steps) {
@@ -43,11 +48,13 @@ void join_in_slab(const std::shared_ptr<context>& into, std::vector<join_step> s
   }
 }
 
-std::vector<join_step> fills_of(const scatter_plan& plan, std::byte* slab) {
+/// @param cleared  whether all bytes of the slab were 0 before the first step
+std::vector<join_step> fills_of(const scatter_plan& plan, std::byte* slab, bool cleared) {
   std::vector<join_step> fills;
-  fills.reserve(plan.fills.size());
   for (const scatter_step& fill : plan.fills) {
-    fills.push_back(kernel_step(fill, nullptr, slab, nullptr));
+    if (!cleared || fill.kind != join_kind::zero) {
+      fills.push_back(kernel_step(fill, nullptr, slab, nullptr));
+    }
   }
   return fills;
 }
@@ -185,7 +192,8 @@ private:
     void end(staging_lane& lane, std::size_t slot, std::size_t) override {
       // Kernels run on their own stream, beside the copies of other chunks. On the stream of their chunk they
       // delayed the next copy.
-      all_.send(lane, staged(slot), slot, single_ ? nullptr : all_.ring_.shared_streams_.back().get());
+      all_.send(lane, staged(slot), slot, single_ ? nullptr : all_.ring_.shared_streams_.back().get(),
+                single_);
     }
 
   private:
@@ -292,8 +300,9 @@ private:
   /// Sends what was fetched into a pinned chunk to its places.
   /// @param place    of the chunk and its steps
   /// @param kernels  stream of the kernel if the chunk lands; null: the lane's stream, after the copy
+  /// @param is_only  the movement has no other chunk
   void send(staging_lane& lane, staging_lane::chunk& staged, std::size_t place,
-            const lane_stream* kernels = nullptr) {
+            const lane_stream* kernels = nullptr, bool is_only = false) {
     const cut_chunk& chunk = cut_[place];
     fetched_ += chunk.read;
     chunk_route& route = routes_[place];
@@ -302,11 +311,11 @@ private:
       ctx_.copies().copy_all(placed_copies(staged, place), to_device, lane.stream());
       return lane.mark(staged);
     }
-    const buffer& lands = landing_at(place);
-    if (lands.present()) {
-      send_by_landing(lane, staged, place, lands, kernels);
-    } else {
+    const bool tiny = is_only && chunk.bytes <= most_read_by_kernel;
+    if (tiny || !landing_at(place).present()) {
       send_by_kernel(lane, staged, place);
+    } else {
+      send_by_landing(lane, staged, place, landing_[place], kernels);
     }
   }
 
@@ -333,7 +342,8 @@ private:
     placing.finish();
   }
 
-  /// The kernel reads the pinned chunk over the link, because the budget had no room for landing memory.
+  /// The kernel reads the pinned chunk over the link. For a few bytes that takes less time than a copy and
+  /// memory to land in. For more of them it is used if the budget has no room for that memory.
   void send_by_kernel(staging_lane& lane, staging_lane::chunk& staged, std::size_t place) {
     const join_step* const steps = describe_steps(staged, place, pinned_of(staged));
     if (const std::vector<copy_range> copies = placed_copies(staged, place); !copies.empty()) {
@@ -444,14 +454,15 @@ scattered staging_ring::scatter(const std::shared_ptr<context>& into, const scat
   if (!plan.early.empty() || !plan.steps.empty()) {
     ctx_.copies().count_transfer(ctx_.on_host() ? copy_kind::host_to_host : copy_kind::host_to_device);
   }
-  into->copies().fill(slab, 0, plan.zeroed_bytes, work);
+  const bool cleared = !ctx_.on_host() && plan.slab_bytes <= most_cleared_bytes;
+  into->copies().fill(slab, 0, cleared ? plan.slab_bytes : plan.zeroed_bytes, work);
   {
     scattering chunks(*this, into, source, progress, {slab, plan.slab_bytes}, counters, movement_bytes);
     chunks.bring(plan.early);
     if (after_early) {
       after_early();
     }
-    join_in_slab(into, fills_of(plan, slab));
+    join_in_slab(into, fills_of(plan, slab, cleared));
     chunks.bring(plan.steps);
   }
   join_in_slab(into, changes_of(plan.moves, slab, nullptr));
