@@ -39,7 +39,7 @@ VENV = ROOT / ".deps" / "venv" / "bin" / "python"
 PYTHON = VENV if VENV.exists() else Path(sys.executable)
 FOLDERS = ["python/saeta", "python/src"]
 TESTS = ["tests/python", "tests/interop"]
-FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+\.py::.+?|\S+\.py)(?: - .*)?$", re.MULTILINE)
 # Many lines run whenever the package is imported. Tests that take longer are not tried on a bug there; those
 # that take longest come last.
 LONGEST_TRIAL = 420.0  # seconds

@@ -95,7 +95,7 @@ def test_inspect_shows_schema_batches_nulls_and_dictionaries(tmp_path):
         "60 rows in 3 batches of 20 rows",
         "compression zstd",
         "timestamp[us, tz=Europe/Madrid]",
-        "made by = a test",
+        "made by = a test\n\n",  # a blank line before the columns
     ):
         assert text in done.stdout
     found = json.loads(saeta("inspect", path, "--json").stdout)
@@ -133,7 +133,9 @@ def test_errors_have_their_exit_code(arguments, code, kind):
     assert done.returncode == code
     assert kind in done.stderr
     assert "Traceback" not in done.stderr
-    described = json.loads(saeta(*arguments, "--json").stdout)["error"]
+    printed = saeta(*arguments, "--json").stdout
+    assert printed.startswith('{\n  "error": {\n')
+    described = json.loads(printed)["error"]
     assert (described["type"], described["exit_code"]) == (kind, code)
     assert described["message"]
     if kind == "BudgetExceeded":

@@ -24,6 +24,8 @@ def test_the_count_is_read_once(anywhere):
     assert made.known_num_rows == 3
     assert anywhere.counters()["scalars"]["transfers"] == 1
     assert "3 of 6 rows" in repr(made)
+    assert made.count.to_pylist() == [3]
+    assert not made.count.field.nullable
 
 
 def test_reading_it_is_no_download(anywhere):

@@ -9,10 +9,12 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import arrow_data
+import saeta as sa
 
 pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 
@@ -126,3 +128,15 @@ def test_offsets_and_views_that_lead_out_of_their_buffer_are_refused(after_rewri
 @pytest.mark.parametrize("name", CUT)
 def test_a_file_that_is_cut_short_gives_an_error(after_cut, name):
     assert "FormatError" in after_cut[name]
+
+
+def test_items_of_which_some_lie_behind_the_values_are_refused(host):
+    offsets = np.array([0, 6, 10], np.int32)
+    lists = pa.ListArray.from_buffers(
+        pa.list_(pa.int64()), 2, [None, pa.py_buffer(offsets)], children=[pa.array(range(10))]
+    )
+    column = sa.from_arrow(lists, host, copy=False)
+    assert column.to_pylist() == [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9]]
+    offsets[2] = 11  # the first item of the second list is still a value
+    with pytest.raises(sa.FormatError, match="5 values at 6 of an array of type int64 with 10"):
+        column.slice(1, 1).to_pylist()

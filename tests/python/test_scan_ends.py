@@ -3,6 +3,9 @@ granted."""
 
 from __future__ import annotations
 
+import io
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -214,6 +217,56 @@ def test_no_batch_is_kept_by_a_scan_that_was_closed(host, large):
     next(scan)
     scan.close()
     assert host.memory.statistics()["current"] == before
+
+
+def _ended(thread):
+    thread.join(20)
+    return not thread.is_alive()
+
+
+def test_a_scan_whose_thread_waits_for_room_closes(host, large):
+    scan = sa.scan_ipc(large, host, in_flight=1)
+    assert next(scan).num_rows == ROWS
+    time.sleep(0.2)  # it has read the next batch by now, and has no room for another one
+    closing = threading.Thread(target=scan.close, daemon=True)
+    closing.start()
+    assert _ended(closing)
+
+
+class _Held(io.BytesIO):
+    """Returns nothing until it is let go."""
+
+    def __init__(self, content):
+        super().__init__(content)
+        self.held = threading.Event()
+        self.held.set()
+
+    def read(self, size=-1):
+        self.held.wait()
+        return super().read(size)
+
+
+def test_who_waits_for_a_batch_of_a_scan_that_is_closed_is_told_so(host, large):
+    source = _Held(Path(large).read_bytes())
+    scan = sa.scan_ipc(source, host)
+    source.held.clear()
+    seen = []
+
+    def take():
+        try:
+            seen.append(next(scan, "the end"))
+        except sa.ClosedError as failure:
+            seen.append(str(failure))
+
+    waiting = threading.Thread(target=take, daemon=True)
+    waiting.start()
+    time.sleep(0.2)
+    closing = threading.Thread(target=scan.close, daemon=True)
+    closing.start()
+    assert _ended(waiting)
+    assert seen == ["the scan is closed"]
+    source.held.set()
+    assert _ended(closing)
 
 
 FORK = """

@@ -164,6 +164,7 @@ def test_a_schema_is_a_sequence_of_fields_with_names():
     assert sa.Field("a", "int16") not in schema
     assert schema["a"] == schema[0] == schema.field("a") == schema.field(-3)
     assert [schema.get_field_index(name) for name in "abc"] == [0, -1, -1]
+    assert sa.Schema([("a", "int8"), ("a", "int16"), ("b", "int8")]).get_field_index("a") == -1
     for bad in (True, 1.5):
         with pytest.raises(sa.TypeMismatch, match="name or number"):
             _ = schema[bad]

@@ -127,6 +127,8 @@ def test_rows_are_sliced_like_a_list(host):
         assert table["a"].slice(first, rows).num_chunks == chunks
     with pytest.raises(sa.OutOfRange, match="6"):
         table["a"].slice(6, 0)
+    with pytest.raises(sa.OutOfRange, match="5 rows"):
+        table["a"].slice(3, 3)
     assert table.head(2).num_rows == 2
     assert table.head(99).num_rows == len(table) == 5
     assert table.slice(3).num_rows == 2

@@ -183,6 +183,18 @@ def test_torch_and_cupy_take_stand_ins_and_masks(host, monkeypatch, name):
         convert()
 
 
+class TorchType:
+    """Stands for a dtype of torch, which has no name but its text."""
+
+    def __repr__(self):
+        return "torch.float32"
+
+
+def test_a_dtype_of_torch_is_known_by_its_text(host):
+    column = sa.column("a", np.arange(3), ctx=host)
+    assert column.to_numpy(dtype=TorchType()).dtype == np.float32
+
+
 def test_strings_are_offsets_and_bytes(anywhere):
     column = sa.from_arrow(pa.array(["ab", "", "cde"]), anywhere)
     with pytest.raises(BufferError, match=r"offsets_and_values\(\)"):
