@@ -77,6 +77,7 @@ for s in $steps; do
     step allocate_python 300 "$python" bench/allocate_python.py --out "$results/allocate_python.json" --commit "$commit"
     step handover_python 200 "$python" bench/handover_python.py --out "$results/handover_python.json" --commit "$commit"
     step movement 400 "$python" bench/movement.py --folder "${BENCH_DIR:-/dev/shm}" --out "$results/movement.json" --commit "$commit"
+    step streams 600 "$python" bench/streams.py --folder "${BENCH_DIR:-/dev/shm}" --out "$results/streams.json" --commit "$commit"
     step cold_reads 120 "$python" bench/cold_reads.py --out "$results/cold_reads.json" --commit "$commit"
     step staging_python 200 "$python" bench/staging_python.py --mib 1024 --pinned 32MiB,96MiB,288MiB \
       --folder "${BENCH_DIR:-/dev/shm}" --out "$results/staging_python.json" --commit "$commit"

@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""Data that goes through the device in parts: scans, results that are written meanwhile, and mini-batches.
+
+    streams.py [--quick] [--device D] [--batches N] [--window SIZE] [--rounds N] [--only GROUP,...]
+               [--folder F] [--json] [--out FILE.json] [--commit TEXT]
+
+The files hold 16 columns of random float32 in `--batches` batches of 64Ki rows (977: 3.8 GiB), the same rows
+in batches of 8Ki, and half as many bytes of strings, nulls and others, plain and compressed. All contenders
+of a group take turns with plain copies from pinned memory (P), a round forwards and a round backwards. Each
+run is timed until all work on the device has finished, and the device is not waited for between batches.
+Values are compared with the source before anything is measured. Slow peers read the first eighth of the rows.
+The exit code is 1 if a job of Saeta failed. Missed bars don't change it. `--quick` takes seconds on any
+machine and says nothing of rates.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import shlex
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from streams import loaders, scans, small
+from streams.measure import LINK, Contender, Result, Results, measure
+from streams.work import Work, make_files, silence_torch
+
+import saeta as sa
+from saeta._core import _parse_bytes
+from saeta.bench.run import PACKAGES
+
+GROUPS: dict[str, Callable[[Work], list[Contender]]] = {
+    "reads": scans.reads,
+    "codecs": scans.codecs,
+    "pipeline": scans.pipeline,
+    "loader": loaders.from_files,
+    "table": loaders.from_table,
+    "small": small.small,
+}
+NAME_WIDTH = 52
+
+
+def compare_with_bars(result: Result, others: Results) -> list[dict[str, Any]]:
+    """Each bar with the value that was reached, None where there was nothing to compare with."""
+    found = []
+    for bar in result.contender.bars:
+        value = bar.measure(result, others)
+        found.append(
+            {
+                "bar": bar.text,
+                "value": value,
+                "shown": "nothing to compare with" if value is None else bar.show(value),
+                "met": None if value is None else bar.is_met(value),
+            }
+        )
+    return found
+
+
+def describe(group: str, result: Result, others: Results) -> dict[str, Any]:
+    contender = result.contender
+    made: dict[str, Any] = {"group": group, "job": contender.name, "ours": contender.ours}
+    if result.failed is not None:
+        return made | {"failed": result.failed}
+    link = others.get(LINK)
+    return made | {
+        "bytes": contender.bytes,
+        "rows": contender.rows,
+        "seconds": result.samples,
+        "gb_per_s": result.rate / 1e9,
+        "of_p": None if link is None else result.rate / link.rate,
+        "rows_per_s": contender.rows / result.seconds,
+        "peak_bytes": result.peak,
+        "bars": compare_with_bars(result, others),
+    }
+
+
+def show_header() -> None:
+    print(
+        f"{'job':{NAME_WIDTH}}{'ms':>10}{'GB/s':>8}{'least':>8}{'most':>8}{'of P':>7}{'M rows/s':>10}"
+        f"{'peak MiB':>10}"
+    )
+
+
+def show(line: dict[str, Any]) -> None:
+    """Prints a job, and a line for each of its bars."""
+    if "failed" in line:
+        print(f"{line['job']:{NAME_WIDTH}} failed: {line['failed']}")
+        return
+    rates = [line["bytes"] / seconds / 1e9 for seconds in line["seconds"]]
+    share = "" if line["of_p"] is None else f"{line['of_p']:.0%}"
+    peak = "" if line["peak_bytes"] is None else f"{line['peak_bytes'] / (1 << 20):.1f}"
+    rows = f"{line['rows_per_s'] / 1e6:.1f}" if line["rows"] else ""
+    milliseconds = line["bytes"] / line["gb_per_s"] / 1e6
+    print(
+        f"{line['job']:{NAME_WIDTH}}{milliseconds:10.3f}{line['gb_per_s']:8.2f}{min(rates):8.2f}"
+        f"{max(rates):8.2f}{share:>7}{rows:>10}{peak:>10}".rstrip()
+    )
+    for bar in line["bars"]:
+        outcome = {True: ": met", False: ": MISSED", None: ""}[bar["met"]]
+        print(f"    bar: {bar['bar']}; {bar['shown']}{outcome}")
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--device")
+    parser.add_argument("--batches", type=int, help="of 64Ki rows; default 977, 4 with --quick")
+    parser.add_argument("--window", help="default 128MiB, 4MiB with --quick")
+    parser.add_argument("--rounds", type=int, help="default 5, 2 with --quick")
+    parser.add_argument("--only", help=f"groups with commas between: {', '.join(GROUPS)}")
+    parser.add_argument("--folder", type=Path, default=Path("/dev/shm"))
+    parser.add_argument("--json", action="store_true", help="prints JSON in place of the table")
+    parser.add_argument("--out", type=Path, metavar="FILE.json")
+    parser.add_argument("--commit", default="unknown")
+    options = parser.parse_args()
+    options.batches = options.batches or (4 if options.quick else 977)
+    options.window = _parse_bytes(options.window or ("4MiB" if options.quick else "128MiB"))
+    options.rounds = options.rounds or (2 if options.quick else 5)
+    options.groups = options.only.split(",") if options.only else list(GROUPS)
+    if unknown := [each for each in options.groups if each not in GROUPS]:
+        parser.error(f"--only {unknown[0]}: expected some of {', '.join(GROUPS)}")
+    return options
+
+
+def run(work: Work, options: argparse.Namespace) -> list[dict[str, Any]]:
+    lines = []
+    for group in options.groups:
+        results = measure(GROUPS[group](work), options.rounds, work.ctx, work.synchronize)
+        found = [describe(group, each, results) for each in results.values()]
+        lines += found
+        if not options.json:
+            print(f"\n{group}")
+            for line in found:
+                show(line)
+        del results
+        gc.collect()
+    return lines
+
+
+def main() -> int:
+    options = parse()
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    ctx = sa.context(options.device)
+    silence_torch()
+    with tempfile.TemporaryDirectory(prefix="saeta-streams-", dir=options.folder) as folder:
+        work = Work(ctx, Path(folder), options.batches, options.window)
+        make_files(work)
+        if not options.json:
+            print(
+                f"streams on {ctx.device}, {work.bytes / (1 << 30):.2f} GiB in {options.batches} batches of "
+                f"64Ki rows, windows of {options.window / (1 << 20):g} MiB, medians of "
+                f"{options.rounds} rounds"
+            )
+            show_header()
+        lines = run(work, options)
+    found = sa.info()
+    result = {
+        "benchmark": "streams",
+        "commit": options.commit,
+        "command": shlex.join(sys.argv),
+        "versions": {name: found["packages"].get(name) for name in PACKAGES} | {"saeta": sa.__version__},
+        "devices": found["devices"],
+        "device": ctx.device,
+        "batches": options.batches,
+        "window": options.window,
+        "rounds": options.rounds,
+        "missing": work.missing,
+        "results": lines,
+    }
+    if options.json:
+        print(json.dumps(result, indent=1))
+    else:
+        for reason in work.missing:
+            print(f"not measured: {reason}")
+    if options.out is not None:
+        options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    return int(any(each["ours"] and "failed" in each for each in lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

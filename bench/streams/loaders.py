@@ -1,0 +1,163 @@
+"""The training loader: from files, and from a table on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import saeta as sa
+from streams.measure import LINK, Bar, Contender, Rate
+from streams.others import data_loaders, other_loaders, pyarrow_loaders
+from streams.work import COLUMNS, ROW_BYTES, SMALL_ROWS, Work, drain, to_host
+
+SEED = 1
+SECTOR = 32  # bytes of a GPU's memory that are read for a random value
+VALUE = 4
+INDEX = 8
+GATHER_BYTES = INDEX + len(COLUMNS) * (SECTOR + VALUE)
+"""Bytes that the memory moves for a random row: an index, and a sector and a value for each column."""
+GATHER = "the gather's limit: copy of the bytes that it moves"
+COPY_BYTES = 1 << 30
+
+
+def from_files(work: Work) -> list[Contender]:
+    """The loader from a file, in order and shuffled, beside other loaders."""
+    plain, mixed = pyarrow_loaders(work)
+    of_torch = data_loaders(work)
+    ordered, shuffled = other_loaders(work)
+    made = [work.link, plain, mixed, *of_torch, *ordered, *shuffled]
+    for shuffle in (False, "batches", "rows"):
+        if work.on_host:
+            like, others = (mixed, shuffled) if shuffle == "rows" else (plain, [*of_torch, *ordered])
+            bars: list[Bar] = [Rate(1, (like.name,))]
+            if others:
+                bars.append(Rate(2, tuple(each.name for each in others), max))
+        else:
+            bars = [Rate(0.85, (LINK,)), Rate(20, (plain.name,))]
+            bars += [Rate(100, (each.name,)) for each in of_torch[:1]]
+        made += _loaders(work, "file", work.large, shuffle, tuple(bars))
+    return made
+
+
+def from_table(work: Work) -> list[Contender]:
+    """The loader from a table on the device, its rows shuffled, beside an index of each column."""
+    table = sa.read_ipc(work.large, work.ctx, copy=True)
+    arrays, name = work.arrays, work.array_name
+    columns = {each: work.array(table[each]) for each in COLUMNS}
+    matrix = arrays.stack(list(columns.values()), 1)
+    made = [
+        _peer(work, f"{name}, an index of each column", lambda: _indexed(work, columns)),
+        _peer(work, f"{name}, an index of one row-major matrix", lambda: _indexed(work, {"x": matrix})),
+    ]
+    if name == "torch" and (tensordict := work.library("tensordict")) is not None:
+        made.append(
+            _peer(
+                work,
+                "tensordict",
+                lambda: _indexed(work, {"x": tensordict.TensorDict(columns, batch_size=[work.rows])}),
+            )
+        )
+    bars: tuple[Bar, ...] = ()
+    if not work.on_host:
+        made.append(_gather_limit(work))
+        bars = (Rate(0.60, (GATHER,)),)
+    return made + _loaders(work, "table", table, "rows", bars)
+
+
+def _loaders(
+    work: Work, label: str, source: Path | sa.Table, shuffle: str | bool, bars: tuple[Bar, ...]
+) -> list[Contender]:
+    """The loader with mini-batches as dicts of columns, and as matrices."""
+    if not hasattr(sa, "loader"):
+        work.note("saeta.loader: this build does not have it")
+        return []
+    order = f"{shuffle} shuffled" if shuffle else "in order"
+    name = f"loader, {label}, {order}"
+    return [
+        _loader(work, f"{name}, columns", source, shuffle, matrix=False, bars=bars),
+        _loader(work, f"{name}, matrix", source, shuffle, matrix=True, bars=bars),
+    ]
+
+
+def _loader(
+    work: Work,
+    name: str,
+    source: Path | sa.Table,
+    shuffle: str | bool,
+    *,
+    matrix: bool,
+    bars: tuple[Bar, ...],
+) -> Contender:
+    """One loader, whose epochs are the runs."""
+
+    @cache
+    def loader() -> Any:
+        return sa.loader(
+            source,
+            work.ctx,
+            batch_size=SMALL_ROWS,
+            shuffle=shuffle,
+            window=work.window,
+            seed=SEED,
+            to=work.array_name,
+            matrix=matrix,
+        )
+
+    def check() -> bool:
+        ends = [_first_and_last_column(batch) for batch in loader()]
+        first, last = (
+            np.concatenate([to_host(each) for each in column]) for column in zip(*ends, strict=True)
+        )
+        if not np.array_equal(last, 1 - first):
+            return False
+        if shuffle is False:
+            return bool(np.array_equal(first, work.first_column))
+        return bool(np.array_equal(np.sort(first), work.sorted_first_column))
+
+    return Contender(name, lambda: drain(loader()), work.bytes, work.rows, check=check, bars=bars)
+
+
+def _first_and_last_column(batch: Any) -> tuple[Any, Any]:
+    if isinstance(batch, dict):
+        if len(batch) > 1:
+            return batch[COLUMNS[0]], batch[COLUMNS[-1]]
+        (batch,) = batch.values()
+    return batch[:, 0], batch[:, -1]
+
+
+def _peer(work: Work, name: str, batches: Any) -> Contender:
+    return Contender(f"peer: {name}", lambda: drain(batches()), work.bytes, work.rows, ours=False)
+
+
+def _indexed(work: Work, held: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """An epoch of mini-batches by an index of random rows."""
+    order = _permutation(work)
+    for first in range(0, work.rows, SMALL_ROWS):
+        rows = order[first : first + SMALL_ROWS]
+        yield {name: each[rows] for name, each in held.items()}
+
+
+def _permutation(work: Work) -> Any:
+    if work.array_name == "torch":
+        return work.arrays.randperm(work.rows, device="cuda")
+    return work.arrays.random.permutation(work.rows)
+
+
+def _gather_limit(work: Work) -> Contender:
+    """A copy on the device. It counts as the rows for which a gather moves as many bytes."""
+    arrays = work.arrays
+    values = np.frombuffer(np.random.default_rng(SEED).bytes(COPY_BYTES), np.uint8)
+    source, target = work.put(values), work.put(values)
+
+    def copy() -> None:
+        if work.array_name == "torch":
+            target.copy_(source)
+        else:
+            arrays.copyto(target, source)
+
+    rows = 2 * COPY_BYTES // GATHER_BYTES
+    return Contender(GATHER, copy, rows * ROW_BYTES, rows, ours=False)

@@ -1,0 +1,141 @@
+"""What people load mini-batches with instead: pyarrow, torch's DataLoader, and other loaders if installed."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streams.measure import Contender
+from streams.work import COLUMNS, LARGE_ROWS, ROW_BYTES, SMALL_ROWS, Work, drain
+
+WORKERS = 8
+
+
+def pyarrow_loaders(work: Work) -> tuple[Contender, Contender]:
+    """Batches of pyarrow, copied to the device column by column: in order, and with the rows shuffled."""
+    suffix = "" if work.on_host else ", a copy a column"
+    return (
+        _contender(work, f"pyarrow{suffix}", lambda: drain(_arrays(work, _slices(work)))),
+        _contender(work, f"pyarrow, rows shuffled{suffix}", lambda: drain(_arrays(work, _shuffled(work)))),
+    )
+
+
+def data_loaders(work: Work) -> list[Contender]:
+    """The DataLoader of torch, and the one of torchdata that can be resumed, in order."""
+    torch = work.torch
+    if torch is None:
+        return []
+    # Each tensor that a worker passes on has a file descriptor.
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    found = [_data_loader(work, torch, "torch DataLoader", torch.utils.data.DataLoader)]
+    if (torchdata := work.library("torchdata.stateful_dataloader")) is not None:
+        found.append(_data_loader(work, torch, "torchdata StatefulDataLoader", torchdata.StatefulDataLoader))
+    return found
+
+
+def other_loaders(work: Work) -> tuple[list[Contender], list[Contender]]:
+    """Loaders that are not of torch: in order, and with the rows shuffled."""
+    ordered, shuffled = [], []
+    if (polars := work.library("polars")) is not None:
+
+        def frame() -> Any:
+            return polars.read_ipc(work.large, n_rows=_rows(work))
+
+        def mixed_frame() -> Any:
+            return frame().sample(fraction=1, shuffle=True, seed=1)
+
+        ordered.append(_contender(work, "polars", lambda: drain(_of_frame(work, frame()))))
+        shuffled.append(
+            _contender(work, "polars, rows shuffled", lambda: drain(_of_frame(work, mixed_frame())))
+        )
+    if (datasets := work.library("datasets")) is not None:
+
+        def dataset() -> Any:
+            table = pa.ipc.open_file(pa.memory_map(str(work.large))).read_all().slice(0, _rows(work))
+            return datasets.Dataset(datasets.table.InMemoryTable(table)).with_format("arrow")
+
+        # Shuffled, it takes row by row: 65,536 rows of 16 columns took seconds.
+        ordered.append(_contender(work, "datasets", lambda: drain(_of_tables(work, dataset()))))
+    return ordered, shuffled
+
+
+def _contender(work: Work, name: str, run: Callable[[], Any]) -> Contender:
+    rows = _rows(work)
+    return Contender(f"peer: {name}", run, rows * ROW_BYTES, rows, ours=False)
+
+
+def _rows(work: Work) -> int:
+    return work.part_batches * LARGE_ROWS
+
+
+def _slices(work: Work, first: int = 0, step: int = 1) -> Iterator[pa.RecordBatch]:
+    """Mini-batches of every `step`-th batch of the file, as views of its mapping."""
+    reader = pa.ipc.open_file(pa.memory_map(str(work.large)))
+    for number in range(first, work.part_batches, step):
+        batch = reader.get_batch(number)
+        for row in range(0, batch.num_rows, SMALL_ROWS):
+            yield batch.slice(row, SMALL_ROWS)
+
+
+def _shuffled(work: Work) -> Iterator[pa.RecordBatch]:
+    """Mini-batches of rows that are shuffled within windows."""
+    reader = pa.ipc.open_file(pa.memory_map(str(work.large)))
+    random = np.random.default_rng(1)
+    step = max(1, work.window // (LARGE_ROWS * ROW_BYTES))
+    for first in range(0, work.part_batches, step):
+        numbers = range(first, min(first + step, work.part_batches))
+        table = pa.Table.from_batches([reader.get_batch(number) for number in numbers]).combine_chunks()
+        yield from table.take(pa.array(random.permutation(table.num_rows))).to_batches(SMALL_ROWS)
+
+
+def _arrays(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    for batch in batches:
+        yield {name: work.put(batch[name].to_numpy()) for name in COLUMNS}
+
+
+def _of_frame(work: Work, frame: Any) -> Iterator[dict[str, Any]]:
+    for part in frame.iter_slices(SMALL_ROWS):
+        yield {name: work.put(part[name].to_numpy()) for name in COLUMNS}
+
+
+def _of_tables(work: Work, dataset: Any) -> Iterator[dict[str, Any]]:
+    for table in dataset.iter(SMALL_ROWS):
+        yield {name: work.put(table[name].to_numpy()) for name in COLUMNS}
+
+
+def _data_loader(work: Work, torch: Any, name: str, make: Callable[..., Any]) -> Contender:
+    """Workers read batches of their own; the parent copies page-locked tensors to the device.
+
+    The workers live as long as the loader. So the first round, which is not measured, starts them.
+    """
+
+    class Batches(torch.utils.data.IterableDataset):  # type: ignore[misc]
+        def __iter__(self) -> Iterator[dict[str, Any]]:
+            worker = torch.utils.data.get_worker_info()
+            for batch in _slices(work, worker.id, worker.num_workers):
+                yield {name: torch.from_numpy(batch[name].to_numpy()) for name in COLUMNS}
+
+    workers = WORKERS if not work.on_host else min(WORKERS, os.cpu_count() or 1)
+    loader = make(
+        Batches(),
+        batch_size=None,
+        num_workers=workers,
+        pin_memory=not work.on_host,
+        persistent_workers=True,
+        multiprocessing_context="fork",
+    )
+
+    def batches() -> Iterator[dict[str, Any]]:
+        for batch in loader:
+            if work.on_host:
+                yield batch
+            else:
+                yield {name: values.cuda(non_blocking=True) for name, values in batch.items()}
+
+    return _contender(work, f"{name}, {workers} workers", lambda: drain(batches()))
