@@ -3,8 +3,8 @@
 
     rows.py [--rows N] [--taken N] [--columns N] [--rounds N] [--out FILE.json] [--commit TEXT]
 
-Memory of a GPU is read in sectors of 32 bytes, so a random row of a column of float32 costs one sector. The
-limit is the time in which a plain copy moves the sectors that are read and the values that are written.
+The memory of a GPU answers a random read with 64 bytes: reading both halves of them takes as long as reading
+one (H200). The limit is the time in which a plain copy moves what is read so and the values that are written.
 Operations take turns, round by round, each with the device idle before and after it. The program prints the
 median, the 10th and the 90th percentile over all rounds but the first. Results are checked before anything is
 measured. Data is random.
@@ -30,7 +30,7 @@ import pyarrow as pa
 import saeta as sa
 
 COPY = "copy of bytes"
-SECTOR = 32
+FETCHED = 64  # bytes for a random read
 VALUE = 4
 INDEX = 8
 
@@ -39,7 +39,7 @@ INDEX = 8
 class Operation:
     run: Callable[[], Any]
     moved: int
-    """Bytes that the memory must move: sectors of random reads, and everything else once."""
+    """Bytes that the memory must move: 64 for each random read, and everything else once."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Data:
 
     @property
     def taken(self) -> int:
-        """Bytes of a take: an index, and a sector and a value for each column."""
-        return len(self.indices) * (INDEX + len(self.columns) * (SECTOR + VALUE))
+        """Bytes of a take: an index, and a random read and a value for each column."""
+        return len(self.indices) * (INDEX + len(self.columns) * (FETCHED + VALUE))
 
     @property
     def filtered(self) -> int:
@@ -87,7 +87,7 @@ def of_saeta(data: Data, ctx: sa.Context) -> dict[str, Operation]:
     assert np.array_equal(table.filter(mask)["c0"].to_numpy(), data.columns[0][data.mask])
     taken = texts.take(few)["text"].to_arrow().combine_chunks()
     assert taken.equals(data.texts.take(pa.array(data.indices % len(data.texts))))
-    letters = 2 * taken.nbytes + len(data.indices) * (INDEX + SECTOR)
+    letters = 2 * taken.nbytes + len(data.indices) * (INDEX + FETCHED)
     return {
         f"take {len(data.indices):,} rows": Operation(lambda: table.take(indices), data.taken),
         f"take {len(small):,} rows": Operation(

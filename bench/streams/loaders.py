@@ -15,11 +15,11 @@ from streams.others import data_loaders, other_loaders, pyarrow_loaders
 from streams.work import COLUMNS, ROW_BYTES, SMALL_ROWS, Work, drain, to_host
 
 SEED = 1
-SECTOR = 32  # bytes of a GPU's memory that are read for a random value
+FETCHED = 64  # bytes of a GPU's memory that are read for a random value
 VALUE = 4
 INDEX = 8
-GATHER_BYTES = INDEX + len(COLUMNS) * (SECTOR + VALUE)
-"""Bytes that the memory moves for a random row: an index, and a sector and a value for each column."""
+GATHER_BYTES = INDEX + len(COLUMNS) * (FETCHED + VALUE)
+"""Bytes that the memory moves for a random row: an index, and a random read and a value for each column."""
 GATHER = "the gather's limit: copy of the bytes that it moves"
 COPY_BYTES = 1 << 30
 

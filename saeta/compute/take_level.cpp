@@ -16,6 +16,10 @@ constexpr std::int32_t union_offset_bytes = 4;
 constexpr std::int32_t view_bytes = 16;
 /// A launch of fewer tiles leaves multiprocessors idle. Rows of few values are read once for each column.
 constexpr std::int64_t least_tiles = 2048;
+/// Columns of a group are read at random places by turns. If they do not stay in the cache of the device
+/// together, one after the other is faster: 4.35 in place of 4.70 ms for 8M rows of 16 columns of 32M rows
+/// (H200).
+constexpr std::int64_t most_group_bytes = 64 << 20;
 
 const void* address_of_buffer(const column& of, std::size_t index) {
   return reinterpret_cast<const void*>(of.buffers()[index].address());
@@ -341,9 +345,11 @@ void take_level::add_steps(placed& of) {
 std::vector<take_step> take_level::grouped_values() const {
   std::vector<take_step> made;
   for (const auto& [rows, columns] : values_) {
-    const std::int64_t tiles = take_tiles(columns.front()) * std::ssize(columns);
-    const std::size_t of_group =
-        std::clamp<std::size_t>(static_cast<std::size_t>(tiles / least_tiles), 1, columns.size());
+    const take_step& one = columns.front();
+    const std::int64_t tiles = take_tiles(one) * std::ssize(columns);
+    const std::int64_t column_bytes = std::max<std::int64_t>(one.from.count * one.width * one.units, 1);
+    const std::int64_t most = std::min(tiles / least_tiles, most_group_bytes / column_bytes);
+    const std::size_t of_group = std::clamp<std::size_t>(static_cast<std::size_t>(most), 1, columns.size());
     for (std::size_t i = 0; i < columns.size(); ++i) {
       made.push_back(columns[i]);
       made.back().columns =
