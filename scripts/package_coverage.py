@@ -52,7 +52,7 @@ class Reach:
         reached = Counter(
             test for place, tests in self.lines.items() if place.startswith(f"{path}:") for test in tests
         )
-        much = max(reached.values(), default=0) / 2
+        much = (min(reached.values(), default=0) + max(reached.values(), default=0)) / 2
         return sorted(self._near(path, line), key=lambda test: (reached[test] < much, self.seconds[test]))
 
     def _near(self, path: str, line: int) -> list[str]:
