@@ -24,6 +24,7 @@ void bind_type(nb::module_& m);
 void bind_column(nb::module_& m);
 void bind_table(nb::module_& m);
 void bind_counted_table(nb::module_& m);
+void bind_permutations(nb::module_& m);
 void bind_arrow(nb::module_& m);
 void bind_cuda_array(nb::module_& m);
 void bind_dlpack(nb::module_& m);
