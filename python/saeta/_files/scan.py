@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never, Protocol
 
 from saeta import ipc
 from saeta._convert.tables import concat_tables
@@ -105,13 +105,19 @@ class Scan:
         return f"<saeta.Scan of {number}>"
 
 
+class Closable(Protocol):
+    """What is read. Closing it ends the reading of another thread."""
+
+    def close(self) -> None: ...
+
+
 class _Batches:
     """The state that the consumers of a scan share.
 
     It has no reference to the Scan, so that dropping the Scan stops the reading.
     """
 
-    def __init__(self, reader: Reader, read: Callable[[], Table | None]) -> None:
+    def __init__(self, reader: Closable, read: Callable[[], Table | None]) -> None:
         self._reader = reader
         self._read = read
         self._process = os.getpid()
@@ -197,20 +203,20 @@ class _Windows(_Batches):
             self._reader.close()
 
 
-class _Ahead(_Batches):
-    """Batches that a thread reads ahead, one by one."""
+class ReadAhead(_Batches):
+    """What a thread reads ahead, one by one: the batches of a scan, the windows of a loader."""
 
-    def __init__(self, reader: Reader, read: Callable[[], Table | None], in_flight: int) -> None:
+    def __init__(self, reader: Closable, read: Callable[[], Any], in_flight: int) -> None:
         super().__init__(reader, read)
         self._room = in_flight
         self._changed = threading.Condition()
-        self._ready: deque[Table] = deque()
+        self._ready: deque[Any] = deque()
         self._failure: BaseException | None = None
         # A daemon thread: the end of the program does not wait for batches that are never taken.
         self._thread = threading.Thread(target=self._run, name="saeta-scan", daemon=True)
         self._started = False
 
-    def take(self) -> Table | None:
+    def take(self) -> Any:
         self.require_open()
         with self._changed:
             self.require_open()
@@ -237,7 +243,7 @@ class _Ahead(_Batches):
     def _is_spent(self) -> bool:
         return self._done and not self._ready
 
-    def _read_again(self) -> Table | None:
+    def _read_again(self) -> Any:
         """Reads a batch in the caller that had no room in the budget ahead of time.
 
         The batch before it may be gone by now.
@@ -321,7 +327,7 @@ def _batches(reader: Reader, ctx: Context, window: int, batch_rows: int, in_flig
             return _Windows(reader, scan)
     if batch_rows:
         read = _Rows(read, batch_rows).next
-    return _Live(reader, read) if reader.live else _Ahead(reader, read, in_flight)
+    return _Live(reader, read) if reader.live else ReadAhead(reader, read, in_flight)
 
 
 class _Requested(NamedTuple):
