@@ -1,5 +1,5 @@
-"""The order of the rows of a training loader: each row once an epoch, the same for any number of ranks, and the
-same after a resume at any batch."""
+"""The order of the rows of a training loader: each row once an epoch, the same for any number of ranks, and
+the same after a resume at any batch."""
 
 from __future__ import annotations
 

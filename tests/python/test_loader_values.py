@@ -211,6 +211,22 @@ def test_arrays_of_jax_are_batches_too(file, ctx):
     assert np.asarray(made[0]["list"][0]).tolist() == [[0, 0, 0], [0, 0, 0], [0, 1, 0], [0, 1, 2]]
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("library", ["torch", "cupy"])
+def test_tensors_of_a_gpu_stay_there(file, library):
+    pytest.importorskip(library)
+    if not sa.info()["cuda"]["usable"]:
+        pytest.skip("no usable CUDA device")
+    ctx = sa.context("cuda")
+    with ctx.forbid_downloads():
+        made = batches(file, ctx, ["small", "large", "gaps"], to=library, matrix={"x": ["large", "small"]},
+                       dtype={"x": "float32"}, fill=0, shuffle="rows")  # fmt: skip
+    rows = np.concatenate([np.asarray(batch["x"].tolist()) for batch in made])
+    assert sorted(rows[:, 1]) == list(range(ROWS))
+    assert (rows[:, 1] == 4 * rows[:, 0]).all()
+    assert sorted(each for batch in made for each in batch["gaps"].tolist()) == [0, 0, 0, 0, 1, 2, 4, 5, 7, 8]
+
+
 def test_words_that_are_not_known_are_refused(file):
     for options, text in [
         ({"to": "tf"}, "to='tf': expected one of torch, cupy, jax, numpy, table"),

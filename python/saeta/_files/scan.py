@@ -117,8 +117,9 @@ class _Batches:
     It has no reference to the Scan, so that dropping the Scan stops the reading.
     """
 
-    def __init__(self, reader: Closable, read: Callable[[], Table | None]) -> None:
+    def __init__(self, reader: Closable, read: Callable[[], Table | None], owner: str = "scan") -> None:
         self._reader = reader
+        self._owner = owner
         self._read = read
         self._process = os.getpid()
         self._stopped = False
@@ -127,11 +128,11 @@ class _Batches:
     def require_open(self) -> None:
         if self._is_inherited():  # before any lock, which a thread of the parent may have held
             raise ClosedError(
-                f"the scan belongs to process {self._process}, the parent of this forked process: scan its "
-                "source again"
+                f"the {self._owner} belongs to process {self._process}, the parent of this forked process: "
+                "open its source again"
             )
         if self._stopped:
-            raise ClosedError("the scan is closed")
+            raise ClosedError(f"the {self._owner} is closed")
 
     def require_more(self) -> None:
         """Raises ClosedError if no batch can be taken any more."""
@@ -206,14 +207,16 @@ class _Windows(_Batches):
 class ReadAhead(_Batches):
     """What a thread reads ahead, one by one: the batches of a scan, the windows of a loader."""
 
-    def __init__(self, reader: Closable, read: Callable[[], Any], in_flight: int) -> None:
-        super().__init__(reader, read)
+    def __init__(
+        self, reader: Closable, read: Callable[[], Any], in_flight: int, owner: str = "scan"
+    ) -> None:
+        super().__init__(reader, read, owner)
         self._room = in_flight
         self._changed = threading.Condition()
         self._ready: deque[Any] = deque()
         self._failure: BaseException | None = None
         # A daemon thread: the end of the program does not wait for batches that are never taken.
-        self._thread = threading.Thread(target=self._run, name="saeta-scan", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"saeta-{self._owner}", daemon=True)
         self._started = False
 
     def take(self) -> Any:
@@ -252,7 +255,7 @@ class ReadAhead(_Batches):
         self._failure = None
         self._done = batch is None
         if not self._done:
-            self._thread = threading.Thread(target=self._run, name="saeta-scan", daemon=True)
+            self._thread = threading.Thread(target=self._run, name=f"saeta-{self._owner}", daemon=True)
             self._thread.start()
         return batch
 
@@ -266,7 +269,8 @@ class ReadAhead(_Batches):
                 batch = self._read()
             except BaseException as failure:  # raised in the thread that takes the batch
                 with self._changed:
-                    self._failure = failure
+                    if not self._stopped:  # its traceback keeps what was being read
+                        self._failure = failure
                     self._changed.notify_all()
                 return
             with self._changed:
@@ -284,6 +288,7 @@ class ReadAhead(_Batches):
             return
         with self._changed:
             self._stopped = True
+            self._failure = None
             self._ready.clear()
             self._changed.notify_all()
         self._reader.close()  # ends the thread's read or wait

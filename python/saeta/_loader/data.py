@@ -52,8 +52,8 @@ class Data:
     names: list[str]
     is_table = False
 
-    def open(self, ctx: Context, columns: Sequence[str]) -> Reading:
-        """Begins to read these columns into a context."""
+    def open(self, ctx: Context, columns: Sequence[str], windows: Sequence[Sequence[Span]]) -> Reading:
+        """Begins to read these columns of windows of spans into a context."""
         raise NotImplementedError
 
     def identity(self) -> list[Any]:
@@ -70,17 +70,17 @@ class Data:
 
 
 class Reading:
-    """Data that are open for one epoch. `close` ends a read of another thread."""
+    """Windows that are read one after the other. `close` ends a read of another thread."""
 
-    def read(self, spans: Sequence[Span]) -> Table:
-        """Returns the rows of the spans, in their order."""
+    def next(self) -> Table:
+        """Returns the rows of the next window, in the order of its spans. One that failed is read again."""
         raise NotImplementedError
 
     def close(self) -> None:
         """Ends reading."""
 
 
-class _OfTable(Data, Reading):
+class _OfTable(Data):
     is_table = True
 
     def __init__(self, table: Table) -> None:
@@ -88,21 +88,28 @@ class _OfTable(Data, Reading):
         self.schema = table.schema
         self.batches = [Batch(each.num_rows, each.nbytes, False) for each in table.batches]
         self.names = ["table"]
-        self._pieces = table.batches
 
-    def open(self, ctx: Context, columns: Sequence[str]) -> Reading:
-        return _OfTable(self.table.select(columns))
-
-    def read(self, spans: Sequence[Span]) -> Table:
-        if sum(span.rows for span in spans) == self.table.num_rows and _in_order(spans):
-            return self.table
-        return _joined([self._pieces[span.batch].slice(span.first, span.rows) for span in spans])
+    def open(self, ctx: Context, columns: Sequence[str], windows: Sequence[Sequence[Span]]) -> Reading:
+        return _ReadingTable(self.table.select(columns), windows)
 
     def firsts(self) -> list[Span]:
         return [Span(number, 0, batch.rows) for number, batch in enumerate(self.batches) if batch.rows]
 
     def describe(self, spans: Sequence[Span]) -> str:
         return f"the table, {_numbers(span.batch for span in spans)}"
+
+
+class _ReadingTable(Reading):
+    def __init__(self, table: Table, windows: Sequence[Sequence[Span]]) -> None:
+        self._table = table
+        self._pieces = table.batches
+        self._windows = iter(windows)
+
+    def next(self) -> Table:
+        spans = next(self._windows)
+        if sum(span.rows for span in spans) == self._table.num_rows and _in_order(spans):
+            return self._table
+        return _joined([self._pieces[span.batch].slice(span.first, span.rows) for span in spans])
 
 
 class _OfFiles(Data):
@@ -121,8 +128,8 @@ class _OfFiles(Data):
             self.batches += batches
             self._places += [_Place(number, each) for each in range(len(batches))]
 
-    def open(self, ctx: Context, columns: Sequence[str]) -> Reading:
-        return _ReadingFiles(self, ctx, list(columns))
+    def open(self, ctx: Context, columns: Sequence[str], windows: Sequence[Sequence[Span]]) -> Reading:
+        return _ReadingFiles(self, ctx, list(columns), windows)
 
     def runs(self, spans: Iterable[Span]) -> Iterator[tuple[int, int, int, list[Span]]]:
         """Yields spans that one read gives: their file, its batches [first, last), and the spans."""
@@ -205,19 +212,26 @@ class _OfParquet(_OfFiles):
 
 
 class _ReadingFiles(Reading):
-    def __init__(self, data: _OfFiles, ctx: Context, columns: list[str]) -> None:
+    """Reads each window when it is asked for, by one call for each run of consecutive batches."""
+
+    def __init__(
+        self, data: _OfFiles, ctx: Context, columns: list[str], windows: Sequence[Sequence[Span]]
+    ) -> None:
         self.data = data
         self.ctx = ctx
         self.columns = columns
+        self._windows = windows
+        self._number = 0
         self._reader: Any = None
         self._closed = False
 
-    def read(self, spans: Sequence[Span]) -> Table:
+    def next(self) -> Table:
         parts = []
-        for file, first, last, together in self.data.runs(spans):
+        for file, first, last, together in self.data.runs(self._windows[self._number]):
             if self._closed:
                 raise ClosedError("the loader is closed")
             parts += self._slices(file, first, last, together)
+        self._number += 1
         return _joined(parts)
 
     def _slices(self, file: int, first: int, last: int, spans: list[Span]) -> list[Table]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -150,11 +150,12 @@ class Loader:
         if self._closed:
             raise ClosedError("the loader is closed")
         _refuse_worker()
-        reading = self._data.open(self._ctx, self._columns)
         rank = Rank(self._begin, self._rank, self._world_size)
-        windows = _Windows(self._data, reading, self._order.loads(self._epoch, rank))
+        loads = list(self._order.loads(self._epoch, rank))
+        reading = self._data.open(self._ctx, self._columns, [load.spans for load in loads])
+        windows = _Windows(self._data, reading, loads)
         self._batch = self._begin
-        self._running = ReadAhead(reading, windows.next, self._prefetch)
+        self._running = ReadAhead(windows, windows.next, self._prefetch, "loader")
         self._begun.add(self._running)
         return self._batches(self._running)
 
@@ -240,25 +241,33 @@ class _Window:
 
 
 class _Windows:
-    """Reads the loads of an epoch one after the other. One that failed is read again."""
+    """The rows of the loads of an epoch, one load after the other. One that failed is read again."""
 
-    def __init__(self, data: Data, reading: Reading, loads: Iterator[Load]) -> None:
+    def __init__(self, data: Data, reading: Reading, loads: Sequence[Load]) -> None:
         self._data = data
         self._reading = reading
         self._loads = loads
-        self._load: Load | None = None
+        self._number = 0
+        self._cancellation = _core._Cancellation()
+        self._source: Table | None = None  # rows that were read and are not permuted yet
 
     def next(self) -> _Window | None:
-        load = self._load or next(self._loads, None)
-        self._load = load
-        if load is None:
+        if self._number == len(self._loads):
             return None
-        with naming(lambda: f"reading {self._data.describe(load.spans)}", ADVICE):
-            rows = self._reading.read(load.spans)
+        load = self._loads[self._number]
+        with self._cancellation, naming(lambda: f"reading {self._data.describe(load.spans)}", ADVICE):
+            rows = self._reading.next() if self._source is None else self._source
             if load.taken is not None:
+                self._source = rows
                 rows = rows._take(_core._permute_rows(rows.context, *load.taken))
-        self._load = None
+        self._source = None
+        self._number += 1
         return _Window(rows, load)
+
+    def close(self) -> None:
+        """Ends the reading of another thread, and what it waits for."""
+        self._cancellation.cancel()
+        self._reading.close()
 
 
 class _Cutter:
@@ -454,8 +463,9 @@ def _values_of_dictionaries(name: str, data: Data) -> list[str]:
             f"codes: column '{name}' is of type {type_.name}: name its values, as {{'{name}': [...]}}"
         )
     found: dict[str, None] = {}
-    reading = data.open(_core.context("host"), [name])
-    for span in data.firsts():
-        for chunk in reading.read([span]).column(name).to_arrow().chunks:
+    spans = data.firsts()
+    reading = data.open(_core.context("host"), [name], [[span] for span in spans])
+    for _ in spans:
+        for chunk in reading.next().column(name).to_arrow().chunks:
             found.update(dict.fromkeys(each for each in chunk.dictionary.to_pylist() if each is not None))
     return list(found)

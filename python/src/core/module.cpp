@@ -24,6 +24,7 @@ NB_MODULE(_core, m) {
   bind_table(m);
   bind_counted_table(m);
   bind_permutations(m);
+  bind_cancellation(m);
   bind_arrow(m);
   bind_cuda_array(m);
   bind_dlpack(m);

@@ -12,6 +12,7 @@ namespace saeta::py {
 namespace nb = nanobind;
 
 void install_interrupts();
+void bind_cancellation(nb::module_& m);
 void install_reports();
 void bind_errors();
 /// Sets the Python exception of an error, for callbacks from C code. With the GIL held.
