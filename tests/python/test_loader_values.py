@@ -211,6 +211,14 @@ def test_arrays_of_jax_are_batches_too(file, ctx):
     assert np.asarray(made[0]["list"][0]).tolist() == [[0, 0, 0], [0, 0, 0], [0, 1, 0], [0, 1, 2]]
 
 
+def test_floats_that_arrow_does_not_have(ctx):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    weights = sa.from_dlpack(np.arange(ROWS).astype(ml_dtypes.bfloat16), "host").to(ctx)
+    made = batches(sa.table({"w": weights}, ctx), ctx, None, shuffle="rows")
+    assert made[0]["w"].dtype == ml_dtypes.bfloat16
+    assert sorted(joined(made, "w").tolist()) == list(range(ROWS))
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("library", ["torch", "cupy"])
 def test_tensors_of_a_gpu_stay_there(file, library):
