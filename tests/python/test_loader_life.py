@@ -81,6 +81,20 @@ def test_a_window_without_room_is_read_when_there_is_some(tmp_path, ctx):
         loader.close()
 
 
+def test_tensors_without_room_end_the_reading_ahead(tmp_path, ctx):
+    rows = 40_000
+    files = files_of_rows(tmp_path, [rows], 2000)
+    with ctx.memory.child("training", 150 << 10) as share:  # six windows, two of them for tensors
+        loader = sa.loader(
+            files, share, batch_size=500, window="24KiB", shuffle="rows", prefetch=8, to="numpy",
+            matrix={"x": ["half", "row"]}, dtype={"x": "float64"},
+        )  # fmt: skip
+        found = [row for batch in loader for row in batch["x"][:, 1].tolist()]
+        loader.close()
+        assert sorted(found) == list(range(rows))
+        assert share.memory.statistics()["peak"] <= 150 << 10
+
+
 def test_a_refusal_names_the_rows_and_what_to_do(tmp_path, ctx):
     files = files_of_rows(tmp_path, [50_000], 25_000)
     with ctx.memory.child("training", 64 << 10) as share:

@@ -117,7 +117,7 @@ class _Batches:
     It has no reference to the Scan, so that dropping the Scan stops the reading.
     """
 
-    def __init__(self, reader: Closable, read: Callable[[], Table | None], owner: str = "scan") -> None:
+    def __init__(self, reader: Closable, read: Callable[[], Any], owner: str = "scan") -> None:
         self._reader = reader
         self._owner = owner
         self._read = read
@@ -158,13 +158,13 @@ class _Batches:
         return self._process != os.getpid()
 
 
-class _Live(_Batches):
-    """Batches of a stream that is still being sent.
+class ReadOnRequest(_Batches):
+    """What is read when it is taken: batches of a stream that is still being sent, windows without room.
 
-    No thread waits for them, because nothing could end its wait.
+    No thread waits for such batches, because nothing could end its wait.
     """
 
-    def take(self) -> Table | None:
+    def take(self) -> Any:
         self.require_open()
         batch = self._read()
         self._done = batch is None
@@ -188,7 +188,7 @@ class _Windows(_Batches):
     def take(self) -> Table | None:
         self.require_open()
         try:
-            batch = self._read()
+            batch: Table | None = self._read()
         except (BudgetExceeded, KeyboardInterrupt):
             raise  # the batch can be requested again
         except BaseException:
@@ -332,7 +332,7 @@ def _batches(reader: Reader, ctx: Context, window: int, batch_rows: int, in_flig
             return _Windows(reader, scan)
     if batch_rows:
         read = _Rows(read, batch_rows).next
-    return _Live(reader, read) if reader.live else ReadAhead(reader, read, in_flight)
+    return ReadOnRequest(reader, read) if reader.live else ReadAhead(reader, read, in_flight)
 
 
 class _Requested(NamedTuple):

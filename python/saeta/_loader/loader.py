@@ -5,20 +5,19 @@ from __future__ import annotations
 import functools
 import hashlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from saeta import _core
-from saeta._convert.tables import concat_tables
 from saeta._core import Context, Schema, Table
-from saeta._files.scan import ReadAhead
-from saeta._loader.data import Data, Reading, data_of
+from saeta._loader.data import Data, data_of
 from saeta._loader.features import Features, Options, check_options, naming
 from saeta._loader.order import Load, Order, Rank
+from saeta._loader.windows import ADVICE, Cutter, Windows
 from saeta._pickling import unpickled_context
 from saeta._text import number_text
-from saeta.errors import ClosedError, ColumnNameError, InvalidError, TypeMismatch
+from saeta.errors import BudgetExceeded, ClosedError, ColumnNameError, InvalidError, TypeMismatch
 from saeta.exchange import ContextLike, context_of
 
 if TYPE_CHECKING:
@@ -69,8 +68,8 @@ class Loader:
         self._epoch = 0
         self._begin = 0  # batch of the epoch at which `iter` begins
         self._batch = 0  # batches of the epoch that were taken by all ranks
-        self._running: ReadAhead | None = None  # the one that counts in the state
-        self._begun: WeakSet[ReadAhead] = WeakSet()  # those whose threads may still read
+        self._running: Windows | None = None  # of the iterator that counts in the state
+        self._begun: WeakSet[Windows] = WeakSet()  # of all iterators whose threads may still read
         self._closed = False
 
     @property
@@ -152,12 +151,11 @@ class Loader:
         _refuse_worker()
         rank = Rank(self._begin, self._rank, self._world_size)
         loads = list(self._order.loads(self._epoch, rank))
-        reading = self._data.open(self._ctx, self._columns, [load.spans for load in loads])
-        windows = _Windows(self._data, reading, loads)
+        windows = Windows(self._data, self._ctx, self._columns, loads, self._prefetch)
         self._batch = self._begin
-        self._running = ReadAhead(windows, windows.next, self._prefetch, "loader")
-        self._begun.add(self._running)
-        return self._batches(self._running)
+        self._running = windows
+        self._begun.add(windows)
+        return self._batches(windows, self._begin)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self._files, self._device, self._given, self.state_dict())
@@ -165,10 +163,9 @@ class Loader:
     def __repr__(self) -> str:
         return f"<saeta.Loader of {self._order.rows} rows, {len(self)} batches of {self._batch_size}>"
 
-    def _batches(self, windows: ReadAhead) -> Iterator[Any]:
+    def _batches(self, windows: Windows, taken: int) -> Iterator[Any]:
         """Yields the batches of a rank. Nothing of a window is kept when the next one is taken."""
-        taken = self._begin
-        cutter = _Cutter(self._batch_size)
+        cutter = Cutter(self._batch_size)
         try:
             while True:
                 window = windows.take()
@@ -178,7 +175,7 @@ class Loader:
                 del window
                 while groups:
                     with naming(functools.partial(self._place, load), ADVICE):
-                        for batch in self._features.batches(groups.pop(0), self._batch_size):
+                        for batch in self._converted(groups.pop(0), windows):
                             taken = min(taken + self._world_size, self._order.batches)
                             if self._running is windows:
                                 self._batch = taken
@@ -189,8 +186,17 @@ class Loader:
         finally:
             windows.stop()
         if self._running is windows:
-            self._running = None
             self._move_to(self._epoch + 1, 0)
+
+    def _converted(self, rows: Table, windows: Windows) -> Iterator[Any]:
+        """Converts rows. If there is no room, windows are no longer read ahead."""
+        try:
+            return self._features.batches(rows.combine_chunks(), self._batch_size)
+        except BudgetExceeded:
+            if not windows.are_ahead:
+                raise
+        windows.read_on_request()
+        return self._features.batches(rows.combine_chunks(), self._batch_size)
 
     def _place(self, load: Load | None) -> str:
         return "the last rows" if load is None else self._data.describe(load.spans)
@@ -227,83 +233,6 @@ class Loader:
     def _data_identity(self) -> dict[str, Any]:
         content = repr(self._data.identity()).encode()
         return {"rows": self._order.rows, "files": hashlib.blake2b(content, digest_size=16).hexdigest()}
-
-
-ADVICE = "choose a smaller window= or prefetch=, drop batches sooner, or give the context a larger budget"
-
-
-class _Window:
-    """The rows of a load."""
-
-    def __init__(self, rows: Table, load: Load) -> None:
-        self.rows = rows
-        self.load = load
-
-
-class _Windows:
-    """The rows of the loads of an epoch, one load after the other. One that failed is read again."""
-
-    def __init__(self, data: Data, reading: Reading, loads: Sequence[Load]) -> None:
-        self._data = data
-        self._reading = reading
-        self._loads = loads
-        self._number = 0
-        self._cancellation = _core._Cancellation()
-        self._source: Table | None = None  # rows that were read and are not permuted yet
-
-    def next(self) -> _Window | None:
-        if self._number == len(self._loads):
-            return None
-        load = self._loads[self._number]
-        with self._cancellation, naming(lambda: f"reading {self._data.describe(load.spans)}", ADVICE):
-            rows = self._reading.next() if self._source is None else self._source
-            if load.taken is not None:
-                self._source = rows
-                rows = rows._take(_core._permute_rows(rows.context, *load.taken))
-        self._source = None
-        self._number += 1
-        return _Window(rows, load)
-
-    def close(self) -> None:
-        """Ends the reading of another thread, and what it waits for."""
-        self._cancellation.cancel()
-        self._reading.close()
-
-
-class _Cutter:
-    """Cuts tables into pieces of whole batches. What is left of a table begins the next batch."""
-
-    def __init__(self, batch_size: int) -> None:
-        self._size = batch_size
-        self._left: list[Table] = []
-        self._rows = 0  # that are left
-
-    def cut(self, table: Table) -> list[Table]:
-        """Returns tables of one piece each, whose rows are a multiple of the size of a batch."""
-        found: list[Table] = []
-        for piece in table.batches:
-            first = 0
-            if self._rows:
-                first = min(self._size - self._rows, piece.num_rows)
-                self._keep(piece.slice(0, first))
-                if self._rows < self._size:
-                    continue
-                found += self.rest()
-            whole = (piece.num_rows - first) // self._size * self._size
-            if whole:
-                found.append(piece.slice(first, whole))
-            if first + whole < piece.num_rows:
-                self._keep(piece.slice(first + whole))
-        return found
-
-    def rest(self) -> list[Table]:
-        """Returns what is left as one batch, if anything is left."""
-        left, self._left, self._rows = self._left, [], 0
-        return [concat_tables(left).combine_chunks()] if left else []
-
-    def _keep(self, rows: Table) -> None:
-        self._left.append(rows)
-        self._rows += rows.num_rows
 
 
 def loader(
