@@ -3,7 +3,7 @@
 # CUDA: build, the C++ and Python tests, the early-release storm, three minutes of soak, compute-sanitizer
 # over the conformance suite, the demo and the benchmarks.
 #
-#   scripts/gpu_check.sh OUT [STEP...]     steps: build test sanitize python jax storm soak demo trip bench; all without any
+#   scripts/gpu_check.sh OUT [STEP...]     steps: build test sanitize python jax storm soak demo trip train bench; all without any
 #
 # Needs no network: .deps/ as it is and the system's Python. Writes one log a step to OUT and a line each to
 # the terminal; goes on after a failed step and ends with 1 if there was one.
@@ -15,7 +15,7 @@ if (($# == 0)); then
 fi
 out=$(mkdir -p "$1" && cd "$1" && pwd) || exit 2
 shift
-steps=${*:-build test sanitize python jax storm soak demo trip bench}
+steps=${*:-build test sanitize python jax storm soak demo trip train bench}
 build=build/gpu
 python=$([ -x .deps/venv/bin/python ] && echo .deps/venv/bin/python || echo python3)
 # The system's compiler by its path: one that links libstdc++ statically would put a copy into every library.
@@ -68,6 +68,7 @@ for s in $steps; do
   soak) step soak 300 "$python" scripts/soak.py --seconds "${SOAK_SECONDS:-180}" --device cuda:0 --guard ;;
   demo) step demo 240 "$python" -m saeta demo ${DEMO_FILE:+"$DEMO_FILE"} ;;
   trip) step trip 120 "$python" examples/trip.py ;;
+  train) step train 120 "$python" examples/train.py ;;
   bench)
     results=$(mktemp -d)
     commit=${COMMIT:-$(git rev-parse --short HEAD 2>/dev/null || echo unknown)} # COMMIT: where the tree came without .git

@@ -43,6 +43,7 @@ from saeta._core import (
 from saeta._files.ipc_writer import IpcWriter, ipc_writer
 from saeta._files.parquet import read_parquet
 from saeta._files.scan import Scan, scan_ipc
+from saeta._loader.loader import Loader, loader
 from saeta._pickling import unpickling
 from saeta._report.info import info
 from saeta._use import use
@@ -94,6 +95,7 @@ __all__ = [
     "GraphCapture",
     "InvalidError",
     "IpcWriter",
+    "Loader",
     "Memory",
     "MemoryHook",
     "MemoryLog",
@@ -127,6 +129,7 @@ __all__ = [
     "hooks",
     "info",
     "ipc_writer",
+    "loader",
     "read_ipc",
     "read_parquet",
     "scan_ipc",

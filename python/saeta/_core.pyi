@@ -1569,6 +1569,25 @@ class CountedTable:
 
 def _counted_table(capacity: Table, count: Column, num_rows: int | None = None) -> CountedTable: ...
 
+def _permute_rows(where: Context, rows: int, key: int, first: int = 0, skipped: int = 0, count: int | None = None, group: int = 1, stride: int = 1) -> Column:
+    """
+    Numbers of rows in the order of a key, the same on every device, as a column of uint32, or of int64 for more than 2^32 rows. Entry k is the place of the number first + (k + skipped) // group * stride + (k + skipped) % group in the permutation of all rows. Without a count there are as many as rows.
+    """
+
+class _Cancellation:
+    """
+    A `with` block of one thread at a time. After `cancel` its waits for memory and work end with ClosedError within 50 ms, and so do those of later blocks.
+    """
+
+    def __init__(self) -> None: ...
+
+    def cancel(self) -> None:
+        """Ends the waits. Any thread may call it."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *exception: object) -> None: ...
+
 def _import_stream(where: Context, stream: object, copy: bool | None = None, as_column: bool = False) -> Table | Column:
     """
     Takes an "arrow_array_stream" capsule: a stream of structs becomes a table unless `as_column`, any other a column.

@@ -95,5 +95,10 @@ def reduce_column(self: Column, protocol: Any) -> Reduced:
     return restored_column, (_core._from_columns(self.context, [self]),)
 
 
+def unpickled_context(device: str) -> Context:
+    """Returns the context of `unpickling`, or the one of a device."""
+    return _target.get() or _core.context(device)
+
+
 def restored_column(table: Table) -> Column:
     return table.column(0)

@@ -23,9 +23,10 @@
 
 namespace saeta {
 
-struct take_work;   // device/take.hpp
-struct taken_count; // device/take.hpp
-struct cast_work;   // device/cast.hpp
+struct take_work;    // device/take.hpp
+struct taken_count;  // device/take.hpp
+struct cast_work;    // device/cast.hpp
+struct permute_work; // device/permutation.hpp
 
 struct kernel_table {
   /// bytes -> bits: a bit is set where the byte is not 0. No-op for length 0.
@@ -104,6 +105,9 @@ struct kernel_table {
 
   /// Converts numbers to another kind and stores the first row whose number has no equal one there.
   void (*cast_numbers)(stream_handle stream, const cast_work& work);
+
+  /// Stores the places of numbers in a permutation. No-op without numbers.
+  void (*permute_rows)(stream_handle stream, const permute_work& work);
 };
 
 /// Bytes of a bitmap of `length` bits, padded to 64 bytes as the Arrow format recommends.

@@ -3,6 +3,7 @@
 #include "saeta/device/kernels.hpp"
 #include "saeta/device/reference_cast.hpp"
 #include "saeta/device/reference_gather.hpp"
+#include "saeta/device/reference_permute.hpp"
 #include "saeta/device/take.hpp"
 
 #include <cstring>
@@ -228,6 +229,7 @@ const kernel_table& reference_kernels() noexcept {
       .count_taken = count_taken,
       .take = take,
       .cast_numbers = cast_numbers,
+      .permute_rows = permute_rows,
   };
   return table;
 }

@@ -22,8 +22,9 @@ ON_HOST = {
     "jax": ["jax"],
     "handover": ["numpy"],
     "reading": ["pyarrow", "fsspec", "duckdb"],
+    "training": ["numpy", "pyarrow", "jax"],
 }
-ON_GPU = ["torch", "cupy", "numba", "cudf", "pyarrow-cuda"]
+ON_GPU = ["torch", "cupy", "numba", "cudf", "pyarrow-cuda", "training"]
 BLOCK = re.compile(r"^(?:<!-- gpu: ([\w.]+) -->\n)?```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 

@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never, Protocol
 
 from saeta import ipc
 from saeta._convert.tables import concat_tables
@@ -105,14 +105,21 @@ class Scan:
         return f"<saeta.Scan of {number}>"
 
 
+class Closable(Protocol):
+    """What is read. Closing it ends the reading of another thread."""
+
+    def close(self) -> None: ...
+
+
 class _Batches:
     """The state that the consumers of a scan share.
 
     It has no reference to the Scan, so that dropping the Scan stops the reading.
     """
 
-    def __init__(self, reader: Reader, read: Callable[[], Table | None]) -> None:
+    def __init__(self, reader: Closable, read: Callable[[], Any], owner: str = "scan") -> None:
         self._reader = reader
+        self._owner = owner
         self._read = read
         self._process = os.getpid()
         self._stopped = False
@@ -121,11 +128,11 @@ class _Batches:
     def require_open(self) -> None:
         if self._is_inherited():  # before any lock, which a thread of the parent may have held
             raise ClosedError(
-                f"the scan belongs to process {self._process}, the parent of this forked process: scan its "
-                "source again"
+                f"the {self._owner} belongs to process {self._process}, the parent of this forked process: "
+                "open its source again"
             )
         if self._stopped:
-            raise ClosedError("the scan is closed")
+            raise ClosedError(f"the {self._owner} is closed")
 
     def require_more(self) -> None:
         """Raises ClosedError if no batch can be taken any more."""
@@ -151,13 +158,13 @@ class _Batches:
         return self._process != os.getpid()
 
 
-class _Live(_Batches):
-    """Batches of a stream that is still being sent.
+class ReadOnRequest(_Batches):
+    """What is read when it is taken: batches of a stream that is still being sent, windows without room.
 
-    No thread waits for them, because nothing could end its wait.
+    No thread waits for such batches, because nothing could end its wait.
     """
 
-    def take(self) -> Table | None:
+    def take(self) -> Any:
         self.require_open()
         batch = self._read()
         self._done = batch is None
@@ -181,7 +188,7 @@ class _Windows(_Batches):
     def take(self) -> Table | None:
         self.require_open()
         try:
-            batch = self._read()
+            batch: Table | None = self._read()
         except (BudgetExceeded, KeyboardInterrupt):
             raise  # the batch can be requested again
         except BaseException:
@@ -197,20 +204,22 @@ class _Windows(_Batches):
             self._reader.close()
 
 
-class _Ahead(_Batches):
-    """Batches that a thread reads ahead, one by one."""
+class ReadAhead(_Batches):
+    """What a thread reads ahead, one by one: the batches of a scan, the windows of a loader."""
 
-    def __init__(self, reader: Reader, read: Callable[[], Table | None], in_flight: int) -> None:
-        super().__init__(reader, read)
+    def __init__(
+        self, reader: Closable, read: Callable[[], Any], in_flight: int, owner: str = "scan"
+    ) -> None:
+        super().__init__(reader, read, owner)
         self._room = in_flight
         self._changed = threading.Condition()
-        self._ready: deque[Table] = deque()
+        self._ready: deque[Any] = deque()
         self._failure: BaseException | None = None
         # A daemon thread: the end of the program does not wait for batches that are never taken.
-        self._thread = threading.Thread(target=self._run, name="saeta-scan", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"saeta-{self._owner}", daemon=True)
         self._started = False
 
-    def take(self) -> Table | None:
+    def take(self) -> Any:
         self.require_open()
         with self._changed:
             self.require_open()
@@ -237,7 +246,7 @@ class _Ahead(_Batches):
     def _is_spent(self) -> bool:
         return self._done and not self._ready
 
-    def _read_again(self) -> Table | None:
+    def _read_again(self) -> Any:
         """Reads a batch in the caller that had no room in the budget ahead of time.
 
         The batch before it may be gone by now.
@@ -246,7 +255,7 @@ class _Ahead(_Batches):
         self._failure = None
         self._done = batch is None
         if not self._done:
-            self._thread = threading.Thread(target=self._run, name="saeta-scan", daemon=True)
+            self._thread = threading.Thread(target=self._run, name=f"saeta-{self._owner}", daemon=True)
             self._thread.start()
         return batch
 
@@ -260,7 +269,8 @@ class _Ahead(_Batches):
                 batch = self._read()
             except BaseException as failure:  # raised in the thread that takes the batch
                 with self._changed:
-                    self._failure = failure
+                    if not self._stopped:  # its traceback keeps what was being read
+                        self._failure = failure
                     self._changed.notify_all()
                 return
             with self._changed:
@@ -278,6 +288,7 @@ class _Ahead(_Batches):
             return
         with self._changed:
             self._stopped = True
+            self._failure = None
             self._ready.clear()
             self._changed.notify_all()
         self._reader.close()  # ends the thread's read or wait
@@ -321,7 +332,7 @@ def _batches(reader: Reader, ctx: Context, window: int, batch_rows: int, in_flig
             return _Windows(reader, scan)
     if batch_rows:
         read = _Rows(read, batch_rows).next
-    return _Live(reader, read) if reader.live else _Ahead(reader, read, in_flight)
+    return ReadOnRequest(reader, read) if reader.live else ReadAhead(reader, read, in_flight)
 
 
 class _Requested(NamedTuple):

@@ -23,6 +23,8 @@ NB_MODULE(_core, m) {
   bind_use(m);
   bind_table(m);
   bind_counted_table(m);
+  bind_permutations(m);
+  bind_cancellation(m);
   bind_arrow(m);
   bind_cuda_array(m);
   bind_dlpack(m);

@@ -12,6 +12,7 @@ namespace saeta::py {
 namespace nb = nanobind;
 
 void install_interrupts();
+void bind_cancellation(nb::module_& m);
 void install_reports();
 void bind_errors();
 /// Sets the Python exception of an error, for callbacks from C code. With the GIL held.
@@ -24,6 +25,7 @@ void bind_type(nb::module_& m);
 void bind_column(nb::module_& m);
 void bind_table(nb::module_& m);
 void bind_counted_table(nb::module_& m);
+void bind_permutations(nb::module_& m);
 void bind_arrow(nb::module_& m);
 void bind_cuda_array(nb::module_& m);
 void bind_dlpack(nb::module_& m);

@@ -344,6 +344,7 @@ const kernel_table& simulated_device::kernels() const noexcept {
       .count_taken = count_taken,
       .take = take,
       .cast_numbers = cast_numbers,
+      .permute_rows = permute_rows,
   };
   return table;
 }

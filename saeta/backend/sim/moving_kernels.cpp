@@ -2,6 +2,7 @@
 
 #include "saeta/backend/sim/queued_kernel.hpp"
 #include "saeta/device/cast.hpp"
+#include "saeta/device/permutation.hpp"
 #include "saeta/device/take.hpp"
 
 #include <vector>
@@ -188,6 +189,13 @@ void cast_numbers(stream_handle stream, const cast_work& work) {
   }
   queue(stream, "cast_numbers", work.bad_row, touched,
         [stream, work] { reference_kernels().cast_numbers(stream, work); });
+}
+
+void permute_rows(stream_handle stream, const permute_work& work) {
+  if (work.numbers.count != 0) {
+    queue(stream, "permute_rows", work.target, {writing(work.target, work.numbers.count, work.width)},
+          [stream, work] { reference_kernels().permute_rows(stream, work); });
+  }
 }
 
 } // namespace saeta::sim

@@ -39,6 +39,7 @@ void expand(stream_handle stream, std::span<const list_expansion> expansions, co
 void count_taken(stream_handle stream, const take_work& work, std::int64_t* sums, taken_count* found);
 void take(stream_handle stream, const take_work& work);
 void cast_numbers(stream_handle stream, const cast_work& work);
+void permute_rows(stream_handle stream, const permute_work& work);
 
 const kernel_table& cuda_kernels() noexcept;
 

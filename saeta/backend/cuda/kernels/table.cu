@@ -21,6 +21,7 @@ const kernel_table& cuda_kernels() noexcept {
       .count_taken = count_taken,
       .take = take,
       .cast_numbers = cast_numbers,
+      .permute_rows = permute_rows,
   };
   return table;
 }

@@ -1,0 +1,1 @@
+"""The training loader: which rows a batch has, how they are read, and how they become tensors."""

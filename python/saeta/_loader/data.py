@@ -1,0 +1,368 @@
+"""The data of a training loader: Arrow IPC files, Parquet files, or a table. Each reads the rows of spans."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import accumulate, groupby, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from saeta import ipc
+from saeta._convert.tables import concat_tables
+from saeta._convert.types import schema as schema_of
+from saeta._core import Context, Schema, Table
+from saeta._files.sources import URL, filesystem_of, without_secrets
+from saeta._loader.order import Batch, Span
+from saeta._optional import load
+from saeta.errors import (
+    ClosedError,
+    FileError,
+    InvalidError,
+    MissingFileError,
+    TypeMismatch,
+    UnsupportedError,
+)
+from saeta.exchange import from_arrow
+
+ENDINGS = (".arrow", ".feather", ".ipc", ".parquet")
+
+
+class _Place(NamedTuple):
+    """Where a batch is: the number of its file, and its number in the file."""
+
+    file: int
+    number: int
+
+
+class Data:
+    """Batches that are read span by span.
+
+    Attributes:
+        schema: names and types of all columns.
+        batches: what the metadata say of each batch.
+        names: the names of the files, without their folders.
+        is_table: whether the rows are in memory already.
+    """
+
+    schema: Schema
+    batches: list[Batch]
+    names: list[str]
+    is_table = False
+
+    def open(self, ctx: Context, columns: Sequence[str], windows: Sequence[Sequence[Span]]) -> Reading:
+        """Begins to read these columns of windows of spans into a context."""
+        raise NotImplementedError
+
+    def identity(self) -> list[Any]:
+        """Returns what identifies the rows: the names of the files, and rows and bytes of each batch."""
+        return [self.names, [(batch.rows, batch.nbytes) for batch in self.batches]]
+
+    def firsts(self) -> list[Span]:
+        """Returns the rows whose dictionaries are looked at: the first batch with rows of each file."""
+        raise NotImplementedError
+
+    def describe(self, spans: Sequence[Span]) -> str:
+        """Returns where the rows of spans are, for messages."""
+        raise NotImplementedError
+
+
+class Reading:
+    """Windows that are read one after the other. `close` ends a read of another thread."""
+
+    def next(self) -> Table:
+        """Returns the rows of the next window, in the order of its spans. One that failed is read again."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Ends reading."""
+
+
+class _OfTable(Data):
+    is_table = True
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.schema = table.schema
+        self.batches = [Batch(each.num_rows, each.nbytes, False) for each in table.batches]
+        self.names = ["table"]
+
+    def open(self, ctx: Context, columns: Sequence[str], windows: Sequence[Sequence[Span]]) -> Reading:
+        return _ReadingTable(self.table.select(columns), windows)
+
+    def firsts(self) -> list[Span]:
+        return [Span(number, 0, batch.rows) for number, batch in enumerate(self.batches) if batch.rows]
+
+    def describe(self, spans: Sequence[Span]) -> str:
+        return f"the table, {_numbers(span.batch for span in spans)}"
+
+
+class _ReadingTable(Reading):
+    def __init__(self, table: Table, windows: Sequence[Sequence[Span]]) -> None:
+        self._table = table
+        self._pieces = table.batches
+        self._windows = iter(windows)
+
+    def next(self) -> Table:
+        spans = next(self._windows)
+        if sum(span.rows for span in spans) == self._table.num_rows and _in_order(spans):
+            return self._table
+        return _joined([self._pieces[span.batch].slice(span.first, span.rows) for span in spans])
+
+
+class _OfFiles(Data):
+    """Files of one format."""
+
+    def __init__(self, files: list[Any]) -> None:
+        self.files = files
+        self.names = [_name_of(file) for file in files]
+        self.batches = []
+        self._places: list[_Place] = []
+        for number, file in enumerate(files):
+            found, batches = self._inspect(file)
+            if number == 0:
+                self.schema = found
+            _require_same_schema(file, found, files[0], self.schema)
+            self.batches += batches
+            self._places += [_Place(number, each) for each in range(len(batches))]
+
+    def open(self, ctx: Context, columns: Sequence[str], windows: Sequence[Sequence[Span]]) -> Reading:
+        return _ReadingFiles(self, ctx, list(columns), windows)
+
+    def runs(self, spans: Iterable[Span]) -> Iterator[tuple[int, int, int, list[Span]]]:
+        """Yields spans that one read gives: their file, its batches [first, last), and the spans."""
+        together: list[Span] = []
+        for span in spans:
+            place = self._places[span.batch]
+            if together and (
+                span.batch - together[-1].batch not in (0, 1)
+                or place.file != self._places[together[-1].batch].file
+            ):
+                yield self._run(together)
+                together = []
+            together.append(span)
+        if together:
+            yield self._run(together)
+
+    def _run(self, spans: list[Span]) -> tuple[int, int, int, list[Span]]:
+        first, last = self._places[spans[0].batch], self._places[spans[-1].batch]
+        return first.file, first.number, last.number + 1, spans
+
+    def firsts(self) -> list[Span]:
+        found: dict[int, Span] = {}
+        for number, (place, batch) in enumerate(zip(self._places, self.batches, strict=True)):
+            if batch.rows:
+                found.setdefault(place.file, Span(number, 0, batch.rows))
+        return list(found.values())
+
+    def describe(self, spans: Sequence[Span]) -> str:
+        places = [self._places[span.batch] for span in spans]
+        parts = [
+            f"file '{_shown(self.files[file])}', {_numbers(place.number for place in of_file)}"
+            for file, of_file in groupby(sorted(places), key=lambda place: place.file)
+        ]
+        more = f" and {len(parts) - 2} more files" if len(parts) > 2 else ""
+        return "; ".join(parts[:2]) + more
+
+    def _inspect(self, file: Any) -> tuple[Schema, list[Batch]]:
+        raise NotImplementedError
+
+    def read_batches(self, reading: _ReadingFiles, file: int, first: int, last: int) -> Table:
+        raise NotImplementedError
+
+
+class _OfIpc(_OfFiles):
+    def _inspect(self, file: Any) -> tuple[Schema, list[Batch]]:
+        found = ipc.inspect(file)
+        if found["format"] != "file":
+            raise UnsupportedError(
+                f"'{_shown(file)}' is an Arrow IPC stream, whose batches can't be read in any order: "
+                "write it as a file, with write_ipc"
+            )
+        reader = ipc.open_source(file, None, None, (0, 0), None, True)
+        schema = reader.schema
+        reader.close()
+        rows = sum(found["batch_rows"])
+        packed = found["compression"] != "none"
+        return schema, [
+            Batch(each, found["bytes"] * each // max(rows, 1), packed) for each in found["batch_rows"]
+        ]
+
+    def read_batches(self, reading: _ReadingFiles, file: int, first: int, last: int) -> Table:
+        reader = ipc.open_source(self.files[file], None, reading.columns, (first, last), None, True)
+        with reading.ended_by_close(reader):
+            table: Table = reader.read_all(reading.ctx)
+            return table
+
+
+class _OfParquet(_OfFiles):
+    def _inspect(self, file: Any) -> tuple[Schema, list[Batch]]:
+        with _parquet_file(file) as opened:
+            groups = [opened.metadata.row_group(each) for each in range(opened.num_row_groups)]
+            found = [Batch(each.num_rows, each.total_byte_size, True) for each in groups]
+            return schema_of(opened.schema_arrow), found
+
+    def read_batches(self, reading: _ReadingFiles, file: int, first: int, last: int) -> Table:
+        with _parquet_file(self.files[file]) as opened:
+            found = opened.read_row_groups(list(range(first, last)), columns=reading.columns)
+        made: Table = from_arrow(found.select(reading.columns), reading.ctx)
+        return made
+
+
+class _ReadingFiles(Reading):
+    """Reads each window when it is asked for, by one call for each run of consecutive batches."""
+
+    def __init__(
+        self, data: _OfFiles, ctx: Context, columns: list[str], windows: Sequence[Sequence[Span]]
+    ) -> None:
+        self.data = data
+        self.ctx = ctx
+        self.columns = columns
+        self._windows = windows
+        self._number = 0
+        self._reader: Any = None
+        self._closed = False
+
+    def next(self) -> Table:
+        parts = []
+        for file, first, last, together in self.data.runs(self._windows[self._number]):
+            if self._closed:
+                raise ClosedError("the loader is closed")
+            parts += self._slices(file, first, last, together)
+        self._number += 1
+        return _joined(parts)
+
+    def _slices(self, file: int, first: int, last: int, spans: list[Span]) -> list[Table]:
+        table = self.data.read_batches(self, file, first, last)
+        begin = spans[0].batch
+        rows = [self.data.batches[begin + each].rows for each in range(last - first)]
+        starts = [0, *accumulate(rows)]
+        slices: list[tuple[int, int]] = []  # [first, last) of the table
+        for span in spans:
+            start = starts[span.batch - begin] + span.first
+            if slices and slices[-1][1] == start:
+                slices[-1] = (slices[-1][0], start + span.rows)
+            else:
+                slices.append((start, start + span.rows))
+        return [table.slice(start, end - start) for start, end in slices]
+
+    @contextmanager
+    def ended_by_close(self, reader: Any) -> Iterator[None]:
+        """Lets `close` of another thread end what the reader does."""
+        self._reader = reader
+        try:
+            if self._closed:
+                raise ClosedError("the loader is closed")
+            yield
+        finally:
+            self._reader = None
+            reader.close()
+
+    def close(self) -> None:
+        self._closed = True
+        reader = self._reader
+        if reader is not None:
+            reader.close()
+
+
+def data_of(files: Any, ctx: Context) -> Data:
+    """Opens what the argument `files` of a loader names."""
+    if isinstance(files, Table):
+        return _OfTable(files.to(ctx))
+    found = list(_files_of(files))
+    if not found:
+        raise InvalidError("files: no file is named, expected at least one")
+    of_parquet = [_is_parquet(file) for file in found]
+    if any(of_parquet) and not all(of_parquet):
+        one, other = found[of_parquet.index(True)], found[of_parquet.index(False)]
+        raise InvalidError(
+            f"files: '{_shown(one)}' is Parquet and '{_shown(other)}' is not: a loader reads files of one "
+            "format"
+        )
+    return _OfParquet(found) if of_parquet[0] else _OfIpc(found)
+
+
+def _files_of(files: Any) -> Iterator[Any]:
+    """Yields the files of a path, a folder, a pattern, a URL, or a sequence of them."""
+    if not isinstance(files, str | os.PathLike):
+        if not isinstance(files, Iterable):
+            raise TypeMismatch(
+                f"files is of type {type(files).__name__}, expected a path, a list of paths or a Table"
+            )
+        for each in files:
+            yield from _files_of(each)
+        return
+    text = os.fsdecode(files)
+    if URL.match(text):
+        yield text
+    elif Path(text).is_dir():
+        inside = sorted(str(each) for each in Path(text).iterdir() if each.suffix in ENDINGS)
+        if not inside:
+            raise MissingFileError(f"the folder '{text}' has no file that ends in {', '.join(ENDINGS)}")
+        yield from inside
+    elif not Path(text).exists() and glob.has_magic(text):
+        matching = sorted(glob.glob(text, recursive=True))  # noqa: PTH207 - a Path has no absolute patterns
+        if not matching:
+            raise MissingFileError(f"no file matches '{text}'")
+        yield from matching
+    else:
+        yield text
+
+
+def _is_parquet(file: str) -> bool:
+    if URL.match(file):
+        return file.endswith(".parquet")
+    try:
+        with Path(file).open("rb") as opened:
+            return opened.read(4) == b"PAR1"
+    except FileNotFoundError as failure:
+        raise MissingFileError(f"'{file}' does not exist") from failure
+    except OSError as failure:
+        raise FileError(f"can't read '{file}': {failure}") from failure
+
+
+def _parquet_file(file: str) -> Any:
+    parquet = load("pyarrow.parquet", "reading Parquet")
+    filesystem, path = filesystem_of(file) if URL.match(file) else (None, file)
+    try:
+        return parquet.ParquetFile(path, filesystem=filesystem)
+    except (OSError, load("pyarrow", "reading Parquet").ArrowInvalid) as failure:
+        raise FileError(f"can't read '{_shown(file)}': {failure}") from failure
+
+
+def _require_same_schema(file: Any, found: Schema, first_file: Any, first: Schema) -> None:
+    if found.names != first.names:
+        raise InvalidError(
+            f"'{_shown(file)}' has the columns {found.names}, '{_shown(first_file)}' has {first.names}"
+        )
+    for own, expected in zip(found.fields, first.fields, strict=True):
+        if own.type != expected.type:
+            raise TypeMismatch(
+                f"column '{own.name}' of '{_shown(file)}' is of type {own.type.name}, of "
+                f"'{_shown(first_file)}' it is {expected.type.name}"
+            )
+
+
+def _joined(parts: list[Table]) -> Table:
+    return parts[0] if len(parts) == 1 else concat_tables(parts)
+
+
+def _in_order(spans: Sequence[Span]) -> bool:
+    return all(before.batch < span.batch for before, span in pairwise(spans))
+
+
+def _numbers(batches: Iterable[int]) -> str:
+    found = sorted(set(batches))
+    if len(found) == 1:
+        return f"batch {found[0]}"
+    return f"{len(found)} batches from {found[0]} to {found[-1]}"
+
+
+def _name_of(file: str) -> str:
+    return without_secrets(file).rpartition("/")[2]
+
+
+def _shown(file: str) -> str:
+    return without_secrets(file) if URL.match(file) else file

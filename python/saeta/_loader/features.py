@@ -1,0 +1,332 @@
+"""Turns the columns of rows into what a training loader yields for each batch.
+
+Conversions are made once for many batches: a kernel and a hand-over for each column, whose result is then cut
+into batches without a copy. Strings, lists and arrays of JAX are handed over batch by batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeAlias
+
+from saeta._convert.to_libraries import tensor_of
+from saeta._core import Column, DataType, Schema, SymbolTable, Table, _narrow_float_type, from_dlpack
+from saeta._core import _ChosenTensor as Exported
+from saeta._core import _TensorChoices as Choices
+from saeta._optional import load
+from saeta.errors import BudgetExceeded, ColumnNameError, Error, InvalidError, OutOfRange, TypeMismatch
+
+LIBRARIES = ("torch", "cupy", "jax", "numpy")
+NULLS = ("error", "nan", "fill", "mask")
+LISTS = ("jagged", "padded")
+MATRIX = "matrix"
+
+# Arrow's format strings of types.
+NUMBERS = tuple("cCsSiIlLefgb")
+FLOATS = tuple("efg")
+VARIABLE = ("u", "U", "z", "Z", "+l", "+L", "+m")
+
+# A choice for all columns, or a choice for each key.
+Choice: TypeAlias = Any
+
+
+class Options(NamedTuple):
+    """The choices of a loader about values. Each is one for all, or a mapping from keys."""
+
+    to: str
+    matrix: Any
+    dtype: Choice
+    nulls: Choice
+    fill: Choice
+    lists: Choice
+    codes: Any
+
+
+def check_options(options: Options) -> None:
+    """Raises InvalidError for a word that is not known and for choices that tables don't have."""
+    if options.to not in (*LIBRARIES, "table"):
+        raise InvalidError(f"to={options.to!r}: expected one of {', '.join((*LIBRARIES, 'table'))}")
+    for name, given, known in (("nulls", options.nulls, NULLS), ("lists", options.lists, LISTS)):
+        for each in given.values() if isinstance(given, Mapping) else [given]:
+            if each not in known:
+                raise InvalidError(f"{name}={each!r}: expected one of {', '.join(known)}")
+    if options.to == "table":
+        for name in ("matrix", "dtype", "fill", "codes"):
+            if getattr(options, name) is not None:
+                raise InvalidError(f"{name} is for tensors, and to='table' yields tables")
+
+
+class Features:
+    """What a loader makes of its columns.
+
+    Args:
+        schema: the columns that are read.
+        vocabularies: for each column of codes its values, in the order of their codes.
+    """
+
+    def __init__(self, schema: Schema, options: Options, vocabularies: Mapping[str, list[str]]) -> None:
+        self._options = options
+        self._coders = {name: _Coder(name, values) for name, values in vocabularies.items()}
+        self._single = options.matrix is True
+        matrices = _matrices(schema, options.matrix)
+        inside = {name for names in matrices.values() for name in names}
+        plain = {each.name: each.type for each in schema.fields if each.name not in inside}
+        repeated = [key for key in matrices if key in plain]
+        if repeated:
+            raise InvalidError(f"a matrix and a column are both named {repeated[0]!r}")
+        self._makers: dict[str, Callable[[Table, int], Iterable[Any]]] = {}
+        if options.to == "table":
+            return
+        for key, type_ in plain.items():
+            self._makers[key] = self._maker_of(key, type_)
+        for key, names in matrices.items():
+            self._makers[key] = self._maker_of_matrix(key, names, schema)
+        for name, given in (("dtype", options.dtype), ("nulls", options.nulls), ("fill", options.fill)):
+            unknown = [key for key in given if key not in self._makers] if isinstance(given, Mapping) else []
+            if unknown:
+                known = ", ".join(map(repr, self._makers))
+                raise ColumnNameError(f"{name} names {unknown[0]!r}; the loader yields {known}")
+
+    def batches(self, table: Table, rows: int) -> Iterator[Any]:
+        """Yields batches of so many rows of a table of one piece, the last one with fewer."""
+        if self._options.to == "table":
+            return (table.slice(first, min(rows, len(table) - first)) for first in range(0, len(table), rows))
+        parts = [self._made(key, table, rows) for key in self._makers]
+        if self._single:
+            return iter(parts[0])
+        keys = list(self._makers)
+        return (dict(zip(keys, values, strict=True)) for values in zip(*parts, strict=True))
+
+    def _made(self, key: str, table: Table, rows: int) -> Iterable[Any]:
+        kind = "column" if key in table else "matrix"
+        with naming(lambda: f"{kind} '{key}'"):
+            return self._makers[key](table, rows)
+
+    def _maker_of(self, key: str, type_: DataType) -> Callable[[Table, int], Iterable[Any]]:
+        options = self._options
+        if key in self._coders:
+            coder = self._coders[key]
+            how = self._tensor_choices(key, is_float=False, dtype="int64", codes=True)
+            return lambda table, rows: _cut(options.to, coder.codes(table.column(key)), how, rows)
+        if type_.index_type is not None:
+            raise TypeMismatch(
+                f"column '{key}' is a dictionary: name its values, as codes={{'{key}': [...]}}"
+            )
+        if type_.format in VARIABLE and not type_.is_symbol:
+            padded = _of(options.lists, key, "jagged") == "padded"
+            lists = _Lists(
+                key, options.to, self._list_choices(key, type_), self._mask(key), padded, self._fill(key)
+            )
+            return lambda table, rows: lists.batches(table.column(key), rows)
+        if type_.format.startswith("t"):
+            how = self._tensor_choices(key, is_float=False, only_named_dtype=True, reinterpret=True)
+        else:
+            numbers = type_.format in NUMBERS
+            how = self._tensor_choices(
+                key, is_float=type_.format in FLOATS, only_named_dtype=not numbers, codes=type_.is_symbol
+            )
+        return lambda table, rows: _cut(options.to, table.column(key), how, rows)
+
+    def _maker_of_matrix(
+        self, key: str, names: list[str], schema: Schema
+    ) -> Callable[[Table, int], Iterable[Any]]:
+        floats = all(schema.field(name).type.format in FLOATS for name in names)
+        how = self._tensor_choices(key, is_float=floats, order="row")
+        to = self._options.to
+        return lambda table, rows: _cut(to, table.select(names), how, rows)
+
+    def _tensor_choices(
+        self,
+        key: str,
+        *,
+        is_float: bool,
+        dtype: str | None = None,
+        only_named_dtype: bool = False,
+        **chosen: Any,
+    ) -> dict[str, Any]:
+        """Returns the keywords of a `to_...` call."""
+        given = self._options.dtype
+        if isinstance(given, Mapping):
+            dtype = given.get(key, dtype)
+        elif given is not None and not only_named_dtype and dtype is None:
+            dtype = given
+        found = {name: value for name, value in chosen.items() if value}
+        if dtype is not None:
+            found["dtype"] = dtype
+        nulls = self._nulls(key)
+        if nulls == "mask":
+            found["with_mask"] = True
+        elif nulls == "fill":
+            found["fill"] = self._fill(key)
+        elif nulls == "nan" and (is_float or "float" in str(dtype)):
+            found["nulls"] = "nan"
+        return found
+
+    def _list_choices(self, key: str, type_: DataType) -> dict[str, Any]:
+        """Returns the keywords for the values inside of lists."""
+        if not type_.fields:
+            return {}
+        values = type_.fields[0].type
+        found = self._tensor_choices(
+            key, is_float=values.format in FLOATS, only_named_dtype=values.format not in NUMBERS
+        )
+        found.pop("with_mask", None)  # a mask is for rows
+        return found
+
+    def _nulls(self, key: str) -> Any:
+        """Returns the choice about nulls. A fill of its own is one."""
+        fills = self._options.fill
+        filled = key in fills if isinstance(fills, Mapping) else fills is not None
+        chosen = _of(self._options.nulls, key, "error")
+        return "fill" if chosen == "error" and filled else chosen
+
+    def _mask(self, key: str) -> bool:
+        return bool(self._nulls(key) == "mask")
+
+    def _fill(self, key: str) -> Any:
+        fill = _of(self._options.fill, key, None)
+        return 0 if fill is None else fill
+
+
+class _Coder:
+    """The codes of a column: the places of its values in a vocabulary.
+
+    A symbol table has the vocabulary, and symbols are its places: the kernels that make symbols make codes.
+    """
+
+    def __init__(self, name: str, values: list[str]) -> None:
+        self._name = name
+        self._count = len(values)
+        self._table = SymbolTable()
+        if self._table.intern_all(values) != list(range(len(values))):
+            raise InvalidError(f"codes of column '{name}': a value is named twice")
+
+    def codes(self, column: Column) -> Column:
+        found = column.as_symbols(self._table)
+        if len(self._table) > self._count:
+            unknown = self._table.name(self._count)
+            raise OutOfRange(
+                f"the value {unknown!r} has no code: name all values, as codes={{'{self._name}': [...]}}"
+            )
+        return found
+
+
+class _Lists:
+    """Strings and lists, batch by batch: values and offsets from 0 on, or a padded matrix and lengths."""
+
+    def __init__(
+        self, name: str, to: str, chosen: dict[str, Any], with_mask: bool, padded: bool, fill: Any
+    ) -> None:
+        self._name = name
+        self._to = to
+        self._chosen = chosen
+        self._with_mask = with_mask
+        self._padded = padded
+        self._fill = fill
+
+    def batches(self, column: Column, rows: int) -> Iterator[tuple[Any, ...]]:
+        with naming(lambda: f"column '{self._name}'"):
+            parts: Any = column.offsets_and_values(with_mask=self._with_mask)  # type: ignore[call-overload]
+            offsets, values, *masks = parts
+            firsts = [*range(0, len(column), rows), len(column)]
+            bounds = offsets.take(firsts).to_pylist()
+            for (first, last), (begin, end) in zip(pairwise(firsts), pairwise(bounds), strict=True):
+                inside = _tensor(self._to, values.slice(begin, end - begin), self._chosen)
+                own = _tensor(self._to, offsets.slice(first, last - first + 1), {}) - begin
+                found = self._pad(inside, own) if self._padded else (inside, own)
+                yield (*found, *(_tensor(self._to, mask.slice(first, last - first), {}) for mask in masks))
+
+    def _pad(self, values: Any, offsets: Any) -> tuple[Any, Any]:
+        module = load("jax.numpy" if self._to == "jax" else self._to, "saeta.loader")
+        lengths = offsets[1:] - offsets[:-1]
+        on_device = {"device": values.device} if self._to == "torch" else {}
+        columns = module.arange(int(lengths.max()) if len(lengths) else 0, **on_device)
+        if len(values) == 0:
+            return values.reshape(len(lengths), 0), lengths
+        places = offsets[:-1, None] + columns
+        used = columns < lengths[:, None]
+        return module.where(used, values[module.where(used, places, 0)], self._fill), lengths
+
+
+def _tensor(to: str, source: Column | Table, chosen: dict[str, Any]) -> Any:
+    """Converts a column or a table. NumPy takes those of the host as DLPack, without `to_numpy`'s checks."""
+    if to == "numpy" and source.device == "host" and not _is_narrow(source):
+        return tensor_of(source, load("numpy", "saeta.loader").from_dlpack, **chosen)
+    return getattr(source, f"to_{to}")(**chosen)
+
+
+def _is_narrow(source: Column | Table) -> bool:
+    """Whether NumPy has the type from ml_dtypes and does not take it as DLPack."""
+    dtype = None if isinstance(source, Table) else source.type.dtype
+    return dtype is not None and _narrow_float_type(dtype) is not None
+
+
+def _cut(to: str, source: Column | Table, chosen: dict[str, Any], rows: int) -> Iterable[Any]:
+    """Converts rows and cuts them into batches."""
+    if to == "jax":
+        return _cut_for_jax(source, chosen, rows)
+    made = _tensor(to, source, chosen)
+    if not chosen.get("with_mask"):
+        return _cut_tensor(to, made, rows)
+    values, mask = made
+    return zip(_cut_tensor(to, values, rows), _cut_tensor(to, mask, rows), strict=True)
+
+
+def _cut_tensor(to: str, made: Any, rows: int) -> Iterable[Any]:
+    if to == "torch":
+        parts: Iterable[Any] = made.split(rows)
+        return parts
+    return [made[first : first + rows] for first in range(0, len(made), rows)]
+
+
+def _cut_for_jax(source: Column | Table, chosen: dict[str, Any], rows: int) -> Iterable[Any]:
+    """Cuts columns, because JAX compiles a program for each slice of an array."""
+    if isinstance(source, Column) and not chosen:
+        return (
+            source.slice(first, min(rows, len(source) - first)).to_jax() for first in _firsts(source, rows)
+        )
+    how = Choices(**chosen)
+    values = from_dlpack(Exported(source, how), source.context)
+    if not how.with_mask:
+        return _cut_for_jax(values, {}, rows)
+    mask = from_dlpack(Exported(source, how.mask()), source.context)
+    return zip(_cut_for_jax(values, {}, rows), _cut_for_jax(mask, {}, rows), strict=True)
+
+
+def _firsts(source: Column, rows: int) -> range:
+    return range(0, len(source), rows)
+
+
+def _matrices(schema: Schema, given: Any) -> dict[str, list[str]]:
+    if given is None or given is False:
+        return {}
+    if given is True:
+        return {MATRIX: schema.names}
+    named = given if isinstance(given, Mapping) else {MATRIX: given}
+    found = {key: [names] if isinstance(names, str) else list(names) for key, names in named.items()}
+    for key, names in found.items():
+        for name in names:
+            if name not in schema:
+                raise ColumnNameError(
+                    f"matrix '{key}': no column is named {name!r}; the columns are: "
+                    f"{', '.join(map(repr, schema.names))}"
+                )
+    return found
+
+
+def _of(choice: Choice, key: str, default: Any) -> Any:
+    return choice.get(key, default) if isinstance(choice, Mapping) else choice
+
+
+@contextmanager
+def naming(label: Callable[[], str], advice: str = "") -> Iterator[None]:
+    """Puts where an error arose in front of its text. A refusal by the budget gets the advice at the end."""
+    try:
+        yield
+    except Error as failure:
+        after = f"; {advice}" if advice and isinstance(failure, BudgetExceeded) else ""
+        text = failure.args[0] if failure.args else ""
+        failure.args = (f"{label()}: {text}{after}", *failure.args[1:])
+        raise

@@ -1,0 +1,400 @@
+"""Yields the rows of files or of a table as batches of tensors, for training."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from saeta import _core
+from saeta._core import Context, Schema, Table
+from saeta._loader.data import Data, data_of
+from saeta._loader.features import Features, Options, check_options, naming
+from saeta._loader.order import Load, Order, Rank
+from saeta._loader.windows import ADVICE, Cutter, Windows
+from saeta._pickling import unpickled_context
+from saeta._text import number_text
+from saeta.errors import BudgetExceeded, ClosedError, ColumnNameError, InvalidError, TypeMismatch
+from saeta.exchange import ContextLike, context_of
+
+if TYPE_CHECKING:
+    import os
+    from typing import Literal
+
+    Files = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | Table
+
+VERSION = 1  # of the states
+SHUFFLES = ("rows", "batches", False)
+
+
+class Loader:
+    """Yields the batches of one epoch each time it is iterated.
+
+    `saeta.loader` makes it.
+
+    `iter` begins the epoch `epoch`. When its last batch was taken, the next `iter` begins the next epoch. An
+    epoch that is left earlier is begun again, at the same place. One epoch at a time counts in `state_dict`:
+    the one that began last. It is a context manager, and it pickles with its state, without what is open.
+    """
+
+    def __init__(self, files: Any, ctx: Context, arguments: Mapping[str, Any]) -> None:
+        self._files = files
+        self._given = dict(arguments)
+        options = Options(**{name: arguments[name] for name in Options._fields})
+        self._prefetch = _number("prefetch", arguments["prefetch"], 1)
+        self._rank = _number("rank", arguments["rank"], 0)
+        self._world_size = _number("world_size", arguments["world_size"], 1)
+        self._batch_size = _number("batch_size", arguments["batch_size"], 1)
+        self._seed = _number("seed", arguments["seed"], None)
+        self._shuffle = arguments["shuffle"]
+        if self._rank >= self._world_size:
+            raise InvalidError(f"rank is {self._rank}, expected less than world_size, {self._world_size}")
+        if not any(self._shuffle is each or self._shuffle == each for each in SHUFFLES):
+            raise InvalidError(f"shuffle={self._shuffle!r}: expected 'rows', 'batches' or False")
+        given = arguments["window"]
+        self._window = _number("window", _core._parse_bytes(given) if isinstance(given, str) else given, 1)
+        check_options(options)
+        self._device = ctx.device
+        self._ctx = ctx.memory.child("loader")
+        self._data = data_of(files, ctx)
+        self._columns = _names(arguments["columns"], self._data.schema)
+        self._schema = Schema([self._data.schema.field(name) for name in self._columns])
+        self._codes = _vocabularies(options.codes, self._data, self._schema)
+        self._features = Features(self._schema, options, self._codes)
+        self._order = self._make_order(arguments["drop_last"])
+        self._epoch = 0
+        self._begin = 0  # batch of the epoch at which `iter` begins
+        self._batch = 0  # batches of the epoch that were taken by all ranks
+        self._running: Windows | None = None  # of the iterator that counts in the state
+        self._begun: WeakSet[Windows] = WeakSet()  # of all iterators whose threads may still read
+        self._closed = False
+
+    @property
+    def schema(self) -> Schema:
+        """Names and types of the columns that are read."""
+        return self._schema
+
+    @property
+    def codes(self) -> dict[str, list[str]]:
+        """The values of each column of codes, in the order of their codes."""
+        return {name: list(values) for name, values in self._codes.items()}
+
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch that `iter` begins, or that is under way."""
+        return self._epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes the next `iter` begin this epoch at its first batch.
+
+        If this is the epoch of a loaded state, it begins where the state was made.
+        """
+        wanted = _number("epoch", epoch, 0)
+        if wanted != self._epoch:
+            self._move_to(wanted, 0)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns where the epoch is, and what determines the order of its rows.
+
+        The state counts the batches that the program took, not those that were read ahead. Its size does not
+        depend on the data. All ranks have the same state after the same number of steps.
+        """
+        return {"version": VERSION, "epoch": self._epoch, "batch": self._batch, **self._identity()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Makes the next `iter` continue the epoch after the last batch that the state counts.
+
+        The number of ranks may be another one than when the state was made.
+
+        Raises:
+            InvalidError: the state belongs to another order of rows. The message says what differs.
+        """
+        if not isinstance(state, Mapping) or state.get("version") != VERSION:
+            raise InvalidError(f"the state is not one of a loader of version {VERSION}: {state!r:.100}")
+        differing = [
+            f"{name} is {state.get(name)!r} there and {own!r} here"
+            for name, own in self._identity().items()
+            if state.get(name) != own
+        ]
+        if differing:
+            raise InvalidError(f"the state belongs to another order of rows: {'; '.join(differing)}")
+        epoch = _number("epoch of the state", state.get("epoch"), 0)
+        batch = _number("batch of the state", state.get("batch"), 0)
+        if batch > self._order.batches:
+            raise InvalidError(f"the state counts {batch} batches, and an epoch has {self._order.batches}")
+        self._move_to(epoch, batch)
+
+    def close(self) -> None:
+        """Stops reading within 50 ms. What was taken stays valid. Iterating then raises ClosedError."""
+        self._closed = True
+        for begun in list(self._begun):
+            begun.stop()
+            begun.wait()
+        self._ctx.close()
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        """The number of batches that a rank gets in a whole epoch."""
+        return self._order.steps(0, self._world_size)
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._closed:
+            raise ClosedError("the loader is closed")
+        _refuse_worker()
+        rank = Rank(self._begin, self._rank, self._world_size)
+        loads = list(self._order.loads(self._epoch, rank))
+        windows = Windows(self._data, self._ctx, self._columns, loads, self._prefetch)
+        self._batch = self._begin
+        self._running = windows
+        self._begun.add(windows)
+        return self._batches(windows, self._begin)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self._files, self._device, self._given, self.state_dict())
+
+    def __repr__(self) -> str:
+        return f"<saeta.Loader of {self._order.rows} rows, {len(self)} batches of {self._batch_size}>"
+
+    def _batches(self, windows: Windows, taken: int) -> Iterator[Any]:
+        """Yields the batches of a rank. Nothing of a window is kept when the next one is taken."""
+        cutter = Cutter(self._batch_size)
+        try:
+            while True:
+                window = windows.take()
+                groups = cutter.rest() if window is None else cutter.cut(window.rows)
+                load = None if window is None else window.load
+                ended = window is None
+                del window
+                while groups:
+                    with naming(functools.partial(self._place, load), ADVICE):
+                        for batch in self._converted(groups.pop(0), windows):
+                            taken = min(taken + self._world_size, self._order.batches)
+                            if self._running is windows:
+                                self._batch = taken
+                            yield batch
+                            del batch
+                if ended:
+                    break
+        finally:
+            windows.stop()
+        if self._running is windows:
+            self._move_to(self._epoch + 1, 0)
+
+    def _converted(self, rows: Table, windows: Windows) -> Iterator[Any]:
+        """Converts rows. If there is no room, windows are no longer read ahead."""
+        try:
+            return self._features.batches(rows.combine_chunks(), self._batch_size)
+        except BudgetExceeded:
+            if not windows.are_ahead:
+                raise
+        windows.read_on_request()
+        return self._features.batches(rows.combine_chunks(), self._batch_size)
+
+    def _place(self, load: Load | None) -> str:
+        return "the last rows" if load is None else self._data.describe(load.spans)
+
+    def _move_to(self, epoch: int, batch: int) -> None:
+        self._running = None
+        self._epoch = epoch
+        self._begin = self._batch = batch
+
+    def _make_order(self, drop_last: Any) -> Order:
+        if not isinstance(drop_last, bool):
+            raise InvalidError(f"drop_last is {drop_last!r}, expected True or False")
+        batches = self._data.batches
+        most_rows = None
+        if self._data.is_table and self._shuffle == "rows":
+            width = -(-sum(each.nbytes for each in batches) // max(1, sum(each.rows for each in batches)))
+            most_rows = max(1, self._window // max(1, width) // self._batch_size) * self._batch_size
+        return Order(
+            batches,
+            batch_size=self._batch_size,
+            window=None if self._data.is_table else self._window,
+            shuffle=self._shuffle,
+            seed=self._seed,
+            drop_last=drop_last,
+            most_rows=most_rows,
+        )
+
+    def _identity(self) -> dict[str, Any]:
+        """Returns what determines the order of the rows."""
+        shuffled = {"seed": self._seed, "window": self._window} if self._shuffle else {}
+        return {"batch_size": self._batch_size, "shuffle": self._shuffle, **shuffled, **self._data_identity}
+
+    @functools.cached_property
+    def _data_identity(self) -> dict[str, Any]:
+        content = repr(self._data.identity()).encode()
+        return {"rows": self._order.rows, "files": hashlib.blake2b(content, digest_size=16).hexdigest()}
+
+
+def loader(
+    files: Files,
+    ctx: ContextLike = None,
+    *,
+    batch_size: int,
+    columns: str | Iterable[str] | None = None,
+    shuffle: Literal["rows", "batches", False] = False,
+    window: int | str = "64MiB",
+    seed: int = 0,
+    rank: int = 0,
+    world_size: int = 1,
+    drop_last: bool = False,
+    matrix: bool | Iterable[str] | Mapping[str, Iterable[str]] | None = None,
+    dtype: Any = None,
+    nulls: str | Mapping[str, str] = "error",
+    fill: Any = None,
+    lists: str | Mapping[str, str] = "jagged",
+    codes: bool | str | Iterable[str] | Mapping[str, Iterable[str]] | None = None,
+    to: str = "torch",
+    prefetch: int = 2,
+) -> Loader:
+    """Yields the rows of files of any size as batches of tensors on a device, for training.
+
+    Windows of the files are read ahead by threads and become batches on the device. The order of the rows is
+    a function of the files, `batch_size`, `window`, `shuffle`, `seed` and the number of the epoch. It does
+    not depend on the number of ranks, on the budget, or on where an epoch is resumed.
+
+    Args:
+        files: a path, a folder, a pattern ("day-*.arrow"), a URL, or a list of them: Arrow IPC files or
+            Parquet files with the same columns. Also a Table: then nothing is read.
+        ctx: a Context or the name of its device. None: the best device. The loader takes its memory from a
+            child of it named "loader". Pass `ctx.memory.child(name, limit)` to limit it.
+        batch_size: the number of rows of a batch.
+        columns: only these; one name or several. None: all.
+        shuffle: "batches" permutes the batches of the files. "rows" also permutes the rows of each window,
+            on the device; with several ranks each of them reads every window. The rows of a Table are
+            permuted as a whole. False keeps the order.
+        window: the number of bytes that are read at once. A batch of a file that is larger is read in parts,
+            unless it is compressed.
+        seed: of the permutations, any integer.
+        rank, world_size: this rank yields every `world_size`-th batch.
+        drop_last: True leaves out an incomplete last batch, and last batches that not all ranks would get.
+            False keeps all rows: with several ranks the last step begins the epoch again for those that have
+            no batch left, so that all ranks have the same number of steps.
+        matrix: True yields one row-major matrix of all columns instead of a dict. A list of names puts these
+            columns into a matrix under the key "matrix", a mapping names several matrices.
+        dtype: the type of the numbers, one for all or a mapping from keys. Floats are rounded to the nearest;
+            an integer type must have all values of the column's type.
+        nulls: what becomes of nulls: "error", "nan" (floats), "fill" (the value `fill`), or "mask" (a pair of
+            values and a mask that is True where a value is valid). One for all or a mapping from keys.
+        fill: the value for nulls and for the end of padded lists, 0 if nothing is given. One for all or a
+            mapping from keys; giving it means nulls="fill" where `nulls` says nothing else.
+        lists: strings and lists become pairs of values and offsets ("jagged"), or of a matrix and lengths
+            ("padded", as long as the longest of the batch). One for all or a mapping from keys. The values of
+            strings are their bytes.
+        codes: strings and dictionaries of strings that become int64 codes. A mapping from columns to their
+            values, in the order of the codes. True, or names of columns: the values of the dictionaries in
+            the first batch of each file, which `Loader.codes` tells. A value without a code is OutOfRange.
+        to: "torch", "cupy", "jax", "numpy" or "table". Tensors must not be written to.
+        prefetch: the number of windows that are read ahead.
+
+    Dates, times and durations are the integers of their type. Fixed-size lists have a dimension more.
+
+    Returns:
+        A Loader: each `iter` yields the batches of one epoch, as a dict from columns to tensors. With
+        to="torch" it is an `IterableDataset` for `DataLoader(loader, batch_size=None)`.
+
+    Raises:
+        InvalidError, TypeMismatch, ColumnNameError: an argument can't be used, or the files differ.
+        The errors of `read_ipc` and `read_parquet`, when a batch is requested. Errors name the file, the
+        batches and the column. BudgetExceeded: a window has no room.
+
+    Example:
+        >>> import saeta as sa
+        >>> rows = sa.table({"x": [1.0, 2.0, 3.0], "y": [0, 1, 0]}, "host")
+        >>> with sa.loader(rows, "host", batch_size=2, to="numpy") as batches:
+        ...     [batch["y"].tolist() for batch in batches]
+        [[0, 1], [0]]
+    """
+    arguments = {name: value for name, value in locals().items() if name not in ("files", "ctx")}
+    where = files.context if isinstance(files, Table) and ctx is None else context_of(ctx)
+    return _class_for(to)(files, where, arguments)
+
+
+def _class_for(to: str) -> type[Loader]:
+    return _torch_class() if to == "torch" else Loader
+
+
+@functools.cache
+def _torch_class() -> type[Loader]:
+    """Returns the class whose objects torch's DataLoader iterates."""
+    from saeta._optional import load
+
+    dataset: Any = load("torch.utils.data", "saeta.loader").IterableDataset
+    return type("Loader", (Loader, dataset), {"__doc__": Loader.__doc__, "__module__": Loader.__module__})
+
+
+def _restore(files: Any, device: str, arguments: dict[str, Any], state: dict[str, Any]) -> Loader:
+    """Makes an unpickled loader."""
+    made = _class_for(arguments["to"])(files, unpickled_context(device), arguments)
+    made.load_state_dict(state)
+    return made
+
+
+def _refuse_worker() -> None:
+    torch = sys.modules.get("torch.utils.data")
+    if torch is not None and torch.get_worker_info() is not None:
+        raise InvalidError(
+            "a loader reads by threads, and each worker would yield all batches: num_workers=0"
+        )
+
+
+def _number(name: str, given: Any, least: int | None) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or (least is not None and given < least):
+        expected = "an integer" if least is None else f"an integer from {least} on"
+        raise InvalidError(f"{name} is {number_text(given)}, expected {expected}")
+    return given
+
+
+def _names(columns: Any, schema: Schema) -> list[str]:
+    if columns is None:
+        return list(schema.names)
+    names = [columns] if isinstance(columns, str) else list(columns)
+    for name in names:
+        if names.count(name) > 1 or name not in schema.names:
+            problem = "is named twice" if name in schema.names else "does not exist"
+            raise ColumnNameError(
+                f"columns: {name!r} {problem}; the columns are: {', '.join(map(repr, schema.names))}"
+            )
+    return names
+
+
+def _vocabularies(codes: Any, data: Data, schema: Schema) -> dict[str, list[str]]:
+    if codes is None or codes is False:
+        return {}
+    if codes is True:
+        codes = [field.name for field in schema.fields if field.type.index_type is not None]
+    elif isinstance(codes, str):
+        codes = [codes]
+    for name in codes:
+        if name not in schema.names:
+            raise ColumnNameError(
+                f"codes: no column is named {name!r}; the columns are: {', '.join(map(repr, schema.names))}"
+            )
+    if isinstance(codes, Mapping):
+        return {name: list(values) for name, values in codes.items()}
+    return {name: _values_of_dictionaries(name, data) for name in codes}
+
+
+def _values_of_dictionaries(name: str, data: Data) -> list[str]:
+    """Returns the values of the dictionaries of a column, each once, in the order of the files."""
+    type_ = data.schema.field(name).type
+    if type_.index_type is None:
+        raise TypeMismatch(
+            f"codes: column '{name}' is of type {type_.name}: name its values, as {{'{name}': [...]}}"
+        )
+    found: dict[str, None] = {}
+    spans = data.firsts()
+    reading = data.open(_core.context("host"), [name], [[span] for span in spans])
+    for _ in spans:
+        for chunk in reading.next().column(name).to_arrow().chunks:
+            found.update(dict.fromkeys(each for each in chunk.dictionary.to_pylist() if each is not None))
+    return list(found)

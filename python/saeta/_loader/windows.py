@@ -1,0 +1,135 @@
+"""The windows of an epoch: read ahead of the program, permuted, and cut into whole batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from saeta import _core
+from saeta._convert.tables import concat_tables
+from saeta._core import Context, Table
+from saeta._files.scan import ReadAhead, ReadOnRequest
+from saeta._loader.data import Data
+from saeta._loader.features import naming
+from saeta._loader.order import Load
+
+ADVICE = "choose a smaller window= or prefetch=, drop batches sooner, or give the context a larger budget"
+
+
+class Window(NamedTuple):
+    """The rows of a load."""
+
+    rows: Table
+    load: Load
+
+
+class Windows:
+    """Reads the loads of an epoch one after the other, on a thread of its own.
+
+    A window that has no room ahead of time is read when it is taken.
+    """
+
+    def __init__(
+        self, data: Data, ctx: Context, columns: Sequence[str], loads: Sequence[Load], prefetch: int
+    ) -> None:
+        self._data = data
+        self._ctx = ctx
+        self._columns = columns
+        self._loads = loads
+        self._taken = 0
+        self.are_ahead = True
+        self._reader: ReadAhead | ReadOnRequest = ReadAhead(*self._source(), prefetch, "loader")
+
+    def take(self) -> Window | None:
+        """Returns the next window, or None at the end."""
+        window: Window | None = self._reader.take()
+        self._taken += 1
+        return window
+
+    def read_on_request(self) -> None:
+        """Gives back the windows that were read ahead, and reads each one when it is taken from now on."""
+        self.stop()
+        self.wait()
+        self.are_ahead = False
+        self._reader = ReadOnRequest(*self._source(), "loader")
+
+    def stop(self) -> None:
+        """Ends the reading within 50 ms. Taking a window is then a ClosedError."""
+        self._reader.stop()
+
+    def wait(self) -> None:
+        """Waits until the thread has ended."""
+        self._reader.wait()
+
+    def _source(self) -> tuple[_Source, Callable[[], Window | None]]:
+        source = _Source(self._data, self._ctx, self._columns, self._loads[self._taken :])
+        return source, source.next
+
+
+class _Source:
+    """Reads and permutes windows. One that failed is read again."""
+
+    def __init__(self, data: Data, ctx: Context, columns: Sequence[str], loads: Sequence[Load]) -> None:
+        self._data = data
+        self._reading = data.open(ctx, columns, [load.spans for load in loads])
+        self._loads = loads
+        self._number = 0
+        self._cancellation = _core._Cancellation()
+        self._rows: Table | None = None  # that were read and are not permuted yet
+
+    def next(self) -> Window | None:
+        if self._number == len(self._loads):
+            return None
+        load = self._loads[self._number]
+        with self._cancellation, naming(lambda: f"reading {self._data.describe(load.spans)}", ADVICE):
+            rows = self._reading.next() if self._rows is None else self._rows
+            if load.taken is not None:
+                self._rows = rows
+                rows = rows._take(_core._permute_rows(rows.context, *load.taken))
+        self._rows = None
+        self._number += 1
+        return Window(rows, load)
+
+    def close(self) -> None:
+        """Ends the reading of another thread, and what it waits for."""
+        self._cancellation.cancel()
+        self._reading.close()
+
+
+class Cutter:
+    """Cuts tables into pieces of whole batches. What is left of a table begins the next batch."""
+
+    def __init__(self, batch_size: int) -> None:
+        self._size = batch_size
+        self._left: list[Table] = []
+        self._rows = 0  # that are left
+
+    def cut(self, table: Table) -> list[Table]:
+        """Returns parts of the table whose rows are a multiple of the size of a batch.
+
+        A part is of one piece, or it is one batch that is to be joined.
+        """
+        found: list[Table] = []
+        for piece in table.batches:
+            first = 0
+            if self._rows:
+                first = min(self._size - self._rows, piece.num_rows)
+                self._keep(piece.slice(0, first))
+                if self._rows < self._size:
+                    continue
+                found += self.rest()
+            whole = (piece.num_rows - first) // self._size * self._size
+            if whole:
+                found.append(piece.slice(first, whole))
+            if first + whole < piece.num_rows:
+                self._keep(piece.slice(first + whole))
+        return found
+
+    def rest(self) -> list[Table]:
+        """Returns what is left as one batch, if anything is left."""
+        left, self._left, self._rows = self._left, [], 0
+        return [concat_tables(left)] if left else []
+
+    def _keep(self, rows: Table) -> None:
+        self._left.append(rows)
+        self._rows += rows.num_rows

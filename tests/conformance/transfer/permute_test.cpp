@@ -1,0 +1,77 @@
+// Numbers of rows in the order of a key, equal on every backend.
+#include "conformance/harness/context_test.hpp"
+#include "saeta/compute/permute.hpp"
+#include "unit/base/raises.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace saeta::conformance {
+namespace {
+
+class permuted_rows : public context_test {
+protected:
+  template <class Row>
+  [[nodiscard]] std::vector<Row> rows_of(const column& of) const {
+    const std::vector<std::uint8_t> bytes = read(of.values());
+    std::vector<Row> made(static_cast<std::size_t>(of.length()));
+    std::memcpy(made.data(), bytes.data(), made.size() * sizeof(Row));
+    return made;
+  }
+  [[nodiscard]] std::vector<std::uint32_t> permuted(std::int64_t count, std::uint64_t key) const {
+    return rows_of<std::uint32_t>(permute_rows(ctx(), count, key, {.count = count}));
+  }
+  [[nodiscard]] std::optional<errc> refusal(std::int64_t count, const number_groups& numbers) const {
+    return unit::code_raised_by([&] { static_cast<void>(permute_rows(ctx(), count, 0, numbers)); });
+  }
+};
+
+TEST_P(permuted_rows, are_the_same_in_every_release) {
+  EXPECT_EQ(permuted(10, 7), (std::vector<std::uint32_t>{9, 0, 4, 2, 6, 5, 1, 3, 8, 7}));
+  const std::vector<std::uint32_t> some = permuted(1000, 0);
+  EXPECT_EQ(std::vector(some.begin(), some.begin() + 6),
+            (std::vector<std::uint32_t>{780, 510, 630, 343, 547, 591}));
+  const column many = permute_rows(ctx(), std::int64_t{1} << 33, ~std::uint64_t{0}, {.count = 4});
+  EXPECT_EQ(many.type(), data_type(type_id::int64));
+  EXPECT_EQ(rows_of<std::int64_t>(many),
+            (std::vector<std::int64_t>{7647783139, 6881680832, 3976019800, 5437327957}));
+}
+
+TEST_P(permuted_rows, have_each_row_once) {
+  for (const std::int64_t count : {0, 1, 2, 255, 256, 257, 4099, 65'537}) {
+    std::vector<std::uint32_t> seen = permuted(count, 3);
+    std::ranges::sort(seen);
+    std::vector<std::uint32_t> all(static_cast<std::size_t>(count));
+    std::iota(all.begin(), all.end(), 0U);
+    EXPECT_EQ(seen, all);
+  }
+}
+
+TEST_P(permuted_rows, of_groups_are_those_of_their_numbers) {
+  const std::vector<std::uint32_t> all = permuted(100, 5);
+  const number_groups numbers{.first = -2, .skipped = 3, .group = 7, .stride = 20, .count = 30};
+  const std::vector<std::uint32_t> some = rows_of<std::uint32_t>(permute_rows(ctx(), 100, 5, numbers));
+  std::vector<std::uint32_t> expected;
+  for (std::int64_t k = 3; k < 33; ++k) {
+    expected.push_back(all[static_cast<std::size_t>(-2 + k / 7 * 20 + k % 7)]);
+  }
+  EXPECT_EQ(some, expected);
+}
+
+TEST_P(permuted_rows, refuse_numbers_that_are_not_rows) {
+  EXPECT_EQ(refusal(10, {.count = 11}), errc::out_of_range);
+  EXPECT_EQ(refusal(10, {.first = -1, .count = 3}), errc::out_of_range);
+  EXPECT_EQ(refusal(10, {.group = 2, .stride = 8, .count = 5}), errc::out_of_range);
+  EXPECT_EQ(refusal(10, {.group = 2, .stride = 1, .count = 5}), errc::invalid_argument);
+  EXPECT_EQ(refusal(10, {.skipped = 1, .count = 5}), errc::invalid_argument);
+  EXPECT_EQ(refusal(-1, {}), errc::out_of_range);
+  EXPECT_EQ(refusal(10, {.group = 2, .stride = std::int64_t{1} << 62, .count = 9}), errc::overflow);
+}
+
+SAETA_CONFORMANCE_SUITE(permuted_rows);
+
+} // namespace
+} // namespace saeta::conformance

@@ -1,0 +1,278 @@
+"""A training loader that is left, interrupted, refused memory, pickled, or given files that do not fit."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from abc import ABC
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import saeta as sa
+from contexts import clean
+from loader_files import files_of_rows, flat, numbered, rows_of, write_ipc, write_parquet
+from saeta._loader.loader import _torch_class
+from sim_devices import DEVICES, contexts_of
+
+pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
+
+
+@pytest.fixture(params=DEVICES)
+def ctx(request):
+    yield from contexts_of(request.param)
+
+
+def test_a_loop_that_ends_early_frees_everything(tmp_path, ctx):
+    files = files_of_rows(tmp_path, [5000], 100)
+    before = ctx.memory.statistics()["current"]
+    loader = sa.loader(files, ctx, batch_size=50, window="4KiB", shuffle="rows", to="numpy")
+
+    def fail(batches):
+        for batch in batches:
+            del batch
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        fail(loader)
+    for batch in loader:
+        del batch
+        break
+    loader.close()
+    del loader
+    ctx.synchronize()
+    assert ctx.memory.statistics()["current"] == before
+
+
+def test_a_closed_loader_is_refused(tmp_path):
+    files = files_of_rows(tmp_path, [500], 100)
+    with sa.loader(files, "host", batch_size=50, to="numpy") as loader:
+        batches = iter(loader)
+        taken = next(batches)
+    assert taken["row"].tolist() == list(range(50))
+    with pytest.raises(sa.ClosedError, match="the loader is closed"):
+        list(batches)
+    with pytest.raises(sa.ClosedError, match="the loader is closed"):
+        iter(loader)
+    loader.close()
+
+
+@pytest.mark.parametrize("shuffle", [False, "batches", "rows"])
+def test_the_budget_is_never_passed(tmp_path, ctx, shuffle):
+    rows, window = 60_000, 32 << 10
+    files = files_of_rows(tmp_path, [rows], 1000)
+    limit = 8 * window
+    with ctx.memory.child("training", limit) as share:
+        with sa.loader(files, share, batch_size=256, window=window, shuffle=shuffle, to="table") as loader:
+            assert sorted(flat(rows_of(loader))) == list(range(rows))
+        assert share.memory.statistics()["peak"] <= limit
+
+
+def test_a_window_without_room_is_read_when_there_is_some(tmp_path, ctx):
+    files = files_of_rows(tmp_path, [20_000], 2000)
+    with ctx.memory.child("training", 128 << 10) as share:
+        loader = sa.loader(
+            files, share, batch_size=500, window="24KiB", shuffle="rows", to="table", prefetch=9
+        )
+        assert sorted(flat(rows_of(loader))) == list(range(20_000))
+        loader.close()
+
+
+def test_tensors_without_room_end_the_reading_ahead(tmp_path, ctx):
+    rows = 40_000
+    files = files_of_rows(tmp_path, [rows], 2000)
+    with ctx.memory.child("training", 150 << 10) as share:  # six windows, two of them for tensors
+        loader = sa.loader(
+            files, share, batch_size=500, window="24KiB", shuffle="rows", prefetch=8, to="numpy",
+            matrix={"x": ["half", "row"]}, dtype={"x": "float64"},
+        )  # fmt: skip
+        found = [row for batch in loader for row in batch["x"][:, 1].tolist()]
+        loader.close()
+        assert sorted(found) == list(range(rows))
+        assert share.memory.statistics()["peak"] <= 150 << 10
+
+
+def test_a_refusal_names_the_rows_and_what_to_do(tmp_path, ctx):
+    files = files_of_rows(tmp_path, [50_000], 25_000)
+    with ctx.memory.child("training", 64 << 10) as share:
+        loader = sa.loader(files, share, batch_size=500, shuffle="rows", to="numpy")
+        with pytest.raises(sa.BudgetExceeded, match=r"reading file '.*part-0.arrow', 2 batches from 0 to 1.*"
+                           r"smaller window= or prefetch=") as refused:  # fmt: skip
+            list(loader)
+        assert refused.value.limit == 64 << 10
+        loader.close()
+
+
+def test_a_file_that_is_gone_or_broken_is_named(tmp_path, ctx):
+    files = files_of_rows(tmp_path, [300, 300], 100)
+    loader = sa.loader(files, ctx, batch_size=50, window=1, to="numpy")
+    content = bytearray(Path(files[1]).read_bytes())
+    Path(files[1]).write_bytes(content[: len(content) // 2])
+    batches = iter(loader)
+    with pytest.raises(sa.Error, match=r"part-1\.arrow"):
+        list(batches)
+    assert loader.state_dict()["batch"] == 6
+    Path(files[1]).write_bytes(content)
+    loader.load_state_dict(loader.state_dict())
+    assert flat(rows_of(loader)) == list(range(300, 600))
+    with pytest.raises(sa.MissingFileError, match=r"no\.arrow"):
+        sa.loader(tmp_path / "no.arrow", ctx, batch_size=1, to="numpy")
+    with pytest.raises(sa.MissingFileError, match=r"no file matches .*x-\*.arrow"):
+        sa.loader(str(tmp_path / "x-*.arrow"), ctx, batch_size=1, to="numpy")
+    with pytest.raises(sa.InvalidError, match="no file is named"):
+        sa.loader([], ctx, batch_size=1, to="numpy")
+    with pytest.raises(sa.TypeMismatch, match="files is of type int"):
+        sa.loader(3, ctx, batch_size=1, to="numpy")
+
+
+def test_files_must_fit_together(tmp_path):
+    one = write_ipc(numbered(10), tmp_path / "one.arrow", 5)
+    names = write_ipc(numbered(10).rename_columns(["row", "other"]), tmp_path / "two.arrow", 5)
+    types = write_ipc(pa.table({"row": np.arange(4), "half": np.arange(4)}), tmp_path / "three.arrow", 5)
+    parquet = write_parquet(numbered(10), tmp_path / "four.parquet", 5)
+    with pytest.raises(sa.InvalidError, match=r"two.arrow' has the columns \['row', 'other'\]"):
+        sa.loader([one, names], "host", batch_size=1, to="numpy")
+    with pytest.raises(sa.TypeMismatch, match=r"column 'half' of '.*three.arrow' is of type int64"):
+        sa.loader([one, types], "host", batch_size=1, to="numpy")
+    with pytest.raises(sa.InvalidError, match=r"four.parquet' is Parquet and '.*one.arrow' is not"):
+        sa.loader([one, parquet], "host", batch_size=1, to="numpy")
+    stream = tmp_path / "stream.arrow"
+    sa.from_arrow(numbered(5), "host").write_ipc(stream, format="stream")
+    with pytest.raises(sa.UnsupportedError, match="is an Arrow IPC stream"):
+        sa.loader(stream, "host", batch_size=1, to="numpy")
+
+
+def test_folders_and_patterns_name_files_in_order(tmp_path):
+    files_of_rows(tmp_path, [30, 40], 10)
+    (tmp_path / "note.txt").write_text("no data")
+    for files in (
+        tmp_path,
+        str(tmp_path / "part-*.arrow"),
+        [tmp_path / "part-0.arrow", f"{tmp_path}/part-1*"],
+    ):
+        assert flat(rows_of(sa.loader(files, "host", batch_size=8, to="numpy"))) == list(range(70))
+
+
+@pytest.mark.parametrize("compression", ["lz4", "zstd"])
+def test_compressed_batches_are_read_whole(tmp_path, ctx, compression):
+    file = write_ipc(numbered(1000), tmp_path / "packed.arrow", 400, compression)
+    loader = sa.loader(file, ctx, batch_size=64, window=1, shuffle="batches", to="table")
+    found = flat(rows_of(loader))
+    assert sorted(found) == list(range(1000))
+    assert {first % 400 for first, before in zip(found[1:], found, strict=False) if first != before + 1} <= {
+        0
+    }
+
+
+def test_a_loader_pickles_with_its_state(tmp_path):
+    files = files_of_rows(tmp_path, [500], 100)
+    loader = sa.loader(files, "host", batch_size=50, shuffle="rows", seed=2, to="numpy")
+    batches = iter(loader)
+    next(batches)
+    copy = pickle.loads(pickle.dumps(loader))
+    assert rows_of(copy) == rows_of(batches)
+    assert repr(copy) == "<saeta.Loader of 500 rows, 10 batches of 50>"
+    with pytest.raises(TypeError, match="pickle"):
+        pickle.dumps(batches)
+    share = sa.context("host").memory.child("share")
+    with sa.unpickling(share):
+        assert len(pickle.loads(pickle.dumps(loader))) == 10
+
+
+def test_a_dropped_loader_leaves_nothing(tmp_path):
+    files = files_of_rows(tmp_path, [5000], 100)
+    with clean("host"):
+        loader = sa.loader(files, "host", batch_size=50, shuffle="rows", to="numpy", window="4KiB")
+        batches = iter(loader)
+        next(batches)
+        del loader, batches
+
+
+def test_a_child_of_fork_begins_anew(tmp_path):
+    files = files_of_rows(tmp_path, [500], 100)
+    loader = sa.loader(files, "host", batch_size=50, to="numpy")
+    batches = iter(loader)
+    next(batches)
+    process = os.fork()
+    if process == 0:
+        try:
+            list(batches)
+        except sa.ClosedError:
+            os._exit(7)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 7
+
+
+WAITING = """
+import os, signal, sys, threading
+import saeta as sa
+
+ctx = sa.context("host", budget="1MiB", wait=86400)
+held = ctx.allocate("1000KiB")
+loader = sa.loader(sys.argv[1], ctx, batch_size=50_000, shuffle="rows", to="numpy")
+asked = threading.Event()
+hook = ctx.memory.add_hook(lambda _: asked.set(), name="asked")
+
+def interrupt():
+    asked.wait()
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=interrupt).start()
+try:
+    list(loader)
+except KeyboardInterrupt:
+    print("interrupted")
+loader.close()
+print(loader.state_dict()["batch"])
+"""
+
+
+def test_ctrl_c_ends_the_wait_for_a_window(tmp_path, run_python):
+    [file] = files_of_rows(tmp_path, [100_000], 100_000)
+    done = run_python(WAITING, file)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n0\n", "")
+
+
+class FakeTorch:
+    """What a loader asks of torch, for machines without it."""
+
+    class IterableDataset(ABC):  # noqa: B024 - as torch's class, it has the metaclass of abstract classes
+        pass
+
+    worker = None
+
+    @classmethod
+    def get_worker_info(cls):
+        return cls.worker
+
+
+def test_a_loader_for_torch_is_a_dataset_and_refuses_workers(tmp_path, monkeypatch):
+    for name in ("torch", "torch.utils", "torch.utils.data"):
+        monkeypatch.setitem(sys.modules, name, FakeTorch)
+    _torch_class.cache_clear()
+    try:
+        loader = sa.loader(files_of_rows(tmp_path, [500], 100), "host", batch_size=64)
+        assert isinstance(loader, FakeTorch.IterableDataset)
+        assert isinstance(loader, sa.Loader)
+        assert len(pickle.loads(pickle.dumps(loader))) == 8
+        monkeypatch.setattr(FakeTorch, "worker", object())
+        with pytest.raises(sa.InvalidError, match="num_workers=0"):
+            iter(loader)
+    finally:
+        _torch_class.cache_clear()
+
+
+def test_torch_iterates_a_loader(tmp_path):
+    torch = pytest.importorskip("torch")
+    files = files_of_rows(tmp_path, [500], 100)
+    loader = sa.loader(files, "host", batch_size=64, shuffle="rows")
+    wrapped = torch.utils.data.DataLoader(loader, batch_size=None)
+    assert len(wrapped) == len(loader) == 8
+    found = [batch["row"].tolist() for batch in wrapped]
+    assert sorted(flat(found)) == list(range(500))
+    assert isinstance(pickle.loads(pickle.dumps(loader)), torch.utils.data.IterableDataset)
+    with pytest.raises(Exception, match="num_workers=0"):
+        list(torch.utils.data.DataLoader(loader, batch_size=None, num_workers=1))

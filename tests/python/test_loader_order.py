@@ -1,0 +1,271 @@
+"""The order of the rows of a training loader: each row once an epoch, the same for any number of ranks, and
+the same after a resume at any batch."""
+
+from __future__ import annotations
+
+import pickle
+from itertools import chain, zip_longest
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import saeta as sa
+from loader_files import files_of_rows, flat, rows_of, write_parquet
+from property_settings import examples
+from sim_devices import DEVICES, contexts_of
+
+pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
+
+COUNTS = (700, 0, 301)  # rows of the files
+ROWS = sum(COUNTS)
+SHUFFLES = (False, "batches", "rows")
+
+
+@pytest.fixture(params=DEVICES)
+def ctx(request):
+    yield from contexts_of(request.param)
+
+
+@pytest.fixture
+def files(tmp_path):
+    return files_of_rows(tmp_path, COUNTS, 97)
+
+
+def loader_of(files, ctx="host", **options):
+    return sa.loader(files, ctx, **{"batch_size": 32, "window": "2KiB", "to": "table", **options})
+
+
+@pytest.mark.parametrize("shuffle", SHUFFLES)
+@pytest.mark.parametrize("window", [1, 500, "2KiB", "1MiB"])
+def test_each_epoch_has_each_row_once_and_another_order(files, ctx, shuffle, window):
+    with loader_of(files, ctx, shuffle=shuffle, window=window) as loader:
+        epochs = [rows_of(loader) for _ in range(3)]
+    for epoch in epochs:
+        assert sorted(flat(epoch)) == list(range(ROWS))
+        assert [len(batch) for batch in epoch] == [32] * (ROWS // 32) + [ROWS % 32]
+    if shuffle:
+        assert len({tuple(flat(epoch)) for epoch in epochs}) == 3
+    else:
+        assert epochs == [epochs[0]] * 3
+        assert flat(epochs[0]) == list(range(ROWS))
+
+
+def unit_of(row: int) -> range:
+    """The rows of the part of a batch that has a row, where windows are smaller than parts can be."""
+    file = 0 if row < COUNTS[0] else COUNTS[0]
+    batch = file + (row - file) // 97 * 97
+    first = batch + (row - batch) // 64 * 64
+    return range(first, min(first + 64, batch + 97, ROWS if file else COUNTS[0]))
+
+
+def test_rows_move_within_their_window_only(files):
+    with loader_of(files, shuffle="rows", window="1MiB") as loader:
+        epoch = flat(rows_of(loader))
+    assert sum(row == place for place, row in enumerate(epoch)) < 10
+    with loader_of(files, shuffle="rows", window=1) as loader:
+        epoch = flat(rows_of(loader))
+    place, moved = 0, 0
+    while place < ROWS:
+        unit = unit_of(epoch[place])
+        inside = epoch[place : place + len(unit)]
+        assert sorted(inside) == list(unit)
+        moved += inside != list(unit)
+        place += len(unit)
+    assert moved > 20
+
+
+def test_the_order_depends_on_the_seed_and_the_epoch_alone(files, ctx):
+    one = rows_of(loader_of(files, ctx, shuffle="rows", seed=5))
+    again = loader_of(files, ctx, shuffle="rows", seed=5, prefetch=7)
+    assert rows_of(again) == one
+    again.set_epoch(0)
+    assert rows_of(again) == one
+    assert rows_of(loader_of(files, ctx, shuffle="rows", seed=-6)) != one
+    if ctx.device != "host":
+        assert rows_of(loader_of(files, "host", shuffle="rows", seed=5)) == one
+
+
+def test_the_order_is_the_same_in_every_release(files):
+    loader = loader_of(files, shuffle="rows", seed=0, batch_size=8, window="1MiB")
+    assert next(rows for rows in rows_of(loader)) == GOLDEN
+
+
+GOLDEN = [326, 48, 787, 476, 891, 135, 542, 708]
+
+
+@pytest.mark.parametrize("shuffle", SHUFFLES)
+@pytest.mark.parametrize("world_size", [2, 3, 4])
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("window", ["2KiB", "1MiB"])
+def test_ranks_in_turn_yield_what_one_yields(files, shuffle, world_size, drop_last, window):
+    options = {"shuffle": shuffle, "drop_last": drop_last, "window": window}
+    alone = rows_of(loader_of(files, **options))
+    loaders = [loader_of(files, rank=rank, world_size=world_size, **options) for rank in range(world_size)]
+    parts = [rows_of(loader) for loader in loaders]
+    assert {len(part) for part in parts} == {len(loaders[0])}
+    together = list(chain.from_iterable(zip(*parts, strict=True)))
+    if drop_last:
+        assert together == alone[: len(alone) // world_size * world_size]
+    else:
+        assert together[: len(alone)] == alone
+        assert together[len(alone) :] == alone[: len(together) - len(alone)]
+
+
+@pytest.mark.parametrize("shuffle", SHUFFLES)
+@pytest.mark.parametrize("worlds", [(1, 1), (1, 3), (2, 1), (3, 2)])
+def test_a_resume_at_any_batch_equals_no_interruption(files, shuffle, worlds):
+    before, after = worlds
+    options = {"shuffle": shuffle, "batch_size": 64}
+    whole = rows_of(loader_of(files, **options))
+    second = loader_of(files, **options)
+    second.set_epoch(1)
+    next_epoch = rows_of(second)
+    for taken in range(len(loader_of(files, world_size=before, **options)) + 1):
+        first = loader_of(files, world_size=before, **options)
+        batches = iter(first)
+        for _ in range(taken):
+            next(batches)
+        state = first.state_dict()
+        assert state["batch"] == min(taken * before, len(whole))
+        first.close()
+        ranks = [loader_of(files, rank=rank, world_size=after, **options) for rank in range(after)]
+        for rank in ranks:
+            rank.load_state_dict(pickle.loads(pickle.dumps(state)))
+        rest = list(chain.from_iterable(zip(*(rows_of(rank) for rank in ranks), strict=True)))
+        left = whole[taken * before :]
+        assert rest[: len(left)] == left
+        following = list(chain.from_iterable(zip(*(rows_of(rank) for rank in ranks), strict=True)))
+        assert following[: len(whole)] == next_epoch
+
+
+def test_a_state_counts_what_was_taken_and_not_what_was_read_ahead(files):
+    loader = loader_of(files, prefetch=5)
+    batches = iter(loader)
+    next(batches)
+    assert (loader.state_dict()["epoch"], loader.state_dict()["batch"]) == (0, 1)
+    assert len(list(batches)) == len(loader) - 1
+    assert (loader.state_dict()["epoch"], loader.state_dict()["batch"]) == (1, 0)
+    assert len(pickle.dumps(loader.state_dict())) < 500
+
+
+def test_an_epoch_that_is_left_begins_again(files):
+    loader = loader_of(files, shuffle="batches")
+    begun = iter(loader)
+    first = rows_of([next(begun)])
+    assert rows_of(loader)[:1] == first
+    assert loader.epoch == 1
+    list(begun)  # the one that was left no longer counts
+    assert loader.epoch == 1
+
+
+def test_set_epoch_keeps_the_place_of_a_loaded_state(files):
+    loader = loader_of(files)
+    batches = iter(loader)
+    next(batches)
+    state = loader.state_dict()
+    other = loader_of(files)
+    other.load_state_dict(state)
+    other.set_epoch(0)
+    assert len(list(other)) == len(other) - 1
+    other.load_state_dict(state)
+    other.set_epoch(4)
+    assert len(list(other)) == len(other)
+    assert other.epoch == 5
+
+
+def test_a_state_of_another_order_is_refused_with_what_differs(files, tmp_path):
+    state = loader_of(files, shuffle="rows").state_dict()
+    for options, name in [
+        ({"batch_size": 16}, "batch_size is 32 there and 16 here"),
+        ({"seed": 9}, "seed is 0 there and 9 here"),
+        ({"shuffle": "batches"}, "shuffle is 'rows' there and 'batches' here"),
+        ({"window": 77}, "window is 2048 there and 77 here"),
+    ]:
+        with pytest.raises(sa.InvalidError, match=name):
+            loader_of(files, **{"shuffle": "rows", **options}).load_state_dict(state)
+    with pytest.raises(sa.InvalidError, match="rows is 1001 there and 700 here; files is"):
+        loader_of(files[:1], shuffle="rows").load_state_dict(state)
+    for bad in ({}, None, {**state, "version": 2}, {**state, "batch": -1}, {**state, "batch": 10_000}):
+        with pytest.raises(sa.InvalidError):
+            loader_of(files, shuffle="rows").load_state_dict(bad)
+
+
+@pytest.mark.parametrize("shuffle", SHUFFLES)
+def test_parquet_has_the_same_rules(tmp_path, ctx, shuffle):
+    files = files_of_rows(tmp_path, COUNTS, 97, write_parquet)
+    alone = rows_of(loader_of(tmp_path, ctx, shuffle=shuffle))
+    assert sorted(flat(alone)) == list(range(ROWS))
+    parts = [rows_of(loader_of(files, ctx, shuffle=shuffle, rank=rank, world_size=2)) for rank in range(2)]
+    assert [each for pair in zip_longest(*parts) for each in pair][: len(alone)] == alone
+
+
+@pytest.mark.parametrize("shuffle", SHUFFLES)
+def test_a_table_is_permuted_as_a_whole(files, ctx, shuffle):
+    table = sa.concat_tables([sa.read_ipc(file, ctx, rechunk=False) for file in files])
+    for window in (1, "1MiB"):
+        alone = rows_of(loader_of(table, None, shuffle=shuffle, window=window))
+        assert sorted(flat(alone)) == list(range(ROWS))
+        three = [
+            rows_of(loader_of(table, ctx, shuffle=shuffle, window=window, rank=rank, world_size=3))
+            for rank in range(3)
+        ]
+        assert list(chain.from_iterable(zip(*three, strict=True)))[: len(alone)] == alone
+    if shuffle == "rows":
+        assert len(set(alone[0]) & set(range(97))) < 20
+
+
+@pytest.mark.parametrize("rows", [0, 1, 31, 32, 33])
+def test_few_rows(tmp_path, rows):
+    files = files_of_rows(tmp_path, [rows], 10)
+    for shuffle in SHUFFLES:
+        assert sorted(flat(rows_of(loader_of(files, shuffle=shuffle)))) == list(range(rows))
+        dropped = loader_of(files, shuffle=shuffle, drop_last=True)
+        assert len(dropped) == rows // 32
+        assert len(rows_of(dropped)) == rows // 32
+        ranks = [loader_of(files, shuffle=shuffle, rank=rank, world_size=5) for rank in range(5)]
+        assert [len(rank) for rank in ranks] == [-(-rows // 32) and 1] * 5
+        assert [len(rows_of(rank)) for rank in ranks] == [-(-rows // 32) and 1] * 5
+
+
+@settings(**examples(60))
+@given(
+    counts=st.lists(st.integers(0, 200), min_size=1, max_size=3),
+    batch_rows=st.integers(1, 90),
+    batch_size=st.integers(1, 70),
+    window=st.integers(1, 4000),
+    shuffle=st.sampled_from(SHUFFLES),
+    world_size=st.integers(1, 4),
+    resumed=st.integers(0, 30),
+    drop_last=st.booleans(),
+)
+def test_any_loader(counts, batch_rows, batch_size, window, shuffle, world_size, resumed, drop_last):
+    with TemporaryDirectory() as folder:
+        files = files_of_rows(Path(folder), counts, batch_rows)
+        options = {
+            "batch_size": batch_size,
+            "window": window,
+            "shuffle": shuffle,
+            "seed": batch_rows,
+            "drop_last": drop_last,
+        }
+        alone = rows_of(loader_of(files, **options))
+        rows = sum(counts)
+        assert len(set(flat(alone))) == (rows // batch_size * batch_size if drop_last else rows)
+        begin = min(resumed, len(alone))
+        state = {**loader_of(files, **options).state_dict(), "batch": begin}
+        parts = []
+        for rank in range(world_size):
+            loader = loader_of(files, rank=rank, world_size=world_size, **options)
+            loader.load_state_dict(state)
+            parts.append(rows_of(loader))
+        together = list(chain.from_iterable(zip(*parts, strict=True)))
+        expected = alone[begin:]
+        if drop_last:
+            assert together == expected[: len(expected) // world_size * world_size]
+        else:
+            assert together[: len(expected)] == expected
+            left = len(together) - len(expected)
+            assert together[len(expected) :] == (alone * (left + 1))[:left]

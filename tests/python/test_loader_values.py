@@ -1,0 +1,258 @@
+"""What a training loader makes of columns: types, nulls, matrices, lists, strings and codes."""
+
+from __future__ import annotations
+
+import datetime as dt
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import saeta as sa
+from loader_files import write_ipc, write_parquet
+from sim_devices import DEVICES, contexts_of
+
+pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
+
+ROWS = 10
+MIXED = pa.table(
+    {
+        "small": pa.array(range(ROWS), pa.int16()),
+        "large": pa.array([each / 4 for each in range(ROWS)], pa.float64()),
+        "gaps": pa.array([None if each % 3 == 0 else each for each in range(ROWS)], pa.float32()),
+        "whole": pa.array([None if each == 4 else each for each in range(ROWS)], pa.int32()),
+        "on": pa.array([each % 2 == 0 for each in range(ROWS)]),
+        "day": pa.array([dt.date(1970, 1, 1 + each) for each in range(ROWS)]),
+        "word": pa.array(["", "b", "cc", "ddd", "", "f", "gg", "b", "i", "jj"]),
+        "list": pa.array([list(range(each % 4)) for each in range(ROWS)], pa.list_(pa.int64())),
+        "point": pa.array([[each, -each] for each in range(ROWS)], pa.list_(pa.float32(), 2)),
+        "city": pa.array(["rom", "oslo", "rom", None, "bern"] * 2).dictionary_encode(),
+    }
+)
+
+
+@pytest.fixture(params=DEVICES)
+def ctx(request):
+    yield from contexts_of(request.param)
+
+
+@pytest.fixture(params=[3, 4, 10])
+def file(tmp_path, request):
+    return write_ipc(MIXED, tmp_path / "mixed.arrow", request.param)
+
+
+def batches(file, ctx, columns, **options):
+    with sa.loader(file, ctx, **{"columns": columns, "batch_size": 4, "to": "numpy", **options}) as loader:
+        return list(loader)
+
+
+def joined(made, key):
+    return np.concatenate([np.asarray(batch[key]) for batch in made])
+
+
+def test_numbers_keep_their_types(file, ctx):
+    made = batches(file, ctx, ["large", "small", "on", "day", "point"])
+    assert [len(batch["small"]) for batch in made] == [4, 4, 2]
+    assert list(made[0]) == ["large", "small", "on", "day", "point"]
+    assert [made[0][key].dtype for key in made[0]] == [np.float64, np.int16, bool, np.int32, np.float32]
+    assert joined(made, "small").tolist() == list(range(ROWS))
+    assert joined(made, "on").tolist() == [True, False] * 5
+    assert joined(made, "day").tolist() == list(range(ROWS))
+    assert joined(made, "point").tolist() == [[each, -each] for each in range(ROWS)]
+
+
+def test_a_dtype_is_for_all_numbers_or_by_name(file, ctx):
+    made = batches(file, ctx, ["small", "large", "day"], dtype="float32")
+    assert [made[0][key].dtype for key in made[0]] == [np.float32, np.float32, np.int32]
+    made = batches(file, ctx, ["small", "large"], dtype={"small": "int64"})
+    assert [made[0][key].dtype for key in made[0]] == [np.int64, np.float64]
+    with pytest.raises(sa.ColumnNameError, match="dtype names 'sma'; the loader yields 'small'"):
+        batches(file, ctx, ["small"], dtype={"sma": "int64"})
+    with pytest.raises(sa.TypeMismatch, match=r"file '.*mixed.arrow', .*batch.*: column 'large': .*int64"):
+        batches(file, ctx, ["small", "large"], dtype={"large": "int64"})
+
+
+def test_nulls_are_an_error_that_names_file_batches_and_column(file, ctx):
+    with pytest.raises(sa.ExchangeError, match=r"file '.*mixed.arrow', .*batch.* column 'gaps'.*null"):
+        batches(file, ctx, ["small", "gaps"])
+
+
+def test_nulls_become_nan_a_value_or_a_mask(file, ctx):
+    expected = np.array([np.nan if each % 3 == 0 else each for each in range(ROWS)], np.float32)
+    made = batches(file, ctx, ["gaps", "small"], nulls="nan")
+    assert np.array_equal(joined(made, "gaps"), expected, equal_nan=True)
+    assert joined(made, "small").dtype == np.int16
+    made = batches(file, ctx, ["gaps", "whole"], fill=-1)
+    assert joined(made, "gaps").tolist() == np.nan_to_num(expected, nan=-1).tolist()
+    assert joined(made, "whole").tolist() == [0, 1, 2, 3, -1, 5, 6, 7, 8, 9]
+    made = batches(file, ctx, ["gaps", "whole"], nulls={"gaps": "nan", "whole": "mask"})
+    values = np.concatenate([batch["whole"][0] for batch in made])
+    mask = np.concatenate([batch["whole"][1] for batch in made])
+    assert mask.dtype == bool
+    assert mask.tolist() == [each != 4 for each in range(ROWS)]
+    assert values[mask].tolist() == [0, 1, 2, 3, 5, 6, 7, 8, 9]
+    made = batches(file, ctx, ["gaps", "whole"], nulls="fill")
+    assert joined(made, "whole")[4] == 0
+
+
+def test_chosen_columns_become_a_matrix_beside_a_label(file, ctx):
+    made = batches(file, ctx, None, matrix=["large", "small"], dtype={"matrix": "float32"}, nulls="mask",
+                   codes=True)  # fmt: skip
+    values, mask = made[1]["matrix"]
+    assert values.tolist() == [[each / 4, each] for each in range(4, 8)]
+    assert values.dtype == np.float32
+    assert values.flags.c_contiguous
+    assert mask.all()
+    assert "large" not in made[1]
+    assert "day" in made[1]
+    made = batches(file, ctx, ["large", "gaps", "small", "on"], nulls="nan", dtype="float32",
+                   matrix={"x": ["large", "gaps"], "y": "small"})  # fmt: skip
+    assert list(made[0]) == ["on", "x", "y"]
+    assert np.array_equal(made[0]["x"][:, 1], np.array([np.nan, 1, 2, np.nan], np.float32), equal_nan=True)
+    assert made[0]["y"].tolist() == [[0], [1], [2], [3]]
+
+
+def test_all_columns_become_one_matrix(file, ctx):
+    made = batches(file, ctx, ["small", "large"], matrix=True, dtype="float64", shuffle="rows", seed=3)
+    assert [each.shape for each in made] == [(4, 2), (4, 2), (2, 2)]
+    rows = np.concatenate(made)
+    assert sorted(rows[:, 0]) == list(range(ROWS))
+    assert (rows[:, 0] == 4 * rows[:, 1]).all()
+    with pytest.raises(sa.TypeMismatch, match="matrix 'matrix'"):
+        batches(file, ctx, ["small", "large"], matrix=True)
+    with pytest.raises(sa.ColumnNameError, match="no column is named 'larg'"):
+        batches(file, ctx, ["small", "large"], matrix=["larg"])
+    with pytest.raises(sa.InvalidError, match="a matrix and a column are both named 'small'"):
+        batches(file, ctx, ["small", "large"], matrix={"small": ["large"]})
+
+
+def test_strings_and_lists_are_values_and_offsets(file, ctx):
+    made = batches(file, ctx, ["word", "list"])
+    words = MIXED["word"].to_pylist()
+    lists = MIXED["list"].to_pylist()
+    first = 0
+    for batch in made:
+        letters, offsets = batch["word"]
+        assert (letters.dtype, offsets[0], offsets[-1]) == (np.uint8, 0, len(letters))
+        found = [bytes(letters[a:b]).decode() for a, b in pairwise(offsets)]
+        assert found == words[first : first + len(found)]
+        values, bounds = batch["list"]
+        assert values.dtype == np.int64
+        inside = [values[a:b].tolist() for a, b in pairwise(bounds)]
+        assert inside == lists[first : first + len(found)]
+        first += len(found)
+    assert first == ROWS
+
+
+def test_lists_are_padded_to_the_longest_of_a_batch(file, ctx):
+    made = batches(file, ctx, ["list", "word"], lists={"list": "padded"}, dtype="float32", fill={"list": -1})
+    values, lengths = made[0]["list"]
+    assert values.dtype == np.float32
+    assert values.tolist() == [[-1, -1, -1], [0, -1, -1], [0, 1, -1], [0, 1, 2]]
+    assert lengths.tolist() == [0, 1, 2, 3]
+    assert made[2]["list"][0].tolist() == [[-1], [0]]
+    assert made[0]["word"][0].dtype == np.uint8
+
+
+def test_lists_of_a_batch_may_all_be_empty(tmp_path, ctx):
+    empty = pa.table({"list": pa.array([[], [], []], pa.list_(pa.int32())), "word": ["", None, ""]})
+    file = write_ipc(empty, tmp_path / "empty.arrow", 2)
+    made = batches(file, ctx, None, lists="padded", nulls={"word": "mask"})
+    assert made[0]["list"][0].shape == (3, 0)
+    assert made[0]["list"][1].tolist() == [0, 0, 0]
+    assert made[0]["word"][2].tolist() == [True, False, True]
+    with pytest.raises(sa.ExchangeError, match=r"column 'word'.*1 null"):
+        batches(file, ctx, ["word"])
+
+
+@pytest.mark.parametrize("write", [write_ipc, write_parquet])
+def test_codes_are_the_same_for_all_files_and_orders(tmp_path, write, ctx):
+    one = write(MIXED.select(["city", "small"]), tmp_path / "1", 3)
+    other = pa.table(
+        {"city": pa.array(["oslo", "ulm"]).dictionary_encode(), "small": pa.array([1, 2], pa.int16())}
+    )
+    two = write(other, tmp_path / "2", 3)
+    values = ["ulm", "rom", "oslo", "bern"]
+    made = batches([one, two], ctx, ["city"], codes={"city": values}, fill=-1)
+    assert joined(made, "city").tolist() == [1, 2, 1, -1, 3] * 2 + [2, 0]
+    assert joined(made, "city").dtype == np.int64
+    loader = sa.loader([two, one], ctx, batch_size=5, codes=True, fill=-1, to="numpy")
+    assert loader.codes["city"][:2] == ["oslo", "ulm"]
+    assert sorted(loader.codes["city"]) == sorted(values)
+    with pytest.raises(sa.OutOfRange, match=r"column 'city': the value 'ulm' has no code"):
+        batches([one, two], ctx, ["city"], codes={"city": ["rom", "oslo", "bern"]}, fill=-1)
+    with pytest.raises(sa.TypeMismatch, match="column 'city' is a dictionary: name its values"):
+        batches([one, two], ctx, ["city"])
+
+
+def test_strings_become_codes_of_named_values(file, ctx):
+    values = sorted(set(MIXED["word"].to_pylist()))
+    made = batches(file, ctx, ["word"], codes={"word": values}, dtype="float32")
+    assert [values[code] for code in joined(made, "word")] == MIXED["word"].to_pylist()
+    assert joined(made, "word").dtype == np.int64
+    with pytest.raises(sa.TypeMismatch, match="column 'word' is of type string: name its values"):
+        batches(file, ctx, ["word"], codes="word")
+    with pytest.raises(sa.InvalidError, match="codes of column 'word': a value is named twice"):
+        batches(file, ctx, ["word"], codes={"word": ["b", "b"]})
+
+
+def test_arrays_of_jax_are_batches_too(file, ctx):
+    jax = pytest.importorskip("jax")
+    if ctx.device != "host":
+        pytest.skip("JAX has the CPU here")
+    made = batches(file, ctx, ["small", "gaps", "large", "list"], to="jax", nulls={"gaps": "mask"},
+                   matrix={"x": ["small", "large"]}, dtype={"x": "float32"}, lists="padded")  # fmt: skip
+    assert isinstance(made[0]["x"], jax.Array)
+    assert np.concatenate([batch["x"] for batch in made]).tolist() == [
+        [each, each / 4] for each in range(ROWS)
+    ]
+    assert np.asarray(made[0]["gaps"][1]).tolist() == [False, True, True, False]
+    assert np.asarray(made[0]["list"][0]).tolist() == [[0, 0, 0], [0, 0, 0], [0, 1, 0], [0, 1, 2]]
+
+
+def test_floats_that_arrow_does_not_have(ctx):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    weights = sa.from_dlpack(np.arange(ROWS).astype(ml_dtypes.bfloat16), "host").to(ctx)
+    made = batches(sa.table({"w": weights}, ctx), ctx, None, shuffle="rows")
+    assert made[0]["w"].dtype == ml_dtypes.bfloat16
+    assert sorted(joined(made, "w").tolist()) == list(range(ROWS))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("library", ["torch", "cupy"])
+def test_tensors_of_a_gpu_stay_there(file, library):
+    pytest.importorskip(library)
+    if not sa.info()["cuda"]["usable"]:
+        pytest.skip("no usable CUDA device")
+    ctx = sa.context("cuda")
+    with ctx.forbid_downloads():
+        made = batches(file, ctx, ["small", "large", "gaps"], to=library, matrix={"x": ["large", "small"]},
+                       dtype={"x": "float32"}, fill=0, shuffle="rows")  # fmt: skip
+    rows = np.concatenate([np.asarray(batch["x"].tolist()) for batch in made])
+    assert sorted(rows[:, 1]) == list(range(ROWS))
+    assert (rows[:, 1] == 4 * rows[:, 0]).all()
+    assert sorted(each for batch in made for each in batch["gaps"].tolist()) == [0, 0, 0, 0, 1, 2, 4, 5, 7, 8]
+
+
+def test_words_that_are_not_known_are_refused(file):
+    for options, text in [
+        ({"to": "tf"}, "to='tf': expected one of torch, cupy, jax, numpy, table"),
+        ({"nulls": "drop"}, "nulls='drop': expected one of error, nan, fill, mask"),
+        ({"lists": {"list": "x"}}, "lists='x': expected one of jagged, padded"),
+        ({"to": "table", "dtype": "int8"}, "dtype is for tensors"),
+        ({"shuffle": True}, "shuffle=True: expected"),
+        ({"batch_size": 0}, "batch_size is 0, expected an integer from 1 on"),
+        ({"rank": 2, "world_size": 2}, "rank is 2, expected less than world_size, 2"),
+        ({"seed": 1.5}, "seed is 1.5, expected an integer"),
+        ({"window": "0B"}, "window is"),
+        ({"drop_last": 1}, "drop_last is 1"),
+    ]:
+        with pytest.raises(sa.InvalidError, match=text):
+            batches(file, "host", ["small"], **options)
+    with pytest.raises(sa.ColumnNameError, match="columns: 'no' does not exist"):
+        batches(file, "host", ["no"])
+    with pytest.raises(sa.ColumnNameError, match="columns: 'on' is named twice"):
+        batches(file, "host", ["on", "on"])
+    with pytest.raises(sa.ColumnNameError, match="codes: no column is named 'no'"):
+        batches(file, "host", ["on"], codes="no")

@@ -1,0 +1,56 @@
+"""Files for the tests of the training loader, and a model of what it yields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+
+def numbered(rows: int, first: int = 0) -> pa.Table:
+    """Rows that tell their number, in columns of two types."""
+    number = np.arange(first, first + rows)
+    return pa.table({"row": number, "half": (number / 2).astype(np.float32)})
+
+
+def write_ipc(table: pa.Table, path: Path, batch_rows: int, compression: str | None = None) -> str:
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_file(path, table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=batch_rows)
+    return str(path)
+
+
+def write_parquet(table: pa.Table, path: Path, batch_rows: int) -> str:
+    pq.write_table(table, path, row_group_size=batch_rows)
+    return str(path)
+
+
+def files_of_rows(
+    folder: Path, counts: Iterable[int], batch_rows: int, write: Callable[..., str] = write_ipc
+) -> list[str]:
+    """Files whose rows are numbered from the first file to the last."""
+    ending = "parquet" if write is write_parquet else "arrow"
+    made, first = [], 0
+    for number, rows in enumerate(counts):
+        made.append(write(numbered(rows, first), folder / f"part-{number}.{ending}", batch_rows))
+        first += rows
+    return made
+
+
+def rows_of(batches: Iterable[Any]) -> list[list[int]]:
+    """The numbers of the rows of each batch, whose columns fit together."""
+    found = []
+    for batch in batches:
+        if not isinstance(batch, dict):
+            batch = {column.name: column.to_numpy() for column in batch.columns}
+        assert np.array_equal(np.asarray(batch["half"]) * 2, np.asarray(batch["row"]))
+        found.append(np.asarray(batch["row"]).tolist())
+    return found
+
+
+def flat(batches: Iterable[list[int]]) -> list[int]:
+    return [row for batch in batches for row in batch]
