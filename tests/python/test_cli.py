@@ -142,6 +142,12 @@ def test_errors_have_their_exit_code(arguments, code, kind):
         assert described["numbers"]["limit"] == 1024
 
 
+def test_an_error_is_one_line_however_narrow_the_terminal_is():
+    done = saeta("inspect", "/no/such/folder/of/files/a.arrow", COLUMNS="30")
+    assert "/no/such/folder/of/files/a.arrow" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     "arguments", [["no-such-command"], ["inspect"], ["demo", "--rows", "0"]], ids=" ".join
 )

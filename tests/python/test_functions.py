@@ -74,6 +74,8 @@ def test_a_wrong_type_is_named_with_its_argument(host):
         sa.context("host", budget=1.5)
     with pytest.raises(sa.TypeMismatch, match=r"chunks is of type list, expected a sequence of Column$"):
         sa.Column.from_chunks([3])
+    with pytest.raises(sa.TypeMismatch, match=r"chunks is str 'ab', expected a sequence of Column$"):
+        sa.Column.from_chunks("ab")
 
 
 def test_a_wrong_type_of_an_attribute_or_a_constructor_is_named(host):

@@ -374,6 +374,12 @@ def test_durations_have_a_unit():
     assert {time: timeline._duration(time) for time in shown} == shown
 
 
+def test_a_timeline_is_made_of_a_recording_alone(host, tmp_path):
+    with pytest.raises(sa.TypeMismatch, match="recording is of type list, expected a MemoryRecording"):
+        host.memory.timeline(tmp_path / "page.html", [])
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_real_recording_shows_its_tags_and_its_refusal(host, tmp_path):
     with host.memory.record() as recording:
         kept = host.allocate(MIB, tag="kept")
