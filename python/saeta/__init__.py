@@ -41,7 +41,7 @@ from saeta._core import (
     symbols,
 )
 from saeta._files.ipc_writer import IpcWriter, ipc_writer
-from saeta._files.parquet import read_parquet
+from saeta._files.parquet import read_parquet, scan_parquet
 from saeta._files.scan import Scan, scan_ipc
 from saeta._pickling import unpickling
 from saeta._report.info import info
@@ -130,6 +130,7 @@ __all__ = [
     "read_ipc",
     "read_parquet",
     "scan_ipc",
+    "scan_parquet",
     "schema",
     "symbol",
     "symbols",
