@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 import os
+import resource
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 
     ProgressArgument = bool | Callable[[Progress], object] | None
     BatchNumbers = int | Sequence[int] | slice | None
-
-# Files of a data set that are kept open. A process can usually have 1024 descriptors.
-MOST_OPEN = 256
 
 
 def read_ipc(
@@ -127,10 +125,10 @@ def open_source(
     meant = schema if schema is None or isinstance(schema, Schema) else Schema(schema)
     listed = data_sets.list_sources(source, filesystem, data_sets.IPC_ENDINGS)
 
+    keep_open = len(listed) == 1 or _may_stay_open(len(listed))
+
     def opened(found: Any, numbers: tuple[int, int] | None = None) -> Reader:
-        return sources.open_reader(
-            ipc, found, chosen, numbers, copy, validate, rechunk, keep_open=len(listed) <= MOST_OPEN
-        )
+        return sources.open_reader(ipc, found, chosen, numbers, copy, validate, rechunk, keep_open=keep_open)
 
     if len(listed) == 1 and meant is None and not _is_list(batches):
         with naming_missing_files(listed[0].source):
@@ -148,6 +146,12 @@ def open_source(
     else:
         made = ipc.join_readers(readers, meant, _batch_range(batches, lambda: _count_batches(readers)))
     return made
+
+
+def _may_stay_open(files: int) -> bool:
+    """Whether a process can keep so many files open, and have descriptors left for others."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return most == resource.RLIM_INFINITY or files <= most // 4
 
 
 def _count_batches(readers: list[Reader]) -> int:

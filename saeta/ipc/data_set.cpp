@@ -159,8 +159,9 @@ const std::shared_ptr<const detail::planned_source>& data_set::plan() {
 /// Returns null if batches are read one by one: some were read already, a plan can't take them, or they are
 /// views.
 std::shared_ptr<const detail::planned_source> data_set::plan_for(const context& ctx) {
-  const bool copied = at_ == 0 && !in_part_ &&
-                      std::ranges::all_of(readers_, [&](const auto& each) { return each->copies_for(ctx); });
+  const bool copied = at_ == 0 && !in_part_ && std::ranges::all_of(readers_, [&](const auto& each) {
+                        return each->copied_by_plan(ctx);
+                      });
   return copied ? plan() : nullptr;
 }
 

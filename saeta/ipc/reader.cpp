@@ -118,8 +118,9 @@ struct reader::impl {
   void open_source();
   void open_decoder();
   table read_all(const std::shared_ptr<context>& ctx, const progress_hook& hook);
-  [[nodiscard]] std::optional<detail::read_request> left_to_read() const;
-  [[nodiscard]] bool copies_for(const context& ctx) const;
+  [[nodiscard]] detail::read_request left_to_read() const;
+  [[nodiscard]] bool can_be_planned() const;
+  [[nodiscard]] bool copied_by_plan(const context& ctx) const;
   [[nodiscard]] std::shared_ptr<const detail::planned_source> plan(const context& ctx) const;
   void restart(std::pair<std::int64_t, std::int64_t> batches);
   void drop() noexcept;
@@ -290,30 +291,40 @@ std::optional<batch> reader::impl::decode_and_import(const std::shared_ptr<conte
   }
 }
 
-/// What is left to read, as plans take it. Symbols are numbered batch by batch, and a plan reads single
-/// offsets first: with an object that reads ranges, each of them would be a request.
-std::optional<detail::read_request> reader::impl::left_to_read() const {
-  if (!from->near_by() || fields != shown || ended || options.copy == copy_policy::never) {
-    return std::nullopt;
-  }
+/// Whether a plan may take the source. Symbols are numbered batch by batch, and a plan reads single offsets
+/// first: with an object that reads ranges, each of them would be a request.
+bool reader::impl::can_be_planned() const {
+  return from->near_by() && fields == shown && !ended && options.copy != copy_policy::never;
+}
+
+bool reader::impl::copied_by_plan(const context& ctx) const {
+  return can_be_planned() && (options.copy == copy_policy::always || !ctx.on_host() ||
+                              options.rechunk == true || messages->is_packed());
+}
+
+/// What is left to read, as plans take it.
+detail::read_request reader::impl::left_to_read() const {
   constexpr std::int64_t unknown = std::numeric_limits<std::int64_t>::max();
   const std::int64_t count = so_far.total_batches;
   const std::int64_t first = options.batches ? options.batches->first : 0;
   const std::int64_t last = count >= 0 ? first + count : options.batches ? options.batches->second : unknown;
-  return detail::read_request{.from = from,
-                              .format = messages->format(),
-                              .described = messages->described(),
-                              .projected = &projected,
-                              .fields = fields,
-                              .batches = {number, last},
-                              .check = options.check,
-                              .texts = options.check_texts};
+  return {.from = from,
+          .format = messages->format(),
+          .described = messages->described(),
+          .projected = &projected,
+          .fields = fields,
+          .batches = {number, last},
+          .check = options.check,
+          .texts = options.check_texts};
 }
 
 /// Returns null if batches are views, or a plan can't take the source.
 std::shared_ptr<const detail::planned_source> reader::impl::plan(const context& ctx) const {
-  const auto request = left_to_read();
-  return request && copies_for(ctx) ? detail::planned_source::find(std::span(&*request, 1)) : nullptr;
+  if (!copied_by_plan(ctx)) {
+    return nullptr;
+  }
+  const detail::read_request request = left_to_read();
+  return detail::planned_source::find(std::span(&request, 1));
 }
 
 /// Reads all remaining batches with one plan. Returns nullopt if a plan can't take the source.
@@ -347,11 +358,6 @@ std::optional<table> reader::impl::read_at_once(const std::shared_ptr<context>& 
     }
     throw;
   }
-}
-
-bool reader::impl::copies_for(const context& ctx) const {
-  return options.copy == copy_policy::always || !ctx.on_host() || options.rechunk == true ||
-         messages->is_packed();
 }
 
 std::unique_ptr<scan> reader::impl::scan_windows(const std::shared_ptr<context>& ctx,
@@ -453,8 +459,11 @@ const read_options& reader::options() const noexcept { return impl_->options; }
 const progress& reader::so_far() const noexcept { return impl_->so_far; }
 void reader::drop() noexcept { impl_->drop(); }
 void reader::restart(std::pair<std::int64_t, std::int64_t> batches) { impl_->restart(batches); }
-std::optional<detail::read_request> reader::request() const { return impl_->left_to_read(); }
-bool reader::copies_for(const context& ctx) const { return impl_->copies_for(ctx); }
+bool reader::copied_by_plan(const context& ctx) const { return impl_->copied_by_plan(ctx); }
+
+std::optional<detail::read_request> reader::request() const {
+  return impl_->can_be_planned() ? std::optional(impl_->left_to_read()) : std::nullopt;
+}
 
 std::int64_t reader::count_batches() const {
   if (live()) {

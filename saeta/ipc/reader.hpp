@@ -116,8 +116,8 @@ private:
   void drop() noexcept;
   /// Returns what a plan needs to read the remaining batches; nullopt if it can't take the source.
   [[nodiscard]] std::optional<detail::read_request> request() const;
-  /// Whether batches are copied for this context. Otherwise they are views.
-  [[nodiscard]] bool copies_for(const context& ctx) const;
+  /// Whether a plan may take the source, and batches are copied for this context. Otherwise they are views.
+  [[nodiscard]] bool copied_by_plan(const context& ctx) const;
   std::unique_ptr<impl> impl_;
 };
 

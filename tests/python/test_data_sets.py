@@ -190,6 +190,7 @@ def test_batches_of_live_streams_are_chosen_by_a_range_only(host, folder):
         return ours.makefile("rb")
 
     assert values(sa.read_ipc([folder / "0.arrow", pipe()], host)) == [*range(10), *range(20, 30)]
+    assert values(sa.read_ipc([pipe(), folder / "0.arrow"], host)) == [*range(20, 30), *range(10)]
     assert scanned([pipe(), folder / "0.arrow"], host) == [*range(20, 30), *range(10)]
     with pytest.raises(sa.UnsupportedError, match="still being sent"):
         sa.read_ipc(pipe(), host, batches=[1, 0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -22,6 +23,7 @@ class Listed(NamedTuple):
 
     source: Any
     filesystem: Any = None
+    regular: bool = False  # known to be neither a pipe nor a device
 
 
 def list_sources(source: Any, filesystem: Any, endings: Sequence[str]) -> list[Listed]:
@@ -44,7 +46,7 @@ def list_sources(source: Any, filesystem: Any, endings: Sequence[str]) -> list[L
     if isinstance(path, bytes):
         path = os.fsdecode(path)
     if filesystem is None and not sources.URL.match(path):
-        return [Listed(each) for each in _local(source, path, endings)]
+        return _local(source, path, endings)
     return _remote(path, filesystem, endings)
 
 
@@ -53,13 +55,17 @@ def is_pattern(path: str) -> bool:
     return glob.has_magic(path)
 
 
-def _local(source: Any, path: str, endings: Sequence[str]) -> list[Any]:
-    if is_pattern(path) and not os.path.lexists(path):
+def _local(source: Any, path: str, endings: Sequence[str]) -> list[Listed]:
+    try:
+        mode = Path(path).stat().st_mode
+    except (OSError, ValueError):
+        if not is_pattern(path) or os.path.lexists(path):
+            return [Listed(source)]  # the attempt to open it reports the error
         found = glob.glob(path, recursive=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
-        matches = sorted(each for each in found if not _is_folder(each))
-        return matches or _missing(f"no file matches '{path}'")
-    if not _is_folder(path):
-        return [source]
+        matches = sorted(each for each in found if not Path(each).is_dir())
+        return [Listed(each) for each in matches] or _missing(f"no file matches '{path}'")
+    if not stat.S_ISDIR(mode):
+        return [Listed(source, regular=stat.S_ISREG(mode))]
     found = []
     for folder, below, names in os.walk(path):
         below[:] = [name for name in below if not _is_skipped(name)]
@@ -68,7 +74,9 @@ def _local(source: Any, path: str, endings: Sequence[str]) -> list[Any]:
             for name in names
             if name.endswith(tuple(endings)) and not _is_skipped(name)
         ]
-    return sorted(found) or _missing(f"folder '{path}' has no files that end in {', '.join(endings)}")
+    return [Listed(each, regular=True) for each in sorted(found)] or _missing(
+        f"folder '{path}' has no files that end in {', '.join(endings)}"
+    )
 
 
 def _remote(path: str, filesystem: Any, endings: Sequence[str]) -> list[Listed]:
@@ -104,13 +112,6 @@ def _remote(path: str, filesystem: Any, endings: Sequence[str]) -> list[Listed]:
     return [Listed(each, filesystem) for each in found] or _missing(
         f"folder '{shown}' has no files that end in {', '.join(endings)}"
     )
-
-
-def _is_folder(path: str) -> bool:
-    try:
-        return Path(path).is_dir()
-    except (OSError, ValueError):
-        return False  # the attempt to open it reports the error
 
 
 def _split(path: str, magic: int) -> tuple[str, str]:

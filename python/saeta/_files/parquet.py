@@ -234,7 +234,7 @@ def _scanner(
 def _by_filesystem(listed: list[data_sets.Listed]) -> list[tuple[Any, list[str]]]:
     """Groups consecutive paths by their file systems."""
     groups: list[tuple[Any, list[str]]] = []
-    for source, filesystem in listed:
+    for source, filesystem, _ in listed:
         if not isinstance(source, str | os.PathLike):
             raise TypeMismatch(f"source is of type {type(source).__name__}, expected a path or URLs of files")
         place, path = filesystem, os.fsdecode(source)
@@ -249,7 +249,7 @@ def _by_filesystem(listed: list[data_sets.Listed]) -> list[tuple[Any, list[str]]
 
 def _folder(source: Any, listed: list[data_sets.Listed], filesystem: Any) -> str | None:
     """Returns the folder that the names of partitions begin in, if the source is a folder."""
-    if not isinstance(source, str | os.PathLike) or any(source == one for one, _ in listed):
+    if not isinstance(source, str | os.PathLike) or any(source == each.source for each in listed):
         return None
     path = os.fsdecode(source)
     if data_sets.is_pattern(path):

@@ -172,8 +172,14 @@ def describe_source(ipc: Any, opened: Any) -> dict[str, Any]:
     return found
 
 
-def resolve_source(source: Any, filesystem: Any = None) -> Any:
-    """Turns a source into a path on this machine, bytes, Ranges or Live."""
+def resolve_source(source: Any, filesystem: Any = None, regular: bool = False) -> Any:
+    """Turns a source into a path on this machine, bytes, Ranges or Live.
+
+    Args:
+        regular: whether it is a path that is known to be neither a pipe nor a device.
+    """
+    if regular:
+        return source
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
         if filesystem is not None:

@@ -1,6 +1,7 @@
 #include "saeta/ipc/read/batch_sizes.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/base/interrupt.hpp"
 #include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 
@@ -8,6 +9,8 @@
 
 namespace saeta::ipc::detail {
 namespace {
+
+constexpr std::size_t batches_between_checks = 1024;
 
 batch_size size_of(const flat_table& batch, const column_tree& tree) {
   const auto places = batch.view<buffer_place>(batch_buffers);
@@ -50,6 +53,9 @@ std::vector<batch_size> sizes_of(const planned_source& from) {
   sizes.reserve(from.batches().size());
   source_window window(from.bytes());
   for (const planned_message& each : from.batches()) {
+    if (sizes.size() % batches_between_checks == 0) {
+      check_interrupt();
+    }
     try {
       const auto read = read_batch_message(window, each);
       if (!read) {

@@ -1,6 +1,7 @@
 #include "saeta/ipc/read/planned_source.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/base/interrupt.hpp"
 #include "saeta/base/text.hpp"
 
 #include <algorithm>
@@ -68,8 +69,10 @@ planned_source::planned_source(const read_request& request)
 
 std::shared_ptr<const planned_source> planned_source::find(std::span<const read_request> requests) {
   std::shared_ptr<planned_source> made(new planned_source(requests.front()));
-  const bool planned = std::ranges::all_of(
-      requests, [&](const read_request& request) { return made->add(request, requests.size() == 1); });
+  const bool planned = std::ranges::all_of(requests, [&](const read_request& request) {
+    check_interrupt(); // there may be thousands of sources
+    return made->add(request, requests.size() == 1);
+  });
   made->last_contents_ = std::nullopt;
   return planned ? made : nullptr;
 }

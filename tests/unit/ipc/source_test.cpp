@@ -170,6 +170,36 @@ TEST_F(files, that_become_shorter_name_the_offset) {
   EXPECT_EQ(rows->size(), 10'000U) << "as it was";
 }
 
+TEST_F(files, that_are_not_kept_open_share_descriptors) {
+  const auto descriptors = [] {
+    const std::filesystem::directory_iterator open("/proc/self/fd");
+    return std::distance(begin(open), end(open));
+  };
+  constexpr int count = 300;
+  const auto before = descriptors();
+  std::vector<detail::source> sources;
+  for (int i = 0; i < count; ++i) {
+    store(file(concat(i)), concat("file ", 100 + i));
+    sources.push_back(detail::open_source(file(concat(i)), false));
+  }
+  std::array<std::byte, 3> number{};
+  for (int i = 0; i < count; ++i) {
+    sources[static_cast<std::size_t>(i)]->read_at(5, number);
+    EXPECT_EQ(std::string(reinterpret_cast<const char*>(number.data()), 3), concat(100 + i));
+  }
+  EXPECT_LE(descriptors(), before + 128);
+  EXPECT_EQ(sources.front()->view().size(), 8U);
+
+  store(file("1"), "file 101, longer");
+  EXPECT_ERROR(sources[1]->read_at(5, number), io, file("1").string(), "was replaced or changed");
+  std::filesystem::remove(file("2"));
+  EXPECT_ERROR(sources[2]->read_at(5, number), io, file("2").string());
+  store(file("new"), "file 103");
+  std::filesystem::rename(file("new"), file("3"));
+  EXPECT_ERROR(sources[3]->read_at(5, number), io, file("3").string(), "was replaced or changed");
+  sources[4]->read_at(5, number);
+}
+
 TEST_F(files, keep_neither_a_descriptor_nor_a_mapping) {
   const auto descriptors = [] {
     const std::filesystem::directory_iterator open("/proc/self/fd");
