@@ -41,7 +41,7 @@ from saeta._core import (
     symbols,
 )
 from saeta._files.ipc_writer import IpcWriter, ipc_writer
-from saeta._files.parquet import read_parquet
+from saeta._files.parquet import read_parquet, scan_parquet
 from saeta._files.scan import Scan, scan_ipc
 from saeta._loader.loader import Loader, loader
 from saeta._pickling import unpickling
@@ -133,6 +133,7 @@ __all__ = [
     "read_ipc",
     "read_parquet",
     "scan_ipc",
+    "scan_parquet",
     "schema",
     "symbol",
     "symbols",

@@ -37,21 +37,43 @@ class WindowScan:
         """Ends reading within 50 ms."""
 
 class Reader:
-    """An open Arrow IPC file or stream."""
+    """One or several open Arrow IPC files or streams."""
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
         """Raises TypeMismatch, which names what to do instead."""
 
     @property
     def format(self) -> str:
-        """"file" or "stream"."""
+        """"file" or "stream", of the first source."""
 
     @property
     def schema(self) -> saeta._core.Schema: ...
 
     @property
     def num_batches(self) -> int:
-        """Batches in the range asked for; -1 for a stream."""
+        """Batches that were asked for; -1 for a stream."""
+
+    @property
+    def planned(self) -> bool:
+        """Whether parts of batches can be read in any order, by `scan_spans`."""
+
+    @property
+    def batch_rows(self) -> list[int]:
+        """
+        Rows of each batch that was asked for, from metadata. UnsupportedError if not `planned`.
+        """
+
+    @property
+    def batch_bytes(self) -> list[int]:
+        """
+        Bytes of the columns in each batch, as they are in the source. UnsupportedError if not `planned`.
+        """
+
+    @property
+    def batch_compressed(self) -> list[bool]:
+        """
+        Whether each batch is compressed, and can only be read as a whole. UnsupportedError if not `planned`.
+        """
 
     def read_all(self, where: saeta._core.Context, progress: Callable[[Progress], object] | None = None) -> saeta._core.Table:
         """
@@ -61,6 +83,11 @@ class Reader:
     def scan_windows(self, where: saeta._core.Context, window_bytes: int, windows_ahead: int, batch_rows: int) -> WindowScan | None:
         """
         Begins to read all batches from here on in windows. None where batches are read one by one.
+        """
+
+    def scan_spans(self, where: saeta._core.Context, windows: Sequence[Sequence[tuple[int, int, int]]], windows_ahead: int) -> WindowScan:
+        """
+        Begins to read windows, each as one table. A window is a sequence of (batch, first row, rows); rows is -1 for all that follow. Batches may occur in any order and repeatedly. A window that the budget refuses can be requested again. UnsupportedError if not `planned`.
         """
 
     def next(self, where: saeta._core.Context) -> saeta._core.Table | None:
@@ -79,8 +106,10 @@ class Reader:
 
     def __exit__(self, *exception: object) -> None: ...
 
-def open_file(path: str | os.PathLike[str], columns: Sequence[str] | None = None, batches: tuple[int, int] | None = None, copy: bool | None = None, validate: bool | str = True, rechunk: bool | None = None) -> Reader:
-    """Opens a file. It is mapped only where columns view it."""
+def open_file(path: str | os.PathLike[str], columns: Sequence[str] | None = None, batches: tuple[int, int] | None = None, copy: bool | None = None, validate: bool | str = True, rechunk: bool | None = None, keep_open: bool = True) -> Reader:
+    """
+    Opens a file. It is mapped only where columns view it. Files that are not kept open share a limited number of descriptors.
+    """
 
 def open_bytes(source: bytes | bytearray | memoryview, columns: Sequence[str] | None = None, batches: tuple[int, int] | None = None, copy: bool | None = None, validate: bool | str = True, rechunk: bool | None = None) -> Reader:
     """
@@ -95,6 +124,11 @@ def open_ranges(read: Callable[[int, memoryview], object], name: str, size: int,
 def open_live(read: Callable[[memoryview], int], name: str, columns: Sequence[str] | None = None, batches: tuple[int, int] | None = None, copy: bool | None = None, validate: bool | str = True, rechunk: bool | None = None) -> Reader:
     """
     Opens a stream that is still being sent. `read(target)` fills the beginning of the target and returns how many bytes, 0 at the end.
+    """
+
+def join_readers(readers: Sequence[Reader], schema: saeta._core.Schema | None = None, batch_range: tuple[int, int] | None = None, batches: Sequence[int] | None = None) -> Reader:
+    """
+    Makes one reader of several that were opened with the same options and without batches. They are then closed. `schema` is what all must have, by default what the first one has. `batch_range` or `batches` are numbers through all of them.
     """
 
 def write_file(source: saeta._core.Table, path: str | os.PathLike[str], compression: str = 'none', format: str = 'file', progress: Callable[[Progress], object] | None = None, durable: bool = True, replace_read_only: bool = False) -> int:

@@ -7,50 +7,62 @@ with the pyarrow release that it was built with and raises MissingDependency for
 from __future__ import annotations
 
 import functools
+import operator
 import os
-from collections.abc import Callable, Iterable, Iterator
+import resource
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from saeta import _libarrow
-from saeta._core import Table
-from saeta._files import sinks, sources
+from saeta._core import Schema, Table
+from saeta._files import data_sets, sinks, sources
 from saeta._files.progress import hook as progress_hook
-from saeta.errors import FileError, InvalidError, MissingFileError, TypeMismatch
+from saeta._text import number_text
+from saeta.errors import FileError, InvalidError, MissingFileError, OutOfRange, TypeMismatch
 from saeta.exchange import ContextLike, context_of
 
 if TYPE_CHECKING:
     from saeta._files.sinks import Target
-    from saeta._files.sources import Source
+    from saeta._files.sources import Source, Sources
     from saeta._ipc import Progress, Reader
 
     ProgressArgument = bool | Callable[[Progress], object] | None
+    BatchNumbers = int | Sequence[int] | slice | None
 
 
 def read_ipc(
-    source: Source,
+    source: Sources,
     ctx: ContextLike = None,
     *,
     columns: str | Iterable[str] | None = None,
-    batches: int | slice | range | tuple[int, int] | None = None,
+    batches: BatchNumbers = None,
+    schema: Any = None,
     copy: bool | None = None,
     validate: bool | Literal["utf8"] = True,
     rechunk: bool | None = None,
     progress: ProgressArgument = None,
     filesystem: Any = None,
 ) -> Table:
-    """Reads an Arrow IPC file or stream into a table of a context.
+    """Reads Arrow IPC files or streams into a table of a context.
 
     Args:
         source: a path, bytes, a URL ("s3://..."), or an object whose `read()` returns bytes. Files of
             pyarrow.fs and of fsspec and seekable objects are read by ranges, large ones several at a time. An
             object that can't seek (a pipe, a socket's `makefile("rb")`, `sys.stdin.buffer`) and a path that
             names a pipe (`/dev/stdin`) are read up to the end of the Arrow stream; bytes behind it stay
-            unread. The file format needs all bytes of such an object.
+            unread. The file format needs all bytes of such an object. Several sources of the same columns,
+            one after the other, are a list of all these, a glob ("data/*.arrow", "**" for any folders), or a
+            folder: its files that end in .arrow, .arrows, .feather or .ipc, also in folders below, sorted by
+            path. Names that begin with "." or "_" are skipped in folders.
         ctx: a Context or the name of its device. None: the best device.
         columns: only these, in this order; one name or several.
-        batches: only these: the number of one, or a range, slice or pair of batch numbers [first, last).
+        batches: only these: the number of one, a list of numbers in any order, or a range, slice or tuple of
+            two numbers [first, last). Batches are numbered through all sources.
+        schema: what the sources must have: a Schema, a schema of pyarrow, or another object with
+            `__arrow_c_schema__`. None: what the first source has. Names, order, types and nullability of
+            `columns` are compared; a column without nulls is accepted where nulls are allowed.
         copy: on the host, None views the mapped file where possible, and True copies into memory of the
             context, under its budget. A file that is truncated while it is copied is a FileError; reading a
             view of a truncated file ends the process (SIGBUS).
@@ -72,15 +84,26 @@ def read_ipc(
     batches needs the memory of the batches and of the table for a moment.
 
     Raises:
-        FileError: the source can't be read (MissingFileError if it does not exist).
+        FileError: the source can't be read (MissingFileError if it does not exist, or no file matches).
+        TypeMismatch: a source has another schema; names the source and the column.
+        OutOfRange: a batch does not exist.
         FormatError: the bytes are not Arrow, are truncated or are hostile. Parquet and other formats are
             recognised by their first bytes and named.
         UnsupportedError: names the column and its type.
-        TypeMismatch: `read()` returns text.
         BudgetExceeded: the table does not fit. After any failed read, nothing of it stays allocated.
+
+    Example:
+        >>> import saeta as sa, tempfile, os
+        >>> folder = tempfile.mkdtemp()
+        >>> for name, values in (("a", [1, 2]), ("b", [3])):
+        ...     _ = sa.table({"n": values}, "host").write_ipc(os.path.join(folder, name + ".arrow"))
+        >>> sa.read_ipc(folder, "host")["n"].to_pylist()
+        [1, 2, 3]
+        >>> sa.read_ipc(os.path.join(folder, "*.arrow"), "host", batches=[1, 0])["n"].to_pylist()
+        [3, 1, 2]
     """
     where = context_of(ctx)
-    reader = open_source(source, filesystem, columns, batches, copy, validate, rechunk)
+    reader = open_source(source, filesystem, columns, batches, copy, validate, rechunk, schema)
     with naming_missing_files(source), progress_hook(progress, "reading") as hook:
         made: Table = reader.read_all(where, hook)
         return made
@@ -94,15 +117,47 @@ def open_source(
     copy: bool | None,
     validate: bool | str,
     rechunk: bool | None = None,
+    schema: Any = None,
 ) -> Reader:
-    """Opens the compiled reader of a source, with the arguments of the public functions."""
+    """Opens the compiled reader of one or several sources, with the arguments of the public functions."""
     ipc = module()
     chosen = _names(columns)
-    with naming_missing_files(source):
-        found = sources.resolve_source(source, filesystem)
-        live = isinstance(found, sources.Live)
-        numbers = _batch_range(batches, lambda: -1 if live else sources.open_reader(ipc, found).num_batches)
-        return sources.open_reader(ipc, found, chosen, numbers, copy, validate, rechunk)
+    meant = schema if schema is None or isinstance(schema, Schema) else Schema(schema)
+    listed = data_sets.list_sources(source, filesystem, data_sets.IPC_ENDINGS)
+
+    keep_open = len(listed) == 1 or _may_stay_open(len(listed))
+
+    def opened(found: Any, numbers: tuple[int, int] | None = None) -> Reader:
+        return sources.open_reader(ipc, found, chosen, numbers, copy, validate, rechunk, keep_open=keep_open)
+
+    if len(listed) == 1 and meant is None and not _is_list(batches):
+        with naming_missing_files(listed[0].source):
+            found = sources.resolve_source(*listed[0])
+            live = isinstance(found, sources.Live)
+            only = _batch_range(batches, lambda: -1 if live else sources.open_reader(ipc, found).num_batches)
+            return opened(found, only)
+    readers = []
+    for each in listed:
+        with naming_missing_files(each.source):
+            readers.append(opened(sources.resolve_source(*each)))
+    made: Reader
+    if _is_list(batches):
+        made = ipc.join_readers(readers, meant, None, _batch_list(batches, lambda: _count_batches(readers)))
+    else:
+        made = ipc.join_readers(readers, meant, _batch_range(batches, lambda: _count_batches(readers)))
+    return made
+
+
+def _may_stay_open(files: int) -> bool:
+    """Whether a process can keep so many files open, and have descriptors left for others."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return most == resource.RLIM_INFINITY or files <= most // 4
+
+
+def _count_batches(readers: list[Reader]) -> int:
+    """Returns the number of batches of all sources, -1 if one is a stream."""
+    counts = [reader.num_batches for reader in readers]
+    return -1 if min(counts) < 0 else sum(counts)
 
 
 def write_ipc(
@@ -222,6 +277,25 @@ def _names(columns: str | Iterable[str] | None) -> list[str] | None:
     return chosen
 
 
+def _is_list(batches: Any) -> bool:
+    """Whether batches are given by a list of their numbers, and not as a range."""
+    step = batches.step if isinstance(batches, range | slice) else None
+    return isinstance(batches, list) or hasattr(batches, "__array__") or step not in (None, 1)
+
+
+def _batch_list(batches: Any, count: Callable[[], int]) -> list[int]:
+    """Returns the numbers of batches. `count` is as for `_batch_range`."""
+    numbers = range(*batches.indices(_known(count))) if isinstance(batches, slice) else batches
+    made = []
+    for each in numbers:
+        if isinstance(each, bool) or not hasattr(each, "__index__"):
+            raise TypeMismatch(f"batches: {each!r} is of type {type(each).__name__}, expected a number")
+        made.append(operator.index(each))
+        if not -(1 << 63) <= made[-1] < 1 << 63:
+            raise OutOfRange(f"batches: {number_text(made[-1])} is not the number of a batch")
+    return made
+
+
 def _batch_range(batches: Any, count: Callable[[], int]) -> tuple[int, int] | None:
     """Returns [first, last) for a number, a range, a slice or a pair.
 
@@ -230,26 +304,28 @@ def _batch_range(batches: Any, count: Callable[[], int]) -> tuple[int, int] | No
     """
     if batches is None:
         return None
-    if isinstance(batches, range | slice) and batches.step not in (None, 1):
-        raise InvalidError(f"batches: {batches} has step {batches.step}; only step 1 is supported")
     if isinstance(batches, slice):
-        known = count()
-        if known < 0:
-            raise InvalidError(
-                "batches: the number of batches of a stream is unknown: pass a pair of numbers, not a slice"
-            )
-        first, last, _ = batches.indices(known)
+        first, last, _ = batches.indices(_known(count))
         return first, max(first, last)
     if isinstance(batches, range):
         return batches.start, batches.stop
     if isinstance(batches, int) and not isinstance(batches, bool):
         return batches, batches + 1
-    if isinstance(batches, tuple | list) and len(batches) == 2:
+    if isinstance(batches, tuple) and len(batches) == 2:
         return int(batches[0]), int(batches[1])
     raise TypeMismatch(
-        f"batches is of type {type(batches).__name__}, expected the number of a batch, or a range, slice or "
-        "pair of them"
+        f"batches is of type {type(batches).__name__}, expected the number of a batch, a list of numbers, or "
+        "a range, slice or tuple (first, last) of them"
     )
+
+
+def _known(count: Callable[[], int]) -> int:
+    known = count()
+    if known < 0:
+        raise InvalidError(
+            "batches: the number of batches of a stream is unknown: pass a pair of numbers, not a slice"
+        )
+    return known
 
 
 @contextmanager

@@ -115,10 +115,15 @@ struct reader::impl {
 
   std::optional<batch> next(const std::shared_ptr<context>& ctx);
   std::optional<batch> decode_and_import(const std::shared_ptr<context>& ctx);
+  void open_source();
   void open_decoder();
   table read_all(const std::shared_ptr<context>& ctx, const progress_hook& hook);
   [[nodiscard]] detail::read_request left_to_read() const;
+  [[nodiscard]] bool can_be_planned() const;
   [[nodiscard]] bool copied_by_plan(const context& ctx) const;
+  [[nodiscard]] std::shared_ptr<const detail::planned_source> plan(const context& ctx) const;
+  void restart(std::pair<std::int64_t, std::int64_t> batches);
+  void drop() noexcept;
   std::unique_ptr<scan> scan_windows(const std::shared_ptr<context>& ctx, const scan_options& chosen) const;
   std::optional<table> read_at_once(const std::shared_ptr<context>& ctx, bool join,
                                     const progress_hook& hook);
@@ -129,7 +134,9 @@ struct reader::impl {
   detail::source from;
   read_options options;
   detail::bounded_pool::pointer pool;
-  detail::message_source* messages = nullptr; ///< owned by `stream`
+  std::unique_ptr<detail::message_source> opened; ///< until the decoder owns it
+  detail::message_source* messages = nullptr;     ///< owned by `opened` or `stream`
+  container format = container::file;
   detail::projection projected;
   std::shared_ptr<arrow::ipc::RecordBatchStreamReader> stream;
   schema fields; ///< of the batches in the source, after projection
@@ -152,24 +159,34 @@ struct reader::impl {
 
 reader::impl::impl(detail::source bytes, read_options chosen)
     : from(std::move(bytes)), options(std::move(chosen)), pool(detail::bounded_pool::make()) {
-  open_decoder();
+  open_source();
   fields = detail::schema_of(*projected.described, from->name());
   shown = resolve_symbols(fields);
+  format = messages->format();
   so_far.total_batches = messages->batch_count();
   number = options.batches ? options.batches->first : 0;
 }
 
-void reader::impl::open_decoder() {
-  auto reading = std::make_unique<detail::message_source>(from, options.batches);
-  messages = reading.get();
+void reader::impl::open_source() {
+  stream = nullptr;
+  opened = std::make_unique<detail::message_source>(from, options.batches);
+  messages = opened.get();
   projected = detail::project(*messages->described(), options.columns, from->name());
   messages->project(projected.decoded);
+}
+
+void reader::impl::open_decoder() {
   auto decoding = arrow::ipc::IpcReadOptions::Defaults();
   decoding.memory_pool = pool.get();
   decoding.included_fields = projected.decoded;
   decoding.ensure_alignment = arrow::ipc::Alignment::kDataTypeSpecificAlignment;
-  auto complete = std::make_unique<detail::complete_dictionaries>(std::move(reading));
-  stream = take(arrow::ipc::RecordBatchStreamReader::Open(std::move(complete), decoding), from->name());
+  auto complete = std::make_unique<detail::complete_dictionaries>(std::move(opened));
+  try {
+    stream = take(arrow::ipc::RecordBatchStreamReader::Open(std::move(complete), decoding), from->name());
+  } catch (...) {
+    open_source(); // it went with the decoder
+    throw;
+  }
 }
 
 std::string reader::impl::place() const { return concat(from->name(), ": batch ", number); }
@@ -222,6 +239,9 @@ std::optional<batch> reader::impl::next(const std::shared_ptr<context>& ctx) {
     return std::nullopt;
   }
   if (std::exchange(reopen, false)) {
+    open_source();
+  }
+  if (stream == nullptr) {
     open_decoder();
   }
   views = ctx->on_host() && options.copy != copy_policy::always;
@@ -271,6 +291,17 @@ std::optional<batch> reader::impl::decode_and_import(const std::shared_ptr<conte
   }
 }
 
+/// Whether a plan may take the source. Symbols are numbered batch by batch, and a plan reads single offsets
+/// first: with an object that reads ranges, each of them would be a request.
+bool reader::impl::can_be_planned() const {
+  return from->near_by() && fields == shown && !ended && options.copy != copy_policy::never;
+}
+
+bool reader::impl::copied_by_plan(const context& ctx) const {
+  return can_be_planned() && (options.copy == copy_policy::always || !ctx.on_host() ||
+                              options.rechunk == true || messages->is_packed());
+}
+
 /// What is left to read, as plans take it.
 detail::read_request reader::impl::left_to_read() const {
   constexpr std::int64_t unknown = std::numeric_limits<std::int64_t>::max();
@@ -287,6 +318,15 @@ detail::read_request reader::impl::left_to_read() const {
           .texts = options.check_texts};
 }
 
+/// Returns null if batches are views, or a plan can't take the source.
+std::shared_ptr<const detail::planned_source> reader::impl::plan(const context& ctx) const {
+  if (!copied_by_plan(ctx)) {
+    return nullptr;
+  }
+  const detail::read_request request = left_to_read();
+  return detail::planned_source::find(std::span(&request, 1));
+}
+
 /// Reads all remaining batches with one plan. Returns nullopt if a plan can't take the source.
 std::optional<table> reader::impl::read_at_once(const std::shared_ptr<context>& ctx, bool join,
                                                 const progress_hook& hook) {
@@ -300,9 +340,10 @@ std::optional<table> reader::impl::read_at_once(const std::shared_ptr<context>& 
   };
   try {
     const progress_hook told = [&](const progress& read) { hook(since(read)); };
-    const auto planned = detail::planned_source::find(left_to_read());
-    auto made =
-        planned == nullptr ? std::nullopt : detail::read_whole(ctx, *planned, join, hook ? told : hook);
+    const auto planned = plan(*ctx);
+    auto made = planned == nullptr ? std::nullopt
+                                   : detail::read_whole(ctx, *planned, planned->everything().spans, join,
+                                                        hook ? told : hook);
     if (!made) {
       return std::nullopt;
     }
@@ -319,28 +360,31 @@ std::optional<table> reader::impl::read_at_once(const std::shared_ptr<context>& 
   }
 }
 
-/// Whether batches are copied, and a plan may take the source. Symbols are numbered batch by batch.
-bool reader::impl::copied_by_plan(const context& ctx) const {
-  // A plan reads single offsets first. With an object that reads ranges, each of them would be a request.
-  const bool near_by = from->descriptor() >= 0 || !from->view().empty();
-  const bool symbols = fields != shown;
-  return near_by && !symbols && !ended && options.copy != copy_policy::never &&
-         (options.copy == copy_policy::always || !ctx.on_host() || options.rechunk == true ||
-          messages->is_packed());
-}
-
 std::unique_ptr<scan> reader::impl::scan_windows(const std::shared_ptr<context>& ctx,
                                                  const scan_options& chosen) const {
-  if (!copied_by_plan(*ctx)) {
-    return nullptr;
-  }
-  auto planned = detail::planned_source::find(left_to_read());
-  if (planned == nullptr) {
-    return nullptr;
-  }
-  detail::planned_dictionaries dictionaries(*planned, 0, static_cast<std::size_t>(-1));
-  return dictionaries.plan(true, detail::run_here) ? std::make_unique<scan>(ctx, std::move(planned), chosen)
-                                                   : nullptr;
+  const auto planned = plan(*ctx);
+  return planned == nullptr ? nullptr : detail::scan_planned(ctx, planned, planned->everything(), chosen);
+}
+
+void reader::impl::restart(std::pair<std::int64_t, std::int64_t> batches) {
+  drop();
+  options.batches = batches;
+  broken = std::nullopt;
+  so_far = {};
+  ended = false;
+  number = batches.first;
+  open_source();
+  so_far.total_batches = messages->batch_count();
+}
+
+void reader::impl::drop() noexcept {
+  ended = true;
+  decoded = nullptr;
+  uploaded = {};
+  on_host = {};
+  stream = nullptr;
+  opened = nullptr;
+  messages = nullptr;
 }
 
 table reader::impl::read_all(const std::shared_ptr<context>& ctx, const progress_hook& hook) {
@@ -348,10 +392,8 @@ table reader::impl::read_all(const std::shared_ptr<context>& ctx, const progress
     throw *broken;
   }
   const bool join = options.rechunk.value_or(!ctx->on_host());
-  if (copied_by_plan(*ctx)) {
-    if (auto made = read_at_once(ctx, join, hook)) {
-      return std::move(*made);
-    }
+  if (auto made = read_at_once(ctx, join, hook)) {
+    return std::move(*made);
   }
   std::vector<batch> batches;
   while (auto read = next(ctx)) {
@@ -361,21 +403,19 @@ table reader::impl::read_all(const std::shared_ptr<context>& ctx, const progress
     }
   }
   table made = table::make(ctx, shown, std::move(batches));
-  if (!join || made.batches().size() <= 1) {
-    return made;
-  }
-  if (options.copy == copy_policy::never) {
+  if (join && options.copy == copy_policy::never && made.batches().size() > 1) {
     throw error(errc::exchange,
                 concat(from->name(), ": ", made.batches().size(), " batches can't be joined without a copy"));
   }
-  return combine_chunks(made);
+  return join ? combine_chunks(made) : made;
 }
 
 reader::reader(std::unique_ptr<impl> state) : impl_(std::move(state)) {}
 reader::~reader() = default;
 
-std::unique_ptr<reader> reader::open(const std::filesystem::path& file, read_options options) {
-  auto state = std::make_unique<impl>(detail::open_source(file), std::move(options));
+std::unique_ptr<reader> reader::open(const std::filesystem::path& file, read_options options,
+                                     bool keep_open) {
+  auto state = std::make_unique<impl>(detail::open_source(file, keep_open), std::move(options));
   return std::unique_ptr<reader>(new reader(std::move(state)));
 }
 
@@ -399,10 +439,10 @@ std::unique_ptr<reader> reader::open(std::string name,
   return std::unique_ptr<reader>(new reader(std::make_unique<impl>(std::move(from), std::move(options))));
 }
 
-container reader::format() const noexcept { return impl_->messages->format(); }
+container reader::format() const noexcept { return impl_->format; }
 bool reader::live() const noexcept { return impl_->from->live(); }
 const schema& reader::fields() const noexcept { return impl_->shown; }
-std::int64_t reader::batch_count() const noexcept { return impl_->messages->batch_count(); }
+std::int64_t reader::batch_count() const noexcept { return impl_->so_far.total_batches; }
 std::optional<batch> reader::next(const std::shared_ptr<context>& ctx) { return impl_->next(ctx); }
 
 table reader::read_all(const std::shared_ptr<context>& ctx, const progress_hook& hook) {
@@ -412,6 +452,31 @@ table reader::read_all(const std::shared_ptr<context>& ctx, const progress_hook&
 std::unique_ptr<scan> reader::scan_windows(const std::shared_ptr<context>& ctx,
                                            const scan_options& options) const {
   return impl_->scan_windows(ctx, options);
+}
+
+const std::string& reader::name() const noexcept { return impl_->from->name(); }
+const read_options& reader::options() const noexcept { return impl_->options; }
+const progress& reader::so_far() const noexcept { return impl_->so_far; }
+void reader::drop() noexcept { impl_->drop(); }
+void reader::restart(std::pair<std::int64_t, std::int64_t> batches) { impl_->restart(batches); }
+bool reader::copied_by_plan(const context& ctx) const { return impl_->copied_by_plan(ctx); }
+
+std::optional<detail::read_request> reader::request() const {
+  return impl_->can_be_planned() ? std::optional(impl_->left_to_read()) : std::nullopt;
+}
+
+std::int64_t reader::count_batches() const {
+  if (live()) {
+    throw error(errc::unsupported,
+                concat(name(), ": the number of batches of a stream that is still being sent is not known"));
+  }
+  if (format() == container::file) {
+    return batch_count();
+  }
+  detail::message_source walked(impl_->from, std::nullopt);
+  while (const auto message = take(walked.ReadNextMessage(), name())) {
+  }
+  return walked.next_batch();
 }
 
 std::string built_arrow_version() { return ARROW_VERSION_STRING; }

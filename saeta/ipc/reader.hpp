@@ -37,6 +37,10 @@
 
 namespace saeta::ipc {
 
+namespace detail {
+struct read_request;
+}
+
 struct read_options {
   /// The columns to read, in this order. Names must be unique in the file.
   std::optional<std::vector<std::string>> columns = {};
@@ -53,7 +57,10 @@ struct read_options {
 
 class reader {
 public:
-  static std::unique_ptr<reader> open(const std::filesystem::path& file, read_options options = {});
+  /// @param keep_open  false: a source of a large data set (ipc/data_set.hpp), which shares descriptors with
+  /// others and may be opened again. It must not be replaced or changed meanwhile.
+  static std::unique_ptr<reader> open(const std::filesystem::path& file, read_options options = {},
+                                      bool keep_open = true);
   static std::unique_ptr<reader> open(std::span<const std::byte> bytes, std::shared_ptr<void> keepalive,
                                       read_options options = {});
   /// Reads from an object of `size` bytes. Each call of `read` fills the target or throws; calls come from
@@ -94,8 +101,23 @@ public:
                                                    const scan_options& options) const;
 
 private:
+  friend class data_set;
   struct impl;
   explicit reader(std::unique_ptr<impl> state);
+  [[nodiscard]] const std::string& name() const noexcept;
+  [[nodiscard]] const read_options& options() const noexcept;
+  /// Batches, rows and bytes that were read.
+  [[nodiscard]] const progress& so_far() const noexcept;
+  /// Returns the number of all batches. Walks through a stream. @throws error unsupported if it is live.
+  [[nodiscard]] std::int64_t count_batches() const;
+  /// Reads these batches next.
+  void restart(std::pair<std::int64_t, std::int64_t> batches);
+  /// Ends the reader, and drops everything that it holds in memory. `restart` begins again.
+  void drop() noexcept;
+  /// Returns what a plan needs to read the remaining batches; nullopt if it can't take the source.
+  [[nodiscard]] std::optional<detail::read_request> request() const;
+  /// Whether a plan may take the source, and batches are copied for this context. Otherwise they are views.
+  [[nodiscard]] bool copied_by_plan(const context& ctx) const;
   std::unique_ptr<impl> impl_;
 };
 

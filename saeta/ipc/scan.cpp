@@ -21,21 +21,31 @@ table joined(const table& first, const table& second) {
 } // namespace
 
 struct scan::impl {
-  impl(std::shared_ptr<context> ctx, std::shared_ptr<const detail::planned_source> from,
+  impl(std::shared_ptr<context> ctx, std::shared_ptr<const detail::planned_source> from, scan_list list,
        const scan_options& options)
-      : batch_rows(options.batch_rows),
-        windows(std::move(ctx), std::move(from), options.window_bytes, options.windows_ahead) {}
+      : batch_rows(options.batch_rows), whole_windows(!list.window_ends.empty()),
+        windows(std::move(ctx), std::move(from), std::move(list), options) {}
 
+  std::optional<table> next();
   std::optional<table> next_batch();
   std::optional<table> next_rows();
 
   const std::uint64_t made_in = fork_generation();
   const std::int64_t batch_rows;
+  const bool whole_windows; ///< the caller gave the windows
   interruptible_mutex turn; ///< one `next` at a time
   detail::window_ahead windows;
   std::optional<table> left;           ///< rows of windows that were not returned yet
   std::vector<std::int64_t> left_rows; ///< of each batch of the window, last first
 };
+
+std::optional<table> scan::impl::next() {
+  if (whole_windows) {
+    auto window = windows.take();
+    return window ? std::optional(std::move(window->rows)) : std::nullopt;
+  }
+  return batch_rows == 0 ? next_batch() : next_rows();
+}
 
 /// Returns the next batch as the source has it.
 std::optional<table> scan::impl::next_batch() {
@@ -78,9 +88,9 @@ std::optional<table> scan::impl::next_rows() {
   return made;
 }
 
-scan::scan(std::shared_ptr<context> ctx, std::shared_ptr<const detail::planned_source> from,
+scan::scan(std::shared_ptr<context> ctx, std::shared_ptr<const detail::planned_source> from, scan_list list,
            const scan_options& options)
-    : impl_(std::make_unique<impl>(std::move(ctx), std::move(from), options)) {}
+    : impl_(std::make_unique<impl>(std::move(ctx), std::move(from), std::move(list), options)) {}
 
 scan::~scan() {
   if (impl_->made_in != fork_generation()) {
@@ -93,7 +103,7 @@ std::optional<table> scan::next() {
     throw error(errc::closed, "the scan belongs to the parent of this forked process: scan its source again");
   }
   const auto turn = impl_->turn.lock("a scan");
-  return impl_->batch_rows == 0 ? impl_->next_batch() : impl_->next_rows();
+  return impl_->next();
 }
 
 void scan::close() {

@@ -1,14 +1,14 @@
 // Reads a source window by window, some windows ahead of the consumer.
 //
-// What      A window is some consecutive batches, or a part of a huge one, that is read by one planned
-//           transfer. The next window is planned and its first chunks are filled while the one before is on
-//           its way. The consumer gets views into the columns of windows: batches as the source has them, or
-//           of a number of rows.
+// What      A window is some batches, or a part of a huge one, that is read by one planned transfer. The next
+//           window is planned and its first chunks are filled while the one before is on its way. The
+//           consumer gets views into the columns of windows: batches as the source has them, or of a number
+//           of rows. Where the caller gives the windows, it gets each one as a table.
 // Owner     A window's memory lives as long as a view of it. The scan has at most `windows_ahead` windows
 //           that the consumer has not begun. Dictionaries are in memory of their own, which windows with the
 //           same dictionary share.
-// Budget    A window that has no room is read again when it is requested, and is made smaller until it fits.
-//           If even the smallest one does not, `next` throws budget_exceeded and can be repeated.
+// Budget    A window that has no room is read again when it is requested, and is made smaller until it fits,
+//           unless the caller gave it. If it does not fit, `next` throws budget_exceeded and can be repeated.
 // Order     Columns are ready in stream order (memory/buffer.hpp).
 // Thread    Any: each table goes to one of the threads that call `next`. Two threads of the scan read.
 // Failure   An error is thrown by the `next` that would have returned its window, and the scan is then at its
@@ -21,12 +21,27 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace saeta::ipc {
 
 namespace detail {
 class planned_source;
 }
+
+/// Rows of one batch of the sources. Batches are numbered through all of them.
+struct batch_span {
+  std::size_t batch = 0;
+  std::int64_t first_row = 0;
+  std::int64_t rows = -1; ///< -1: all that follow
+};
+
+/// What is read, in this order. A batch may occur several times.
+struct scan_list {
+  std::vector<batch_span> spans;
+  /// Where each window ends, as an index into `spans`. None: windows are cut by their bytes.
+  std::vector<std::size_t> window_ends;
+};
 
 struct scan_options {
   /// Bytes of a window. At most a part of the context's budget, so that all windows have room.
@@ -39,8 +54,8 @@ struct scan_options {
 
 class scan {
 public:
-  /// `reader::scan` makes it.
-  scan(std::shared_ptr<context> ctx, std::shared_ptr<const detail::planned_source> from,
+  /// `data_set` and `reader` make it.
+  scan(std::shared_ptr<context> ctx, std::shared_ptr<const detail::planned_source> from, scan_list list,
        const scan_options& options);
   scan(const scan&) = delete;
   scan& operator=(const scan&) = delete;

@@ -382,6 +382,25 @@ def test_a_stream_on_a_pipe_is_inspected_and_loaded(tmp_path, way):
         assert (refused.returncode, "can be read once" in refused.stderr) == (2, True), refused.stderr
 
 
+def test_load_makes_one_table_of_the_files_of_a_folder_or_a_glob(tmp_path):
+    import pyarrow.parquet as pq
+
+    table = pa.table({"a": range(100)})
+    for name in ("a", "b", "c"):
+        sa.from_arrow(table, "host").write_ipc(tmp_path / f"{name}.arrow")
+    (tmp_path / "parquet").mkdir()
+    pq.write_table(table, tmp_path / "parquet" / "a.parquet")
+    arguments = (tmp_path, tmp_path / "[bc].arrow", (tmp_path / "a.arrow").as_uri(), tmp_path / "parquet")
+    done = saeta("load", *arguments, "--device", "host", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["files"]
+    assert [(each["files"], each["rows"]) for each in found] == [(3, 300), (2, 200), (1, 100), (1, 100)]
+    done = saeta("load", tmp_path, tmp_path / "parquet", "--device", "host", "--check")
+    assert "4 files as pyarrow reads them" in done.stdout, done.stderr
+    assert saeta("load", (tmp_path / "a.arrow").as_uri(), "--device", "host", "--check").returncode == 2
+    assert saeta("load", tmp_path / "no*.arrow", "--device", "host").returncode == 3
+
+
 def test_load_fails_with_the_codes_of_all_commands(tmp_path):
     path = tmp_path / "a.arrow"
     table = pa.table({"a": range(100_000)})
@@ -402,9 +421,9 @@ def test_load_sees_a_difference(tmp_path, capsys):
     with pa.ipc.new_file(path, table.schema) as writer:
         writer.write_table(table)
     same = sa.from_arrow(table, "host")
-    assert command._same(path, same, None)
+    assert command._same([path], same, None)
     other = sa.from_arrow(pa.table({"a": [1, 2, 4]}), "host")
-    assert not command._same(path, other, None)
+    assert not command._same([path], other, None)
     counts = dict.fromkeys(("file_bytes", "bytes", "rows", "columns", "batches", "gb_per_s", "share"), 1)
     for found, text in ((True, "✓ as pyarrow reads it"), (False, "✗ differs from what pyarrow reads")):
         command._show({"file": "a.arrow", "seconds": [1.0], "same": found, **counts}, 1.0, "host")

@@ -195,7 +195,9 @@ def test_one_name_and_one_batch_are_enough_to_read_a_file(host, tmp_path):
         (slice(1, None), 4),
         (slice(None, 2), 4),
         (range(1, 3), 4),
-        ([0, 1], 3),
+        ((0, 1), 3),
+        ([0, 2], 6),
+        ([1], 1),
         (None, 7),
     ):
         assert sa.read_ipc(file, host, batches=batches).num_rows == rows

@@ -1,4 +1,4 @@
-"""Reads an Arrow IPC source batch by batch, in windows or one by one, ahead of the consumer."""
+"""Reads sources batch by batch, in windows or one by one, ahead of the consumer."""
 
 from __future__ import annotations
 
@@ -18,14 +18,29 @@ from saeta.errors import BudgetExceeded, ClosedError, InvalidError, TypeMismatch
 from saeta.exchange import ContextLike, context_of, from_arrow
 
 if TYPE_CHECKING:
-    from saeta._files.sources import Source
+    from saeta._files.sources import Sources
     from saeta._ipc import Reader, WindowScan
+    from saeta.ipc import BatchNumbers
+
+
+class Readable(Protocol):
+    """What a scan needs of a reader."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def num_batches(self) -> int: ...
+
+    def next(self, where: Context, /) -> Table | None: ...
+
+    def close(self) -> None: ...
 
 
 class Scan:
-    """Reads an Arrow IPC file or stream in parts, each into a Table.
+    """Reads files or streams in parts, each into a Table.
 
-    `saeta.scan_ipc` makes it.
+    `saeta.scan_ipc` and `saeta.scan_parquet` make it.
 
     It is an iterator, an asynchronous iterator and a context manager. Threads read ahead. An error is raised
     when its batch is requested. A stream that is still being sent is read when a batch is requested. Several
@@ -33,10 +48,10 @@ class Scan:
     (ClosedError).
     """
 
-    def __init__(self, reader: Reader, ctx: Context, window: int, batch_rows: int, in_flight: int) -> None:
+    def __init__(self, reader: Readable, batches: _Batches) -> None:
         self._schema = reader.schema
         self._num_batches = reader.num_batches
-        self._batches = _batches(reader, ctx, window, batch_rows, in_flight)
+        self._batches = batches
         self._end = weakref.finalize(self, self._batches.stop)
 
     @property
@@ -46,7 +61,7 @@ class Scan:
 
     @property
     def num_batches(self) -> int:
-        """Number of batches in the requested range; -1 for a stream."""
+        """Number of the requested batches; -1 if it is known only at the end, as of a stream or Parquet."""
         return self._num_batches
 
     def __iter__(self) -> Iterator[Table]:
@@ -322,17 +337,23 @@ class _Rows:
         return made
 
 
-def _batches(reader: Reader, ctx: Context, window: int, batch_rows: int, in_flight: int) -> _Batches:
+def read_ahead(reader: Readable, ctx: Context, batch_rows: int, in_flight: int) -> _Batches:
+    """Returns batches that a thread reads ahead, of `batch_rows` rows unless that is 0."""
+    return ReadAhead(reader, _one_by_one(reader, ctx, batch_rows), in_flight)
+
+
+def _one_by_one(reader: Readable, ctx: Context, batch_rows: int) -> Callable[[], Table | None]:
     def read() -> Table | None:
         return reader.next(ctx)
 
-    if not reader.live:
-        scan = reader.scan_windows(ctx, window, in_flight, batch_rows)
-        if scan is not None:
-            return _Windows(reader, scan)
-    if batch_rows:
-        read = _Rows(read, batch_rows).next
-    return ReadOnRequest(reader, read) if reader.live else ReadAhead(reader, read, in_flight)
+    return _Rows(read, batch_rows).next if batch_rows else read
+
+
+def _batches(reader: Reader, ctx: Context, window: int, batch_rows: int, in_flight: int) -> _Batches:
+    if reader.live:
+        return ReadOnRequest(reader, _one_by_one(reader, ctx, batch_rows))
+    scan = reader.scan_windows(ctx, window, in_flight, batch_rows)
+    return read_ahead(reader, ctx, batch_rows, in_flight) if scan is None else _Windows(reader, scan)
 
 
 class _Requested(NamedTuple):
@@ -364,11 +385,12 @@ def _stream(scan: Scan, taken: _Batches, requested: Any) -> Any:
 
 
 def scan_ipc(
-    source: Source,
+    source: Sources,
     ctx: ContextLike = None,
     *,
     columns: str | Iterable[str] | None = None,
-    batches: int | slice | range | tuple[int, int] | None = None,
+    batches: BatchNumbers = None,
+    schema: Any = None,
     window: int | str = "128MiB",
     batch_rows: int | None = None,
     in_flight: int = 2,
@@ -376,14 +398,14 @@ def scan_ipc(
     validate: bool | Literal["utf8"] = True,
     filesystem: Any = None,
 ) -> Scan:
-    """Reads an Arrow IPC file or stream into a context batch by batch, in bounded memory.
+    """Reads Arrow IPC files or streams into a context batch by batch, in bounded memory.
 
     On a device, and wherever batches are copied or decompressed, several batches are read at once: a window,
     by one allocation and one planned transfer. Batches are views into the columns of their window, whose
     memory is free when the last of them is gone. The next window is read while one is used.
 
     Args:
-        source, columns, batches, copy, validate, filesystem: as for `read_ipc`.
+        source, columns, batches, schema, copy, validate, filesystem: as for `read_ipc`.
         window: bytes that are read at once, as a number or a text ("256MiB"). A larger batch is read in
             parts, unless it is compressed. At most a part of the budget is used; a window that has no room is
             made smaller.
@@ -409,15 +431,18 @@ def scan_ipc(
         ...     [batch.num_rows for batch in scan]
         [2, 2, 2]
     """
-    if isinstance(in_flight, bool) or not isinstance(in_flight, int) or in_flight < 1:
-        raise InvalidError(f"in_flight is {number_text(in_flight)}, expected a number of batches from 1 on")
-    if batch_rows is not None and (
-        isinstance(batch_rows, bool) or not isinstance(batch_rows, int) or not 1 <= batch_rows < 1 << 63
-    ):
-        raise InvalidError(f"batch_rows is {number_text(batch_rows)}, expected a number of rows from 1 on")
+    require_number("in_flight", in_flight, "batches")
+    if batch_rows is not None:
+        require_number("batch_rows", batch_rows, "rows")
     window_bytes = _parse_bytes(window) if isinstance(window, str) else window
     if isinstance(window_bytes, bool) or not isinstance(window_bytes, int) or not 1 <= window_bytes < 1 << 63:
         raise InvalidError(f"window is {number_text(window)}, expected a number of bytes from 1 on")
     where = context_of(ctx)
-    reader = ipc.open_source(source, filesystem, columns, batches, copy, validate)
-    return Scan(reader, where, window_bytes, batch_rows or 0, in_flight)
+    reader = ipc.open_source(source, filesystem, columns, batches, copy, validate, None, schema)
+    return Scan(reader, _batches(reader, where, window_bytes, batch_rows or 0, in_flight))
+
+
+def require_number(name: str, value: Any, unit: str) -> None:
+    """Raises InvalidError unless an argument is a whole number from 1 on."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 1 << 63:
+        raise InvalidError(f"{name} is {number_text(value)}, expected a number of {unit} from 1 on")

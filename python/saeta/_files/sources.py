@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from saeta._ipc import Reader
 
     Source = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
+    Sources = Source | Sequence[Source] | Iterator[Source]
 
 # A scheme of one letter is the letter of a drive.
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -140,6 +141,8 @@ def open_reader(
     copy: bool | None = None,
     validate: bool | str = True,
     rechunk: bool | None = None,
+    *,
+    keep_open: bool = True,
 ) -> Reader:
     """Opens a reader of the module `_ipc` for a result of `resolve_source`."""
     options = (columns, batches, copy, validate, rechunk)
@@ -149,7 +152,7 @@ def open_reader(
     elif isinstance(opened, Live):
         reader = ipc.open_live(opened.fill, opened.name, *options)
     elif isinstance(opened, str | os.PathLike):
-        reader = ipc.open_file(opened, *options)
+        reader = ipc.open_file(opened, *options, keep_open)
     else:
         reader = ipc.open_bytes(opened, *options)
     return reader
@@ -169,8 +172,14 @@ def describe_source(ipc: Any, opened: Any) -> dict[str, Any]:
     return found
 
 
-def resolve_source(source: Any, filesystem: Any = None) -> Any:
-    """Turns a source into a path on this machine, bytes, Ranges or Live."""
+def resolve_source(source: Any, filesystem: Any = None, regular: bool = False) -> Any:
+    """Turns a source into a path on this machine, bytes, Ranges or Live.
+
+    Args:
+        regular: whether it is a path that is known to be neither a pipe nor a device.
+    """
+    if regular:
+        return source
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
         if filesystem is not None:
@@ -243,7 +252,7 @@ def filesystem_of(url: str) -> tuple[Any, str]:
     """
     fs = load("pyarrow.fs", "reading from a URL")
     known: tuple[Any, str]
-    with _raise_as_file_errors(without_secrets(url)):
+    with raise_as_file_errors(without_secrets(url)):
         try:
             known = fs.FileSystem.from_uri(_limit_retries(url))
             return known
@@ -271,7 +280,7 @@ def _limit_retries(url: str) -> str:
 
 
 @contextmanager
-def _raise_as_file_errors(name: str) -> Iterator[None]:
+def raise_as_file_errors(name: str) -> Iterator[None]:
     """Turns exceptions of a file system into FileError."""
     try:
         yield
@@ -285,11 +294,11 @@ def _raise_as_file_errors(name: str) -> Iterator[None]:
 
 def _open_on_filesystem(filesystem: Any, path: str) -> Any:
     if hasattr(filesystem, "open_input_file"):  # a file system of pyarrow
-        with _raise_as_file_errors(path):
+        with raise_as_file_errors(path):
             found = _open_object(filesystem.open_input_file(path), name=path)
         return _wrap_file_errors(found) if isinstance(found, Ranges) else found
     if hasattr(filesystem, "cat_file"):  # a file system of fsspec
-        with _raise_as_file_errors(path):
+        with raise_as_file_errors(path):
             size = filesystem.info(path)["size"]
         return _wrap_file_errors(
             Ranges(path, size, lambda at, count: filesystem.cat_file(path, at, at + count), filesystem)
@@ -301,7 +310,7 @@ def _open_on_filesystem(filesystem: Any, path: str) -> Any:
 
 def _wrap_file_errors(source: Ranges) -> Ranges:
     def read(offset: int, count: int) -> Any:
-        with _raise_as_file_errors(source.name):
+        with raise_as_file_errors(source.name):
             return source.read(offset, count)
 
     return source._replace(read=read)

@@ -119,9 +119,10 @@ def demo(
 @app.command(epilog=EXIT_CODES)
 def load(
     files: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
-            help="Arrow IPC or Parquet files; - for an Arrow stream on standard input.", show_default=False
+            help="Arrow IPC or Parquet: files, globs, folders, URLs; - for a stream on standard input.",
+            show_default=False,
         ),
     ],
     device: Device = None,

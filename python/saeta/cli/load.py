@@ -1,4 +1,7 @@
-"""`saeta load FILE...`: loads files onto the device. Shows the rate, its share of the link and the memory."""
+"""`saeta load FILE...`: loads files onto the device. Shows the rate, its share of the link and the memory.
+
+Each argument becomes one table: a file, or all files of a glob or a folder.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,11 @@ import typer
 
 import saeta as sa
 from saeta import _core
+from saeta._files.data_sets import PARQUET_ENDINGS, Listed
 from saeta._optional import load
 from saeta._report import count_text, human_bytes
 from saeta.cli.exits import Exit
-from saeta.cli.files import is_read_once, source_of
+from saeta.cli.files import files_of, is_local, is_read_once, source_of
 from saeta.cli.terminal import grid, on_terminal, say, say_lines
 
 YARDSTICK_BYTES = 256 << 20
@@ -24,7 +28,7 @@ PARQUET = b"PAR1"
 
 
 def run(
-    files: Sequence[Path],
+    files: Sequence[str],
     *,
     device: str | None,
     budget: str | None,
@@ -43,12 +47,16 @@ def run(
     limit = _link(ctx)
     loaded = []
     kept = []
-    for path in files:
-        table, seconds = _load(path, ctx, names, rounds, quiet=as_json)
+    for argument in files:
+        parts = files_of(argument)
+        if check and not all(map(is_local, parts)):
+            raise sa.errors.InvalidError(f"'{argument}': --check compares files of this machine")
+        table, seconds = _load(argument, parts, ctx, names, rounds, quiet=as_json)
         rate = table.nbytes / median(seconds) / 1e9
         found: dict[str, Any] = {
-            "file": str(path),
-            "file_bytes": None if is_read_once(path) else path.stat().st_size,
+            "file": argument,
+            "files": len(parts),
+            "file_bytes": _bytes_of(parts),
             "bytes": table.nbytes,
             "rows": table.num_rows,
             "columns": table.num_columns,
@@ -58,7 +66,7 @@ def run(
             "share": rate / limit,
         }
         if check:
-            found["same"] = _same(path, table, names)
+            found["same"] = _same([Path(part.source) for part in parts], table, names)
         loaded.append(found)
         kept.append(table)
         if not as_json:
@@ -79,7 +87,8 @@ def run(
             say(f"differs from what pyarrow reads: {', '.join(wrong)}", "bold red")
         raise typer.Exit(int(Exit.CHECK_FAILED))
     if check and not as_json:
-        say(f"{count_text(len(files), 'file', 'files')} as pyarrow reads them", "bold green")
+        number = sum(found["files"] for found in loaded)
+        say(f"{count_text(number, 'file', 'files')} as pyarrow reads them", "bold green")
 
 
 def _link(ctx: sa.Context) -> float:
@@ -89,21 +98,34 @@ def _link(ctx: sa.Context) -> float:
     return YARDSTICK_BYTES / median(copies.time() for _ in range(3)) / 1e9
 
 
+def _bytes_of(parts: list[Listed]) -> int | None:
+    return sum(Path(part.source).stat().st_size for part in parts) if all(map(is_local, parts)) else None
+
+
 def _load(
-    path: Path, ctx: sa.Context, names: list[str] | None, rounds: int, *, quiet: bool
+    argument: str,
+    parts: list[Listed],
+    ctx: sa.Context,
+    names: list[str] | None,
+    rounds: int,
+    *,
+    quiet: bool,
 ) -> tuple[sa.Table, list[float]]:
-    """Loads the file `rounds` times. Returns the last table; the one before is released first."""
+    """Loads the files `rounds` times. Returns the last table; the one before is released first."""
     seconds = []
-    parquet = is_parquet(path)
+    first = parts[0]
+    parquet = (
+        is_parquet(Path(first.source)) if is_local(first) else str(first.source).endswith(PARQUET_ENDINGS)
+    )
     for _ in range(rounds):
         table = None
         start = time.perf_counter()
         if parquet:
-            table = sa.read_parquet(path, ctx, columns=names)
+            table = sa.read_parquet(argument, ctx, columns=names)
         else:
             # Copies on the host too, because a view loads nothing.
             shown = on_terminal() and not quiet
-            table = sa.read_ipc(source_of(path), ctx, columns=names, copy=True, progress=shown)
+            table = sa.read_ipc(source_of(argument), ctx, columns=names, copy=True, progress=shown)
         ctx.synchronize()
         seconds.append(time.perf_counter() - start)
     assert table is not None
@@ -117,14 +139,14 @@ def is_parquet(path: Path) -> bool:
         return file.read(len(PARQUET)) == PARQUET
 
 
-def _same(path: Path, table: sa.Table, names: list[str] | None) -> bool:
-    load("pyarrow", "saeta load --check")
+def _same(paths: list[Path], table: sa.Table, names: list[str] | None) -> bool:
+    pyarrow = load("pyarrow", "saeta load --check")
     from saeta.demo.compare import read, same_values
 
-    if is_parquet(path):
-        expected = load("pyarrow.dataset", "saeta load --check").dataset(path).to_table(names)
+    if is_parquet(paths[0]):
+        expected = load("pyarrow.dataset", "saeta load --check").dataset(paths).to_table(names)
     else:
-        expected = read(path, sa.ipc.inspect(path)["format"])
+        expected = pyarrow.concat_tables(read(path, sa.ipc.inspect(path)["format"]) for path in paths)
         expected = expected if names is None else expected.select(names)
     seen = table.to_arrow()
     return bool(

@@ -9,6 +9,7 @@
 #include "saeta/base/interruptible_lock.hpp"
 #include "saeta/base/process.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/ipc/data_set.hpp"
 #include "saeta/ipc/inspect.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/scan.hpp"
@@ -18,6 +19,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
@@ -27,7 +29,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <variant>
+#include <vector>
 
 namespace saeta::py {
 namespace {
@@ -35,7 +40,8 @@ namespace {
 /// A reader serves one thread at a time. Other threads wait for their turn.
 class reader_object {
 public:
-  explicit reader_object(std::unique_ptr<ipc::reader> of) : live_(of->live()), value_(std::move(of)) {}
+  explicit reader_object(std::unique_ptr<ipc::data_set> of) : live_(of->live()), value_(std::move(of)) {}
+  explicit reader_object(std::unique_ptr<ipc::reader> of) : reader_object(set_of(std::move(of))) {}
   reader_object(const reader_object&) = delete;
   reader_object& operator=(const reader_object&) = delete;
   ~reader_object() = default;
@@ -56,6 +62,16 @@ public:
 
   /// Whether the reader reads a stream that is still being sent.
   [[nodiscard]] bool live() const noexcept { return live_; }
+
+  /// Moves the readers to the end of a list. The object is then closed.
+  void move_to(std::vector<std::unique_ptr<ipc::reader>>& list) {
+    with([&](ipc::data_set& of) {
+      for (auto& each : std::move(of).take_readers()) {
+        list.push_back(std::move(each));
+      }
+      closed_ = true;
+    });
+  }
 
   /// Does not wait for a read in progress. That read ends within 50 ms, or for a live stream when its current
   /// call returns, and then drops the source.
@@ -85,6 +101,11 @@ private:
     reader_object& of_;
   };
 
+  static std::unique_ptr<ipc::data_set> set_of(std::unique_ptr<ipc::reader> only) {
+    std::vector<std::unique_ptr<ipc::reader>> readers;
+    readers.push_back(std::move(only));
+    return std::make_unique<ipc::data_set>(std::move(readers));
+  }
   void drop_if_free() noexcept {
     turn_.run_if_free([this] { value_ = nullptr; });
   }
@@ -98,7 +119,7 @@ private:
   const bool live_;
   const std::uint64_t made_in_ = fork_generation();
   std::atomic<bool> closed_{false};
-  std::unique_ptr<ipc::reader> value_; ///< null once closed
+  std::unique_ptr<ipc::data_set> value_; ///< null once closed
   interruptible_mutex turn_;
 };
 
@@ -154,10 +175,11 @@ using names = std::optional<std::vector<std::string>>;
 
 std::unique_ptr<reader_object> open_file(const std::filesystem::path& file, names columns,
                                          const range& batches, std::optional<bool> copy,
-                                         const checks& validate, std::optional<bool> rechunk) {
+                                         const checks& validate, std::optional<bool> rechunk,
+                                         bool keep_open) {
   const gil_release release;
   return std::make_unique<reader_object>(
-      ipc::reader::open(file, options_of(std::move(columns), batches, copy, validate, rechunk)));
+      ipc::reader::open(file, options_of(std::move(columns), batches, copy, validate, rechunk), keep_open));
 }
 
 std::unique_ptr<reader_object> open_bytes(nb::handle source, names columns, const range& batches,
@@ -191,13 +213,40 @@ std::unique_ptr<reader_object> open_live(const nb::object& read, std::string nam
       options_of(std::move(columns), batches, copy, validate, rechunk)));
 }
 
+std::unique_ptr<reader_object> join_readers(const std::vector<reader_object*>& readers, const schema* meant,
+                                            const range& batch_range,
+                                            std::optional<std::vector<std::int64_t>> batches) {
+  std::vector<std::unique_ptr<ipc::reader>> moved;
+  for (reader_object* const each : readers) {
+    each->move_to(moved);
+  }
+  ipc::data_set_options options{.meant = meant == nullptr ? std::nullopt : std::optional(*meant),
+                                .range = batch_range,
+                                .batches = std::move(batches)};
+  const gil_release release;
+  return std::make_unique<reader_object>(
+      std::make_unique<ipc::data_set>(std::move(moved), std::move(options)));
+}
+
+/// Returns one number of each batch.
+template <class Value>
+std::vector<Value> each_size(reader_object& self, Value ipc::batch_size::*number) {
+  return self.with([&](ipc::data_set& of) {
+    std::vector<Value> values;
+    for (const ipc::batch_size& each : of.sizes()) {
+      values.push_back(each.*number);
+    }
+    return values;
+  });
+}
+
 table_object read_all(reader_object& self, const context_object& ctx, const nb::object& progress) {
   return self.with(
-      [&](ipc::reader& from) { return table_object(from.read_all(ctx.value, hook_of(progress))); });
+      [&](ipc::data_set& from) { return table_object(from.read_all(ctx.value, hook_of(progress))); });
 }
 
 std::optional<table_object> next(reader_object& self, const context_object& ctx) {
-  return self.with([&](ipc::reader& from) -> std::optional<table_object> {
+  return self.with([&](ipc::data_set& from) -> std::optional<table_object> {
     auto rows = from.next(ctx.value);
     if (!rows) {
       return std::nullopt;
@@ -234,10 +283,30 @@ private:
 std::unique_ptr<scan_object> scan_windows(reader_object& self, const context_object& ctx,
                                           std::uint64_t window_bytes, std::size_t windows_ahead,
                                           std::int64_t batch_rows) {
-  return self.with([&](ipc::reader& from) {
+  return self.with([&](ipc::data_set& from) {
     auto made = from.scan_windows(
         ctx.value, {.window_bytes = window_bytes, .windows_ahead = windows_ahead, .batch_rows = batch_rows});
     return made == nullptr ? nullptr : std::make_unique<scan_object>(std::move(made));
+  });
+}
+
+using span_list = std::vector<std::tuple<std::int64_t, std::int64_t, std::int64_t>>;
+
+std::unique_ptr<scan_object> scan_spans(reader_object& self, const context_object& ctx,
+                                        const std::vector<span_list>& windows, std::size_t windows_ahead) {
+  return self.with([&](ipc::data_set& from) {
+    std::vector<std::vector<ipc::batch_span>> lists;
+    for (const span_list& window : windows) {
+      auto& list = lists.emplace_back();
+      for (const auto& [number, first_row, rows] : window) {
+        if (number < 0) {
+          throw error(errc::out_of_range,
+                      concat("window ", lists.size() - 1, ": batch ", number, " is negative"));
+        }
+        list.push_back({static_cast<std::size_t>(number), first_row, rows});
+      }
+    }
+    return std::make_unique<scan_object>(from.scan_spans(ctx.value, lists, windows_ahead));
   });
 }
 
@@ -322,22 +391,37 @@ NB_MODULE(_ipc, m) {
            "The next rows, None at the end.")
       .def("close", &scan_object::close, "Ends reading within 50 ms.");
 
-  nb::class_<reader_object>(m, "Reader", "An open Arrow IPC file or stream.")
+  nb::class_<reader_object>(m, "Reader", "One or several open Arrow IPC files or streams.")
       .def(not_pickled("pass the source, and open a reader there"))
       .def_prop_ro(
           "format",
           [](reader_object& self) {
-            return name_of_container(self.with([](ipc::reader& of) { return of.format(); }));
+            return name_of_container(self.with([](ipc::data_set& of) { return of.format(); }));
           },
-          "\"file\" or \"stream\".")
+          "\"file\" or \"stream\", of the first source.")
       .def_prop_ro(
           "schema",
-          [](reader_object& self) { return self.with([](ipc::reader& of) { return of.fields(); }); },
+          [](reader_object& self) { return self.with([](ipc::data_set& of) { return of.fields(); }); },
           nb::sig("def schema(self) -> saeta._core.Schema"))
       .def_prop_ro(
           "num_batches",
-          [](reader_object& self) { return self.with([](ipc::reader& of) { return of.batch_count(); }); },
-          "Batches in the range asked for; -1 for a stream.")
+          [](reader_object& self) { return self.with([](ipc::data_set& of) { return of.batch_count(); }); },
+          "Batches that were asked for; -1 for a stream.")
+      .def_prop_ro(
+          "planned",
+          [](reader_object& self) { return self.with([](ipc::data_set& of) { return of.planned(); }); },
+          "Whether parts of batches can be read in any order, by `scan_spans`.")
+      .def_prop_ro(
+          "batch_rows", [](reader_object& self) { return each_size(self, &ipc::batch_size::rows); },
+          "Rows of each batch that was asked for, from metadata. UnsupportedError if not `planned`.")
+      .def_prop_ro(
+          "batch_bytes", [](reader_object& self) { return each_size(self, &ipc::batch_size::bytes); },
+          "Bytes of the columns in each batch, as they are in the source. UnsupportedError if not `planned`.")
+      .def_prop_ro(
+          "batch_compressed",
+          [](reader_object& self) { return each_size(self, &ipc::batch_size::compressed); },
+          "Whether each batch is compressed, and can only be read as a whole. UnsupportedError if not "
+          "`planned`.")
       .def("read_all", &read_all, nb::arg("where"), nb::arg("progress") = nb::none(),
            nb::sig("def read_all(self, where: saeta._core.Context, progress: "
                    "collections.abc.Callable[[Progress], object] | None = None) -> saeta._core.Table"),
@@ -349,6 +433,13 @@ NB_MODULE(_ipc, m) {
           nb::sig("def scan_windows(self, where: saeta._core.Context, window_bytes: int, windows_ahead: int, "
                   "batch_rows: int) -> WindowScan | None"),
           "Begins to read all batches from here on in windows. None where batches are read one by one.")
+      .def("scan_spans", &scan_spans, nb::arg("where"), nb::arg("windows"), nb::arg("windows_ahead"),
+           nb::sig("def scan_spans(self, where: saeta._core.Context, windows: "
+                   "collections.abc.Sequence[collections.abc.Sequence[tuple[int, int, int]]], "
+                   "windows_ahead: int) -> WindowScan"),
+           "Begins to read windows, each as one table. A window is a sequence of (batch, first row, rows); "
+           "rows is -1 for all that follow. Batches may occur in any order and repeatedly. A window that the "
+           "budget refuses can be requested again. UnsupportedError if not `planned`.")
       .def("next", &next, nb::arg("where"),
            nb::sig("def next(self, where: saeta._core.Context) -> saeta._core.Table | None"),
            "The next batch as a table, None at the end.")
@@ -368,13 +459,14 @@ NB_MODULE(_ipc, m) {
   m.def(
       "open_file", &open_file, nb::arg("path"), nb::arg("columns") = nb::none(),
       nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(), nb::arg("validate") = true,
-      nb::arg("rechunk") = nb::none(),
+      nb::arg("rechunk") = nb::none(), nb::arg("keep_open") = true,
       nb::sig(
           "def open_file(path: str | os.PathLike[str], columns: collections.abc.Sequence[str] | None = None, "
           "batches: tuple[int, int] | None = None, copy: bool | None = None, validate: bool | str = True, "
-          "rechunk: bool | None = None) -> "
+          "rechunk: bool | None = None, keep_open: bool = True) -> "
           "Reader"),
-      "Opens a file. It is mapped only where columns view it.");
+      "Opens a file. It is mapped only where columns view it. Files that are not kept open share a limited "
+      "number of descriptors.");
   m.def("open_bytes", &open_bytes, nb::arg("source"), nb::arg("columns") = nb::none(),
         nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(), nb::arg("validate") = true,
         nb::arg("rechunk") = nb::none(),
@@ -404,6 +496,15 @@ NB_MODULE(_ipc, m) {
         "Opens a stream that is still being sent. `read(target)` fills the beginning of the target and "
         "returns how many "
         "bytes, 0 at the end.");
+  m.def(
+      "join_readers", &join_readers, nb::arg("readers"), nb::arg("schema").none() = nb::none(),
+      nb::arg("batch_range") = nb::none(), nb::arg("batches") = nb::none(),
+      nb::sig("def join_readers(readers: collections.abc.Sequence[Reader], schema: saeta._core.Schema | None "
+              "= None, batch_range: tuple[int, int] | None = None, batches: "
+              "collections.abc.Sequence[int] | None = None) -> Reader"),
+      "Makes one reader of several that were opened with the same options and without batches. They are "
+      "then closed. `schema` is what all must have, by default what the first one has. `batch_range` or "
+      "`batches` are numbers through all of them.");
   bind_writing(m);
   m.def("inspect_file", &inspect_file, nb::arg("path"),
         nb::sig("def inspect_file(path: str | os.PathLike[str]) -> dict[str, typing.Any]"),

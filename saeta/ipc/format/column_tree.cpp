@@ -6,6 +6,9 @@
 
 #include <arrow/type.h>
 
+#include <algorithm>
+#include <tuple>
+
 namespace saeta::ipc::detail {
 namespace {
 
@@ -104,6 +107,14 @@ std::string column_tree::label(std::size_t node) const {
     return !root_label.empty() ? root_label : concat("column '", fields[of.column].name, "'");
   }
   return concat(label(of.parent), ", child '", nodes[of.parent].type->children()[of.child].name, "'");
+}
+
+bool column_tree::same_positions(const column_tree& other) const {
+  const auto places = [](const tree_node& of) {
+    return std::tuple(of.column, of.parent, of.end, of.row, of.buffer, of.views_before, of.dictionary);
+  };
+  return roots == other.roots && rows == other.rows && buffers == other.buffers && views == other.views &&
+         std::ranges::equal(nodes, other.nodes, {}, places, places);
 }
 
 std::optional<column_tree> make_tree(const arrow::Schema& described, std::span<const int> numbers,

@@ -52,6 +52,8 @@ struct column_tree {
 
   /// Returns, for example, "column 'a', child 'b'".
   [[nodiscard]] std::string label(std::size_t node) const;
+  /// Whether messages of both have the entries of these columns at the same positions.
+  [[nodiscard]] bool same_positions(const column_tree& other) const;
 };
 
 /// The dictionaries that the columns need, by their ids in the messages.

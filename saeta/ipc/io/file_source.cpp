@@ -4,6 +4,7 @@
 #include "saeta/ipc/io/os_error.hpp"
 
 #include <cerrno>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -12,30 +13,72 @@
 
 namespace saeta::ipc::detail {
 
-file_source::open_descriptor::~open_descriptor() {
-  if (value >= 0) {
-    ::close(value);
+file_source::open_file::open_file(const std::filesystem::path& file)
+    // Opening a pipe that has no writer would block before the file type is known.
+    : descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  if (descriptor < 0) {
+    throw os_error("open", file, errno);
+  }
+  try {
+    struct stat status {};
+    if (::fstat(descriptor, &status) != 0) {
+      throw os_error("get the status of", file, errno);
+    }
+    if (S_ISDIR(status.st_mode)) {
+      throw os_error("read", file, EISDIR);
+    }
+    if (!S_ISREG(status.st_mode)) {
+      throw error(errc::io, concat("can't read '", file.string(), "': it is not a regular file"));
+    }
+    found = {static_cast<std::int64_t>(status.st_dev), static_cast<std::int64_t>(status.st_ino),
+             status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+  } catch (...) {
+    ::close(descriptor);
+    throw;
   }
 }
 
-std::shared_ptr<const file_source> file_source::open(const std::filesystem::path& file) {
-  // Opening a pipe that has no writer would block before the file type is known.
-  open_descriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (opened.value < 0) {
-    throw os_error("open", file, errno);
+file_source::open_file::~open_file() { ::close(descriptor); }
+
+/// Keeps the files that were opened last. The one that was opened first is dropped, and is closed when its
+/// reads have ended.
+void file_source::keep_for_a_while(opened file) {
+  constexpr std::size_t most = 128; // far below the usual limit of 1024 descriptors a process
+  static std::mutex keeping;
+  static std::array<opened, most> files;
+  static std::size_t next = 0;
+  const std::lock_guard lock(keeping);
+  files[next++ % most].swap(file);
+}
+
+file_source::file_source(const std::filesystem::path& file, const opened& found, bool keep_open)
+    : byte_source(file.string(), checked_cast<std::uint64_t>(found->found[2], "file size")),
+      found_(found->found), kept_(keep_open ? found : nullptr), recent_(found) {}
+
+std::shared_ptr<const file_source> file_source::open(const std::filesystem::path& file, bool keep_open) {
+  auto found = std::make_shared<const open_file>(file);
+  std::shared_ptr<const file_source> made(new file_source(file, found, keep_open));
+  if (!keep_open) {
+    keep_for_a_while(std::move(found));
   }
-  struct stat status {};
-  if (::fstat(opened.value, &status) != 0) {
-    throw os_error("get the status of", file, errno);
+  return made;
+}
+
+file_source::opened file_source::file() const {
+  if (kept_ != nullptr) {
+    return kept_;
   }
-  if (S_ISDIR(status.st_mode)) {
-    throw os_error("read", file, EISDIR);
+  const std::lock_guard lock(reopening_);
+  opened found = recent_.lock();
+  if (found == nullptr) {
+    found = std::make_shared<const open_file>(name());
+    if (found->found != found_) {
+      throw error(errc::io, concat("'", name(), "' was replaced or changed while it was read"));
+    }
+    recent_ = found;
+    keep_for_a_while(found);
   }
-  if (!S_ISREG(status.st_mode)) {
-    throw error(errc::io, concat("can't read '", file.string(), "': it is not a regular file"));
-  }
-  const auto size = checked_cast<std::uint64_t>(status.st_size, "file size");
-  return std::shared_ptr<const file_source>(new file_source(file.string(), size, std::move(opened)));
+  return found;
 }
 
 file_source::~file_source() {
@@ -45,9 +88,10 @@ file_source::~file_source() {
 }
 
 void file_source::read_at(std::uint64_t offset, std::span<std::byte> target) const {
+  const opened from = file();
   std::size_t done = 0;
   while (done != target.size()) {
-    const ssize_t got = ::pread(descriptor(), target.data() + done, target.size() - done,
+    const ssize_t got = ::pread(from->descriptor, target.data() + done, target.size() - done,
                                 checked_cast<off_t>(offset + done, "file offset"));
     if (got < 0 && errno == EINTR) {
       continue;
@@ -70,13 +114,14 @@ std::span<const std::byte> file_source::view() const {
       return;
     }
     const auto bytes = checked_cast<std::size_t>(size(), "file size");
+    const opened from = file();
     // The mapping is private: a consumer that ignores the read-only flag writes to private pages and never to
     // the file. No memory is reserved for such pages, since files may be larger than memory. If the system
     // refuses this mapping, a read-only one is made.
     void* mapped =
-        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, descriptor(), 0);
+        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, from->descriptor, 0);
     if (mapped == MAP_FAILED && errno == ENOMEM) {
-      mapped = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, descriptor(), 0);
+      mapped = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, from->descriptor, 0);
     }
     if (mapped == MAP_FAILED) {
       throw os_error("map", name(), errno);

@@ -33,6 +33,7 @@ public:
     std::ranges::copy(bytes_.subspan(offset, target.size()), target.begin());
   }
   [[nodiscard]] std::span<const std::byte> view() const override { return bytes_; }
+  [[nodiscard]] bool near_by() const noexcept override { return true; }
 
 private:
   std::span<const std::byte> bytes_;
@@ -175,7 +176,9 @@ bool contains(std::span<const std::byte> bytes, const void* data, std::size_t si
                        size <= static_cast<std::size_t>(bytes.data() + bytes.size() - first));
 }
 
-source open_source(const std::filesystem::path& file) { return file_source::open(file); }
+source open_source(const std::filesystem::path& file, bool keep_open) {
+  return file_source::open(file, keep_open);
+}
 
 source source_of(std::span<const std::byte> bytes, std::shared_ptr<const void> keepalive) {
   return std::make_shared<memory_source>(bytes, std::move(keepalive));

@@ -50,8 +50,8 @@ public:
   virtual void read_at(std::uint64_t offset, std::span<std::byte> target) const = 0;
   /// Returns all bytes; empty if the source is not in memory and can't be mapped. @throws error io.
   [[nodiscard]] virtual std::span<const std::byte> view() const { return {}; }
-  /// The descriptor of a file for `pread`; -1: the source is not a file.
-  [[nodiscard]] virtual int descriptor() const noexcept { return -1; }
+  /// Whether a read of a few bytes costs little: the source is a file or in memory.
+  [[nodiscard]] virtual bool near_by() const noexcept { return false; }
 
 protected:
   byte_source(std::string name, std::uint64_t size) : name_(std::move(name)), size_(size) {}
@@ -63,8 +63,10 @@ private:
 
 using source = std::shared_ptr<const byte_source>;
 
+/// @param keep_open  false: the file is opened again for a read if many others were read meanwhile. A file
+/// that was replaced or changed since is then an error.
 /// @throws error io: missing, not a regular file (a directory, for example), unreadable.
-source open_source(const std::filesystem::path& file);
+source open_source(const std::filesystem::path& file, bool keep_open = true);
 /// @param keepalive  keeps the bytes alive.
 source source_of(std::span<const std::byte> bytes, std::shared_ptr<const void> keepalive);
 /// @param read  as byte_source::read_at.

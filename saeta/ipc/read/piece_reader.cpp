@@ -58,48 +58,20 @@ public:
 private:
   bool parse(std::size_t piece) {
     const planned_message& message = pieces_.messages[piece];
-    auto bytes = metadata_.read(message.metadata, message.metadata_bytes);
-    if (message.prefixed) {
-      const std::int64_t flat = read_prefix(bytes);
-      if (flat < 0) {
-        return false;
-      }
-      if (flat == 0 || static_cast<std::uint64_t>(flat) > bytes.size() - prefix_bytes) {
-        throw error(errc::format,
-                    concat("metadata of ", flat, " bytes in a message of ", bytes.size(), " bytes"));
-      }
-      bytes = bytes.subspan(prefix_bytes, static_cast<std::size_t>(flat));
-    }
-    const message_header header = read_header(bytes);
-    if (!header.planned) {
-      return false;
-    }
-    std::optional<flat_table> batch = header.header;
-    if (header.kind == message_header::dictionary_batch) {
-      batch = batch->table(dictionary_data);
-    } else if (header.kind != message_header::record_batch) {
-      throw error(errc::format, concat("its message is of kind ", header.kind, ", expected a record batch"));
-    }
-    if (!batch) {
-      throw error(errc::format, "its message has no record batch");
-    }
-    const auto codec = codec_of(*batch);
+    const auto read = read_batch_message(metadata_, message);
+    const auto codec = read ? codec_of(read->batch) : std::nullopt;
     if (!codec) {
       return false;
     }
+    const flat_table& batch = read->batch;
     codec_ = *codec;
     body_ = message.body;
-    if (header.body_bytes < 0 || body_ > metadata_.size() ||
-        static_cast<std::uint64_t>(header.body_bytes) > metadata_.size() - body_) {
-      throw error(errc::format, concat("a body of ", header.body_bytes, " bytes at offset ", body_,
-                                       " of a source of ", metadata_.size(), ": it is truncated"));
-    }
-    body_bytes_ = header.body_bytes;
+    body_bytes_ = read->body_bytes;
     pieces_.body_end[piece] = body_ + static_cast<std::uint64_t>(body_bytes_);
     pieces_.body_bytes[piece] = static_cast<std::uint64_t>(body_bytes_);
-    rows_ = batch->scalar<std::int64_t>(batch_length, 0);
-    nodes_ = batch->view<field_node>(batch_nodes);
-    buffers_ = batch->view<buffer_place>(batch_buffers);
+    rows_ = batch.scalar<std::int64_t>(batch_length, 0);
+    nodes_ = batch.view<field_node>(batch_nodes);
+    buffers_ = batch.view<buffer_place>(batch_buffers);
     if (rows_ < 0) {
       throw error(errc::format, concat("a record batch of ", rows_, " rows"));
     }
@@ -112,7 +84,7 @@ private:
                          message.first_row + std::max<std::int64_t>(message.rows, 0), " before"));
     }
     pieces_.rows[piece] = message.rows < 0 ? rows_ - message.first_row : message.rows;
-    count_variadic(batch->view<std::int64_t>(batch_variadic_counts));
+    count_variadic(batch.view<std::int64_t>(batch_variadic_counts));
     pieces_.kept_bytes[piece] = 0;
     packed_ = &pieces_.packed[piece];
     packed_->clear();

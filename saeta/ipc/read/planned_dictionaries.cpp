@@ -1,62 +1,52 @@
 #include "saeta/ipc/read/planned_dictionaries.hpp"
 
-#include "saeta/base/text.hpp"
-
 #include <algorithm>
 
 namespace saeta::ipc::detail {
 namespace {
 
-/// The first message that batches from `order` on need: the last one before it that gives all values anew.
-std::size_t first_needed(const dictionary_messages& all, std::size_t order) {
-  std::size_t needed = 0;
-  for (std::size_t i = 0; i < all.messages.size() && all.messages[i].order < order; ++i) {
-    needed = all.deltas[i] ? needed : i;
-  }
-  return needed;
-}
-
 bool same_message(const planned_message& a, const planned_message& b) { return a.order == b.order; }
 
 } // namespace
 
-planned_dictionaries::planned_dictionaries(const planned_source& from, std::size_t first, std::size_t last)
+planned_dictionaries::planned_dictionaries(const planned_source& from,
+                                           std::span<const planned_message> batches)
     : from_(from) {
-  const std::size_t count = from.dictionaries().trees.size();
-  tables_.resize(count);
-  deltas_.resize(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    tables_[i].pieces.tree = from.dictionaries().trees[i].get();
-    tables_[i].pieces.label = [&from](const planned_message&) { return from.name(); };
+  const auto& all = from.dictionary_batches();
+  for (const dictionary_messages& each : all) {
+    needed_.emplace_back(each.messages.size(), false);
   }
-  take_messages(first, last);
-}
-
-/// Values of a dictionary may have dictionaries themselves: those are needed from its first message on.
-void planned_dictionaries::take_messages(std::size_t first, std::size_t last) {
-  const auto& all = from_.dictionary_batches();
-  std::vector<std::size_t> needed_from(all.size(), from_.is_file() ? 0 : first);
-  std::vector<std::size_t> begin(all.size(), 0);
-  for (bool changed = !from_.is_file(); changed;) {
-    changed = false;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      begin[i] = first_needed(all[i], needed_from[i]);
-      const std::size_t order = begin[i] < all[i].messages.size()
-                                    ? std::min(needed_from[i], all[i].messages[begin[i]].order)
-                                    : needed_from[i];
-      for (const tree_node& node : tables_[i].pieces.tree->nodes) {
-        if (node.dictionary != no_node && order < needed_from[node.dictionary]) {
-          needed_from[node.dictionary] = order;
-          changed = true;
-        }
+  for (const planned_message& each : batches) {
+    mark(from.tree(), each);
+  }
+  tables_.resize(all.size());
+  deltas_.resize(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    piece_table& pieces = tables_[i].pieces;
+    pieces.tree = from.dictionaries().trees[i].get();
+    pieces.label = [&from](const planned_message& message) { return from.name_at(message.begin); };
+    for (std::size_t k = 0; k < needed_[i].size(); ++k) {
+      if (needed_[i][k]) {
+        pieces.messages.push_back(all[i].messages[k]);
+        deltas_[i].push_back(all[i].deltas[k]);
       }
     }
   }
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    for (std::size_t k = begin[i]; k < all[i].messages.size(); ++k) {
-      if (from_.is_file() || all[i].messages[k].order < last) {
-        tables_[i].pieces.messages.push_back(all[i].messages[k]);
-        deltas_[i].push_back(all[i].deltas[k]);
+}
+
+/// Needed are the last message that gives all values anew, and those that add to them. If one is marked, so
+/// are those before it that it adds to.
+void planned_dictionaries::mark(const column_tree& tree, const planned_message& user) {
+  for (const tree_node& node : tree.nodes) {
+    if (node.dictionary == no_node) {
+      continue;
+    }
+    const auto& [messages, deltas] = from_.dictionary_batches()[node.dictionary];
+    for (std::size_t i = messages_before(messages, user); i-- > 0 && !needed_[node.dictionary][i];) {
+      needed_[node.dictionary][i] = true;
+      mark(*from_.dictionaries().trees[node.dictionary], messages[i]); // values with dictionaries themselves
+      if (!deltas[i]) {
+        break;
       }
     }
   }
@@ -84,12 +74,7 @@ bool planned_dictionaries::plan(bool assume, const task_runner& run_in_parallel)
 bool planned_dictionaries::group(std::size_t number) {
   planned_table& table = tables_[number];
   const std::vector<bool>& deltas = deltas_[number];
-  const auto versions = static_cast<std::size_t>(std::ranges::count(deltas, false)) +
-                        (!deltas.empty() && deltas.front() ? 1 : 0);
-  if (from_.is_file() && versions > 1) {
-    throw error(errc::format,
-                concat(from_.name(), ": a dictionary occurs twice, which is not allowed in a file"));
-  }
+  const auto versions = static_cast<std::size_t>(std::ranges::count(deltas, false));
   table.groups.clear();
   for (piece_group& each : take_groups(table.pieces, [&](std::size_t piece) { return !deltas[piece]; })) {
     table.groups.push_back({std::move(each), {}});
@@ -100,16 +85,11 @@ bool planned_dictionaries::group(std::size_t number) {
 dictionary_state planned_dictionaries::state(const planned_table& table, std::size_t piece,
                                              std::size_t number) const {
   const planned_table& dictionary = tables_[number];
-  const auto& messages = dictionary.pieces.messages;
-  const std::size_t order = table.pieces.messages[piece].order;
-  const auto after = from_.is_file()
-                         ? messages.end()
-                         : std::ranges::partition_point(
-                               messages, [&](const planned_message& each) { return each.order < order; });
-  if (after == messages.begin()) {
+  const std::size_t before = messages_before(dictionary.pieces.messages, table.pieces.messages[piece]);
+  if (before == 0) {
     return {};
   }
-  const auto last = static_cast<std::size_t>(after - messages.begin()) - 1;
+  const std::size_t last = before - 1;
   const auto found = std::ranges::partition_point(
       dictionary.groups, [&](const planned_group& each) { return each.pieces.end <= last; });
   const piece_span& span = dictionary.pieces.span(last, 0);

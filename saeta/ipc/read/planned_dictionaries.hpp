@@ -5,7 +5,6 @@
 //           that were given before it.
 // Owner     Borrows the source. Holds the columns once they have been read.
 // Thread    Immutable after it was filled.
-// Failure   error format: a file gives a dictionary twice.
 // Standard  Arrow IPC format, "Dictionary messages".
 #pragma once
 
@@ -15,14 +14,15 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace saeta::ipc::detail {
 
 class planned_dictionaries {
 public:
-  /// Takes the messages that batches with orders [first, last) need; in a file these are all messages.
-  planned_dictionaries(const planned_source& from, std::size_t first, std::size_t last);
+  /// Takes the messages that some batches need.
+  planned_dictionaries(const planned_source& from, std::span<const planned_message> batches);
 
   /// Parses the messages and groups them. Returns false if a plan can't take them.
   /// @param assume  as in `read_pieces`
@@ -42,11 +42,13 @@ public:
   std::vector<std::vector<std::shared_ptr<const column>>> values;
 
 private:
-  void take_messages(std::size_t first, std::size_t last);
+  /// Marks the messages that `user`, a batch or a dictionary, needs of the dictionaries in its columns.
+  void mark(const column_tree& tree, const planned_message& user);
   [[nodiscard]] bool group(std::size_t number);
 
   const planned_source& from_;
   std::vector<planned_table> tables_;
+  std::vector<std::vector<bool>> needed_; ///< messages of each dictionary
   std::vector<std::vector<bool>> deltas_; ///< of the pieces of each table
 };
 

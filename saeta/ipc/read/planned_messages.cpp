@@ -190,6 +190,41 @@ message_header read_header(std::span<const std::byte> metadata) {
   return made;
 }
 
+std::optional<batch_message> read_batch_message(source_window& from, const planned_message& message) {
+  auto bytes = from.read(message.metadata, message.metadata_bytes);
+  if (message.prefixed) {
+    const std::int64_t flat = read_prefix(bytes);
+    if (flat < 0) {
+      return std::nullopt;
+    }
+    if (flat == 0 || static_cast<std::uint64_t>(flat) > bytes.size() - prefix_bytes) {
+      throw error(errc::format,
+                  concat("metadata of ", flat, " bytes in a message of ", bytes.size(), " bytes"));
+    }
+    bytes = bytes.subspan(prefix_bytes, static_cast<std::size_t>(flat));
+  }
+  const message_header header = read_header(bytes);
+  if (!header.planned) {
+    return std::nullopt;
+  }
+  std::optional<flat_table> batch = header.header;
+  if (header.kind == message_header::dictionary_batch) {
+    batch = batch->table(dictionary_data);
+  } else if (header.kind != message_header::record_batch) {
+    throw error(errc::format, concat("its message is of kind ", header.kind, ", expected a record batch"));
+  }
+  if (!batch) {
+    throw error(errc::format, "its message has no record batch");
+  }
+  if (header.body_bytes < 0 || message.body > message.end ||
+      static_cast<std::uint64_t>(header.body_bytes) > message.end - message.body) {
+    throw error(errc::format,
+                concat("a body of ", header.body_bytes, " bytes at offset ", message.body - message.begin,
+                       " of a source of ", message.end - message.begin, ": it is truncated"));
+  }
+  return batch_message{*batch, header.body_bytes};
+}
+
 std::int64_t read_prefix(std::span<const std::byte> prefix) {
   std::uint32_t first = 0;
   std::int32_t size = 0;

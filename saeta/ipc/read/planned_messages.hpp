@@ -4,7 +4,7 @@
 //           Only sources that a plan can take (whole_read.hpp) are supported: metadata version 5 in this
 //           machine's byte order.
 // Order     `order` numbers dictionaries and batches together. In a stream a dictionary applies to later
-//           messages, in a file to all.
+//           messages, in a file to all (`of_file`).
 // Failure   error format with the batch, io.
 // Standard  Arrow's File.fbs, Message.fbs and Schema.fbs.
 #pragma once
@@ -43,9 +43,13 @@ struct planned_message {
   std::size_t metadata_bytes = 0;
   std::uint64_t body = 0; ///< position in the source
   std::size_t order = 0;
-  bool prefixed = false;        ///< `metadata` begins with the prefix and may end with padding
-  std::uint64_t body_bytes = 0; ///< as the footer of a file or the message of a stream claims
-  // Of a record batch:
+  bool prefixed = false;          ///< `metadata` begins with the prefix and may end with padding
+  std::uint64_t body_bytes = 0;   ///< as the footer of a file or the message of a stream claims
+  std::uint64_t begin = 0;        ///< position where its source begins, if several are read as one
+  std::uint64_t end = 0;          ///< position where its source ends
+  std::uint64_t dictionaries = 0; ///< position where the source of its dictionaries begins
+  bool of_file = false;
+  // For a record batch:
   std::int64_t number = 0;    ///< in the source
   std::int64_t first_row = 0; ///< the first row that is read
   std::int64_t rows = -1;     ///< rows that are read; -1: all that follow
@@ -71,6 +75,17 @@ struct message_header {
 
 /// @throws error format.
 message_header read_header(std::span<const std::byte> metadata);
+
+/// The table of a record batch in a message of its own or of a dictionary.
+struct batch_message {
+  flat_table batch;
+  std::int64_t body_bytes = 0; ///< they lie in the source
+};
+
+/// Reads the metadata of a message. Returns nullopt if a plan can't take it. The result is valid until the
+/// next call for `from`.
+/// @throws error format.
+std::optional<batch_message> read_batch_message(source_window& from, const planned_message& message);
 
 /// Reads the prefix of a message. Returns the bytes of its FlatBuffer; -1: an older format; 0: the end of a
 /// stream.

@@ -1,8 +1,11 @@
 #include "saeta/ipc/read/planned_source.hpp"
 
+#include "saeta/base/checked.hpp"
+#include "saeta/base/interrupt.hpp"
 #include "saeta/base/text.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <numeric>
 
@@ -18,73 +21,225 @@ void require_range(const planned_messages& found, const read_request& request) {
   }
 }
 
-} // namespace
+/// The columns to decode, each once and in the order of the source.
+struct chosen_columns {
+  std::vector<int> numbers; ///< in the source
+  std::vector<field> fields;
+  std::vector<std::size_t> order; ///< for each requested column, its index in these lists
+};
 
-planned_source::planned_source(const read_request& request)
-    : from_(request.from), bytes_{.bytes = from_->size(),
-                                  .read =
-                                      [from = from_.get()](std::uint64_t position,
-                                                           std::span<std::byte> target) {
-                                        from->read_at(position, target);
-                                      }},
-      fields_(request.fields), check_(request.check), texts_(request.texts) {}
-
-std::shared_ptr<const planned_source> planned_source::find(const read_request& request) {
-  std::shared_ptr<planned_source> made(new planned_source(request));
-  return made->take_messages(request) ? made : nullptr;
-}
-
-/// Finds the columns to decode, each once and in the order of the source.
-void planned_source::choose_columns(const read_request& request, std::vector<int>& numbers,
-                                    std::vector<field>& fields) {
+chosen_columns choose_columns(const read_request& request) {
   const projection& projected = *request.projected;
-  order_.resize(projected.order.size());
+  chosen_columns made;
+  made.order.resize(projected.order.size());
   std::vector<std::size_t> first(projected.order.size());
   std::iota(first.begin(), first.end(), std::size_t{0});
   std::ranges::stable_sort(first, {}, [&](std::size_t i) { return projected.order[i]; });
   for (const std::size_t i : first) {
     const int place = projected.order[i];
     const int number = projected.decoded.empty() ? place : projected.decoded[static_cast<std::size_t>(place)];
-    if (numbers.empty() || numbers.back() != number) {
-      numbers.push_back(number);
-      fields.push_back(fields_.fields[i]);
+    if (made.numbers.empty() || made.numbers.back() != number) {
+      made.numbers.push_back(number);
+      made.fields.push_back(request.fields.fields[i]);
     }
-    order_[i] = numbers.size() - 1;
+    made.order[i] = made.numbers.size() - 1;
   }
+  return made;
 }
 
-bool planned_source::take_messages(const read_request& request) {
-  source_window window(bytes_);
-  auto found = find_messages(window, request.format, name(), request.batches);
+bool same_positions(const dictionary_trees& a, const dictionary_trees& b) {
+  return std::ranges::equal(a.trees, b.trees,
+                            [](const auto& one, const auto& other) { return one->same_positions(*other); });
+}
+
+} // namespace
+
+std::size_t messages_before(std::span<const planned_message> dictionary, const planned_message& user) {
+  const auto after = std::ranges::partition_point(dictionary, [&](const planned_message& each) {
+    return user.of_file ? each.begin <= user.dictionaries : each.order < user.order;
+  });
+  const bool given = after != dictionary.begin() && std::prev(after)->begin == user.dictionaries;
+  return given ? static_cast<std::size_t>(after - dictionary.begin()) : 0;
+}
+
+planned_source::planned_source(const read_request& request)
+    : fields_(request.fields), check_(request.check), texts_(request.texts) {
+  bytes_.read = [this](std::uint64_t position, std::span<std::byte> target) { read(position, target); };
+}
+
+std::shared_ptr<const planned_source> planned_source::find(std::span<const read_request> requests) {
+  std::shared_ptr<planned_source> made(new planned_source(requests.front()));
+  const bool planned = std::ranges::all_of(requests, [&](const read_request& request) {
+    check_interrupt(); // there may be thousands of sources
+    return made->add(request, requests.size() == 1);
+  });
+  made->last_contents_ = std::nullopt;
+  return planned ? made : nullptr;
+}
+
+bool planned_source::add(const read_request& request, bool only) {
+  constexpr std::uint64_t alignment = 64; // of positions in a message
+  const source& from = request.from;
+  const scatter_source alone{
+      .bytes = from->size(),
+      .read = [&](std::uint64_t position, std::span<std::byte> target) { from->read_at(position, target); }};
+  source_window window(alone);
+  const auto found = find_messages(window, request.format, from->name(), request.batches);
   if (!found) {
     return false;
   }
   require_range(*found, request);
-  std::vector<int> numbers;
-  std::vector<field> fields;
-  choose_columns(request, numbers, fields);
-  auto tree = make_tree(*request.described, numbers, std::move(fields), schema_table(*found), trees_);
+  chosen_columns columns = choose_columns(request);
+  dictionary_trees trees;
+  auto tree =
+      make_tree(*request.described, columns.numbers, std::move(columns.fields), schema_table(*found), trees);
   if (!tree) {
     return false;
   }
-  tree_ = std::move(*tree);
-  is_file_ = found->file;
-  batches_ = std::move(found->batches);
-  for (const planned_message& each : batches_) { // claims may overflow; they only choose the size of chunks
-    body_bytes_ += each.body_bytes;
+  const std::uint64_t begin = round_up(bytes_.bytes, alignment);
+  bytes_.bytes = checked_add(begin, from->size(), "bytes of all sources");
+  const bool first = sources_.empty();
+  sources_.push_back({from, begin});
+  add_messages(*found, trees, only);
+  if (first) {
+    tree_ = std::move(*tree);
+    trees_ = std::move(trees);
+    order_ = std::move(columns.order);
+    return true;
   }
-  dictionary_batches_.resize(trees_.trees.size());
-  for (const planned_dictionary& each : found->dictionaries) {
-    if (const auto number = trees_.numbers.find(each.id); number != trees_.numbers.end()) {
-      dictionary_batches_[number->second].messages.push_back(each.message);
-      dictionary_batches_[number->second].deltas.push_back(each.delta);
+  return columns.order == order_ && tree_.same_positions(*tree) && same_positions(trees_, trees);
+}
+
+/// Returns a message of the last source with positions among all sources.
+planned_message planned_source::placed(planned_message message, bool of_file) const {
+  const std::uint64_t begin = sources_.back().begin;
+  message.metadata += begin;
+  message.body += begin;
+  message.begin = begin;
+  message.end = bytes_.bytes;
+  message.dictionaries = begin;
+  message.order += next_order_;
+  message.of_file = of_file;
+  return message;
+}
+
+/// Adds the messages of the last source. @param only  whether there are no other sources
+void planned_source::add_messages(const planned_messages& found, const dictionary_trees& trees, bool only) {
+  auto content = only ? std::nullopt : contents(found, trees);
+  const bool known = content && content == last_contents_;
+  if (!known) {
+    add_dictionaries(found, trees);
+    dictionaries_begin_ = sources_.back().begin;
+    last_contents_ = std::move(content);
+  }
+  std::size_t count = 0;
+  for (const planned_dictionary& each : found.dictionaries) {
+    count = std::max(count, each.message.order + 1);
+  }
+  for (const planned_message& each : found.batches) {
+    count = std::max(count, each.order + 1);
+    batches_.push_back(placed(each, found.file));
+    batches_.back().dictionaries = known ? dictionaries_begin_ : sources_.back().begin;
+    body_bytes_ += each.body_bytes; // claims may overflow; they only choose the size of chunks
+  }
+  next_order_ += count;
+}
+
+/// Dictionaries are told apart by the order in which the columns have them, because their ids may differ from
+/// source to source.
+void planned_source::add_dictionaries(const planned_messages& found, const dictionary_trees& trees) {
+  dictionary_batches_.resize(trees.trees.size());
+  for (const planned_dictionary& each : found.dictionaries) {
+    const auto number = trees.numbers.find(each.id);
+    if (number == trees.numbers.end()) {
+      continue;
     }
+    auto& [messages, deltas] = dictionary_batches_[number->second];
+    const bool again = !messages.empty() && messages.back().begin == sources_.back().begin;
+    if (again && found.file && !each.delta) {
+      throw error(errc::format, concat(sources_.back().from->name(),
+                                       ": a dictionary occurs twice, which is not allowed in a file"));
+    }
+    messages.push_back(placed(each.message, found.file));
+    deltas.push_back(again && each.delta);
   }
-  return true;
+}
+
+/// Returns all bytes of the dictionaries of the last source; nullopt for a stream, and where comparing them
+/// would take longer than reading them again.
+std::optional<std::vector<std::byte>> planned_source::contents(const planned_messages& found,
+                                                               const dictionary_trees& trees) const {
+  constexpr std::uint64_t most_bytes = 4u << 20;
+  std::vector<std::byte> content;
+  const byte_source& from = *sources_.back().from;
+  for (const planned_dictionary& each : found.dictionaries) {
+    if (!found.file || trees.numbers.find(each.id) == trees.numbers.end()) {
+      continue;
+    }
+    const std::uint64_t room = from.size() - each.message.body;
+    const std::uint64_t bytes = each.message.metadata_bytes + std::min(each.message.body_bytes, most_bytes);
+    if (each.message.body_bytes > room || content.size() + bytes > most_bytes) {
+      return std::nullopt;
+    }
+    const auto begin = static_cast<std::ptrdiff_t>(content.size());
+    content.resize(content.size() + bytes);
+    const auto added = std::span(content).subspan(static_cast<std::size_t>(begin));
+    from.read_at(each.message.metadata, added.first(each.message.metadata_bytes));
+    from.read_at(each.message.body, added.subspan(each.message.metadata_bytes));
+  }
+  return content.empty() ? std::nullopt : std::optional(std::move(content));
+}
+
+std::vector<planned_source::placed_source>::const_iterator
+planned_source::source_at(std::uint64_t position) const noexcept {
+  return std::prev(std::ranges::upper_bound(sources_, position, {}, &placed_source::begin));
+}
+
+/// A range may have the gap behind a source in it, and bytes of the source that follows.
+void planned_source::read(std::uint64_t position, std::span<std::byte> target) const {
+  for (auto each = source_at(position); !target.empty(); ++each) {
+    const std::uint64_t at = position - each->begin;
+    const bool last = std::next(each) == sources_.end();
+    const std::uint64_t size = last ? at + target.size() : each->from->size();
+    if (at < size) {
+      each->from->read_at(at, target.first(std::min<std::uint64_t>(target.size(), size - at)));
+    }
+    const std::uint64_t next = last ? position + target.size() : std::next(each)->begin;
+    target = target.subspan(std::min<std::uint64_t>(target.size(), next - position));
+    position = next;
+  }
+}
+
+const std::string& planned_source::name_at(std::uint64_t position) const noexcept {
+  return source_at(position)->from->name();
+}
+
+planned_message planned_source::message_of(const batch_span& span) const {
+  planned_message made = batches_[span.batch];
+  made.first_row = span.first_row;
+  made.rows = span.rows;
+  return made;
+}
+
+std::vector<planned_message> planned_source::messages_of(std::span<const batch_span> spans) const {
+  std::vector<planned_message> made;
+  made.reserve(spans.size());
+  for (const batch_span& each : spans) {
+    made.push_back(message_of(each));
+  }
+  return made;
+}
+
+scan_list planned_source::everything() const {
+  scan_list all;
+  for (std::size_t batch = 0; batch < batches_.size(); ++batch) {
+    all.spans.push_back({.batch = batch});
+  }
+  return all;
 }
 
 std::string planned_source::label_of(const planned_message& batch) const {
-  const std::string whole = concat(name(), ": batch ", batch.number);
+  const std::string whole = concat(name_at(batch.begin), ": batch ", batch.number);
   return batch.first_row == 0 ? whole : concat(whole, " from row ", batch.first_row, " on");
 }
 

@@ -1,9 +1,13 @@
-// What a plan needs to know of a source: where its messages are, and the trees of the columns to read.
+// What a plan needs to know of sources: where their messages are, and the trees of the columns to read.
 //
-// What      It is found once, before any body is read. All windows of the source share it.
-// Owner     Keeps the source. The trees refer to types that it holds, so it is not moved.
+// What      It is found once, before any body is read. All windows share it. Several sources are one sequence
+//           of batches, and their bytes are one range of positions: each source begins behind the one before
+//           it. Dictionaries apply to messages of their own source alone. A file with the same bytes of
+//           dictionaries as the file before it uses those, so that they are read once.
+// Owner     Keeps the sources. The trees refer to types that it holds, so it is not moved.
 // Thread    Immutable.
-// Failure   error format with the batch, io, out_of_range (a stream has fewer batches than requested).
+// Failure   error format with the batch, or a file gives a dictionary twice; io; out_of_range (a stream has
+//           fewer batches than requested).
 #pragma once
 
 #include "saeta/column/schema.hpp"
@@ -13,11 +17,15 @@
 #include "saeta/ipc/io/source.hpp"
 #include "saeta/ipc/read/planned_messages.hpp"
 #include "saeta/ipc/read/projection.hpp"
+#include "saeta/ipc/scan.hpp"
 
 #include <arrow/type_fwd.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,30 +45,39 @@ struct read_request {
   bool texts = false; ///< also check that strings are UTF-8
 };
 
-/// The messages of one dictionary, in the order of the source.
+/// The messages of one dictionary, in the order of the sources.
 struct dictionary_messages {
   std::vector<planned_message> messages;
   std::vector<bool> deltas; ///< whether each one adds to the values before it
 };
 
+/// Returns how many messages of a dictionary come before the values that `user`, a batch or a dictionary,
+/// refers to end. 0: its source has not given any.
+std::size_t messages_before(std::span<const planned_message> dictionary, const planned_message& user);
+
 class planned_source {
 public:
-  /// Returns null if a plan can't take the source, for example older metadata or another byte order.
-  static std::shared_ptr<const planned_source> find(const read_request& request);
+  /// Returns null if a plan can't take the sources, for example older metadata or another byte order, or
+  /// columns that are not at the same positions in the messages of each source.
+  /// @param requests  at least one, with the same fields and checks
+  static std::shared_ptr<const planned_source> find(std::span<const read_request> requests);
   planned_source(const planned_source&) = delete;
   planned_source& operator=(const planned_source&) = delete;
   ~planned_source() = default;
 
-  [[nodiscard]] const std::string& name() const noexcept { return from_->name(); }
-  /// The bytes of the source. Valid as long as this object lives.
+  /// Returns the name of the source at a position.
+  [[nodiscard]] const std::string& name_at(std::uint64_t position) const noexcept;
+  /// The bytes of the sources. Valid as long as this object lives.
   [[nodiscard]] const scatter_source& bytes() const noexcept { return bytes_; }
   [[nodiscard]] const schema& fields() const noexcept { return fields_; }
   [[nodiscard]] validation check() const noexcept { return check_; }
   [[nodiscard]] bool texts() const noexcept { return texts_; }
-  /// In a file all dictionaries apply to all batches. In a stream those before a batch apply.
-  [[nodiscard]] bool is_file() const noexcept { return is_file_; }
   [[nodiscard]] const std::vector<planned_message>& batches() const noexcept { return batches_; }
-  /// Bytes of the bodies of all batches, as the source claims.
+  [[nodiscard]] planned_message message_of(const batch_span& span) const;
+  [[nodiscard]] std::vector<planned_message> messages_of(std::span<const batch_span> spans) const;
+  /// All rows of all batches.
+  [[nodiscard]] scan_list everything() const;
+  /// Bytes of the bodies of all batches, as the sources claim.
   [[nodiscard]] std::uint64_t body_bytes() const noexcept { return body_bytes_; }
   [[nodiscard]] const column_tree& tree() const noexcept { return tree_; }
   /// For each requested column, its index among the columns of the tree.
@@ -75,16 +92,29 @@ public:
 
 private:
   explicit planned_source(const read_request& request);
-  bool take_messages(const read_request& request);
-  void choose_columns(const read_request& request, std::vector<int>& numbers, std::vector<field>& fields);
+  bool add(const read_request& request, bool only);
+  void add_messages(const planned_messages& found, const dictionary_trees& trees, bool only);
+  void add_dictionaries(const planned_messages& found, const dictionary_trees& trees);
+  [[nodiscard]] planned_message placed(planned_message message, bool of_file) const;
+  [[nodiscard]] std::optional<std::vector<std::byte>> contents(const planned_messages& found,
+                                                               const dictionary_trees& trees) const;
+  void read(std::uint64_t position, std::span<std::byte> target) const;
 
-  source from_;
+  struct placed_source {
+    source from;
+    std::uint64_t begin = 0; ///< position of its first byte
+  };
+  [[nodiscard]] std::vector<placed_source>::const_iterator source_at(std::uint64_t position) const noexcept;
+
+  std::vector<placed_source> sources_;
   scatter_source bytes_;
   schema fields_;
   validation check_;
   bool texts_;
-  bool is_file_ = false;
   std::vector<planned_message> batches_;
+  std::size_t next_order_ = 0;
+  std::uint64_t dictionaries_begin_ = 0;                ///< source of the dictionaries that were added last
+  std::optional<std::vector<std::byte>> last_contents_; ///< of these dictionaries
   std::uint64_t body_bytes_ = 0;
   std::vector<std::size_t> order_;
   column_tree tree_;

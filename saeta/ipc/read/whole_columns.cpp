@@ -22,6 +22,18 @@ std::shared_ptr<const column> whole_columns::dictionary(const dictionary_state& 
   return known->second;
 }
 
+/// All pieces of a group have the same dictionary. It grows from batch to batch of the source, in whose order
+/// the pieces may not be.
+dictionary_state whole_columns::longest(const planned_table& table, const piece_group& group,
+                                        std::size_t number) const {
+  dictionary_state found;
+  for (std::size_t piece = group.first; piece < group.end; ++piece) {
+    const dictionary_state each = dictionaries_.state(table, piece, number);
+    found = piece == group.first || each.length > found.length ? each : found;
+  }
+  return found;
+}
+
 column whole_columns::make(const planned_table& table, const planned_group& group, std::size_t number) {
   const tree_node& node = table.pieces.tree->nodes[number];
   const planned_node& planned = group.nodes[number];
@@ -42,7 +54,7 @@ column whole_columns::make(const planned_table& table, const planned_group& grou
     parts.buffers.push_back(in_slab(each));
   }
   if (node.dictionary != no_node) { // also without rows, so that batches of a column share a dictionary
-    const dictionary_state state = dictionaries_.state(table, group.pieces.end - 1, node.dictionary);
+    const dictionary_state state = longest(table, group.pieces, node.dictionary);
     parts.dictionary = state.has_group()
                            ? dictionary(state, node.dictionary)
                            : std::make_shared<const column>(column::empty(ctx_, *type.value_type()));

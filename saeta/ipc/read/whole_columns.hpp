@@ -25,6 +25,8 @@ public:
 
 private:
   [[nodiscard]] buffer in_slab(const slab_place& place) const;
+  [[nodiscard]] dictionary_state longest(const planned_table& table, const piece_group& group,
+                                         std::size_t number) const;
   [[nodiscard]] std::shared_ptr<const column> dictionary(const dictionary_state& state, std::size_t number);
 
   std::shared_ptr<context> ctx_;

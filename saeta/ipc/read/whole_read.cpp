@@ -129,7 +129,7 @@ private:
         }
       }
     }
-    return from_.name();
+    return from_.name_at(at);
   }
 
   const std::shared_ptr<context>& ctx_;
@@ -178,14 +178,15 @@ table table_of(const std::shared_ptr<context>& ctx, const planned_source& from, 
 
 enum class outcome { read, not_planned, assumed_wrongly };
 
-outcome try_whole(const std::shared_ptr<context>& ctx, const planned_source& from, bool join, bool assume,
-                  const progress_hook& hook, std::optional<whole_result>& result) {
+outcome try_whole(const std::shared_ptr<context>& ctx, const planned_source& from,
+                  std::span<const batch_span> spans, bool join, bool assume, const progress_hook& hook,
+                  std::optional<whole_result>& result) {
   const auto ring = staging_ring::of(ctx);
   const auto run_in_parallel = [&](std::size_t tasks, const std::function<void(std::size_t)>& work) {
     ring->run_in_parallel(tasks, work);
   };
-  planned_dictionaries dictionaries(from, 0, static_cast<std::size_t>(-1));
-  planned_table batches{.pieces = batches_of(from, from.batches()), .groups = {}};
+  planned_table batches{.pieces = batches_of(from, from.messages_of(spans)), .groups = {}};
+  planned_dictionaries dictionaries(from, batches.pieces.messages);
   if (!dictionaries.plan(assume, run_in_parallel) ||
       !read_pieces(batches.pieces, from.bytes(), assume, run_in_parallel)) {
     return outcome::not_planned;
@@ -225,7 +226,8 @@ void run_here(std::size_t tasks, const std::function<void(std::size_t task)>& wo
 }
 
 std::optional<whole_result> read_whole(const std::shared_ptr<context>& ctx, const planned_source& from,
-                                       bool join, const progress_hook& hook) {
+                                       std::span<const batch_span> spans, bool join,
+                                       const progress_hook& hook) {
   ipc::progress reported;
   const progress_hook rising = [&](const ipc::progress& so_far) {
     if (so_far.batches >= reported.batches) { // a second read starts from 0
@@ -235,8 +237,8 @@ std::optional<whole_result> read_whole(const std::shared_ptr<context>& ctx, cons
   };
   const progress_hook heard = hook ? rising : hook;
   std::optional<whole_result> result;
-  if (try_whole(ctx, from, join, true, heard, result) == outcome::assumed_wrongly) {
-    try_whole(ctx, from, join, false, heard, result);
+  if (try_whole(ctx, from, spans, join, true, heard, result) == outcome::assumed_wrongly) {
+    try_whole(ctx, from, spans, join, false, heard, result);
   }
   return result;
 }
@@ -262,6 +264,14 @@ bool read_values(const std::shared_ptr<context>& ctx, const planned_source& from
   }
   dictionaries.values = std::move(values);
   return true;
+}
+
+std::unique_ptr<scan> scan_planned(const std::shared_ptr<context>& ctx,
+                                   const std::shared_ptr<const planned_source>& from, scan_list list,
+                                   const scan_options& options) {
+  planned_dictionaries dictionaries(*from, from->messages_of(list.spans));
+  return dictionaries.plan(true, run_here) ? std::make_unique<scan>(ctx, from, std::move(list), options)
+                                           : nullptr;
 }
 
 table read_window(const std::shared_ptr<context>& ctx, const planned_source& from, piece_table batches,

@@ -1,4 +1,4 @@
-// Reads record batches of a source at once: all of them, or a window.
+// Reads record batches of sources at once: all of them, or a window.
 //
 // What      All columns of the result, joined or per batch, are in one slab that one scatter fills
 //           (staging/scatter.hpp): one allocation and one planned transfer, however many batches there are.
@@ -18,20 +18,22 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 
 namespace saeta::ipc::detail {
 
 struct whole_result {
   table rows;
-  std::int64_t batches = 0; ///< batches of the source that were read
+  std::int64_t batches = 0; ///< spans that were read
   std::uint64_t body_bytes = 0;
 };
 
-/// Reads all batches. Returns nullopt if a plan can't take the source.
+/// Reads some rows. Returns nullopt if a plan can't take them.
 /// @param join  join all batches; false: keep each one
 /// @param hook  receives the progress of this read alone
 std::optional<whole_result> read_whole(const std::shared_ptr<context>& ctx, const planned_source& from,
-                                       bool join, const progress_hook& hook);
+                                       std::span<const batch_span> spans, bool join,
+                                       const progress_hook& hook);
 
 /// Makes a table of these messages, which are not parsed yet. The source must outlive it.
 piece_table batches_of(const planned_source& from, std::vector<planned_message> messages);
@@ -44,6 +46,11 @@ void run_here(std::size_t tasks, const std::function<void(std::size_t task)>& wo
 /// them.
 bool read_values(const std::shared_ptr<context>& ctx, const planned_source& from,
                  planned_dictionaries& dictionaries);
+
+/// Begins a scan. Returns null if a plan can't take the dictionaries of the list.
+std::unique_ptr<scan> scan_planned(const std::shared_ptr<context>& ctx,
+                                   const std::shared_ptr<const planned_source>& from, scan_list list,
+                                   const scan_options& options);
 
 /// Reads some batches, joined where one column can hold them.
 /// @param batches       parsed with assumptions (`read_pieces`)

@@ -28,9 +28,9 @@ std::uint64_t fitting_bytes(const context& ctx, std::uint64_t window_bytes, std:
 } // namespace
 
 window_ahead::window_ahead(std::shared_ptr<context> ctx, std::shared_ptr<const planned_source> from,
-                           std::uint64_t window_bytes, std::size_t ahead)
-    : ctx_(std::move(ctx)), from_(std::move(from)), ahead_(std::max<std::size_t>(ahead, 1)),
-      window_bytes_(fitting_bytes(*ctx_, window_bytes, ahead_)), cutter_(from_) {}
+                           scan_list list, const scan_options& options)
+    : ctx_(std::move(ctx)), from_(std::move(from)), ahead_(std::max<std::size_t>(options.windows_ahead, 1)),
+      window_bytes_(fitting_bytes(*ctx_, options.window_bytes, ahead_)), cutter_(from_, std::move(list)) {}
 
 window_ahead::~window_ahead() { stop(); }
 
@@ -109,9 +109,9 @@ window_ahead::outcome window_ahead::read_next(std::unique_lock<std::mutex>& lock
   try {
     window = cutter_.next(bytes);
     if (!window) {
-      throw error(errc::unsupported, concat(from_->label_of(from_->batches()[cutter_.at().batch]),
-                                            ": its metadata is not of version 5, or its compression is not "
-                                            "known"));
+      throw error(
+          errc::unsupported,
+          concat(cutter_.label(), ": its metadata is not of version 5, or its compression is not known"));
     }
   } catch (...) {
     made.failure = std::current_exception();
@@ -158,7 +158,7 @@ window_ahead::outcome window_ahead::read_refused(std::unique_lock<std::mutex>& l
       paused_ = false;
       return made;
     }
-    if (bytes / 2 < least_window_bytes) {
+    if (cutter_.has_windows() || bytes / 2 < least_window_bytes) {
       std::rethrow_exception(made.failure); // the window stays refused, and can be requested again
     }
   }
@@ -166,14 +166,13 @@ window_ahead::outcome window_ahead::read_refused(std::unique_lock<std::mutex>& l
 
 std::shared_ptr<const planned_dictionaries> window_ahead::dictionaries_of(const piece_table& window) {
   const std::lock_guard lock(reading_dictionaries_);
-  auto needed = std::make_shared<planned_dictionaries>(*from_, window.messages.front().order,
-                                                       window.messages.back().order);
+  auto needed = std::make_shared<planned_dictionaries>(*from_, window.messages);
   if (dictionaries_ != nullptr && dictionaries_->same_messages(*needed)) {
     return dictionaries_;
   }
   if (!read_values(ctx_, *from_, *needed)) {
-    throw error(errc::unsupported,
-                concat(from_->name(), ": a dictionary is larger than its offsets can count"));
+    throw error(errc::unsupported, concat(from_->name_at(window.messages.front().begin),
+                                          ": a dictionary is larger than its offsets can count"));
   }
   dictionaries_ = std::move(needed);
   return dictionaries_;

@@ -31,8 +31,8 @@ struct read_rows {
 
 class window_ahead {
 public:
-  window_ahead(std::shared_ptr<context> ctx, std::shared_ptr<const planned_source> from,
-               std::uint64_t window_bytes, std::size_t ahead);
+  window_ahead(std::shared_ptr<context> ctx, std::shared_ptr<const planned_source> from, scan_list list,
+               const scan_options& options);
   window_ahead(const window_ahead&) = delete;
   window_ahead& operator=(const window_ahead&) = delete;
   ~window_ahead();

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 namespace saeta::ipc::detail {
 namespace {
 
-/// Batches that are parsed at once. A window of more of them would gain nothing.
-constexpr std::size_t most_batches = 4096;
+/// Spans that are parsed at once. A window of more of them would gain nothing.
+constexpr std::size_t most_spans = 4096;
 /// Parts begin at multiples of this row of a batch where they can, so that bitmaps are copied by bytes.
 constexpr std::int64_t even_rows = 64;
 
@@ -17,10 +18,16 @@ std::optional<piece_table> window_cutter::next(std::uint64_t bytes) {
   if (at_end()) {
     return piece_table();
   }
+  if (has_windows()) {
+    const std::size_t end = list_.window_ends[at_.window];
+    std::optional<piece_table> window = parse(end - at_.span);
+    at_ = window ? position{end, 0, at_.window + 1} : at_;
+    return window;
+  }
   if (average_ == 0 && !parse(1)) {
     return std::nullopt;
   }
-  std::optional<piece_table> made = parse(expected_batches(bytes));
+  std::optional<piece_table> made = parse(expected_spans(bytes));
   if (!made) { // perhaps only a later batch
     made = parse(1);
   }
@@ -43,20 +50,21 @@ std::optional<piece_table> window_cutter::next(std::uint64_t bytes) {
     fitting = 1;
   }
   made->shorten(fitting);
-  at_ = {at_.batch + fitting, 0};
+  at_ = {at_.span + fitting, 0};
   return made;
 }
 
-std::size_t window_cutter::expected_batches(std::uint64_t bytes) const noexcept {
-  const std::size_t left = std::min(most_batches, from_->batches().size() - at_.batch);
+std::size_t window_cutter::expected_spans(std::uint64_t bytes) const noexcept {
+  const std::size_t left = std::min(most_spans, list_.spans.size() - at_.span);
   return static_cast<std::size_t>(std::clamp<std::uint64_t>(bytes / average_ + 1, 1, left));
 }
 
-/// Parses the next batches without moving on. Returns nullopt if a plan can't take one of them.
+/// Parses the next spans without moving on. Returns nullopt if a plan can't take one of them.
 std::optional<piece_table> window_cutter::parse(std::size_t count) {
-  const auto first = from_->batches().begin() + static_cast<std::ptrdiff_t>(at_.batch);
-  std::vector<planned_message> messages(first, first + static_cast<std::ptrdiff_t>(count));
-  messages.front().first_row = at_.row;
+  std::vector<planned_message> messages = from_->messages_of(std::span(list_.spans).subspan(at_.span, count));
+  planned_message& front = messages.front();
+  front.first_row += at_.row;
+  front.rows -= front.rows < 0 ? 0 : at_.row;
   piece_table made = batches_of(*from_, std::move(messages));
   if (!read_pieces(made, from_->bytes(), true, run_here)) {
     return std::nullopt;
@@ -86,7 +94,7 @@ std::optional<piece_table> window_cutter::part_of_batch(piece_table whole, std::
     message.rows /= 2;
   }
   const bool last = message.rows == all;
-  at_ = last ? position{at_.batch + 1, 0} : position{at_.batch, message.first_row + message.rows};
+  at_ = last ? position{at_.span + 1, 0} : position{at_.span, at_.row + message.rows};
   return whole;
 }
 

@@ -1,7 +1,8 @@
-// Cuts the batches of a source into windows: consecutive batches that are read at once.
+// Cuts a list of batches into windows: batches that are read at once.
 //
-// What      A window has as many whole batches as fit into a number of bytes, or else a part of one batch. A
-//           compressed batch is not cut, because its buffers are decoded as a whole.
+// What      A window has as many whole spans of the list as fit into a number of bytes, or else a part of one
+//           span. A compressed batch is not cut, because its buffers are decoded as a whole. If the list has
+//           windows itself, they are taken as they are.
 // Owner     Shares the source.
 // Thread    One.
 // Failure   error format with the batch, io.
@@ -9,40 +10,53 @@
 
 #include "saeta/ipc/read/planned_source.hpp"
 #include "saeta/ipc/read/whole_read.hpp"
+#include "saeta/ipc/scan.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 
 namespace saeta::ipc::detail {
 
 class window_cutter {
 public:
-  /// Where the next window begins: a batch of the source, and a row of it.
+  /// Where the next window begins: a span of the list, and a row of it.
   struct position {
-    std::size_t batch = 0;
+    std::size_t span = 0;
     std::int64_t row = 0;
+    std::size_t window = 0; ///< windows of the list before it
   };
 
-  explicit window_cutter(std::shared_ptr<const planned_source> from) : from_(std::move(from)) {}
+  window_cutter(std::shared_ptr<const planned_source> from, scan_list list)
+      : from_(std::move(from)), list_(std::move(list)) {}
 
   /// Returns the parsed batches of the next window, none at the end. Returns nullopt if a plan can't take the
-  /// batch at `at()`.
-  /// @param bytes  that the rows may take in memory. One row, or one compressed batch, may take more.
+  /// span at `at()`.
+  /// @param bytes  that the rows may take in memory. One row, or one compressed batch, may take more. Not for
+  /// windows of the list.
   std::optional<piece_table> next(std::uint64_t bytes);
   [[nodiscard]] position at() const noexcept { return at_; }
-  [[nodiscard]] bool at_end() const noexcept { return at_.batch == from_->batches().size(); }
+  [[nodiscard]] bool at_end() const noexcept { return at_.span == list_.spans.size(); }
+  /// Whether the list has windows itself.
+  [[nodiscard]] bool has_windows() const noexcept { return !list_.window_ends.empty(); }
+  /// Returns, for example, "a.arrow: batch 3", for the span at `at()`.
+  [[nodiscard]] std::string label() const {
+    return from_->label_of(from_->message_of(list_.spans[at_.span]));
+  }
   void go_to(position at) noexcept { at_ = at; }
 
 private:
-  [[nodiscard]] std::size_t expected_batches(std::uint64_t bytes) const noexcept;
+  [[nodiscard]] std::size_t expected_spans(std::uint64_t bytes) const noexcept;
   [[nodiscard]] std::optional<piece_table> parse(std::size_t count);
   [[nodiscard]] std::optional<piece_table> part_of_batch(piece_table whole, std::uint64_t bytes);
 
   std::shared_ptr<const planned_source> from_;
+  scan_list list_;
   position at_;
-  std::uint64_t average_ = 0; ///< bytes of a batch; 0: not known yet
+  std::uint64_t average_ = 0; ///< bytes of a span; 0: not known yet
 };
 
 } // namespace saeta::ipc::detail

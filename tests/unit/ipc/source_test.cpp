@@ -115,7 +115,7 @@ TEST(source, reads_ranges_of_memory_and_of_functions) {
   bytes->read_at(90, piece);
   EXPECT_EQ(piece.back(), std::byte{99});
   EXPECT_EQ(bytes->view().data(), memory.data());
-  EXPECT_EQ(bytes->descriptor(), -1);
+  EXPECT_TRUE(bytes->near_by());
   EXPECT_ERROR(bytes->read_at(91, piece), io, "10 bytes at offset 91 of 100");
   EXPECT_EQ(bytes->available(0, 100), 100U);
   EXPECT_EQ(bytes->available(1, 100), 99U);
@@ -133,6 +133,7 @@ TEST(source, reads_ranges_of_memory_and_of_functions) {
   called->read_at(50, {});
   EXPECT_EQ(calls, 1U) << "nothing is asked for where nothing is wanted";
   EXPECT_TRUE(called->view().empty());
+  EXPECT_FALSE(called->near_by());
   EXPECT_EQ(called->name(), "remote");
 }
 
@@ -141,8 +142,8 @@ using files = ipc_test;
 TEST_F(files, may_have_descriptor_0) {
   store(file("rows"), "rows");
   const support::without_standard_input closed;
-  const auto rows = detail::file_source::open(file("rows"));
-  EXPECT_EQ(rows->descriptor(), 0);
+  const auto rows = detail::open_source(file("rows"));
+  EXPECT_TRUE(std::filesystem::equivalent("/proc/self/fd/0", file("rows")));
   EXPECT_EQ(rows->view().size(), 4U);
 }
 
@@ -152,14 +153,14 @@ TEST_F(files, say_when_they_can_not_be_mapped) {
   if (!std::filesystem::is_regular_file(special, missing) || std::filesystem::file_size(special) == 0) {
     GTEST_SKIP() << "no " << special;
   }
-  const auto opened = detail::file_source::open(special);
+  const auto opened = detail::open_source(special);
   EXPECT_ERROR(opened->view(), io, "can't map '/sys/devices/system/cpu/online'");
   EXPECT_ERROR(opened->view(), io, "can't map");
 }
 
 TEST_F(files, that_become_shorter_name_the_offset) {
   store(file("rows"), std::string(10'000, 'r'));
-  const auto rows = detail::file_source::open(file("rows"));
+  const auto rows = detail::open_source(file("rows"));
   std::filesystem::resize_file(file("rows"), 6'000);
   std::vector<std::byte> target(2'000);
   rows->read_at(4'000, target);
@@ -167,6 +168,36 @@ TEST_F(files, that_become_shorter_name_the_offset) {
   EXPECT_ERROR(rows->read_at(5'000, target), io, file("rows").string(), "2000 bytes at offset 5000",
                "was truncated", "ends at offset 6000");
   EXPECT_EQ(rows->size(), 10'000U) << "as it was";
+}
+
+TEST_F(files, that_are_not_kept_open_share_descriptors) {
+  const auto descriptors = [] {
+    const std::filesystem::directory_iterator open("/proc/self/fd");
+    return std::distance(begin(open), end(open));
+  };
+  constexpr int count = 300;
+  const auto before = descriptors();
+  std::vector<detail::source> sources;
+  for (int i = 0; i < count; ++i) {
+    store(file(concat(i)), concat("file ", 100 + i));
+    sources.push_back(detail::open_source(file(concat(i)), false));
+  }
+  std::array<std::byte, 3> number{};
+  for (int i = 0; i < count; ++i) {
+    sources[static_cast<std::size_t>(i)]->read_at(5, number);
+    EXPECT_EQ(std::string(reinterpret_cast<const char*>(number.data()), 3), concat(100 + i));
+  }
+  EXPECT_LE(descriptors(), before + 128);
+  EXPECT_EQ(sources.front()->view().size(), 8U);
+
+  store(file("1"), "file 101, longer");
+  EXPECT_ERROR(sources[1]->read_at(5, number), io, file("1").string(), "was replaced or changed");
+  std::filesystem::remove(file("2"));
+  EXPECT_ERROR(sources[2]->read_at(5, number), io, file("2").string());
+  store(file("new"), "file 103");
+  std::filesystem::rename(file("new"), file("3"));
+  EXPECT_ERROR(sources[3]->read_at(5, number), io, file("3").string(), "was replaced or changed");
+  sources[4]->read_at(5, number);
 }
 
 TEST_F(files, keep_neither_a_descriptor_nor_a_mapping) {
@@ -183,8 +214,8 @@ TEST_F(files, keep_neither_a_descriptor_nor_a_mapping) {
   store(file("empty"), "");
   const auto before = descriptors();
   {
-    const auto rows = detail::file_source::open(file("rows"));
-    const auto empty = detail::file_source::open(file("empty"));
+    const auto rows = detail::open_source(file("rows"));
+    const auto empty = detail::open_source(file("empty"));
     EXPECT_EQ(descriptors(), before + 2);
     EXPECT_FALSE(mapped()) << "nobody has asked for a view";
     EXPECT_EQ(rows->view().size(), 10'000U);

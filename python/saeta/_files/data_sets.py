@@ -1,0 +1,176 @@
+"""Finds the files of a data set: lists, globs and folders, on this machine and on file systems."""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from saeta._files import sources
+from saeta._optional import load
+from saeta.errors import InvalidError, MissingFileError, TypeMismatch
+
+IPC_ENDINGS = (".arrow", ".arrows", ".feather", ".ipc")
+PARQUET_ENDINGS = (".parquet",)
+
+
+class Listed(NamedTuple):
+    """One source, as `sources.resolve_source` takes it."""
+
+    source: Any
+    filesystem: Any = None
+    regular: bool = False  # known to be neither a pipe nor a device
+
+
+def list_sources(source: Any, filesystem: Any, endings: Sequence[str]) -> list[Listed]:
+    """Returns the sources of a data set in their order.
+
+    Lists keep their order. Files of a folder or a glob are sorted by their paths. A path with the characters
+    of a glob that names a file is that file. In folders, names that begin with "." or "_" are skipped.
+
+    Args:
+        endings: of the files that are taken from folders.
+    """
+    if isinstance(source, list | tuple) or (isinstance(source, Iterator) and not hasattr(source, "read")):
+        found = [one for each in source for one in list_sources(each, filesystem, endings)]
+        if not found:
+            raise InvalidError("the list of sources is empty")
+        return found
+    if not isinstance(source, str | os.PathLike):
+        return [Listed(source, filesystem)]
+    path = os.fspath(source)
+    if isinstance(path, bytes):
+        path = os.fsdecode(path)
+    if filesystem is None and not sources.URL.match(path):
+        return _local(source, path, endings)
+    return _remote(path, filesystem, endings)
+
+
+def is_pattern(path: str) -> bool:
+    """Whether a path has the characters of a glob."""
+    return glob.has_magic(path)
+
+
+def _local(source: Any, path: str, endings: Sequence[str]) -> list[Listed]:
+    try:
+        mode = Path(path).stat().st_mode
+    except (OSError, ValueError):
+        if not is_pattern(path) or os.path.lexists(path):
+            return [Listed(source)]  # the attempt to open it reports the error
+        found = glob.glob(path, recursive=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
+        matches = sorted(each for each in found if not Path(each).is_dir())
+        return [Listed(each) for each in matches] or _missing(f"no file matches '{path}'")
+    if not stat.S_ISDIR(mode):
+        return [Listed(source, regular=stat.S_ISREG(mode))]
+    found = []
+    for folder, below, names in os.walk(path):
+        below[:] = [name for name in below if not _is_skipped(name)]
+        found += [
+            os.path.join(folder, name)  # noqa: PTH118 - a Path for each of thousands of files takes longer
+            for name in names
+            if name.endswith(tuple(endings)) and not _is_skipped(name)
+        ]
+    return [Listed(each, regular=True) for each in sorted(found)] or _missing(
+        f"folder '{path}' has no files that end in {', '.join(endings)}"
+    )
+
+
+def _remote(path: str, filesystem: Any, endings: Sequence[str]) -> list[Listed]:
+    """Finds files of a URL, or of a path in a file system."""
+    shown = sources.without_secrets(path)
+    bare, _, query = path.partition("?") if filesystem is None else (path, "", "")
+    # In a URL, "?" begins options, and "[" an address.
+    magic = min((at for at in map(bare.find, "*" if filesystem is None else "*?[") if at >= 0), default=-1)
+    if magic >= 0:
+        root, pattern = _split(bare, magic)
+        if filesystem is None:
+            filesystem, root = sources.filesystem_of(f"{root}?{query}" if query else root)
+        elif _kind(filesystem, path) == "file":
+            return [Listed(path, filesystem)]
+        wanted = pattern.split("/")
+        below = _files_below(filesystem, root, deep=len(wanted) > 1)
+        found = [each for each, parts in below if _matches(parts, wanted)]
+        return [Listed(each, filesystem) for each in found] or _missing(f"no file matches '{shown}'")
+    if bare.endswith(tuple(endings)):  # not looked up, because that would be one more request for each file
+        return [Listed(path, filesystem)]
+    inside = path
+    if filesystem is None:
+        filesystem, inside = sources.filesystem_of(path)
+        if _kind(filesystem, inside) != "directory":
+            return [Listed(path)]
+    elif _kind(filesystem, inside) != "directory":
+        return [Listed(path, filesystem)]
+    found = [
+        each
+        for each, parts in _files_below(filesystem, inside, deep=True)
+        if each.endswith(tuple(endings)) and not any(map(_is_skipped, parts))
+    ]
+    return [Listed(each, filesystem) for each in found] or _missing(
+        f"folder '{shown}' has no files that end in {', '.join(endings)}"
+    )
+
+
+def _split(path: str, magic: int) -> tuple[str, str]:
+    """Splits a pattern into the folder before its first special character, and the rest."""
+    end = path.rfind("/", 0, magic)
+    root = path[:end] if end > 0 and path[end - 1] != "/" else path[: end + 1]
+    return root, path[end + 1 :]
+
+
+def _kind(filesystem: Any, path: str) -> str:
+    """Returns "file", "directory", or "" if there is nothing, or the file system can't tell."""
+    if hasattr(filesystem, "get_file_info"):  # a file system of pyarrow
+        fs = load("pyarrow.fs", "reading from a file system")
+        with sources.raise_as_file_errors(path):
+            kind = filesystem.get_file_info(path).type
+        return {fs.FileType.File: "file", fs.FileType.Directory: "directory"}.get(kind, "")
+    if hasattr(filesystem, "info"):  # a file system of fsspec
+        try:
+            return str(filesystem.info(path).get("type", ""))
+        except OSError:
+            return ""  # the attempt to open it reports the error
+    return ""
+
+
+def _files_below(filesystem: Any, root: str, *, deep: bool) -> list[tuple[str, list[str]]]:
+    """Returns the files in a folder, sorted, each with the parts of its path from there on."""
+    with sources.raise_as_file_errors(root):
+        if hasattr(filesystem, "get_file_info"):
+            fs = load("pyarrow.fs", "reading from a file system")
+            infos = filesystem.get_file_info(fs.FileSelector(root, recursive=deep))
+            found = [info.path for info in infos if info.type == fs.FileType.File]
+        elif hasattr(filesystem, "find"):
+            found = filesystem.find(root, maxdepth=None if deep else 1)
+        else:
+            raise TypeMismatch(
+                f"filesystem is of type {type(filesystem).__name__}, expected one of pyarrow.fs or of fsspec"
+            )
+    begin = len(root.strip("/").split("/")) if root.strip("/") else 0
+    return [(each, each.strip("/").split("/")[begin:]) for each in sorted(found)]
+
+
+def _matches(parts: Sequence[str], patterns: Sequence[str]) -> bool:
+    """Whether a path matches a glob, as `glob.glob` matches it.
+
+    "**" stands for any number of folders. A name that begins with "." is matched only by a pattern that does.
+    """
+    if not patterns:
+        return not parts
+    pattern = patterns[0]
+    hidden = bool(parts) and parts[0].startswith(".") and not pattern.startswith(".")
+    if pattern == "**":
+        return _matches(parts, patterns[1:]) or (bool(parts) and not hidden and _matches(parts[1:], patterns))
+    matched = bool(parts) and not hidden and fnmatchcase(parts[0], pattern)
+    return matched and _matches(parts[1:], patterns[1:])
+
+
+def _is_skipped(name: str) -> bool:
+    return name.startswith((".", "_"))
+
+
+def _missing(reason: str) -> Any:
+    raise MissingFileError(reason)

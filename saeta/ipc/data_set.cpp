@@ -1,0 +1,294 @@
+#include "saeta/ipc/data_set.hpp"
+
+#include "saeta/base/checked.hpp"
+#include "saeta/compute/combine.hpp"
+#include "saeta/ipc/read/batch_sizes.hpp"
+#include "saeta/ipc/read/planned_source.hpp"
+#include "saeta/ipc/read/whole_read.hpp"
+
+#include <algorithm>
+
+namespace saeta::ipc {
+namespace {
+
+std::string described(const field& of) {
+  return concat("'", of.name, "' (", of.type.name(), of.nullable ? ")" : ", not null)");
+}
+
+/// Throws if a source does not have the columns that are meant.
+void require_columns(const std::string& source, const schema& found, const schema& meant) {
+  const std::size_t count = std::max(found.fields.size(), meant.fields.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    const field* const has = i < found.fields.size() ? &found.fields[i] : nullptr;
+    const field* const wanted = i < meant.fields.size() ? &meant.fields[i] : nullptr;
+    if (has == nullptr || wanted == nullptr || has->name != wanted->name || has->type != wanted->type ||
+        (has->nullable && !wanted->nullable)) {
+      throw error(errc::type_mismatch,
+                  concat(source, ": column ", i, " is ", has == nullptr ? "missing" : described(*has),
+                         ", expected ", wanted == nullptr ? "no such column" : described(*wanted)));
+    }
+  }
+}
+
+void require_number(std::int64_t number, std::int64_t count) {
+  if (number < 0 || number >= count) {
+    throw error(errc::out_of_range, concat("batch ", number, " is not one of ", count, " batches"));
+  }
+}
+
+void require_rows(std::size_t window, const batch_span& span, std::span<const batch_size> sizes) {
+  if (span.batch >= sizes.size()) {
+    throw error(errc::out_of_range, concat("window ", window, ": batch ", span.batch, " is not one of ",
+                                           sizes.size(), " batches"));
+  }
+  const batch_size& size = sizes[span.batch];
+  const std::int64_t left = size.rows - span.first_row;
+  if (span.first_row < 0 || left < 0 || span.rows < -1 || span.rows > left) {
+    throw error(errc::out_of_range, concat("window ", window, ": rows [", span.first_row, ", ",
+                                           span.first_row + std::max<std::int64_t>(span.rows, 0),
+                                           ") of batch ", span.batch, ", which has ", size.rows, " rows"));
+  }
+  const bool whole = span.first_row == 0 && (span.rows == -1 || span.rows == size.rows);
+  if (size.compressed && !whole) {
+    throw error(errc::invalid_argument, concat("window ", window, ": batch ", span.batch,
+                                               " is compressed, and can only be read as a whole"));
+  }
+}
+
+} // namespace
+
+data_set::data_set(std::vector<std::unique_ptr<reader>> readers, data_set_options options)
+    : readers_(std::move(readers)) {
+  if (readers_.empty()) {
+    throw error(errc::invalid_argument, "a data set needs at least one source");
+  }
+  fields_ = options.meant ? std::move(*options.meant) : readers_.front()->fields();
+  for (const auto& each : readers_) {
+    require_columns(each->name(), each->fields(), fields_);
+  }
+  if (options.range || options.batches) {
+    select(options);
+  } else {
+    for (std::size_t i = 0; i < readers_.size(); ++i) {
+      parts_.push_back({i, std::nullopt});
+    }
+  }
+}
+
+data_set::~data_set() = default;
+
+std::vector<std::unique_ptr<reader>> data_set::take_readers() && { return std::move(readers_); }
+
+/// Finds the requested batches in the sources.
+void data_set::select(const data_set_options& options) {
+  std::vector<std::int64_t> ends; // of the batches of each source
+  for (const auto& each : readers_) {
+    ends.push_back(checked_add(ends.empty() ? 0 : ends.back(), each->count_batches(), "batches"));
+  }
+  std::vector<std::int64_t>& numbers = batches_.emplace();
+  if (options.range) {
+    const auto [first, last] = *options.range;
+    if (first < 0 || last < first || last > ends.back()) {
+      throw error(errc::out_of_range,
+                  concat("batches [", first, ", ", last, ") are not a range of ", ends.back(), " batches"));
+    }
+    for (std::int64_t number = first; number < last; ++number) {
+      numbers.push_back(number);
+    }
+  } else {
+    numbers = *options.batches;
+  }
+  for (const std::int64_t number : numbers) {
+    require_number(number, ends.back());
+    const auto end = std::ranges::upper_bound(ends, number);
+    const auto source = static_cast<std::size_t>(end - ends.begin());
+    const std::int64_t inside = number - (source == 0 ? 0 : ends[source - 1]);
+    if (!parts_.empty() && parts_.back().reader == source && parts_.back().range->second == inside) {
+      ++parts_.back().range->second;
+    } else {
+      parts_.push_back({source, std::pair(inside, inside + 1)});
+    }
+  }
+}
+
+container data_set::format() const noexcept { return readers_.front()->format(); }
+
+bool data_set::live() const noexcept {
+  return std::ranges::any_of(readers_, [](const auto& each) { return each->live(); });
+}
+
+const schema& data_set::fields() const noexcept { return fields_; }
+
+std::int64_t data_set::batch_count() const noexcept {
+  if (batches_) {
+    return std::ssize(*batches_);
+  }
+  std::int64_t count = 0;
+  for (const auto& each : readers_) {
+    const std::int64_t added = each->batch_count();
+    if (added < 0) {
+      return -1;
+    }
+    count += added;
+  }
+  return count;
+}
+
+/// Whether the only reader does what is requested without help.
+bool data_set::is_one_reader() const noexcept {
+  return readers_.size() == 1 && !batches_ && fields_ == readers_.front()->fields();
+}
+
+const std::shared_ptr<const detail::planned_source>& data_set::plan() {
+  if (!asked_) {
+    std::vector<detail::read_request> requests;
+    for (const auto& each : readers_) {
+      auto request = each->request();
+      if (!request) {
+        break;
+      }
+      request->fields = fields_;
+      requests.push_back(std::move(*request));
+    }
+    plan_ = requests.size() == readers_.size() ? detail::planned_source::find(requests) : nullptr;
+    asked_ = true;
+  }
+  return plan_;
+}
+
+/// Returns null if batches are read one by one: some were read already, a plan can't take them, or they are
+/// views.
+std::shared_ptr<const detail::planned_source> data_set::plan_for(const context& ctx) {
+  const bool copied = at_ == 0 && !in_part_ && std::ranges::all_of(readers_, [&](const auto& each) {
+                        return each->copied_by_plan(ctx);
+                      });
+  return copied ? plan() : nullptr;
+}
+
+scan_list data_set::chosen() const {
+  if (!batches_) {
+    return plan_->everything();
+  }
+  scan_list list;
+  for (const std::int64_t number : *batches_) {
+    list.spans.push_back({.batch = static_cast<std::size_t>(number)});
+  }
+  return list;
+}
+
+reader& data_set::begin_part() {
+  const part& next = parts_[at_];
+  if (!in_part_ && next.range) {
+    readers_[next.reader]->restart(*next.range);
+  }
+  in_part_ = true;
+  return *readers_[next.reader];
+}
+
+void data_set::end_part() {
+  readers_[parts_[at_].reader]->drop();
+  in_part_ = false;
+  ++at_;
+}
+
+std::optional<batch> data_set::next(const std::shared_ptr<context>& ctx) {
+  if (is_one_reader()) {
+    return readers_.front()->next(ctx);
+  }
+  while (at_ < parts_.size()) {
+    if (auto made = begin_part().next(ctx)) {
+      return made;
+    }
+    end_part();
+  }
+  return std::nullopt;
+}
+
+table data_set::read_all(const std::shared_ptr<context>& ctx, const progress_hook& hook) {
+  if (is_one_reader()) {
+    return readers_.front()->read_all(ctx, hook);
+  }
+  const read_options& options = readers_.front()->options();
+  const bool join = options.rechunk.value_or(!ctx->on_host());
+  if (const auto planned = plan_for(*ctx)) {
+    if (auto made = detail::read_whole(ctx, *planned, chosen().spans, join, hook)) {
+      at_ = parts_.size();
+      return std::move(made->rows);
+    }
+  }
+  progress sum;
+  sum.total_batches = batch_count();
+  std::vector<batch> batches;
+  while (at_ < parts_.size()) {
+    reader& from = begin_part();
+    const progress_hook told = [&](const progress& so_far) {
+      hook({sum.batches + so_far.batches, sum.total_batches, sum.rows + so_far.rows,
+            sum.bytes + so_far.bytes});
+    };
+    const table read = from.read_all(ctx, hook ? told : hook);
+    sum.batches += from.so_far().batches;
+    sum.rows = checked_add(sum.rows, from.so_far().rows, "rows of the sources");
+    sum.bytes += from.so_far().bytes;
+    batches.insert(batches.end(), read.batches().begin(), read.batches().end());
+    end_part();
+  }
+  table made = table::make(ctx, fields_, std::move(batches));
+  if (join && options.copy == copy_policy::never && made.batches().size() > 1) {
+    throw error(errc::exchange, concat(made.batches().size(), " batches can't be joined without a copy"));
+  }
+  return join ? combine_chunks(made) : made;
+}
+
+std::unique_ptr<scan> data_set::scan_windows(const std::shared_ptr<context>& ctx,
+                                             const scan_options& options) {
+  if (is_one_reader()) {
+    return readers_.front()->scan_windows(ctx, options);
+  }
+  const auto planned = plan_for(*ctx);
+  return planned == nullptr ? nullptr : detail::scan_planned(ctx, planned, chosen(), options);
+}
+
+bool data_set::planned() { return plan() != nullptr; }
+
+const std::vector<batch_size>& data_set::sizes() {
+  if (!planned()) {
+    throw error(
+        errc::unsupported,
+        concat(readers_.front()->name(), readers_.size() == 1 ? "" : " and other sources",
+               ": parts of batches can be read only of files on this machine and of bytes in memory, "
+               "with metadata of version 5, without symbols, and with all columns at the same places"));
+  }
+  if (sizes_.empty()) {
+    const std::vector<batch_size> all = detail::sizes_of(*plan_);
+    for (const batch_span& each : chosen().spans) {
+      sizes_.push_back(all[each.batch]);
+    }
+  }
+  return sizes_;
+}
+
+std::unique_ptr<scan> data_set::scan_spans(const std::shared_ptr<context>& ctx,
+                                           std::span<const std::vector<batch_span>> windows,
+                                           std::size_t windows_ahead) {
+  const std::vector<batch_size>& known = sizes();
+  const scan_list all = chosen();
+  scan_list list;
+  for (std::size_t window = 0; window < windows.size(); ++window) {
+    if (windows[window].empty()) {
+      throw error(errc::invalid_argument, concat("window ", window, " has no batches"));
+    }
+    for (const batch_span& each : windows[window]) {
+      require_rows(window, each, known);
+      list.spans.push_back({all.spans[each.batch].batch, each.first_row, each.rows});
+    }
+    list.window_ends.push_back(list.spans.size());
+  }
+  auto made = detail::scan_planned(ctx, plan_, std::move(list), {.windows_ahead = windows_ahead});
+  if (made == nullptr) {
+    throw error(errc::unsupported,
+                concat(readers_.front()->name(), ": a dictionary is larger than its offsets can count"));
+  }
+  return made;
+}
+
+} // namespace saeta::ipc

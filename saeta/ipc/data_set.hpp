@@ -1,0 +1,110 @@
+// Several Arrow IPC sources of one schema as one sequence of batches.
+//
+// What      Batches are numbered through all sources. All of them, some in any order, or windows of parts of
+//           them are read: by one plan over all sources where it can take them (ipc/reader.hpp), otherwise
+//           by one reader after the other.
+// Owner     Owns the readers. Scans share the sources.
+// Budget, Order  As for a reader.
+// Thread    One thread per data set.
+// Failure   type_mismatch: a source has other columns than the first, or than the schema that was meant;
+//           names the source, the column and both types. out_of_range: a batch that the sources don't have.
+//           unsupported: batches by number of a stream that is still being sent. Otherwise as for a reader.
+#pragma once
+
+#include "saeta/ipc/reader.hpp"
+#include "saeta/ipc/scan.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace saeta::ipc {
+
+/// What the metadata of a batch says.
+struct batch_size {
+  std::int64_t rows = 0;
+  std::uint64_t bytes = 0; ///< of the buffers of the requested columns, as they are in the source
+  bool compressed = false;
+};
+
+struct data_set_options {
+  /// What the sources must have, and the schema of every table: names, order, types, and nullability. A
+  /// column without nulls is accepted where nulls are allowed. Default: the schema of the first source.
+  std::optional<schema> meant = {};
+  /// Only batches [first, second).
+  std::optional<std::pair<std::int64_t, std::int64_t>> range = {};
+  /// Only these batches, in this order. A batch may occur several times.
+  std::optional<std::vector<std::int64_t>> batches = {};
+};
+
+class data_set {
+public:
+  /// @param readers  at least one, of which nothing was read. With several of them or with options they have
+  /// no range of batches themselves, and all have the same options.
+  explicit data_set(std::vector<std::unique_ptr<reader>> readers, data_set_options options = {});
+  data_set(const data_set&) = delete;
+  data_set& operator=(const data_set&) = delete;
+  ~data_set();
+
+  /// Returns the readers, for another data set.
+  [[nodiscard]] std::vector<std::unique_ptr<reader>> take_readers() &&;
+  /// The container of the first source.
+  [[nodiscard]] container format() const noexcept;
+  /// Whether a source is a stream that is still being sent.
+  [[nodiscard]] bool live() const noexcept;
+  [[nodiscard]] const schema& fields() const noexcept;
+  /// Number of the requested batches; -1 if it is known only at the end, because a source is a stream.
+  [[nodiscard]] std::int64_t batch_count() const noexcept;
+
+  /// Returns the next batch, or nullopt at the end. As reader::next.
+  [[nodiscard]] std::optional<batch> next(const std::shared_ptr<context>& ctx);
+  /// Returns the requested batches, or those that `next` did not return. As reader::read_all.
+  [[nodiscard]] table read_all(const std::shared_ptr<context>& ctx, const progress_hook& hook = {});
+  /// Begins a scan of the requested batches. Returns null in the cases in which they are read one by one.
+  [[nodiscard]] std::unique_ptr<scan> scan_windows(const std::shared_ptr<context>& ctx,
+                                                   const scan_options& options);
+
+  /// Whether one plan can take all sources. The functions below need it.
+  [[nodiscard]] bool planned();
+  /// Returns the sizes of the requested batches. Reads their metadata at the first call.
+  /// @throws error unsupported if no plan can take the sources.
+  [[nodiscard]] const std::vector<batch_size>& sizes();
+  /// Begins a scan of these windows, each of which becomes one table, copied on the host as well. Batches are
+  /// numbered as in `sizes`.
+  /// @throws error invalid_argument (an empty window, a part of a compressed batch), out_of_range (names the
+  /// window), unsupported if no plan can take the sources.
+  [[nodiscard]] std::unique_ptr<scan> scan_spans(const std::shared_ptr<context>& ctx,
+                                                 std::span<const std::vector<batch_span>> windows,
+                                                 std::size_t windows_ahead);
+
+private:
+  /// Requested batches of one source: all of them, or a range.
+  struct part {
+    std::size_t reader = 0;
+    std::optional<std::pair<std::int64_t, std::int64_t>> range;
+  };
+
+  void select(const data_set_options& options);
+  [[nodiscard]] bool is_one_reader() const noexcept;
+  [[nodiscard]] const std::shared_ptr<const detail::planned_source>& plan();
+  [[nodiscard]] std::shared_ptr<const detail::planned_source> plan_for(const context& ctx);
+  [[nodiscard]] scan_list chosen() const;
+  [[nodiscard]] reader& begin_part();
+  void end_part();
+
+  std::vector<std::unique_ptr<reader>> readers_;
+  schema fields_;
+  std::optional<std::vector<std::int64_t>> batches_; ///< the requested ones; nullopt: all
+  std::vector<part> parts_;                          ///< the same, as readers take them
+  std::size_t at_ = 0;                               ///< part that is read next
+  bool in_part_ = false;                             ///< `next` has begun to read it
+  bool asked_ = false;                               ///< `plan_` was looked for
+  std::shared_ptr<const detail::planned_source> plan_;
+  std::vector<batch_size> sizes_;
+};
+
+} // namespace saeta::ipc
