@@ -57,12 +57,12 @@ void require_rows(std::size_t window, const batch_span& span, std::span<const ba
 
 } // namespace
 
-data_set::data_set(std::vector<std::unique_ptr<reader>> readers, data_set_options options)
+data_set::data_set(std::vector<std::unique_ptr<reader>> readers, const data_set_options& options)
     : readers_(std::move(readers)) {
   if (readers_.empty()) {
     throw error(errc::invalid_argument, "a data set needs at least one source");
   }
-  fields_ = options.meant ? std::move(*options.meant) : readers_.front()->fields();
+  fields_ = options.meant ? *options.meant : readers_.front()->fields();
   for (const auto& each : readers_) {
     require_columns(each->name(), each->fields(), fields_);
   }

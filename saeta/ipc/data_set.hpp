@@ -45,7 +45,7 @@ class data_set {
 public:
   /// @param readers  at least one, of which nothing was read. With several of them or with options they have
   /// no range of batches themselves, and all have the same options.
-  explicit data_set(std::vector<std::unique_ptr<reader>> readers, data_set_options options = {});
+  explicit data_set(std::vector<std::unique_ptr<reader>> readers, const data_set_options& options = {});
   data_set(const data_set&) = delete;
   data_set& operator=(const data_set&) = delete;
   ~data_set();

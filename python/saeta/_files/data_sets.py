@@ -57,7 +57,7 @@ def is_pattern(path: str) -> bool:
 
 def _local(source: Any, path: str, endings: Sequence[str]) -> list[Listed]:
     try:
-        mode = Path(path).stat().st_mode
+        mode = os.stat(path).st_mode  # noqa: PTH116 - a Path takes a tenth of the time of a small read
     except (OSError, ValueError):
         if not is_pattern(path) or os.path.lexists(path):
             return [Listed(source)]  # the attempt to open it reports the error

@@ -220,12 +220,11 @@ std::unique_ptr<reader_object> join_readers(const std::vector<reader_object*>& r
   for (reader_object* const each : readers) {
     each->move_to(moved);
   }
-  ipc::data_set_options options{.meant = meant == nullptr ? std::nullopt : std::optional(*meant),
-                                .range = batch_range,
-                                .batches = std::move(batches)};
+  const ipc::data_set_options options{.meant = meant == nullptr ? std::nullopt : std::optional(*meant),
+                                      .range = batch_range,
+                                      .batches = std::move(batches)};
   const gil_release release;
-  return std::make_unique<reader_object>(
-      std::make_unique<ipc::data_set>(std::move(moved), std::move(options)));
+  return std::make_unique<reader_object>(std::make_unique<ipc::data_set>(std::move(moved), options));
 }
 
 /// Returns one number of each batch.

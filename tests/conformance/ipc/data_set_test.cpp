@@ -42,14 +42,14 @@ protected:
              compression body = compression::none) const {
     ipc::write(rows, part(number), {.format = format, .body = body});
   }
-  [[nodiscard]] std::unique_ptr<ipc::data_set> open(std::size_t files, ipc::data_set_options options = {},
-                                                    ipc::read_options reading = {}) const {
+  [[nodiscard]] std::unique_ptr<ipc::data_set>
+  open(std::size_t files, const ipc::data_set_options& options = {}, ipc::read_options reading = {}) const {
     reading.copy = copy_policy::always;
     std::vector<std::unique_ptr<ipc::reader>> readers;
     for (std::size_t i = 0; i < files; ++i) {
       readers.push_back(ipc::reader::open(part(i), reading, i % 2 == 0));
     }
-    return std::make_unique<ipc::data_set>(std::move(readers), std::move(options));
+    return std::make_unique<ipc::data_set>(std::move(readers), options);
   }
   static table joined(const std::vector<table>& tables) {
     std::vector<batch> batches;
