@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from saeta import ipc
 from saeta._convert.tables import concat_tables
 from saeta._convert.types import schema as schema_of
 from saeta._core import Context, Schema, Table
+from saeta._files.data_sets import IPC_ENDINGS, PARQUET_ENDINGS, list_sources
 from saeta._files.sources import URL, filesystem_of, without_secrets
 from saeta._loader.order import Batch, Span
 from saeta._optional import load
@@ -27,7 +27,7 @@ from saeta.errors import (
 )
 from saeta.exchange import from_arrow
 
-ENDINGS = (".arrow", ".feather", ".ipc", ".parquet")
+ENDINGS = (*IPC_ENDINGS, *PARQUET_ENDINGS)
 
 
 class _Place(NamedTuple):
@@ -52,9 +52,21 @@ class Data:
     names: list[str]
     is_table = False
 
-    def open(self, ctx: Context, columns: Sequence[str], windows: Sequence[Sequence[Span]]) -> Reading:
-        """Begins to read these columns of windows of spans into a context."""
+    def open(
+        self, ctx: Context, columns: Sequence[str], windows: Sequence[Sequence[Span]], *, ahead: bool
+    ) -> Reading:
+        """Begins to read these columns of windows of spans into a context.
+
+        Args:
+            ahead: whether windows may be read before they are requested.
+        """
         raise NotImplementedError
+
+    def choose(self, columns: Sequence[str]) -> None:
+        """Chooses the columns that `open` reads. Where metadata tell, `batches` has the bytes of these alone."""
+
+    def close(self) -> None:
+        """Releases the files."""
 
     def identity(self) -> list[Any]:
         """Returns what identifies the rows: the names of the files, and rows and bytes of each batch."""
@@ -89,7 +101,9 @@ class _OfTable(Data):
         self.batches = [Batch(each.num_rows, each.nbytes, False) for each in table.batches]
         self.names = ["table"]
 
-    def open(self, ctx: Context, columns: Sequence[str], windows: Sequence[Sequence[Span]]) -> Reading:
+    def open(
+        self, ctx: Context, columns: Sequence[str], windows: Sequence[Sequence[Span]], *, ahead: bool
+    ) -> Reading:
         return _ReadingTable(self.table.select(columns), windows)
 
     def firsts(self) -> list[Span]:
@@ -128,7 +142,9 @@ class _OfFiles(Data):
             self.batches += batches
             self._places += [_Place(number, each) for each in range(len(batches))]
 
-    def open(self, ctx: Context, columns: Sequence[str], windows: Sequence[Sequence[Span]]) -> Reading:
+    def open(
+        self, ctx: Context, columns: Sequence[str], windows: Sequence[Sequence[Span]], *, ahead: bool
+    ) -> Reading:
         return _ReadingFiles(self, ctx, list(columns), windows)
 
     def runs(self, spans: Iterable[Span]) -> Iterator[tuple[int, int, int, list[Span]]]:
@@ -174,16 +190,41 @@ class _OfFiles(Data):
 
 
 class _OfIpc(_OfFiles):
+    """Files that one plan reads, or, if their metadata is older or they are not at hand, one by one."""
+
+    def __init__(self, files: list[Any]) -> None:
+        self._planned: Any = None  # the reader of all files, if one plan can take them
+        super().__init__(files)
+
+    def choose(self, columns: Sequence[str]) -> None:
+        reader = _reader_of(self.files, columns)
+        if reader.planned:
+            self._planned = reader
+            self.batches = _batches_of(reader)
+        else:
+            reader.close()
+
+    def close(self) -> None:
+        if self._planned is not None:
+            self._planned.close()
+
+    def open(
+        self, ctx: Context, columns: Sequence[str], windows: Sequence[Sequence[Span]], *, ahead: bool
+    ) -> Reading:
+        if self._planned is not None and ahead and windows:
+            return _ReadingSpans(self._planned, ctx, windows)
+        return super().open(ctx, columns, windows, ahead=ahead)
+
     def _inspect(self, file: Any) -> tuple[Schema, list[Batch]]:
-        found = ipc.inspect(file)
-        if found["format"] != "file":
+        reader = _reader_of(file, None)
+        if reader.format != "file":
             raise UnsupportedError(
                 f"'{_shown(file)}' is an Arrow IPC stream, whose batches can't be read in any order: "
                 "write it as a file, with write_ipc"
             )
-        reader = ipc.open_source(file, None, None, (0, 0), None, True)
         schema = reader.schema
         reader.close()
+        found = ipc.inspect(file)
         rows = sum(found["batch_rows"])
         packed = found["compression"] != "none"
         return schema, [
@@ -195,6 +236,33 @@ class _OfIpc(_OfFiles):
         with reading.ended_by_close(reader):
             table: Table = reader.read_all(reading.ctx)
             return table
+
+
+def _reader_of(files: Any, columns: Sequence[str] | None) -> Any:
+    return ipc.open_source(files, None, columns, None, None, True)
+
+
+def _batches_of(reader: Any) -> list[Batch]:
+    sizes = zip(reader.batch_rows, reader.batch_bytes, reader.batch_compressed, strict=True)
+    return [Batch(*each) for each in sizes]
+
+
+class _ReadingSpans(Reading):
+    """Reads windows of all files by one plan, ahead of the loader."""
+
+    AHEAD = 2  # windows: one is planned while the other one is on its way
+
+    def __init__(self, reader: Any, ctx: Context, windows: Sequence[Sequence[Span]]) -> None:
+        self._scan = reader.scan_spans(
+            ctx, [[tuple(span) for span in spans] for spans in windows], self.AHEAD
+        )
+
+    def next(self) -> Table:
+        table: Table = self._scan.next()
+        return table
+
+    def close(self) -> None:
+        self._scan.close()
 
 
 class _OfParquet(_OfFiles):
@@ -271,9 +339,7 @@ def data_of(files: Any, ctx: Context) -> Data:
     """Opens what the argument `files` of a loader names."""
     if isinstance(files, Table):
         return _OfTable(files.to(ctx))
-    found = list(_files_of(files))
-    if not found:
-        raise InvalidError("files: no file is named, expected at least one")
+    found = _files_of(files)
     of_parquet = [_is_parquet(file) for file in found]
     if any(of_parquet) and not all(of_parquet):
         one, other = found[of_parquet.index(True)], found[of_parquet.index(False)]
@@ -284,31 +350,20 @@ def data_of(files: Any, ctx: Context) -> Data:
     return _OfParquet(found) if of_parquet[0] else _OfIpc(found)
 
 
-def _files_of(files: Any) -> Iterator[Any]:
-    """Yields the files of a path, a folder, a pattern, a URL, or a sequence of them."""
-    if not isinstance(files, str | os.PathLike):
-        if not isinstance(files, Iterable):
+def _files_of(files: Any) -> list[str]:
+    """Returns the files of a path, a folder, a pattern, a URL, or a sequence of them."""
+    if not isinstance(files, str | os.PathLike | Iterable) or isinstance(files, bytes | bytearray):
+        raise TypeMismatch(
+            f"files is of type {type(files).__name__}, expected a path, a list of paths or a Table"
+        )
+    found = []
+    for each in list_sources(files if isinstance(files, str | os.PathLike) else list(files), None, ENDINGS):
+        if not isinstance(each.source, str | os.PathLike) or each.filesystem is not None:
             raise TypeMismatch(
-                f"files is of type {type(files).__name__}, expected a path, a list of paths or a Table"
+                f"files has a {type(each.source).__name__}, expected paths: a loader opens files by their names"
             )
-        for each in files:
-            yield from _files_of(each)
-        return
-    text = os.fsdecode(files)
-    if URL.match(text):
-        yield text
-    elif Path(text).is_dir():
-        inside = sorted(str(each) for each in Path(text).iterdir() if each.suffix in ENDINGS)
-        if not inside:
-            raise MissingFileError(f"the folder '{text}' has no file that ends in {', '.join(ENDINGS)}")
-        yield from inside
-    elif not Path(text).exists() and glob.has_magic(text):
-        matching = sorted(glob.glob(text, recursive=True))  # noqa: PTH207 - a Path has no absolute patterns
-        if not matching:
-            raise MissingFileError(f"no file matches '{text}'")
-        yield from matching
-    else:
-        yield text
+        found.append(os.fsdecode(each.source))
+    return found
 
 
 def _is_parquet(file: str) -> bool:

@@ -61,6 +61,7 @@ class Loader:
         self._ctx = ctx.memory.child("loader")
         self._data = data_of(files, ctx)
         self._columns = _names(arguments["columns"], self._data.schema)
+        self._data.choose(self._columns)
         self._schema = Schema([self._data.schema.field(name) for name in self._columns])
         self._codes = _vocabularies(options.codes, self._data, self._schema)
         self._features = Features(self._schema, options, self._codes)
@@ -133,6 +134,7 @@ class Loader:
         for begun in list(self._begun):
             begun.stop()
             begun.wait()
+        self._data.close()
         self._ctx.close()
 
     def __enter__(self) -> Loader:
@@ -393,7 +395,7 @@ def _values_of_dictionaries(name: str, data: Data) -> list[str]:
         )
     found: dict[str, None] = {}
     spans = data.firsts()
-    reading = data.open(_core.context("host"), [name], [[span] for span in spans])
+    reading = data.open(_core.context("host"), [name], [[span] for span in spans], ahead=False)
     for _ in spans:
         for chunk in reading.next().column(name).to_arrow().chunks:
             found.update(dict.fromkeys(each for each in chunk.dictionary.to_pylist() if each is not None))

@@ -9,9 +9,10 @@ from saeta import _core
 from saeta._convert.tables import concat_tables
 from saeta._core import Context, Table
 from saeta._files.scan import ReadAhead, ReadOnRequest
-from saeta._loader.data import Data
+from saeta._loader.data import Data, Reading
 from saeta._loader.features import naming
 from saeta._loader.order import Load
+from saeta.errors import BudgetExceeded
 
 ADVICE = "choose a smaller window= or prefetch=, drop batches sooner, or give the context a larger budget"
 
@@ -26,7 +27,8 @@ class Window(NamedTuple):
 class Windows:
     """Reads the loads of an epoch one after the other, on a thread of its own.
 
-    A window that has no room ahead of time is read when it is taken.
+    If one has no room, the windows that were read ahead are given back, and each is read when it is taken from
+    then on.
     """
 
     def __init__(
@@ -42,7 +44,13 @@ class Windows:
 
     def take(self) -> Window | None:
         """Returns the next window, or None at the end."""
-        window: Window | None = self._reader.take()
+        try:
+            window: Window | None = self._reader.take()
+        except BudgetExceeded:
+            if not self.are_ahead:
+                raise
+            self.read_on_request()
+            window = self._reader.take()
         self._taken += 1
         return window
 
@@ -62,16 +70,19 @@ class Windows:
         self._reader.wait()
 
     def _source(self) -> tuple[_Source, Callable[[], Window | None]]:
-        source = _Source(self._data, self._ctx, self._columns, self._loads[self._taken :])
+        loads = self._loads[self._taken :]
+        windows = [load.spans for load in loads]
+        reading = self._data.open(self._ctx, self._columns, windows, ahead=self.are_ahead)
+        source = _Source(self._data, reading, loads)
         return source, source.next
 
 
 class _Source:
     """Reads and permutes windows. One that failed is read again."""
 
-    def __init__(self, data: Data, ctx: Context, columns: Sequence[str], loads: Sequence[Load]) -> None:
+    def __init__(self, data: Data, reading: Reading, loads: Sequence[Load]) -> None:
         self._data = data
-        self._reading = data.open(ctx, columns, [load.spans for load in loads])
+        self._reading = reading
         self._loads = loads
         self._number = 0
         self._cancellation = _core._Cancellation()
