@@ -72,9 +72,6 @@ def _loaders(
     work: Work, label: str, source: Path | sa.Table, shuffle: str | bool, bars: tuple[Bar, ...]
 ) -> list[Contender]:
     """The loader with mini-batches as dicts of columns, and as matrices."""
-    if not hasattr(sa, "loader"):
-        work.note("saeta.loader: this build does not have it")
-        return []
     order = f"{shuffle} shuffled" if shuffle else "in order"
     name = f"loader, {label}, {order}"
     return [

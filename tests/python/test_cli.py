@@ -490,7 +490,7 @@ def test_bench_measures_every_job_beside_its_peers(tmp_path):
     assert sorted(found["limits"]) == ["1", "2"]
     own = [each for each in found["results"] if each["peer"] == "saeta"]
     jobs = {each["job"] for each in own}
-    assert len(jobs) == 20
+    assert len(jobs) == 22
     assert len(own) == 2 * len(jobs), "each at each number of threads"
     for each in own:
         assert each["gb_per_s"] == pytest.approx(each["bytes"] / each["seconds_p50"] / 1e9)

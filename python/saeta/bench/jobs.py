@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -57,6 +58,7 @@ def make_files(folder: Path, size: int) -> None:
 def all_jobs(work: Work) -> Iterator[Job]:
     yield from _reads(work)
     yield from _scans(work)
+    yield from _loaders(work)
     yield from _imports(work)
     yield from _exports(work)
 
@@ -107,12 +109,38 @@ def _scan(work: Work, name: str, path: Path, limit: str, bar: float | None) -> J
         work.ctx.synchronize()
         return count
 
-    def through(peer: peers.Peer) -> Run:
-        return lambda: [peer.load(pa.Table.from_batches([batch])) for batch in peers.batches(path)]
-
     runs: dict[str, Run] = {"saeta": rows}
-    runs |= {f"pyarrow + {peer.name}, batch by batch": through(peer) for peer in work.peers}
+    runs |= {f"pyarrow + {peer.name}, batch by batch": _batch_by_batch(peer, path) for peer in work.peers}
     return Job(name, expected.nbytes, limit, runs, lambda count: bool(count == expected.num_rows), bar)
+
+
+def _batch_by_batch(peer: peers.Peer, path: Path) -> Run:
+    return lambda: [peer.load(pa.Table.from_batches([batch])) for batch in peers.batches(path)]
+
+
+def _loaders(work: Work) -> Iterator[Job]:
+    """Yields jobs that take an epoch of mini-batches.
+
+    Peers copy the batches of the file, which have as many rows.
+    """
+    path = work.folder / "numeric-8Ki.arrow"
+    expected = peers.read(path)
+    library = work.peers[0].name.lower() if work.peers else "table"
+
+    def epoch(loader: sa.Loader) -> int:
+        count = sum(len(batch["f0"]) for batch in loader)
+        work.ctx.synchronize()
+        return count
+
+    def check(count: int) -> bool:
+        return bool(count == expected.num_rows)
+
+    orders: dict[str, Literal["rows", False]] = {"in order": False, "rows shuffled in windows": "rows"}
+    for order, shuffle in orders.items():
+        loader = sa.loader(path, work.ctx, batch_size=BATCHES["8Ki"], shuffle=shuffle, to=library)
+        runs: dict[str, Run] = {"saeta": partial(epoch, loader)}
+        runs |= {f"pyarrow + {peer.name}": _batch_by_batch(peer, path) for peer in work.peers}
+        yield Job(f"loader, batches of 8,192 rows, {order}", expected.nbytes, "in", runs, check, 0.85)
 
 
 def _imports(work: Work) -> Iterator[Job]:
