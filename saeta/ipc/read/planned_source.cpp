@@ -2,9 +2,7 @@
 
 #include "saeta/base/text.hpp"
 
-#include <algorithm>
 #include <limits>
-#include <numeric>
 
 namespace saeta::ipc::detail {
 namespace {
@@ -18,6 +16,13 @@ void require_range(const planned_messages& found, const read_request& request) {
   }
 }
 
+/// The columns of the tree, each once and in the order of the source.
+std::vector<int> columns_of(const read_request& request) {
+  const projection& projected = *request.projected;
+  // Without columns libarrow decodes one.
+  return projected.decoded.empty() || projected.requested.empty() ? projected.requested : projected.decoded;
+}
+
 } // namespace
 
 planned_source::planned_source(const read_request& request)
@@ -27,47 +32,27 @@ planned_source::planned_source(const read_request& request)
                                                            std::span<std::byte> target) {
                                         from->read_at(position, target);
                                       }},
-      fields_(request.fields), check_(request.check), texts_(request.texts) {}
+      described_(request.described), fields_(request.fields), check_(request.check), texts_(request.texts) {}
 
 std::shared_ptr<const planned_source> planned_source::find(const read_request& request) {
   std::shared_ptr<planned_source> made(new planned_source(request));
   return made->take_messages(request) ? made : nullptr;
 }
 
-/// Finds the columns to decode, each once and in the order of the source.
-void planned_source::choose_columns(const read_request& request, std::vector<int>& numbers,
-                                    std::vector<field>& fields) {
-  const projection& projected = *request.projected;
-  order_.resize(projected.order.size());
-  std::vector<std::size_t> first(projected.order.size());
-  std::iota(first.begin(), first.end(), std::size_t{0});
-  std::ranges::stable_sort(first, {}, [&](std::size_t i) { return projected.order[i]; });
-  for (const std::size_t i : first) {
-    const int place = projected.order[i];
-    const int number = projected.decoded.empty() ? place : projected.decoded[static_cast<std::size_t>(place)];
-    if (numbers.empty() || numbers.back() != number) {
-      numbers.push_back(number);
-      fields.push_back(fields_.fields[i]);
-    }
-    order_[i] = numbers.size() - 1;
-  }
-}
-
 bool planned_source::take_messages(const read_request& request) {
   source_window window(bytes_);
-  auto found = find_messages(window, request.format, name(), request.batches);
+  auto found = find_messages(window, request.format, request.front, name(), request.batches);
   if (!found) {
     return false;
   }
   require_range(*found, request);
-  std::vector<int> numbers;
-  std::vector<field> fields;
-  choose_columns(request, numbers, fields);
-  auto tree = make_tree(*request.described, numbers, std::move(fields), schema_table(*found), trees_);
+  auto tree = make_tree(described_->fields(), columns_of(request),
+                        schema_table(request.format, request.front), trees_);
   if (!tree) {
     return false;
   }
   tree_ = std::move(*tree);
+  order_ = request.projected->order;
   is_file_ = found->file;
   batches_ = std::move(found->batches);
   for (const planned_message& each : batches_) { // claims may overflow; they only choose the size of chunks

@@ -6,7 +6,7 @@
 // Failure   error format with the batch, io, out_of_range (a stream has fewer batches than requested).
 #pragma once
 
-#include "saeta/column/schema.hpp"
+#include "saeta/column/schema_index.hpp"
 #include "saeta/interop/validation.hpp"
 #include "saeta/ipc/container.hpp"
 #include "saeta/ipc/format/column_tree.hpp"
@@ -14,10 +14,9 @@
 #include "saeta/ipc/read/planned_messages.hpp"
 #include "saeta/ipc/read/projection.hpp"
 
-#include <arrow/type_fwd.h>
-
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,9 +27,10 @@ namespace saeta::ipc::detail {
 struct read_request {
   source from;
   container format = container::file;
-  std::shared_ptr<arrow::Schema> described; ///< of the source
+  std::span<const std::byte> front;              ///< the metadata that has the schema (message_source)
+  std::shared_ptr<const schema_index> described; ///< of the source
   const projection* projected = nullptr;
-  schema fields; ///< of the requested columns
+  std::shared_ptr<const schema_index> fields; ///< of the requested columns
   /// Batches [first, second) by number; second may be beyond the end of a stream.
   std::pair<std::int64_t, std::int64_t> batches;
   validation check = validation::full;
@@ -54,7 +54,7 @@ public:
   [[nodiscard]] const std::string& name() const noexcept { return from_->name(); }
   /// The bytes of the source. Valid as long as this object lives.
   [[nodiscard]] const scatter_source& bytes() const noexcept { return bytes_; }
-  [[nodiscard]] const schema& fields() const noexcept { return fields_; }
+  [[nodiscard]] const std::shared_ptr<const schema_index>& fields() const noexcept { return fields_; }
   [[nodiscard]] validation check() const noexcept { return check_; }
   [[nodiscard]] bool texts() const noexcept { return texts_; }
   /// In a file all dictionaries apply to all batches. In a stream those before a batch apply.
@@ -64,7 +64,7 @@ public:
   [[nodiscard]] std::uint64_t body_bytes() const noexcept { return body_bytes_; }
   [[nodiscard]] const column_tree& tree() const noexcept { return tree_; }
   /// For each requested column, its index among the columns of the tree.
-  [[nodiscard]] const std::vector<std::size_t>& order() const noexcept { return order_; }
+  [[nodiscard]] const std::vector<int>& order() const noexcept { return order_; }
   [[nodiscard]] const dictionary_trees& dictionaries() const noexcept { return trees_; }
   /// The messages of each dictionary.
   [[nodiscard]] const std::vector<dictionary_messages>& dictionary_batches() const noexcept {
@@ -76,17 +76,17 @@ public:
 private:
   explicit planned_source(const read_request& request);
   bool take_messages(const read_request& request);
-  void choose_columns(const read_request& request, std::vector<int>& numbers, std::vector<field>& fields);
 
   source from_;
   scatter_source bytes_;
-  schema fields_;
+  std::shared_ptr<const schema_index> described_; ///< the tree borrows its fields
+  std::shared_ptr<const schema_index> fields_;
   validation check_;
   bool texts_;
   bool is_file_ = false;
   std::vector<planned_message> batches_;
   std::uint64_t body_bytes_ = 0;
-  std::vector<std::size_t> order_;
+  std::vector<int> order_;
   column_tree tree_;
   dictionary_trees trees_;
   std::vector<dictionary_messages> dictionary_batches_;
