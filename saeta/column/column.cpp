@@ -102,13 +102,15 @@ void require_children(const context& ctx, const column::parts& from) {
                                                " children, expected ", expected.size()));
   }
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    const std::string child = concat("column of ", from.type.name(), ": child '", expected[i].name, "'");
+    const auto child = [&] {
+      return concat("column of ", from.type.name(), ": child '", expected[i].name, "'");
+    };
     if (from.children[i].type() != expected[i].type) {
-      throw error(errc::type_mismatch, concat(child, " is of type ", from.children[i].type().name(),
+      throw error(errc::type_mismatch, concat(child(), " is of type ", from.children[i].type().name(),
                                               ", expected ", expected[i].type.name()));
     }
     if (!from.children[i].ctx()->shares_with(ctx)) {
-      throw error(errc::invalid_argument, concat(child, " is in another context"));
+      throw error(errc::invalid_argument, concat(child(), " is in another context"));
     }
   }
   require_child_lengths(from);

@@ -18,7 +18,28 @@ std::string names_of(const std::vector<field>& fields) {
   return fields.size() > shown_names ? concat(names, " and ", fields.size() - shown_names, " more") : names;
 }
 
+/// Removes the first entry of a key from the list and returns its value; nullopt if there is none.
+std::optional<std::string> take(metadata_list& from, std::string_view key) {
+  const auto found = std::ranges::find(from, key, &metadata_list::value_type::first);
+  if (found == from.end()) {
+    return std::nullopt;
+  }
+  std::string value = std::move(found->second);
+  from.erase(found);
+  return value;
+}
+
 } // namespace
+
+data_type take_extension(const data_type& storage, metadata_list& metadata) {
+  const auto named = std::ranges::find(metadata, extension_name_key, &metadata_list::value_type::first);
+  if (named == metadata.end() || named->second.empty()) {
+    return storage;
+  }
+  std::string name = take(metadata, extension_name_key).value();
+  return storage.with_extension(std::move(name),
+                                take(metadata, extension_metadata_key).value_or(std::string()));
+}
 
 std::size_t schema::index_of(std::string_view name) const {
   const auto has_name = [&](const field& candidate) { return candidate.name == name; };

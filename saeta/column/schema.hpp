@@ -15,6 +15,14 @@ namespace saeta {
 /// instead.
 using metadata_list = std::vector<std::pair<std::string, std::string>>;
 
+/// The keys of an extension in the metadata of a field.
+inline constexpr std::string_view extension_name_key = "ARROW:extension:name";
+inline constexpr std::string_view extension_metadata_key = "ARROW:extension:metadata";
+
+/// Moves the keys of an extension from the metadata of a field into its type. Returns the storage type, and
+/// changes nothing, if there is no extension name.
+data_type take_extension(const data_type& storage, metadata_list& metadata);
+
 struct field {
   std::string name;
   data_type type;

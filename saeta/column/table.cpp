@@ -67,15 +67,21 @@ table::table(std::shared_ptr<context> ctx, std::shared_ptr<const schema_index> f
     : ctx_(std::move(ctx)), schema_(std::move(fields)), batches_(std::move(batches)), rows_(rows) {}
 
 table table::make(std::shared_ptr<context> ctx, schema fields, std::vector<batch> batches) {
+  return make_sharing(std::move(ctx), std::make_shared<const schema_index>(std::move(fields)),
+                      std::move(batches));
+}
+
+table table::make_sharing(std::shared_ptr<context> ctx, std::shared_ptr<const schema_index> fields,
+                          std::vector<batch> batches) {
   if (ctx == nullptr) {
     throw error(errc::invalid_argument, "table: the context is null");
   }
   std::int64_t rows = 0;
   for (std::size_t i = 0; i < batches.size(); ++i) {
-    require_batch(*ctx, fields, batches[i], i);
+    require_batch(*ctx, fields->fields(), batches[i], i);
     rows = checked_add(rows, batches[i].rows, "rows of a table");
   }
-  return {std::move(ctx), std::make_shared<const schema_index>(std::move(fields)), std::move(batches), rows};
+  return {std::move(ctx), std::move(fields), std::move(batches), rows};
 }
 
 std::shared_ptr<const field> table::shared_field(std::size_t index) const {

@@ -26,6 +26,10 @@ public:
   /// @throws error invalid_argument (number of columns, lengths, contexts), type_mismatch (a column's type).
   static table make(std::shared_ptr<context> ctx, schema fields, std::vector<batch> batches);
 
+  /// The same for a schema that the table shares.
+  static table make_sharing(std::shared_ptr<context> ctx, std::shared_ptr<const schema_index> fields,
+                            std::vector<batch> batches);
+
   [[nodiscard]] const std::shared_ptr<context>& ctx() const noexcept { return ctx_; }
   [[nodiscard]] const schema& fields() const noexcept { return schema_->fields(); }
   /// Like schema::index_of, with a hash.

@@ -62,9 +62,14 @@ data_set::data_set(std::vector<std::unique_ptr<reader>> readers, const data_set_
   if (readers_.empty()) {
     throw error(errc::invalid_argument, "a data set needs at least one source");
   }
-  fields_ = options.meant ? *options.meant : readers_.front()->fields();
+  fields_ = readers_.front()->shared_fields();
+  if (options.meant && *options.meant != fields_->fields()) {
+    fields_ = std::make_shared<const schema_index>(*options.meant);
+  }
   for (const auto& each : readers_) {
-    require_columns(each->name(), each->fields(), fields_);
+    if (each->shared_fields() != fields_) {
+      require_columns(each->name(), each->fields(), fields());
+    }
   }
   if (options.range || options.batches) {
     select(options);
@@ -117,7 +122,7 @@ bool data_set::live() const noexcept {
   return std::ranges::any_of(readers_, [](const auto& each) { return each->live(); });
 }
 
-const schema& data_set::fields() const noexcept { return fields_; }
+const schema& data_set::fields() const noexcept { return fields_->fields(); }
 
 std::int64_t data_set::batch_count() const noexcept {
   if (batches_) {
@@ -136,7 +141,7 @@ std::int64_t data_set::batch_count() const noexcept {
 
 /// Whether the only reader does what is requested without help.
 bool data_set::is_one_reader() const noexcept {
-  return readers_.size() == 1 && !batches_ && fields_ == readers_.front()->fields();
+  return readers_.size() == 1 && !batches_ && fields_ == readers_.front()->shared_fields();
 }
 
 const std::shared_ptr<const detail::planned_source>& data_set::plan() {
@@ -232,7 +237,7 @@ table data_set::read_all(const std::shared_ptr<context>& ctx, const progress_hoo
     batches.insert(batches.end(), read.batches().begin(), read.batches().end());
     end_part();
   }
-  table made = table::make(ctx, fields_, std::move(batches));
+  table made = table::make_sharing(ctx, fields_, std::move(batches));
   if (join && options.copy == copy_policy::never && made.batches().size() > 1) {
     throw error(errc::exchange, concat(made.batches().size(), " batches can't be joined without a copy"));
   }

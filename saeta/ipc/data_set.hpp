@@ -97,7 +97,7 @@ private:
   void end_part();
 
   std::vector<std::unique_ptr<reader>> readers_;
-  schema fields_;
+  std::shared_ptr<const schema_index> fields_;
   std::optional<std::vector<std::int64_t>> batches_; ///< the requested ones; nullopt: all
   std::vector<part> parts_;                          ///< the same, as readers take them
   std::size_t at_ = 0;                               ///< part that is read next

@@ -68,7 +68,7 @@ public:
     size = checked_add(found.is_delta ? size : 0, found.values, "values of a dictionary");
   }
 
-  void show(file_summary& summary, const detail::message_source& messages) const {
+  void show(file_summary& summary, detail::message_source& messages) const {
     for (std::size_t i = 0; i < summary.columns.size(); ++i) {
       const auto id = messages.dictionary_of(static_cast<int>(i));
       const auto found = id && summary.columns[i].dictionary_values >= 0 ? sizes_.find(*id) : sizes_.end();

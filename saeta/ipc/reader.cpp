@@ -7,6 +7,7 @@
 #include "saeta/ipc/format/arrow_bridge.hpp"
 #include "saeta/ipc/format/complete_dictionaries.hpp"
 #include "saeta/ipc/format/message_source.hpp"
+#include "saeta/ipc/format/schema_metadata.hpp"
 #include "saeta/ipc/io/source.hpp"
 #include "saeta/ipc/read/projection.hpp"
 #include "saeta/ipc/read/whole_read.hpp"
@@ -18,8 +19,10 @@
 #include <arrow/config.h>
 #include <arrow/ipc/reader.h>
 #include <arrow/record_batch.h>
+#include <arrow/type.h>
 #include <arrow/util/config.h>
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -108,6 +111,32 @@ void require_views(const arrow::ArrayData& data, std::span<const std::byte> view
   }
 }
 
+std::vector<std::string_view> names_of(const schema& source) {
+  std::vector<std::string_view> names;
+  names.reserve(source.fields.size());
+  for (const field& each : source.fields) {
+    names.emplace_back(each.name);
+  }
+  return names;
+}
+
+std::vector<std::string_view> names_of(const arrow::Schema& source) {
+  std::vector<std::string_view> names;
+  for (const auto& each : source.fields()) {
+    names.emplace_back(each->name());
+  }
+  return names;
+}
+
+std::shared_ptr<const schema_index> select(const schema& source, const std::vector<int>& numbers) {
+  schema chosen{{}, source.metadata};
+  chosen.fields.reserve(numbers.size());
+  for (const int number : numbers) {
+    chosen.fields.push_back(source.fields[static_cast<std::size_t>(number)]);
+  }
+  return std::make_shared<const schema_index>(std::move(chosen));
+}
+
 } // namespace
 
 struct reader::impl {
@@ -115,7 +144,9 @@ struct reader::impl {
 
   std::optional<batch> next(const std::shared_ptr<context>& ctx);
   std::optional<batch> decode_and_import(const std::shared_ptr<context>& ctx);
-  void open_source();
+  void begin();
+  void describe();
+  void describe_by_libarrow();
   void open_decoder();
   table read_all(const std::shared_ptr<context>& ctx, const progress_hook& hook);
   [[nodiscard]] detail::read_request left_to_read() const;
@@ -134,13 +165,15 @@ struct reader::impl {
   detail::source from;
   read_options options;
   detail::bounded_pool::pointer pool;
-  std::unique_ptr<detail::message_source> opened; ///< until the decoder owns it
-  detail::message_source* messages = nullptr;     ///< owned by `opened` or `stream`
+  std::unique_ptr<detail::message_source> messages;
   container format = container::file;
   detail::projection projected;
-  std::shared_ptr<arrow::ipc::RecordBatchStreamReader> stream;
-  schema fields; ///< of the batches in the source, after projection
-  schema shown;  ///< of the imported columns
+  std::shared_ptr<arrow::ipc::RecordBatchStreamReader>
+      stream; ///< libarrow's decoder, opened when needed; it reads `messages`
+  /// All columns of the source. Null if some are not supported; they are not among the requested columns.
+  std::shared_ptr<const schema_index> described;
+  std::shared_ptr<const schema_index> fields; ///< of the batches in the source, after projection
+  std::shared_ptr<const schema_index> shown;  ///< of the imported columns: `fields` if none becomes symbols
   progress so_far;
   bool views = false;      ///< columns of the next batch view the source
   bool ended = false;      ///< all batches were read at once
@@ -159,40 +192,67 @@ struct reader::impl {
 
 reader::impl::impl(detail::source bytes, read_options chosen)
     : from(std::move(bytes)), options(std::move(chosen)), pool(detail::bounded_pool::make()) {
-  open_source();
-  fields = detail::schema_of(*projected.described, from->name());
-  shown = resolve_symbols(fields);
+  begin();
+  describe();
   format = messages->format();
   so_far.total_batches = messages->batch_count();
   number = options.batches ? options.batches->first : 0;
 }
 
-void reader::impl::open_source() {
+/// Goes to the first message of the source.
+void reader::impl::begin() {
   stream = nullptr;
-  opened = std::make_unique<detail::message_source>(from, options.batches);
-  messages = opened.get();
-  projected = detail::project(*messages->described(), options.columns, from->name());
-  messages->project(projected.decoded);
+  messages = std::make_unique<detail::message_source>(from, options.batches);
+}
+
+/// Finds the columns of the source and of the result.
+void reader::impl::describe() {
+  if (auto found = detail::read_schema(messages->format(), messages->front())) {
+    described = std::make_shared<const schema_index>(std::move(*found));
+    projected = detail::project(names_of(described->fields()), options.columns, from->name());
+    fields = options.columns ? select(described->fields(), projected.requested) : described;
+  } else {
+    describe_by_libarrow();
+  }
+  const bool symbols = std::ranges::any_of(fields->fields().fields, becomes_symbols);
+  shown = symbols ? std::make_shared<const schema_index>(resolve_symbols(fields->fields())) : fields;
+}
+
+void reader::impl::describe_by_libarrow() {
+  const arrow::Schema& source = *messages->described();
+  projected = detail::project(names_of(source), options.columns, from->name());
+  arrow::FieldVector requested;
+  for (const int number : projected.requested) {
+    requested.push_back(source.field(number));
+  }
+  const arrow::Schema chosen(std::move(requested), source.metadata());
+  fields = std::make_shared<const schema_index>(detail::schema_of(chosen, from->name()));
+  try {
+    described = options.columns
+                    ? std::make_shared<const schema_index>(detail::schema_of(source, from->name()))
+                    : fields;
+  } catch (const error&) { // names a column that was not requested
+    described = nullptr;
+  }
 }
 
 void reader::impl::open_decoder() {
+  messages->project(projected.decoded);
   auto decoding = arrow::ipc::IpcReadOptions::Defaults();
   decoding.memory_pool = pool.get();
   decoding.included_fields = projected.decoded;
   decoding.ensure_alignment = arrow::ipc::Alignment::kDataTypeSpecificAlignment;
-  auto complete = std::make_unique<detail::complete_dictionaries>(std::move(opened));
-  try {
-    stream = take(arrow::ipc::RecordBatchStreamReader::Open(std::move(complete), decoding), from->name());
-  } catch (...) {
-    open_source(); // it went with the decoder
-    throw;
-  }
+  auto complete = std::make_unique<detail::complete_dictionaries>(*messages);
+  stream = take(arrow::ipc::RecordBatchStreamReader::Open(std::move(complete), decoding), from->name());
 }
 
 std::string reader::impl::place() const { return concat(from->name(), ": batch ", number); }
 
 /// Reads the next batch into `decoded`; false at the end.
 bool reader::impl::decode() {
+  if (stream == nullptr) {
+    open_decoder();
+  }
   if (const auto status = stream->ReadNext(&decoded); !status.ok()) {
     if (status.IsOutOfMemory()) {
       retry = messages->repeat() || so_far.batches == 0;
@@ -239,10 +299,7 @@ std::optional<batch> reader::impl::next(const std::shared_ptr<context>& ctx) {
     return std::nullopt;
   }
   if (std::exchange(reopen, false)) {
-    open_source();
-  }
-  if (stream == nullptr) {
-    open_decoder();
+    begin();
   }
   views = ctx->on_host() && options.copy != copy_policy::always;
   if (ctx->on_host() && !views) {
@@ -276,7 +333,7 @@ std::optional<batch> reader::impl::decode_and_import(const std::shared_ptr<conte
   importing.check = options.check;
   importing.upload.tag = "read_ipc";
   try {
-    auto imported = detail::import_record_batch(ctx, fields, *decoded, uploaded, importing);
+    auto imported = detail::import_record_batch(ctx, fields->fields(), *decoded, uploaded, importing);
     for (int i = 0; options.check_texts && i < decoded->num_columns(); ++i) {
       check(check_texts(decoded->column_data(i)), concat("column '", decoded->column_name(i), "'"));
     }
@@ -294,7 +351,8 @@ std::optional<batch> reader::impl::decode_and_import(const std::shared_ptr<conte
 /// Whether a plan may take the source. Symbols are numbered batch by batch, and a plan reads single offsets
 /// first: with an object that reads ranges, each of them would be a request.
 bool reader::impl::can_be_planned() const {
-  return from->near_by() && fields == shown && !ended && options.copy != copy_policy::never;
+  return from->near_by() && fields == shown && described != nullptr && !ended &&
+         options.copy != copy_policy::never;
 }
 
 bool reader::impl::copied_by_plan(const context& ctx) const {
@@ -310,7 +368,8 @@ detail::read_request reader::impl::left_to_read() const {
   const std::int64_t last = count >= 0 ? first + count : options.batches ? options.batches->second : unknown;
   return {.from = from,
           .format = messages->format(),
-          .described = messages->described(),
+          .front = messages->front(),
+          .described = described,
           .projected = &projected,
           .fields = fields,
           .batches = {number, last},
@@ -373,7 +432,7 @@ void reader::impl::restart(std::pair<std::int64_t, std::int64_t> batches) {
   so_far = {};
   ended = false;
   number = batches.first;
-  open_source();
+  begin();
   so_far.total_batches = messages->batch_count();
 }
 
@@ -383,7 +442,6 @@ void reader::impl::drop() noexcept {
   uploaded = {};
   on_host = {};
   stream = nullptr;
-  opened = nullptr;
   messages = nullptr;
 }
 
@@ -402,7 +460,7 @@ table reader::impl::read_all(const std::shared_ptr<context>& ctx, const progress
       hook(so_far);
     }
   }
-  table made = table::make(ctx, shown, std::move(batches));
+  table made = table::make_sharing(ctx, shown, std::move(batches));
   if (join && options.copy == copy_policy::never && made.batches().size() > 1) {
     throw error(errc::exchange,
                 concat(from->name(), ": ", made.batches().size(), " batches can't be joined without a copy"));
@@ -441,7 +499,7 @@ std::unique_ptr<reader> reader::open(std::string name,
 
 container reader::format() const noexcept { return impl_->format; }
 bool reader::live() const noexcept { return impl_->from->live(); }
-const schema& reader::fields() const noexcept { return impl_->shown; }
+const schema& reader::fields() const noexcept { return impl_->shown->fields(); }
 std::int64_t reader::batch_count() const noexcept { return impl_->so_far.total_batches; }
 std::optional<batch> reader::next(const std::shared_ptr<context>& ctx) { return impl_->next(ctx); }
 
@@ -455,6 +513,7 @@ std::unique_ptr<scan> reader::scan_windows(const std::shared_ptr<context>& ctx,
 }
 
 const std::string& reader::name() const noexcept { return impl_->from->name(); }
+const std::shared_ptr<const schema_index>& reader::shared_fields() const noexcept { return impl_->shown; }
 const read_options& reader::options() const noexcept { return impl_->options; }
 const progress& reader::so_far() const noexcept { return impl_->so_far; }
 void reader::drop() noexcept { impl_->drop(); }

@@ -35,6 +35,10 @@
 #include <string>
 #include <vector>
 
+namespace saeta {
+class schema_index;
+}
+
 namespace saeta::ipc {
 
 namespace detail {
@@ -105,6 +109,8 @@ private:
   struct impl;
   explicit reader(std::unique_ptr<impl> state);
   [[nodiscard]] const std::string& name() const noexcept;
+  /// The same as `fields`.
+  [[nodiscard]] const std::shared_ptr<const schema_index>& shared_fields() const noexcept;
   [[nodiscard]] const read_options& options() const noexcept;
   /// Batches, rows and bytes that were read.
   [[nodiscard]] const progress& so_far() const noexcept;

@@ -1,8 +1,12 @@
 // Bytes as an Arrow IPC file or stream: as views on the host, and by a plan over the whole read, on the host
 // and on a simulated device. libarrow is not instrumented: a read past its buffers shows only if it crashes,
-// one past ours always.
+// one past ours always. The schema that is read without libarrow is the one that libarrow describes, unless
+// libarrow refuses the metadata.
 #include "fuzz/harness.hpp"
 #include "saeta/column/table.hpp"
+#include "saeta/ipc/format/arrow_bridge.hpp"
+#include "saeta/ipc/format/message_source.hpp"
+#include "saeta/ipc/format/schema_metadata.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/writer.hpp"
 #include "saeta/memory/context.hpp"
@@ -46,6 +50,16 @@ void read_bytes(const std::shared_ptr<context>& ctx, std::span<const std::byte> 
   settle(*ctx);
 }
 
+void compare_schemas(std::span<const std::byte> bytes) {
+  try {
+    ipc::detail::message_source messages(ipc::detail::source_of(bytes, nullptr), std::nullopt);
+    const auto read = ipc::detail::read_schema(messages.format(), messages.front());
+    require(!read || *read == ipc::detail::schema_of(*messages.described(), "here"), "one schema");
+  } catch (const error& failure) {
+    require_input_error(failure);
+  }
+}
+
 /// All batches at once, joined and not, as the device and the copies of a host have them.
 void read_at_once(const std::shared_ptr<context>& ctx, std::span<const std::byte> bytes) {
   for (const bool joined : {true, false}) {
@@ -76,6 +90,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   // A heap copy of the exact size: a sanitizer sees every access past it.
   const std::vector<std::uint8_t> exact(data, data + size);
   const auto bytes = std::as_bytes(std::span(exact));
+  compare_schemas(bytes);
   read_bytes(host_context(), bytes);
   read_at_once(host_context(), bytes);
   const simulation& machine = simulated_device();

@@ -13,9 +13,6 @@
 namespace saeta {
 namespace {
 
-constexpr std::string_view extension_name_key = "ARROW:extension:name";
-constexpr std::string_view extension_metadata_key = "ARROW:extension:metadata";
-
 /// Reads the parts of an encoded metadata string. The string has no total size, so only signs can be checked.
 class metadata_reader {
 public:
@@ -55,18 +52,6 @@ metadata_list read_metadata(const char* encoded, const array_place& place) {
   return found;
 }
 
-/// Removes the first entry of a key from the list and returns its value; nullopt if there is none.
-std::optional<std::string> take(metadata_list& from, std::string_view key) {
-  const auto found =
-      std::find_if(from.begin(), from.end(), [&](const auto& entry) { return entry.first == key; });
-  if (found == from.end()) {
-    return std::nullopt;
-  }
-  std::string value = std::move(found->second);
-  from.erase(found);
-  return value;
-}
-
 /// Names, time zones and other text of the standard are UTF-8. Python can't show anything else.
 void require_utf8(std::string_view text, std::string_view part, const array_place& place) {
   if (!is_utf8(text)) {
@@ -74,15 +59,10 @@ void require_utf8(std::string_view text, std::string_view part, const array_plac
   }
 }
 
-/// Moves the extension keys from the metadata into the type. Without an extension name nothing changes.
 data_type with_extension_of(const data_type& storage, metadata_list& metadata, const array_place& place) {
-  const auto named = std::ranges::find(metadata, extension_name_key, &metadata_list::value_type::first);
-  if (named == metadata.end() || named->second.empty()) {
-    return storage;
-  }
-  const std::string name = take(metadata, extension_name_key).value();
-  require_utf8(name, extension_name_key, place);
-  return storage.with_extension(name, take(metadata, extension_metadata_key).value_or(std::string()));
+  const data_type made = take_extension(storage, metadata);
+  require_utf8(made.extension_name(), extension_name_key, place);
+  return made;
 }
 
 void require_valid(const ArrowSchema& source, const array_place& place) {

@@ -4,6 +4,7 @@
 //           batch message lists field nodes (rows and nulls) and buffers of all columns of the source.
 //           Entries of columns that are not read are skipped. The positions are the same in every message,
 //           except for variadic buffers of views.
+// Owner     Borrows the fields of the columns.
 // Thread    Immutable.
 // Standard  Arrow columnar format, "Serialization and Interprocess Communication"; the order of fields and
 //           buffers.
@@ -11,8 +12,6 @@
 
 #include "saeta/column/schema.hpp"
 #include "saeta/ipc/format/flat_table.hpp"
-
-#include <arrow/type_fwd.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -42,8 +41,8 @@ struct tree_node {
 };
 
 struct column_tree {
-  std::string root_label;    ///< label of the values of a dictionary; empty: columns have names
-  std::vector<field> fields; ///< of the columns
+  std::string root_label;           ///< label of the values of a dictionary; empty: columns have names
+  std::vector<const field*> fields; ///< of the columns
   std::vector<tree_node> nodes;
   std::vector<std::size_t> roots; ///< node of each column
   std::size_t rows = 0;           ///< field nodes that a message must have
@@ -56,21 +55,31 @@ struct column_tree {
   [[nodiscard]] bool same_positions(const column_tree& other) const;
 };
 
+/// The tree of the values of a dictionary, which are its only column.
+struct dictionary_tree : column_tree {
+  explicit dictionary_tree(const data_type& type) : values{"dictionary", type, true, {}} {
+    fields = {&values};
+  }
+  dictionary_tree(const dictionary_tree&) = delete;
+  dictionary_tree& operator=(const dictionary_tree&) = delete;
+  ~dictionary_tree() = default;
+
+  const field values;
+};
+
 /// The dictionaries that the columns need, by their ids in the messages.
 struct dictionary_trees {
   std::vector<std::int64_t> ids;
-  std::vector<std::unique_ptr<column_tree>> trees; ///< each has one column, the values
-  std::map<std::int64_t, std::size_t> numbers;     ///< index by id
+  std::vector<std::unique_ptr<dictionary_tree>> trees;
+  std::map<std::int64_t, std::size_t> numbers; ///< index by id
 };
 
 /// Makes the tree of some columns of a source. Returns nullopt if a plan can't take them: two dictionaries
 /// with one id and different types.
-/// @param described  schema of the source.
+/// @param described  schema of the source; it must outlive the tree.
 /// @param numbers    indices of the columns in the source, ascending.
-/// @param fields     of the columns, as they are in the source.
-/// @param schema     the source's FlatBuffer schema, for the ids of dictionaries.
-std::optional<column_tree> make_tree(const arrow::Schema& described, std::span<const int> numbers,
-                                     std::vector<field> fields, const flat_table& schema,
-                                     dictionary_trees& dictionaries);
+/// @param flat       the source's FlatBuffer schema, for the ids of dictionaries.
+std::optional<column_tree> make_tree(const schema& described, std::span<const int> numbers,
+                                     const flat_table& flat, dictionary_trees& dictionaries);
 
 } // namespace saeta::ipc::detail

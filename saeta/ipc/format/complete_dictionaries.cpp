@@ -27,8 +27,9 @@ std::span<const std::byte> metadata_of(const arrow::ipc::Message& message) {
   return {reinterpret_cast<const std::byte*>(bytes.data()), static_cast<std::size_t>(bytes.size())};
 }
 
-void append_ids(const std::vector<flat_table>& fields, std::set<std::int64_t>& ids) {
-  for (const flat_table& each : fields) {
+void append_ids(const flat_tables& fields, std::set<std::int64_t>& ids) {
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const flat_table each = fields[i];
     if (const auto encoding = each.table(field_dictionary)) {
       ids.insert(encoding->scalar<std::int64_t>(encoding_id, 0));
     }
@@ -38,14 +39,13 @@ void append_ids(const std::vector<flat_table>& fields, std::set<std::int64_t>& i
 
 } // namespace
 
-complete_dictionaries::complete_dictionaries(std::unique_ptr<arrow::ipc::MessageReader> from)
-    : from_(std::move(from)), types_(std::make_unique<arrow::ipc::DictionaryMemo>()) {}
+complete_dictionaries::complete_dictionaries(arrow::ipc::MessageReader& from) : from_(from) {}
 
 complete_dictionaries::~complete_dictionaries() = default;
 
 arrow::Result<message_pointer> complete_dictionaries::ReadNextMessage() {
   if (held_ == nullptr) {
-    ARROW_ASSIGN_OR_RAISE(held_, from_->ReadNextMessage());
+    ARROW_ASSIGN_OR_RAISE(held_, from_.ReadNextMessage());
   }
   return run_guarded([this]() -> arrow::Result<message_pointer> {
     if (held_ == nullptr) { // a stream may end after some dictionaries, without batches
@@ -53,7 +53,7 @@ arrow::Result<message_pointer> complete_dictionaries::ReadNextMessage() {
     }
     switch (held_->type()) {
     case MessageType::SCHEMA:
-      ARROW_RETURN_NOT_OK(arrow::ipc::ReadSchema(*held_, types_.get()));
+      schema_ = held_->metadata();
       if (const auto schema = flat_table::root(metadata_of(*held_)).table(message_table)) {
         append_ids(schema->tables(schema_fields), missing_);
       }
@@ -72,6 +72,11 @@ arrow::Result<message_pointer> complete_dictionaries::ReadNextMessage() {
 }
 
 arrow::Result<message_pointer> complete_dictionaries::next_missing() {
+  if (types_ == nullptr) {
+    types_ = std::make_unique<arrow::ipc::DictionaryMemo>();
+    ARROW_ASSIGN_OR_RAISE(const auto described, arrow::ipc::Message::Open(schema_, nullptr));
+    ARROW_RETURN_NOT_OK(arrow::ipc::ReadSchema(*described, types_.get()));
+  }
   const std::int64_t id = missing_.extract(missing_.begin()).value();
   ARROW_ASSIGN_OR_RAISE(const auto type, types_->GetDictionaryType(id));
   ARROW_ASSIGN_OR_RAISE(const auto values, arrow::MakeEmptyArray(type));

@@ -3,7 +3,7 @@
 // What      Arrow allows the dictionary of a column to follow batches in which the column has only nulls or
 //           no rows. libarrow's reader requires all dictionaries first. Indices into an empty dictionary are
 //           refused like any index outside its dictionary.
-// Owner     Owns the messages.
+// Owner     Borrows the messages.
 // Thread    One.
 #pragma once
 
@@ -22,8 +22,8 @@ namespace saeta::ipc::detail {
 
 class complete_dictionaries final : public arrow::ipc::MessageReader {
 public:
-  /// @param from  begins with the schema message.
-  explicit complete_dictionaries(std::unique_ptr<arrow::ipc::MessageReader> from);
+  /// @param from  begins with the schema message; it must outlive this object.
+  explicit complete_dictionaries(arrow::ipc::MessageReader& from);
   complete_dictionaries(const complete_dictionaries&) = delete;
   complete_dictionaries& operator=(const complete_dictionaries&) = delete;
   ~complete_dictionaries() override;
@@ -33,10 +33,11 @@ public:
 private:
   [[nodiscard]] arrow::Result<std::unique_ptr<arrow::ipc::Message>> next_missing();
 
-  std::unique_ptr<arrow::ipc::MessageReader> from_;
-  std::unique_ptr<arrow::ipc::DictionaryMemo> types_;
-  std::set<std::int64_t> missing_; ///< ids
-  bool given_ = false;             ///< the source has given at least one dictionary
+  arrow::ipc::MessageReader& from_;
+  std::shared_ptr<arrow::Buffer> schema_;             ///< metadata of the schema message
+  std::unique_ptr<arrow::ipc::DictionaryMemo> types_; ///< null until a dictionary is missing
+  std::set<std::int64_t> missing_;                    ///< ids
+  bool given_ = false;                                ///< the source has given at least one dictionary
   std::unique_ptr<arrow::ipc::Message> held_;
 };
 

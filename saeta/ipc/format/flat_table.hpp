@@ -1,8 +1,7 @@
 // A view of one FlatBuffers table, limited to what Arrow's message metadata needs.
 //
-// What      Reads fields by number: scalars, tables, vectors of structs and of tables. libarrow has verified
-//           the buffers but does not expose the fields that `inspect` shows. Every access is checked against
-//           the bytes again.
+// What      Reads fields by number: scalars, text, tables, vectors of structs and of tables. Every access is
+//           checked against the bytes, which nobody needs to have verified before.
 // Owner     Borrows the bytes.
 // Failure   error format naming the offset and the size.
 // Standard  FlatBuffers internals (flatbuffers.dev). Field numbers are those of Arrow's *.fbs.
@@ -16,6 +15,7 @@
 #include <cstring>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -46,6 +46,8 @@ private:
   std::size_t count_ = 0;
 };
 
+class flat_tables;
+
 class flat_table {
 public:
   /// The root table of a buffer.
@@ -57,7 +59,7 @@ public:
   requires std::is_arithmetic_v<T>
   [[nodiscard]] T scalar(unsigned field, T missing) const {
     const std::size_t at = place_of(field);
-    return at == 0 ? missing : load<T>(buffer_, at);
+    return at == 0 ? missing : load_aligned<T>(at);
   }
 
   /// Offset of a field's value from the beginning of the buffer; nullopt if the table does not have the
@@ -72,7 +74,7 @@ public:
     if (at == 0) {
       return std::nullopt;
     }
-    return flat_table(buffer_, at + load<std::uint32_t>(buffer_, at));
+    return flat_table(buffer_, target_of(at));
   }
 
   /// Returns a vector of structs with T's layout; empty if the field is missing.
@@ -95,28 +97,42 @@ public:
     if (at == 0) {
       return {};
     }
-    const std::size_t vector = at + load<std::uint32_t>(buffer_, at);
-    const std::size_t count = load<std::uint32_t>(buffer_, vector);
+    const std::size_t vector = target_of(at);
+    const std::size_t count = load_aligned<std::uint32_t>(vector);
     const std::size_t first = vector + sizeof(std::uint32_t);
     require(buffer_, first, count * sizeof(T));
     return {buffer_.data() + first, count};
   }
 
-  /// Returns a vector of tables; empty if the field is missing.
-  [[nodiscard]] std::vector<flat_table> tables(unsigned field) const {
-    const auto offsets = view<std::uint32_t>(field);
-    std::vector<flat_table> found;
-    for (std::size_t i = 0; i < offsets.size(); ++i) {
-      const auto at = static_cast<std::size_t>(offsets.place(i) - buffer_.data());
-      found.push_back(flat_table(buffer_, at + offsets[i]));
+  /// Returns a string; empty if the field is missing. It is valid as long as the bytes.
+  /// @throws error format also if no zero byte follows it.
+  [[nodiscard]] std::string_view text(unsigned field) const {
+    const flat_structs<char> found = view<char>(field);
+    if (found.place(0) == nullptr) {
+      return {};
     }
-    return found;
+    const auto end = static_cast<std::size_t>(found.place(found.size()) - buffer_.data());
+    if (load<char>(buffer_, end) != 0) {
+      throw error(errc::format,
+                  concat("message metadata: the string that ends at offset ", end, " has no end"));
+    }
+    return {reinterpret_cast<const char*>(found.place(0)), found.size()};
   }
 
+  /// Returns a vector of tables; empty if the field is missing.
+  [[nodiscard]] flat_tables tables(unsigned field) const;
+
+  /// Whether the table lies where writers put tables: aligned, with all of its vtable in the bytes.
+  [[nodiscard]] bool is_placed_well() const noexcept {
+    return position_ % sizeof(std::int32_t) == 0 && vtable_ % sizeof(std::uint16_t) == 0 &&
+           vtable_bytes_ % sizeof(std::uint16_t) == 0 && vtable_bytes_ <= buffer_.size() - vtable_;
+  }
   /// Offset of the table from the beginning of the buffer.
   [[nodiscard]] std::size_t position() const noexcept { return position_; }
 
 private:
+  friend flat_tables;
+
   flat_table(std::span<const std::byte> buffer, std::size_t position) : buffer_(buffer), position_(position) {
     const auto distance = load<std::int32_t>(buffer, position);
     const auto vtable = static_cast<std::int64_t>(position) - distance;
@@ -135,11 +151,36 @@ private:
     return offset == 0 ? 0 : position_ + offset;
   }
 
-  static void require(std::span<const std::byte> buffer, std::size_t at, std::size_t bytes) {
-    if (at > buffer.size() || bytes > buffer.size() - at) {
-      throw error(errc::format, concat("message metadata: ", bytes, " bytes at offset ", at, " exceed its ",
-                                       buffer.size(), " bytes"));
+  /// Numbers in tables are aligned, as libarrow demands too.
+  template <class T>
+  [[nodiscard]] T load_aligned(std::size_t at) const {
+    const T value = load<T>(buffer_, at);
+    if (at % sizeof(T) != 0) [[unlikely]] {
+      throw error(errc::format,
+                  concat("message metadata: ", sizeof(T), " bytes at offset ", at, " are not aligned"));
     }
+    return value;
+  }
+
+  /// Where the offset at a place leads to.
+  [[nodiscard]] std::size_t target_of(std::size_t at) const {
+    const auto offset = load_aligned<std::uint32_t>(at);
+    if (offset == 0) [[unlikely]] {
+      throw error(errc::format, concat("message metadata: the field at offset ", at, " leads to itself"));
+    }
+    return at + offset;
+  }
+
+  static void require(std::span<const std::byte> buffer, std::size_t at, std::size_t bytes) {
+    if (at > buffer.size() || bytes > buffer.size() - at) [[unlikely]] {
+      refuse(buffer, at, bytes);
+    }
+  }
+
+  [[noreturn, gnu::noinline]] static void refuse(std::span<const std::byte> buffer, std::size_t at,
+                                                 std::size_t bytes) {
+    throw error(errc::format, concat("message metadata: ", bytes, " bytes at offset ", at, " exceed its ",
+                                     buffer.size(), " bytes"));
   }
 
   template <class T>
@@ -155,5 +196,24 @@ private:
   std::size_t vtable_ = 0;
   std::size_t vtable_bytes_ = 0;
 };
+
+/// A view of a vector of tables in the bytes.
+class flat_tables {
+public:
+  flat_tables(std::span<const std::byte> buffer, flat_structs<std::uint32_t> offsets)
+      : buffer_(buffer), offsets_(offsets) {}
+
+  [[nodiscard]] std::size_t size() const noexcept { return offsets_.size(); }
+  [[nodiscard]] flat_table operator[](std::size_t index) const {
+    const auto at = static_cast<std::size_t>(offsets_.place(index) - buffer_.data());
+    return {buffer_, at + offsets_[index]};
+  }
+
+private:
+  std::span<const std::byte> buffer_;
+  flat_structs<std::uint32_t> offsets_;
+};
+
+inline flat_tables flat_table::tables(unsigned field) const { return {buffer_, view<std::uint32_t>(field)}; }
 
 } // namespace saeta::ipc::detail

@@ -1,6 +1,5 @@
 #include "saeta/ipc/format/message_metadata.hpp"
 
-#include "saeta/ipc/format/flat_table.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 
 #include <algorithm>
@@ -11,32 +10,6 @@ namespace {
 
 static_assert(sizeof(message_block) == 24 && offsetof(message_block, body_bytes) == 16);
 static_assert(sizeof(field_node) == 16 && sizeof(buffer_place) == 16);
-
-// Members of the union MessageHeader.
-constexpr std::uint8_t header_of_schema = 1;
-constexpr std::uint8_t header_of_dictionary = 2;
-
-/// Makes a schema message that contains the whole footer and refers to its schema table. Offsets in a
-/// FlatBuffer are relative, so they stay valid when the footer is copied behind the message's table.
-std::vector<std::byte> schema_message(std::span<const std::byte> footer, std::int16_t version,
-                                      std::size_t schema) {
-  constexpr std::size_t front = 32; // keeps the alignment of everything in the footer
-  constexpr std::uint32_t table = 16;
-  constexpr std::uint32_t vtable = 4;
-  constexpr std::uint16_t header_at = 4; // from the table on
-  constexpr std::uint16_t version_at = 8;
-  constexpr std::uint16_t type_at = 10;
-  std::vector<std::byte> made(front + footer.size());
-  const auto put = [&](std::size_t at, auto value) { std::memcpy(made.data() + at, &value, sizeof value); };
-  put(0, table);
-  put(vtable, std::array<std::uint16_t, 5>{10, 12, version_at, type_at, header_at});
-  put(table, std::int32_t{table - vtable});
-  put(table + header_at, static_cast<std::uint32_t>(front + schema - table - header_at));
-  put(table + version_at, version);
-  put(table + type_at, header_of_schema);
-  std::ranges::copy(footer, made.begin() + front);
-  return made;
-}
 
 std::string compression_name(const flat_table& batch) {
   const auto compression = batch.table(batch_compression);
@@ -58,13 +31,40 @@ std::string compression_name(const flat_table& batch) {
 
 file_footer read_footer(std::span<const std::byte> footer) {
   const auto root = flat_table::root(footer);
-  const auto schema = root.table(footer_schema);
-  if (!schema) {
-    throw error(errc::format, "the footer has no schema");
+  static_cast<void>(schema_table(container::file, footer));
+  return {root.structs<message_block>(footer_dictionaries), root.structs<message_block>(footer_batches)};
+}
+
+flat_table schema_table(container format, std::span<const std::byte> front) {
+  const bool file = format == container::file;
+  const auto found = flat_table::root(front).table(file ? footer_schema : message_table);
+  if (!found) {
+    throw error(errc::format, concat("the ", file ? "footer" : "message", " has no schema"));
   }
-  return {root.structs<message_block>(footer_dictionaries), root.structs<message_block>(footer_batches),
-          schema_message(footer, std::max(root.scalar<std::int16_t>(footer_version, 0), version_4),
-                         schema->position())};
+  return *found;
+}
+
+/// The message contains the whole footer and refers to its schema table. Offsets in a FlatBuffer are
+/// relative, so they stay valid when the footer is copied behind the message's table.
+std::vector<std::byte> schema_message(std::span<const std::byte> footer) {
+  constexpr std::size_t front = 32; // keeps the alignment of everything in the footer
+  constexpr std::uint32_t table = 16;
+  constexpr std::uint32_t vtable = 4;
+  constexpr std::uint16_t header_at = 4; // from the table on
+  constexpr std::uint16_t version_at = 8;
+  constexpr std::uint16_t type_at = 10;
+  const std::size_t schema = schema_table(container::file, footer).position();
+  const auto version = flat_table::root(footer).scalar<std::int16_t>(footer_version, 0);
+  std::vector<std::byte> made(front + footer.size());
+  const auto put = [&](std::size_t at, auto value) { std::memcpy(made.data() + at, &value, sizeof value); };
+  put(0, table);
+  put(vtable, std::array<std::uint16_t, 5>{10, 12, version_at, type_at, header_at});
+  put(table, std::int32_t{table - vtable});
+  put(table + header_at, static_cast<std::uint32_t>(front + schema - table - header_at));
+  put(table + version_at, std::max(version, version_4));
+  put(table + type_at, header_of_schema);
+  std::ranges::copy(footer, made.begin() + front);
+  return made;
 }
 
 std::int64_t read_body_length(std::span<const std::byte> message) {

@@ -5,6 +5,9 @@
 // Failure   error format.
 #pragma once
 
+#include "saeta/ipc/container.hpp"
+#include "saeta/ipc/format/flat_table.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,15 +27,20 @@ struct message_block {
 struct file_footer {
   std::vector<message_block> dictionaries;
   std::vector<message_block> batches;
-  /// A schema message with the footer's schema. Its version is the footer's, or the oldest supported one:
-  /// footers of format 0.14 have no version, and the version of each message decides its buffer layout. The
-  /// schema message at the beginning of the file is not used. Writers differ in what they put there, and
-  /// libarrow uses the footer's schema as well.
-  std::vector<std::byte> schema;
 };
 
-/// @param footer  the footer's FlatBuffer without its size and magic. The schema is not verified.
+/// @param footer  the footer's FlatBuffer without its size and magic. It has a schema, which is not verified.
 file_footer read_footer(std::span<const std::byte> footer);
+
+/// The schema table of a source, which is not verified. @throws error format if there is none.
+/// @param front  the footer of a file, the metadata of the first message of a stream.
+flat_table schema_table(container format, std::span<const std::byte> front);
+
+/// Makes a schema message with the footer's schema. Its version is the footer's, or the oldest supported one:
+/// footers of format 0.14 have no version, and the version of each message decides its buffer layout. The
+/// schema message at the beginning of the file is not used. Writers differ in what they put there, and
+/// libarrow uses the footer's schema as well.
+std::vector<std::byte> schema_message(std::span<const std::byte> footer);
 
 /// Returns the body length that a message states. It is not checked.
 std::int64_t read_body_length(std::span<const std::byte> message);

@@ -14,6 +14,7 @@
 
 #include <array>
 #include <cstring>
+#include <utility>
 
 namespace saeta::ipc::detail {
 namespace {
@@ -55,17 +56,8 @@ message_source::message_source(source from, const batch_range& range)
   if (format_ == container::file) {
     open_file();
   } else {
-    if (const auto at = take(find(0), from_->name())) {
-      check(bring_body(*at, false), from_->name());
-      first_ = take(Message::Open(at->metadata, nullptr), from_->name());
-      at_ = at->body + static_cast<std::uint64_t>(at->body_bytes);
-    }
+    open_stream();
   }
-  if (first_ == nullptr || first_->type() != MessageType::SCHEMA) {
-    throw error(errc::format, concat(from_->name(), ": its first message is not a schema"));
-  }
-  schema_ = take(arrow::ipc::ReadSchema(*first_, dictionaries_.get()), from_->name());
-  version_ = first_->metadata_version();
   require_range(from_->name(), range_,
                 format_ == container::file ? static_cast<std::int64_t>(footer_.batches.size()) : -1);
   next_batch_ = format_ == container::file && range_ ? range_->first : 0;
@@ -85,18 +77,51 @@ void message_source::open_file() {
       static_cast<std::uint64_t>(size) > from_->size() - front - tail) {
     throw error(errc::format, concat(label, " of ", size, " bytes in a file of ", from_->size(), " bytes"));
   }
-  const auto bytes =
-      read(from_->size() - tail - static_cast<std::uint64_t>(size), size, arrow::default_memory_pool());
+  front_.resize(static_cast<std::size_t>(size));
+  from_->read_at(from_->size() - tail - front_.size(), front_);
   try {
-    footer_ = read_footer(bytes_of(*bytes));
+    footer_ = read_footer(front_);
   } catch (const error& failure) {
     rethrow(failure, label);
   }
-  auto schema = arrow::Buffer::FromVector(std::move(footer_.schema));
-  first_ = take(Message::Open(std::move(schema), nullptr), label);
 }
 
-std::optional<std::int64_t> message_source::dictionary_of(int column) const {
+void message_source::open_stream() {
+  if (const auto at = take(find(0), from_->name())) {
+    check(bring_body(*at, false), from_->name());
+    const auto metadata = bytes_of(*at->metadata);
+    front_.assign(metadata.begin(), metadata.end());
+    at_ = at->body + static_cast<std::uint64_t>(at->body_bytes);
+  }
+  const auto root = front_.empty() ? std::nullopt : std::optional(flat_table::root(front_));
+  if (!root || root->scalar<std::uint8_t>(message_header_type, 0) != header_of_schema ||
+      !root->table(message_table)) {
+    throw error(errc::format, concat(from_->name(), ": its first message is not a schema"));
+  }
+}
+
+arrow::Result<std::unique_ptr<Message>> message_source::schema_of_front() const {
+  auto metadata = format_ == container::file ? schema_message(front_) : front_;
+  return Message::Open(arrow::Buffer::FromVector(std::move(metadata)), nullptr);
+}
+
+const std::shared_ptr<arrow::Schema>& message_source::described() {
+  if (schema_ == nullptr) {
+    const auto first = take(schema_of_front(),
+                            format_ == container::file ? concat(from_->name(), ": footer") : from_->name());
+    version_ = first->metadata_version();
+    schema_ = take(arrow::ipc::ReadSchema(*first, dictionaries_.get()), from_->name());
+  }
+  return schema_;
+}
+
+arrow::ipc::MetadataVersion message_source::version() {
+  static_cast<void>(described());
+  return version_;
+}
+
+std::optional<std::int64_t> message_source::dictionary_of(int column) {
+  static_cast<void>(described());
   const auto found = dictionaries_->fields().GetFieldId({column});
   return found.ok() ? std::optional(*found) : std::nullopt;
 }
@@ -116,12 +141,12 @@ std::shared_ptr<arrow::Buffer> message_source::read(std::uint64_t offset, std::i
   return made;
 }
 
-std::shared_ptr<arrow::Buffer> message_source::read_some(const place& at, const batch_metadata& batch) const {
+std::shared_ptr<arrow::Buffer> message_source::read_some(const place& at, const batch_metadata& batch) {
   if (columns_.empty()) {
     return nullptr;
   }
-  const auto ranges = body_ranges(*schema_, static_cast<arrow::ipc::MetadataVersion>(batch.version), batch,
-                                  columns_, at.body_bytes);
+  const auto ranges = body_ranges(*described(), static_cast<arrow::ipc::MetadataVersion>(batch.version),
+                                  batch, columns_, at.body_bytes);
   std::int64_t needed = 0;
   for (const buffer_place& each : ranges) {
     needed += each.length;
@@ -231,10 +256,10 @@ arrow::Result<std::unique_ptr<Message>> message_source::message_at(const place& 
 }
 
 arrow::Result<std::unique_ptr<Message>> message_source::ReadNextMessage() {
-  if (first_ != nullptr) {
-    return std::move(first_);
-  }
   return run_guarded([this]() -> arrow::Result<std::unique_ptr<Message>> {
+    if (!std::exchange(begun_, true)) {
+      return schema_of_front();
+    }
     last_batch_ = std::nullopt;
     failed_ = true;
     const std::uint64_t begin = at_;

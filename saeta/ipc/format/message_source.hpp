@@ -6,8 +6,9 @@
 //           selected). Metadata is always read; `take_bodies` decides about bodies.
 // Owner     Messages share ownership of their bytes.
 // Order     Record batches outside [first, last) are skipped without reading their bodies.
+//           libarrow reads the schema when it is first needed.
 // Thread    One.
-// Failure   error from the constructor and `close_range`; arrow::Status from `ReadNextMessage`. After a
+// Failure   error from functions of ours; arrow::Status from `ReadNextMessage`. After a
 //           failure the same message comes next.
 #pragma once
 
@@ -21,6 +22,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -61,11 +63,14 @@ public:
   bool repeat();
 
   [[nodiscard]] container format() const noexcept { return format_; }
-  /// The schema of the source, before projection.
-  [[nodiscard]] const std::shared_ptr<arrow::Schema>& described() const noexcept { return schema_; }
+  /// The metadata with the schema: the footer of a file, the first message of a stream. It has a schema
+  /// table (`schema_table`). It lives as long as this object.
+  [[nodiscard]] std::span<const std::byte> front() const noexcept { return front_; }
+  /// libarrow's description of the source, before projection. @throws error format.
+  [[nodiscard]] const std::shared_ptr<arrow::Schema>& described();
   /// The dictionary id of a column; nullopt if the column is not a dictionary itself.
-  [[nodiscard]] std::optional<std::int64_t> dictionary_of(int column) const;
-  [[nodiscard]] arrow::ipc::MetadataVersion version() const noexcept { return version_; }
+  [[nodiscard]] std::optional<std::int64_t> dictionary_of(int column);
+  [[nodiscard]] arrow::ipc::MetadataVersion version();
   /// Batches in the range; -1 for a stream.
   [[nodiscard]] std::int64_t batch_count() const noexcept;
   /// Number in the source of the record batch that comes next.
@@ -89,6 +94,8 @@ private:
     std::int64_t body_bytes = 0;
   };
   void open_file();
+  void open_stream();
+  [[nodiscard]] arrow::Result<std::unique_ptr<arrow::ipc::Message>> schema_of_front() const;
   arrow::Result<std::unique_ptr<arrow::ipc::Message>> next_of_file();
   arrow::Result<std::unique_ptr<arrow::ipc::Message>> next_of_stream();
   /// Finds the message that begins at an offset. Returns nullopt at the end of a stream.
@@ -101,7 +108,7 @@ private:
   [[nodiscard]] std::shared_ptr<arrow::Buffer> read(std::uint64_t offset, std::int64_t bytes,
                                                     arrow::MemoryPool* pool) const;
   /// Reads only the ranges of the projected columns. Returns null if they are half of the body or more.
-  [[nodiscard]] std::shared_ptr<arrow::Buffer> read_some(const place& at, const batch_metadata& batch) const;
+  [[nodiscard]] std::shared_ptr<arrow::Buffer> read_some(const place& at, const batch_metadata& batch);
 
   source from_;
   container format_;
@@ -114,13 +121,14 @@ private:
   bool ended_ = false;           ///< the stream has ended
   bool failed_ = false;          ///< the last message was not returned
   std::optional<std::pair<std::uint64_t, std::uint64_t>>
-      last_batch_;     ///< where the last batch of a stream began, and its body bytes
-  file_footer footer_; ///< for a file only
+      last_batch_;               ///< where the last batch of a stream began, and its body bytes
+  std::vector<std::byte> front_; ///< the footer of a file, the schema message of a stream
+  file_footer footer_;           ///< for a file only
   std::size_t next_dictionary_ = 0;
-  std::unique_ptr<arrow::ipc::Message> first_; ///< the schema message, until it is returned
+  bool begun_ = false; ///< the schema message was returned
   std::unique_ptr<arrow::ipc::DictionaryMemo> dictionaries_;
-  std::shared_ptr<arrow::Schema> schema_;
-  arrow::ipc::MetadataVersion version_{};
+  std::shared_ptr<arrow::Schema> schema_; ///< null until it is needed
+  arrow::ipc::MetadataVersion version_{}; ///< known with the schema
   std::int64_t next_batch_ = 0;
   std::uint64_t body_bytes_ = 0;
 };

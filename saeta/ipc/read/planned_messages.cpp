@@ -37,28 +37,11 @@ planned_message message_at(const message_block& block, std::uint64_t source_byte
           .body_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(block.body_bytes, 0))};
 }
 
-std::optional<planned_messages> find_in_file(source_window& from, const std::string& name,
+std::optional<planned_messages> find_in_file(source_window& from, const flat_table& footer,
+                                             const std::string& name,
                                              const std::pair<std::int64_t, std::int64_t>& range) {
-  constexpr std::size_t tail = sizeof(std::int32_t) + 6; // the footer's size and the magic
-  std::int32_t size = 0;
-  if (from.size() < tail) {
-    throw error(errc::format, concat(name, ": a file of ", from.size(), " bytes has no room for a footer"));
-  }
-  std::memcpy(&size, from.read(from.size() - tail, tail).data(), sizeof size);
-  if (size <= 0 || static_cast<std::uint64_t>(size) > from.size() - tail) {
-    throw error(errc::format,
-                concat(name, ": footer of ", size, " bytes in a file of ", from.size(), " bytes"));
-  }
   planned_messages found;
   found.file = true;
-  const auto footer_bytes =
-      from.read(from.size() - tail - static_cast<std::uint64_t>(size), static_cast<std::size_t>(size));
-  found.schema.assign(footer_bytes.begin(), footer_bytes.end());
-  const flat_table footer = flat_table::root(found.schema);
-  const auto schema = footer.table(footer_schema);
-  if (!schema || !little_endian(*schema)) {
-    return std::nullopt;
-  }
   const auto dictionaries = footer.view<message_block>(footer_dictionaries);
   for (std::size_t i = 0; i < dictionaries.size(); ++i) {
     planned_message message =
@@ -141,10 +124,9 @@ std::optional<planned_messages> find_in_stream(source_window& from, const std::s
                          message.body, " of ", from.size(), ": the stream is truncated"));
     }
     if (position == 0) {
-      if (header.kind != message_header::schema || !little_endian(*header.header)) {
+      if (header.kind != message_header::schema) {
         return std::nullopt;
       }
-      found.schema.assign(metadata.begin(), metadata.end());
     } else if (header.kind == message_header::dictionary_batch) {
       found.dictionaries.push_back(dictionary_of(header, message));
     } else if (header.kind == message_header::record_batch) {
@@ -158,7 +140,7 @@ std::optional<planned_messages> find_in_stream(source_window& from, const std::s
     position = message.body + static_cast<std::uint64_t>(header.body_bytes);
   }
   found.passed = number;
-  return found.schema.empty() ? std::nullopt : std::optional(std::move(found));
+  return found;
 }
 
 } // namespace
@@ -239,14 +221,14 @@ std::int64_t read_prefix(std::span<const std::byte> prefix) {
   return size < 0 ? std::int64_t{1} << 40 : size; // a negative size becomes one larger than any source
 }
 
-std::optional<planned_messages> find_messages(source_window& from, container format, const std::string& name,
+std::optional<planned_messages> find_messages(source_window& from, container format,
+                                              std::span<const std::byte> front, const std::string& name,
                                               const std::pair<std::int64_t, std::int64_t>& range) {
-  return format == container::file ? find_in_file(from, name, range) : find_in_stream(from, name, range);
-}
-
-flat_table schema_table(const planned_messages& found) {
-  const flat_table root = flat_table::root(found.schema);
-  return *root.table(found.file ? footer_schema : message_table);
+  if (!little_endian(schema_table(format, front))) {
+    return std::nullopt;
+  }
+  return format == container::file ? find_in_file(from, flat_table::root(front), name, range)
+                                   : find_in_stream(from, name, range);
 }
 
 } // namespace saeta::ipc::detail

@@ -97,15 +97,13 @@ struct planned_messages {
   std::int64_t first_batch = 0; ///< number of the first of them in the source
   std::int64_t passed = 0;      ///< batches of a stream up to the end of the range or of the stream
   bool file = false;
-  std::vector<std::byte> schema; ///< FlatBuffer with the schema table
 };
 
 /// Returns nullopt if a plan can't take the source.
+/// @param front  the FlatBuffer with the schema table: the footer of a file, the first message of a stream.
 /// @param range  batches [first, second) of the source; second may be beyond the end of a stream.
-std::optional<planned_messages> find_messages(source_window& from, container format, const std::string& name,
+std::optional<planned_messages> find_messages(source_window& from, container format,
+                                              std::span<const std::byte> front, const std::string& name,
                                               const std::pair<std::int64_t, std::int64_t>& range);
-
-/// The schema table of `found.schema`.
-flat_table schema_table(const planned_messages& found);
 
 } // namespace saeta::ipc::detail

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
-#include <numeric>
 
 namespace saeta::ipc::detail {
 namespace {
@@ -21,30 +20,11 @@ void require_range(const planned_messages& found, const read_request& request) {
   }
 }
 
-/// The columns to decode, each once and in the order of the source.
-struct chosen_columns {
-  std::vector<int> numbers; ///< in the source
-  std::vector<field> fields;
-  std::vector<std::size_t> order; ///< for each requested column, its index in these lists
-};
-
-chosen_columns choose_columns(const read_request& request) {
+/// The columns of the tree, each once and in the order of the source.
+std::vector<int> columns_of(const read_request& request) {
   const projection& projected = *request.projected;
-  chosen_columns made;
-  made.order.resize(projected.order.size());
-  std::vector<std::size_t> first(projected.order.size());
-  std::iota(first.begin(), first.end(), std::size_t{0});
-  std::ranges::stable_sort(first, {}, [&](std::size_t i) { return projected.order[i]; });
-  for (const std::size_t i : first) {
-    const int place = projected.order[i];
-    const int number = projected.decoded.empty() ? place : projected.decoded[static_cast<std::size_t>(place)];
-    if (made.numbers.empty() || made.numbers.back() != number) {
-      made.numbers.push_back(number);
-      made.fields.push_back(request.fields.fields[i]);
-    }
-    made.order[i] = made.numbers.size() - 1;
-  }
-  return made;
+  // Without columns libarrow decodes one.
+  return projected.decoded.empty() || projected.requested.empty() ? projected.requested : projected.decoded;
 }
 
 bool same_positions(const dictionary_trees& a, const dictionary_trees& b) {
@@ -63,7 +43,7 @@ std::size_t messages_before(std::span<const planned_message> dictionary, const p
 }
 
 planned_source::planned_source(const read_request& request)
-    : fields_(request.fields), check_(request.check), texts_(request.texts) {
+    : described_(request.described), fields_(request.fields), check_(request.check), texts_(request.texts) {
   bytes_.read = [this](std::uint64_t position, std::span<std::byte> target) { read(position, target); };
 }
 
@@ -84,15 +64,14 @@ bool planned_source::add(const read_request& request, bool only) {
       .bytes = from->size(),
       .read = [&](std::uint64_t position, std::span<std::byte> target) { from->read_at(position, target); }};
   source_window window(alone);
-  const auto found = find_messages(window, request.format, from->name(), request.batches);
+  const auto found = find_messages(window, request.format, request.front, from->name(), request.batches);
   if (!found) {
     return false;
   }
   require_range(*found, request);
-  chosen_columns columns = choose_columns(request);
   dictionary_trees trees;
-  auto tree =
-      make_tree(*request.described, columns.numbers, std::move(columns.fields), schema_table(*found), trees);
+  auto tree = make_tree(request.described->fields(), columns_of(request),
+                        schema_table(request.format, request.front), trees);
   if (!tree) {
     return false;
   }
@@ -104,10 +83,10 @@ bool planned_source::add(const read_request& request, bool only) {
   if (first) {
     tree_ = std::move(*tree);
     trees_ = std::move(trees);
-    order_ = std::move(columns.order);
+    order_ = request.projected->order;
     return true;
   }
-  return columns.order == order_ && tree_.same_positions(*tree) && same_positions(trees_, trees);
+  return request.projected->order == order_ && tree_.same_positions(*tree) && same_positions(trees_, trees);
 }
 
 /// Returns a message of the last source with positions among all sources.

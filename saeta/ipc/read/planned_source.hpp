@@ -10,7 +10,7 @@
 //           fewer batches than requested).
 #pragma once
 
-#include "saeta/column/schema.hpp"
+#include "saeta/column/schema_index.hpp"
 #include "saeta/interop/validation.hpp"
 #include "saeta/ipc/container.hpp"
 #include "saeta/ipc/format/column_tree.hpp"
@@ -18,8 +18,6 @@
 #include "saeta/ipc/read/planned_messages.hpp"
 #include "saeta/ipc/read/projection.hpp"
 #include "saeta/ipc/scan.hpp"
-
-#include <arrow/type_fwd.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -36,9 +34,10 @@ namespace saeta::ipc::detail {
 struct read_request {
   source from;
   container format = container::file;
-  std::shared_ptr<arrow::Schema> described; ///< of the source
+  std::span<const std::byte> front;              ///< the metadata that has the schema (message_source)
+  std::shared_ptr<const schema_index> described; ///< of the source
   const projection* projected = nullptr;
-  schema fields; ///< of the requested columns
+  std::shared_ptr<const schema_index> fields; ///< of the requested columns
   /// Batches [first, second) by number; second may be beyond the end of a stream.
   std::pair<std::int64_t, std::int64_t> batches;
   validation check = validation::full;
@@ -69,7 +68,7 @@ public:
   [[nodiscard]] const std::string& name_at(std::uint64_t position) const noexcept;
   /// The bytes of the sources. Valid as long as this object lives.
   [[nodiscard]] const scatter_source& bytes() const noexcept { return bytes_; }
-  [[nodiscard]] const schema& fields() const noexcept { return fields_; }
+  [[nodiscard]] const std::shared_ptr<const schema_index>& fields() const noexcept { return fields_; }
   [[nodiscard]] validation check() const noexcept { return check_; }
   [[nodiscard]] bool texts() const noexcept { return texts_; }
   [[nodiscard]] const std::vector<planned_message>& batches() const noexcept { return batches_; }
@@ -81,7 +80,7 @@ public:
   [[nodiscard]] std::uint64_t body_bytes() const noexcept { return body_bytes_; }
   [[nodiscard]] const column_tree& tree() const noexcept { return tree_; }
   /// For each requested column, its index among the columns of the tree.
-  [[nodiscard]] const std::vector<std::size_t>& order() const noexcept { return order_; }
+  [[nodiscard]] const std::vector<int>& order() const noexcept { return order_; }
   [[nodiscard]] const dictionary_trees& dictionaries() const noexcept { return trees_; }
   /// The messages of each dictionary.
   [[nodiscard]] const std::vector<dictionary_messages>& dictionary_batches() const noexcept {
@@ -108,7 +107,8 @@ private:
 
   std::vector<placed_source> sources_;
   scatter_source bytes_;
-  schema fields_;
+  std::shared_ptr<const schema_index> described_; ///< the tree borrows its fields
+  std::shared_ptr<const schema_index> fields_;
   validation check_;
   bool texts_;
   std::vector<planned_message> batches_;
@@ -116,7 +116,7 @@ private:
   std::uint64_t dictionaries_begin_ = 0;                ///< source of the dictionaries that were added last
   std::optional<std::vector<std::byte>> last_contents_; ///< of these dictionaries
   std::uint64_t body_bytes_ = 0;
-  std::vector<std::size_t> order_;
+  std::vector<int> order_;
   column_tree tree_;
   dictionary_trees trees_;
   std::vector<dictionary_messages> dictionary_batches_;

@@ -2,58 +2,61 @@
 
 #include "saeta/base/text.hpp"
 
-#include <arrow/type.h>
-
 #include <algorithm>
 #include <numeric>
+#include <unordered_map>
 
 namespace saeta::ipc::detail {
 namespace {
 
-std::string names_of(const arrow::Schema& source) {
-  std::string names;
-  for (const auto& name : source.field_names()) {
-    names += concat(names.empty() ? "'" : ", '", name, "'");
+std::string list_of(const std::vector<std::string_view>& names) {
+  std::string list;
+  for (const std::string_view name : names) {
+    list += concat(list.empty() ? "'" : ", '", name, "'");
   }
-  return names.empty() ? "none" : names;
+  return list.empty() ? "none" : list;
 }
 
-int number_of(const arrow::Schema& source, const std::string& name, std::string_view where) {
-  const auto found = source.GetAllFieldIndices(name);
-  if (found.size() != 1) {
-    throw error(errc::column_name, concat(where, ": ", found.empty() ? "no column" : "more than one column",
-                                          " is named '", name, "'; the columns are: ", names_of(source)));
+std::vector<int> numbers_of(const std::vector<std::string_view>& source,
+                            const std::vector<std::string>& columns, std::string_view where) {
+  std::unordered_multimap<std::string_view, int> places;
+  for (const std::string_view name : source) {
+    places.emplace(name, static_cast<int>(places.size()));
   }
-  return found.front();
+  std::vector<int> numbers;
+  for (const std::string& name : columns) {
+    const auto [first, end] = places.equal_range(name);
+    if (first == end || std::next(first) != end) {
+      throw error(errc::column_name, concat(where, ": ", first == end ? "no column" : "more than one column",
+                                            " is named '", name, "'; the columns are: ", list_of(source)));
+    }
+    numbers.push_back(first->second);
+  }
+  return numbers;
 }
 
 } // namespace
 
-projection project(const arrow::Schema& source, const std::optional<std::vector<std::string>>& columns,
-                   std::string_view where) {
+projection project(const std::vector<std::string_view>& source,
+                   const std::optional<std::vector<std::string>>& columns, std::string_view where) {
   projection chosen;
-  std::vector<int> numbers(static_cast<std::size_t>(source.num_fields()));
-  std::iota(numbers.begin(), numbers.end(), 0);
-  if (columns) {
-    numbers.clear();
-    for (const auto& name : *columns) {
-      numbers.push_back(number_of(source, name, where));
-    }
-    chosen.decoded = numbers;
-    std::sort(chosen.decoded.begin(), chosen.decoded.end());
-    chosen.decoded.erase(std::unique(chosen.decoded.begin(), chosen.decoded.end()), chosen.decoded.end());
-    if (chosen.decoded.empty() && source.num_fields() > 0) {
-      chosen.decoded = {0}; // libarrow takes an empty list for all columns
-    }
+  if (!columns) {
+    chosen.requested.resize(source.size());
+    std::iota(chosen.requested.begin(), chosen.requested.end(), 0);
+    chosen.order = chosen.requested;
+    return chosen;
   }
-
-  arrow::FieldVector fields;
-  for (const int number : numbers) {
-    fields.push_back(source.field(number));
-    const auto place = std::lower_bound(chosen.decoded.begin(), chosen.decoded.end(), number);
-    chosen.order.push_back(columns ? static_cast<int>(place - chosen.decoded.begin()) : number);
+  chosen.requested = numbers_of(source, *columns, where);
+  chosen.decoded = chosen.requested;
+  std::ranges::sort(chosen.decoded);
+  chosen.decoded.erase(std::unique(chosen.decoded.begin(), chosen.decoded.end()), chosen.decoded.end());
+  for (const int number : chosen.requested) {
+    const auto place = std::ranges::lower_bound(chosen.decoded, number);
+    chosen.order.push_back(static_cast<int>(place - chosen.decoded.begin()));
   }
-  chosen.described = arrow::schema(std::move(fields), source.metadata());
+  if (chosen.decoded.empty() && !source.empty()) {
+    chosen.decoded = {0}; // libarrow takes an empty list for all columns
+  }
   return chosen;
 }
 

@@ -165,15 +165,23 @@ table table_of(const std::shared_ptr<context>& ctx, const planned_source& from, 
     for (std::size_t piece = group.pieces.first; piece < group.pieces.end; ++piece) {
       one.rows = checked_add(one.rows, batches.pieces.rows[piece], "rows of the source");
     }
+    const auto& roots = from.tree().roots;
+    one.columns.reserve(from.order().size());
+    if (std::ranges::is_sorted(from.order()) && roots.size() == from.order().size()) { // each one once
+      for (const std::size_t root : roots) {
+        one.columns.push_back(columns.make(batches, group, root));
+      }
+      continue;
+    }
     std::vector<column> decoded;
-    for (const std::size_t root : from.tree().roots) {
+    for (const std::size_t root : roots) {
       decoded.push_back(columns.make(batches, group, root));
     }
-    for (const std::size_t place : from.order()) {
-      one.columns.push_back(decoded[place]);
+    for (const int place : from.order()) {
+      one.columns.push_back(decoded[static_cast<std::size_t>(place)]);
     }
   }
-  return table::make(ctx, from.fields(), std::move(made));
+  return table::make_sharing(ctx, from.fields(), std::move(made));
 }
 
 enum class outcome { read, not_planned, assumed_wrongly };

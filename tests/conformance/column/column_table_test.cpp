@@ -89,6 +89,14 @@ TEST_P(tables, are_refused_with_the_place_that_does_not_fit) {
   expect_refused([&](auto& b) { b[0].columns[0] = elsewhere; }, errc::invalid_argument, "in another context");
 }
 
+TEST_P(tables, may_share_a_schema) {
+  const auto fields = std::make_shared<const schema_index>(fields_);
+  const table one = table::make_sharing(ctx(), fields, batches());
+  const table other = table::make_sharing(ctx(), fields, {});
+  EXPECT_EQ(&one.fields(), &other.fields());
+  EXPECT_EQ(one.rows(), 75);
+}
+
 TEST(table, is_refused_without_a_context) {
   try {
     static_cast<void>(table::make(nullptr, {}, {}));

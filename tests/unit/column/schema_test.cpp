@@ -61,6 +61,22 @@ TEST(schema, is_equal_only_with_all_of_its_fields_and_metadata) {
   EXPECT_NE(one, other);
 }
 
+TEST(schema, keeps_the_keys_of_an_extension_in_the_type) {
+  const data_type storage(type_id::int32);
+  metadata_list marked{{"k", "v"},
+                       {"ARROW:extension:metadata", "m"},
+                       {"ARROW:extension:name", "first"},
+                       {"ARROW:extension:name", "second"}};
+  EXPECT_EQ(take_extension(storage, marked), storage.with_extension("first", "m"));
+  EXPECT_EQ(marked, (metadata_list{{"k", "v"}, {"ARROW:extension:name", "second"}}));
+  for (const metadata_list& plain :
+       {metadata_list{}, metadata_list{{"ARROW:extension:metadata", "m"}, {"ARROW:extension:name", ""}}}) {
+    metadata_list same = plain;
+    EXPECT_EQ(take_extension(storage, same), storage);
+    EXPECT_EQ(same, plain);
+  }
+}
+
 TEST(schema_index, finds_names_as_the_schema_does) {
   const schema fields{{named("a"), named("b"), named("a"), named("")}, {}};
   const schema_index index(fields);

@@ -12,6 +12,15 @@
 namespace saeta::ipc::detail {
 namespace {
 
+#define EXPECT_ERROR_TEXT(action, text)                                                                      \
+  try {                                                                                                      \
+    static_cast<void>(action);                                                                               \
+    ADD_FAILURE() << "accepted";                                                                             \
+  } catch (const error& refused) {                                                                           \
+    EXPECT_EQ(refused.code(), errc::format);                                                                 \
+    EXPECT_THAT(refused.message(), ::testing::HasSubstr(text));                                              \
+  }
+
 struct pair_of_numbers {
   std::int32_t first;
   std::int32_t second;
@@ -122,7 +131,7 @@ std::string refusal_of(const std::vector<std::byte>& bytes) {
   try {
     const auto root = flat_table::root(bytes);
     static_cast<void>(root.structs<pair_of_numbers>(3));
-    return std::to_string(root.scalar<std::int64_t>(0, -1));
+    return std::to_string(root.scalar<std::int32_t>(0, -1));
   } catch (const error& refused) {
     EXPECT_EQ(refused.code(), errc::format);
     return refused.message();
@@ -149,7 +158,33 @@ TEST(flat_table, a_step_outside_names_the_bytes) {
             "message metadata: 4 bytes at offset 12 exceed its 12 bytes");
   EXPECT_EQ(refusal_of(bytes_of(u32{9}, u32{0})), "message metadata: 4 bytes at offset 9 exceed its 8 bytes");
   EXPECT_EQ(refusal_of(bytes_of(u32{8}, u16{4}, u16{0}, std::int32_t{8}, std::int16_t{7})),
-            "message metadata: 8 bytes at offset 12 exceed its 14 bytes");
+            "message metadata: 4 bytes at offset 12 exceed its 14 bytes");
+}
+
+TEST(flat_table, fields_are_aligned_and_lead_somewhere) {
+  const auto root_of = [](const std::vector<std::byte>& bytes) { return flat_table::root(bytes); };
+  auto bytes = sample();
+  EXPECT_ERROR_TEXT(root_of(bytes).scalar<std::int64_t>(0, 0), "8 bytes at offset 20 are not aligned");
+  const std::uint32_t none = 0;
+  std::memcpy(bytes.data() + 24, &none, sizeof none);
+  EXPECT_ERROR_TEXT(root_of(bytes).table(2), "the field at offset 24 leads to itself");
+}
+
+TEST(flat_table, strings_end_with_a_zero_byte) {
+  auto bytes = sample();
+  std::memcpy(bytes.data() + 52, "ab", 3); // a vector of two bytes
+  EXPECT_EQ(flat_table::root(bytes).text(3), "ab");
+  EXPECT_EQ(flat_table::root(bytes).text(1), "") << "a missing one";
+  bytes[54] = std::byte{'c'};
+  EXPECT_ERROR_TEXT(flat_table::root(bytes).text(3), "the string that ends at offset 54 has no end");
+}
+
+TEST(flat_table, knows_whether_it_lies_well) {
+  auto bytes = sample();
+  EXPECT_TRUE(flat_table::root(bytes).is_placed_well());
+  const std::uint16_t longer = 70;
+  std::memcpy(bytes.data() + 4, &longer, sizeof longer);
+  EXPECT_FALSE(flat_table::root(bytes).is_placed_well()) << "the vtable goes beyond the bytes";
 }
 
 TEST(flat_table, vectors_have_as_many_structs_as_fit) {

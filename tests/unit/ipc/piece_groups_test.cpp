@@ -27,9 +27,9 @@ struct said {
 /// Pieces of one column.
 class said_pieces {
 public:
-  explicit said_pieces(data_type type) {
-    tree_.fields = {{"x", std::move(type), true, {}}};
-    add(tree_.fields.front().type);
+  explicit said_pieces(data_type type) : column_{"x", std::move(type), true, {}} {
+    tree_.fields = {&column_};
+    add(column_.type);
     tree_.roots = {0};
     table_.tree = &tree_;
   }
@@ -74,6 +74,7 @@ private:
     tree_.nodes[at].end = tree_.nodes.size();
   }
 
+  field column_;
   column_tree tree_;
   piece_table table_;
 };
