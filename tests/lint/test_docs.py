@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from site_hooks import documented_layers, section
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
@@ -105,3 +107,27 @@ def test_a_decision_says_what_why_and_what_else_in_a_page(page: Path) -> None:
     headings = [line for line in lines if line.startswith("## ")]
     assert headings == ["## Decided", "## Why", "## What else was tried"]
     assert len(lines) <= DECISION_LINES
+
+
+def test_the_site_has_every_page() -> None:
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    listed = re.findall(r": ([\w/.-]+\.md)$", text("mkdocs.yml"), re.MULTILINE)
+    assert sorted(listed) == sorted(pages), "each page once in the nav of mkdocs.yml"
+
+
+def test_the_reference_has_every_layer_with_public_headers() -> None:
+    public = {
+        path.parent.relative_to(ROOT).as_posix()
+        for path in (ROOT / "saeta").glob("*/CMakeLists.txt")
+        if "  PUBLIC\n" in path.read_text(encoding="utf-8")
+    }
+    assert documented_layers() == {*public, "saeta/rmm"}
+
+
+def test_a_header_of_the_reference_shows_what_is_public() -> None:
+    shown = section(ROOT / "saeta/memory/use_token.hpp")
+    assert "**Failure.** busy" in shown
+    assert "1. Construct it" in shown
+    assert "void finish();" in shown
+    assert "held_" not in shown
+    assert "#include <" not in shown
