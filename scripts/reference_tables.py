@@ -34,7 +34,7 @@ from arrow_data import arrays  # noqa: E402 - the types that the tests use
 ROWS = 20
 # Types that differ from another one in the unit alone, and combinations of others.
 SAME_AGAIN = re.compile(r"\[(s|ms|ns)\b|Madrid|^deep$|^dictionary uint8$")
-INTRODUCTION = """# Types: what each can do
+INTRODUCTION = """# Supported types: what each can do
 
 `scripts/reference_tables.py` finds every cell by trying it in a context on the host, and a test compares.
 Times, timestamps and durations of other units do what those in microseconds do.

@@ -22,6 +22,14 @@ LEFT_OUT = re.compile(r"^#(?:include|pragma once).*\n", re.MULTILINE)
 DECLARED = re.compile(r"^(?:class|struct|enum class|using|concept) (\w+)", re.MULTILINE)
 FUNCTION = re.compile(r"^(?:\[\[nodiscard\]\] )?[\w:<>,*& ]*?[ *&](\w+)\(", re.MULTILINE)
 
+# How Saeta is made, and headers, come behind what shows its use. An error leads to what to do about it.
+SEARCH_BOOSTS = {
+    "decisions/": 0.1,
+    "reference/cpp/": 0.1,
+    "benchmarks.md": 0.5,
+    "reference/python/errors.md": 0.5,
+}
+
 
 def public_headers(layer: str, root: Path = ROOT) -> list[Path]:
     """The headers that a layer installs, in the order of their names; all where its CMake file lists none."""
@@ -70,6 +78,9 @@ def section(header: Path, root: Path = ROOT) -> str:
     return f"## {path.removeprefix('saeta/')}\n\n{prose(comment[0])}\n\n{index}```cpp\n{code}\n```\n"
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Called by mkdocs for each page."""
+    for beginning, boost in SEARCH_BOOSTS.items():
+        if page.file.src_uri.startswith(beginning):
+            page.meta["search"] = {"boost": boost}
     return MARK.sub(lambda mark: "\n".join(map(section, public_headers(mark[1]))), markdown)
