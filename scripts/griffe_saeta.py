@@ -1,7 +1,7 @@
 """An extension of griffe (mkdocs.yml names this file), which reads the package for the Python reference.
 
 In a stub no function follows its overloads, and griffe keeps only what follows them: here the first overload
-that has a docstring becomes the function, and the signatures of all are shown above it. `Example:` in a
+that has a docstring becomes the function, and the signatures of the others are shown above it. `Example:` in a
 docstring becomes the word of the Google style, `Examples:`.
 """
 
@@ -43,6 +43,6 @@ class PublicDocstrings(griffe.Extension):
             returns=shown.returns,
             docstring=shown.docstring,
         )
-        made.overloads = list(overloads)
+        made.overloads = [each for each in overloads if each is not shown]
         made.labels = set(shown.labels)
         return made

@@ -1,4 +1,5 @@
-"""Hooks of mkdocs (mkdocs.yml names this file): the pages of the C++ reference are written from the headers.
+"""Hooks of mkdocs (mkdocs.yml names this file): the front page begins as README does, and the pages of the
+C++ reference are written from the headers.
 
 A page of docs/reference/cpp has the line `<!-- headers of saeta/memory -->`, which becomes a section for each
 public header of that layer: the comment that opens the header, then what it declares. Private members,
@@ -13,6 +14,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PUBLIC = re.compile(r"PUBLIC\n((?:    .*\n)+)")
+BEGINNING = "<!-- the beginning of README.md -->"
 MARK = re.compile(r"^<!-- headers of (\S+) -->$", re.MULTILINE)
 LABEL = re.compile(r"^([A-Z]\w+)  +(?=\S)")
 # As clang-format lays them out: an end has the indent of its beginning.
@@ -78,9 +80,17 @@ def section(header: Path, root: Path = ROOT) -> str:
     return f"## {path.removeprefix('saeta/')}\n\n{prose(comment[0])}\n\n{index}```cpp\n{code}\n```\n"
 
 
+def beginning_of_readme(root: Path = ROOT) -> str:
+    """README without its title, up to the tour, with links as they are from docs/."""
+    text = (root / "README.md").read_text(encoding="utf-8")
+    return text.partition("\n")[2].partition("## Five minutes")[0].replace("](docs/", "](").strip()
+
+
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Called by mkdocs for each page."""
     for beginning, boost in SEARCH_BOOSTS.items():
         if page.file.src_uri.startswith(beginning):
             page.meta["search"] = {"boost": boost}
+    if BEGINNING in markdown:
+        markdown = markdown.replace(BEGINNING, beginning_of_readme())
     return MARK.sub(lambda mark: "\n".join(map(section, public_headers(mark[1]))), markdown)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from site_hooks import documented_layers, section
+from front_page_figure import FIGURE, figure
+from site_hooks import beginning_of_readme, documented_layers, section
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -131,3 +132,19 @@ def test_a_header_of_the_reference_shows_what_is_public() -> None:
     assert "void finish();" in shown
     assert "held_" not in shown
     assert "#include <" not in shown
+
+
+def test_the_figure_of_the_front_page_shows_what_was_measured() -> None:
+    """scripts/front_page_figure.py draws it from bench/results; README says the same numbers."""
+    drawn = figure()
+    assert FIGURE.read_text(encoding="utf-8") == drawn
+    told = beginning_of_readme()
+    for number in ("51.7", "6.0", "62", "1,407", "402", "3.1", "14.9", "5.8", "5.6"):
+        assert f">{number}</text>" in drawn
+        assert number in told
+
+
+def test_the_front_page_has_links_that_lead_somewhere() -> None:
+    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", beginning_of_readme())
+    assert targets
+    assert [target for target in targets if not (ROOT / "docs" / target).exists()] == []
