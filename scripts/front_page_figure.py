@@ -88,8 +88,8 @@ def drawn(panels: list[Panel]) -> str:
             ]
         top += ROW // 2
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" viewBox="0 0 {WIDTH} {top}" font-size="15" fill="{INK}" '
-        'font-family="system-ui, sans-serif" role="img">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" viewBox="0 0 {WIDTH} {top}" role="img" '
+        f'font-size="15" font-family="system-ui, sans-serif" fill="{INK}">'
     )
     return "\n".join([head, *parts, "</svg>", ""])
 

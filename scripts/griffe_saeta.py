@@ -1,8 +1,8 @@
 """An extension of griffe (mkdocs.yml names this file), which reads the package for the Python reference.
 
-In a stub no function follows its overloads, and griffe keeps only what follows them: here the first overload
-that has a docstring becomes the function, and the signatures of the others are shown above it. `Example:` in a
-docstring becomes the word of the Google style, `Examples:`.
+In a stub no function follows its overloads, and griffe keeps only what follows them. Here the first overload
+that has a docstring becomes the function, and the signatures of the others are shown above it. `Example:` in
+a docstring becomes the word of the Google style, `Examples:`.
 """
 
 from __future__ import annotations
