@@ -32,7 +32,7 @@ ON_HOST = {
     "one-budget": [],
     "../coming-from-rmm": ["numpy"],
 }
-ON_GPU = ["torch", "cupy", "numba", "cudf", "pyarrow-cuda", "nulls", "kernels", "one-budget"]
+ON_GPU = ["torch", "cupy", "numba", "cudf", "pyarrow-cuda", "nulls", "kernels", "one-budget", "../tutorial"]
 BLOCK = re.compile(r"^(?:<!-- gpu: ([\w.]+) -->\n)?```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 

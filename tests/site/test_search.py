@@ -42,6 +42,8 @@ TASKS = {
     "pyarrow.cuda": "coming-from-pyarrow-cuda.html",
     "coming from xlog": "coming-from-xlog.html",
     "install": "install.html",
+    "tutorial": "tutorial.html",
+    "train a model": "tutorial.html",
     "environment variables": "options.html",
     "exit codes": "errors.html",
     "read arrow file": "guides/reading.html",
