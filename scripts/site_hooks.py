@@ -17,6 +17,7 @@ PUBLIC = re.compile(r"PUBLIC\n((?:    .*\n)+)")
 BEGINNING = "<!-- the beginning of README.md -->"
 MARK = re.compile(r"^<!-- headers of (\S+) -->$", re.MULTILINE)
 LABEL = re.compile(r"^([A-Z]\w+)  +(?=\S)")
+ITEM = re.compile(r" *(\d\.|-|\*) ")
 # As clang-format lays them out: an end has the indent of its beginning.
 PRIVATE = re.compile(r"^( *)(?:private|protected):\n.*?(?=^\1\};)", re.DOTALL | re.MULTILINE)
 DETAIL = re.compile(r"^namespace detail \{\n.*?^\} // namespace detail\n", re.DOTALL | re.MULTILINE)
@@ -55,9 +56,11 @@ def prose(comment: str) -> str:
         words = line.removeprefix("//").removeprefix(" ")
         label = LABEL.match(words)
         if label:
-            text += f"\n\n**{label[1]}.** {words[label.end() :]}\n"
-        else:
-            text += (words if re.match(r" *(\d\.|-|\*) ", words) else words.strip()) + "\n"
+            text += f"\n\n**{label[1]}.** "
+            words = words[label.end() :]
+        if ITEM.match(words):
+            text += "\n\n"
+        text += words.strip() + "\n"
     outside = re.split(r"(`[^`]*`)", text)
     outside[::2] = [
         part.replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_") for part in outside[::2]
