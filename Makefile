@@ -51,9 +51,10 @@ lint: setup ## formatting, static checks, types and the structure of the tree
 bench: build ## the benchmarks at a size that takes seconds
 	@scripts/bench.sh $(BUILD)
 
-docs: ## the documentation as a site in build/site
+docs: ## the documentation as a site in build/site, with its tests
 	@python3 scripts/setup.py --docs
 	@NO_MKDOCS_2_WARNING=1 .deps/venv/bin/python -m mkdocs build --strict --quiet --site-dir build/site
+	@.deps/venv/bin/python -m pytest -q -p no:cacheprovider tests/site
 	@echo "build/site/index.html"
 
 clean: ## remove what builds wrote; .deps/ stays

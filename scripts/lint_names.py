@@ -33,10 +33,16 @@ TEXT = CODE | {".py", ".pyi", ".sh", ".cmake", ".txt", ".json", ".in"}
 OWN_FILES = {"lint_names.py", "test_lint_names.py"}  # they name what does not exist
 
 # Columns of tables that name another project's things: page -> how many, from the left.
-FOREIGN_COLUMNS = {"docs/coming-from-xlog.md": 2, "docs/coming-from-pyarrow-cuda.md": 1}
+FOREIGN_COLUMNS = {
+    "docs/coming-from-xlog.md": 2,
+    "docs/coming-from-pyarrow-cuda.md": 1,
+    "docs/coming-from-rmm.md": 1,
+}
 # Whole spans that do not name anything of this tree.
 FOREIGN = {
     "../shared/data": "a folder beside the checkout",
+    "abfs://container/key": "a URL",
+    "~/.aws/credentials": "a file of AWS",
     "--no-build-isolation": "pip",
     "golden/": "a folder of the shared data",
     ".deps/venv": "made by setup.py",
@@ -52,20 +58,35 @@ FOREIGN = {
 }
 # Words and first parts of dotted names that belong to other projects.
 FOREIGN_WORDS = {
+    "AWS_ACCESS_KEY_ID": "AWS",
+    "AWS_SECRET_ACCESS_KEY": "AWS",
+    "AWS_SESSION_TOKEN": "AWS",
+    "AzureBlobFileSystem": "adlfs",
+    "AzureFileSystem": "pyarrow",
     "CallbackMemoryResource": "RMM",
+    "GOOGLE_APPLICATION_CREDENTIALS": "Google Cloud",
+    "GcsFileSystem": "pyarrow",
     "LazyFrame": "polars",
+    "S3FileSystem": "pyarrow",
     "Tensor": "torch",
+    "adlfs": "fsspec",
+    "aiohttp": "aiohttp",
     "apt": "Debian",
     "arrow": "Apache Arrow",
     "cuCtxRecordEvent": "CUDA",
+    "gcsfs": "fsspec",
     "glibc": "glibc",
     "jax_enable_x64": "JAX",
     "pd": "pandas",
     "record_stream": "torch",
+    "s3fs": "fsspec",
     "snake_case": "a way to write names",
     "std": "C++",
+    "sys": "Python",
     "torch": "torch",
     "types_mapper": "pyarrow",
+    "urllib": "Python",
+    "zcat": "gzip",
 }
 # Variables of examples, and the class of what they hold. Names of classes stand for themselves.
 VARIABLES = {

@@ -27,7 +27,15 @@ import saeta._metadata
 def _version() -> str: ...
 
 class Device:
-    """A device that can be used now."""
+    """
+    A device that can be used now.
+
+    Example:
+        >>> import saeta as sa
+        >>> host = sa.devices()[-1]
+        >>> host.name
+        'host'
+    """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Raises TypeMismatch, which names what makes one."""
@@ -42,47 +50,113 @@ class Device:
 
     @property
     def name(self) -> str:
-        """How Saeta names it: "host" or "cuda:0"."""
+        """
+        How Saeta names it: "host" or "cuda:0".
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.devices()[-1].name
+            'host'
+        """
 
     @property
     def kind(self) -> int:
-        """Device type as DLPack and Arrow number it."""
+        """
+        Device type as DLPack and Arrow number it.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.devices()[-1].kind
+            1
+        """
 
     @property
     def ordinal(self) -> int:
-        """Its number among those of its kind."""
+        """
+        Its number among those of its kind.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.devices()[-1].ordinal
+            0
+        """
 
     @property
     def model(self) -> str:
-        """Name of the product."""
+        """
+        Name of the product.
+
+        Example:
+            >>> import saeta as sa
+            >>> isinstance(sa.devices()[-1].model, str)
+            True
+        """
 
     @property
     def architecture(self) -> str:
-        """Compute capability of a GPU, instruction set of the host."""
+        """
+        Compute capability of a GPU, instruction set of the host.
+
+        Example:
+            >>> import saeta as sa
+            >>> isinstance(sa.devices()[-1].architecture, str)
+            True
+        """
 
     @property
     def driver(self) -> str:
-        """Driver version, empty on the host."""
+        """
+        Driver version, empty on the host.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.devices()[-1].driver
+            ''
+        """
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of memory of the whole device."""
+        """
+        Bytes of memory of the whole device.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.devices()[-1].total_bytes > 0
+            True
+        """
 
     @property
     def free_bytes(self) -> int | None:
         """
         Bytes free in the whole device when this object was made. None for a CUDA device that this process does not use yet: only a CUDA context can tell, and asking makes none.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.devices()[-1].free_bytes > 0
+            True
         """
 
     @property
     def multiprocessors(self) -> int:
-        """Streaming multiprocessors, or threads of the CPU."""
+        """
+        Streaming multiprocessors, or threads of the CPU.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.devices()[-1].multiprocessors > 0
+            True
+        """
 
     def __repr__(self) -> str: ...
 
 def devices() -> list[Device]:
     """
     Devices that can be used now: CUDA devices first, then the host. Needs no driver, makes no CUDA context and takes no memory of any device.
+
+    Example:
+        >>> import saeta as sa
+        >>> [device.name for device in sa.devices() if device.name == 'host']
+        ['host']
     """
 
 def _human_bytes(bytes: int) -> str:
@@ -114,7 +188,15 @@ class GraphCapture:
     def __exit__(self, *exception: object) -> None: ...
 
 class StrictMode:
-    """A block without downloads, from `Context.forbid_downloads`."""
+    """
+    A block without downloads, from `Context.forbid_downloads`.
+
+    Example:
+        >>> import saeta as sa
+        >>> table = sa.table({'a': [1, 2, 3]}, 'host')
+        >>> with table.context.forbid_downloads():
+        ...     last = table.take([2])
+    """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Raises TypeMismatch, which names what makes one."""
@@ -131,6 +213,13 @@ class StrictMode:
 class Context:
     """
     Everything Saeta keeps for one device of this process: memory under a budget, streams and counters. There is one per device; `saeta.context` gives it. `memory.child` and `memory.reserve` give further ones that share all of it but the budget.
+
+    Example:
+        >>> import saeta as sa
+        >>> ctx = sa.context('host')
+        >>> ctx.device
+        'host'
+        >>> block = ctx.allocate('1KiB', tag='scratch')
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -146,12 +235,26 @@ class Context:
 
     @property
     def device(self) -> str:
-        """"host" or "cuda:0"."""
+        """
+        "host" or "cuda:0".
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> ctx.device
+            'host'
+        """
 
     @property
     def budget(self) -> int | None:
         """
         Limit in bytes, None for no limit. Set it with an int, "8GiB" or "50%" (of the device's memory); InvalidError when more is live already.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host').memory.child('part', '1MiB')
+            >>> ctx.budget
+            1048576
         """
 
     @budget.setter
@@ -159,29 +262,73 @@ class Context:
 
     @property
     def memory(self) -> Memory:
-        """What its memory is used for."""
+        """
+        What its memory is used for.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> print(ctx.memory.report().splitlines()[0])
+            memory of host
+        """
 
     @property
     def options(self) -> dict[str, Any]:
         """
         What it was made with: `stack` (top first), `wait` (seconds), `guard_quarantine`, `exportable_pool` (whether other processes can open its memory), `pool_threshold` (bytes; None: all), `record` (events kept from the start), `staging_threads` (0: the machine's, at most 16), `staging_pinned` (bytes; None: 96 MiB, and 12 MiB a thread), `host_cache` (bytes of host memory kept for downloads). The budget has an attribute of its own.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> 'stack' in ctx.options
+            True
         """
 
     @property
     def closed(self) -> bool:
-        """Whether it refuses new work."""
+        """
+        Whether it refuses new work.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> ctx.closed
+            False
+        """
 
     def counters(self) -> dict[str, Any]:
         """
         What was moved, allocated and waited for since the last reset. For each direction a dict of `transfers` (planned movements), `calls` (copies given to the driver) and `bytes`; beside them `allocations`, `imports` and `exports` (views taken in and handed out without a copy), `synchronizations` (waits of the host) and `events` (recorded to order streams: work on one stream needs none).
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> sorted(ctx.counters()['host_to_device'])
+            ['bytes', 'calls', 'transfers']
         """
 
     def reset_counters(self) -> None:
-        """Sets all counters to zero."""
+        """
+        Sets all counters to zero.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> ctx.reset_counters()
+            >>> ctx.counters()['host_to_host']['bytes']
+            0
+        """
 
     def allocate(self, nbytes: int | str, *, tag: str = '', stream: object = None, alignment: int = 0, kind: str = 'device') -> Buffer:
         """
         Memory charged to this context's budget under a tag, ready on a stream (None: the context's own; see `saeta.use` for the others). Contents are undefined. `kind` "pinned" is page-locked host memory, charged to the budget of the host's context; on the host it is ordinary memory of this one. BudgetExceeded, OutOfMemory, ClosedError, UnsupportedError for other kinds.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> block = ctx.allocate('1KiB', tag='scratch')
+            >>> block.nbytes
+            1024
         """
 
     def capturing(self) -> GraphCapture:
@@ -192,11 +339,24 @@ class Context:
     def forbid_downloads(self) -> StrictMode:
         """
         Strict mode inside a `with` block: copying data from this device to the host raises DownloadForbidden before anything is copied, on every thread. Scalars that metadata needs are still read. Copies that other libraries make are not seen, and on the host there is nothing to download.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'a': [1, 2, 3]}, 'host')
+            >>> with table.context.forbid_downloads():
+            ...     last = table.take([2])
+            >>> last['a'].to_pylist()
+            [3]
         """
 
     def synchronize(self) -> None:
         """
         Waits for all work on the device that was queued so far, by whomever, and for memory whose release waits for it. While a graph is captured, for the context's own stream alone.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> ctx.synchronize()
         """
 
     def close(self) -> dict[str, int]:
@@ -222,10 +382,25 @@ def context(device: str | None = None, *, budget: int | str | None = None, stack
     The context of a device ("host", "cuda", "cuda:1"; None: the best there is), made on first use.
 
     `budget` is its limit: bytes, "8GiB", or "50%" of the device's memory; None takes it as it is. `stack` names its resources, top first ("logging, budget, guard, caching"); `wait` is how many seconds a request that does not fit waits in line for others to free. With `exportable_pool` other processes can open its memory (`saeta.cuda`); the host has no pool. All of them belong to the first use: InvalidError where the context exists with others. Set `Context.budget` to change the limit of the process, and take `Context.memory.child` to limit your own part. DeviceError where there is no such device, with the reason.
+
+    Example:
+        >>> import saeta as sa
+        >>> ctx = sa.context('host')
+        >>> ctx.device
+        'host'
     """
 
 class Memory:
-    """What the memory of a context is used for."""
+    """
+    What the memory of a context is used for.
+
+    Example:
+        >>> import saeta as sa
+        >>> ctx = sa.context('host')
+        >>> with ctx.memory.child('query', limit='1MiB') as query:
+        ...     query.budget
+        1048576
+    """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Raises TypeMismatch, which names what makes one."""
@@ -241,24 +416,61 @@ class Memory:
     def statistics(self) -> dict[str, int | None]:
         """
         Bytes of the context's budget: `limit`, `current`, `reserved` (promised and not drawn yet), `remaining` (None: no limit), `peak`; its counts of accepted `requests` and `refused` ones. Bytes of the device: `own` (held by buffers), `external` (views of the memory of others), `pinned` (page-locked host memory), `held` (taken from the device: in use or cached), `foreign` (used on the device by others; 0 on the host), `host_held` (ordinary host memory taken for downloads: in use, where it counts as `own`, or kept for the next); counts of live `buffers` and of `pending_releases` (waiting for work to finish).
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host').memory.child('query', '1MiB')
+            >>> block = ctx.allocate('1KiB')
+            >>> ctx.memory.statistics()['current']
+            1024
         """
 
     def by_tag(self) -> dict[str, int]:
         """
         Live bytes by tag, largest first; views of the memory of others as "external:TAG". Of a child budget what is charged to it.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host').memory.child('query', '1MiB')
+            >>> block = ctx.allocate('1KiB', tag='scratch')
+            >>> ctx.memory.by_tag()
+            {'scratch': 1024}
         """
 
     def by_budget(self) -> dict[str, int]:
         """
         Live bytes of own buffers on the whole device by the name of the budget that holds the charge, largest first.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> query = ctx.memory.child('query', '1MiB')
+            >>> block = query.allocate('1KiB')
+            >>> ctx.memory.by_budget()['query']
+            1024
         """
 
     def report(self) -> str:
-        """The statistics and the live bytes by tag and by budget, as text."""
+        """
+        The statistics and the live bytes by tag and by budget, as text.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> print(ctx.memory.report().splitlines()[0])
+            memory of host
+        """
 
     def timeline(self, path: str | os.PathLike[str], recording: MemoryRecording | None = None, *, phases: Sequence[tuple[str, int]] = ()) -> None:
         """
         Writes a recording of `record` (None: the one that SAETA_RECORD began) as one self-contained HTML page: bytes over time by tag, the budget, refusals and trims. `phases` names stretches of it: (name, number of records when it ended), in order.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> with ctx.memory.record() as recording:
+            ...     block = ctx.allocate('1KiB')
+            >>> _ = ctx.memory.timeline('timeline.html', recording)
         """
 
     def __repr__(self) -> str: ...
@@ -270,6 +482,11 @@ class Memory:
     def trim(self) -> int:
         """
         Gives memory that is pooled and not in use back to the device; returns the bytes.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> freed = ctx.memory.trim()
         """
 
     def guard_check(self) -> list[str]:
@@ -280,53 +497,134 @@ class Memory:
     def child(self, name: str, limit: int | str | None = None) -> Context:
         """
         A context of this device whose allocations count against a budget of their own (None: no limit) and against this one. As a context manager it closes at the end; what it holds then stays valid and charged.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> query = ctx.memory.child('query 7', limit='1MiB')
+            >>> query.budget
+            1048576
         """
 
     def reserve(self, nbytes: int | str, overbook: bool = False) -> Context:
         """
         A context of this device whose allocations draw from bytes that are set aside now: inside them no budget refuses, beyond them every request is refused. As a context manager it returns what was not drawn at the end. BudgetExceeded when there is no room, unless `overbook` promises it all the same; then draws of the promised part may be refused.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> with ctx.memory.reserve('1MiB') as promised:
+            ...     block = promised.allocate('512KiB')
+            >>> block.nbytes
+            524288
         """
 
     @property
     def reservation(self) -> dict[str, int] | None:
         """
         What this context draws from: `bytes` as reserved, `left` of them, and how many of those are `overbooked`. None where it draws from none.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> with ctx.memory.reserve('1MiB') as promised:
+            ...     promised.memory.reservation['bytes']
+            1048576
         """
 
     def window(self) -> MemoryWindow:
-        """Measures peak, requests and refusals of the budget apart from now on."""
+        """
+        Measures peak, requests and refusals of the budget apart from now on.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> with ctx.memory.window() as window:
+            ...     del_me = ctx.allocate('1KiB')
+            >>> window.requests
+            1
+        """
 
     def reset_peak(self) -> None:
-        """Restarts the peak from what is live now."""
+        """
+        Restarts the peak from what is live now.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> ctx.memory.reset_peak()
+        """
 
     def add_hook(self, fn: Callable[[int], int | None], *, name: str, priority: int = 0) -> MemoryHook:
         """
         Asks `fn(bytes_needed)` to make room when a request on this device does not fit; it returns the bytes that it freed, None for 0. Higher priorities are asked earlier, on the thread of the request. An exception goes to sys.unraisablehook and counts as 0.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> with ctx.memory.add_hook(lambda missing: 0, name='cache') as hook:
+            ...     hook.name
+            'cache'
         """
 
     def record(self, *, capacity: int = 1048576) -> MemoryRecording:
         """
         Records every allocation, free, refusal and trim of the device, and every view of the memory of others, from now on, at most the last `capacity` of them.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> with ctx.memory.record() as recording:
+            ...     block = ctx.allocate('1KiB', tag='scratch')
+            >>> [each['tag'] for each in recording.records()]
+            ['scratch']
         """
 
     @property
     def recording(self) -> MemoryRecording | None:
         """
         What the device has recorded since its context was made; None unless SAETA_RECORD asked for it.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.context('host').memory.recording is None
+            True
         """
 
     def log_to(self, target: str) -> MemoryLog:
         """
         Writes the events of the device to "csv:PATH", "jsonl:PATH" or "trace:PATH" (Chrome's trace format, for Perfetto) from now on. InvalidError for another kind, FileError where the file can't be opened.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> with ctx.memory.log_to('csv:memory.csv'):
+            ...     block = ctx.allocate('1KiB')
         """
 
     @property
     def log_dropped(self) -> int:
-        """Records that a log could not write (a full disk)."""
+        """
+        Records that a log could not write (a full disk).
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> ctx.memory.log_dropped >= 0
+            True
+        """
 
 class MemoryWindow:
     """
     What a budget saw since `memory.window()`. The numbers follow it until the end of a `with` block and stay as they were then; windows nest.
+
+    Example:
+        >>> import saeta as sa
+        >>> ctx = sa.context('host')
+        >>> with ctx.memory.window() as window:
+        ...     block = ctx.allocate('1KiB')
+        >>> window.current - window.start
+        1024
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -339,30 +637,89 @@ class MemoryWindow:
 
     @property
     def start(self) -> int:
-        """Bytes in use when the window was opened."""
+        """
+        Bytes in use when the window was opened.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> with ctx.memory.window() as window:
+            ...     block = ctx.allocate('1KiB')
+            >>> window.start < window.current
+            True
+        """
 
     @property
     def current(self) -> int:
-        """Bytes in use now."""
+        """
+        Bytes in use now.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> with ctx.memory.window() as window:
+            ...     block = ctx.allocate('1KiB')
+            >>> window.current - window.start
+            1024
+        """
 
     @property
     def peak(self) -> int:
-        """Most bytes in use at one time inside the window."""
+        """
+        Most bytes in use at one time inside the window.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> with ctx.memory.window() as window:
+            ...     block = ctx.allocate('1KiB')
+            ...     del block
+            >>> window.peak - window.start
+            1024
+        """
 
     @property
     def requests(self) -> int:
-        """Accepted requests inside the window."""
+        """
+        Accepted requests inside the window.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> with ctx.memory.window() as window:
+            ...     block = ctx.allocate('1KiB')
+            >>> window.requests
+            1
+        """
 
     @property
     def refused(self) -> int:
-        """Refused requests inside the window."""
+        """
+        Refused requests inside the window.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> with ctx.memory.window() as window:
+            ...     block = ctx.allocate('1KiB')
+            >>> window.refused
+            0
+        """
 
     def __enter__(self) -> MemoryWindow: ...
 
     def __exit__(self, *exception: object) -> None: ...
 
 class MemoryHook:
-    """A hook of `memory.add_hook`; stays until it is removed."""
+    """
+    A hook of `memory.add_hook`; stays until it is removed.
+
+    Example:
+        >>> import saeta as sa
+        >>> ctx = sa.context('host')
+        >>> hook = ctx.memory.add_hook(lambda missing: 0, name='cache')
+        >>> hook.remove()
+    """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Raises TypeMismatch, which names what makes one."""
@@ -374,10 +731,27 @@ class MemoryHook:
 
     @property
     def name(self) -> str:
-        """The name that it was added under."""
+        """
+        The name that it was added under.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> with ctx.memory.add_hook(lambda missing: 0, name='cache') as hook:
+            ...     hook.name
+            'cache'
+        """
 
     def remove(self) -> None:
-        """It is not asked again. Does nothing the second time."""
+        """
+        It is not asked again. Does nothing the second time.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> hook = ctx.memory.add_hook(lambda missing: 0, name='cache')
+            >>> hook.remove()
+        """
 
     def __enter__(self) -> MemoryHook: ...
 
@@ -386,6 +760,14 @@ class MemoryHook:
 class MemoryRecording:
     """
     The events of a device's memory, from `memory.record()` to the end of its `with` block.
+
+    Example:
+        >>> import saeta as sa
+        >>> ctx = sa.context('host')
+        >>> with ctx.memory.record() as recording:
+        ...     block = ctx.allocate('1KiB', tag='scratch')
+        >>> [each['bytes'] for each in recording.records()]
+        [1024]
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -399,18 +781,44 @@ class MemoryRecording:
     def records(self) -> list[dict[str, Any]]:
         """
         The records, oldest first: `order`, `time_ns`, `event`, `device`, `thread`, `stream`, `bytes`, `address`, `generation`, `tag`, `account` (the budget that was charged), `limit`, `outcome`, and where the memory of the device changed `reserved` and `held` of it.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> with ctx.memory.record() as recording:
+            ...     block = ctx.allocate('1KiB', tag='scratch')
+            >>> [each['event'] for each in recording.records()]
+            ['allocate']
         """
 
     @property
     def forgotten(self) -> int:
-        """Records that later ones pushed out."""
+        """
+        Records that later ones pushed out.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> with ctx.memory.record() as recording:
+            ...     block = ctx.allocate('1KiB')
+            >>> recording.forgotten
+            0
+        """
 
     def __enter__(self) -> MemoryRecording: ...
 
     def __exit__(self, *exception: object) -> None: ...
 
 class MemoryLog:
-    """A log of `memory.log_to`; written until it is closed or dropped."""
+    """
+    A log of `memory.log_to`; written until it is closed or dropped.
+
+    Example:
+        >>> import saeta as sa
+        >>> ctx = sa.context('host')
+        >>> with ctx.memory.log_to('jsonl:memory.jsonl'):
+        ...     block = ctx.allocate('1KiB')
+    """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Raises TypeMismatch, which names what makes one."""
@@ -421,7 +829,15 @@ class MemoryLog:
     def __repr__(self) -> str: ...
 
     def close(self) -> None:
-        """Completes the file. Does nothing the second time."""
+        """
+        Completes the file. Does nothing the second time.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> log = ctx.memory.log_to('jsonl:memory.jsonl')
+            >>> log.close()
+        """
 
     def __enter__(self) -> MemoryLog: ...
 
@@ -432,6 +848,18 @@ class SymbolTable:
     Names and their symbols: numbers from 0 on, one more for each new name. Names are never taken out. The process has one, `saeta.symbols`; others are made with `SymbolTable()`.
 
     Safe to use from any thread: look-ups of names that are there don't wait. The memory belongs to no context and no budget counts it.
+
+    Example:
+        >>> import saeta as sa
+        >>> number = sa.symbols.intern('Lyon')
+        >>> sa.symbols.name(number)
+        'Lyon'
+
+    Example:
+        >>> import saeta as sa
+        >>> table = sa.SymbolTable()
+        >>> table.intern('Lyon'), table.intern('Bern'), table.intern('Lyon')
+        (0, 1, 0)
     """
 
     def __init__(self, limit: int | None = None) -> None:
@@ -440,20 +868,55 @@ class SymbolTable:
     def intern(self, name: str) -> int:
         """
         The symbol of a name, which is added where it is new. SizeOverflow where the table is full.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.SymbolTable().intern('Lyon')
+            0
         """
 
     def intern_all(self, names: Iterable[str]) -> list[int]:
-        """The symbols of many names, in their order."""
+        """
+        The symbols of many names, in their order.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.SymbolTable().intern_all(['Lyon', 'Bern', 'Lyon'])
+            [0, 1, 0]
+        """
 
     def name(self, symbol: int) -> str:
-        """The name of a symbol. OutOfRange for one that the table does not have."""
+        """
+        The name of a symbol. OutOfRange for one that the table does not have.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.SymbolTable()
+            >>> table.name(table.intern('Lyon'))
+            'Lyon'
+        """
 
     def lookup(self, symbol: int) -> str | None:
-        """The name of a symbol, None for one that the table does not have."""
+        """
+        The name of a symbol, None for one that the table does not have.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.SymbolTable()
+            >>> table.lookup(7) is None
+            True
+        """
 
     def find(self, name: str) -> int | None:
         """
         The symbol of a name, None for one that the table does not have. Adds nothing.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.SymbolTable()
+            >>> number = table.intern('Lyon')
+            >>> table.find('Lyon') == number, table.find('Bern') is None
+            (True, True)
         """
 
     def __contains__(self, name: object) -> bool:
@@ -463,11 +926,27 @@ class SymbolTable:
 
     @property
     def limit(self) -> int:
-        """The most names that it takes."""
+        """
+        The most names that it takes.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.SymbolTable().limit > 0
+            True
+        """
 
     @property
     def nbytes(self) -> int:
-        """Bytes of host memory that it holds."""
+        """
+        Bytes of host memory that it holds.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.SymbolTable()
+            >>> number = table.intern('Lyon')
+            >>> table.nbytes > 0
+            True
+        """
 
     def __eq__(self, other: object, /) -> bool:
         """True where both are one table."""
@@ -489,6 +968,11 @@ symbols: SymbolTable = ...
 class DataType:
     """
     An Arrow data type, made from its name in Arrow's words ("int64", "timestamp[us, tz=UTC]") or from a type of another Arrow library, as pyarrow's. Equal to its name as text.
+
+    Example:
+        >>> import saeta as sa
+        >>> sa.DataType('timestamp[us, tz=UTC]').byte_width
+        8
     """
 
     def __init__(self, type: DataType | str | object) -> None:
@@ -498,35 +982,69 @@ class DataType:
 
     @property
     def name(self) -> str:
-        """In Arrow's words: "timestamp[us, tz=UTC]"."""
+        """
+        In Arrow's words: "timestamp[us, tz=UTC]".
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.DataType('list<item: int32>').name
+            'list<item: int32>'
+        """
 
     @property
     def format(self) -> str:
         """
         Format string of the Arrow C Data Interface; that of the indices for a dictionary.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.DataType('int64').format
+            'l'
         """
 
     @property
     def byte_width(self) -> int:
         """
         Bytes of one value (of an index, for dictionaries); 0 for bits and variable lengths.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.DataType('float64').byte_width
+            8
         """
 
     @property
     def dtype(self) -> str | None:
         """
         Name of the element type as NumPy spells it, for fixed-size lists and structs of one type that of their numbers; None where a tensor has no such type.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.DataType('float64').dtype
+            'float64'
         """
 
     @property
     def is_bool8(self) -> bool:
         """
         True for booleans of one byte: bool8, which tensors have, and the extension arrow.bool8.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.DataType('bool8').is_bool8
+            True
         """
 
     @property
     def is_symbol(self) -> bool:
-        """True for symbols: numbers that stand for names."""
+        """
+        True for symbols: numbers that stand for names.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.DataType('uint32').is_symbol
+            False
+        """
 
     @property
     def symbol_table(self) -> SymbolTable | None:
@@ -534,25 +1052,58 @@ class DataType:
 
     @property
     def ordered(self) -> bool:
-        """Whether the values of a dictionary are in order."""
+        """
+        Whether the values of a dictionary are in order.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.DataType('dictionary<values=string, indices=int32>').ordered
+            False
+        """
 
     @property
     def index_type(self) -> DataType | None:
-        """Type of the indices of a dictionary, else None."""
+        """
+        Type of the indices of a dictionary, else None.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.DataType('dictionary<values=string, indices=int32>').index_type.name
+            'int32'
+        """
 
     @property
     def value_type(self) -> DataType | None:
-        """Type of the values of a dictionary, else None."""
+        """
+        Type of the values of a dictionary, else None.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.DataType('dictionary<values=string, indices=int32>').value_type.name
+            'string'
+        """
 
     @property
     def fields(self) -> list[Field]:
         """
         Fields of the children of a nested type, as the Arrow format has them; the entries of a map are one struct.
+
+        Example:
+            >>> import saeta as sa
+            >>> [field.name for field in sa.DataType('struct<x: int32, y: int32>').fields]
+            ['x', 'y']
         """
 
     @property
     def extension_name(self) -> str:
-        """Name of the Arrow extension type, empty without one."""
+        """
+        Name of the Arrow extension type, empty without one.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.DataType('bfloat16').extension_name
+            'saeta.bfloat16'
+        """
 
     def __eq__(self, other: object, /) -> bool: ...
 
@@ -599,7 +1150,14 @@ def _narrow_float_type(name: str) -> DataType | None:
 def _symbol_type(table: SymbolTable | None = None) -> DataType: ...
 
 class Field:
-    """A name, a type, whether nulls are allowed, and metadata."""
+    """
+    A name, a type, whether nulls are allowed, and metadata.
+
+    Example:
+        >>> import saeta as sa
+        >>> sa.Field('fare', 'float64').nullable
+        True
+    """
 
     def __init__(self, name: str, type: DataType | str | object, nullable: bool = True, metadata: Mapping[Any, Any] | None = None) -> None:
         """
@@ -608,34 +1166,102 @@ class Field:
 
     @property
     def name(self) -> str:
-        """Its name; may be empty."""
+        """
+        Its name; may be empty.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.field('fare', 'float64').name
+            'fare'
+        """
 
     @property
     def type(self) -> DataType:
-        """Its data type."""
+        """
+        Its data type.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.field('fare', 'float64').type.name
+            'double'
+        """
 
     @property
     def nullable(self) -> bool:
-        """Whether nulls are allowed."""
+        """
+        Whether nulls are allowed.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.field('fare', 'float64', nullable=False).nullable
+            False
+        """
 
     @property
     def metadata(self) -> saeta._metadata.Metadata:
-        """A mapping of bytes to bytes; its `pairs` has repeated keys too."""
+        """
+        A mapping of bytes to bytes; its `pairs` has repeated keys too.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.field('fare', 'float64', metadata={'unit': 'EUR'}).metadata
+            {b'unit': b'EUR'}
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.schema([('a', 'int8')], metadata={'source': 'meter'}).metadata
+            {b'source': b'meter'}
+        """
 
     def with_name(self, name: str) -> Field:
-        """The same field under another name."""
+        """
+        The same field under another name.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.field('fare', 'float64').with_name('price').name
+            'price'
+        """
 
     def with_type(self, type: DataType | str | object) -> Field:
-        """The same field with another type."""
+        """
+        The same field with another type.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.field('fare', 'float64').with_type('float32').type.name
+            'float'
+        """
 
     def with_nullable(self, nullable: bool) -> Field:
-        """The same field, which may or may not have nulls."""
+        """
+        The same field, which may or may not have nulls.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.field('fare', 'float64').with_nullable(False).nullable
+            False
+        """
 
     def with_metadata(self, metadata: Mapping[Any, Any] | None) -> Field:
-        """The same field with this metadata and no other."""
+        """
+        The same field with this metadata and no other.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.field('fare', 'float64').with_metadata({'unit': 'EUR'}).metadata
+            {b'unit': b'EUR'}
+        """
 
     def equals(self, other: object) -> bool:
-        """As ==: name, type, nullability and metadata."""
+        """
+        As ==: name, type, nullability and metadata.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.field('a', 'int32').equals(sa.field('a', 'int32'))
+            True
+        """
 
     def __eq__(self, other: object, /) -> bool: ...
 
@@ -654,7 +1280,17 @@ class Field:
         """An "arrow_schema" capsule (Arrow PyCapsule Interface)."""
 
 class Schema:
-    """The fields of a table, in order. Names may repeat or be empty."""
+    """
+    The fields of a table, in order. Names may repeat or be empty.
+
+    Example:
+        >>> import saeta as sa
+        >>> schema = sa.schema([('city', 'string'), ('fare', 'float64')])
+        >>> schema['fare'].type.name
+        'double'
+        >>> len(schema)
+        2
+    """
 
     def __init__(self, fields: object, metadata: Mapping[Any, Any] | None = None) -> None:
         """
@@ -663,41 +1299,111 @@ class Schema:
 
     @property
     def names(self) -> list[str]:
-        """Names of the fields, in order."""
+        """
+        Names of the fields, in order.
+
+        Example:
+            >>> import saeta as sa
+            >>> schema = sa.schema([('city', 'string'), ('fare', 'float64')])
+            >>> schema.names
+            ['city', 'fare']
+        """
 
     @property
     def fields(self) -> list[Field]:
-        """The fields, in order."""
+        """
+        The fields, in order.
+
+        Example:
+            >>> import saeta as sa
+            >>> schema = sa.schema([('city', 'string'), ('fare', 'float64')])
+            >>> [field.nullable for field in schema.fields]
+            [True, True]
+        """
 
     @property
     def types(self) -> list[DataType]:
-        """Types of the fields, in order."""
+        """
+        Types of the fields, in order.
+
+        Example:
+            >>> import saeta as sa
+            >>> schema = sa.schema([('city', 'string'), ('fare', 'float64')])
+            >>> [type.name for type in schema.types]
+            ['string', 'double']
+        """
 
     @property
     def metadata(self) -> saeta._metadata.Metadata:
-        """A mapping of bytes to bytes; its `pairs` has repeated keys too."""
+        """
+        A mapping of bytes to bytes; its `pairs` has repeated keys too.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.field('fare', 'float64', metadata={'unit': 'EUR'}).metadata
+            {b'unit': b'EUR'}
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.schema([('a', 'int8')], metadata={'source': 'meter'}).metadata
+            {b'source': b'meter'}
+        """
 
     def field(self, key: str | int) -> Field:
         """
         The only field of that name (InvalidError when there is none or there are several), or the one of that number; negative numbers count from the end.
+
+        Example:
+            >>> import saeta as sa
+            >>> schema = sa.schema([('city', 'string'), ('fare', 'float64')])
+            >>> schema.field(0).name
+            'city'
         """
 
     def with_metadata(self, metadata: Mapping[Any, Any] | None) -> Schema:
-        """The same fields with this metadata of the schema and no other."""
+        """
+        The same fields with this metadata of the schema and no other.
+
+        Example:
+            >>> import saeta as sa
+            >>> schema = sa.schema([('city', 'string'), ('fare', 'float64')])
+            >>> schema.with_metadata({'source': 'meter'}).metadata
+            {b'source': b'meter'}
+        """
 
     def get_field_index(self, name: str) -> int:
         """
         Number of the only field of that name, -1 when there is none or there are several.
+
+        Example:
+            >>> import saeta as sa
+            >>> schema = sa.schema([('city', 'string'), ('fare', 'float64')])
+            >>> schema.get_field_index('fare')
+            1
         """
 
     def equals(self, other: object) -> bool:
-        """As ==: fields in order, and metadata."""
+        """
+        As ==: fields in order, and metadata.
+
+        Example:
+            >>> import saeta as sa
+            >>> schema = sa.schema([('city', 'string'), ('fare', 'float64')])
+            >>> schema.equals(sa.schema([('city', 'string'), ('fare', 'float64')]))
+            True
+        """
 
     def __len__(self) -> int: ...
 
     def __getitem__(self, key: str | int) -> Field:
         """
         The only field of that name (InvalidError when there is none or there are several), or the one of that number; negative numbers count from the end.
+
+        Example:
+            >>> import saeta as sa
+            >>> schema = sa.schema([('city', 'string'), ('fare', 'float64')])
+            >>> schema.field(0).name
+            'city'
         """
 
     def __iter__(self) -> Iterator[Field]:
@@ -735,6 +1441,14 @@ def _require_memory_for(objects: int, label: str) -> None:
 class Column:
     """
     A named, typed, immutable column on a device, in one or several chunks. Slices and selections share its memory.
+
+    Example:
+        >>> import saeta as sa
+        >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+        >>> len(fare), fare.null_count
+        (3, 1)
+        >>> fare[0]
+        12.5
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -756,6 +1470,12 @@ class Column:
         All values as Python objects, None for nulls. A device column is downloaded.
 
         OutOfMemory, before any of them is made, where they take more than the memory that is available: nulls, runs and lists of a fixed size need no bytes in a file. FormatError where the column views a mapped file that was rewritten or cut short since it was read.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+            >>> fare.to_pylist()
+            [12.5, None, 8.0]
         """
 
     def _raw_values(self, most: int | None = None) -> list[bytes | bool | None]:
@@ -766,66 +1486,169 @@ class Column:
     def slice(self, offset: int = 0, length: int | None = None) -> Column:
         """
         Rows [offset, offset + length), to the end without a length; no copy. OutOfRange outside the column.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+            >>> fare.slice(1, 2).to_pylist()
+            [None, 8.0]
         """
 
     @property
     def name(self) -> str:
-        """Its name; may be empty."""
+        """
+        Its name; may be empty.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+            >>> fare.name
+            'fare'
+        """
 
     @property
     def type(self) -> DataType:
-        """Its data type."""
+        """
+        Its data type.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+            >>> fare.type.name
+            'double'
+        """
 
     @property
     def field(self) -> Field:
-        """Name, type, nullability and metadata."""
+        """
+        Name, type, nullability and metadata.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+            >>> fare.field.nullable
+            True
+        """
 
     @property
     def context(self) -> Context:
-        """The context that holds the memory."""
+        """
+        The context that holds the memory.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+            >>> fare.context.device
+            'host'
+        """
 
     @property
     def device(self) -> str:
-        """"host" or "cuda:0"."""
+        """
+        "host" or "cuda:0".
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+            >>> fare.device
+            'host'
+        """
 
     @property
     def chunks(self) -> list[Column]:
-        """The pieces in memory, each as a column of one chunk; no copy."""
+        """
+        The pieces in memory, each as a column of one chunk; no copy.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+            >>> [len(chunk) for chunk in sa.Column.from_chunks([fare, fare[:1]]).chunks]
+            [3, 1]
+        """
 
     @property
     def num_chunks(self) -> int:
-        """Number of pieces in memory."""
+        """
+        Number of pieces in memory.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+            >>> sa.Column.from_chunks([fare, fare]).num_chunks
+            2
+        """
 
     @property
     def null_count(self) -> int:
         """
         Number of nulls; counted on the device where it is not known yet, then remembered.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+            >>> fare.null_count
+            1
         """
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the rows refer to, dictionary included."""
+        """
+        Bytes that the rows refer to, dictionary included.
+
+        Example:
+            >>> import saeta as sa
+            >>> age = sa.column('age', [31, 54, 8], ctx='host')
+            >>> age.nbytes
+            24
+        """
 
     @property
     def address(self) -> int:
         """
         Address of the first row's value (index of a dictionary, offset of a string), to prove that memory is shared. BufferError for several chunks.
+
+        Example:
+            >>> import saeta as sa
+            >>> import numpy as np
+            >>> age = sa.column('age', [31, 54, 8], ctx='host')
+            >>> np.from_dlpack(age).ctypes.data == age.address
+            True
         """
 
     def __len__(self) -> int: ...
 
     def with_name(self, name: str) -> Column:
-        """The same column under another name."""
+        """
+        The same column under another name.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+            >>> fare.with_name('price').name
+            'price'
+        """
 
     @staticmethod
     def from_chunks(chunks: Sequence[Column], name: str | None = None) -> Column:
         """
         One column of the chunks of several, in order; no copy. TypeMismatch where their types differ.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+            >>> sa.Column.from_chunks([fare, fare]).to_pylist()
+            [12.5, None, 8.0, 12.5, None, 8.0]
         """
 
     def combine_chunks(self) -> Column:
         """
         The same rows in one chunk: one kernel on the device, into memory under the budget. A column of one chunk is returned as it is. More than one chunk is left only where 32-bit offsets, run ends or dictionary indices can't count the rows.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+            >>> sa.Column.from_chunks([fare, fare]).combine_chunks().num_chunks
+            1
         """
 
     def _with_field(self, field: Field) -> Column: ...
@@ -846,6 +1669,12 @@ class Column:
             check_metadata: metadata of the fields, and the names of the values of lists, count as well.
 
         Raises InvalidError for a column of another context or device, and TypeMismatch for anything that is not a Column: `saeta.from_arrow` makes one.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+            >>> fare.equals(fare.take([0, 1, 2]))
+            True
         """
 
     def __copy__(self) -> Self: ...
@@ -864,11 +1693,23 @@ class Column:
     def take(self, indices: Any) -> Column:
         """
         The rows with these numbers, in this order, as a Column of one chunk. `Table.take` describes the indices and the errors.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+            >>> fare.take([2, 0]).to_pylist()
+            [8.0, 12.5]
         """
 
     def filter(self, mask: Any) -> Column:
         """
         The rows whose mask is true, as a Column of one chunk. `Table.filter` describes the mask and the errors.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+            >>> fare.filter([True, False, True]).to_pylist()
+            [12.5, 8.0]
         """
 
     def cast(self, type: Any, *, cast: Literal['round'] | None = None) -> Column:
@@ -880,6 +1721,12 @@ class Column:
             cast: None: every value must be equal in the other type. 'round': floats become the nearest integer, ties to even, and numbers become the nearest float. Integers must still have the range.
 
         Raises OutOfRange naming the first row that has no such value, and TypeMismatch for types that are not numbers.
+
+        Example:
+            >>> import saeta as sa
+            >>> age = sa.column('age', [31, 54, 8], ctx='host')
+            >>> age.cast('float32').to_pylist()
+            [31.0, 54.0, 8.0]
         """
 
     def fill_null(self, value: Any) -> Column:
@@ -890,21 +1737,45 @@ class Column:
             value: a value that the type has exactly, or a Column of one row and this type.
 
         Chunks without nulls stay where they are if their values have 1, 2, 4 or 8 bytes.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+            >>> fare.fill_null(0.0).to_pylist()
+            [12.5, 0.0, 8.0]
         """
 
     def is_null(self) -> Column:
         """
         A column of bool8, one byte a row: 1 where a value is null, 0 where it is not. One kernel a chunk.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+            >>> fare.is_null().to_pylist()
+            [False, True, False]
         """
 
     def drop_null(self) -> Column:
         """
         The rows that are not null, copied as `filter` does. A column without nulls is returned as it is.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+            >>> fare.drop_null().to_pylist()
+            [12.5, 8.0]
         """
 
     def to(self, ctx: Context | str) -> Column:
         """
         The column in the memory of another context of this process, as `Table.to`.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+            >>> fare.to('host').device
+            'host'
         """
 
     def _take(self, indices: Column) -> Column: ...
@@ -920,11 +1791,23 @@ class Column:
     def as_bool8(self, *, extension: bool = True) -> Column:
         """
         Booleans as booleans of one byte, which tensors can view: of one bit by one kernel a chunk, of one byte the same memory. As the extension arrow.bool8, which Arrow consumers get without a copy; with extension=False as bool8, as tensors have them, of which Arrow consumers get bits.
+
+        Example:
+            >>> import saeta as sa
+            >>> flag = sa.column('flag', [True, False], ctx='host')
+            >>> flag.as_bool8().nbytes
+            2
         """
 
     def as_bool(self) -> Column:
         """
         Booleans of one byte (or any int8 or uint8, where not 0 is true) as booleans of one bit.
+
+        Example:
+            >>> import saeta as sa
+            >>> flag = sa.column('flag', [True, False], ctx='host')
+            >>> flag.as_bool8().as_bool().type.name
+            'bool'
         """
 
     def _with_type_of_bytes(self, type: DataType) -> Column: ...
@@ -936,20 +1819,48 @@ class Column:
         Strings, dictionaries of strings, or the numbers of symbols (uint32, int32) as symbols of a SymbolTable, without one of the process's.
 
         The values of a dictionary are interned once, used or not, and its indices become symbols on the device. Strings are downloaded from a device. Numbers stay where they are, after a look at all of them: OutOfRange names the first row whose number the table does not have. ExchangeError for numbers that the metadata call symbols of another process.
+
+        Example:
+            >>> import saeta as sa
+            >>> city = sa.column('city', ['Lyon', 'Bern', 'Lyon'], ctx='host')
+            >>> city.as_symbols().to_pylist()
+            ['Lyon', 'Bern', 'Lyon']
         """
 
     def to_arrow(self) -> pyarrow.ChunkedArray:
         """
         A pyarrow ChunkedArray: views of a host column, a download of a device column.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+            >>> fare.to_arrow().to_pylist()
+            [12.5, None, 8.0]
         """
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.typing.NDArray[Any]: ...
 
     def to_pandas(self) -> pandas.Series[Any]:
-        """A pandas Series of that name, through pyarrow."""
+        """
+        A pandas Series of that name, through pyarrow.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+            >>> fare.to_pandas().shape
+            (3,)
+        """
 
     def to_polars(self) -> polars.Series:
-        """A polars Series of that name, through the Arrow C stream."""
+        """
+        A polars Series of that name, through the Arrow C stream.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+            >>> fare.to_polars().null_count()
+            1
+        """
 
     @overload
     def to_numpy(self, *, copy: bool | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[False] = False) -> numpy.typing.NDArray[Any]: ...
@@ -958,6 +1869,15 @@ class Column:
     def to_numpy(self, *, copy: bool | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[True]) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]:
         """
         A NumPy array. `copy=None` copies only where it must (device memory, several chunks, types that NumPy does not have) and gives a read-only view elsewhere; False raises ExchangeError instead of copying; True always copies. Nulls and types without a tensor type: as for `to_torch`; without `reinterpret` and `codes`, times and dictionaries are what pyarrow makes of them.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+            >>> fare.to_numpy(nulls='nan').tolist()
+            [12.5, nan, 8.0]
+            >>> values, valid = fare.to_numpy(with_mask=True)
+            >>> valid.tolist()
+            [True, False, True]
         """
 
     @overload
@@ -1025,11 +1945,24 @@ class Column:
         Strings, binaries, lists and maps as two columns, which libraries take as tensors: row i has the values [offsets[i], offsets[i + 1]).
 
         The offsets are int32 or int64, one more than there are rows. The values are the bytes of strings and binaries as uint8, of lists the values of every row. No copy: a slice has a part of the offsets and all of the values, so its offsets need not begin at 0. `with_mask=True` gives a third column of bool8, 1 where a row is not null; without it a null is ExchangeError, as are string views. Several chunks are joined, which is a copy.
+
+        Example:
+            >>> import saeta as sa
+            >>> words = sa.column('word', ['to', 'be', 'or'], ctx='host')
+            >>> offsets, letters = words.offsets_and_values()
+            >>> offsets.to_pylist()
+            [0, 2, 4, 6]
         """
 
     def is_valid(self) -> Column:
         """
         A column of bool8, one byte a row: 1 where a value is not null, 0 where it is. One kernel a chunk.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+            >>> fare.is_valid().to_pylist()
+            [True, False, True]
         """
 
     def __arrow_c_schema__(self) -> CapsuleType:
@@ -1056,6 +1989,13 @@ class Column:
 class Buffer:
     """
     Bytes on a device, from `Context.allocate`. They are touched inside `saeta.use`; slices share them.
+
+    Example:
+        >>> import saeta as sa
+        >>> ctx = sa.context('host')
+        >>> block = ctx.allocate('1KiB', tag='scratch')
+        >>> block.nbytes, block.tag, block.kind
+        (1024, 'scratch', 'host')
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -1071,36 +2011,88 @@ class Buffer:
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes."""
+        """
+        Size in bytes.
+
+        Example:
+            >>> import saeta as sa
+            >>> block = sa.context('host').allocate('1KiB')
+            >>> block.nbytes
+            1024
+        """
 
     @property
     def tag(self) -> str:
-        """The name under which the memory is accounted."""
+        """
+        The name under which the memory is accounted.
+
+        Example:
+            >>> import saeta as sa
+            >>> block = sa.context('host').allocate('1KiB', tag='scratch')
+            >>> block.tag
+            'scratch'
+        """
 
     @property
     def generation(self) -> int:
         """
         A number that tells apart the blocks that had this address one after the other.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> one, two = ctx.allocate(8), ctx.allocate(8)
+            >>> one.generation < two.generation
+            True
         """
 
     @property
     def device(self) -> str:
-        """"host" or "cuda:0"."""
+        """
+        "host" or "cuda:0".
+
+        Example:
+            >>> import saeta as sa
+            >>> block = sa.context('host').allocate('1KiB')
+            >>> block.device
+            'host'
+        """
 
     @property
     def kind(self) -> str:
         """
         What kind of memory it is: "device", "managed", "pinned" (page-locked host memory) or "host".
+
+        Example:
+            >>> import saeta as sa
+            >>> block = sa.context('host').allocate('1KiB')
+            >>> block.kind
+            'host'
         """
 
     @property
     def context(self) -> Context:
-        """The context that holds the memory."""
+        """
+        The context that holds the memory.
+
+        Example:
+            >>> import saeta as sa
+            >>> block = sa.context('host').allocate('1KiB')
+            >>> block.context.device
+            'host'
+        """
 
     @property
     def address(self) -> int:
         """
         An identity. To touch the bytes there, ask a token of `saeta.use` for the pointer.
+
+        Example:
+            >>> import saeta as sa
+            >>> block = sa.context('host').allocate('1KiB')
+            >>> with sa.use(reads=[block]) as token:
+            ...     token.pointer(block) == block.address
+            True
         """
 
     def __len__(self) -> int: ...
@@ -1121,6 +2113,16 @@ def _stream_number(stream: Any) -> int | None:
 class UseToken:
     """
     Access to buffers and columns for work on one stream; `saeta.use` makes it, a `with` block opens it.
+
+    Example:
+        >>> import saeta as sa
+        >>> import numpy as np
+        >>> block = sa.context('host').allocate(16)
+        >>> with sa.use(writes=[block]) as token:
+        ...     np.asarray(token.array(block, 'i4'))[:] = 7
+        >>> with sa.use(reads=[block]) as token:
+        ...     np.asarray(token.array(block, 'i4')).tolist()
+        [7, 7, 7, 7]
     """
 
     def __init__(self, stream: int | None, reads: Iterable[Buffer | Column], writes: Iterable[Buffer | Column]) -> None: ...
@@ -1136,26 +2138,64 @@ class UseToken:
 
     @property
     def is_open(self) -> bool:
-        """True inside the `with` block."""
+        """
+        True inside the `with` block.
+
+        Example:
+            >>> import saeta as sa
+            >>> block = sa.context('host').allocate(16)
+            >>> with sa.use(writes=[block]) as token:
+            ...     token.is_open
+            True
+        """
 
     def __repr__(self) -> str: ...
 
     def synchronize(self) -> None:
         """
         Makes the host wait for the token's stream: for what the token waits for, and for what was queued since. Does nothing on the host. ClosedError outside the `with` block.
+
+        Example:
+            >>> import saeta as sa
+            >>> block = sa.context('host').allocate(16)
+            >>> with sa.use(writes=[block]) as token:
+            ...     token.synchronize()
         """
 
     def pointer(self, memory: Buffer | Column) -> int:
         """
         Device address of a buffer's first byte, or of the first row of a column in one chunk. InvalidError where it was not named, ClosedError outside the `with` block.
+
+        Example:
+            >>> import saeta as sa
+            >>> block = sa.context('host').allocate(16)
+            >>> with sa.use(writes=[block]) as token:
+            ...     token.pointer(block) == block.address
+            True
         """
 
     def writable(self, memory: Buffer | Column) -> bool:
-        """True where it was named in `writes`."""
+        """
+        True where it was named in `writes`.
+
+        Example:
+            >>> import saeta as sa
+            >>> block = sa.context('host').allocate(16)
+            >>> with sa.use(reads=[block]) as token:
+            ...     token.writable(block)
+            False
+        """
 
     def array(self, memory: Buffer | Column, dtype: object = None) -> Any:
         """
         A 1-D array over a buffer (dtype None: bytes) or a column without nulls (None: its own type): an object with `__cuda_array_interface__` (version 3), on the host with `__array_interface__`. Page-locked and managed memory have both: the host waits for the stream when it asks for the latter. Only inside the `with` block. Read-only unless it was named in `writes`. The consumer works on this token's stream and need not wait.
+
+        Example:
+            >>> import saeta as sa
+            >>> block = sa.context('host').allocate(16)
+            >>> with sa.use(writes=[block]) as token:
+            ...     len(token.array(block, 'f8'))
+            2
         """
 
     def __enter__(self) -> UseToken: ...
@@ -1165,6 +2205,14 @@ class UseToken:
 class Table:
     """
     Columns of equal length on one device, in batches. Slices and selections share the memory.
+
+    Example:
+        >>> import saeta as sa
+        >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+        >>> table.shape
+        (3, 2)
+        >>> table['fare'].to_pylist()
+        [12.5, None, 8.0]
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -1172,47 +2220,135 @@ class Table:
 
     @property
     def schema(self) -> Schema:
-        """Names, types, nullability and metadata; a copy."""
+        """
+        Names, types, nullability and metadata; a copy.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.schema.names
+            ['city', 'fare']
+        """
 
     @property
     def num_rows(self) -> int:
-        """Number of rows."""
+        """
+        Number of rows.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.num_rows
+            3
+        """
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """
+        Rows and columns.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.shape
+            (3, 2)
+        """
 
     @property
     def num_columns(self) -> int:
-        """Number of columns."""
+        """
+        Number of columns.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.num_columns
+            2
+        """
 
     @property
     def column_names(self) -> list[str]:
-        """Names of the columns, in order."""
+        """
+        Names of the columns, in order.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.column_names
+            ['city', 'fare']
+        """
 
     @property
     def columns(self) -> list[Column]:
-        """The columns, in order; no copy of their memory."""
+        """
+        The columns, in order; no copy of their memory.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> [column.name for column in table.columns]
+            ['city', 'fare']
+        """
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the rows refer to; shared dictionaries count once."""
+        """
+        Bytes that the rows refer to; shared dictionaries count once.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'fare': [12.5, 8.0]}, 'host')
+            >>> table.nbytes
+            16
+        """
 
     @property
     def context(self) -> Context:
-        """The context that holds the memory."""
+        """
+        The context that holds the memory.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.context.device
+            'host'
+        """
 
     @property
     def device(self) -> str:
-        """"host" or "cuda:0"."""
+        """
+        "host" or "cuda:0".
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.device
+            'host'
+        """
 
     @property
     def batches(self) -> list[Table]:
-        """The pieces in memory, each as a table of one batch; no copy."""
+        """
+        The pieces in memory, each as a table of one batch; no copy.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> [batch.num_rows for batch in sa.concat_tables([table, table[:1]]).batches]
+            [3, 1]
+        """
 
     @property
     def num_batches(self) -> int:
-        """Number of pieces in memory."""
+        """
+        Number of pieces in memory.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> sa.concat_tables([table, table]).num_batches
+            2
+        """
 
     def __eq__(self, other: object, /) -> bool:
         """
@@ -1228,6 +2364,12 @@ class Table:
             check_metadata: metadata of the schema and of the fields, and the names of the values of lists, count as well.
 
         Raises InvalidError for a table of another context or device, and TypeMismatch for anything that is not a Table: `saeta.from_arrow` makes one.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.equals(table.select(['city', 'fare']))
+            True
         """
 
     def __copy__(self) -> Self: ...
@@ -1260,10 +2402,24 @@ class Table:
     def column(self, key: str | int) -> Column:
         """
         A column by its name, which must be the only one of that name, or number; no copy.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.column(1).name
+            'fare'
         """
 
     def field(self, key: str | int) -> Field:
-        """The field of a column by its name or number."""
+        """
+        The field of a column by its name or number.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.field('fare').type.name
+            'double'
+        """
 
     def __contains__(self, name: str) -> bool:
         """Whether a column has that name. TypeMismatch for anything but text."""
@@ -1278,26 +2434,68 @@ class Table:
     def slice(self, offset: int = 0, length: int | None = None) -> Table:
         """
         Rows [offset, offset + length), to the end without a length; no copy. OutOfRange outside the table.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.slice(1, 2)['city'].to_pylist()
+            ['Bern', None]
         """
 
     def head(self, rows: int = 5) -> Table:
         """
         The first rows, or for a negative number all but as many at the end; no copy.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.head(2).num_rows
+            2
         """
 
     def tail(self, rows: int = 5) -> Table:
         """
         The last rows, or for a negative number all but as many at the beginning; no copy.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.tail(1)['fare'].to_pylist()
+            [8.0]
         """
 
     def select(self, columns: str | int | Iterable[str | int]) -> Table:
-        """These columns, by name or number, in this order; no copy."""
+        """
+        These columns, by name or number, in this order; no copy.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.select(['fare']).column_names
+            ['fare']
+        """
 
     def drop_columns(self, columns: str | int | Iterable[str | int]) -> Table:
-        """All columns but these, by name or number; no copy."""
+        """
+        All columns but these, by name or number; no copy.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.drop_columns('city').column_names
+            ['fare']
+        """
 
     def drop(self, columns: str | int | Iterable[str | int]) -> Table:
-        """As drop_columns."""
+        """
+        As drop_columns.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.drop('city').column_names
+            ['fare']
+        """
 
     def take(self, indices: Any) -> Table:
         """
@@ -1307,6 +2505,12 @@ class Table:
             indices: a Column of integers, a DLPack tensor, a NumPy array or a sequence of numbers, in any order and as often as wanted. A negative number does not count from the end. A null gives a null row.
 
         Returns a Table of one batch, under the budget of its context; of several only where 32-bit offsets or run ends can't count the values. Raises OutOfRange naming the first index that is not a row, TypeMismatch for anything but integers, and BudgetExceeded.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.take([2, 0])['city'].to_pylist()
+            [None, 'Lyon']
         """
 
     def filter(self, mask: Any) -> Table:
@@ -1317,21 +2521,45 @@ class Table:
             mask: a Column of booleans, of bits or bytes, a DLPack tensor, a NumPy array or a sequence, with one boolean for each row. A null drops its row.
 
         Returns a Table as `take` does. Raises InvalidError for a mask of another length, and TypeMismatch for anything but booleans.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.filter([True, False, True])['fare'].to_pylist()
+            [12.5, 8.0]
         """
 
     def cast(self, types: Mapping[str, Any], *, cast: Literal['round'] | None = None) -> Table:
         """
         The table with some columns as other types of numbers: a type for each name, as `Column.cast` takes it.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'age': [31, 54]}, 'host')
+            >>> table.cast({'age': 'float32'})['age'].to_pylist()
+            [31.0, 54.0]
         """
 
     def fill_null(self, values: Mapping[str, Any]) -> Table:
         """
         The table with the nulls of some columns replaced: a value for each name, as `Column.fill_null` takes it.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.fill_null({'fare': 0.0})['fare'].to_pylist()
+            [12.5, 0.0, 8.0]
         """
 
     def drop_null(self, columns: str | int | Iterable[str | int] | None = None) -> Table:
         """
         The rows without a null in these columns, by name or number (None: in any column), copied as `filter` does. A table without nulls is returned as it is.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.drop_null()['city'].to_pylist()
+            ['Lyon']
         """
 
     def to(self, ctx: Context | str) -> Table:
@@ -1342,6 +2570,12 @@ class Table:
             ctx: a Context or the name of a device. A context of the table's own device copies nothing.
 
         The result is charged to the budget of that context. Raises UnsupportedError from one GPU to another, and DownloadForbidden in strict mode.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.to('host').device
+            'host'
         """
 
     def _take(self, indices: Column) -> Table: ...
@@ -1355,11 +2589,23 @@ class Table:
     def to_pydict(self) -> dict[str, list[Any]]:
         """
         A list of Python values for each name. A device table is downloaded. InvalidError where names repeat.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.to_pydict()
+            {'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}
         """
 
     def to_pylist(self) -> list[dict[str, Any]]:
         """
         A dict from names to Python values for each row. A device table is downloaded. InvalidError where names repeat.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table[:1].to_pylist()
+            [{'city': 'Lyon', 'fare': 12.5}]
         """
 
     def _raw_values(self, most: int) -> list[list[bytes | bool | None]]:
@@ -1368,38 +2614,100 @@ class Table:
     def with_column(self, name: str | Field, values: Any) -> Table:
         """
         The table with a column in the place of the one of that name, or at the end; no copy of columns on its device. `values` is what `saeta.column` takes.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.with_column('tip', [1, 2, 3]).column_names
+            ['city', 'fare', 'tip']
         """
 
     def to_batches(self, max_chunksize: int | None = None) -> list[Table]:
         """
         The batches, each as a table, cut where they have more than `max_chunksize` rows; no copy.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> [batch.num_rows for batch in table.to_batches(max_chunksize=2)]
+            [2, 1]
         """
 
     def append_column(self, name: str | Field, values: Any) -> Table:
         """
         The table with one more column at the end, even where the name is there already. A Field gives its type, nullability and metadata as well.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.append_column('tip', [1, 2, 3]).column_names
+            ['city', 'fare', 'tip']
         """
 
     def add_column(self, index: int, name: str | Field, values: Any) -> Table:
-        """The table with one more column before column `index`."""
+        """
+        The table with one more column before column `index`.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.add_column(0, 'tip', [1, 2, 3]).column_names
+            ['tip', 'city', 'fare']
+        """
 
     def set_column(self, index: int, name: str | Field, values: Any) -> Table:
-        """The table with another column in the place of column `index`."""
+        """
+        The table with another column in the place of column `index`.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.set_column(1, 'tip', [1, 2, 3]).column_names
+            ['city', 'tip']
+        """
 
     def remove_column(self, index: int) -> Table:
-        """The table without column `index`."""
+        """
+        The table without column `index`.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.remove_column(0).column_names
+            ['fare']
+        """
 
     def rename_columns(self, names: Sequence[str] | Mapping[str, str]) -> Table:
         """
         The same columns under other names: a name for each, or a mapping from old names to new ones. InvalidError for another number of names, or for an old name that is not there.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.rename_columns({'fare': 'price'}).column_names
+            ['city', 'price']
         """
 
     def replace_schema_metadata(self, metadata: Mapping[Any, Any] | None = None) -> Table:
-        """The same table with this metadata of the schema and no other."""
+        """
+        The same table with this metadata of the schema and no other.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.replace_schema_metadata({'source': 'meter'}).schema.metadata
+            {b'source': b'meter'}
+        """
 
     def combine_chunks(self) -> Table:
         """
         The same rows in one batch, so that each column is one piece of memory: one kernel on the device for the whole table, into memory under the budget. A table of one batch is returned as it is. More than one batch is left only where 32-bit offsets, run ends or dictionary indices can't count the rows. Dictionaries that differ become one.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> sa.concat_tables([table, table]).combine_chunks().num_batches
+            1
         """
 
     def _with_columns(self, columns: Sequence[Column]) -> Table: ...
@@ -1407,22 +2715,59 @@ class Table:
     def _with_schema(self, schema: Schema) -> Table: ...
 
     def to_arrow(self) -> pyarrow.Table:
-        """A pyarrow Table: views of a host table, a download of a device table."""
+        """
+        A pyarrow Table: views of a host table, a download of a device table.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.to_arrow().num_rows
+            3
+        """
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A pandas DataFrame, through pyarrow."""
+        """
+        A pandas DataFrame, through pyarrow.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.to_pandas().shape
+            (3, 2)
+        """
 
     def to_polars(self) -> polars.DataFrame:
-        """A polars DataFrame, through the Arrow C stream."""
+        """
+        A polars DataFrame, through the Arrow C stream.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> table.to_polars().shape
+            (3, 2)
+        """
 
     def write_ipc(self, path: str | os.PathLike[str] | IO[bytes], *, compression: str | None = None, format: str = 'file', progress: Any = None, durable: bool = True, replace_read_only: bool = False, filesystem: Any = None) -> int:
         """
         Writes the table as an Arrow IPC file, to a path, a URL or an object with `write()`; see `saeta.write_ipc`.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> size = table.write_ipc('trips.arrow', compression='zstd')
+            >>> sa.read_ipc('trips.arrow', 'host').equals(table)
+            True
         """
 
     def to_ipc_bytes(self, *, compression: str | None = None, format: str = 'file') -> bytes:
         """
         The table as the bytes of an Arrow IPC file, or with format='stream' of a stream. `compression` is None, 'lz4' or 'zstd'. A device table is downloaded. The bytes are not charged to a budget.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> sa.read_ipc(table.to_ipc_bytes(), 'host').num_rows
+            3
         """
 
     def __arrow_c_schema__(self) -> CapsuleType:
@@ -1486,6 +2831,12 @@ class Table:
     def to_numpy(self, *, order: Literal['row', 'column'] | None = None, copy: bool | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[True]) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]:
         """
         A NumPy array of rows and columns. `copy=False` raises ExchangeError instead of copying, True always copies, None copies where it must. Other keywords as for `to_torch`.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'x': [1, 2], 'y': [0.5, None]}, 'host')
+            >>> table.to_numpy(dtype='float32', fill=0).tolist()
+            [[1.0, 0.5], [2.0, 0.0]]
         """
 
     def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> CapsuleType:
@@ -1512,6 +2863,12 @@ def _concat_tables(tables: Sequence[Table], schema: Schema) -> Table:
 class CountedTable:
     """
     A table with room for more rows than there are, and a number on the device that says how many are valid: what a kernel makes that does not know how many rows it finds. The number is read when it is asked for, once.
+
+    Example:
+        >>> import saeta as sa
+        >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), sa.column('n', [2], 'uint32', 'host'))
+        >>> counted.to_table()['a'].to_pylist()
+        [7, 8]
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -1529,6 +2886,12 @@ class CountedTable:
     def capacity(self) -> Table:
         """
         The Table of all rows that there is room for. Those behind the count hold nothing.
+
+        Example:
+            >>> import saeta as sa
+            >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), sa.column('n', [2], 'uint32', 'host'))
+            >>> counted.capacity.num_rows
+            3
         """
 
     @property
@@ -1539,21 +2902,49 @@ class CountedTable:
     def num_rows(self) -> int:
         """
         Number of valid rows; one number is copied from the device the first time. OutOfRange where it is past the capacity.
+
+        Example:
+            >>> import saeta as sa
+            >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), sa.column('n', [2], 'uint32', 'host'))
+            >>> counted.num_rows
+            2
         """
 
     @property
     def known_num_rows(self) -> int | None:
-        """The same without a copy: None as long as it was not read."""
+        """
+        The same without a copy: None as long as it was not read.
+
+        Example:
+            >>> import saeta as sa
+            >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), sa.column('n', [2], 'uint32', 'host'))
+            >>> counted.num_rows == counted.known_num_rows
+            True
+        """
 
     @property
     def schema(self) -> Schema:
-        """Names, types, nullability and metadata; a copy."""
+        """
+        Names, types, nullability and metadata; a copy.
+
+        Example:
+            >>> import saeta as sa
+            >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), sa.column('n', [2], 'uint32', 'host'))
+            >>> counted.schema.names
+            ['a']
+        """
 
     def __len__(self) -> int: ...
 
     def to_table(self) -> Table:
         """
         The valid rows as a Table, over the same memory. Reads the count. OutOfRange where it is past the capacity.
+
+        Example:
+            >>> import saeta as sa
+            >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), sa.column('n', [2], 'uint32', 'host'))
+            >>> counted.to_table()['a'].to_pylist()
+            [7, 8]
         """
 
     def __repr__(self) -> str: ...

@@ -36,6 +36,13 @@ def use(
 
     A thread that holds a token gets BusyError for a second one that conflicts with it. Other threads wait.
     InvalidError if read-only memory is to be written.
+
+    Example:
+        >>> import saeta as sa
+        >>> import numpy as np
+        >>> block = sa.context("host").allocate(16)
+        >>> with sa.use(writes=[block]) as token:
+        ...     np.asarray(token.array(block, "i4"))[:] = 7
     """
     return UseToken(_stream_number(stream), _to_list("reads", reads), _to_list("writes", writes))
 

@@ -63,6 +63,15 @@ def from_arrow(
     batch. Host memory goes to a device with one transfer per batch; `copy=False` refuses that with
     ExchangeError. Data on a device enters a context of that device. For a host context the producer downloads
     it, if it offers that.
+
+    Example:
+        >>> import saeta as sa
+        >>> import pyarrow as pa
+        >>> table = sa.from_arrow(pa.table({"fare": [12.5, None]}), "host")
+        >>> table["fare"].to_pylist()
+        [12.5, None]
+        >>> sa.from_arrow(pa.array([1, 2]), "host").to_pylist()
+        [1, 2]
     """
     source = with_stream(source)
     importer = None if as_column else importer_of(source)

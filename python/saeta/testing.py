@@ -31,6 +31,14 @@ def assert_no_copies(ctx: Context) -> Iterator[None]:
     """Asserts that no data is moved in any direction.
 
     Scalars that metadata needs (a null count) don't count.
+
+    Example:
+        >>> import saeta as sa
+        >>> import numpy as np
+        >>> from saeta.testing import assert_no_copies
+        >>> fare = sa.column("fare", [12.5, 8.0], ctx="host")
+        >>> with assert_no_copies(fare.context):
+        ...     array = np.from_dlpack(fare)
     """
     before = ctx.counters()
     yield
@@ -47,7 +55,15 @@ def assert_no_copies(ctx: Context) -> Iterator[None]:
 
 @contextmanager
 def assert_no_host_sync(ctx: Context) -> Iterator[None]:
-    """Asserts that the host never waits for the device. Waits inside frameworks are not seen."""
+    """Asserts that the host never waits for the device. Waits inside frameworks are not seen.
+
+    Example:
+        >>> import saeta as sa
+        >>> from saeta.testing import assert_no_host_sync
+        >>> fare = sa.column("fare", [12.5, 8.0], ctx="host")
+        >>> with assert_no_host_sync(fare.context):
+        ...     price = fare.with_name("price")
+    """
     before = ctx.counters()["synchronizations"]
     yield
     waits = ctx.counters()["synchronizations"] - before
@@ -60,6 +76,14 @@ def assert_no_leaks(ctx: Context) -> Iterator[None]:
     """Asserts that no more bytes and buffers are alive after the block than before, external views included.
 
     At the end, waits for pending releases, and collects garbage if something seems to be left.
+
+    Example:
+        >>> import saeta as sa
+        >>> from saeta.testing import assert_no_leaks
+        >>> ctx = sa.context("host")
+        >>> with assert_no_leaks(ctx):
+        ...     block = ctx.allocate("1KiB")
+        ...     del block
     """
     before = _count_live(ctx)
     tags = ctx.memory.by_tag()
@@ -82,6 +106,13 @@ def assert_peak_at_most(ctx: Context, nbytes: int | str) -> Iterator[None]:
     `nbytes` is an int, "8GiB", or "50%" of the device.
 
     Bytes that were alive before the block count too, as they do for a budget.
+
+    Example:
+        >>> import saeta as sa
+        >>> from saeta.testing import assert_peak_at_most
+        >>> ctx = sa.context("host").memory.child("step", "1MiB")
+        >>> with assert_peak_at_most(ctx, "4KiB"):
+        ...     block = ctx.allocate("1KiB")
     """
     limit = _core._to_bytes(ctx, nbytes)
     with ctx.memory.window() as window:

@@ -36,6 +36,13 @@ def dlpack_roundtrip(tensor: Any, device: int | str = 0, memory_mb: int | None =
     `tensor` has `__dlpack__` (NumPy, torch, CuPy, cuDF series) or is a capsule. `device` is the number of a
     GPU or a name ("host"). A tensor of the host that goes to a GPU is copied there. `memory_mb` limits that
     copy, in MiB. The errors are those of `saeta.from_dlpack`.
+
+    Example:
+        >>> import saeta as sa
+        >>> import numpy as np
+        >>> capsule = sa.xlog.dlpack_roundtrip(np.arange(3), device="host")
+        >>> sa.from_dlpack(capsule, "host").to_pylist()
+        [0, 1, 2]
     """
     return from_dlpack(tensor, _context(device, memory_mb)).__dlpack__()
 
@@ -44,6 +51,11 @@ def dlpack_is_cuda(capsule: Any) -> bool:
     """Whether a tensor is in device or managed memory of a GPU.
 
     It is a capsule, or an object with `__dlpack_device__`.
+
+    Example:
+        >>> import saeta as sa
+        >>> sa.xlog.dlpack_is_cuda(sa.column("a", [1, 2], ctx="host"))
+        False
     """
     if _core._capsule_name(capsule) is not None:
         kind = _core._tensor_device(capsule)[0]
@@ -65,6 +77,12 @@ def export_arrow_device(
     tensors, or a sequence of tensors, which are named col_0, col_1 and so on. Data that is on the device
     already is not copied. A table of several batches is joined. `device` and `memory_mb` are those of
     `dlpack_roundtrip`.
+
+    Example:
+        >>> import saeta as sa
+        >>> capsules = sa.xlog.export_arrow_device({"a": sa.column("a", [1, 2], ctx="host")}, device="host")
+        >>> sa.from_arrow(capsules, "host").column_names
+        ['a']
     """
     if isinstance(columns, Table):
         made = columns
@@ -86,6 +104,12 @@ def import_arrow_device(
     The tensors are "dltensor" capsules, without a copy if the memory is on `device`. Several batches are
     joined. Symbols come as their numbers, which `saeta.xlog.symbols` resolves. BufferError for columns with
     nulls and for types without tensors: take such data with `saeta.from_arrow`.
+
+    Example:
+        >>> import saeta as sa
+        >>> tensors, names, rows = sa.xlog.import_arrow_device(sa.table({"a": [1, 2]}, "host"), device="host")
+        >>> names, rows
+        (['a'], 2)
     """
     taken = from_arrow(obj, _context(device, memory_mb))
     if not isinstance(taken, Table):

@@ -4,10 +4,10 @@
 // Thread    One `run` at a time; the caller is member 0.
 // Interrupt The caller checks for an interrupt (base/interrupt.hpp) between two tasks, now and then. It is a
 //           failure like any other.
-// Sleep     Members without work sleep. `run` wakes no more of them than there are tasks, and does not wait for
-//           one that wakes up when all tasks are done. If `run` has a condition, they spin for the next round until it is
-//           true, for at most `most_awake`. Data that a core has written lies in its cache, and a sleeping
-//           core is slow to hand it to the device.
+// Sleep     Members without work sleep. `run` wakes no more of them than there are tasks, and does not wait
+//           for one that wakes up when all tasks are done. If `run` has a condition, they spin for the next
+//           round until it is true, for at most `most_awake`. Data that a core has written lies in its cache,
+//           and a sleeping core is slow to hand it to the device.
 // Failure   The first exception of a member stops the others at their next task. `run` throws it after all
 //           have stopped.
 #pragma once

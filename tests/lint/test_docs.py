@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from front_page_figure import FIGURE, figure
+from site_hooks import beginning_of_readme, documented_layers, section
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
@@ -105,3 +108,43 @@ def test_a_decision_says_what_why_and_what_else_in_a_page(page: Path) -> None:
     headings = [line for line in lines if line.startswith("## ")]
     assert headings == ["## Decided", "## Why", "## What else was tried"]
     assert len(lines) <= DECISION_LINES
+
+
+def test_the_site_has_every_page() -> None:
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    listed = re.findall(r": ([\w/.-]+\.md)$", text("mkdocs.yml"), re.MULTILINE)
+    assert sorted(listed) == sorted(pages), "each page once in the nav of mkdocs.yml"
+
+
+def test_the_reference_has_every_layer_with_public_headers() -> None:
+    public = {
+        path.parent.relative_to(ROOT).as_posix()
+        for path in (ROOT / "saeta").glob("*/CMakeLists.txt")
+        if "  PUBLIC\n" in path.read_text(encoding="utf-8")
+    }
+    assert documented_layers() == {*public, "saeta/rmm"}
+
+
+def test_a_header_of_the_reference_shows_what_is_public() -> None:
+    shown = section(ROOT / "saeta/memory/use_token.hpp")
+    assert "**Failure.** busy" in shown
+    assert "1. Construct it" in shown
+    assert "void finish();" in shown
+    assert "held_" not in shown
+    assert "#include <" not in shown
+
+
+def test_the_figure_of_the_front_page_shows_what_was_measured() -> None:
+    """scripts/front_page_figure.py draws it from bench/results; README says the same numbers."""
+    drawn = figure()
+    assert FIGURE.read_text(encoding="utf-8") == drawn
+    told = beginning_of_readme()
+    for number in ("51.7", "6.0", "62", "1,407", "402", "3.1", "14.9", "5.8", "5.6"):
+        assert f">{number}</text>" in drawn
+        assert number in told
+
+
+def test_the_front_page_has_links_that_lead_somewhere() -> None:
+    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", beginning_of_readme())
+    assert targets
+    assert [target for target in targets if not (ROOT / "docs" / target).exists()] == []

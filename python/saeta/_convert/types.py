@@ -214,7 +214,13 @@ def _split(text: str) -> Iterator[str]:
 
 
 def field(name: str, type: Any, nullable: bool = True, metadata: Any = None) -> Field:  # noqa: A002
-    """Makes a Field, as `pyarrow.field` does: see `saeta.Field`."""
+    """Makes a Field, as `pyarrow.field` does: see `saeta.Field`.
+
+    Example:
+        >>> import saeta as sa
+        >>> sa.field("fare", "float64", nullable=False).nullable
+        False
+    """
     return Field(name, type, nullable, metadata)
 
 

@@ -63,7 +63,10 @@ class Data:
         raise NotImplementedError
 
     def choose(self, columns: Sequence[str]) -> None:
-        """Chooses the columns that `open` reads. Where metadata tell, `batches` has the bytes of these alone."""
+        """Chooses the columns that `open` reads.
+
+        Where metadata tell, `batches` then has the bytes of these alone.
+        """
 
     def close(self) -> None:
         """Releases the files."""
@@ -360,7 +363,7 @@ def _files_of(files: Any) -> list[str]:
     for each in list_sources(files if isinstance(files, str | os.PathLike) else list(files), None, ENDINGS):
         if not isinstance(each.source, str | os.PathLike) or each.filesystem is not None:
             raise TypeMismatch(
-                f"files has a {type(each.source).__name__}, expected paths: a loader opens files by their names"
+                f"files has a {type(each.source).__name__}, expected paths: a loader opens files by name"
             )
         found.append(os.fsdecode(each.source))
     return found

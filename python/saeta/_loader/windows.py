@@ -27,8 +27,8 @@ class Window(NamedTuple):
 class Windows:
     """Reads the loads of an epoch one after the other, on a thread of its own.
 
-    If one has no room, the windows that were read ahead are given back, and each is read when it is taken from
-    then on.
+    If one has no room, the windows that were read ahead are given back, and from then on each one is read
+    when it is taken.
     """
 
     def __init__(

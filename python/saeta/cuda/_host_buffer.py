@@ -11,6 +11,12 @@ class HostBuffer(classes.BufferBase):  # type: ignore[misc, name-defined]
     """A pyarrow.Buffer of page-locked host memory, made by `new_host_buffer`.
 
     Devices read and write it at the speed of the link.
+
+    Example:
+        >>> import saeta.cuda as cuda
+        >>> buffer = cuda.new_host_buffer(16)
+        >>> buffer.is_cpu
+        True
     """
 
     _memory: _core.Buffer
@@ -22,12 +28,24 @@ class HostBuffer(classes.BufferBase):  # type: ignore[misc, name-defined]
 
     @property
     def size(self) -> int:
-        """Number of bytes."""
+        """Number of bytes.
+
+        Example:
+            >>> import saeta.cuda as cuda
+            >>> cuda.new_host_buffer(16).size
+            16
+        """
         return self._memory.nbytes
 
     @property
     def memory(self) -> _core.Buffer:
-        """The same memory as a `saeta.Buffer` for `saeta.use`."""
+        """The same memory as a `saeta.Buffer` for `saeta.use`.
+
+        Example:
+            >>> import saeta.cuda as cuda
+            >>> cuda.new_host_buffer(16).memory.nbytes
+            16
+        """
         return self._memory
 
 
@@ -35,6 +53,11 @@ def new_host_buffer(size: int, device: int = 0) -> HostBuffer:
     """Allocates page-locked host memory for a device, charged to the budget of the host.
 
     Without a GPU it is ordinary memory.
+
+    Example:
+        >>> import saeta.cuda as cuda
+        >>> cuda.new_host_buffer(16).size
+        16
     """
     if size < 0:
         raise ValueError(f"size must not be negative, got {size}")

@@ -149,7 +149,12 @@ void bind_values(column_class& c) {
            "nulls, runs and "
            "lists of a fixed size need no bytes in a file. FormatError where the column views a mapped file "
            "that was "
-           "rewritten or cut short since it was read.")
+           "rewritten or cut short since it was read."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+           "    >>> fare.to_pylist()\n"
+           "    [12.5, None, 8.0]")
       .def("_raw_values", &raw_list, nb::arg("most") = nb::none(),
            nb::sig("def _raw_values(self, most: int | None = None) -> list[bytes | bool | None]"),
            "Values as the Arrow layout holds them; dictionaries give their values. Of each at most so many "
@@ -158,7 +163,12 @@ void bind_values(column_class& c) {
       .def("slice", &sliced_column, nb::arg("offset") = 0, nb::arg("length") = nb::none(),
            nb::sig("def slice(self, offset: int = 0, length: int | None = None) -> Column"),
            "Rows [offset, offset + length), to the end without a length; no copy. OutOfRange outside the "
-           "column.");
+           "column."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+           "    >>> fare.slice(1, 2).to_pylist()\n"
+           "    [None, 8.0]");
 }
 
 void bind_objects(column_class& c) {
@@ -181,7 +191,12 @@ void bind_objects(column_class& c) {
           "    check_metadata: metadata of the fields, and the names of the values of lists, count as "
           "well.\n\n"
           "Raises InvalidError for a column of another context or device, and TypeMismatch for anything "
-          "that is not a Column: `saeta.from_arrow` makes one.")
+          "that is not a Column: `saeta.from_arrow` makes one."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+          "    >>> fare.equals(fare.take([0, 1, 2]))\n"
+          "    True")
       .def(copied_as_itself())
       .def(pickled_by("reduce_column"))
       .def("__repr__", in_python("saeta._report.display", "column_text"),
@@ -202,45 +217,123 @@ void bind_column(nb::module_& m) {
       "OutOfMemory where so many Python objects take more than the memory that is available.");
   column_class c(m, "Column",
                  "A named, typed, immutable column on a device, in one or several chunks. Slices and "
-                 "selections share its memory.",
+                 "selections share its memory."
+                 "\n\nExample:\n"
+                 "    >>> import saeta as sa\n"
+                 "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+                 "    >>> len(fare), fare.null_count\n"
+                 "    (3, 1)\n"
+                 "    >>> fare[0]\n"
+                 "    12.5",
                  nb::is_weak_referenceable());
   c.def(made_by("saeta.column, saeta.from_arrow and saeta.from_dlpack"));
   bind_values(c);
   c.def_prop_ro(
-       "name", [](const column_object& self) { return self.described->name; }, "Its name; may be empty.")
+       "name", [](const column_object& self) { return self.described->name; },
+       "Its name; may be empty."
+       "\n\nExample:\n"
+       "    >>> import saeta as sa\n"
+       "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+       "    >>> fare.name\n"
+       "    'fare'")
       .def_prop_ro(
-          "type", [](const column_object& self) { return self.described->type; }, "Its data type.")
+          "type", [](const column_object& self) { return self.described->type; },
+          "Its data type."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+          "    >>> fare.type.name\n"
+          "    'double'")
       .def_prop_ro(
           "field", [](const column_object& self) { return *self.described; },
-          "Name, type, nullability and metadata.")
+          "Name, type, nullability and metadata."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+          "    >>> fare.field.nullable\n"
+          "    True")
       .def_prop_ro(
           "context", [](const column_object& self) { return context_object{self.ctx}; },
-          "The context that holds the memory.")
+          "The context that holds the memory."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+          "    >>> fare.context.device\n"
+          "    'host'")
       .def_prop_ro(
           "device", [](const column_object& self) { return to_string(self.ctx->device()); },
-          "\"host\" or \"cuda:0\".")
-      .def_prop_ro("chunks", &chunks, "The pieces in memory, each as a column of one chunk; no copy.")
+          "\"host\" or \"cuda:0\"."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+          "    >>> fare.device\n"
+          "    'host'")
+      .def_prop_ro("chunks", &chunks,
+                   "The pieces in memory, each as a column of one chunk; no copy."
+                   "\n\nExample:\n"
+                   "    >>> import saeta as sa\n"
+                   "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+                   "    >>> [len(chunk) for chunk in sa.Column.from_chunks([fare, fare[:1]]).chunks]\n"
+                   "    [3, 1]")
       .def_prop_ro(
           "num_chunks", [](const column_object& self) { return self.pieces->size(); },
-          "Number of pieces in memory.")
+          "Number of pieces in memory."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+          "    >>> sa.Column.from_chunks([fare, fare]).num_chunks\n"
+          "    2")
       .def_prop_ro("null_count", &null_count, nb::call_guard<gil_release>(),
-                   "Number of nulls; counted on the device where it is not known yet, then remembered.")
-      .def_prop_ro("nbytes", &byte_size, "Bytes that the rows refer to, dictionary included.")
+                   "Number of nulls; counted on the device where it is not known yet, then remembered."
+                   "\n\nExample:\n"
+                   "    >>> import saeta as sa\n"
+                   "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+                   "    >>> fare.null_count\n"
+                   "    1")
+      .def_prop_ro("nbytes", &byte_size,
+                   "Bytes that the rows refer to, dictionary included."
+                   "\n\nExample:\n"
+                   "    >>> import saeta as sa\n"
+                   "    >>> age = sa.column('age', [31, 54, 8], ctx='host')\n"
+                   "    >>> age.nbytes\n"
+                   "    24")
       .def_prop_ro(
           "address", &address,
           "Address of the first row's value (index of a dictionary, offset of a string), to prove that "
-          "memory is shared. BufferError for several chunks.")
+          "memory is shared. BufferError for several chunks."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> import numpy as np\n"
+          "    >>> age = sa.column('age', [31, 54, 8], ctx='host')\n"
+          "    >>> np.from_dlpack(age).ctypes.data == age.address\n"
+          "    True")
       .def("__len__", [](const column_object& self) { return total_rows(*self.pieces); })
-      .def("with_name", &rename, nb::arg("name"), "The same column under another name.")
+      .def("with_name", &rename, nb::arg("name"),
+           "The same column under another name."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+           "    >>> fare.with_name('price').name\n"
+           "    'price'")
       .def_static(
           "from_chunks", &from_chunks, nb::arg("chunks"), nb::arg("name") = nb::none(),
           nb::sig("def from_chunks(chunks: collections.abc.Sequence[Column], name: str | None = None) -> "
                   "Column"),
-          "One column of the chunks of several, in order; no copy. TypeMismatch where their types differ.")
+          "One column of the chunks of several, in order; no copy. TypeMismatch where their types differ."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+          "    >>> sa.Column.from_chunks([fare, fare]).to_pylist()\n"
+          "    [12.5, None, 8.0, 12.5, None, 8.0]")
       .def("combine_chunks", &combined_column, nb::call_guard<gil_release>(),
            "The same rows in one chunk: one kernel on the device, into memory under the budget. A column "
            "of one chunk is returned as it is. More than one chunk is left only where 32-bit offsets, run "
-           "ends or dictionary indices can't count the rows.")
+           "ends or dictionary indices can't count the rows."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+           "    >>> sa.Column.from_chunks([fare, fare]).combine_chunks().num_chunks\n"
+           "    1")
       .def("_with_field", &with_field, nb::arg("field"));
   bind_objects(c);
   bind_rows(c);

@@ -66,14 +66,24 @@ void bind_conversions(column_class& c) {
   c.def("as_bool8", &column_bytes, nb::kw_only(), nb::arg("extension") = true, nb::call_guard<gil_release>(),
         "Booleans as booleans of one byte, which tensors can view: of one bit by one kernel a chunk, of one "
         "byte the same memory. As the extension arrow.bool8, which Arrow consumers get without a copy; with "
-        "extension=False as bool8, as tensors have them, of which Arrow consumers get bits.")
+        "extension=False as bool8, as tensors have them, of which Arrow consumers get bits."
+        "\n\nExample:\n"
+        "    >>> import saeta as sa\n"
+        "    >>> flag = sa.column('flag', [True, False], ctx='host')\n"
+        "    >>> flag.as_bool8().nbytes\n"
+        "    2")
       .def(
           "as_bool",
           [](const column_object& self) {
             return convert_column(self, data_type(type_id::boolean), pack_bool);
           },
           nb::call_guard<gil_release>(),
-          "Booleans of one byte (or any int8 or uint8, where not 0 is true) as booleans of one bit.")
+          "Booleans of one byte (or any int8 or uint8, where not 0 is true) as booleans of one bit."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> flag = sa.column('flag', [True, False], ctx='host')\n"
+          "    >>> flag.as_bool8().as_bool().type.name\n"
+          "    'bool'")
       .def("_with_type_of_bytes", &with_type_of_bytes, nb::arg("type"), nb::call_guard<gil_release>())
       .def("_masked", &mask_rows, nb::arg("valid"), nb::call_guard<gil_release>())
       .def("as_symbols", &symbols, nb::arg("table") = nb::none(), nb::call_guard<gil_release>(),
@@ -86,19 +96,39 @@ void bind_conversions(column_class& c) {
            "OutOfRange "
            "names the first row whose number the table does not have. ExchangeError for numbers that the "
            "metadata call "
-           "symbols of another process.")
+           "symbols of another process."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> city = sa.column('city', ['Lyon', 'Bern', 'Lyon'], ctx='host')\n"
+           "    >>> city.as_symbols().to_pylist()\n"
+           "    ['Lyon', 'Bern', 'Lyon']")
       .def("to_arrow", in_python("saeta._convert.to_libraries", "column_to_arrow"),
            nb::sig("def to_arrow(self) -> pyarrow.ChunkedArray"),
-           "A pyarrow ChunkedArray: views of a host column, a download of a device column.")
+           "A pyarrow ChunkedArray: views of a host column, a download of a device column."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+           "    >>> fare.to_arrow().to_pylist()\n"
+           "    [12.5, None, 8.0]")
       .def("__array__", in_python("saeta._convert.to_libraries", "column_array"),
            nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> "
                    "numpy.typing.NDArray[typing.Any]"))
       .def("to_pandas", in_python("saeta._convert.to_libraries", "column_to_pandas"),
            nb::sig("def to_pandas(self) -> pandas.Series[typing.Any]"),
-           "A pandas Series of that name, through pyarrow.")
+           "A pandas Series of that name, through pyarrow."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+           "    >>> fare.to_pandas().shape\n"
+           "    (3,)")
       .def("to_polars", in_python("saeta._convert.to_libraries", "column_to_polars"),
            nb::sig("def to_polars(self) -> polars.Series"),
-           "A polars Series of that name, through the Arrow C stream.");
+           "A polars Series of that name, through the Arrow C stream."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+           "    >>> fare.to_polars().null_count()\n"
+           "    1");
 }
 
 } // namespace saeta::py

@@ -89,7 +89,17 @@ void bind_symbols(nb::module_& m) {
       "process has one, `saeta.symbols`; others are made with `SymbolTable()`.\n\n"
       "Safe to use from any thread: look-ups of names that are there don't wait. The memory belongs to no "
       "context "
-      "and no budget counts it.",
+      "and no budget counts it."
+      "\n\nExample:\n"
+      "    >>> import saeta as sa\n"
+      "    >>> number = sa.symbols.intern('Lyon')\n"
+      "    >>> sa.symbols.name(number)\n"
+      "    'Lyon'"
+      "\n\nExample:\n"
+      "    >>> import saeta as sa\n"
+      "    >>> table = sa.SymbolTable()\n"
+      "    >>> table.intern('Lyon'), table.intern('Bern'), table.intern('Lyon')\n"
+      "    (0, 1, 0)",
       nb::is_weak_referenceable())
       .def(
           "__init__",
@@ -98,19 +108,43 @@ void bind_symbols(nb::module_& m) {
           },
           nb::arg("limit") = nb::none(), "`limit`: the most names that it takes, 2**32 without one.")
       .def("intern", &intern, nb::arg("name"), nb::sig("def intern(self, name: str) -> int"),
-           "The symbol of a name, which is added where it is new. SizeOverflow where the table is full.")
+           "The symbol of a name, which is added where it is new. SizeOverflow where the table is full."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> sa.SymbolTable().intern('Lyon')\n"
+           "    0")
       .def("intern_all", &intern_all, nb::arg("names"),
            nb::sig("def intern_all(self, names: collections.abc.Iterable[str]) -> list[int]"),
-           "The symbols of many names, in their order.")
+           "The symbols of many names, in their order."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> sa.SymbolTable().intern_all(['Lyon', 'Bern', 'Lyon'])\n"
+           "    [0, 1, 0]")
       .def("name", &name_of_symbol, nb::arg("symbol"), nb::sig("def name(self, symbol: int) -> str"),
-           "The name of a symbol. OutOfRange for one that the table does not have.")
+           "The name of a symbol. OutOfRange for one that the table does not have."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> table = sa.SymbolTable()\n"
+           "    >>> table.name(table.intern('Lyon'))\n"
+           "    'Lyon'")
       .def("lookup", &lookup, nb::arg("symbol"), nb::sig("def lookup(self, symbol: int) -> str | None"),
-           "The name of a symbol, None for one that the table does not have.")
+           "The name of a symbol, None for one that the table does not have."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> table = sa.SymbolTable()\n"
+           "    >>> table.lookup(7) is None\n"
+           "    True")
       .def(
           "find",
           [](const symbol_table_object& self, nb::handle name) { return self.value->find(utf8_of(name)); },
           nb::arg("name"), nb::sig("def find(self, name: str) -> int | None"),
-          "The symbol of a name, None for one that the table does not have. Adds nothing.")
+          "The symbol of a name, None for one that the table does not have. Adds nothing."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> table = sa.SymbolTable()\n"
+          "    >>> number = table.intern('Lyon')\n"
+          "    >>> table.find('Lyon') == number, table.find('Bern') is None\n"
+          "    (True, True)")
       .def(
           "__contains__",
           [](const symbol_table_object& self, nb::handle name) {
@@ -120,10 +154,20 @@ void bind_symbols(nb::module_& m) {
       .def("__len__", [](const symbol_table_object& self) { return self.value->size(); })
       .def_prop_ro(
           "limit", [](const symbol_table_object& self) { return self.value->limit(); },
-          "The most names that it takes.")
+          "The most names that it takes."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> sa.SymbolTable().limit > 0\n"
+          "    True")
       .def_prop_ro(
           "nbytes", [](const symbol_table_object& self) { return self.value->byte_size(); },
-          "Bytes of host memory that it holds.")
+          "Bytes of host memory that it holds."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> table = sa.SymbolTable()\n"
+          "    >>> number = table.intern('Lyon')\n"
+          "    >>> table.nbytes > 0\n"
+          "    True")
       .def(
           "__eq__",
           [](const symbol_table_object& self, nb::handle other) {

@@ -116,7 +116,15 @@ void bind_arrays(column_class& c) {
       "A NumPy array. `copy=None` copies only where it must (device memory, several chunks, types that NumPy "
       "does not have) and gives a read-only view elsewhere; False raises ExchangeError instead of copying; "
       "True always copies. Nulls and types without a tensor type: as for `to_torch`; without `reinterpret` "
-      "and `codes`, times and dictionaries are what pyarrow makes of them.");
+      "and `codes`, times and dictionaries are what pyarrow makes of them."
+      "\n\nExample:\n"
+      "    >>> import saeta as sa\n"
+      "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+      "    >>> fare.to_numpy(nulls='nan').tolist()\n"
+      "    [12.5, nan, 8.0]\n"
+      "    >>> values, valid = fare.to_numpy(with_mask=True)\n"
+      "    >>> valid.tolist()\n"
+      "    [True, False, True]");
   bind_tensor(
       c, "to_torch", &to_torch, "torch.Tensor", "",
       "A torch tensor on the column's device, without a copy. It must not be written to.\n\n"
@@ -182,10 +190,21 @@ void bind_tensors(column_class& c) {
           "all of the values, so its offsets need not begin at 0. `with_mask=True` gives a third column of "
           "bool8, "
           "1 where a row is not null; without it a null is ExchangeError, as are string views. Several "
-          "chunks are joined, which is a copy.")
+          "chunks are joined, which is a copy."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> words = sa.column('word', ['to', 'be', 'or'], ctx='host')\n"
+          "    >>> offsets, letters = words.offsets_and_values()\n"
+          "    >>> offsets.to_pylist()\n"
+          "    [0, 2, 4, 6]")
       .def("is_valid", &valid, nb::call_guard<gil_release>(),
            "A column of bool8, one byte a row: 1 where a value is not null, 0 where it is. One kernel a "
-           "chunk.");
+           "chunk."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+           "    >>> fare.is_valid().to_pylist()\n"
+           "    [True, False, True]");
 }
 
 } // namespace saeta::py

@@ -31,7 +31,12 @@ void bind_arrays(table_class& c) {
       "numpy.typing.NDArray[typing.Any]",
       "order: typing.Literal['row', 'column'] | None = None, copy: bool | None = None, ",
       "A NumPy array of rows and columns. `copy=False` raises ExchangeError instead of copying, True always "
-      "copies, None copies where it must. Other keywords as for `to_torch`.");
+      "copies, None copies where it must. Other keywords as for `to_torch`."
+      "\n\nExample:\n"
+      "    >>> import saeta as sa\n"
+      "    >>> table = sa.table({'x': [1, 2], 'y': [0.5, None]}, 'host')\n"
+      "    >>> table.to_numpy(dtype='float32', fill=0).tolist()\n"
+      "    [[1.0, 0.5], [2.0, 0.0]]");
 }
 
 } // namespace

@@ -69,15 +69,63 @@ void bind_window(nb::module_& m) {
   nb::class_<window_object>(
       m, "MemoryWindow",
       "What a budget saw since `memory.window()`. The numbers follow it until the end of a `with` "
-      "block and stay as they were then; windows nest.")
+      "block and stay as they were then; windows nest."
+      "\n\nExample:\n"
+      "    >>> import saeta as sa\n"
+      "    >>> ctx = sa.context('host')\n"
+      "    >>> with ctx.memory.window() as window:\n"
+      "    ...     block = ctx.allocate('1KiB')\n"
+      "    >>> window.current - window.start\n"
+      "    1024")
       .def(made_by("Context.memory.window"))
       .def(not_pickled("make one where the work is"))
       .def("__repr__", &describe_window)
-      .def_prop_ro("start", &value_of<&values::start>, "Bytes in use when the window was opened.")
-      .def_prop_ro("current", &value_of<&values::current>, "Bytes in use now.")
-      .def_prop_ro("peak", &value_of<&values::peak>, "Most bytes in use at one time inside the window.")
-      .def_prop_ro("requests", &value_of<&values::requests>, "Accepted requests inside the window.")
-      .def_prop_ro("refused", &value_of<&values::refused>, "Refused requests inside the window.")
+      .def_prop_ro("start", &value_of<&values::start>,
+                   "Bytes in use when the window was opened."
+                   "\n\nExample:\n"
+                   "    >>> import saeta as sa\n"
+                   "    >>> ctx = sa.context('host')\n"
+                   "    >>> with ctx.memory.window() as window:\n"
+                   "    ...     block = ctx.allocate('1KiB')\n"
+                   "    >>> window.start < window.current\n"
+                   "    True")
+      .def_prop_ro("current", &value_of<&values::current>,
+                   "Bytes in use now."
+                   "\n\nExample:\n"
+                   "    >>> import saeta as sa\n"
+                   "    >>> ctx = sa.context('host')\n"
+                   "    >>> with ctx.memory.window() as window:\n"
+                   "    ...     block = ctx.allocate('1KiB')\n"
+                   "    >>> window.current - window.start\n"
+                   "    1024")
+      .def_prop_ro("peak", &value_of<&values::peak>,
+                   "Most bytes in use at one time inside the window."
+                   "\n\nExample:\n"
+                   "    >>> import saeta as sa\n"
+                   "    >>> ctx = sa.context('host')\n"
+                   "    >>> with ctx.memory.window() as window:\n"
+                   "    ...     block = ctx.allocate('1KiB')\n"
+                   "    ...     del block\n"
+                   "    >>> window.peak - window.start\n"
+                   "    1024")
+      .def_prop_ro("requests", &value_of<&values::requests>,
+                   "Accepted requests inside the window."
+                   "\n\nExample:\n"
+                   "    >>> import saeta as sa\n"
+                   "    >>> ctx = sa.context('host')\n"
+                   "    >>> with ctx.memory.window() as window:\n"
+                   "    ...     block = ctx.allocate('1KiB')\n"
+                   "    >>> window.requests\n"
+                   "    1")
+      .def_prop_ro("refused", &value_of<&values::refused>,
+                   "Refused requests inside the window."
+                   "\n\nExample:\n"
+                   "    >>> import saeta as sa\n"
+                   "    >>> ctx = sa.context('host')\n"
+                   "    >>> with ctx.memory.window() as window:\n"
+                   "    ...     block = ctx.allocate('1KiB')\n"
+                   "    >>> window.refused\n"
+                   "    0")
       .def(
           "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> MemoryWindow"))
       .def(
@@ -95,7 +143,13 @@ void bind_budgets(nb::module_& m, memory_class& memory) {
            "A context of this device whose allocations count against a budget of their own (None: no limit) "
            "and "
            "against this one. As a context manager it closes at the end; what it holds then stays valid and "
-           "charged.")
+           "charged."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> ctx = sa.context('host')\n"
+           "    >>> query = ctx.memory.child('query 7', limit='1MiB')\n"
+           "    >>> query.budget\n"
+           "    1048576")
       .def(
           "reserve", &reserve, nb::arg("nbytes"), nb::arg("overbook") = false,
           nb::sig("def reserve(self, nbytes: int | str, overbook: bool = False) -> Context"),
@@ -104,18 +158,42 @@ void bind_budgets(nb::module_& m, memory_class& memory) {
           "not "
           "drawn at the end. BudgetExceeded when there is no room, unless `overbook` promises it all the "
           "same; "
-          "then draws of the promised part may be refused.")
+          "then draws of the promised part may be refused."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> ctx = sa.context('host')\n"
+          "    >>> with ctx.memory.reserve('1MiB') as promised:\n"
+          "    ...     block = promised.allocate('512KiB')\n"
+          "    >>> block.nbytes\n"
+          "    524288")
       .def_prop_ro(
           "reservation", &reservation_of,
           nb::for_getter(nb::sig("def reservation(self) -> dict[str, int] | None")),
           "What this context draws from: `bytes` as reserved, `left` of them, and how many of those are "
-          "`overbooked`. None where it draws from none.")
+          "`overbooked`. None where it draws from none."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> ctx = sa.context('host')\n"
+          "    >>> with ctx.memory.reserve('1MiB') as promised:\n"
+          "    ...     promised.memory.reservation['bytes']\n"
+          "    1048576")
       .def(
           "window", [](const memory_view& self) { return window_object(*self.value->memory_budget()); },
-          "Measures peak, requests and refusals of the budget apart from now on.")
+          "Measures peak, requests and refusals of the budget apart from now on."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> ctx = sa.context('host')\n"
+          "    >>> with ctx.memory.window() as window:\n"
+          "    ...     del_me = ctx.allocate('1KiB')\n"
+          "    >>> window.requests\n"
+          "    1")
       .def(
           "reset_peak", [](const memory_view& self) { self.value->memory_budget()->reset_peak(); },
-          "Restarts the peak from what is live now.");
+          "Restarts the peak from what is live now."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> ctx = sa.context('host')\n"
+          "    >>> ctx.memory.reset_peak()");
 }
 
 } // namespace saeta::py

@@ -193,7 +193,11 @@ std::string describe_context(const context_object& self) {
 void bind_life(nb::class_<context_object>& c) {
   c.def("synchronize", &synchronize_context, nb::call_guard<gil_release>(),
         "Waits for all work on the device that was queued so far, by whomever, and for memory whose "
-        "release waits for it. While a graph is captured, for the context's own stream alone.")
+        "release waits for it. While a graph is captured, for the context's own stream alone."
+        "\n\nExample:\n"
+        "    >>> import saeta as sa\n"
+        "    >>> ctx = sa.context('host')\n"
+        "    >>> ctx.synchronize()")
       .def("close", &close_context, nb::sig("def close(self) -> dict[str, int]"),
            "Refuses new work from now on. Returns the bytes that are still alive, by tag; they stay valid "
            "until their owners drop them. Of a reservation what was not drawn returns at once.")
@@ -258,13 +262,24 @@ void bind_context(nb::module_& m) {
                              "The announcement of a graph capture, from `Context.capturing`.",
                              "Context.capturing");
   bind_block<strict_object>(m, "StrictMode", "def __enter__(self) -> StrictMode",
-                            "A block without downloads, from `Context.forbid_downloads`.",
+                            "A block without downloads, from `Context.forbid_downloads`."
+                            "\n\nExample:\n"
+                            "    >>> import saeta as sa\n"
+                            "    >>> table = sa.table({'a': [1, 2, 3]}, 'host')\n"
+                            "    >>> with table.context.forbid_downloads():\n"
+                            "    ...     last = table.take([2])",
                             "Context.forbid_downloads");
   nb::class_<context_object> c(
       m, "Context",
       "Everything Saeta keeps for one device of this process: memory under a budget, streams and counters. "
       "There is one per device; `saeta.context` gives it. `memory.child` and `memory.reserve` give further "
-      "ones that share all of it but the budget.");
+      "ones that share all of it but the budget."
+      "\n\nExample:\n"
+      "    >>> import saeta as sa\n"
+      "    >>> ctx = sa.context('host')\n"
+      "    >>> ctx.device\n"
+      "    'host'\n"
+      "    >>> block = ctx.allocate('1KiB', tag='scratch')");
   c.def(made_by("saeta.context"));
   c.def(copied_as_itself());
   c.def(not_pickled("pass the name of its device and call saeta.context(name) there. Tables that are "
@@ -272,7 +287,12 @@ void bind_context(nb::module_& m) {
                     "context, or into the one of `with saeta.unpickling(ctx):`"));
   c.def_prop_ro(
        "device", [](const context_object& self) { return to_string(self.value->device()); },
-       "\"host\" or \"cuda:0\".")
+       "\"host\" or \"cuda:0\"."
+       "\n\nExample:\n"
+       "    >>> import saeta as sa\n"
+       "    >>> ctx = sa.context('host')\n"
+       "    >>> ctx.device\n"
+       "    'host'")
       .def_prop_rw(
           "budget",
           [](const context_object& self) {
@@ -282,10 +302,20 @@ void bind_context(nb::module_& m) {
           nb::for_getter(nb::sig("def budget(self) -> int | None")),
           nb::for_setter(nb::sig("def budget(self, limit: int | str | None, /) -> None")),
           "Limit in bytes, None for no limit. Set it with an int, \"8GiB\" or \"50%\" (of the device's "
-          "memory); InvalidError when more is live already.")
+          "memory); InvalidError when more is live already."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> ctx = sa.context('host').memory.child('part', '1MiB')\n"
+          "    >>> ctx.budget\n"
+          "    1048576")
       .def_prop_ro(
           "memory", [](const context_object& self) { return memory_view{self.value}; },
-          "What its memory is used for.")
+          "What its memory is used for."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> ctx = sa.context('host')\n"
+          "    >>> print(ctx.memory.report().splitlines()[0])\n"
+          "    memory of host")
       .def_prop_ro("options", &options_dict, nb::sig("def options(self) -> dict[str, typing.Any]"),
                    "What it was made with: `stack` (top first), `wait` (seconds), `guard_quarantine`, "
                    "`exportable_pool` (whether other processes can open its memory), "
@@ -293,19 +323,40 @@ void bind_context(nb::module_& m) {
                    "`staging_threads` (0: the machine's, at most 16), "
                    "`staging_pinned` (bytes; None: 96 MiB, and 12 MiB a thread), "
                    "`host_cache` (bytes of host memory kept for downloads). "
-                   "The budget has an attribute of its own.")
+                   "The budget has an attribute of its own."
+                   "\n\nExample:\n"
+                   "    >>> import saeta as sa\n"
+                   "    >>> ctx = sa.context('host')\n"
+                   "    >>> 'stack' in ctx.options\n"
+                   "    True")
       .def_prop_ro(
           "closed", [](const context_object& self) { return self.value->closed(); },
-          "Whether it refuses new work.")
+          "Whether it refuses new work."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> ctx = sa.context('host')\n"
+          "    >>> ctx.closed\n"
+          "    False")
       .def("counters", &counters_dict, nb::sig("def counters(self) -> dict[str, typing.Any]"),
            "What was moved, allocated and waited for since the last reset. For each direction a dict of "
            "`transfers` (planned movements), `calls` (copies given to the driver) and `bytes`; beside them "
            "`allocations`, `imports` and `exports` (views taken in and handed out without a copy), "
            "`synchronizations` (waits of the host) and `events` (recorded to order streams: work on one "
-           "stream needs none).")
+           "stream needs none)."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> ctx = sa.context('host')\n"
+           "    >>> sorted(ctx.counters()['host_to_device'])\n"
+           "    ['bytes', 'calls', 'transfers']")
       .def(
           "reset_counters", [](const context_object& self) { self.value->copies().reset_counters(); },
-          "Sets all counters to zero.")
+          "Sets all counters to zero."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> ctx = sa.context('host')\n"
+          "    >>> ctx.reset_counters()\n"
+          "    >>> ctx.counters()['host_to_host']['bytes']\n"
+          "    0")
       .def("allocate", &allocate_buffer, nb::arg("nbytes"), nb::kw_only(), nb::arg("tag") = "",
            nb::arg("stream").none() = nb::none(), nb::arg("alignment") = 0, nb::arg("kind") = "device",
            nb::sig("def allocate(self, nbytes: int | str, *, tag: str = '', stream: object = None, "
@@ -313,7 +364,13 @@ void bind_context(nb::module_& m) {
            "Memory charged to this context's budget under a tag, ready on a stream (None: the context's own; "
            "see `saeta.use` for the others). Contents are undefined. `kind` \"pinned\" is page-locked host "
            "memory, charged to the budget of the host's context; on the host it is ordinary memory of this "
-           "one. BudgetExceeded, OutOfMemory, ClosedError, UnsupportedError for other kinds.")
+           "one. BudgetExceeded, OutOfMemory, ClosedError, UnsupportedError for other kinds."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> ctx = sa.context('host')\n"
+           "    >>> block = ctx.allocate('1KiB', tag='scratch')\n"
+           "    >>> block.nbytes\n"
+           "    1024")
       .def(
           "capturing", [](const context_object& self) { return capture_object(self); },
           "Says that a CUDA graph is captured inside a `with` block around the capture: views that are "
@@ -327,7 +384,14 @@ void bind_context(nb::module_& m) {
           "DownloadForbidden before anything is copied, on every thread. Scalars that metadata needs are "
           "still "
           "read. Copies that other libraries make are not seen, and on the host there is nothing to "
-          "download.");
+          "download."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> table = sa.table({'a': [1, 2, 3]}, 'host')\n"
+          "    >>> with table.context.forbid_downloads():\n"
+          "    ...     last = table.take([2])\n"
+          "    >>> last['a'].to_pylist()\n"
+          "    [3]");
   bind_life(c);
 
   m.def(
@@ -346,7 +410,12 @@ void bind_context(nb::module_& m) {
       "use: "
       "InvalidError where the context exists with others. Set `Context.budget` to change the limit of the "
       "process, and take `Context.memory.child` to limit your own part. DeviceError where there is no such "
-      "device, with the reason.");
+      "device, with the reason."
+      "\n\nExample:\n"
+      "    >>> import saeta as sa\n"
+      "    >>> ctx = sa.context('host')\n"
+      "    >>> ctx.device\n"
+      "    'host'");
 }
 
 } // namespace saeta::py

@@ -31,44 +31,91 @@ nb::dict runtime_dict() {
 } // namespace
 
 void bind_device(nb::module_& m) {
-  nb::class_<device_entry>(m, "Device", "A device that can be used now.")
+  nb::class_<device_entry>(m, "Device",
+                           "A device that can be used now."
+                           "\n\nExample:\n"
+                           "    >>> import saeta as sa\n"
+                           "    >>> host = sa.devices()[-1]\n"
+                           "    >>> host.name\n"
+                           "    'host'")
       .def(made_by("saeta.devices"))
       .def(copied_as_itself())
       .def(not_pickled("pass its name, and look for it among saeta.devices() there"))
       .def_prop_ro(
           "name", [](const device_entry& d) { return to_string(d.id); },
-          "How Saeta names it: \"host\" or \"cuda:0\".")
+          "How Saeta names it: \"host\" or \"cuda:0\"."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> sa.devices()[-1].name\n"
+          "    'host'")
       .def_prop_ro(
           "kind", [](const device_entry& d) { return static_cast<int>(d.id.kind); },
-          "Device type as DLPack and Arrow number it.")
+          "Device type as DLPack and Arrow number it."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> sa.devices()[-1].kind\n"
+          "    1")
       .def_prop_ro(
           "ordinal", [](const device_entry& d) { return d.id.ordinal; },
-          "Its number among those of its kind.")
+          "Its number among those of its kind."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> sa.devices()[-1].ordinal\n"
+          "    0")
       .def_prop_ro(
-          "model", [](const device_entry& d) { return d.properties.name; }, "Name of the product.")
+          "model", [](const device_entry& d) { return d.properties.name; },
+          "Name of the product."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> isinstance(sa.devices()[-1].model, str)\n"
+          "    True")
       .def_prop_ro(
           "architecture", [](const device_entry& d) { return d.properties.architecture; },
-          "Compute capability of a GPU, instruction set of the host.")
+          "Compute capability of a GPU, instruction set of the host."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> isinstance(sa.devices()[-1].architecture, str)\n"
+          "    True")
       .def_prop_ro(
           "driver", [](const device_entry& d) { return d.properties.driver; },
-          "Driver version, empty on the host.")
+          "Driver version, empty on the host."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> sa.devices()[-1].driver\n"
+          "    ''")
       .def_prop_ro(
           "total_bytes", [](const device_entry& d) { return d.properties.total_bytes; },
-          "Bytes of memory of the whole device.")
+          "Bytes of memory of the whole device."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> sa.devices()[-1].total_bytes > 0\n"
+          "    True")
       .def_prop_ro(
           "free_bytes", [](const device_entry& d) { return d.properties.free_bytes; },
           "Bytes free in the whole device when this object was made. None for a CUDA device that this "
           "process "
-          "does not use yet: only a CUDA context can tell, and asking makes none.")
+          "does not use yet: only a CUDA context can tell, and asking makes none."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> sa.devices()[-1].free_bytes > 0\n"
+          "    True")
       .def_prop_ro(
           "multiprocessors", [](const device_entry& d) { return d.properties.multiprocessors; },
-          "Streaming multiprocessors, or threads of the CPU.")
+          "Streaming multiprocessors, or threads of the CPU."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> sa.devices()[-1].multiprocessors > 0\n"
+          "    True")
       .def("__repr__", &describe_entry);
 
   m.def("devices", &devices, nb::call_guard<gil_release>(),
         "Devices that can be used now: CUDA devices first, then the host. Needs no driver, makes no CUDA "
         "context "
-        "and takes no memory of any device.");
+        "and takes no memory of any device."
+        "\n\nExample:\n"
+        "    >>> import saeta as sa\n"
+        "    >>> [device.name for device in sa.devices() if device.name == 'host']\n"
+        "    ['host']");
   m.def("_human_bytes", &human_bytes, nb::arg("bytes"),
         "Bytes with a binary unit and at most two decimals: \"512 B\", \"1.5 KiB\", \"8 GiB\".");
   m.def(

@@ -105,7 +105,14 @@ listening log_to(const memory_view& self, const std::string& target) {
 void bind_classes(nb::module_& m) {
   nb::class_<recording_object>(
       m, "MemoryRecording",
-      "The events of a device's memory, from `memory.record()` to the end of its `with` block.")
+      "The events of a device's memory, from `memory.record()` to the end of its `with` block."
+      "\n\nExample:\n"
+      "    >>> import saeta as sa\n"
+      "    >>> ctx = sa.context('host')\n"
+      "    >>> with ctx.memory.record() as recording:\n"
+      "    ...     block = ctx.allocate('1KiB', tag='scratch')\n"
+      "    >>> [each['bytes'] for each in recording.records()]\n"
+      "    [1024]")
       .def(made_by("Context.memory.record"))
       .def(not_pickled("pickle what records() returns"))
       .def("__repr__", &describe_recording)
@@ -113,10 +120,24 @@ void bind_classes(nb::module_& m) {
            "The records, oldest first: `order`, `time_ns`, `event`, `device`, `thread`, `stream`, `bytes`, "
            "`address`, `generation`, `tag`, `account` (the budget that was charged), `limit`, `outcome`, and "
            "where the memory of the device changed "
-           "`reserved` and `held` of it.")
+           "`reserved` and `held` of it."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> ctx = sa.context('host')\n"
+           "    >>> with ctx.memory.record() as recording:\n"
+           "    ...     block = ctx.allocate('1KiB', tag='scratch')\n"
+           "    >>> [each['event'] for each in recording.records()]\n"
+           "    ['allocate']")
       .def_prop_ro(
           "forgotten", [](const recording_object& self) { return self.kept->forgotten(); },
-          "Records that later ones pushed out.")
+          "Records that later ones pushed out."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> ctx = sa.context('host')\n"
+          "    >>> with ctx.memory.record() as recording:\n"
+          "    ...     block = ctx.allocate('1KiB')\n"
+          "    >>> recording.forgotten\n"
+          "    0")
       .def(
           "__enter__", [](nb::object self) { return self; },
           nb::sig("def __enter__(self) -> MemoryRecording"))
@@ -129,12 +150,24 @@ void bind_classes(nb::module_& m) {
           },
           nb::sig("def __exit__(self, *exception: object) -> None"));
 
-  nb::class_<listening>(m, "MemoryLog", "A log of `memory.log_to`; written until it is closed or dropped.")
+  nb::class_<listening>(m, "MemoryLog",
+                        "A log of `memory.log_to`; written until it is closed or dropped."
+                        "\n\nExample:\n"
+                        "    >>> import saeta as sa\n"
+                        "    >>> ctx = sa.context('host')\n"
+                        "    >>> with ctx.memory.log_to('jsonl:memory.jsonl'):\n"
+                        "    ...     block = ctx.allocate('1KiB')")
       .def(made_by("Context.memory.log_to"))
       .def(not_pickled("make one where the work is"))
       .def("__repr__",
            [](const listening& self) { return concat("<saeta.MemoryLog", self.ended() ? ", closed>" : ">"); })
-      .def("close", &listening::end, "Completes the file. Does nothing the second time.")
+      .def("close", &listening::end,
+           "Completes the file. Does nothing the second time."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> ctx = sa.context('host')\n"
+           "    >>> log = ctx.memory.log_to('jsonl:memory.jsonl')\n"
+           "    >>> log.close()")
       .def(
           "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> MemoryLog"))
       .def(
@@ -150,19 +183,40 @@ void bind_log(nb::module_& m, memory_class& memory) {
       .def("record", &record, nb::kw_only(), nb::arg("capacity") = memory_sink::standard_capacity,
            "Records every allocation, free, refusal and trim of the device, and every view of the memory of "
            "others, from now on, at most the last "
-           "`capacity` of them.")
+           "`capacity` of them."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> ctx = sa.context('host')\n"
+           "    >>> with ctx.memory.record() as recording:\n"
+           "    ...     block = ctx.allocate('1KiB', tag='scratch')\n"
+           "    >>> [each['tag'] for each in recording.records()]\n"
+           "    ['scratch']")
       .def_prop_ro(
           "recording", &recorder_of,
-          "What the device has recorded since its context was made; None unless SAETA_RECORD asked for it.")
+          "What the device has recorded since its context was made; None unless SAETA_RECORD asked for it."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> sa.context('host').memory.recording is None\n"
+          "    True")
       .def(
           "log_to", &log_to, nb::arg("target"),
           "Writes the events of the device to \"csv:PATH\", \"jsonl:PATH\" or \"trace:PATH\" (Chrome's trace "
           "format, for Perfetto) from now on. InvalidError for another kind, FileError where the file can't "
           "be "
-          "opened.")
+          "opened."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> ctx = sa.context('host')\n"
+          "    >>> with ctx.memory.log_to('csv:memory.csv'):\n"
+          "    ...     block = ctx.allocate('1KiB')")
       .def_prop_ro(
           "log_dropped", [](const memory_view& self) { return self.value->reports().log()->dropped(); },
-          "Records that a log could not write (a full disk).");
+          "Records that a log could not write (a full disk)."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> ctx = sa.context('host')\n"
+          "    >>> ctx.memory.log_dropped >= 0\n"
+          "    True");
 }
 
 } // namespace saeta::py

@@ -66,7 +66,13 @@ void bind_reports(memory_class& c) {
        "0 "
        "on the host), `host_held` (ordinary host memory taken for downloads: in use, where it counts as "
        "`own`, or "
-       "kept for the next); counts of live `buffers` and of `pending_releases` (waiting for work to finish).")
+       "kept for the next); counts of live `buffers` and of `pending_releases` (waiting for work to finish)."
+       "\n\nExample:\n"
+       "    >>> import saeta as sa\n"
+       "    >>> ctx = sa.context('host').memory.child('query', '1MiB')\n"
+       "    >>> block = ctx.allocate('1KiB')\n"
+       "    >>> ctx.memory.statistics()['current']\n"
+       "    1024")
       .def(
           "by_tag",
           [](const memory_view& self) {
@@ -74,7 +80,13 @@ void bind_reports(memory_class& c) {
           },
           nb::sig("def by_tag(self) -> dict[str, int]"),
           "Live bytes by tag, largest first; views of the memory of others as \"external:TAG\". Of a child "
-          "budget what is charged to it.")
+          "budget what is charged to it."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> ctx = sa.context('host').memory.child('query', '1MiB')\n"
+          "    >>> block = ctx.allocate('1KiB', tag='scratch')\n"
+          "    >>> ctx.memory.by_tag()\n"
+          "    {'scratch': 1024}")
       .def(
           "by_budget",
           [](const memory_view& self) {
@@ -82,9 +94,21 @@ void bind_reports(memory_class& c) {
           },
           nb::sig("def by_budget(self) -> dict[str, int]"),
           "Live bytes of own buffers on the whole device by the name of the budget that holds the charge, "
-          "largest first.")
+          "largest first."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> ctx = sa.context('host')\n"
+          "    >>> query = ctx.memory.child('query', '1MiB')\n"
+          "    >>> block = query.allocate('1KiB')\n"
+          "    >>> ctx.memory.by_budget()['query']\n"
+          "    1024")
       .def("report", in_python("saeta._report.memory", "memory_report"), nb::sig("def report(self) -> str"),
-           "The statistics and the live bytes by tag and by budget, as text.")
+           "The statistics and the live bytes by tag and by budget, as text."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> ctx = sa.context('host')\n"
+           "    >>> print(ctx.memory.report().splitlines()[0])\n"
+           "    memory of host")
       .def("timeline", in_python("saeta._report.memory", "memory_timeline"),
            nb::sig("def timeline(self, path: str | os.PathLike[str], recording: MemoryRecording | None = "
                    "None, *, phases: "
@@ -92,14 +116,27 @@ void bind_reports(memory_class& c) {
            "Writes a recording of `record` (None: the one that SAETA_RECORD began) as one self-contained "
            "HTML page: bytes over time by tag, the "
            "budget, refusals and trims. `phases` names stretches of it: (name, number of records when it "
-           "ended), in order.");
+           "ended), in order."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> ctx = sa.context('host')\n"
+           "    >>> with ctx.memory.record() as recording:\n"
+           "    ...     block = ctx.allocate('1KiB')\n"
+           "    >>> _ = ctx.memory.timeline('timeline.html', recording)");
 }
 
 } // namespace
 
 void bind_memory(nb::module_& m) {
   bind_context(m);
-  memory_class c(m, "Memory", "What the memory of a context is used for.");
+  memory_class c(m, "Memory",
+                 "What the memory of a context is used for."
+                 "\n\nExample:\n"
+                 "    >>> import saeta as sa\n"
+                 "    >>> ctx = sa.context('host')\n"
+                 "    >>> with ctx.memory.child('query', limit='1MiB') as query:\n"
+                 "    ...     query.budget\n"
+                 "    1048576");
   c.def(copied_as_itself());
   c.def(not_pickled("pickle what statistics() returns, and set the budget of the other process there"));
   c.def(made_by("Context.memory"));
@@ -110,7 +147,11 @@ void bind_memory(nb::module_& m) {
           "\"host\" or \"cuda:0\".")
       .def(
           "trim", [](const memory_view& self) { return self.value->trim(); }, nb::call_guard<gil_release>(),
-          "Gives memory that is pooled and not in use back to the device; returns the bytes.")
+          "Gives memory that is pooled and not in use back to the device; returns the bytes."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> ctx = sa.context('host')\n"
+          "    >>> freed = ctx.memory.trim()")
       .def("guard_check", &guard_check, nb::call_guard<gil_release>(),
            "Checks canaries and freed memory, waiting for all work of the device; returns what the guard has "
            "found "

@@ -93,14 +93,33 @@ hook_object add_hook(const memory_view& self, nb::object ask, std::string name, 
 } // namespace
 
 void bind_hooks(nb::module_& m, memory_class& memory) {
-  nb::class_<hook_object>(m, "MemoryHook", "A hook of `memory.add_hook`; stays until it is removed.")
+  nb::class_<hook_object>(m, "MemoryHook",
+                          "A hook of `memory.add_hook`; stays until it is removed."
+                          "\n\nExample:\n"
+                          "    >>> import saeta as sa\n"
+                          "    >>> ctx = sa.context('host')\n"
+                          "    >>> hook = ctx.memory.add_hook(lambda missing: 0, name='cache')\n"
+                          "    >>> hook.remove()")
       .def(made_by("Context.memory.add_hook"))
       .def(not_pickled("make one where the work is"))
       .def(
           "__repr__",
           [](const hook_object& self) { return printable(concat("<saeta.MemoryHook '", self.name(), "'>")); })
-      .def_prop_ro("name", &hook_object::name, "The name that it was added under.")
-      .def("remove", &hook_object::remove, "It is not asked again. Does nothing the second time.")
+      .def_prop_ro("name", &hook_object::name,
+                   "The name that it was added under."
+                   "\n\nExample:\n"
+                   "    >>> import saeta as sa\n"
+                   "    >>> ctx = sa.context('host')\n"
+                   "    >>> with ctx.memory.add_hook(lambda missing: 0, name='cache') as hook:\n"
+                   "    ...     hook.name\n"
+                   "    'cache'")
+      .def("remove", &hook_object::remove,
+           "It is not asked again. Does nothing the second time."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> ctx = sa.context('host')\n"
+           "    >>> hook = ctx.memory.add_hook(lambda missing: 0, name='cache')\n"
+           "    >>> hook.remove()")
       .def(
           "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> MemoryHook"))
       .def(
@@ -114,7 +133,13 @@ void bind_hooks(nb::module_& m, memory_class& memory) {
              "the bytes that it "
              "freed, None for 0. Higher priorities are asked earlier, on the thread of the request. An "
              "exception goes "
-             "to sys.unraisablehook and counts as 0.");
+             "to sys.unraisablehook and counts as 0."
+             "\n\nExample:\n"
+             "    >>> import saeta as sa\n"
+             "    >>> ctx = sa.context('host')\n"
+             "    >>> with ctx.memory.add_hook(lambda missing: 0, name='cache') as hook:\n"
+             "    ...     hook.name\n"
+             "    'cache'");
 }
 
 } // namespace saeta::py

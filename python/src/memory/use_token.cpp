@@ -223,31 +223,75 @@ void bind_buffer(nb::module_& m) {
   nb::class_<buffer_object>(
       m, "Buffer",
       "Bytes on a device, from `Context.allocate`. They are touched inside `saeta.use`; slices share "
-      "them.")
+      "them."
+      "\n\nExample:\n"
+      "    >>> import saeta as sa\n"
+      "    >>> ctx = sa.context('host')\n"
+      "    >>> block = ctx.allocate('1KiB', tag='scratch')\n"
+      "    >>> block.nbytes, block.tag, block.kind\n"
+      "    (1024, 'scratch', 'host')")
       .def(made_by("Context.allocate"))
       .def(copied_as_itself())
       .def(not_pickled("pickle a copy of its bytes, as numpy.array(token.array(buffer)) inside of saeta.use"))
       .def_prop_ro(
-          "nbytes", [](const buffer_object& self) { return self.value->size(); }, "Size in bytes.")
+          "nbytes", [](const buffer_object& self) { return self.value->size(); },
+          "Size in bytes."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> block = sa.context('host').allocate('1KiB')\n"
+          "    >>> block.nbytes\n"
+          "    1024")
       .def_prop_ro(
           "tag", [](const buffer_object& self) { return self.owner().tag(); },
-          "The name under which the memory is accounted.")
+          "The name under which the memory is accounted."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> block = sa.context('host').allocate('1KiB', tag='scratch')\n"
+          "    >>> block.tag\n"
+          "    'scratch'")
       .def_prop_ro(
           "generation", [](const buffer_object& self) { return self.owner().generation(); },
-          "A number that tells apart the blocks that had this address one after the other.")
+          "A number that tells apart the blocks that had this address one after the other."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> ctx = sa.context('host')\n"
+          "    >>> one, two = ctx.allocate(8), ctx.allocate(8)\n"
+          "    >>> one.generation < two.generation\n"
+          "    True")
       .def_prop_ro(
           "device", [](const buffer_object& self) { return to_string(self.owner().device()); },
-          "\"host\" or \"cuda:0\".")
+          "\"host\" or \"cuda:0\"."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> block = sa.context('host').allocate('1KiB')\n"
+          "    >>> block.device\n"
+          "    'host'")
       .def_prop_ro(
           "kind", [](const buffer_object& self) { return std::string(to_string(self.value->kind())); },
           "What kind of memory it is: \"device\", \"managed\", \"pinned\" (page-locked host memory) or "
-          "\"host\".")
+          "\"host\"."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> block = sa.context('host').allocate('1KiB')\n"
+          "    >>> block.kind\n"
+          "    'host'")
       .def_prop_ro(
           "context", [](const buffer_object& self) { return context_object{self.owner().ctx()}; },
-          "The context that holds the memory.")
+          "The context that holds the memory."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> block = sa.context('host').allocate('1KiB')\n"
+          "    >>> block.context.device\n"
+          "    'host'")
       .def_prop_ro(
           "address", [](const buffer_object& self) { return self.value->address(); },
-          "An identity. To touch the bytes there, ask a token of `saeta.use` for the pointer.")
+          "An identity. To touch the bytes there, ask a token of `saeta.use` for the pointer."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> block = sa.context('host').allocate('1KiB')\n"
+          "    >>> with sa.use(reads=[block]) as token:\n"
+          "    ...     token.pointer(block) == block.address\n"
+          "    True")
       .def("__len__", [](const buffer_object& self) { return self.value->size(); })
       .def("__getitem__", &sliced_buffer, nb::arg("index"), "A view of some of the bytes, with step 1.")
       .def("__repr__", &describe_buffer);
@@ -272,7 +316,16 @@ void bind_use(nb::module_& m) {
   nb::class_<use_object>(
       m, "UseToken",
       "Access to buffers and columns for work on one stream; `saeta.use` makes it, a `with` block opens "
-      "it.")
+      "it."
+      "\n\nExample:\n"
+      "    >>> import saeta as sa\n"
+      "    >>> import numpy as np\n"
+      "    >>> block = sa.context('host').allocate(16)\n"
+      "    >>> with sa.use(writes=[block]) as token:\n"
+      "    ...     np.asarray(token.array(block, 'i4'))[:] = 7\n"
+      "    >>> with sa.use(reads=[block]) as token:\n"
+      "    ...     np.asarray(token.array(block, 'i4')).tolist()\n"
+      "    [7, 7, 7, 7]")
       .def(nb::init<std::optional<std::int64_t>, nb::iterable, nb::iterable>(), nb::arg("stream").none(),
            nb::arg("reads"), nb::arg("writes"),
            nb::sig("def __init__(self, stream: int | None, reads: collections.abc.Iterable[Buffer | Column], "
@@ -281,7 +334,14 @@ void bind_use(nb::module_& m) {
       .def(not_pickled("make one where the work is"))
       .def_prop_ro("stream", &use_object::stream,
                    "Handle of the stream to launch on, as `__dlpack__` numbers it; None on the host.")
-      .def_prop_ro("is_open", &use_object::is_open, "True inside the `with` block.")
+      .def_prop_ro("is_open", &use_object::is_open,
+                   "True inside the `with` block."
+                   "\n\nExample:\n"
+                   "    >>> import saeta as sa\n"
+                   "    >>> block = sa.context('host').allocate(16)\n"
+                   "    >>> with sa.use(writes=[block]) as token:\n"
+                   "    ...     token.is_open\n"
+                   "    True")
       .def("__repr__",
            [](const use_object& self) {
              return concat("<saeta.UseToken, ", self.is_open() ? "open>" : "not open>");
@@ -289,15 +349,32 @@ void bind_use(nb::module_& m) {
       .def(
           "synchronize", &use_object::synchronize,
           "Makes the host wait for the token's stream: for what the token waits for, and for what was queued "
-          "since. Does nothing on the host. ClosedError outside the `with` block.")
+          "since. Does nothing on the host. ClosedError outside the `with` block."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> block = sa.context('host').allocate(16)\n"
+          "    >>> with sa.use(writes=[block]) as token:\n"
+          "    ...     token.synchronize()")
       .def("pointer", &use_object::pointer, nb::arg("memory"),
            nb::sig("def pointer(self, memory: Buffer | Column) -> int"),
            "Device address of a buffer's first byte, or of the first row of a column in one chunk. "
            "InvalidError where "
-           "it was not named, ClosedError outside the `with` block.")
+           "it was not named, ClosedError outside the `with` block."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> block = sa.context('host').allocate(16)\n"
+           "    >>> with sa.use(writes=[block]) as token:\n"
+           "    ...     token.pointer(block) == block.address\n"
+           "    True")
       .def("writable", &use_object::writable, nb::arg("memory"),
            nb::sig("def writable(self, memory: Buffer | Column) -> bool"),
-           "True where it was named in `writes`.")
+           "True where it was named in `writes`."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> block = sa.context('host').allocate(16)\n"
+           "    >>> with sa.use(reads=[block]) as token:\n"
+           "    ...     token.writable(block)\n"
+           "    False")
       .def("array", in_python("saeta._use", "borrowed_array"),
            nb::sig("def array(self, memory: Buffer | Column, dtype: object = None) -> typing.Any"),
            "A 1-D array over a buffer (dtype None: bytes) or a column without nulls (None: its own type): an "
@@ -307,7 +384,13 @@ void bind_use(nb::module_& m) {
            "the `with` "
            "block. Read-only unless it was named in `writes`. The consumer works on this token's stream and "
            "need "
-           "not wait.")
+           "not wait."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> block = sa.context('host').allocate(16)\n"
+           "    >>> with sa.use(writes=[block]) as token:\n"
+           "    ...     len(token.array(block, 'f8'))\n"
+           "    2")
       .def(
           "__enter__",
           [](nb::object self) {

@@ -36,14 +36,26 @@ void bind_counted_table(nb::module_& m) {
                                "A table with room for more rows than there are, and a number on the device "
                                "that says how many are valid: what a "
                                "kernel makes that does not know how many rows it finds. The number is read "
-                               "when it is asked for, once.",
+                               "when it is asked for, once."
+                               "\n\nExample:\n"
+                               "    >>> import saeta as sa\n"
+                               "    >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), "
+                               "sa.column('n', [2], 'uint32', 'host'))\n"
+                               "    >>> counted.to_table()['a'].to_pylist()\n"
+                               "    [7, 8]",
                                nb::is_weak_referenceable());
   c.def(made_by("saeta.counted_table"));
   c.def(copied_as_itself());
   c.def(not_pickled("pickle the Table that to_table() makes of its rows"));
   c.def_prop_ro(
        "capacity", [](const counted_object& self) { return table_object(self.value->capacity()); },
-       "The Table of all rows that there is room for. Those behind the count hold nothing.")
+       "The Table of all rows that there is room for. Those behind the count hold nothing."
+       "\n\nExample:\n"
+       "    >>> import saeta as sa\n"
+       "    >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), sa.column('n', [2], 'uint32', "
+       "'host'))\n"
+       "    >>> counted.capacity.num_rows\n"
+       "    3")
       .def_prop_ro(
           "count",
           [](const counted_object& self) {
@@ -59,13 +71,31 @@ void bind_counted_table(nb::module_& m) {
           },
           "Number of valid rows; one number is copied from the device the first time. OutOfRange where it is "
           "past the "
-          "capacity.")
+          "capacity."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), sa.column('n', [2], "
+          "'uint32', 'host'))\n"
+          "    >>> counted.num_rows\n"
+          "    2")
       .def_prop_ro(
           "known_num_rows", [](const counted_object& self) { return self.value->known_rows(); },
-          "The same without a copy: None as long as it was not read.")
+          "The same without a copy: None as long as it was not read."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), sa.column('n', [2], "
+          "'uint32', 'host'))\n"
+          "    >>> counted.num_rows == counted.known_num_rows\n"
+          "    True")
       .def_prop_ro(
           "schema", [](const counted_object& self) { return self.value->capacity().fields(); },
-          "Names, types, nullability and metadata; a copy.")
+          "Names, types, nullability and metadata; a copy."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), sa.column('n', [2], "
+          "'uint32', 'host'))\n"
+          "    >>> counted.schema.names\n"
+          "    ['a']")
       .def("__len__",
            [](const counted_object& self) {
              const gil_release release;
@@ -73,7 +103,13 @@ void bind_counted_table(nb::module_& m) {
            })
       .def("to_table", &valid_rows, nb::call_guard<gil_release>(),
            "The valid rows as a Table, over the same memory. Reads the count. OutOfRange where it is past "
-           "the capacity.")
+           "the capacity."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), sa.column('n', [2], "
+           "'uint32', 'host'))\n"
+           "    >>> counted.to_table()['a'].to_pylist()\n"
+           "    [7, 8]")
       .def("__repr__", in_python("saeta._report.display", "counted_text"),
            nb::sig("def __repr__(self) -> str"))
       .def(

@@ -94,11 +94,21 @@ void bind_rows(column_class& c) {
   c.def("take", in_python("saeta._rows", "take"), nb::sig("def take(self, indices: typing.Any) -> Column"),
         "The rows with these numbers, in this order, as a Column of one chunk. `Table.take` describes the "
         "indices "
-        "and the errors.")
+        "and the errors."
+        "\n\nExample:\n"
+        "    >>> import saeta as sa\n"
+        "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+        "    >>> fare.take([2, 0]).to_pylist()\n"
+        "    [8.0, 12.5]")
       .def("filter", in_python("saeta._rows", "keep"),
            nb::sig("def filter(self, mask: typing.Any) -> Column"),
            "The rows whose mask is true, as a Column of one chunk. `Table.filter` describes the mask and the "
-           "errors.")
+           "errors."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+           "    >>> fare.filter([True, False, True]).to_pylist()\n"
+           "    [12.5, 8.0]")
       .def("cast", in_python("saeta._rows", "cast"),
            nb::sig("def cast(self, type: typing.Any, *, cast: typing.Literal['round'] | None = None) -> "
                    "Column"),
@@ -111,21 +121,45 @@ void bind_rows(column_class& c) {
            "integer, ties to even, and numbers become the nearest float. Integers must still have the "
            "range.\n\n"
            "Raises OutOfRange naming the first row that has no such value, and TypeMismatch for types that "
-           "are not numbers.")
+           "are not numbers."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> age = sa.column('age', [31, 54, 8], ctx='host')\n"
+           "    >>> age.cast('float32').to_pylist()\n"
+           "    [31.0, 54.0, 8.0]")
       .def("fill_null", in_python("saeta._rows", "fill_null"),
            nb::sig("def fill_null(self, value: typing.Any) -> Column"),
            "The column with every null replaced by one value, on its device.\n\n"
            "Args:\n"
            "    value: a value that the type has exactly, or a Column of one row and this type.\n\n"
-           "Chunks without nulls stay where they are if their values have 1, 2, 4 or 8 bytes.")
+           "Chunks without nulls stay where they are if their values have 1, 2, 4 or 8 bytes."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+           "    >>> fare.fill_null(0.0).to_pylist()\n"
+           "    [12.5, 0.0, 8.0]")
       .def("is_null", &nulls, nb::call_guard<gil_release>(),
            "A column of bool8, one byte a row: 1 where a value is null, 0 where it is not. One kernel a "
-           "chunk.")
-      .def(
-          "drop_null", &column_without_nulls, nb::call_guard<gil_release>(),
-          "The rows that are not null, copied as `filter` does. A column without nulls is returned as it is.")
+           "chunk."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+           "    >>> fare.is_null().to_pylist()\n"
+           "    [False, True, False]")
+      .def("drop_null", &column_without_nulls, nb::call_guard<gil_release>(),
+           "The rows that are not null, copied as `filter` does. A column without nulls is returned as it is."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+           "    >>> fare.drop_null().to_pylist()\n"
+           "    [12.5, 8.0]")
       .def("to", in_python("saeta._rows", "to"), nb::sig("def to(self, ctx: Context | str) -> Column"),
-           "The column in the memory of another context of this process, as `Table.to`.")
+           "The column in the memory of another context of this process, as `Table.to`."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+           "    >>> fare.to('host').device\n"
+           "    'host'")
       .def("_take", &take_rows, nb::arg("indices"), nb::call_guard<gil_release>())
       .def("_filter", &filtered, nb::arg("mask"), nb::call_guard<gil_release>())
       .def("_cast", &convert_column, nb::arg("type"), nb::arg("rounds"), nb::call_guard<gil_release>())
@@ -145,7 +179,12 @@ void bind_rows(table_class& c) {
         "Returns a Table of one batch, under the budget of its context; of several only where 32-bit "
         "offsets or run ends can't count the values. Raises OutOfRange naming the first index that is not a "
         "row, "
-        "TypeMismatch for anything but integers, and BudgetExceeded.")
+        "TypeMismatch for anything but integers, and BudgetExceeded."
+        "\n\nExample:\n"
+        "    >>> import saeta as sa\n"
+        "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+        "    >>> table.take([2, 0])['city'].to_pylist()\n"
+        "    [None, 'Lyon']")
       .def("filter", in_python("saeta._rows", "keep"), nb::sig("def filter(self, mask: typing.Any) -> Table"),
            "The rows whose mask is true, copied on the table's device.\n\n"
            "Args:\n"
@@ -154,23 +193,43 @@ void bind_rows(table_class& c) {
            "one boolean for each row. A null drops its row.\n\n"
            "Returns a Table as `take` does. Raises InvalidError for a mask of another length, and "
            "TypeMismatch "
-           "for anything but booleans.")
+           "for anything but booleans."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+           "    >>> table.filter([True, False, True])['fare'].to_pylist()\n"
+           "    [12.5, 8.0]")
       .def("cast", in_python("saeta._rows", "cast_columns"),
            nb::sig("def cast(self, types: collections.abc.Mapping[str, typing.Any], *, cast: "
                    "typing.Literal['round'] | None = None) -> Table"),
            "The table with some columns as other types of numbers: a type for each name, as `Column.cast` "
            "takes "
-           "it.")
+           "it."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> table = sa.table({'age': [31, 54]}, 'host')\n"
+           "    >>> table.cast({'age': 'float32'})['age'].to_pylist()\n"
+           "    [31.0, 54.0]")
       .def("fill_null", in_python("saeta._rows", "fill_columns"),
            nb::sig("def fill_null(self, values: collections.abc.Mapping[str, typing.Any]) -> Table"),
            "The table with the nulls of some columns replaced: a value for each name, as `Column.fill_null` "
-           "takes it.")
+           "takes it."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+           "    >>> table.fill_null({'fare': 0.0})['fare'].to_pylist()\n"
+           "    [12.5, 0.0, 8.0]")
       .def("drop_null", in_python("saeta._rows", "drop_null"),
            nb::sig(
                "def drop_null(self, columns: str | int | collections.abc.Iterable[str | int] | None = None) "
                "-> Table"),
            "The rows without a null in these columns, by name or number (None: in any column), copied as "
-           "`filter` does. A table without nulls is returned as it is.")
+           "`filter` does. A table without nulls is returned as it is."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+           "    >>> table.drop_null()['city'].to_pylist()\n"
+           "    ['Lyon']")
       .def("to", in_python("saeta._rows", "to"), nb::sig("def to(self, ctx: Context | str) -> Table"),
            "The table in the memory of another context of this process: uploaded from the host to a device, "
            "or "
@@ -179,7 +238,12 @@ void bind_rows(table_class& c) {
            "    ctx: a Context or the name of a device. A context of the table's own device copies "
            "nothing.\n\n"
            "The result is charged to the budget of that context. Raises UnsupportedError from one GPU to "
-           "another, and DownloadForbidden in strict mode.")
+           "another, and DownloadForbidden in strict mode."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+           "    >>> table.to('host').device\n"
+           "    'host'")
       .def("_take", &rows_taken, nb::arg("indices"), nb::call_guard<gil_release>())
       .def("_filter", &rows_filtered, nb::arg("mask"), nb::call_guard<gil_release>())
       .def("_drop_null", &without_nulls, nb::arg("columns"), nb::call_guard<gil_release>(),

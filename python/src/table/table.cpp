@@ -79,7 +79,12 @@ void bind_objects(table_class& c) {
           "    check_metadata: metadata of the schema and of the fields, and the names of the values of "
           "lists, count as well.\n\n"
           "Raises InvalidError for a table of another context or device, and TypeMismatch for anything that "
-          "is not a Table: `saeta.from_arrow` makes one.")
+          "is not a Table: `saeta.from_arrow` makes one."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+          "    >>> table.equals(table.select(['city', 'fare']))\n"
+          "    True")
       .def(copied_as_itself()) // `saeta.from_arrow(table, ctx, copy=True)` makes a real copy
       .def(pickled_by("reduce_table"))
       .def("_ipython_key_completions_", &column_names, "Names for tab completion.")
@@ -95,12 +100,22 @@ void bind_values(table_class& c) {
   c.def("to_pydict", in_python("saeta._convert.tables", "to_pydict"),
         nb::sig("def to_pydict(self) -> dict[str, list[typing.Any]]"),
         "A list of Python values for each name. A device table is downloaded. InvalidError where names "
-        "repeat.")
+        "repeat."
+        "\n\nExample:\n"
+        "    >>> import saeta as sa\n"
+        "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+        "    >>> table.to_pydict()\n"
+        "    {'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}")
       .def("to_pylist", in_python("saeta._convert.tables", "to_pylist"),
            nb::sig("def to_pylist(self) -> list[dict[str, typing.Any]]"),
            "A dict from names to Python values for each row. A device table is downloaded. InvalidError "
            "where names "
-           "repeat.")
+           "repeat."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+           "    >>> table[:1].to_pylist()\n"
+           "    [{'city': 'Lyon', 'fare': 12.5}]")
       .def("_raw_values", &raw_columns, nb::arg("most"),
            nb::sig("def _raw_values(self, most: int) -> list[list[bytes | bool | None]]"),
            "For each column what `Column._raw_values` gives.");
@@ -109,26 +124,53 @@ void bind_values(table_class& c) {
 void bind_conversions(table_class& c) {
   c.def("to_arrow", in_python("saeta._convert.to_libraries", "table_to_arrow"),
         nb::sig("def to_arrow(self) -> pyarrow.Table"),
-        "A pyarrow Table: views of a host table, a download of a device table.")
+        "A pyarrow Table: views of a host table, a download of a device table."
+        "\n\nExample:\n"
+        "    >>> import saeta as sa\n"
+        "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+        "    >>> table.to_arrow().num_rows\n"
+        "    3")
       .def("to_pandas", in_python("saeta._convert.to_libraries", "table_to_pandas"),
-           nb::sig("def to_pandas(self) -> pandas.DataFrame"), "A pandas DataFrame, through pyarrow.")
+           nb::sig("def to_pandas(self) -> pandas.DataFrame"),
+           "A pandas DataFrame, through pyarrow."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+           "    >>> table.to_pandas().shape\n"
+           "    (3, 2)")
       .def("to_polars", in_python("saeta._convert.to_libraries", "table_to_polars"),
            nb::sig("def to_polars(self) -> polars.DataFrame"),
-           "A polars DataFrame, through the Arrow C stream.")
+           "A polars DataFrame, through the Arrow C stream."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+           "    >>> table.to_polars().shape\n"
+           "    (3, 2)")
       .def("write_ipc", in_python("saeta.ipc", "write_ipc"),
            nb::sig(
                "def write_ipc(self, path: str | os.PathLike[str] | typing.IO[bytes], *, compression: str | "
                "None = None, format: str = 'file', progress: typing.Any = None, durable: bool = True, "
                "replace_read_only: bool = False, filesystem: typing.Any = None) -> int"),
            "Writes the table as an Arrow IPC file, to a path, a URL or an object with `write()`; see "
-           "`saeta.write_ipc`.")
+           "`saeta.write_ipc`."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+           "    >>> size = table.write_ipc('trips.arrow', compression='zstd')\n"
+           "    >>> sa.read_ipc('trips.arrow', 'host').equals(table)\n"
+           "    True")
       .def(
           "to_ipc_bytes", in_python("saeta.ipc", "to_ipc_bytes"),
           nb::sig("def to_ipc_bytes(self, *, compression: str | None = None, format: str = 'file') -> bytes"),
           "The table as the bytes of an Arrow IPC file, or with format='stream' of a stream. `compression` "
           "is "
           "None, "
-          "'lz4' or 'zstd'. A device table is downloaded. The bytes are not charged to a budget.")
+          "'lz4' or 'zstd'. A device table is downloaded. The bytes are not charged to a budget."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+          "    >>> sa.read_ipc(table.to_ipc_bytes(), 'host').num_rows\n"
+          "    3")
       .def(
           "__arrow_c_schema__", [](const table_object& self) { return schema_capsule(self.value->fields()); },
           nb::sig("def __arrow_c_schema__(self) -> typing_extensions.CapsuleType"),
@@ -184,40 +226,109 @@ void bind_conversions(table_class& c) {
 } // namespace
 
 void bind_table(nb::module_& m) {
-  table_class c(m, "Table",
-                "Columns of equal length on one device, in batches. Slices and selections share the "
-                "memory.",
-                nb::is_weak_referenceable());
+  table_class c(
+      m, "Table",
+      "Columns of equal length on one device, in batches. Slices and selections share the "
+      "memory."
+      "\n\nExample:\n"
+      "    >>> import saeta as sa\n"
+      "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+      "    >>> table.shape\n"
+      "    (3, 2)\n"
+      "    >>> table['fare'].to_pylist()\n"
+      "    [12.5, None, 8.0]",
+      nb::is_weak_referenceable());
   c.def(made_by("saeta.table, saeta.from_arrow and saeta.read_ipc"));
   c.def_prop_ro(
        "schema", [](const table_object& self) { return self.value->fields(); },
-       "Names, types, nullability and metadata; a copy.")
+       "Names, types, nullability and metadata; a copy."
+       "\n\nExample:\n"
+       "    >>> import saeta as sa\n"
+       "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+       "    >>> table.schema.names\n"
+       "    ['city', 'fare']")
       .def_prop_ro(
-          "num_rows", [](const table_object& self) { return self.value->rows(); }, "Number of rows.")
+          "num_rows", [](const table_object& self) { return self.value->rows(); },
+          "Number of rows."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+          "    >>> table.num_rows\n"
+          "    3")
       .def_prop_ro(
           "shape",
           [](const table_object& self) { return std::pair(self.value->rows(), self.value->column_count()); },
-          nb::for_getter(nb::sig("def shape(self) -> tuple[int, int]")), "Rows and columns.")
+          nb::for_getter(nb::sig("def shape(self) -> tuple[int, int]")),
+          "Rows and columns."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+          "    >>> table.shape\n"
+          "    (3, 2)")
       .def_prop_ro(
           "num_columns", [](const table_object& self) { return self.value->column_count(); },
-          "Number of columns.")
-      .def_prop_ro("column_names", &column_names, "Names of the columns, in order.")
+          "Number of columns."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+          "    >>> table.num_columns\n"
+          "    2")
+      .def_prop_ro(
+          "column_names", &column_names,
+          "Names of the columns, in order."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+          "    >>> table.column_names\n"
+          "    ['city', 'fare']")
       .def_prop_ro(
           "columns", [](const table_object& self) { return columns_of(*self.value); },
-          "The columns, in order; no copy of their memory.")
+          "The columns, in order; no copy of their memory."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+          "    >>> [column.name for column in table.columns]\n"
+          "    ['city', 'fare']")
       .def_prop_ro(
           "nbytes", [](const table_object& self) { return self.value->byte_size(); },
-          "Bytes that the rows refer to; shared dictionaries count once.")
+          "Bytes that the rows refer to; shared dictionaries count once."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> table = sa.table({'fare': [12.5, 8.0]}, 'host')\n"
+          "    >>> table.nbytes\n"
+          "    16")
       .def_prop_ro(
           "context", [](const table_object& self) { return context_object{self.value->ctx()}; },
-          "The context that holds the memory.")
+          "The context that holds the memory."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+          "    >>> table.context.device\n"
+          "    'host'")
       .def_prop_ro(
           "device", [](const table_object& self) { return to_string(self.value->ctx()->device()); },
-          "\"host\" or \"cuda:0\".")
-      .def_prop_ro("batches", &batches_of, "The pieces in memory, each as a table of one batch; no copy.")
+          "\"host\" or \"cuda:0\"."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+          "    >>> table.device\n"
+          "    'host'")
+      .def_prop_ro(
+          "batches", &batches_of,
+          "The pieces in memory, each as a table of one batch; no copy."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+          "    >>> [batch.num_rows for batch in sa.concat_tables([table, table[:1]]).batches]\n"
+          "    [3, 1]")
       .def_prop_ro(
           "num_batches", [](const table_object& self) { return self.value->batches().size(); },
-          "Number of pieces in memory.");
+          "Number of pieces in memory."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+          "    >>> sa.concat_tables([table, table]).num_batches\n"
+          "    2");
   bind_objects(c);
   bind_access(c);
   bind_rows(c);

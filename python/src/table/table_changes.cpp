@@ -73,39 +73,85 @@ void bind_changes(nb::module_& m, table_class& c) {
   c.def("with_column", in_python("saeta._convert.build", "with_column"),
         nb::sig("def with_column(self, name: str | Field, values: typing.Any) -> Table"),
         "The table with a column in the place of the one of that name, or at the end; no copy of columns "
-        "on its device. `values` is what `saeta.column` takes.")
+        "on its device. `values` is what `saeta.column` takes."
+        "\n\nExample:\n"
+        "    >>> import saeta as sa\n"
+        "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+        "    >>> table.with_column('tip', [1, 2, 3]).column_names\n"
+        "    ['city', 'fare', 'tip']")
       .def("to_batches", in_python("saeta._convert.tables", "to_batches"),
            nb::sig("def to_batches(self, max_chunksize: int | None = None) -> list[Table]"),
-           "The batches, each as a table, cut where they have more than `max_chunksize` rows; no copy.")
+           "The batches, each as a table, cut where they have more than `max_chunksize` rows; no copy."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+           "    >>> [batch.num_rows for batch in table.to_batches(max_chunksize=2)]\n"
+           "    [2, 1]")
       .def("append_column", in_python("saeta._convert.build", "append_column"),
            nb::sig("def append_column(self, name: str | Field, values: typing.Any) -> Table"),
            "The table with one more column at the end, even where the name is there already. A Field gives "
            "its "
-           "type, nullability and metadata as well.")
+           "type, nullability and metadata as well."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+           "    >>> table.append_column('tip', [1, 2, 3]).column_names\n"
+           "    ['city', 'fare', 'tip']")
       .def("add_column", in_python("saeta._convert.build", "add_column"),
            nb::sig("def add_column(self, index: int, name: str | Field, values: typing.Any) -> Table"),
-           "The table with one more column before column `index`.")
+           "The table with one more column before column `index`."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+           "    >>> table.add_column(0, 'tip', [1, 2, 3]).column_names\n"
+           "    ['tip', 'city', 'fare']")
       .def("set_column", in_python("saeta._convert.build", "set_column"),
            nb::sig("def set_column(self, index: int, name: str | Field, values: typing.Any) -> Table"),
-           "The table with another column in the place of column `index`.")
+           "The table with another column in the place of column `index`."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+           "    >>> table.set_column(1, 'tip', [1, 2, 3]).column_names\n"
+           "    ['city', 'tip']")
       .def("remove_column", in_python("saeta._convert.tables", "remove_column"),
-           nb::sig("def remove_column(self, index: int) -> Table"), "The table without column `index`.")
+           nb::sig("def remove_column(self, index: int) -> Table"),
+           "The table without column `index`."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+           "    >>> table.remove_column(0).column_names\n"
+           "    ['fare']")
       .def("rename_columns", in_python("saeta._convert.tables", "rename_columns"),
            nb::sig(
                "def rename_columns(self, names: collections.abc.Sequence[str] | collections.abc.Mapping[str, "
                "str]) -> Table"),
            "The same columns under other names: a name for each, or a mapping from old names to new ones. "
-           "InvalidError for another number of names, or for an old name that is not there.")
+           "InvalidError for another number of names, or for an old name that is not there."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+           "    >>> table.rename_columns({'fare': 'price'}).column_names\n"
+           "    ['city', 'price']")
       .def("replace_schema_metadata", in_python("saeta._convert.tables", "replace_schema_metadata"),
            nb::sig("def replace_schema_metadata(self, metadata: collections.abc.Mapping[typing.Any, "
                    "typing.Any] | None "
                    "= None) -> Table"),
-           "The same table with this metadata of the schema and no other.")
+           "The same table with this metadata of the schema and no other."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+           "    >>> table.replace_schema_metadata({'source': 'meter'}).schema.metadata\n"
+           "    {b'source': b'meter'}")
       .def("combine_chunks", &combined_table, nb::call_guard<gil_release>(),
            "The same rows in one batch, so that each column is one piece of memory: one kernel on the device "
            "for the whole table, into memory under the budget. A table of one batch is returned as it is. "
            "More than one batch is left only where 32-bit offsets, run ends or dictionary indices can't "
-           "count the rows. Dictionaries that differ become one.")
+           "count the rows. Dictionaries that differ become one."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+           "    >>> sa.concat_tables([table, table]).combine_chunks().num_batches\n"
+           "    1")
       .def("_with_columns", &with_columns, nb::arg("columns"),
            nb::sig("def _with_columns(self, columns: collections.abc.Sequence[Column]) -> Table"))
       .def("_with_schema", &with_schema, nb::arg("schema"));

@@ -1,0 +1,99 @@
+"""Hooks of mkdocs (mkdocs.yml names this file): the front page begins as README does, and the pages of the
+C++ reference are written from the headers.
+
+A page of docs/reference/cpp has the line `<!-- headers of saeta/memory -->`, which becomes a section for each
+public header of that layer: the comment that opens the header, then what it declares. Private members,
+namespaces `detail` and includes are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PUBLIC = re.compile(r"PUBLIC\n((?:    .*\n)+)")
+BEGINNING = "<!-- the beginning of README.md -->"
+MARK = re.compile(r"^<!-- headers of (\S+) -->$", re.MULTILINE)
+LABEL = re.compile(r"^([A-Z]\w+)  +(?=\S)")
+ITEM = re.compile(r" *(\d\.|-|\*) ")
+# As clang-format lays them out: an end has the indent of its beginning.
+PRIVATE = re.compile(r"^( *)(?:private|protected):\n.*?(?=^\1\};)", re.DOTALL | re.MULTILINE)
+DETAIL = re.compile(r"^namespace detail \{\n.*?^\} // namespace detail\n", re.DOTALL | re.MULTILINE)
+LEFT_OUT = re.compile(r"^#(?:include|pragma once).*\n", re.MULTILINE)
+DECLARED = re.compile(r"^(?:class|struct|enum class|using|concept) (\w+)", re.MULTILINE)
+FUNCTION = re.compile(r"^(?:\[\[nodiscard\]\] )?[\w:<>,*& ]*?[ *&](\w+)\(", re.MULTILINE)
+
+# How Saeta is made, and headers, come behind what shows its use. An error leads to what to do about it.
+SEARCH_BOOSTS = {
+    "decisions/": 0.1,
+    "reference/cpp/": 0.1,
+    "benchmarks.md": 0.5,
+    "reference/python/errors.md": 0.5,
+}
+
+
+def public_headers(layer: str, root: Path = ROOT) -> list[Path]:
+    """The headers that a layer installs, in the order of their names; all where its CMake file lists none."""
+    folder = root / layer
+    listed = PUBLIC.search((folder / "CMakeLists.txt").read_text(encoding="utf-8"))
+    if listed is None:
+        return sorted(folder.glob("*.hpp"))
+    return [folder / name for name in sorted(listed[1].split())]
+
+
+def documented_layers(root: Path = ROOT) -> set[str]:
+    """The layers that have a page."""
+    pages = (root / "docs/reference/cpp").glob("*.md")
+    return {layer for page in pages for layer in MARK.findall(page.read_text(encoding="utf-8"))}
+
+
+def prose(comment: str) -> str:
+    """The comment that opens a header as Markdown; its labels (`Owner     A value`) become bold."""
+    text = ""
+    for line in comment.splitlines():
+        words = line.removeprefix("//").removeprefix(" ")
+        label = LABEL.match(words)
+        if label:
+            text += f"\n\n**{label[1]}.** "
+            words = words[label.end() :]
+        if ITEM.match(words):
+            text += "\n\n"
+        text += words.strip() + "\n"
+    outside = re.split(r"(`[^`]*`)", text)
+    outside[::2] = [
+        part.replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_") for part in outside[::2]
+    ]
+    outside[::2] = [part.replace("\\*\\*", "**") for part in outside[::2]]
+    return "".join(outside).strip()
+
+
+def section(header: Path, root: Path = ROOT) -> str:
+    """The section about one header."""
+    text = header.read_text(encoding="utf-8")
+    comment = re.match(r"(?://.*\n)*", text)
+    assert comment is not None
+    declared = LEFT_OUT.sub("", DETAIL.sub("", PRIVATE.sub("", text[comment.end() :])))
+    declared = re.sub(r"\n{3,}", "\n\n", declared).strip()
+    names = dict.fromkeys([*DECLARED.findall(declared), *FUNCTION.findall(declared)])
+    index = "Declares " + ", ".join(f"`{name}`" for name in names) + ".\n\n" if names else ""
+    path = header.relative_to(root).as_posix()
+    code = f'#include "{path}"\n\n{declared}'
+    return f"## {path.removeprefix('saeta/')}\n\n{prose(comment[0])}\n\n{index}```cpp\n{code}\n```\n"
+
+
+def beginning_of_readme(root: Path = ROOT) -> str:
+    """README without its title, up to the tour, with links as they are from docs/."""
+    text = (root / "README.md").read_text(encoding="utf-8")
+    return text.partition("\n")[2].partition("## Five minutes")[0].replace("](docs/", "](").strip()
+
+
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    """Called by mkdocs for each page."""
+    for beginning, boost in SEARCH_BOOSTS.items():
+        if page.file.src_uri.startswith(beginning):
+            page.meta["search"] = {"boost": boost}
+    if BEGINNING in markdown:
+        markdown = markdown.replace(BEGINNING, beginning_of_readme())
+    return MARK.sub(lambda mark: "\n".join(map(section, public_headers(mark[1]))), markdown)

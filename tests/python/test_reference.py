@@ -1,0 +1,34 @@
+"""Every public name has its place in the reference: one page each, by the directives of mkdocstrings."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import saeta as sa
+
+PAGES = sorted((Path(__file__).resolve().parents[2] / "docs/reference/python").glob("*.md"))
+NAMED = Counter(
+    name
+    for page in PAGES
+    for name in re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+)
+MODULES = ("allocators", "cuda", "hooks", "rmm", "testing", "xlog")
+
+
+@pytest.mark.parametrize("name", [name for name in sa.__all__ if name not in MODULES])
+def test_every_public_name_is_on_one_page(name):
+    assert NAMED[f"saeta.{name}"] == 1
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_public_module_is_on_one_page_with_all_its_names(module):
+    assert pytest.importorskip(f"saeta.{module}", exc_type=ImportError).__all__
+    assert NAMED[f"saeta.{module}"] == 1
+
+
+def test_the_pages_name_nothing_else():
+    assert NAMED.keys() == {f"saeta.{name}" for name in (*sa.__all__, *MODULES)}

@@ -1,0 +1,21 @@
+"""The generated pages of the reference say what the library does: scripts/reference_tables.py writes them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_pages_of_types_and_commands_say_what_is_found():
+    for module in ("pyarrow", "typer"):
+        pytest.importorskip(module)
+    script = ROOT / "scripts" / "reference_tables.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "--check"], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,125 @@
+"""Who types a task into the search finds its page first.
+
+The index is the one that the site ships, and it is asked as the site's own worker asks it
+(material/templates/assets/javascripts/workers): the same fields and boosts, a wildcard behind each term, more
+weight for pages than for sections and for results with all terms, and results grouped by page.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lunr.builder import Builder
+from lunr.stop_word_filter import stop_word_filter
+
+TASKS = {
+    "tensors with nulls": "guides/nulls.html",
+    "nulls to torch": "guides/nulls.html",
+    "nan mask fill null": "guides/nulls.html",
+    "share budget torch cupy": "guides/one-budget.html",
+    "cudf rmm budget": "guides/one-budget.html",
+    "memory leak": "guides/leaks.html",
+    "read a timeline": "guides/leaks.html",
+    "own kernel": "guides/kernels.html",
+    "cupy rawkernel": "guides/kernels.html",
+    "triton": "guides/kernels.html",
+    "numba": "guides/numba.html",
+    "s3": "guides/stores.html",
+    "credentials": "guides/stores.html",
+    "many small files": "guides/many-files.html",
+    "socket": "guides/sockets.html",
+    "stream from a pipe": "guides/sockets.html",
+    "what does an error mean": "guides/errors.html",
+    "BudgetExceeded": "guides/errors.html",
+    "DeviceLost": "guides/errors.html",
+    "move from rmm": "coming-from-rmm.html",
+    "pyarrow.cuda": "coming-from-pyarrow-cuda.html",
+    "coming from xlog": "coming-from-xlog.html",
+    "install": "install.html",
+    "tutorial": "tutorial.html",
+    "train a model": "tutorial.html",
+    "environment variables": "options.html",
+    "exit codes": "errors.html",
+    "read arrow file": "guides/reading.html",
+    "parquet": "guides/reading.html",
+    "limit memory": "guides/memory.html",
+    "pytorch": "guides/torch.html",
+    "jax": "guides/jax.html",
+    "polars": "guides/polars.html",
+    "duckdb": "guides/duckdb.html",
+    "fork multiprocessing": "processes.html",
+    "supported types": "reference/types.html",
+    "zero copy": "exchange.html",
+    "command line": "reference/cli.html",
+    "read_ipc": "reference/python/files.html",
+    "to_torch": "reference/python/tables.html",
+    "scan_ipc": "reference/python/files.html",
+    "from_dlpack": "reference/python/exchange.html",
+    "concat_tables": "reference/python/tables.html",
+    "assert_no_leaks": "reference/python/testing.html",
+    "use_token.hpp": "reference/cpp/memory.html",
+    "benchmarks": "benchmarks.html",
+    "cuda graph capture": "captures.html",
+}
+
+
+@dataclass
+class Search:
+    """The search of the site."""
+
+    index: Any
+    separator: re.Pattern[str]
+
+    def pages(self, query: str) -> list[str]:
+        """The pages that are found, the best first."""
+        terms = [term for term in self.separator.split(query.lower()) if term]
+        scored: list[tuple[float, str]] = []
+        for found in self.index.search(" ".join(f"{term}*" for term in terms)):
+            matched = list(found["match_data"].metadata)
+            hits = {term: any(word.startswith(term) for word in matched) for term in terms}
+            known = [hit for term, hit in hits.items() if hit or stop_word_filter(term)]
+            boost = ("#" not in found["ref"]) + sum(known) / len(known)
+            scored.append((found["score"] * (1 + boost**2), found["ref"]))
+        scored.sort(key=lambda each: -each[0])
+        return list(dict.fromkeys(ref.partition("#")[0] for _, ref in scored))
+
+
+def plain(text: str) -> str:
+    """Without the marks of HTML."""
+    return unescape(re.sub(r"<[^>]*>", " ", text))
+
+
+@pytest.fixture(scope="session")
+def search(site: Path) -> Search:
+    content = json.loads((site / "search/search_index.json").read_text(encoding="utf-8"))
+    config = content["config"]
+    separator = re.compile(config["separator"])
+    assert config["pipeline"] == ["stopWordFilter"]
+    builder = Builder()
+    builder.pipeline.add(stop_word_filter)
+    builder.ref("location")
+    builder.b(0)
+    for name, spec in config["fields"].items():
+        builder.field(name, spec["boost"])
+    for each in content["docs"]:
+        words = {field: separator.split(plain(each[field])) for field in ("title", "text")}
+        builder.add(
+            {"location": each["location"], "tags": each.get("tags"), **words}, {"boost": each.get("boost", 1)}
+        )
+    return Search(builder.build(), separator)
+
+
+def test_there_are_enough_tasks_and_their_pages_exist(site):
+    assert len(TASKS) >= 40
+    assert [page for page in TASKS.values() if not (site / page).is_file()] == []
+
+
+@pytest.mark.parametrize("query", TASKS)
+def test_the_first_hit_for_a_task_is_its_page(search, query):
+    assert search.pages(query)[:1] == [TASKS[query]], search.pages(query)[:5]
