@@ -53,7 +53,7 @@ bench: build ## the benchmarks at a size that takes seconds
 
 docs: ## the documentation as a site in build/site, with its tests
 	@python3 scripts/setup.py --docs
-	@NO_MKDOCS_2_WARNING=1 .deps/venv/bin/python -m mkdocs build --strict --quiet --site-dir build/site
+	@NO_MKDOCS_2_WARNING=1 .deps/venv/bin/python -m mkdocs build --strict --site-dir build/site
 	@.deps/venv/bin/python -m pytest -q -p no:cacheprovider tests/site
 	@echo "build/site/index.html"
 

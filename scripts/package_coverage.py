@@ -47,7 +47,7 @@ class Reach:
     def tests_for(self, path: str, line: int) -> list[str]:
         """Those that reach much of the file first, because every import reaches some of its lines.
 
-        Of these and of the others, the quick ones come first.
+        Among these, and among the others, the quick ones come first.
         """
         reached = Counter(
             test for place, tests in self.lines.items() if place.startswith(f"{path}:") for test in tests

@@ -44,6 +44,8 @@ TASKS = {
     "install": "install.html",
     "tutorial": "tutorial.html",
     "train a model": "tutorial.html",
+    "training loader": "guides/training.html",
+    "shuffle rows": "guides/training.html",
     "environment variables": "options.html",
     "exit codes": "errors.html",
     "read arrow file": "guides/reading.html",
