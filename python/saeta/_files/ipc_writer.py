@@ -31,6 +31,15 @@ class IpcWriter:
     ends with an exception, there is no new file. Several threads may write: their tables take turns. A child
     of fork can't use the writer of its parent (ClosedError). A writer that is dropped without `close` leaves
     no file and a ResourceWarning.
+
+    Example:
+        >>> import saeta as sa, tempfile, os
+        >>> path = os.path.join(tempfile.mkdtemp(), "a.arrow")
+        >>> with sa.ipc_writer(path) as writer:
+        ...     for number in range(3):
+        ...         writer.write(sa.table({"a": [number]}, "host"))
+        >>> sa.read_ipc(path, "host")["a"].to_pylist()
+        [0, 1, 2]
     """
 
     def __init__(self, writer: Writer, name: str, ends: ExitStack) -> None:
@@ -57,6 +66,11 @@ class IpcWriter:
             FileError and others: an earlier table could not be written. This is raised once; later calls
                 raise ClosedError.
             ClosedError: the writer is closed, or has failed.
+
+        Example:
+            >>> import saeta as sa, io
+            >>> with sa.ipc_writer(io.BytesIO()) as writer:
+            ...     writer.write(sa.table({"a": [1, 2]}, "host"))
         """
         table = rows if isinstance(rows, Table) else take_in_place(rows)
         if not isinstance(table, Table):
@@ -67,6 +81,12 @@ class IpcWriter:
         """Waits until everything that was written is in the file, or was passed to the object.
 
         Afterwards the memory of the tables may be changed.
+
+        Example:
+            >>> import saeta as sa, io
+            >>> with sa.ipc_writer(io.BytesIO()) as writer:
+            ...     writer.write(sa.table({"a": [1, 2]}, "host"))
+            ...     writer.flush()
         """
         self._writer.flush()
 
@@ -79,6 +99,14 @@ class IpcWriter:
         Raises:
             InvalidError: there was neither a schema nor a table. No file is written.
             Errors of the background and of the target. No file is written.
+
+        Example:
+            >>> import saeta as sa, io
+            >>> target = io.BytesIO()
+            >>> writer = sa.ipc_writer(target)
+            >>> writer.write(sa.table({"a": [1, 2]}, "host"))
+            >>> writer.close() == len(target.getvalue())
+            True
         """
         if self._process != os.getpid():
             return self._writer.close()  # raises ClosedError, and the target is the parent's
@@ -92,6 +120,15 @@ class IpcWriter:
         """Ends the writer without a file. Does nothing after `close`.
 
         An object with `write()` keeps the bytes that it got.
+
+        Example:
+            >>> import saeta as sa, tempfile, os
+            >>> folder = tempfile.mkdtemp()
+            >>> writer = sa.ipc_writer(os.path.join(folder, "a.arrow"))
+            >>> writer.write(sa.table({"a": [1, 2]}, "host"))
+            >>> writer.abort()
+            >>> os.listdir(folder)
+            []
         """
         self._end.detach()
         _abort(self._writer, self._ends, self._process)

@@ -46,6 +46,13 @@ class Scan:
     when its batch is requested. A stream that is still being sent is read when a batch is requested. Several
     threads may take batches: each batch goes to one of them. A child of fork can't use the scan of its parent
     (ClosedError).
+
+    Example:
+        >>> import saeta as sa
+        >>> content = sa.table({"a": [1, 2, 3]}, "host").to_ipc_bytes()
+        >>> with sa.scan_ipc(content, "host", batch_rows=2) as scan:
+        ...     [batch["a"].to_pylist() for batch in scan]
+        [[1, 2], [3]]
     """
 
     def __init__(self, reader: Readable, batches: _Batches) -> None:
@@ -56,12 +63,26 @@ class Scan:
 
     @property
     def schema(self) -> Schema:
-        """The schema of every batch."""
+        """The schema of every batch.
+
+        Example:
+            >>> import saeta as sa
+            >>> content = sa.table({"a": [1]}, "host").to_ipc_bytes()
+            >>> sa.scan_ipc(content, "host").schema.names
+            ['a']
+        """
         return self._schema
 
     @property
     def num_batches(self) -> int:
-        """Number of the requested batches; -1 if it is known only at the end, as of a stream or Parquet."""
+        """Number of the requested batches; -1 if it is known only at the end, as of a stream or Parquet.
+
+        Example:
+            >>> import saeta as sa
+            >>> content = sa.table({"a": [1]}, "host").to_ipc_bytes()
+            >>> sa.scan_ipc(content, "host").num_batches
+            1
+        """
         return self._num_batches
 
     def __iter__(self) -> Iterator[Table]:
@@ -85,7 +106,16 @@ class Scan:
         return batch
 
     def close(self) -> None:
-        """Stops reading ahead within 50 ms and releases the source. Batches that were taken stay valid."""
+        """Stops reading ahead within 50 ms and releases the source. Batches that were taken stay valid.
+
+        Example:
+            >>> import saeta as sa
+            >>> scan = sa.scan_ipc(sa.table({"a": [1]}, "host").to_ipc_bytes(), "host")
+            >>> batch = next(scan)
+            >>> scan.close()
+            >>> batch["a"].to_pylist()
+            [1]
+        """
         self._end()
         self._batches.wait()
 

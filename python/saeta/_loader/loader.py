@@ -38,6 +38,15 @@ class Loader:
     `iter` begins the epoch `epoch`. When its last batch was taken, the next `iter` begins the next epoch. An
     epoch that is left earlier is begun again, at the same place. One epoch at a time counts in `state_dict`:
     the one that began last. It is a context manager, and it pickles with its state, without what is open.
+
+    Example:
+        >>> import saeta as sa
+        >>> rows = sa.table({"x": [1.0, 2.0, 3.0]}, "host")
+        >>> with sa.loader(rows, "host", batch_size=2, to="numpy", drop_last=True) as batches:
+        ...     for _ in range(2):  # two epochs
+        ...         print([batch["x"].tolist() for batch in batches])
+        [[1.0, 2.0]]
+        [[1.0, 2.0]]
     """
 
     def __init__(self, files: Any, ctx: Context, arguments: Mapping[str, Any]) -> None:
@@ -75,23 +84,53 @@ class Loader:
 
     @property
     def schema(self) -> Schema:
-        """Names and types of the columns that are read."""
+        """Names and types of the columns that are read.
+
+        Example:
+            >>> import saeta as sa
+            >>> rows = sa.table({"x": [1.0], "y": [0]}, "host")
+            >>> sa.loader(rows, "host", batch_size=1, columns="x", to="numpy").schema.names
+            ['x']
+        """
         return self._schema
 
     @property
     def codes(self) -> dict[str, list[str]]:
-        """The values of each column of codes, in the order of their codes."""
+        """The values of each column of codes, in the order of their codes.
+
+        Example:
+            >>> import saeta as sa
+            >>> rows = sa.table({"city": ["Rome", "Oslo"]}, "host")
+            >>> sa.loader(rows, "host", batch_size=1, codes={"city": ["Oslo", "Rome"]}, to="numpy").codes
+            {'city': ['Oslo', 'Rome']}
+        """
         return {name: list(values) for name, values in self._codes.items()}
 
     @property
     def epoch(self) -> int:
-        """The number of the epoch that `iter` begins, or that is under way."""
+        """The number of the epoch that `iter` begins, or that is under way.
+
+        Example:
+            >>> import saeta as sa
+            >>> batches = sa.loader(sa.table({"x": [1.0]}, "host"), "host", batch_size=1, to="numpy")
+            >>> for _ in batches:
+            ...     pass
+            >>> batches.epoch
+            1
+        """
         return self._epoch
 
     def set_epoch(self, epoch: int) -> None:
         """Makes the next `iter` begin this epoch at its first batch.
 
         If this is the epoch of a loaded state, it begins where the state was made.
+
+        Example:
+            >>> import saeta as sa
+            >>> batches = sa.loader(sa.table({"x": [1.0]}, "host"), "host", batch_size=1, to="numpy")
+            >>> batches.set_epoch(3)
+            >>> batches.epoch
+            3
         """
         wanted = _number("epoch", epoch, 0)
         if wanted != self._epoch:
@@ -102,6 +141,13 @@ class Loader:
 
         The state counts the batches that the program took, not those that were read ahead. Its size does not
         depend on the data. All ranks have the same state after the same number of steps.
+
+        Example:
+            >>> import saeta as sa
+            >>> batches = sa.loader(sa.table({"x": [1.0, 2.0]}, "host"), "host", batch_size=1, to="numpy")
+            >>> _ = next(iter(batches))
+            >>> batches.state_dict()["batch"]
+            1
         """
         return {"version": VERSION, "epoch": self._epoch, "batch": self._batch, **self._identity()}
 
@@ -112,6 +158,16 @@ class Loader:
 
         Raises:
             InvalidError: the state belongs to another order of rows. The message says what differs.
+
+        Example:
+            >>> import saeta as sa
+            >>> rows = sa.table({"x": [1.0, 2.0]}, "host")
+            >>> begun = sa.loader(rows, "host", batch_size=1, to="numpy")
+            >>> _ = next(iter(begun))
+            >>> resumed = sa.loader(rows, "host", batch_size=1, to="numpy")
+            >>> resumed.load_state_dict(begun.state_dict())
+            >>> [batch["x"].tolist() for batch in resumed]
+            [[2.0]]
         """
         if not isinstance(state, Mapping) or state.get("version") != VERSION:
             raise InvalidError(f"the state is not one of a loader of version {VERSION}: {state!r:.100}")
@@ -129,7 +185,13 @@ class Loader:
         self._move_to(epoch, batch)
 
     def close(self) -> None:
-        """Stops reading within 50 ms. What was taken stays valid. Iterating then raises ClosedError."""
+        """Stops reading within 50 ms. What was taken stays valid. Iterating then raises ClosedError.
+
+        Example:
+            >>> import saeta as sa
+            >>> batches = sa.loader(sa.table({"x": [1.0]}, "host"), "host", batch_size=1, to="numpy")
+            >>> batches.close()
+        """
         self._closed = True
         for begun in list(self._begun):
             begun.stop()
