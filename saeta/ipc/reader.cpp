@@ -222,8 +222,8 @@ void reader::impl::describe_by_libarrow() {
   const arrow::Schema& source = *messages->described();
   projected = detail::project(names_of(source), options.columns, from->name());
   arrow::FieldVector requested;
-  for (const int number : projected.requested) {
-    requested.push_back(source.field(number));
+  for (const int index : projected.requested) {
+    requested.push_back(source.field(index));
   }
   const arrow::Schema chosen(std::move(requested), source.metadata());
   fields = std::make_shared<const schema_index>(detail::schema_of(chosen, from->name()));

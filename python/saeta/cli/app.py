@@ -121,7 +121,7 @@ def load(
     files: Annotated[
         list[str],
         typer.Argument(
-            help="Arrow IPC or Parquet: files, globs, folders, URLs; - for a stream on standard input.",
+            help="Arrow IPC or Parquet: files, globs, folders, URLs; - for standard input.",
             show_default=False,
         ),
     ],

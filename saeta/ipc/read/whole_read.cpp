@@ -174,6 +174,7 @@ table table_of(const std::shared_ptr<context>& ctx, const planned_source& from, 
       continue;
     }
     std::vector<column> decoded;
+    decoded.reserve(roots.size());
     for (const std::size_t root : roots) {
       decoded.push_back(columns.make(batches, group, root));
     }
