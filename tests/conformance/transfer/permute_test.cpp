@@ -18,7 +18,9 @@ protected:
   [[nodiscard]] std::vector<Row> rows_of(const column& of) const {
     const std::vector<std::uint8_t> bytes = read(of.values());
     std::vector<Row> made(static_cast<std::size_t>(of.length()));
-    std::memcpy(made.data(), bytes.data(), made.size() * sizeof(Row));
+    if (!made.empty()) {
+      std::memcpy(made.data(), bytes.data(), made.size() * sizeof(Row));
+    }
     return made;
   }
   [[nodiscard]] std::vector<std::uint32_t> permuted(std::int64_t count, std::uint64_t key) const {

@@ -49,10 +49,10 @@ TEST(worker_team, throws_the_first_failure_after_all_members_have_stopped_and_wo
 }
 
 TEST(worker_team, does_not_wait_for_members_that_have_no_task) {
-  worker_team team(2);
   std::latch both(2);
   std::latch asked(1);
   std::latch released(1);
+  worker_team team(2); // ends before what its threads use
   const auto occupied = std::make_shared<const worker_team::condition>([&] {
     asked.count_down();
     released.wait();
@@ -161,8 +161,8 @@ TEST(worker_team, has_members_awake_after_a_round_until_they_may_sleep) {
 
 TEST(worker_team, has_members_awake_for_a_while_and_no_longer) {
   watched_sleep watched;
-  worker_team team(2);
   std::latch both(2);
+  worker_team team(2);
   team.run(
       2, [&](std::size_t, std::size_t) { both.arrive_and_wait(); }, watched.condition());
   int before = -1;
