@@ -226,13 +226,9 @@ class _OfIpc(_OfFiles):
                 "write it as a file, with write_ipc"
             )
         schema = reader.schema
+        batches = _batches_of(reader) if reader.planned else _batches_by_inspection(file)
         reader.close()
-        found = ipc.inspect(file)
-        rows = sum(found["batch_rows"])
-        packed = found["compression"] != "none"
-        return schema, [
-            Batch(each, found["bytes"] * each // max(rows, 1), packed) for each in found["batch_rows"]
-        ]
+        return schema, batches
 
     def read_batches(self, reading: _ReadingFiles, file: int, first: int, last: int) -> Table:
         reader = ipc.open_source(self.files[file], None, reading.columns, (first, last), None, True)
@@ -248,6 +244,14 @@ def _reader_of(files: Any, columns: Sequence[str] | None) -> Any:
 def _batches_of(reader: Any) -> list[Batch]:
     sizes = zip(reader.batch_rows, reader.batch_bytes, reader.batch_compressed, strict=True)
     return [Batch(*each) for each in sizes]
+
+
+def _batches_by_inspection(file: Any) -> list[Batch]:
+    """Shares the bytes of a file among its batches by their rows."""
+    found = ipc.inspect(file)
+    rows = sum(found["batch_rows"])
+    packed = found["compression"] != "none"
+    return [Batch(each, found["bytes"] * each // max(rows, 1), packed) for each in found["batch_rows"]]
 
 
 class _ReadingSpans(Reading):
