@@ -177,7 +177,7 @@ private:
         : shared_movement(slots), all_(all), chunks_(chunks), slice_bytes_(slice_bytes) {}
 
     /// @param first  the chunk of the sequence that the ring calls 0
-    /// @param most   chunks that the ring may move
+    /// @param most   chunks that the ring may move together
     void begin_at(std::size_t first, std::size_t most) noexcept {
       first_ = first;
       single_ = most == 1;
@@ -300,7 +300,7 @@ private:
   /// Sends what was fetched into a pinned chunk to its places.
   /// @param place    of the chunk and its steps
   /// @param kernels  stream of the kernel if the chunk lands; null: the lane's stream, after the copy
-  /// @param is_only  the movement has no other chunk
+  /// @param is_only  the ring moves no other chunk meanwhile
   void send(staging_lane& lane, staging_lane::chunk& staged, std::size_t place,
             const lane_stream* kernels = nullptr, bool is_only = false) {
     const cut_chunk& chunk = cut_[place];

@@ -206,7 +206,7 @@ _OPEN = re.compile(r"/dev/std(in)|/(?:dev|proc/self)/fd/(\d+)")
 def is_live(path: str | os.PathLike[str]) -> bool:
     """Whether a path names a pipe, a socket or a device, which can be read once."""
     try:
-        mode = os.stat(path).st_mode  # noqa: PTH116 - making a Path takes a third of a small read
+        mode = os.stat(path).st_mode  # noqa: PTH116 - a Path takes a tenth of the time of a small read
     except (OSError, ValueError):
         return False  # the attempt to open it reports the error
     return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode)
