@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+import threading
 from abc import ABC
 from pathlib import Path
 
@@ -186,11 +187,16 @@ def test_a_loader_pickles_with_its_state(tmp_path):
 
 def test_a_dropped_loader_leaves_nothing(tmp_path):
     files = files_of_rows(tmp_path, [5000], 100)
+    others = set(threading.enumerate())
     with clean("host"):
         loader = sa.loader(files, "host", batch_size=50, shuffle="rows", to="numpy", window="4KiB")
         batches = iter(loader)
         next(batches)
+        reading = set(threading.enumerate()) - others
+        assert reading
         del loader, batches
+        for thread in reading:
+            thread.join()  # dropping a loader ends its thread, but does not wait for it
 
 
 def test_a_child_of_fork_begins_anew(tmp_path):
