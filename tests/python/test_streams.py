@@ -497,3 +497,29 @@ def test_a_stream_of_nanoarrow_that_was_taken_is_closed(host):
     assert sa.from_arrow(stream, host).num_rows == 2
     with pytest.raises(sa.ClosedError, match="already consumed"):
         sa.from_arrow(stream, host)
+
+
+@pytest.mark.parametrize("batch_rows", [None, 70])
+def test_threads_share_the_views_of_a_scan(tmp_path, host, batch_rows):
+    """Each row goes to one thread. No thread reads ahead, because a view costs less than that."""
+    path = tmp_path / "rows.arrow"
+    rows = pa.table({"row": range(20_000)})
+    with pa.ipc.new_file(path, rows.schema) as writer:
+        writer.write_table(rows, max_chunksize=100)
+    taken: list[list[int]] = [[], [], [], []]
+    start = threading.Barrier(len(taken))
+    before = threading.active_count()
+    scan = sa.scan_ipc(path, host, batch_rows=batch_rows)
+
+    def take(found: list[int]) -> None:
+        start.wait()
+        for batch in scan:
+            found += batch["row"].to_pylist()
+
+    threads = [threading.Thread(target=take, args=(found,)) for found in taken]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert threading.active_count() == before
+    assert sorted(row for found in taken for row in found) == list(range(20_000))

@@ -14,7 +14,7 @@ from saeta._convert.tables import concat_tables
 from saeta._core import Context, Schema, Table, _parse_bytes
 from saeta._optional import load
 from saeta._text import number_text
-from saeta.errors import BudgetExceeded, ClosedError, InvalidError, TypeMismatch
+from saeta.errors import BudgetExceeded, ClosedError, FormatError, InvalidError, TypeMismatch
 from saeta.exchange import ContextLike, context_of, from_arrow
 
 if TYPE_CHECKING:
@@ -204,16 +204,23 @@ class _Batches:
 
 
 class ReadOnRequest(_Batches):
-    """What is read when it is taken: batches of a stream that is still being sent, windows without room.
+    """What is read when it is taken, by one thread at a time.
 
-    No thread waits for such batches, because nothing could end its wait.
+    These are batches of a stream that is still being sent, because nothing could end the wait of a thread
+    that reads ahead; views, which cost less than the thread; and windows without room.
     """
+
+    def __init__(self, reader: Closable, read: Callable[[], Any], owner: str = "scan") -> None:
+        super().__init__(reader, read, owner)
+        self._turn = threading.Lock()
 
     def take(self) -> Any:
         self.require_open()
-        batch = self._read()
-        self._done = batch is None
-        return batch
+        with self._turn:
+            self.require_open()
+            batch = self._read()
+            self._done = batch is None
+            return batch
 
     def stop(self) -> None:
         self._stopped = True
@@ -383,7 +390,19 @@ def _batches(reader: Reader, ctx: Context, window: int, batch_rows: int, in_flig
     if reader.live:
         return ReadOnRequest(reader, _one_by_one(reader, ctx, batch_rows))
     scan = reader.scan_windows(ctx, window, in_flight, batch_rows)
-    return read_ahead(reader, ctx, batch_rows, in_flight) if scan is None else _Windows(reader, scan)
+    if scan is not None:
+        return _Windows(reader, scan)
+    if _gives_views(reader):
+        return ReadOnRequest(reader, _one_by_one(reader, ctx, batch_rows))
+    return read_ahead(reader, ctx, batch_rows, in_flight)
+
+
+def _gives_views(reader: Reader) -> bool:
+    """Returns whether batches that no plan reads are views."""
+    try:
+        return reader.planned and not any(reader.batch_compressed)
+    except FormatError:  # in the metadata of a batch, which raises it when it is taken
+        return False
 
 
 class _Requested(NamedTuple):
@@ -441,9 +460,9 @@ def scan_ipc(
             made smaller.
         batch_rows: the number of rows of each Table; the last one may have fewer. None: batches as the
             source has them.
-        in_flight: the maximum number of windows that are read ahead. Where batches are views, come from an
-            object or become symbols, they are read one by one, and this is a number of batches. A batch that
-            has no room in the budget is read when it is requested.
+        in_flight: the maximum number of windows that are read ahead. Where batches come from an object or
+            become symbols, they are read one by one, and this is a number of batches. A batch that has no
+            room in the budget is read when it is requested, and so is a view of a file.
 
     Returns:
         A Scan: an iterator of Tables of one batch, also for `async for`, and a context manager that releases
