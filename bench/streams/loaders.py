@@ -26,20 +26,34 @@ COPY_BYTES = 1 << 30
 
 def from_files(work: Work) -> list[Contender]:
     """The loader from a file, in order and shuffled, beside other loaders."""
+    return _on_host(work) if work.on_host else _on_device(work)
+
+
+def _on_device(work: Work) -> list[Contender]:
     plain, mixed = pyarrow_loaders(work)
     of_torch = data_loaders(work)
     ordered, shuffled = other_loaders(work)
+    bars = (Rate(0.85, (LINK,)), Rate(20, (plain.name,)), *(Rate(100, (each.name,)) for each in of_torch[:1]))
     made = [work.link, plain, mixed, *of_torch, *ordered, *shuffled]
     for shuffle in (False, "batches", "rows"):
-        if work.on_host:
+        made += [_from_file(work, shuffle, matrix=matrix, bars=bars) for matrix in (False, True)]
+    return made
+
+
+def _on_host(work: Work) -> list[Contender]:
+    """There a batch of columns may be views, and a matrix is made by all."""
+    of_torch = data_loaders(work)
+    made = [work.link, *of_torch]
+    for matrix in (False, True):
+        plain, mixed = pyarrow_loaders(work, matrix=matrix)
+        ordered, shuffled = other_loaders(work, matrix=matrix)
+        made += [plain, mixed, *ordered, *shuffled]
+        for shuffle in (False, "batches", "rows"):
             like, others = (mixed, shuffled) if shuffle == "rows" else (plain, [*of_torch, *ordered])
             bars: list[Bar] = [Rate(1, (like.name,))]
             if others:
                 bars.append(Rate(2, tuple(each.name for each in others), max))
-        else:
-            bars = [Rate(0.85, (LINK,)), Rate(20, (plain.name,))]
-            bars += [Rate(100, (each.name,)) for each in of_torch[:1]]
-        made += _loaders(work, "file", work.large, shuffle, tuple(bars))
+            made.append(_from_file(work, shuffle, matrix=matrix, bars=tuple(bars)))
     return made
 
 
@@ -65,19 +79,13 @@ def from_table(work: Work) -> list[Contender]:
     if not work.on_host:
         made.append(_gather_limit(work))
         bars = (Rate(0.60, (GATHER,)),)
-    return made + _loaders(work, "table", table, "rows", bars)
+    name = "loader, table, rows shuffled"
+    return made + [_loader(work, name, table, "rows", matrix=matrix, bars=bars) for matrix in (False, True)]
 
 
-def _loaders(
-    work: Work, label: str, source: Path | sa.Table, shuffle: str | bool, bars: tuple[Bar, ...]
-) -> list[Contender]:
-    """The loader with mini-batches as dicts of columns, and as matrices."""
+def _from_file(work: Work, shuffle: str | bool, *, matrix: bool, bars: tuple[Bar, ...]) -> Contender:
     order = f"{shuffle} shuffled" if shuffle else "in order"
-    name = f"loader, {label}, {order}"
-    return [
-        _loader(work, f"{name}, columns", source, shuffle, matrix=False, bars=bars),
-        _loader(work, f"{name}, matrix", source, shuffle, matrix=True, bars=bars),
-    ]
+    return _loader(work, f"loader, file, {order}", work.large, shuffle, matrix=matrix, bars=bars)
 
 
 def _loader(
@@ -89,7 +97,7 @@ def _loader(
     matrix: bool,
     bars: tuple[Bar, ...],
 ) -> Contender:
-    """One loader, whose epochs are the runs."""
+    """One loader, whose epochs are the runs. Mini-batches are dicts of columns, or matrices."""
 
     @cache
     def loader() -> Any:
@@ -115,7 +123,10 @@ def _loader(
             return bool(np.array_equal(first, work.first_column))
         return bool(np.array_equal(np.sort(first), work.sorted_first_column))
 
-    return Contender(name, lambda: drain(loader()), work.bytes, work.rows, check=check, bars=bars)
+    form = "matrix" if matrix else "columns"
+    return Contender(
+        f"{name}, {form}", lambda: drain(loader()), work.bytes, work.rows, check=check, bars=bars
+    )
 
 
 def _first_and_last_column(batch: Any) -> tuple[Any, Any]:

@@ -16,12 +16,16 @@ from streams.work import COLUMNS, LARGE_ROWS, ROW_BYTES, SMALL_ROWS, Work, drain
 WORKERS = 8
 
 
-def pyarrow_loaders(work: Work) -> tuple[Contender, Contender]:
+def pyarrow_loaders(work: Work, *, matrix: bool = False) -> tuple[Contender, Contender]:
     """Batches of pyarrow, copied to the device column by column: in order, and with the rows shuffled."""
     suffix = "" if work.on_host else ", a copy a column"
+
+    def run(batches: Callable[[Work], Iterator[pa.RecordBatch]]) -> Any:
+        return drain(_formed(_arrays(work, batches(work)), matrix=matrix))
+
     return (
-        _contender(work, f"pyarrow{suffix}", lambda: drain(_arrays(work, _slices(work)))),
-        _contender(work, f"pyarrow, rows shuffled{suffix}", lambda: drain(_arrays(work, _shuffled(work)))),
+        _contender(work, _named(f"pyarrow{suffix}", matrix), lambda: run(_slices)),
+        _contender(work, _named(f"pyarrow, rows shuffled{suffix}", matrix), lambda: run(_shuffled)),
     )
 
 
@@ -39,8 +43,12 @@ def data_loaders(work: Work) -> list[Contender]:
     return found
 
 
-def other_loaders(work: Work) -> tuple[list[Contender], list[Contender]]:
+def other_loaders(work: Work, *, matrix: bool = False) -> tuple[list[Contender], list[Contender]]:
     """Loaders that are not of torch: in order, and with the rows shuffled."""
+
+    def run(batches: Iterator[dict[str, Any]]) -> Any:
+        return drain(_formed(batches, matrix=matrix))
+
     ordered, shuffled = [], []
     if (polars := work.library("polars")) is not None:
 
@@ -50,9 +58,11 @@ def other_loaders(work: Work) -> tuple[list[Contender], list[Contender]]:
         def mixed_frame() -> Any:
             return frame().sample(fraction=1, shuffle=True, seed=1)
 
-        ordered.append(_contender(work, "polars", lambda: drain(_of_frame(work, frame()))))
+        ordered.append(_contender(work, _named("polars", matrix), lambda: run(_of_frame(work, frame()))))
         shuffled.append(
-            _contender(work, "polars, rows shuffled", lambda: drain(_of_frame(work, mixed_frame())))
+            _contender(
+                work, _named("polars, rows shuffled", matrix), lambda: run(_of_frame(work, mixed_frame()))
+            )
         )
     if (datasets := work.library("datasets")) is not None:
 
@@ -61,8 +71,18 @@ def other_loaders(work: Work) -> tuple[list[Contender], list[Contender]]:
             return datasets.Dataset(datasets.table.InMemoryTable(table)).with_format("arrow")
 
         # Shuffled, it takes row by row: 65,536 rows of 16 columns took seconds.
-        ordered.append(_contender(work, "datasets", lambda: drain(_of_tables(work, dataset()))))
+        ordered.append(_contender(work, _named("datasets", matrix), lambda: run(_of_tables(work, dataset()))))
     return ordered, shuffled
+
+
+def _named(name: str, matrix: bool) -> str:
+    return f"{name}, matrix" if matrix else name
+
+
+def _formed(batches: Iterator[dict[str, Any]], *, matrix: bool) -> Iterator[Any]:
+    """Yields the batches as they are, or each as one row-major matrix of the host."""
+    for batch in batches:
+        yield np.stack(list(batch.values()), axis=1) if matrix else batch
 
 
 def _contender(work: Work, name: str, run: Callable[[], Any]) -> Contender:

@@ -72,7 +72,13 @@ class Windows:
     def _source(self) -> tuple[_Source, Callable[[], Window | None]]:
         loads = self._loads[self._taken :]
         windows = [load.spans for load in loads]
-        reading = self._data.open(self._ctx, self._columns, windows, ahead=self.are_ahead)
+        reading = self._data.open(
+            self._ctx,
+            self._columns,
+            windows,
+            ahead=self.are_ahead,
+            in_order=all(load.taken is None for load in loads),
+        )
         source = _Source(self._data, reading, loads)
         return source, source.next
 
