@@ -284,3 +284,30 @@ def test_torch_iterates_a_loader(tmp_path):
     assert isinstance(pickle.loads(pickle.dumps(loader)), torch.utils.data.IterableDataset)
     with pytest.raises(Exception, match="num_workers=0"):
         list(torch.utils.data.DataLoader(loader, batch_size=None, num_workers=1))
+
+
+@pytest.mark.parametrize("shuffle", [False, "rows"])
+def test_tables_of_others_are_loaded_as_a_table(ctx, shuffle):
+    """What has an Arrow stream is a source, and no list of names."""
+    polars = pytest.importorskip("polars")
+    rows = numbered(100)
+    for source in (
+        rows,
+        polars.from_arrow(rows),
+        pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches()),
+    ):
+        found = flat(rows_of(sa.loader(source, ctx, batch_size=32, shuffle=shuffle, to="table")))
+        assert sorted(found) == list(range(100))
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    files = files_of_rows(tmp_path, [500], 100)
+    like = {"batch_size": 64, "shuffle": "rows", "seed": 3, "world_size": 2, "rank": 1, "window": 2000}
+    given = {name: value if name == "shuffle" else np.int32(value) for name, value in like.items()}
+    assert rows_of(sa.loader(files, "host", to="numpy", **given)) == rows_of(
+        sa.loader(files, "host", to="numpy", **like)
+    )
+    for name in ("batch_size", "seed", "rank", "prefetch"):
+        for wrong in (True, 1.0, "1", None, np.float32(1)):
+            with pytest.raises(sa.InvalidError, match=f"{name} is .*, expected an integer"):
+                sa.loader(files, "host", to="numpy", **{"batch_size": 1, name: wrong})

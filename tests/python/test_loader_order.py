@@ -4,6 +4,7 @@ the same after a resume at any batch."""
 from __future__ import annotations
 
 import pickle
+from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import saeta as sa
-from loader_files import files_of_rows, flat, rows_of, write_parquet
+from loader_files import files_of_rows, flat, rows_of, write_ipc, write_parquet
 from property_settings import examples
 from sim_devices import DEVICES, contexts_of
 
@@ -100,7 +101,9 @@ GOLDEN = [326, 48, 787, 476, 891, 135, 542, 708]
 @pytest.mark.parametrize("world_size", [2, 3, 4])
 @pytest.mark.parametrize("drop_last", [False, True])
 @pytest.mark.parametrize("window", ["2KiB", "1MiB"])
-def test_ranks_in_turn_yield_what_one_yields(files, shuffle, world_size, drop_last, window):
+@pytest.mark.parametrize("compression", [None, "lz4"])
+def test_ranks_in_turn_yield_what_one_yields(tmp_path, shuffle, world_size, drop_last, window, compression):
+    files = files_of_rows(tmp_path, COUNTS, 97, partial(write_ipc, compression=compression))
     options = {"shuffle": shuffle, "drop_last": drop_last, "window": window}
     alone = rows_of(loader_of(files, **options))
     loaders = [loader_of(files, rank=rank, world_size=world_size, **options) for rank in range(world_size)]
@@ -240,10 +243,14 @@ def test_few_rows(tmp_path, rows):
     world_size=st.integers(1, 4),
     resumed=st.integers(0, 30),
     drop_last=st.booleans(),
+    compression=st.sampled_from([None, "lz4", "zstd"]),
 )
-def test_any_loader(counts, batch_rows, batch_size, window, shuffle, world_size, resumed, drop_last):
+def test_any_loader(
+    counts, batch_rows, batch_size, window, shuffle, world_size, resumed, drop_last, compression
+):
     with TemporaryDirectory() as folder:
-        files = files_of_rows(Path(folder), counts, batch_rows)
+        write = partial(write_ipc, compression=compression)
+        files = files_of_rows(Path(folder), counts, batch_rows, write)
         options = {
             "batch_size": batch_size,
             "window": window,

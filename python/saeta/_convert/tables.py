@@ -8,6 +8,7 @@ from typing import Any
 
 from saeta import _core
 from saeta._core import Schema, Table
+from saeta._numbers import require_count, whole_number
 from saeta._text import number_text
 from saeta.errors import ColumnNameError, InvalidError, OutOfRange, TypeMismatch
 
@@ -88,14 +89,11 @@ def to_batches(self: Table, max_chunksize: int | None = None) -> list[Table]:
     """Implements `Table.to_batches`."""
     if max_chunksize is None:
         return self.batches
-    if isinstance(max_chunksize, bool) or not isinstance(max_chunksize, int) or max_chunksize < 1:
-        raise InvalidError(
-            f"max_chunksize is {number_text(max_chunksize)}, expected a number of rows from 1 on"
-        )
+    most = require_count("max_chunksize", max_chunksize, "rows")
     return [
-        batch.slice(first, min(max_chunksize, batch.num_rows - first))
+        batch.slice(first, min(most, batch.num_rows - first))
         for batch in self.batches
-        for first in range(0, max(batch.num_rows, 1), max_chunksize)
+        for first in range(0, max(batch.num_rows, 1), most)
     ]
 
 
@@ -117,11 +115,12 @@ def to_pylist(self: Table) -> list[dict[str, Any]]:
 
 def column_place(index: Any, count: int, *, last: int) -> int:
     """Returns the place of a column, at most `last`. Negative numbers count from the end."""
-    if isinstance(index, bool) or not isinstance(index, int):
+    number = whole_number(index)
+    if number is None:
         raise TypeMismatch(f"index is of type {type(index).__name__}, expected the number of a column")
-    found = index + count if index < 0 else index
+    found = number + count if number < 0 else number
     if not 0 <= found <= last:
-        raise OutOfRange(f"column {number_text(index)} of a table with {count} columns")
+        raise OutOfRange(f"column {number_text(number)} of a table with {count} columns")
     return found
 
 

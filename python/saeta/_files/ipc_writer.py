@@ -12,6 +12,7 @@ from saeta import _core
 from saeta._core import Schema, Table
 from saeta._files import sinks
 from saeta._files.progress import hook as progress_hook
+from saeta._numbers import MOST, whole_number
 from saeta._text import number_text
 from saeta.errors import InvalidError, TypeMismatch
 from saeta.exchange import take_in_place
@@ -241,8 +242,9 @@ def ipc_writer(
 def _bytes(pending: int | str) -> int:
     if isinstance(pending, str):
         return _core._parse_bytes(pending)
-    if isinstance(pending, bool) or not isinstance(pending, int) or pending < 1:
+    number = whole_number(pending, 1, MOST)
+    if number is None:
         raise InvalidError(
             f"pending is {number_text(pending)}, expected a number of bytes from 1 on, or text like '64MiB'"
         )
-    return pending
+    return number

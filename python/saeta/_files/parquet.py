@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from saeta._core import Context, Schema, Table
 from saeta._files import data_sets
-from saeta._files.scan import Scan, read_ahead, require_number
+from saeta._files.scan import Scan, read_ahead
 from saeta._files.sources import URL, filesystem_of, without_secrets
+from saeta._numbers import require_count
 from saeta._optional import load
 from saeta.errors import (
     ClosedError,
@@ -77,10 +78,10 @@ def read_parquet(
         >>> sa.read_parquet(path, "host", columns="b", filters=[("a", ">", 1)])["b"].to_pylist()
         ['y', 'z']
     """
-    require_number("batch_rows", batch_rows, "rows")
+    rows = require_count("batch_rows", batch_rows, "rows")
     where = context_of(ctx)
     with _naming_failures(source, "saeta.read_parquet"):
-        scanner = _scanner(source, filesystem, partitioning, columns, filters, schema, batch_size=batch_rows)
+        scanner = _scanner(source, filesystem, partitioning, columns, filters, schema, batch_size=rows)
         made: Table = from_arrow(scanner.to_reader(), where)
     return made
 
@@ -124,13 +125,12 @@ def scan_parquet(
         ...     [batch["n"].to_pylist() for batch in scan]
         [[1, 2, 3, 1], [2, 3]]
     """
-    require_number("in_flight", in_flight, "batches")
-    if batch_rows is not None:
-        require_number("batch_rows", batch_rows, "rows")
+    uploaded = require_count("in_flight", in_flight, "batches")
+    rows = 0 if batch_rows is None else require_count("batch_rows", batch_rows, "rows")
     where = context_of(ctx)
     with _naming_failures(source, "saeta.scan_parquet"):
         # What pyarrow decodes ahead is in memory, in files and in batches.
-        ahead = {"batch_readahead": in_flight, "fragment_readahead": 1}
+        ahead = {"batch_readahead": uploaded, "fragment_readahead": 1}
         reader = _BatchReader(
             source,
             _scanner(
@@ -140,11 +140,11 @@ def scan_parquet(
                 columns,
                 filters,
                 schema,
-                batch_size=batch_rows or 1 << 17,
+                batch_size=rows or 1 << 17,
                 **ahead,
             ),
         )
-    return Scan(reader, read_ahead(reader, where, batch_rows or 0, in_flight))
+    return Scan(reader, read_ahead(reader, where, rows, uploaded))
 
 
 class _BatchReader:

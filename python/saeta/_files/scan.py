@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never, Protocol
 from saeta import ipc
 from saeta._convert.tables import concat_tables
 from saeta._core import Context, Schema, Table, _parse_bytes
+from saeta._numbers import require_count
 from saeta._optional import load
-from saeta._text import number_text
-from saeta.errors import BudgetExceeded, ClosedError, FormatError, InvalidError, TypeMismatch
+from saeta.errors import BudgetExceeded, ClosedError, FormatError, TypeMismatch
 from saeta.exchange import ContextLike, context_of, from_arrow
 
 if TYPE_CHECKING:
@@ -480,18 +480,10 @@ def scan_ipc(
         ...     [batch.num_rows for batch in scan]
         [2, 2, 2]
     """
-    require_number("in_flight", in_flight, "batches")
-    if batch_rows is not None:
-        require_number("batch_rows", batch_rows, "rows")
-    window_bytes = _parse_bytes(window) if isinstance(window, str) else window
-    if isinstance(window_bytes, bool) or not isinstance(window_bytes, int) or not 1 <= window_bytes < 1 << 63:
-        raise InvalidError(f"window is {number_text(window)}, expected a number of bytes from 1 on")
+    ahead = require_count("in_flight", in_flight, "batches")
+    rows = 0 if batch_rows is None else require_count("batch_rows", batch_rows, "rows")
+    given = _parse_bytes(window) if isinstance(window, str) else window
+    window_bytes = require_count("window", given, "bytes")
     where = context_of(ctx)
     reader = ipc.open_source(source, filesystem, columns, batches, copy, validate, None, schema)
-    return Scan(reader, _batches(reader, where, window_bytes, batch_rows or 0, in_flight))
-
-
-def require_number(name: str, value: Any, unit: str) -> None:
-    """Raises InvalidError unless an argument is a whole number from 1 on."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 1 << 63:
-        raise InvalidError(f"{name} is {number_text(value)}, expected a number of {unit} from 1 on")
+    return Scan(reader, _batches(reader, where, window_bytes, rows, ahead))

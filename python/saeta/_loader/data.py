@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import accumulate, groupby, pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -242,7 +242,7 @@ class _OfIpc(_OfFiles):
     ) -> Reading:
         as_views = in_order and ctx.device == "host" and not any(batch.whole for batch in self.batches)
         if self._planned is not None and ahead and windows and not as_views:
-            return _ReadingSpans(self._planned, ctx, windows)
+            return _ReadingSpans(self._planned, self.batches, ctx, windows)
         return super().open(ctx, columns, windows, ahead=ahead)
 
     def _inspect(self, file: Any) -> tuple[Schema, list[Batch]]:
@@ -286,14 +286,32 @@ class _ReadingSpans(Reading):
 
     AHEAD = 2  # windows: one is planned while the other one is on its way
 
-    def __init__(self, reader: Any, ctx: Context, windows: Sequence[Sequence[Span]]) -> None:
+    def __init__(
+        self, reader: Any, batches: Sequence[Batch], ctx: Context, windows: Sequence[Sequence[Span]]
+    ) -> None:
+        self._batches = batches
+        self._windows = windows
+        self._number = 0
         self._scan = reader.scan_spans(
-            ctx, [[tuple(span) for span in spans] for spans in windows], self.AHEAD
+            ctx, [[tuple(span) for span in self._read_for(spans)] for spans in windows], self.AHEAD
         )
 
     def next(self) -> Table:
         table: Table = self._scan.next()
-        return table
+        spans = self._windows[self._number]
+        self._number += 1
+        read = self._read_for(spans)
+        return table if read == list(spans) else _joined(_slices(table, read, spans))
+
+    def _read_for(self, spans: Sequence[Span]) -> list[Span]:
+        """Returns what is read for spans: of a compressed batch all rows, once."""
+        found: list[Span] = []
+        for span in spans:
+            batch = self._batches[span.batch]
+            each = Span(span.batch, 0, batch.rows) if batch.whole else span
+            if not (batch.whole and found and found[-1] == each):
+                found.append(each)
+        return found
 
     def close(self) -> None:
         self._scan.close()
@@ -337,18 +355,9 @@ class _ReadingFiles(Reading):
         return _joined(parts)
 
     def _slices(self, file: int, first: int, last: int, spans: list[Span]) -> list[Table]:
-        table = self.data.read_batches(self, file, first, last)
         begin = spans[0].batch
-        rows = [self.data.batches[begin + each].rows for each in range(last - first)]
-        starts = [0, *accumulate(rows)]
-        slices: list[tuple[int, int]] = []  # [first, last) of the table
-        for span in spans:
-            start = starts[span.batch - begin] + span.first
-            if slices and slices[-1][1] == start:
-                slices[-1] = (slices[-1][0], start + span.rows)
-            else:
-                slices.append((start, start + span.rows))
-        return [table.slice(start, end - start) for start, end in slices]
+        read = [Span(begin + each, 0, self.data.batches[begin + each].rows) for each in range(last - first)]
+        return _slices(self.data.read_batches(self, file, first, last), read, spans)
 
     @contextmanager
     def ended_by_close(self, reader: Any) -> Iterator[None]:
@@ -369,10 +378,36 @@ class _ReadingFiles(Reading):
             reader.close()
 
 
+def _slices(table: Table, read: Sequence[Span], spans: Sequence[Span]) -> list[Table]:
+    """Cuts spans out of a table of the spans that were read, which contain them in the same order."""
+    found: list[tuple[int, int]] = []  # [first, last) of the table
+    number = start = 0
+    for span in spans:
+        while not _contains(read[number], span):
+            start += read[number].rows
+            number += 1
+        first = start + span.first - read[number].first
+        if found and found[-1][1] == first:
+            found[-1] = (found[-1][0], first + span.rows)
+        else:
+            found.append((first, first + span.rows))
+    return [table.slice(first, last - first) for first, last in found]
+
+
+def _contains(read: Span, span: Span) -> bool:
+    return (
+        read.batch == span.batch
+        and read.first <= span.first
+        and span.first + span.rows <= read.first + read.rows
+    )
+
+
 def data_of(files: Any, ctx: Context) -> Data:
     """Opens what the argument `files` of a loader names."""
     if isinstance(files, Table):
         return _OfTable(files.to(ctx))
+    if hasattr(files, "__arrow_c_stream__"):
+        return _OfTable(from_arrow(files, ctx))
     found = _files_of(files)
     of_parquet = [_is_parquet(file) for file in found]
     if any(of_parquet) and not all(of_parquet):

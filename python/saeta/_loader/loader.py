@@ -15,6 +15,7 @@ from saeta._loader.data import Data, data_of
 from saeta._loader.features import Features, Options, check_options, naming
 from saeta._loader.order import Load, Order, Rank
 from saeta._loader.windows import ADVICE, Cutter, Windows
+from saeta._numbers import whole_number
 from saeta._pickling import unpickled_context
 from saeta._text import number_text
 from saeta.errors import BudgetExceeded, ClosedError, ColumnNameError, InvalidError, TypeMismatch
@@ -328,7 +329,8 @@ def loader(
 
     Args:
         files: a path, a folder, a pattern ("day-*.arrow"), a URL, or a list of them: Arrow IPC files or
-            Parquet files with the same columns. Also a Table: then nothing is read.
+            Parquet files with the same columns. Also a Table, or a table of another library with
+            `__arrow_c_stream__`: then nothing is read.
         ctx: a Context or the name of its device. None: the best device. The loader takes its memory from a
             child of it named "loader". Pass `ctx.memory.child(name, limit)` to limit it.
         batch_size: the number of rows of a batch.
@@ -412,10 +414,11 @@ def _refuse_worker() -> None:
 
 
 def _number(name: str, given: Any, least: int | None) -> int:
-    if isinstance(given, bool) or not isinstance(given, int) or (least is not None and given < least):
+    number = whole_number(given, least)
+    if number is None:
         expected = "an integer" if least is None else f"an integer from {least} on"
         raise InvalidError(f"{name} is {number_text(given)}, expected {expected}")
-    return given
+    return number
 
 
 def _names(columns: Any, schema: Schema) -> list[str]:

@@ -68,6 +68,7 @@ class Rank(NamedTuple):
 class _Unit(NamedTuple):
     span: Span
     nbytes: int
+    whole: bool  # is read whole, whatever its rows that are wanted
 
 
 class Order:
@@ -144,7 +145,9 @@ class Order:
             while first < last:
                 unit = units[place]
                 end = min(last, starts[place + 1])
-                nbytes = unit.nbytes * (end - first) // unit.span.rows
+                nbytes = unit.nbytes if unit.whole else unit.nbytes * (end - first) // unit.span.rows
+                if unit.whole and spans and spans[-1].batch == unit.span.batch:
+                    nbytes = 0
                 if spans and self._window is not None and size + nbytes > self._window:
                     yield Load(spans, None)
                     spans, size = [], 0
@@ -224,7 +227,7 @@ def _units(number: int, batch: Batch, window: int | None) -> Iterator[_Unit]:
         rows = -(-rows // PART_ROWS) * PART_ROWS
     for first in range(0, batch.rows, rows or 1):
         count = min(rows, batch.rows - first)
-        yield _Unit(Span(number, first, count), batch.nbytes * count // batch.rows)
+        yield _Unit(Span(number, first, count), batch.nbytes * count // batch.rows, batch.whole)
 
 
 def _append(spans: list[Span], span: Span) -> None:

@@ -1,0 +1,34 @@
+"""Whole numbers as arguments: Python's, and those of NumPy and other libraries."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from saeta._text import number_text
+from saeta.errors import InvalidError
+
+MOST = (1 << 63) - 1
+
+
+def whole_number(given: Any, least: int | None = None, most: int | None = None) -> int | None:
+    """Returns an argument as an int; None unless it is a whole number from `least` to `most`.
+
+    What has `__index__` is one, as a NumPy integer has. A bool is none.
+    """
+    if isinstance(given, bool):
+        return None
+    try:
+        number = operator.index(given)
+    except TypeError:
+        return None
+    inside = (least is None or number >= least) and (most is None or number <= most)
+    return number if inside else None
+
+
+def require_count(name: str, given: Any, unit: str) -> int:
+    """Returns an argument as an int. Raises InvalidError unless it is a whole number from 1 on."""
+    number = whole_number(given, 1, MOST)
+    if number is None:
+        raise InvalidError(f"{name} is {number_text(given)}, expected a number of {unit} from 1 on")
+    return number
