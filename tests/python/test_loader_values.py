@@ -145,6 +145,34 @@ def test_strings_and_lists_are_values_and_offsets(file, ctx):
     assert first == ROWS
 
 
+def test_views_are_values_and_offsets_too(tmp_path, ctx):
+    """Files of polars have views of strings."""
+    words = ["", None, "a word that is not inline", "é"] * 3
+    lists = [[1, 2], [], None, [3]] * 3
+    views = pa.table(
+        {
+            "text": pa.array(words, pa.string_view()),
+            "raw": pa.array([each and each.encode() for each in words], pa.binary_view()),
+            "list": pa.array(lists, pa.list_view(pa.int16())),
+            "wide": pa.array(lists, pa.large_list_view(pa.int16())),
+        }
+    )
+    file = write_ipc(views, tmp_path / "views.arrow", 5)
+    found = {name: [] for name in views.column_names}
+    for batch in batches(file, ctx, None, nulls="mask"):
+        for name, (values, offsets, mask) in batch.items():
+            assert (offsets[0], offsets[-1]) == (0, len(values))
+            parts = [values[a:b] for a, b in pairwise(offsets)]
+            found[name] += [part if valid else None for part, valid in zip(parts, mask, strict=True)]
+    text = [None if each is None else bytes(each).decode() for each in found["text"]]
+    assert text == words
+    assert [None if each is None else bytes(each).decode() for each in found["raw"]] == words
+    assert [None if each is None else each.tolist() for each in found["list"]] == lists
+    assert [None if each is None else each.tolist() for each in found["wide"]] == lists
+    [padded, *_] = batches(file, ctx, ["list"], lists="padded", nulls="mask")
+    assert padded["list"][1].tolist() == [2, 0, 0, 1]
+
+
 def test_lists_are_padded_to_the_longest_of_a_batch(file, ctx):
     made = batches(file, ctx, ["list", "word"], lists={"list": "padded"}, dtype="float32", fill={"list": -1})
     values, lengths = made[0]["list"]

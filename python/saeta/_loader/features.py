@@ -17,6 +17,7 @@ from saeta._core import _ChosenTensor as Exported
 from saeta._core import _TensorChoices as Choices
 from saeta._optional import load
 from saeta.errors import BudgetExceeded, ColumnNameError, Error, InvalidError, OutOfRange, TypeMismatch
+from saeta.exchange import from_arrow
 
 LIBRARIES = ("torch", "cupy", "jax", "numpy")
 NULLS = ("error", "nan", "fill", "mask")
@@ -27,6 +28,7 @@ MATRIX = "matrix"
 NUMBERS = tuple("cCsSiIlLefgb")
 FLOATS = tuple("efg")
 VARIABLE = ("u", "U", "z", "Z", "+l", "+L", "+m")
+VIEWS = ("vu", "vz", "+vl", "+vL")
 
 # A choice for all columns, or a choice for each key.
 Choice: TypeAlias = Any
@@ -114,7 +116,7 @@ class Features:
             raise TypeMismatch(
                 f"column '{key}' is a dictionary: name its values, as codes={{'{key}': [...]}}"
             )
-        if type_.format in VARIABLE and not type_.is_symbol:
+        if type_.format in (*VARIABLE, *VIEWS) and not type_.is_symbol:
             padded = _of(options.lists, key, "jagged") == "padded"
             lists = _Lists(
                 key, options.to, self._list_choices(key, type_), self._mask(key), padded, self._fill(key)
@@ -228,6 +230,8 @@ class _Lists:
 
     def batches(self, column: Column, rows: int) -> Iterator[tuple[Any, ...]]:
         with naming(lambda: f"column '{self._name}'"):
+            if column.type.format in VIEWS:
+                column = _with_offsets(column)
             parts: Any = column.offsets_and_values(with_mask=self._with_mask)  # type: ignore[call-overload]
             offsets, values, *masks = parts
             firsts = [*range(0, len(column), rows), len(column)]
@@ -248,6 +252,26 @@ class _Lists:
         places = offsets[:-1, None] + columns
         used = columns < lengths[:, None]
         return module.where(used, values[module.where(used, places, 0)], self._fill), lengths
+
+
+def _with_offsets(column: Column) -> Column:
+    """Converts views to strings or lists with offsets. pyarrow does, so those of a device go to the host."""
+    pyarrow = load("pyarrow", "saeta.loader")
+    views = pyarrow.concat_arrays(column.to_arrow().chunks)
+    if column.type.format.startswith("+"):
+        made = _lists_of(pyarrow, views)
+    else:
+        made = views.cast(pyarrow.large_string() if column.type.format == "vu" else pyarrow.large_binary())
+    table: Table = from_arrow(pyarrow.table({column.name: made}), column.context)
+    return table.column(0).combine_chunks()
+
+
+def _lists_of(pyarrow: Any, views: Any) -> Any:
+    """Converts list views. pyarrow's own cast makes offsets that decrease before a null."""
+    compute = load("pyarrow.compute", "saeta.loader")
+    lengths = compute.fill_null(compute.list_value_length(views), 0).cast(pyarrow.int64())
+    offsets = pyarrow.concat_arrays([pyarrow.array([0], pyarrow.int64()), compute.cumulative_sum(lengths)])
+    return pyarrow.LargeListArray.from_arrays(offsets, views.flatten(), mask=views.is_null())
 
 
 def _tensor(to: str, source: Column | Table, chosen: dict[str, Any]) -> Any:
