@@ -967,7 +967,7 @@ symbols: SymbolTable = ...
 
 class DataType:
     """
-    An Arrow data type, made from its name in Arrow's words ("int64", "timestamp[us, tz=UTC]") or from a type of another Arrow library, as pyarrow's. Equal to its name as text.
+    An Arrow data type, made from its name in Arrow's words ("int64", "timestamp[us, tz=UTC]"), from a type of another Arrow library, as pyarrow's, or from a dtype of NumPy or torch. Python's `float` is float64, as NumPy has it, while Arrow's word "float" is float32. Equal to its name as text.
 
     Example:
         >>> import saeta as sa

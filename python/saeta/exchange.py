@@ -12,7 +12,7 @@ from saeta._convert.exact_values import arrow_array_of
 from saeta._convert.from_pyarrow import importer_of, parts_on_device, with_stream
 from saeta._convert.tables import concat_tables
 from saeta._convert.types import schema
-from saeta._core import Context, DataType, Device, from_dlpack
+from saeta._core import Context, DataType, Device, Table, from_dlpack
 from saeta.errors import ClosedError, ExchangeError, TypeMismatch
 
 # Device types as DLPack and Arrow number them.
@@ -115,7 +115,7 @@ def from_arrow(
     )
 
 
-def take_in_place(source: Any) -> Any:
+def _take_in_place(source: Any) -> Any:
     """Takes Arrow data, as `from_arrow` does, into a context of the device that its memory is on."""
     source = with_stream(source)
     if parts_on_device(source) is not None or from_cudf.is_cudf(source):
@@ -125,6 +125,14 @@ def take_in_place(source: Any) -> Any:
         source, part = found, found[1] if isinstance(found, tuple) else found
         return from_arrow(source, _context_of(_core._device_of_capsule(part)))
     return from_arrow(source, "host")
+
+
+def table_in_place(name: str, source: Any) -> Table:
+    """Takes an argument that is a table of this or of another library, where its memory is."""
+    table = source if isinstance(source, Table) else _take_in_place(source)
+    if not isinstance(table, Table):
+        raise TypeMismatch(f"{name} is of type {type(source).__name__}, expected a table")
+    return table
 
 
 def is_arrow_array(source: Any) -> bool:

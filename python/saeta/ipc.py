@@ -21,7 +21,7 @@ from saeta._files import data_sets, sinks, sources
 from saeta._files.progress import hook as progress_hook
 from saeta._text import number_text
 from saeta.errors import FileError, InvalidError, MissingFileError, OutOfRange, TypeMismatch
-from saeta.exchange import ContextLike, context_of
+from saeta.exchange import ContextLike, context_of, table_in_place
 
 if TYPE_CHECKING:
     from saeta._files.sinks import Target
@@ -161,7 +161,7 @@ def _count_batches(readers: list[Reader]) -> int:
 
 
 def write_ipc(
-    source: Table,
+    source: Any,
     path: Target,
     *,
     compression: str | None = None,
@@ -192,6 +192,8 @@ def write_ipc(
       other file systems the partial file is removed, and the file that it replaced is lost.
 
     Args:
+        source: a Table of any context, or an object with the Arrow C stream, array or device interface, such
+            as a table of pyarrow or polars, which is taken where its memory is.
         path: a path, a URL ("s3://...", "memory://..."), or an object whose `write()` takes bytes: a file
             that is open in binary mode, BytesIO, a file of a socket, of gzip, of pyarrow or of fsspec. If
             `write()` takes only a part of the bytes, it is called again with the rest.
@@ -209,7 +211,7 @@ def write_ipc(
     Raises:
         FileError: the target can't be written (MissingFileError if its folder does not exist). An exception
             of an object or a file system is its cause.
-        TypeMismatch: the object takes text; nothing is written.
+        TypeMismatch: the source is not a table, or the object takes text; nothing is written.
         UnsupportedError: one file can't hold the dictionaries.
         BudgetExceeded: the host's budget has no room.
 
@@ -222,16 +224,17 @@ def write_ipc(
         True
     """
     ipc = module()
+    table = table_in_place("source", source)
     target = sinks.resolve_target(path, filesystem)
     options = (compression or "none", format)
     with progress_hook(progress, "writing") as hook:
         written: int
         if isinstance(target, sinks.Sink | sinks.Upload):
             with sinks.writing(target) as put:
-                written = ipc.write_sink(source, put, target.name, *options, hook)
+                written = ipc.write_sink(table, put, target.name, *options, hook)
         else:
             with naming_missing_files(target, of_folder=True):
-                written = ipc.write_file(source, target, *options, hook, durable, replace_read_only)
+                written = ipc.write_file(table, target, *options, hook, durable, replace_read_only)
         return written
 
 

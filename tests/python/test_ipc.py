@@ -61,6 +61,28 @@ def test_what_is_written_is_what_pyarrow_reads(anywhere, tmp_path, format, compr
     assert (found["format"], found["compression"]) == (format, compression or "none")
 
 
+@pytest.mark.parametrize("library", ["pyarrow", "polars", "pandas", "duckdb"])
+def test_tables_of_other_libraries_are_written(host, tmp_path, library):
+    module = pytest.importorskip(library)
+    rows = pa.table({"a": [1, 2, 3], "b": ["x", None, "z"]})
+    source = {
+        "pyarrow": lambda: rows,
+        "polars": lambda: module.from_arrow(rows),
+        "pandas": rows.to_pandas,
+        "duckdb": lambda: module.from_arrow(rows),
+    }[library]()
+    path = tmp_path / "a.arrow"
+    assert sa.write_ipc(source, path) == path.stat().st_size
+    assert sa.read_ipc(path, host).to_pylist() == rows.to_pylist()
+
+
+@pytest.mark.parametrize("source", [3, "a.arrow", [1, 2], pa.array([1, 2])], ids=repr)
+def test_what_is_no_table_is_not_written(tmp_path, source):
+    with pytest.raises(sa.TypeMismatch):
+        sa.write_ipc(source, tmp_path / "a.arrow")
+    assert not any(tmp_path.iterdir())
+
+
 def test_slices_and_batches_are_written_as_they_are(host, batched, tmp_path):
     table = sa.read_ipc(batched, host)[15:50]
     table.write_ipc(tmp_path / "part.arrow")

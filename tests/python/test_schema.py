@@ -57,9 +57,60 @@ def test_text_that_is_not_a_type_is_refused(text):
         sa.DataType(text)
 
 
-def test_what_has_no_type_is_refused():
-    with pytest.raises(sa.TypeMismatch, match="int is not a type: expected text"):
-        sa.DataType(3)
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [
+        (np.int16, "int16"),
+        (np.dtype("uint64"), "uint64"),
+        (np.float16, "halffloat"),
+        (np.dtype("float32"), "float"),
+        (np.bool_, "bool"),
+        (np.dtype("datetime64[D]"), "date32[day]"),
+        (np.dtype("datetime64[us]"), "timestamp[us]"),
+        (np.dtype("timedelta64[ms]"), "duration[ms]"),
+        (bool, "bool"),
+        (int, "int64"),
+        (float, "double"),  # while Arrow's word "float" is a float32
+        (str, "string"),
+        (bytes, "binary"),
+    ],
+)
+def test_a_dtype_is_a_type(host, dtype, name):
+    assert sa.DataType(dtype) == name
+    assert sa.Field("a", dtype).type == name
+    column = sa.column("a", [1, None], ctx=host)
+    if sa.DataType(dtype).dtype not in (None, "bool"):
+        assert column.cast(dtype).type == name
+    if name in ("halffloat", "float", "double", "int64"):
+        assert column.to_numpy(fill=0, dtype=dtype).dtype == np.dtype(dtype)
+
+
+def test_dtypes_of_other_libraries_are_types(host):
+    jax = pytest.importorskip("jax.numpy")
+    narrow = pytest.importorskip("ml_dtypes")
+    assert sa.DataType(jax.int8) == "int8"
+    assert sa.DataType(jax.bfloat16) == sa.DataType(narrow.bfloat16) == sa.DataType("bfloat16")
+
+
+def test_a_dtype_of_torch_is_a_type(host):
+    torch = pytest.importorskip("torch")
+    assert sa.DataType(torch.float64) == "double"
+    assert sa.DataType(torch.bool) == "bool"
+    assert sa.column("a", [1], ctx=host).to_torch(dtype=torch.float16).dtype == torch.float16
+
+
+@pytest.mark.parametrize(
+    "given", [3, None, object, list, np.object_, np.str_, np.dtype("U4"), pa, np.zeros(1)], ids=repr
+)
+def test_what_has_no_type_is_refused(given):
+    with pytest.raises(sa.TypeMismatch, match=r"\w+ is not a type: expected text"):
+        sa.DataType(given)
+
+
+@pytest.mark.parametrize("given", [">i4", "complex64", "V3", "i4,i4"])
+def test_a_dtype_that_arrow_does_not_have_is_refused(given):
+    with pytest.raises(sa.InvalidError, match="is not a type"):
+        sa.DataType(np.dtype(given))
 
 
 def test_a_schema_is_taken_for_a_struct():

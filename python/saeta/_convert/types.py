@@ -6,6 +6,7 @@ Examples: "timestamp[us, tz=UTC]", "list<item: int64>", "struct<a: int8, b: stri
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -65,6 +66,9 @@ UNIONS = {"dense_union": "+ud", "sparse_union": "+us"}
 NESTED = re.compile(r"(\w+)<(.*)>(?:\[(\d+)\])?", re.DOTALL)
 UNION_FIELD = re.compile(r"(.*)=(\d+)", re.DOTALL)
 OPENING, CLOSING = "<[(", ">])"
+# Types of Python, which NumPy reads in the same way. Arrow's word "float" is another type: float32.
+OF_PYTHON = {bool: "bool", int: "int64", float: "float64", str: "string", bytes: "binary"}
+OF_NUMPY = {"datetime64[D]": "date32", "datetime64": "timestamp", "timedelta64": "duration"}
 
 
 def data_type(given: Any) -> DataType:
@@ -75,10 +79,32 @@ def data_type(given: Any) -> DataType:
         return _type_of_text(given.strip())
     if hasattr(given, "__arrow_c_schema__"):
         return _core._import_field(given.__arrow_c_schema__()).type
+    if name := _name_of_dtype(given):
+        return _type_of_text(name)
+    named = given if isinstance(given, type) else type(given)
     raise TypeMismatch(
-        f"{type(given).__name__} is not a type: expected text in Arrow's words, as 'timestamp[us, tz=UTC]', "
-        "a DataType, or an object with __arrow_c_schema__, as the types of pyarrow"
+        f"{named.__name__} is not a type: expected text in Arrow's words, as 'timestamp[us, tz=UTC]', "
+        "a DataType, an object with __arrow_c_schema__, as the types of pyarrow, or a dtype of NumPy or torch"
     )
+
+
+def _name_of_dtype(given: Any) -> str | None:
+    """Returns Arrow's name of a dtype of NumPy, torch, CuPy or JAX, or of a type of Python that is one."""
+    if isinstance(given, type) and given in OF_PYTHON:
+        return OF_PYTHON[given]
+    if type(given).__module__ == "torch":
+        return str(given).removeprefix("torch.")
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not isinstance(given, numpy.dtype | type):
+        return None
+    dtype = numpy.dtype(given)
+    if dtype.kind in "OSUT":
+        return None
+    if not dtype.isnative:
+        raise InvalidError(f"{dtype!r} is not a type: Arrow's values have the byte order of this machine")
+    name: str = dtype.name
+    unit, bracket, rest = name.partition("[")
+    return OF_NUMPY.get(name) or OF_NUMPY.get(unit, unit) + bracket + rest
 
 
 def parts_of(given: Any) -> tuple[list[Field], Any]:

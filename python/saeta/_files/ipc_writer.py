@@ -9,13 +9,13 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Never
 
 from saeta import _core
-from saeta._core import Schema, Table
+from saeta._core import Schema
 from saeta._files import sinks
 from saeta._files.progress import hook as progress_hook
 from saeta._numbers import MOST, whole_number
 from saeta._text import number_text
 from saeta.errors import InvalidError, TypeMismatch
-from saeta.exchange import take_in_place
+from saeta.exchange import table_in_place
 
 if TYPE_CHECKING:
     from saeta._files.sinks import Target
@@ -73,10 +73,7 @@ class IpcWriter:
             >>> with sa.ipc_writer(io.BytesIO()) as writer:
             ...     writer.write(sa.table({"a": [1, 2]}, "host"))
         """
-        table = rows if isinstance(rows, Table) else take_in_place(rows)
-        if not isinstance(table, Table):
-            raise TypeMismatch(f"rows is of type {type(rows).__name__}, expected a table")
-        self._writer.write(table)
+        self._writer.write(table_in_place("rows", rows))
 
     def flush(self) -> None:
         """Waits until everything that was written is in the file, or was passed to the object.

@@ -112,15 +112,16 @@ void bind_data_type(nb::module_& m) {
   nb::class_<data_type>(
       m, "DataType",
       "An Arrow data type, made from its name in Arrow's words (\"int64\", "
-      "\"timestamp[us, tz=UTC]\") or from a type of another Arrow library, as pyarrow's. Equal to "
-      "its name as text."
+      "\"timestamp[us, tz=UTC]\"), from a type of another Arrow library, as pyarrow's, or from a dtype "
+      "of NumPy or torch. Python's `float` is float64, as NumPy has it, while Arrow's word \"float\" is "
+      "float32. Equal to its name as text."
       "\n\nExample:\n"
       "    >>> import saeta as sa\n"
       "    >>> sa.DataType('timestamp[us, tz=UTC]').byte_width\n"
       "    8")
       .def(
           "__init__", [](data_type* self, nb::handle type) { new (self) data_type(type_from(type)); },
-          nb::arg("type"), nb::sig("def __init__(self, type: DataType | str | object) -> None"),
+          nb::arg("type").none(), nb::sig("def __init__(self, type: DataType | str | object) -> None"),
           "InvalidError for text that is not a type. A schema is taken for a struct.")
       .def_prop_ro("name", &data_type::name,
                    "In Arrow's words: \"timestamp[us, tz=UTC]\"."

@@ -116,23 +116,8 @@ std::optional<data_type> type_of_numbers(nb::handle given) {
   if (given.is_none()) {
     return std::nullopt;
   }
-  if (nb::isinstance<data_type>(given)) {
-    return nb::cast<data_type>(given);
-  }
-  std::string name = foreign_call([&] {
-    nb::object named = nb::borrow(given);
-    for (const char* const attribute : {"__name__", "name"}) { // `name` wins if there are both
-      const nb::object found = nb::getattr(given, attribute, nb::none());
-      if (!nb::isinstance<nb::str>(given) && !found.is_none()) {
-        named = found;
-      }
-    }
-    return std::string(nb::str(named).c_str());
-  });
-  if (constexpr std::string_view of_torch = "torch."; name.starts_with(of_torch)) {
-    name.erase(0, of_torch.size());
-  }
-  return type_from(nb::str(name == "bool" || name == "bool_" ? "bool8" : name.c_str()));
+  data_type found = type_from(given);
+  return found.id() == type_id::boolean ? type_from(nb::str("bool8")) : found; // tensors have bytes
 }
 
 void make_choices(tensor_choices* made, const std::optional<std::string>& nulls, nb::handle fill,
