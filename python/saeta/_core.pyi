@@ -10,7 +10,15 @@ from collections.abc import (
     Sequence
 )
 import os
-from typing import Any, IO, Literal, Never, SupportsIndex, overload
+from typing import (
+    Any,
+    ClassVar,
+    IO,
+    Literal,
+    Never,
+    SupportsIndex,
+    overload
+)
 
 import cupy
 import jax
@@ -21,6 +29,7 @@ import pyarrow
 import torch
 from typing_extensions import Buffer as _Buffer, CapsuleType, Self
 
+import saeta._ipc
 import saeta._metadata
 
 
@@ -319,7 +328,7 @@ class Context:
             0
         """
 
-    def allocate(self, nbytes: int | str, *, tag: str = '', stream: object = None, alignment: int = 0, kind: str = 'device') -> Buffer:
+    def allocate(self, nbytes: int | str, *, tag: str = '', stream: object = None, alignment: int = 0, kind: Literal['device', 'pinned'] = 'device') -> Buffer:
         """
         Memory charged to this context's budget under a tag, ready on a stream (None: the context's own; see `saeta.use` for the others). Contents are undefined. `kind` "pinned" is page-locked host memory, charged to the budget of the host's context; on the host it is ordinary memory of this one. BudgetExceeded, OutOfMemory, ClosedError, UnsupportedError for other kinds.
 
@@ -1688,7 +1697,7 @@ class Column:
 
     def _repr_html_(self) -> str: ...
 
-    __hash__: None = None
+    __hash__: ClassVar[None]  # type: ignore[assignment]
 
     def take(self, indices: Any) -> Column:
         """
@@ -1767,7 +1776,7 @@ class Column:
             [12.5, 8.0]
         """
 
-    def to(self, ctx: Context | str) -> Column:
+    def to(self, ctx: Context | Device | str) -> Column:
         """
         The column in the memory of another context of this process, as `Table.to`.
 
@@ -1920,7 +1929,7 @@ class Column:
         A JAX array on the column's device, without a copy. Keywords as for `to_torch`.
         """
 
-    __dlpack_c_exchange_api__: PyCapsule = ...
+    __dlpack_c_exchange_api__: CapsuleType
 
     def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> CapsuleType:
         """
@@ -2388,7 +2397,7 @@ class Table:
 
     __reversed__: None = None
 
-    __hash__: None = None
+    __hash__: ClassVar[None]  # type: ignore[assignment]
 
     @overload
     def __getitem__(self, key: str | int) -> Column: ...
@@ -2562,7 +2571,7 @@ class Table:
             ['Lyon']
         """
 
-    def to(self, ctx: Context | str) -> Table:
+    def to(self, ctx: Context | Device | str) -> Table:
         """
         The table in the memory of another context of this process: uploaded from the host to a device, or downloaded. Types, symbols, dictionaries and batches stay the same.
 
@@ -2747,7 +2756,7 @@ class Table:
             (3, 2)
         """
 
-    def write_ipc(self, path: str | os.PathLike[str] | IO[bytes], *, compression: str | None = None, format: str = 'file', progress: Any = None, durable: bool = True, replace_read_only: bool = False, filesystem: Any = None) -> int:
+    def write_ipc(self, path: str | os.PathLike[str] | IO[bytes], *, compression: Literal['lz4', 'zstd'] | None = None, format: Literal['file', 'stream'] = 'file', progress: bool | Callable[[saeta._ipc.Progress], object] | None = None, durable: bool = True, replace_read_only: bool = False, filesystem: Any = None) -> int:
         """
         Writes the table as an Arrow IPC file, to a path, a URL or an object with `write()`; see `saeta.write_ipc`.
 
@@ -2759,7 +2768,7 @@ class Table:
             True
         """
 
-    def to_ipc_bytes(self, *, compression: str | None = None, format: str = 'file') -> bytes:
+    def to_ipc_bytes(self, *, compression: Literal['lz4', 'zstd'] | None = None, format: Literal['file', 'stream'] = 'file') -> bytes:
         """
         The table as the bytes of an Arrow IPC file, or with format='stream' of a stream. `compression` is None, 'lz4' or 'zstd'. A device table is downloaded. The bytes are not charged to a budget.
 
@@ -3047,6 +3056,9 @@ def from_dlpack(source: Any, ctx: Context | Device | str | None = None, *, copy:
         >>> sa.from_dlpack(np.arange(6).reshape(3, 2), 'host', columns=True)['col_1'].to_pylist()
         [1, 3, 5]
     """
+
+@overload
+def from_dlpack(source: Any, ctx: Context | Device | str | None = None, *, copy: bool | None = None, name: str = '', columns: bool, schema: Schema | None = None, cast: Literal['reinterpret'] | None = None) -> Column | Table: ...
 
 def _tensor_device(capsule: object) -> tuple[int, int]:
     """

@@ -18,17 +18,21 @@ Memory that is allocated while a CUDA graph is captured belongs to the graph unt
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from saeta import _core
 from saeta._core import Context, GraphPool
 from saeta._optional import load
 from saeta.errors import InvalidError
 
+if TYPE_CHECKING:
+    import cupy
+    import torch
+
 __all__ = ["GraphPool", "cupy_allocator", "graph_pool", "numba_manager", "torch_allocator", "torch_mem_pool"]
 
 
-def torch_allocator(ctx: Context, tag: str = "torch") -> Any:
+def torch_allocator(ctx: Context, tag: str = "torch") -> torch.cuda.memory.CUDAPluggableAllocator:
     """Makes a `torch.cuda.memory.CUDAPluggableAllocator` that allocates from the context, for its device.
 
     Pass it to `torch.cuda.memory.change_current_allocator` before torch's first allocation on a GPU. torch
@@ -52,7 +56,7 @@ def torch_allocator(ctx: Context, tag: str = "torch") -> Any:
     return made
 
 
-def torch_mem_pool(ctx: Context, tag: str = "torch") -> Any:
+def torch_mem_pool(ctx: Context, tag: str = "torch") -> torch.cuda.MemPool:
     """Makes a `torch.cuda.MemPool` that allocates from the context, for its device.
 
     It is for programs that keep torch's own allocator and put a part of their memory under a budget, with
@@ -97,7 +101,7 @@ def graph_pool(ctx: Context, tag: str = "graph_pool") -> GraphPool:
     return GraphPool(ctx, tag)
 
 
-def cupy_allocator(ctx: Context, tag: str = "cupy") -> Callable[[int], Any]:
+def cupy_allocator(ctx: Context, tag: str = "cupy") -> Callable[[int], cupy.cuda.MemoryPointer]:
     """Makes an allocator for `cupy.cuda.set_allocator`, or for a `with cupy.cuda.using_allocator` block.
 
     Memory is ready on CuPy's current stream. CuPy does not report on which streams an array was used. Memory

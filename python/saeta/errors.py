@@ -161,8 +161,8 @@ class BudgetExceeded(Error, MemoryError):
         self.limit = limit
         self.remaining = remaining
         self.peak = peak
-        self.owners = dict(owners or {})
-        self.others = dict(others or {})
+        self.owners: dict[str, int] = dict(owners or {})
+        self.others: dict[str, int] = dict(others or {})
 
     def numbers(self) -> dict[str, Any]:
         """Returns the attributes as a dict.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, overload
 from weakref import WeakSet
 
 from saeta import _core
@@ -12,7 +12,7 @@ from saeta._convert.exact_values import arrow_array_of
 from saeta._convert.from_pyarrow import importer_of, parts_on_device, with_stream
 from saeta._convert.tables import concat_tables
 from saeta._convert.types import schema
-from saeta._core import Context, DataType, Device, Table, from_dlpack
+from saeta._core import Column, Context, CountedTable, DataType, Device, Field, Schema, Table, from_dlpack
 from saeta.errors import ClosedError, ExchangeError, TypeMismatch
 
 # Device types as DLPack and Arrow number them.
@@ -36,6 +36,81 @@ def context_of(given: ContextLike) -> Context:
         f"ctx is of type {type(given).__name__}, expected a Context or the name of a device, as 'cuda:0' or "
         "'host'"
     )
+
+
+class ArrowTable(Protocol):
+    """A table of another library, as type checkers recognise it: it has columns."""
+
+    @property
+    def columns(self) -> Any: ...
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...
+
+
+class ArrowBatches(Protocol):
+    """A stream whose batches are tables, as `saeta.Scan` is."""
+
+    def __next__(self) -> Table: ...
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...
+
+
+class ArrowColumn(Protocol):
+    """A column of another library, as type checkers recognise it: its values have one type."""
+
+    @property
+    def dtype(self) -> Any: ...
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...
+
+
+@overload
+def from_arrow(
+    source: object, ctx: ContextLike = None, *, copy: bool | None = None, as_column: Literal[True]
+) -> Column: ...
+
+
+@overload
+def from_arrow(
+    source: Schema, ctx: ContextLike = None, *, copy: bool | None = None, as_column: Literal[False] = False
+) -> Schema: ...
+
+
+@overload
+def from_arrow(
+    source: Field | DataType,
+    ctx: ContextLike = None,
+    *,
+    copy: bool | None = None,
+    as_column: Literal[False] = False,
+) -> Field: ...
+
+
+@overload
+def from_arrow(
+    source: Table | CountedTable | ArrowTable | ArrowBatches,
+    ctx: ContextLike = None,
+    *,
+    copy: bool | None = None,
+    as_column: Literal[False] = False,
+) -> Table: ...
+
+
+@overload
+def from_arrow(
+    source: Column | ArrowColumn,
+    ctx: ContextLike = None,
+    *,
+    copy: bool | None = None,
+    as_column: Literal[False] = False,
+) -> Column: ...
+
+
+# Streams, capsules, and objects of libraries without types: their data says what they become.
+@overload
+def from_arrow(
+    source: object, ctx: ContextLike = None, *, copy: bool | None = None, as_column: bool = False
+) -> Any: ...
 
 
 def from_arrow(

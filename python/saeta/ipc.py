@@ -13,7 +13,7 @@ import resource
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from saeta import _libarrow
 from saeta._core import Schema, Table
@@ -24,12 +24,12 @@ from saeta.errors import FileError, InvalidError, MissingFileError, OutOfRange, 
 from saeta.exchange import ContextLike, context_of, table_in_place
 
 if TYPE_CHECKING:
-    from saeta._files.sinks import Target
+    from saeta._files.sinks import Compression, Format, Target
     from saeta._files.sources import Source, Sources
     from saeta._ipc import Progress, Reader
 
-    ProgressArgument = bool | Callable[[Progress], object] | None
-    BatchNumbers = int | Sequence[int] | slice | None
+    ProgressArgument: TypeAlias = bool | Callable[[Progress], object] | None
+    BatchNumbers: TypeAlias = int | Sequence[int] | slice | None
 
 
 def read_ipc(
@@ -164,8 +164,8 @@ def write_ipc(
     source: Any,
     path: Target,
     *,
-    compression: str | None = None,
-    format: str = "file",  # noqa: A002 - the word that pyarrow and pandas use
+    compression: Compression | None = None,
+    format: Format = "file",  # noqa: A002 - the word that pyarrow and pandas use
     progress: ProgressArgument = None,
     durable: bool = True,
     replace_read_only: bool = False,
@@ -238,7 +238,12 @@ def write_ipc(
         return written
 
 
-def to_ipc_bytes(self: Table, *, compression: str | None = None, format: str = "file") -> bytes:  # noqa: A002
+def to_ipc_bytes(
+    self: Table,
+    *,
+    compression: Compression | None = None,
+    format: Format = "file",  # noqa: A002
+) -> bytes:
     """Implements `Table.to_ipc_bytes`."""
     content: bytes = module().write_bytes(self, compression or "none", format)
     return content

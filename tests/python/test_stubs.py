@@ -2,7 +2,8 @@
 
 After a change of the bindings, with PYTHONPATH=BUILD/python:
 
-    python -m nanobind.stubgen -P -m saeta._core -o python/saeta/_core.pyi
+    python -m nanobind.stubgen -P -p python/src/core/stub_patterns.txt -m saeta._core \\
+        -o python/saeta/_core.pyi
     python -m nanobind.stubgen -P -m saeta._ipc -o python/saeta/_ipc.pyi
 """
 
@@ -16,7 +17,9 @@ from pathlib import Path
 import pytest
 
 PINNED = "3.1.0"
-PACKAGE = Path(__file__).resolve().parents[2] / "python" / "saeta"
+PYTHON = Path(__file__).resolve().parents[2] / "python"
+PACKAGE = PYTHON / "saeta"
+PATTERNS = PYTHON / "src" / "core" / "stub_patterns.txt"
 
 
 @pytest.mark.parametrize("name", ["_core", "_ipc"])
@@ -26,10 +29,10 @@ def test_stubs_are_up_to_date(name):
         pytest.skip(f"stubs are compared with nanobind {PINNED}, this is {nanobind.__version__}")
     if sys.version_info >= (3, 13):
         pytest.skip("stubs are compared with Python 3.11 and 3.12, whose capsules have another name")
-    from nanobind.stubgen import StubGen
+    from nanobind.stubgen import StubGen, load_pattern_file
 
     module = importlib.import_module(f"saeta.{name}")
-    generator = StubGen(module, include_private=True)
+    generator = StubGen(module, include_private=True, patterns=load_pattern_file(PATTERNS))
     generator.put(module)
     committed = (PACKAGE / f"{name}.pyi").read_text()
     difference = difflib.unified_diff(

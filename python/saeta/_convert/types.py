@@ -239,7 +239,12 @@ def _split(text: str) -> Iterator[str]:
         yield text[start:]
 
 
-def field(name: str, type: Any, nullable: bool = True, metadata: Any = None) -> Field:  # noqa: A002
+def field(
+    name: str,
+    type: DataType | str | object,  # noqa: A002
+    nullable: bool = True,
+    metadata: Mapping[Any, Any] | None = None,
+) -> Field:
     """Makes a Field, as `pyarrow.field` does: see `saeta.Field`.
 
     Example:
@@ -263,7 +268,7 @@ def symbol(table: SymbolTable | None = None) -> DataType:
     return _core._symbol_type(table)
 
 
-def schema(fields: Any, metadata: Any = None) -> Schema:
+def schema(fields: object, metadata: Mapping[Any, Any] | None = None) -> Schema:
     """Makes a Schema, as `pyarrow.schema` does: see `saeta.Schema`.
 
     Example:

@@ -18,7 +18,7 @@ from saeta.errors import InvalidError, TypeMismatch
 from saeta.exchange import table_in_place
 
 if TYPE_CHECKING:
-    from saeta._files.sinks import Target
+    from saeta._files.sinks import Compression, Format, Target
     from saeta._ipc import Writer
     from saeta.ipc import ProgressArgument
 
@@ -173,8 +173,8 @@ def ipc_writer(
     path: Target,
     schema: Any = None,
     *,
-    compression: str | None = None,
-    format: str = "file",  # noqa: A002 - the word that pyarrow and pandas use
+    compression: Compression | None = None,
+    format: Format = "file",  # noqa: A002 - the word that pyarrow and pandas use
     pending: int | str = "256MiB",
     progress: ProgressArgument = None,
     durable: bool = True,

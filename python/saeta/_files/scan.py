@@ -18,6 +18,8 @@ from saeta.errors import BudgetExceeded, ClosedError, FormatError, TypeMismatch
 from saeta.exchange import ContextLike, context_of, from_arrow
 
 if TYPE_CHECKING:
+    from typing_extensions import CapsuleType
+
     from saeta._files.sources import Sources
     from saeta._ipc import Reader, WindowScan
     from saeta.ipc import BatchNumbers
@@ -125,11 +127,11 @@ class Scan:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def __arrow_c_schema__(self) -> Any:
+    def __arrow_c_schema__(self) -> CapsuleType:
         """Returns an "arrow_schema" capsule of a struct (Arrow PyCapsule Interface)."""
         return self._schema.__arrow_c_schema__()
 
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> CapsuleType:
         """Returns a capsule of a stream of the remaining batches, in host memory.
 
         Each batch is taken on request.
@@ -411,11 +413,11 @@ class _Requested(NamedTuple):
     table: Table
     schema: Any
 
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> CapsuleType:
         return self.table.__arrow_c_stream__(self.schema)
 
 
-def _stream(scan: Scan, taken: _Batches, requested: Any) -> Any:
+def _stream(scan: Scan, taken: _Batches, requested: Any) -> CapsuleType:
     """Implements `Scan.__arrow_c_stream__`."""
     taken.require_more()
     pyarrow = load("pyarrow", "Scan.__arrow_c_stream__")
@@ -430,7 +432,8 @@ def _stream(scan: Scan, taken: _Batches, requested: Any) -> Any:
             yield from shown(batch)
 
     nothing = from_arrow(reader.from_batches(pyarrow.schema(scan.schema), []), "host")
-    return reader.from_batches(shown(nothing).schema, batches()).__arrow_c_stream__()
+    capsule: CapsuleType = reader.from_batches(shown(nothing).schema, batches()).__arrow_c_stream__()
+    return capsule
 
 
 def scan_ipc(

@@ -8,14 +8,16 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
 from saeta._files.sources import URL, _name_of, filesystem_of
 from saeta._optional import load
 from saeta.errors import Error, FileError, MissingFileError, TypeMismatch
 
 if TYPE_CHECKING:
-    Target = str | os.PathLike[str] | IO[bytes]
+    Target: TypeAlias = str | os.PathLike[str] | IO[bytes]
+    Compression: TypeAlias = Literal["lz4", "zstd"]
+    Format: TypeAlias = Literal["file", "stream"]
 
 
 class Sink:

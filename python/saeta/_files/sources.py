@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from saeta._optional import load
 from saeta.errors import Error, FileError, InvalidError, MissingDependency, MissingFileError, TypeMismatch
@@ -22,8 +22,8 @@ from saeta.errors import Error, FileError, InvalidError, MissingDependency, Miss
 if TYPE_CHECKING:
     from saeta._ipc import Reader
 
-    Source = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
-    Sources = Source | Sequence[Source] | Iterator[Source]
+    Source: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
+    Sources: TypeAlias = Source | Sequence[Source] | Iterator[Source]
 
 # A scheme of one letter is the letter of a drive.
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")

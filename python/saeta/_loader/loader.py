@@ -6,7 +6,7 @@ import functools
 import hashlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 from weakref import WeakSet
 
 from saeta import _core
@@ -23,15 +23,28 @@ from saeta.exchange import ContextLike, context_of
 
 if TYPE_CHECKING:
     import os
-    from typing import Literal
+    from typing import Self, TypeAlias
 
-    Files = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | Table
+    from typing_extensions import TypeVar
+
+    Files: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | Table
+    Names: TypeAlias = str | Iterable[str]
+    Shuffle: TypeAlias = Literal["rows", "batches", False]
+    Nulls: TypeAlias = Literal["error", "nan", "fill", "mask"]
+    Lists: TypeAlias = Literal["jagged", "padded"]
+    Library: TypeAlias = Literal["torch", "cupy", "jax", "numpy"]
+
+    Batch_co = TypeVar("Batch_co", covariant=True, default=Any)  # what a loader yields
+else:
+    from typing import TypeVar
+
+    Batch_co = TypeVar("Batch_co", covariant=True)
 
 VERSION = 1  # of the states
 SHUFFLES = ("rows", "batches", False)
 
 
-class Loader:
+class Loader(Generic[Batch_co]):
     """Yields the batches of one epoch each time it is iterated.
 
     `saeta.loader` makes it.
@@ -200,7 +213,7 @@ class Loader:
         self._data.close()
         self._ctx.close()
 
-    def __enter__(self) -> Loader:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -210,7 +223,7 @@ class Loader:
         """The number of batches that a rank gets in a whole epoch."""
         return self._order.steps(0, self._world_size)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Batch_co]:
         if self._closed:
             raise ClosedError("the loader is closed")
         _refuse_worker()
@@ -300,13 +313,79 @@ class Loader:
         return {"rows": self._order.rows, "files": hashlib.blake2b(content, digest_size=16).hexdigest()}
 
 
+@overload
 def loader(
     files: Files,
     ctx: ContextLike = None,
     *,
     batch_size: int,
-    columns: str | Iterable[str] | None = None,
-    shuffle: Literal["rows", "batches", False] = False,
+    columns: Names | None = None,
+    shuffle: Shuffle = False,
+    window: int | str = "64MiB",
+    seed: int = 0,
+    rank: int = 0,
+    world_size: int = 1,
+    drop_last: bool = False,
+    to: Literal["table"],
+    prefetch: int = 2,
+) -> Loader[Table]: ...
+
+
+@overload
+def loader(
+    files: Files,
+    ctx: ContextLike = None,
+    *,
+    batch_size: int,
+    columns: Names | None = None,
+    shuffle: Shuffle = False,
+    window: int | str = "64MiB",
+    seed: int = 0,
+    rank: int = 0,
+    world_size: int = 1,
+    drop_last: bool = False,
+    matrix: Literal[False] | Iterable[str] | Mapping[str, Iterable[str]] | None = None,
+    dtype: Any = None,
+    nulls: Nulls | Mapping[str, Nulls] = "error",
+    fill: Any = None,
+    lists: Lists | Mapping[str, Lists] = "jagged",
+    codes: bool | Names | Mapping[str, Iterable[str]] | None = None,
+    to: Library = "torch",
+    prefetch: int = 2,
+) -> Loader[dict[str, Any]]: ...
+
+
+@overload
+def loader(
+    files: Files,
+    ctx: ContextLike = None,
+    *,
+    batch_size: int,
+    columns: Names | None = None,
+    shuffle: Shuffle = False,
+    window: int | str = "64MiB",
+    seed: int = 0,
+    rank: int = 0,
+    world_size: int = 1,
+    drop_last: bool = False,
+    matrix: bool,
+    dtype: Any = None,
+    nulls: Nulls | Mapping[str, Nulls] = "error",
+    fill: Any = None,
+    lists: Lists | Mapping[str, Lists] = "jagged",
+    codes: bool | Names | Mapping[str, Iterable[str]] | None = None,
+    to: Library = "torch",
+    prefetch: int = 2,
+) -> Loader[Any]: ...
+
+
+def loader(
+    files: Files,
+    ctx: ContextLike = None,
+    *,
+    batch_size: int,
+    columns: Names | None = None,
+    shuffle: Shuffle = False,
     window: int | str = "64MiB",
     seed: int = 0,
     rank: int = 0,
@@ -314,13 +393,13 @@ def loader(
     drop_last: bool = False,
     matrix: bool | Iterable[str] | Mapping[str, Iterable[str]] | None = None,
     dtype: Any = None,
-    nulls: str | Mapping[str, str] = "error",
+    nulls: Nulls | Mapping[str, Nulls] = "error",
     fill: Any = None,
-    lists: str | Mapping[str, str] = "jagged",
-    codes: bool | str | Iterable[str] | Mapping[str, Iterable[str]] | None = None,
-    to: str = "torch",
+    lists: Lists | Mapping[str, Lists] = "jagged",
+    codes: bool | Names | Mapping[str, Iterable[str]] | None = None,
+    to: Library | Literal["table"] = "torch",
     prefetch: int = 2,
-) -> Loader:
+) -> Loader[Any]:
     """Yields the rows of files of any size as batches of tensors on a device, for training.
 
     Windows of the files are read ahead by threads and become batches on the device. The order of the rows is
@@ -385,12 +464,12 @@ def loader(
     return _class_for(to)(files, where, arguments)
 
 
-def _class_for(to: str) -> type[Loader]:
+def _class_for(to: str) -> type[Loader[Any]]:
     return _torch_class() if to == "torch" else Loader
 
 
 @functools.cache
-def _torch_class() -> type[Loader]:
+def _torch_class() -> type[Loader[Any]]:
     """Returns the class whose objects torch's DataLoader iterates."""
     from saeta._optional import load
 
@@ -398,7 +477,7 @@ def _torch_class() -> type[Loader]:
     return type("Loader", (Loader, dataset), {"__doc__": Loader.__doc__, "__module__": Loader.__module__})
 
 
-def _restore(files: Any, device: str, arguments: dict[str, Any], state: dict[str, Any]) -> Loader:
+def _restore(files: Any, device: str, arguments: dict[str, Any], state: dict[str, Any]) -> Loader[Any]:
     """Makes an unpickled loader."""
     made = _class_for(arguments["to"])(files, unpickled_context(device), arguments)
     made.load_state_dict(state)

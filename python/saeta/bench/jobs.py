@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -14,6 +14,7 @@ import saeta as sa
 from saeta.bench import data, peers
 
 Run = Callable[[], Any]
+Codec: TypeAlias = Literal["lz4", "zstd"]
 
 # Rows per batch, by the label of the job.
 BATCHES = {"6M": 6_000_000, "1Mi": 1 << 20, "64Ki": 1 << 16, "8Ki": 1 << 13}
@@ -125,9 +126,9 @@ def _loaders(work: Work) -> Iterator[Job]:
     """
     path = work.folder / "numeric-8Ki.arrow"
     expected = peers.read(path)
-    library = work.peers[0].name.lower() if work.peers else "table"
+    library: Any = work.peers[0].name.lower() if work.peers else "table"
 
-    def epoch(loader: sa.Loader) -> int:
+    def epoch(loader: sa.Loader[Any]) -> int:
         count = sum(len(batch["f0"]) for batch in loader)
         work.ctx.synchronize()
         return count
@@ -189,12 +190,13 @@ def _exports(work: Work) -> Iterator[Job]:
     yield from _written(
         work, "write_ipc, batches of 64Ki", sa.from_arrow(small, work.ctx, copy=True), held, None
     )
-    for codec in ("lz4", "zstd"):
+    codecs: tuple[Codec, ...] = ("lz4", "zstd")
+    for codec in codecs:
         yield from _written(work, f"write_ipc, {codec.upper()}", table, held, codec)
 
 
 def _written(
-    work: Work, name: str, table: sa.Table, held: dict[str, list[Any]], compression: str | None
+    work: Work, name: str, table: sa.Table, held: dict[str, list[Any]], compression: Codec | None
 ) -> Iterator[Job]:
     """Yields a job that writes a new file and syncs it.
 

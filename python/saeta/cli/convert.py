@@ -114,8 +114,8 @@ def _write(batches: Any, target: Path, form: str, compression: str | None, *, qu
     if compression not in (None, "none", "lz4", "zstd"):
         raise InvalidError(f"compression '{compression}': expected none, lz4 or zstd")
     table: sa.Table = sa.from_arrow(batches, "host")
-    packed = None if compression == "none" else compression
-    sa.write_ipc(table, target, compression=packed, format=form, progress=on_terminal() and not quiet)
+    words: Any = {"compression": None if compression == "none" else compression, "format": form}
+    sa.write_ipc(table, target, **words, progress=on_terminal() and not quiet)
     return table.num_rows
 
 

@@ -451,6 +451,13 @@ void bind_dlpack(nb::module_& m) {
       "    >>> import saeta as sa\n"
       "    >>> sa.from_dlpack(np.arange(6).reshape(3, 2), 'host', columns=True)['col_1'].to_pylist()\n"
       "    [1, 3, 5]\n");
+  m.def("from_dlpack", &from_dlpack, nb::arg("source").none(), nb::arg("ctx") = nb::none(), nb::kw_only(),
+        nb::arg("copy") = nb::none(), nb::arg("name") = "", nb::arg("columns") = false,
+        nb::arg("schema") = nb::none(), nb::arg("cast") = nb::none(),
+        nb::sig(
+            "def from_dlpack(source: typing.Any, ctx: Context | Device | str | None = None, *, copy: bool | "
+            "None = None, name: str = '', columns: bool, schema: Schema | None = None, cast: "
+            "typing.Literal['reinterpret'] | None = None) -> Column | Table"));
   m.def(
       "_tensor_device",
       [](nb::handle capsule) {

@@ -360,7 +360,7 @@ void bind_context(nb::module_& m) {
       .def("allocate", &allocate_buffer, nb::arg("nbytes"), nb::kw_only(), nb::arg("tag") = "",
            nb::arg("stream").none() = nb::none(), nb::arg("alignment") = 0, nb::arg("kind") = "device",
            nb::sig("def allocate(self, nbytes: int | str, *, tag: str = '', stream: object = None, "
-                   "alignment: int = 0, kind: str = 'device') -> Buffer"),
+                   "alignment: int = 0, kind: typing.Literal['device', 'pinned'] = 'device') -> Buffer"),
            "Memory charged to this context's budget under a tag, ready on a stream (None: the context's own; "
            "see `saeta.use` for the others). Contents are undefined. `kind` \"pinned\" is page-locked host "
            "memory, charged to the budget of the host's context; on the host it is ordinary memory of this "

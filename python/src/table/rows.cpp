@@ -153,7 +153,8 @@ void bind_rows(column_class& c) {
            "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
            "    >>> fare.drop_null().to_pylist()\n"
            "    [12.5, 8.0]")
-      .def("to", in_python("saeta._rows", "to"), nb::sig("def to(self, ctx: Context | str) -> Column"),
+      .def("to", in_python("saeta._rows", "to"),
+           nb::sig("def to(self, ctx: Context | Device | str) -> Column"),
            "The column in the memory of another context of this process, as `Table.to`."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
@@ -230,7 +231,8 @@ void bind_rows(table_class& c) {
            "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
            "    >>> table.drop_null()['city'].to_pylist()\n"
            "    ['Lyon']")
-      .def("to", in_python("saeta._rows", "to"), nb::sig("def to(self, ctx: Context | str) -> Table"),
+      .def("to", in_python("saeta._rows", "to"),
+           nb::sig("def to(self, ctx: Context | Device | str) -> Table"),
            "The table in the memory of another context of this process: uploaded from the host to a device, "
            "or "
            "downloaded. Types, symbols, dictionaries and batches stay the same.\n\n"

@@ -148,9 +148,11 @@ void bind_conversions(table_class& c) {
            "    (3, 2)")
       .def("write_ipc", in_python("saeta.ipc", "write_ipc"),
            nb::sig(
-               "def write_ipc(self, path: str | os.PathLike[str] | typing.IO[bytes], *, compression: str | "
-               "None = None, format: str = 'file', progress: typing.Any = None, durable: bool = True, "
-               "replace_read_only: bool = False, filesystem: typing.Any = None) -> int"),
+               "def write_ipc(self, path: str | os.PathLike[str] | typing.IO[bytes], *, compression: "
+               "typing.Literal['lz4', 'zstd'] | None = None, format: typing.Literal['file', 'stream'] = "
+               "'file', progress: bool | collections.abc.Callable[[saeta._ipc.Progress], object] | None = "
+               "None, durable: bool = True, replace_read_only: bool = False, filesystem: typing.Any = None) "
+               "-> int"),
            "Writes the table as an Arrow IPC file, to a path, a URL or an object with `write()`; see "
            "`saeta.write_ipc`."
            "\n\nExample:\n"
@@ -159,18 +161,19 @@ void bind_conversions(table_class& c) {
            "    >>> size = table.write_ipc('trips.arrow', compression='zstd')\n"
            "    >>> sa.read_ipc('trips.arrow', 'host').equals(table)\n"
            "    True")
-      .def(
-          "to_ipc_bytes", in_python("saeta.ipc", "to_ipc_bytes"),
-          nb::sig("def to_ipc_bytes(self, *, compression: str | None = None, format: str = 'file') -> bytes"),
-          "The table as the bytes of an Arrow IPC file, or with format='stream' of a stream. `compression` "
-          "is "
-          "None, "
-          "'lz4' or 'zstd'. A device table is downloaded. The bytes are not charged to a budget."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-          "    >>> sa.read_ipc(table.to_ipc_bytes(), 'host').num_rows\n"
-          "    3")
+      .def("to_ipc_bytes", in_python("saeta.ipc", "to_ipc_bytes"),
+           nb::sig(
+               "def to_ipc_bytes(self, *, compression: typing.Literal['lz4', 'zstd'] | None = None, format: "
+               "typing.Literal['file', 'stream'] = 'file') -> bytes"),
+           "The table as the bytes of an Arrow IPC file, or with format='stream' of a stream. `compression` "
+           "is "
+           "None, "
+           "'lz4' or 'zstd'. A device table is downloaded. The bytes are not charged to a budget."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+           "    >>> sa.read_ipc(table.to_ipc_bytes(), 'host').num_rows\n"
+           "    3")
       .def(
           "__arrow_c_schema__", [](const table_object& self) { return schema_capsule(self.value->fields()); },
           nb::sig("def __arrow_c_schema__(self) -> typing_extensions.CapsuleType"),
