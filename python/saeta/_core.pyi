@@ -182,7 +182,15 @@ def _runtime() -> dict[str, Any]:
     """
 
 class GraphCapture:
-    """The announcement of a graph capture, from `Context.capturing`."""
+    """
+    The announcement of a graph capture, from `Context.capturing`.
+
+    Example:
+        >>> import saeta as sa
+        >>> with sa.context('host').capturing() as announced:
+        ...     announced
+        <saeta.GraphCapture, open>
+    """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Raises TypeMismatch, which names what makes one."""
@@ -343,6 +351,19 @@ class Context:
     def capturing(self) -> GraphCapture:
         """
         Says that a CUDA graph is captured inside a `with` block around the capture: views that are dropped meanwhile are released afterwards, where the driver would otherwise end the capture. Needed on streams that do not synchronise with the legacy default stream, as those of torch.cuda.graph, unless the capture itself takes a view or opens a token on its stream. Does nothing on the host.
+
+        Example:
+            >>> import torch
+            >>> import saeta as sa
+            >>> ctx = sa.context('cuda:0')
+            >>> x = sa.column('x', [1.0, 2.0], ctx=ctx).to_torch()
+            >>> doubled = x * 2  # loads the kernel that is captured
+            >>> graph = torch.cuda.CUDAGraph()
+            >>> with ctx.capturing(), torch.cuda.graph(graph):
+            ...     doubled = x * 2
+            >>> graph.replay()
+            >>> doubled.tolist()
+            [2.0, 4.0]
         """
 
     def forbid_downloads(self) -> StrictMode:
@@ -371,6 +392,13 @@ class Context:
     def close(self) -> dict[str, int]:
         """
         Refuses new work from now on. Returns the bytes that are still alive, by tag; they stay valid until their owners drop them. Of a reservation what was not drawn returns at once.
+
+        Example:
+            >>> import saeta as sa
+            >>> query = sa.context('host').memory.child('query', limit='1MiB')
+            >>> block = query.allocate('1KiB', tag='scratch')
+            >>> query.close()
+            {'scratch': 1024}
         """
 
     def __enter__(self) -> Context:
@@ -486,7 +514,14 @@ class Memory:
 
     @property
     def device(self) -> str:
-        """"host" or "cuda:0"."""
+        """
+        "host" or "cuda:0".
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.context('host').memory.device
+            'host'
+        """
 
     def trim(self) -> int:
         """
@@ -501,6 +536,12 @@ class Memory:
     def guard_check(self) -> list[str]:
         """
         Checks canaries and freed memory, waiting for all work of the device; returns what the guard has found so far, one line each. InvalidError where the stack has no guard.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host', stack='budget, guard, direct')
+            >>> ctx.memory.guard_check()
+            []
         """
 
     def child(self, name: str, limit: int | str | None = None) -> Context:
@@ -1057,7 +1098,14 @@ class DataType:
 
     @property
     def symbol_table(self) -> SymbolTable | None:
-        """The SymbolTable of symbols, else None."""
+        """
+        The SymbolTable of symbols, else None.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.symbol().symbol_table == sa.symbols
+            True
+        """
 
     @property
     def ordered(self) -> bool:
@@ -1900,6 +1948,15 @@ class Column:
         Nulls are ExchangeError unless one of three says what becomes of them. `nulls='nan'` (floats) and `fill=value` copy where there are nulls, with one kernel, into memory under the budget. `with_mask=True` gives a pair (values, mask): the values without a copy, with anything where a null is, and a bool tensor that is True where the value is valid. `reinterpret=True` gives the integers of dates, times, timestamps and durations, `codes=True` the indices of a dictionary. `dtype` names another type of number, which is a copy: any float, rounded to the nearest, or an integer type that has all values of the column's type.
 
         A column of fixed-size lists has a dimension more, of `arrow.fixed_shape_tensor` those of its shape in the order of its permutation, of structs whose fields are of one type a last one for the fields; all without a copy, the last where the fields are equally spaced in one allocation. Choices about nulls speak of rows; nulls of values inside of rows are ExchangeError.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
+            >>> fare.to_torch(fill=0).tolist()
+            [12.5, 0.0, 8.0]
+            >>> values, valid = fare.to_torch(with_mask=True)
+            >>> valid.tolist()
+            [True, False, True]
         """
 
     @overload
@@ -1909,6 +1966,12 @@ class Column:
     def to_cupy(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[True]) -> tuple[cupy.ndarray, cupy.ndarray]:
         """
         A CuPy array on the column's device, without a copy. It must not be written to. Keywords as for `to_torch`.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='cuda:0')
+            >>> float(fare.to_cupy(fill=0).sum())
+            20.5
         """
 
     @overload
@@ -1918,6 +1981,12 @@ class Column:
     def to_numba(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[True]) -> tuple[Any, Any]:
         """
         A device array of Numba, for a kernel, without a copy. It must not be written to. Numba waits for our last write before it returns. Bools are one byte a value, which is a copy of packed ones. Keywords as for `to_torch`. ExchangeError for a column on the host.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='cuda:0')
+            >>> fare.to_numba(fill=0).copy_to_host().tolist()
+            [12.5, 0.0, 8.0]
         """
 
     @overload
@@ -1927,6 +1996,12 @@ class Column:
     def to_jax(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[True]) -> tuple[jax.Array, jax.Array]:
         """
         A JAX array on the column's device, without a copy. Keywords as for `to_torch`.
+
+        Example:
+            >>> import saeta as sa
+            >>> fare = sa.column('fare', [12.5, None, 8.0], 'float32', 'host')
+            >>> fare.to_jax(nulls='nan').tolist()
+            [12.5, nan, 8.0]
         """
 
     __dlpack_c_exchange_api__: CapsuleType
@@ -2143,6 +2218,13 @@ class UseToken:
     def stream(self) -> int | None:
         """
         Handle of the stream to launch on, as `__dlpack__` numbers it; None on the host.
+
+        Example:
+            >>> import saeta as sa
+            >>> block = sa.context('host').allocate(16)
+            >>> with sa.use(writes=[block]) as token:
+            ...     token.stream is None
+            True
         """
 
     @property
@@ -2813,6 +2895,12 @@ class Table:
         All columns must be of one type; `dtype` names one for columns of several types: any float, to which values are rounded, or an integer type that has all values of the columns. TypeMismatch otherwise.
 
         No copy is made where the columns are equally spaced in one allocation and there is one batch: the strides say so, and the values of a column lie side by side. Else one kernel a batch gathers all columns into memory under the budget. `order='row'` makes the values of a row lie side by side, `order='column'` those of a column; None takes either where it saves the copy, else 'row'. Nulls, `reinterpret` and `codes`: as for `Column.to_torch`; the mask has rows and columns, too.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'x': [1, 2], 'y': [0.5, 1.5]}, 'host')
+            >>> table.to_torch(dtype='float32').tolist()
+            [[1.0, 0.5], [2.0, 1.5]]
         """
 
     @overload
@@ -2822,6 +2910,12 @@ class Table:
     def to_cupy(self, *, order: Literal['row', 'column'] | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[True]) -> tuple[cupy.ndarray, cupy.ndarray]:
         """
         A CuPy array of rows and columns on the table's device. Keywords as for `to_torch`.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'x': [1, 2], 'y': [0.5, 1.5]}, 'cuda:0')
+            >>> table.to_cupy(dtype='float32').tolist()
+            [[1.0, 0.5], [2.0, 1.5]]
         """
 
     @overload
@@ -2831,6 +2925,12 @@ class Table:
     def to_jax(self, *, order: Literal['row', 'column'] | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[True]) -> tuple[jax.Array, jax.Array]:
         """
         A JAX array of rows and columns on the table's device. Keywords as for `to_torch`. JAX takes arrays without gaps alone: the default of `order` is 'row'.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'x': [1, 2], 'y': [0.5, 1.5]}, 'host')
+            >>> table.to_jax(dtype='float32').tolist()
+            [[1.0, 0.5], [2.0, 1.5]]
         """
 
     @overload
@@ -2905,7 +3005,15 @@ class CountedTable:
 
     @property
     def count(self) -> Column:
-        """The number on the device, a Column of one row."""
+        """
+        The number on the device, a Column of one row.
+
+        Example:
+            >>> import saeta as sa
+            >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), sa.column('n', [2], 'uint32', 'host'))
+            >>> counted.count.to_pylist()
+            [2]
+        """
 
     @property
     def num_rows(self) -> int:
@@ -3204,6 +3312,12 @@ def _share_bytes(of: Buffer) -> bytes:
 class GraphPool:
     """
     Memory for what is allocated while a CUDA graph is captured, from `saeta.allocators.graph_pool`. Inside a `with` block around one capture, Saeta's allocators for CuPy and RMM take from it what this thread allocates on capturing streams. All of it stays charged to the context until `release` or until the pool is dropped: keep the pool as long as its graphs. The block announces the capture, as `Context.capturing` does.
+
+    Example:
+        >>> import saeta as sa
+        >>> pool = sa.allocators.graph_pool(sa.context('host'))
+        >>> with pool:  # around the capture
+        ...     pass
     """
 
     def __init__(self, where: Context, tag: str) -> None: ...
@@ -3218,11 +3332,23 @@ class GraphPool:
     def release(self) -> None:
         """
         Returns the memory to the context, behind all work of the device; what is still in use, when it comes back. The graphs that were captured with it must not be launched any more.
+
+        Example:
+            >>> import saeta as sa
+            >>> pool = sa.allocators.graph_pool(sa.context('host'))
+            >>> pool.release()
         """
 
     @property
     def nbytes(self) -> int:
-        """Bytes charged to the context."""
+        """
+        Bytes charged to the context.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.allocators.graph_pool(sa.context('host')).nbytes
+            0
+        """
 
 class _PlainCopies:
     """

@@ -46,6 +46,15 @@ def torch_allocator(ctx: Context, tag: str = "torch") -> torch.cuda.memory.CUDAP
     Memory that `torch.cuda.graph` and `torch.cuda.make_graphed_callables` allocate during a capture comes
     from a pool of that graph. It is charged under "<tag>.graph_pool" until the graph is reset or dropped.
     torch supports `MemPool`s on its own allocator only: see `torch_mem_pool`.
+
+    Example:
+        >>> import torch
+        >>> import saeta as sa
+        >>> ctx = sa.context("cuda:0", budget="4GiB")
+        >>> torch.cuda.memory.change_current_allocator(sa.allocators.torch_allocator(ctx))
+        >>> weights = torch.zeros(1 << 20, device="cuda")
+        >>> ctx.memory.by_tag()["torch"] >= 4 << 20
+        True
     """
     ordinal = cuda_ordinal(ctx, "torch's allocator")
     memory = load("torch", "torch's allocator on a context").cuda.memory
@@ -64,6 +73,16 @@ def torch_mem_pool(ctx: Context, tag: str = "torch") -> torch.cuda.MemPool:
     and reuses them as it does its own. The segments stay charged until torch frees them with the pool. All
     pools of a device are served by the context of the latest call for that device. A refusal is a
     RuntimeError. InvalidError for a context on the host.
+
+    Example:
+        >>> import torch
+        >>> import saeta as sa
+        >>> ctx = sa.context("cuda:0", budget="4GiB")
+        >>> pool = sa.allocators.torch_mem_pool(ctx)
+        >>> with torch.cuda.use_mem_pool(pool):
+        ...     weights = torch.zeros(1 << 20, device="cuda")
+        >>> ctx.memory.by_tag()["torch"] >= 4 << 20
+        True
     """
     ordinal = cuda_ordinal(ctx, "torch's MemPool")
     cuda = load("torch", "torch's MemPool on a context").cuda
@@ -82,21 +101,30 @@ def graph_pool(ctx: Context, tag: str = "graph_pool") -> GraphPool:
 
     A graph writes to the same addresses at each launch. All memory allocated during its capture therefore
     belongs to the graph and stays in the pool, including memory that was freed again. Keep the pool as long
-    as the graph, then `release` it or drop it:
-
-        pool = saeta.allocators.graph_pool(ctx)
-        with stream, pool:
-            stream.begin_capture()
-            result = step(batch)              # CuPy arrays, from `cupy_allocator(ctx)`
-            graph = stream.end_capture()
-        graph.launch(stream)                  # as often as wanted
-        del graph, result
-        pool.release()
+    as the graph, then `release` it or drop it.
 
     The block serves the thread that entered it and belongs to one capture. Inside the block, memory is reused
     in the order of the stream that it was allocated on: memory that RMM frees on that stream, and memory that
     CuPy drops, which names no stream. Several graphs may share a pool, with one block for each, if they are
     launched one after the other.
+
+    Example:
+        >>> import cupy
+        >>> import saeta as sa
+        >>> ctx = sa.context("cuda:0")
+        >>> cupy.cuda.set_allocator(sa.allocators.cupy_allocator(ctx))
+        >>> stream, source = cupy.cuda.Stream(), cupy.arange(4)
+        >>> result = source * 2  # loads the kernel that is captured
+        >>> pool = sa.allocators.graph_pool(ctx)
+        >>> with stream, pool:
+        ...     stream.begin_capture()
+        ...     result = source * 2
+        ...     graph = stream.end_capture()
+        >>> graph.launch(stream)  # as often as wanted
+        >>> result.tolist()
+        [0, 2, 4, 6]
+        >>> del graph, result
+        >>> pool.release()
     """
     return GraphPool(ctx, tag)
 
@@ -108,6 +136,15 @@ def cupy_allocator(ctx: Context, tag: str = "cupy") -> Callable[[int], cupy.cuda
     that it frees is therefore reused behind all work that the device has at that moment. A refusal is
     BudgetExceeded. While a graph is captured, memory comes from a `graph_pool`; without a pool the allocation
     raises InvalidError. InvalidError for a context on the host, too.
+
+    Example:
+        >>> import cupy
+        >>> import saeta as sa
+        >>> ctx = sa.context("cuda:0", budget="4GiB")
+        >>> with cupy.cuda.using_allocator(sa.allocators.cupy_allocator(ctx)):
+        ...     array = cupy.zeros(1 << 20, "float32")
+        >>> ctx.memory.by_tag()["cupy"] >= array.nbytes
+        True
     """
     ordinal = cuda_ordinal(ctx, "CuPy's allocator")
     cupy = load("cupy", "CuPy's allocator on a context")
@@ -133,6 +170,15 @@ def numba_manager(ctx: Context, tag: str = "numba") -> type[Any]:
     Numba gets it, and it is reused behind all work that the device has when Numba frees it.
     `cuda.current_context().get_memory_info()` reports the budget if there is one. A refusal is
     BudgetExceeded. InvalidError for a context on the host.
+
+    Example:
+        >>> from numba import cuda
+        >>> import saeta as sa
+        >>> ctx = sa.context("cuda:0", budget="4GiB")
+        >>> cuda.set_memory_manager(sa.allocators.numba_manager(ctx))
+        >>> array = cuda.device_array(1000)
+        >>> ctx.memory.by_tag()["numba"] >= 8000
+        True
     """
     from saeta._numba_manager import manager_class
 

@@ -20,7 +20,15 @@ __all__ = ["trim_cupy", "trim_rmm", "trim_torch"]
 
 
 def trim_torch(ctx: Context, priority: int = 0) -> MemoryHook:
-    """Adds a hook that empties torch's caching allocator on the context's device. Tensors are not touched."""
+    """Adds a hook that empties torch's caching allocator on the context's device. Tensors are not touched.
+
+    Example:
+        >>> import torch
+        >>> import saeta as sa
+        >>> ctx = sa.context("cuda:0", budget="4GiB")
+        >>> with sa.hooks.trim_torch(ctx):
+        ...     table = sa.table({"fare": [12.5, 8.0]}, ctx)
+    """
     ordinal = _ordinal(ctx, "torch's cache")
     torch = load("torch", "trimming torch's cache")
 
@@ -37,6 +45,13 @@ def trim_cupy(ctx: Context, priority: int = 0) -> MemoryHook:
     """Adds a hook that frees the unused blocks of CuPy's default memory pool on the context's device.
 
     Arrays are not touched.
+
+    Example:
+        >>> import cupy
+        >>> import saeta as sa
+        >>> ctx = sa.context("cuda:0", budget="4GiB")
+        >>> with sa.hooks.trim_cupy(ctx, priority=10):
+        ...     table = sa.table({"fare": [12.5, 8.0]}, ctx)
     """
     ordinal = _ordinal(ctx, "CuPy's pool")
     cupy = load("cupy", "trimming CuPy's pool")
@@ -57,6 +72,14 @@ def trim_rmm(ctx: Context, resource: Any, priority: int = 0) -> MemoryHook:
     `resource` is a resource over the driver's pool (`CudaAsyncMemoryResource`), or an adaptor on top of one.
     RMM's own pools (`PoolMemoryResource`, arenas) return memory only when they are destroyed:
     UnsupportedError.
+
+    Example:
+        >>> import rmm
+        >>> import saeta as sa
+        >>> ctx = sa.context("cuda:0", budget="4GiB")
+        >>> resource = rmm.mr.CudaAsyncMemoryResource()
+        >>> with sa.hooks.trim_rmm(ctx, resource):
+        ...     table = sa.table({"fare": [12.5, 8.0]}, ctx)
     """
     _ordinal(ctx, "an RMM resource")
     load("rmm", "trimming an RMM resource")

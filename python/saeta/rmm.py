@@ -32,6 +32,16 @@ def resource(ctx: Context, tag: str = "rmm") -> Any:
 
     Each call goes through Python and costs some microseconds. For many small allocations put a pool of RMM on
     top, or use the C++ class `saeta::context_resource`. RMM holds the result only as long as Python does.
+
+    Example:
+        >>> import rmm
+        >>> import saeta as sa
+        >>> import saeta.rmm
+        >>> ctx = sa.context("cuda:0", budget="4GiB")
+        >>> rmm.mr.set_current_device_resource(saeta.rmm.resource(ctx))
+        >>> buffer = rmm.DeviceBuffer(size=1 << 20)
+        >>> ctx.memory.by_tag()["rmm"] >= 1 << 20
+        True
     """
     made = load("rmm", "a resource of RMM on a context").mr.CallbackMemoryResource
 
@@ -62,6 +72,14 @@ def context(
     UnsupportedError for a resource that runs Python code (`CallbackMemoryResource`,
     `FailureCallbackResourceAdaptor`), also below adaptors: the cache requests a slab while it holds its lock,
     and a thread that waits for that lock may hold the GIL. MissingDependency if Saeta was built without RMM.
+
+    Example:
+        >>> import rmm
+        >>> import saeta as sa
+        >>> import saeta.rmm
+        >>> pool = rmm.mr.PoolMemoryResource(rmm.mr.CudaMemoryResource(), initial_pool_size=1 << 28)
+        >>> ctx = saeta.rmm.context("cuda:0", pool, budget="128MiB")
+        >>> table = sa.table({"fare": [12.5, 8.0]}, ctx)
     """
     rmm = load("rmm", "a context over a resource of RMM")
     if not isinstance(upstream, rmm.mr.DeviceMemoryResource):

@@ -1,58 +1,78 @@
-"""The examples of docstrings run, and no public name is added without one."""
+"""Every public name has an example in its docstring, and the examples run."""
 
 from __future__ import annotations
 
-import doctest
-import inspect
-from collections.abc import Iterator
-from typing import Any
+import importlib.util
+from pathlib import Path
 
 import pytest
 
-MODULES = ("allocators", "cuda", "hooks", "rmm", "testing", "xlog")
-# Names that have no example yet. Give them one, and lower the number.
-WITHOUT_EXAMPLE = 76
+import saeta as sa
+from docstring_examples import ON_GPU, NotInstalledError, public_docstrings, public_examples, run_example
+
+EXAMPLES = public_examples()
+# They set the process up, once and for all.
+SETS_THE_PROCESS_UP = {"saeta.Memory.guard_check", "saeta.cuda.install"}
+WITH_A_GPU = {name for name, text in EXAMPLES.items() if ON_GPU.search(text)}
+ANYWHERE = EXAMPLES.keys() - WITH_A_GPU - SETS_THE_PROCESS_UP
+ON_A_SIMULATED_DEVICE = [
+    name for name in EXAMPLES if name in WITH_A_GPU and name.startswith("saeta.cuda.") and "numba" not in name
+]
+PROGRAM = f"""
+import sys
+sys.path.append({str(Path(__file__).resolve().parents[1] / "python_support")!r})
+from docstring_examples import NotInstalledError, run_example
+try:
+    run_example(sys.argv[1])
+except NotInstalledError as missing:
+    print(missing)
+"""
 
 
-def docstring(found: Any) -> str:
-    return (found.__doc__ if not isinstance(found, property) else found.fget.__doc__) or ""
+def run_alone(run_python, name):
+    done = run_python(PROGRAM, name)
+    assert done.returncode == 0, done.stdout + done.stderr
+    if done.stdout:
+        pytest.skip(done.stdout.strip())
 
 
-def members(name: str, found: Any) -> Iterator[tuple[str, str]]:
-    yield name, docstring(found)
-    if inspect.isclass(found):
-        for member, value in vars(found).items():
-            if not member.startswith("_"):
-                yield f"{name}.{member}", docstring(getattr(value, "__func__", value))
-
-
-def public_docstrings() -> dict[str, str]:
-    """By their names, of the package and of its public modules."""
-    found: dict[str, str] = {}
-    for module in ("", *(f".{name}" for name in MODULES)):
-        place = pytest.importorskip(f"saeta{module}", exc_type=ImportError)
-        for name in place.__all__:
-            if name not in MODULES and name != "__version__":
-                found.update(members(f"saeta{module}.{name}", getattr(place, name)))
-    return found
-
-
-DOCSTRINGS = public_docstrings()
-EXAMPLES = {name: text for name, text in DOCSTRINGS.items() if ">>>" in text}
-
-
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", sorted(ANYWHERE))
 def test_the_example_of_a_docstring_runs(name, monkeypatch, tmp_path):
-    for module in ("numpy", "pandas", "polars"):
-        pytest.importorskip(module)
     monkeypatch.chdir(tmp_path)  # for files that examples write
-    test = doctest.DocTestParser().get_doctest(inspect.cleandoc(EXAMPLES[name]), {}, name, None, None)
-    said: list[str] = []
-    ran = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=said.append)
-    assert ran.attempted > 0
-    assert ran.failed == 0, "".join(said)
+    try:
+        run_example(name)
+    except NotInstalledError as missing:
+        pytest.skip(str(missing))
 
 
-def test_no_public_name_is_added_without_an_example():
-    missing = [name for name in DOCSTRINGS if name not in EXAMPLES]
-    assert len(missing) <= WITHOUT_EXAMPLE, missing
+@pytest.mark.parametrize("name", sorted(SETS_THE_PROCESS_UP & EXAMPLES.keys()))
+def test_the_example_runs_in_a_process_of_its_own(run_python, name):
+    run_alone(run_python, name)
+
+
+@pytest.mark.parametrize("name", ON_A_SIMULATED_DEVICE)
+def test_the_example_of_saeta_cuda_runs_on_a_simulated_device(name):
+    from cuda_module import simulated
+
+    with simulated():
+        run_example(name)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", sorted(WITH_A_GPU))
+def test_the_example_runs_on_a_gpu(run_python, name):
+    if not sa.info()["cuda"]["usable"]:
+        pytest.skip("no usable CUDA device")
+    run_alone(run_python, name)
+
+
+def test_every_public_name_has_an_example():
+    assert [name for name in public_docstrings() if name not in EXAMPLES] == []
+
+
+def test_an_example_is_left_out_only_where_its_library_is_not_installed():
+    if importlib.util.find_spec("torch") is None:
+        with pytest.raises(NotInstalledError, match="torch is not installed"):
+            run_example("saeta.Column.to_torch")
+    else:
+        run_example("saeta.Column.to_torch")

@@ -28,6 +28,13 @@ def from_cuda_array(
     A `mask` with one element per row becomes the validity: a row is valid if its element is not 0.
     `copy=True` copies into memory of the context. `copy=False` raises ExchangeError if a copy would be
     needed, as for a mask or for strides.
+
+    Example:
+        >>> import cupy
+        >>> import saeta as sa
+        >>> column = sa.from_cuda_array(cupy.arange(6).reshape(2, 3), "cuda:0")
+        >>> column.to_pylist()
+        [[0, 1, 2], [3, 4, 5]]
     """
     if not hasattr(source, "__cuda_array_interface__"):
         raise TypeMismatch(f"{type(source).__name__} has no __cuda_array_interface__")

@@ -12,6 +12,7 @@ from saeta.cuda import _devices, _numba
 from saeta.cuda._handle import IpcMemHandle
 from saeta.cuda._host_buffer import HostBuffer
 from saeta.cuda._libarrow import bridge, classes
+from saeta.cuda._ranges import bytes_to_copy
 
 if TYPE_CHECKING:
     from saeta.cuda._broker import Exported
@@ -27,6 +28,11 @@ class Context:
     handle : int, optional
         A CUcontext of another library. Saeta works in the primary context of a device, as CUDA's runtime and
         all frameworks do. Any other context is a ValueError.
+
+    Example:
+        >>> import saeta.cuda as cuda
+        >>> cuda.Context(0).buffer_from_data(b"abcd").to_pybytes()
+        b'abcd'
     """
 
     def __init__(self, device_number: int = 0, handle: int = 0) -> None:
@@ -56,6 +62,12 @@ class Context:
         """Makes the context of a device that Saeta has open: a GPU or the host.
 
         The memory of a host context is ordinary host memory.
+
+        Example:
+            >>> import saeta as sa
+            >>> import saeta.cuda as cuda
+            >>> cuda.Context.from_saeta(sa.context("host"))
+            <saeta.cuda.Context of host>
         """
         made = cls.__new__(cls)
         made._open(ctx)
@@ -63,37 +75,79 @@ class Context:
 
     @staticmethod
     def from_numba(context: Any = None) -> Context:
-        """Makes the context of a Numba CUDA context; None: Numba's current one."""
+        """Makes the context of a Numba CUDA context; None: Numba's current one.
+
+        Example:
+            >>> from numba import cuda as numba_cuda
+            >>> import saeta.cuda as cuda
+            >>> ctx = cuda.Context.from_numba(numba_cuda.current_context())
+        """
         number, handle = _numba.number_and_handle(context)
         return Context(device_number=number, handle=handle)
 
     def to_numba(self) -> Any:
-        """Returns Numba's context of the device."""
+        """Returns Numba's context of the device.
+
+        Example:
+            >>> from numba import cuda as numba_cuda
+            >>> import saeta.cuda as cuda
+            >>> cuda.Context(0).to_numba() is numba_cuda.current_context()
+            True
+        """
         return _numba.context_of(self.device_number)
 
     @staticmethod
     def get_num_devices() -> int:
-        """Returns the number of GPUs."""
+        """Returns the number of GPUs.
+
+        Example:
+            >>> import saeta.cuda as cuda
+            >>> count = cuda.Context.get_num_devices()
+        """
         return _devices.count()
 
     @property
     def device_number(self) -> int:
-        """The number of the device."""
+        """The number of the device.
+
+        Example:
+            >>> import saeta.cuda as cuda
+            >>> cuda.Context(0).device_number
+            0
+        """
         return _devices.number_of(self._home)
 
     @property
     def handle(self) -> int:
-        """The CUcontext; 0 if there is none."""
+        """The CUcontext; 0 if there is none.
+
+        Example:
+            >>> import saeta.cuda as cuda
+            >>> handle = cuda.Context(0).handle
+        """
         return _core._driver_context(self._home)
 
     @property
     def saeta(self) -> _core.Context:
-        """Saeta's context of the device, with its budget, ledger and counters."""
+        """Saeta's context of the device, with its budget, ledger and counters.
+
+        Example:
+            >>> import saeta.cuda as cuda
+            >>> current = cuda.Context(0).saeta.memory.statistics()["current"]
+        """
         return self._home
 
     @property
     def bytes_allocated(self) -> int:
-        """Live bytes of buffers that this module made on the device. Waits for pending releases."""
+        """Live bytes of buffers that this module made on the device. Waits for pending releases.
+
+        Example:
+            >>> import saeta.cuda as cuda
+            >>> ctx = cuda.Context(0)
+            >>> before, buffer = ctx.bytes_allocated, ctx.new_buffer(128)
+            >>> ctx.bytes_allocated - before
+            128
+        """
         memory = self._share.memory
         if memory.statistics()["pending_releases"]:
             self._home.synchronize()
@@ -101,22 +155,47 @@ class Context:
 
     @property
     def memory_manager(self) -> pa.MemoryManager:
-        """pyarrow's memory manager of the device, for `copy_to`."""
+        """pyarrow's memory manager of the device, for `copy_to`.
+
+        Example:
+            >>> import pyarrow as pa
+            >>> import saeta.cuda as cuda
+            >>> pa.array([1, 2, 3]).copy_to(cuda.Context(0).memory_manager).is_cpu
+            False
+        """
         return classes.memory_manager_of(self.new_buffer(0))
 
     @property
     def device(self) -> pa.Device:
-        """pyarrow's object for the device."""
+        """pyarrow's object for the device.
+
+        Example:
+            >>> import saeta.cuda as cuda
+            >>> cuda.Context(0).device.is_cpu
+            False
+        """
         return self.memory_manager.device
 
     def synchronize(self) -> None:
-        """Waits until the device has finished all work queued so far, from any source."""
+        """Waits until the device has finished all work queued so far, from any source.
+
+        Example:
+            >>> import saeta.cuda as cuda
+            >>> cuda.Context(0).synchronize()
+        """
         self._home.synchronize()
 
     def get_device_address(self, address: int) -> int:
         """Returns the address at which kernels access device, managed or page-locked host memory.
 
         OSError for memory that the device can't access.
+
+        Example:
+            >>> import saeta.cuda as cuda
+            >>> ctx = cuda.Context(0)
+            >>> buffer = ctx.new_buffer(16)
+            >>> ctx.get_device_address(buffer.address) == buffer.address
+            True
         """
         if self._home.device != "host" and _core._kind_at(self._home, address) == "host":
             raise OSError(
@@ -129,6 +208,11 @@ class Context:
         """Allocates device memory of undefined content, charged to the budget.
 
         BudgetExceeded, a MemoryError, if the budget has no room.
+
+        Example:
+            >>> import saeta.cuda as cuda
+            >>> cuda.Context(0).new_buffer(128).size
+            128
         """
         if nbytes < 0:
             raise ValueError(f"nbytes must not be negative, got {nbytes}")
@@ -139,6 +223,13 @@ class Context:
 
         `base` is kept alive until our work on the memory has finished. With address and size 0, makes a new
         buffer of no bytes.
+
+        Example:
+            >>> import saeta.cuda as cuda
+            >>> ctx = cuda.Context(0)
+            >>> theirs = ctx.buffer_from_data(b"abcd")
+            >>> ctx.foreign_buffer(theirs.address + 1, 2, base=theirs).to_pybytes()
+            b'bc'
         """
         if not address and size == 0:
             return self.new_buffer(0)
@@ -159,6 +250,13 @@ class Context:
         OSError if the other process has ended, no longer shares the buffer, or belongs to another user.
         ArrowInvalid for memory of another device. In the process that exported the buffer, the result is a
         view of the buffer itself.
+
+        Example:
+            >>> import saeta.cuda as cuda
+            >>> ctx = cuda.Context(0)
+            >>> handle = ctx.buffer_from_data(b"abcd").export_for_ipc()
+            >>> ctx.open_ipc_buffer(handle).to_pybytes()  # as another process does
+            b'abcd'
         """
         from saeta.cuda import _sharing
 
@@ -170,6 +268,11 @@ class Context:
         """Makes a device buffer with a copy of the bytes of `data` from `offset` on; size -1: all of them.
 
         `data` is a buffer of the device or the host, or an object that `pyarrow.py_buffer` takes.
+
+        Example:
+            >>> import saeta.cuda as cuda
+            >>> cuda.Context(0).buffer_from_data(b"abcd", offset=1).to_pybytes()
+            b'bcd'
         """
         source = data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
         whole = source.size
@@ -192,6 +295,11 @@ class Context:
 
         `obj` is a buffer of this module, or any object with `__cuda_array_interface__`. An array that is not
         contiguous is a ValueError, other objects a pyarrow.ArrowTypeError.
+
+        Example:
+            >>> import saeta.cuda as cuda
+            >>> cuda.Context(0).buffer_from_object(cuda.new_host_buffer(4)).size
+            4
         """
         if isinstance(obj, HostBuffer):
             return self.foreign_buffer(obj.address, obj.size, base=obj)
@@ -224,29 +332,17 @@ def is_on_device(buffer: pa.Buffer) -> bool:
     return isinstance(buffer, CudaBuffer) or not buffer.is_cpu
 
 
-def _room(position: int, nbytes: int, available: int, size: int, whose: str) -> int:
-    """Returns how many bytes to copy from `available` bytes to `position` of a buffer of `size` bytes.
-
-    nbytes -1: as many as fit.
-    """
-    if not 0 <= position <= size:
-        raise ValueError(f"position argument is out-of-range: {position} in a buffer of {size} bytes")
-    if nbytes < 0:
-        return min(size - position, available)
-    if nbytes > available:
-        raise ValueError(f"requested more to copy than available from {whose}: {nbytes} of {available} bytes")
-    if nbytes > size - position:
-        raise ValueError(
-            f"requested more to copy than available in device buffer: {nbytes} bytes at {position} of {size}"
-        )
-    return nbytes
-
-
 class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
     """A pyarrow.Buffer whose memory is on a GPU. `Context.new_buffer` and similar functions make it.
 
     Copies wait for all earlier users of the memory, on any stream, and later users wait for the copies. The
     memory is returned when the last object that shows it is gone and all work on it has finished.
+
+    Example:
+        >>> import saeta.cuda as cuda
+        >>> buffer = cuda.Context(0).buffer_from_data(b"abcd")
+        >>> buffer.size, buffer.is_cpu, buffer[1:].to_pybytes()
+        (4, False, b'bcd')
     """
 
     _memory: _core.Buffer
@@ -263,6 +359,13 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
         """Makes a CudaBuffer from a buffer of pyarrow.
 
         pyarrow.ArrowTypeError if its memory is not on a GPU.
+
+        Example:
+            >>> import pyarrow as pa
+            >>> import saeta.cuda as cuda
+            >>> there = pa.array([1, 2]).copy_to(cuda.Context(0).memory_manager)
+            >>> cuda.CudaBuffer.from_buffer(there.buffers()[1]).size
+            16
         """
         if not isinstance(buf, pa.Buffer):
             raise TypeError(f"expected a pyarrow.Buffer, got {type(buf).__name__}")
@@ -276,22 +379,51 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
 
     @staticmethod
     def from_numba(mem: Any) -> CudaBuffer:
-        """Makes a view of a Numba MemoryPointer."""
+        """Makes a view of a Numba MemoryPointer.
+
+        Example:
+            >>> from numba import cuda as numba_cuda
+            >>> import saeta.cuda as cuda
+            >>> array = numba_cuda.device_array(3)
+            >>> cuda.CudaBuffer.from_numba(array.gpu_data).size
+            24
+        """
         ctx = Context.from_numba(getattr(mem, "context", None))
         return ctx.foreign_buffer(_numba.address_of(mem.device_pointer_value), mem.size, base=mem)
 
     def to_numba(self) -> Any:
-        """Returns a Numba MemoryPointer to the memory, which keeps this buffer alive."""
+        """Returns a Numba MemoryPointer to the memory, which keeps this buffer alive.
+
+        Example:
+            >>> import numba.cuda
+            >>> import saeta.cuda as cuda
+            >>> cuda.Context(0).buffer_from_data(b"abcd").to_numba().size
+            4
+        """
         return _numba.pointer_to(self)
 
     @property
     def memory(self) -> _core.Buffer:
-        """The same memory as a `saeta.Buffer` for `saeta.use`, for ordered work on a stream of yours."""
+        """The same memory as a `saeta.Buffer` for `saeta.use`, for ordered work on a stream of yours.
+
+        Example:
+            >>> import saeta as sa
+            >>> import saeta.cuda as cuda
+            >>> buffer = cuda.Context(0).new_buffer(16)
+            >>> with sa.use(writes=[buffer.memory]) as token:
+            ...     address = token.pointer(buffer.memory)  # for a kernel on token.stream
+        """
         return self._memory
 
     @property
     def context(self) -> Context:
-        """The context that holds the memory."""
+        """The context that holds the memory.
+
+        Example:
+            >>> import saeta.cuda as cuda
+            >>> cuda.Context(0).new_buffer(16).context.device_number
+            0
+        """
         return Context.from_saeta(_devices.holding(self._memory))
 
     def copy_to_host(
@@ -306,6 +438,12 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
 
         nbytes -1: all bytes, or as many as `buf` has room for. `buf` is a writable buffer of the host; None:
         a new one, from `memory_pool`. ValueError if there are not as many bytes or not as much room.
+
+        Example:
+            >>> import saeta.cuda as cuda
+            >>> buffer = cuda.Context(0).buffer_from_data(b"abcd")
+            >>> buffer.copy_to_host(position=1, nbytes=2).to_pybytes()
+            b'bc'
         """
         size = self.size
         if not 0 <= position <= size:
@@ -335,9 +473,15 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
         """Copies host memory to `position`, and returns the number of bytes when the copy is complete.
 
         nbytes -1: as many bytes as there are and fit.
+
+        Example:
+            >>> import saeta.cuda as cuda
+            >>> buffer = cuda.Context(0).buffer_from_data(b"....")
+            >>> buffer.copy_from_host(b"ab", position=1), buffer.to_pybytes()
+            (2, b'.ab.')
         """
         source = data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
-        count = _room(position, nbytes, source.size, self.size, "host buffer")
+        count = bytes_to_copy(position, nbytes, source.size, self.size, "host buffer")
         if count:
             _core._write_bytes(self._writable(), position, memoryview(source)[:count])
         return count
@@ -346,9 +490,16 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
         """Copies a buffer of this device or another one to `position`, and returns the number of bytes.
 
         nbytes -1: as many bytes as there are and fit.
+
+        Example:
+            >>> import saeta.cuda as cuda
+            >>> ctx = cuda.Context(0)
+            >>> source, target = ctx.buffer_from_data(b"ab"), ctx.buffer_from_data(b"....")
+            >>> target.copy_from_device(source, position=1), target.to_pybytes()
+            (2, b'.ab.')
         """
         source = CudaBuffer.from_buffer(buf)
-        count = _room(position, nbytes, source.size, self.size, "device buffer")
+        count = bytes_to_copy(position, nbytes, source.size, self.size, "device buffer")
         if count:
             _core._copy_bytes(self._writable(), position, source._memory, 0, count)
         return count
@@ -360,6 +511,11 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
         then on the other process keeps the memory. UnsupportedError, a NotImplementedError, for memory that
         is not the context's own, and if the context was opened before without `exportable_pool`
         (`saeta.context`).
+
+        Example:
+            >>> import saeta.cuda as cuda
+            >>> cuda.Context(0).buffer_from_data(b"abcd").export_for_ipc()
+            <saeta.cuda.IpcMemHandle of 4 bytes>
         """
         from saeta.cuda import _sharing
 
@@ -368,7 +524,13 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
         return IpcMemHandle._make(_sharing.handle_of(self._exported), self._exported)
 
     def slice(self, offset: int = 0, length: int | None = None) -> CudaBuffer:
-        """Returns the bytes from `offset` on, at most `length`, without a copy."""
+        """Returns the bytes from `offset` on, at most `length`, without a copy.
+
+        Example:
+            >>> import saeta.cuda as cuda
+            >>> cuda.Context(0).buffer_from_data(b"abcd").slice(1, 2).to_pybytes()
+            b'bc'
+        """
         size = self.size
         if offset < 0 or (size and offset >= size) or offset > size:
             raise ValueError(f"offset argument is out-of-range: {offset} in a buffer of {size} bytes")
@@ -377,15 +539,34 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
         return self._part(offset, size - offset if length is None else min(length, size - offset))
 
     def to_pybytes(self) -> bytes:
-        """Returns the content as Python bytes."""
+        """Returns the content as Python bytes.
+
+        Example:
+            >>> import saeta.cuda as cuda
+            >>> cuda.Context(0).buffer_from_data(b"abcd").to_pybytes()
+            b'abcd'
+        """
         return bytes(self.copy_to_host().to_pybytes())
 
     def hex(self) -> bytes:
-        """Returns the content as hexadecimal digits."""
+        """Returns the content as hexadecimal digits.
+
+        Example:
+            >>> import saeta.cuda as cuda
+            >>> cuda.Context(0).buffer_from_data(b"abcd").hex()
+            b'61626364'
+        """
         return bytes(self.copy_to_host().hex())
 
     def equals(self, other: pa.Buffer) -> bool:
-        """Whether both buffers have the same bytes, wherever they are."""
+        """Whether both buffers have the same bytes, wherever they are.
+
+        Example:
+            >>> import pyarrow as pa
+            >>> import saeta.cuda as cuda
+            >>> cuda.Context(0).buffer_from_data(b"abcd").equals(pa.py_buffer(b"abcd"))
+            True
+        """
         if self.size != other.size:
             return False
         if self.address == other.address:

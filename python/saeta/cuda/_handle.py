@@ -11,6 +11,12 @@ class IpcMemHandle:
     """A handle of device memory for other processes of the same user on this machine.
 
     `CudaBuffer.export_for_ipc` makes it. Keep it, or the buffer, until the other process has opened it.
+
+    Example:
+        >>> import saeta.cuda as cuda
+        >>> buffer = cuda.Context(0).buffer_from_data(b"abcd")
+        >>> buffer.export_for_ipc()
+        <saeta.cuda.IpcMemHandle of 4 bytes>
     """
 
     _handle: Handle
@@ -30,7 +36,15 @@ class IpcMemHandle:
 
     @staticmethod
     def from_buffer(opaque_handle: pa.Buffer) -> IpcMemHandle:
-        """Reads a handle that `serialize` wrote in another process. ArrowInvalid for other bytes."""
+        """Reads a handle that `serialize` wrote in another process. ArrowInvalid for other bytes.
+
+        Example:
+            >>> import saeta.cuda as cuda
+            >>> buffer = cuda.Context(0).buffer_from_data(b"abcd")
+            >>> written = buffer.export_for_ipc().serialize()    # send it to the other process
+            >>> cuda.IpcMemHandle.from_buffer(written)
+            <saeta.cuda.IpcMemHandle of 4 bytes>
+        """
         given = opaque_handle if isinstance(opaque_handle, pa.Buffer) else pa.py_buffer(opaque_handle)
         return IpcMemHandle._make(Handle.unpack(given.to_pybytes()))
 
@@ -38,6 +52,13 @@ class IpcMemHandle:
         """Writes the handle as bytes into host memory, from `pool`.
 
         Anybody who has the bytes may open the buffer.
+
+        Example:
+            >>> import saeta.cuda as cuda
+            >>> buffer = cuda.Context(0).buffer_from_data(b"abcd")
+            >>> written = buffer.export_for_ipc().serialize()
+            >>> written.is_cpu
+            True
         """
         packed = self._handle.pack()
         made = pa.allocate_buffer(len(packed), memory_pool=pool)

@@ -12,6 +12,13 @@ def install() -> None:
 
     Call it before they import. It may be called again. A pyarrow that was built with CUDA has its own module,
     which is replaced.
+
+    Example:
+        >>> import saeta.cuda
+        >>> saeta.cuda.install()
+        >>> import pyarrow.cuda
+        >>> pyarrow.cuda.CudaBuffer is saeta.cuda.CudaBuffer
+        True
     """
     import pyarrow
 

@@ -26,6 +26,14 @@ def serialize_record_batch(batch: pa.RecordBatch, ctx: Context) -> CudaBuffer:
     """Writes a record batch, of the host or of the device, as an IPC message into memory of the context.
 
     Returns the device buffer. Its bytes are those of `batch.serialize()`.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> import saeta.cuda as cuda
+        >>> batch = pa.record_batch({"fare": [12.5, 8.0]})
+        >>> message = cuda.serialize_record_batch(batch, cuda.Context(0))
+        >>> message.to_pybytes() == batch.serialize().to_pybytes()
+        True
     """
     if not isinstance(ctx, Context):
         raise TypeError(f"expected Context instance, got {type(ctx).__name__}")
@@ -40,6 +48,14 @@ def read_message(source: CudaBuffer | BufferReader, pool: pa.MemoryPool | None =
 
     The metadata is copied to the host; the body stays on the device. pyarrow.ArrowInvalid if the bytes are
     not a message, EOFError at the end of a stream.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> import saeta.cuda as cuda
+        >>> batch = pa.record_batch({"fare": [12.5, 8.0]})
+        >>> message = cuda.read_message(cuda.serialize_record_batch(batch, cuda.Context(0)))
+        >>> message.type
+        'record batch'
     """
     if isinstance(source, BufferReader):
         at = source.tell()
@@ -70,6 +86,15 @@ def read_record_batch(
     Compressed bodies are decoded on the host. `dictionary_memo` has the dictionaries of the schema's fields,
     if there are any. pyarrow.ArrowInvalid if the bytes are not such a message: every length in it is checked
     before it is used.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> import saeta.cuda as cuda
+        >>> batch = pa.record_batch({"fare": [12.5, 8.0]})
+        >>> message = cuda.serialize_record_batch(batch, cuda.Context(0))
+        >>> there = cuda.read_record_batch(message, batch.schema)
+        >>> there.is_cpu, there.num_rows
+        (False, 2)
     """
     if not isinstance(buffer, CudaBuffer):
         raise TypeError(f"expected CudaBuffer instance, got {type(buffer).__name__}")

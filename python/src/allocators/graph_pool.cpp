@@ -57,7 +57,12 @@ void bind_graph_pool(nb::module_& m) {
       "thread allocates on capturing streams. All of it stays charged to the context until `release` or "
       "until the "
       "pool is dropped: keep the pool as long as its graphs. The block announces the capture, as "
-      "`Context.capturing` does.")
+      "`Context.capturing` does."
+      "\n\nExample:\n"
+      "    >>> import saeta as sa\n"
+      "    >>> pool = sa.allocators.graph_pool(sa.context('host'))\n"
+      "    >>> with pool:  # around the capture\n"
+      "    ...     pass")
       .def(nb::init<const context_object&, const std::string&>(), nb::arg("where"), nb::arg("tag"),
            nb::sig("def __init__(self, where: Context, tag: str) -> None"))
       .def(not_pickled("make one where the work is"))
@@ -73,8 +78,17 @@ void bind_graph_pool(nb::module_& m) {
           nb::sig("def __exit__(self, *exception: object) -> None"))
       .def("release", &graph_pool_object::release,
            "Returns the memory to the context, behind all work of the device; what is still in use, when it "
-           "comes back. The graphs that were captured with it must not be launched any more.")
-      .def_prop_ro("nbytes", &graph_pool_object::bytes, "Bytes charged to the context.");
+           "comes back. The graphs that were captured with it must not be launched any more."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> pool = sa.allocators.graph_pool(sa.context('host'))\n"
+           "    >>> pool.release()")
+      .def_prop_ro("nbytes", &graph_pool_object::bytes,
+                   "Bytes charged to the context."
+                   "\n\nExample:\n"
+                   "    >>> import saeta as sa\n"
+                   "    >>> sa.allocators.graph_pool(sa.context('host')).nbytes\n"
+                   "    0");
 }
 
 } // namespace saeta::py

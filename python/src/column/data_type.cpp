@@ -166,7 +166,11 @@ void bind_data_type(nb::module_& m) {
           [](const data_type& self) {
             return self.is_symbol() ? std::optional(symbol_table_object{self.symbols()}) : std::nullopt;
           },
-          "The SymbolTable of symbols, else None.")
+          "The SymbolTable of symbols, else None."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> sa.symbol().symbol_table == sa.symbols\n"
+          "    True")
       .def_prop_ro("ordered", &data_type::ordered,
                    "Whether the values of a dictionary are in order."
                    "\n\nExample:\n"

@@ -140,19 +140,42 @@ void bind_arrays(column_class& c) {
       "in "
       "the order of its permutation, of structs whose fields are of one type a last one for the fields; all "
       "without a copy, the last where the fields are equally spaced in one allocation. Choices about nulls "
-      "speak of rows; nulls of values inside of rows are ExchangeError.");
+      "speak of rows; nulls of values inside of rows are ExchangeError."
+      "\n\nExample:\n"
+      "    >>> import saeta as sa\n"
+      "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+      "    >>> fare.to_torch(fill=0).tolist()\n"
+      "    [12.5, 0.0, 8.0]\n"
+      "    >>> values, valid = fare.to_torch(with_mask=True)\n"
+      "    >>> valid.tolist()\n"
+      "    [True, False, True]");
   bind_tensor(
       c, "to_cupy", in_python("saeta._convert.to_libraries", "column_to_cupy"), "cupy.ndarray", "",
       "A CuPy array on the column's device, without a copy. It must not be written to. Keywords as for "
-      "`to_torch`.");
+      "`to_torch`."
+      "\n\nExample:\n"
+      "    >>> import saeta as sa\n"
+      "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='cuda:0')\n"
+      "    >>> float(fare.to_cupy(fill=0).sum())\n"
+      "    20.5");
   bind_tensor(
       c, "to_numba", in_python("saeta._convert.to_libraries", "column_to_numba"), "typing.Any", "",
       "A device array of Numba, for a kernel, without a copy. It must not be written to. Numba waits for our "
       "last write before it returns. Bools are one byte a value, which is a copy of packed ones. Keywords as "
       "for "
-      "`to_torch`. ExchangeError for a column on the host.");
+      "`to_torch`. ExchangeError for a column on the host."
+      "\n\nExample:\n"
+      "    >>> import saeta as sa\n"
+      "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='cuda:0')\n"
+      "    >>> fare.to_numba(fill=0).copy_to_host().tolist()\n"
+      "    [12.5, 0.0, 8.0]");
   bind_tensor(c, "to_jax", in_python("saeta._convert.to_libraries", "column_to_jax"), "jax.Array", "",
-              "A JAX array on the column's device, without a copy. Keywords as for `to_torch`.");
+              "A JAX array on the column's device, without a copy. Keywords as for `to_torch`."
+              "\n\nExample:\n"
+              "    >>> import saeta as sa\n"
+              "    >>> fare = sa.column('fare', [12.5, None, 8.0], 'float32', 'host')\n"
+              "    >>> fare.to_jax(nulls='nan').tolist()\n"
+              "    [12.5, nan, 8.0]");
 }
 
 } // namespace

@@ -200,7 +200,13 @@ void bind_life(nb::class_<context_object>& c) {
         "    >>> ctx.synchronize()")
       .def("close", &close_context, nb::sig("def close(self) -> dict[str, int]"),
            "Refuses new work from now on. Returns the bytes that are still alive, by tag; they stay valid "
-           "until their owners drop them. Of a reservation what was not drawn returns at once.")
+           "until their owners drop them. Of a reservation what was not drawn returns at once."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> query = sa.context('host').memory.child('query', limit='1MiB')\n"
+           "    >>> block = query.allocate('1KiB', tag='scratch')\n"
+           "    >>> query.close()\n"
+           "    {'scratch': 1024}")
       .def("__enter__", &enter_context, nb::sig("def __enter__(self) -> Context"),
            "A context of `memory.child` or `memory.reserve` closes at the end of a `with` block. The context "
            "of "
@@ -259,7 +265,12 @@ nb::dict bytes_dict(const bytes_by_name& bytes) {
 
 void bind_context(nb::module_& m) {
   bind_block<capture_object>(m, "GraphCapture", "def __enter__(self) -> GraphCapture",
-                             "The announcement of a graph capture, from `Context.capturing`.",
+                             "The announcement of a graph capture, from `Context.capturing`."
+                             "\n\nExample:\n"
+                             "    >>> import saeta as sa\n"
+                             "    >>> with sa.context('host').capturing() as announced:\n"
+                             "    ...     announced\n"
+                             "    <saeta.GraphCapture, open>",
                              "Context.capturing");
   bind_block<strict_object>(m, "StrictMode", "def __enter__(self) -> StrictMode",
                             "A block without downloads, from `Context.forbid_downloads`."
@@ -377,7 +388,19 @@ void bind_context(nb::module_& m) {
           "dropped meanwhile are released afterwards, where the driver would otherwise end the capture. "
           "Needed on streams that do not synchronise with the legacy default stream, as those of "
           "torch.cuda.graph, unless the capture itself takes a view or opens a token on its stream. Does "
-          "nothing on the host.")
+          "nothing on the host."
+          "\n\nExample:\n"
+          "    >>> import torch\n"
+          "    >>> import saeta as sa\n"
+          "    >>> ctx = sa.context('cuda:0')\n"
+          "    >>> x = sa.column('x', [1.0, 2.0], ctx=ctx).to_torch()\n"
+          "    >>> doubled = x * 2  # loads the kernel that is captured\n"
+          "    >>> graph = torch.cuda.CUDAGraph()\n"
+          "    >>> with ctx.capturing(), torch.cuda.graph(graph):\n"
+          "    ...     doubled = x * 2\n"
+          "    >>> graph.replay()\n"
+          "    >>> doubled.tolist()\n"
+          "    [2.0, 4.0]")
       .def(
           "forbid_downloads", [](const context_object& self) { return strict_object(self); },
           "Strict mode inside a `with` block: copying data from this device to the host raises "

@@ -144,7 +144,11 @@ void bind_memory(nb::module_& m) {
   c.def("__repr__", &describe_memory)
       .def_prop_ro(
           "device", [](const memory_view& self) { return to_string(self.value->device()); },
-          "\"host\" or \"cuda:0\".")
+          "\"host\" or \"cuda:0\"."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> sa.context('host').memory.device\n"
+          "    'host'")
       .def(
           "trim", [](const memory_view& self) { return self.value->trim(); }, nb::call_guard<gil_release>(),
           "Gives memory that is pooled and not in use back to the device; returns the bytes."
@@ -155,7 +159,12 @@ void bind_memory(nb::module_& m) {
       .def("guard_check", &guard_check, nb::call_guard<gil_release>(),
            "Checks canaries and freed memory, waiting for all work of the device; returns what the guard has "
            "found "
-           "so far, one line each. InvalidError where the stack has no guard.");
+           "so far, one line each. InvalidError where the stack has no guard."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> ctx = sa.context('host', stack='budget, guard, direct')\n"
+           "    >>> ctx.memory.guard_check()\n"
+           "    []");
   bind_budgets(m, c);
   bind_hooks(m, c);
   bind_log(m, c);

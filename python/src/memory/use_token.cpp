@@ -333,7 +333,13 @@ void bind_use(nb::module_& m) {
                    "collections.abc.Iterable[Buffer | Column]) -> None"))
       .def(not_pickled("make one where the work is"))
       .def_prop_ro("stream", &use_object::stream,
-                   "Handle of the stream to launch on, as `__dlpack__` numbers it; None on the host.")
+                   "Handle of the stream to launch on, as `__dlpack__` numbers it; None on the host."
+                   "\n\nExample:\n"
+                   "    >>> import saeta as sa\n"
+                   "    >>> block = sa.context('host').allocate(16)\n"
+                   "    >>> with sa.use(writes=[block]) as token:\n"
+                   "    ...     token.stream is None\n"
+                   "    True")
       .def_prop_ro("is_open", &use_object::is_open,
                    "True inside the `with` block."
                    "\n\nExample:\n"

@@ -62,7 +62,13 @@ void bind_counted_table(nb::module_& m) {
             const column& count = self.value->count();
             return column_object(field{"rows", count.type(), false, {}}, count.ctx(), {count});
           },
-          "The number on the device, a Column of one row.")
+          "The number on the device, a Column of one row."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), sa.column('n', [2], "
+          "'uint32', 'host'))\n"
+          "    >>> counted.count.to_pylist()\n"
+          "    [2]")
       .def_prop_ro(
           "num_rows",
           [](const counted_object& self) {

@@ -1,0 +1,79 @@
+"""The docstrings of everything public, and how their examples are run."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import importlib.util
+import inspect
+import re
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any
+
+MODULES = ("allocators", "cuda", "hooks", "rmm", "testing", "xlog")
+PEERS = ("cupy", "duckdb", "jax", "numba", "numpy", "pandas", "polars", "pyarrow", "rmm", "torch")
+# What an example names that needs a GPU. A simulated device can stand in for `cuda.Context(0)`.
+ON_GPU = re.compile(r"cuda:0|\bcuda\.Context\(|\bnumba_cuda\b")
+
+
+class NotInstalledError(Exception):
+    """An example needs a library that is not installed."""
+
+
+def docstring(found: Any) -> str:
+    return (found.__doc__ if not isinstance(found, property) else found.fget.__doc__) or ""
+
+
+def members(name: str, found: Any) -> Iterator[tuple[str, str]]:
+    yield name, docstring(found)
+    if inspect.isclass(found):
+        for member, value in vars(found).items():
+            if not member.startswith("_"):
+                yield f"{name}.{member}", docstring(getattr(value, "__func__", value))
+
+
+def public_docstrings() -> dict[str, str]:
+    """By their names, of the package and of those of its public modules that can be imported here."""
+    found: dict[str, str] = {}
+    for module in ("", *(f".{name}" for name in MODULES)):
+        try:
+            place = importlib.import_module(f"saeta{module}")
+        except ImportError:
+            continue
+        for name in place.__all__:
+            if name not in MODULES and name != "__version__":
+                found.update(members(f"saeta{module}.{name}", getattr(place, name)))
+    return found
+
+
+def public_examples() -> dict[str, str]:
+    return {name: text for name, text in public_docstrings().items() if ">>>" in text}
+
+
+class Runner(doctest.DocTestRunner):
+    """Takes an error about a library that is not installed for what it is."""
+
+    def report_unexpected_exception(
+        self,
+        out: Any,
+        test: doctest.DocTest,
+        example: doctest.Example,
+        exc_info: tuple[type[BaseException], BaseException, TracebackType],
+    ) -> None:
+        failure = exc_info[1]
+        if isinstance(failure, ImportError):
+            for peer in PEERS:
+                if re.search(rf"\b{peer}\b", str(failure)) and importlib.util.find_spec(peer) is None:
+                    raise NotInstalledError(f"{peer} is not installed")
+        super().report_unexpected_exception(out, test, example, exc_info)
+
+
+def run_example(name: str) -> None:
+    """Runs the example of a docstring; AssertionError says what it printed instead."""
+    text = inspect.cleandoc(public_docstrings()[name])
+    test = doctest.DocTestParser().get_doctest(text, {}, name, None, None)
+    said: list[str] = []
+    ran = Runner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=said.append)
+    assert ran.attempted > 0
+    assert ran.failed == 0, "".join(said)
