@@ -39,10 +39,19 @@ def counted_line(path: Path, line: int) -> int:
 
 @dataclass
 class Reach:
-    """`lines`: the files of tests of each `path:line`. `seconds`: what each took while lines were counted."""
+    """`lines`: the files of tests of each `path:line`. `seconds`: what each took while lines were counted.
+    `missed`: the lines that are code, and that no test runs."""
 
     lines: dict[str, list[str]]
     seconds: dict[str, float]
+    missed: set[str]
+
+    def runs(self, path: str, line: int) -> bool:
+        """Whether a test runs the line, or the part of a statement that begins before it."""
+        known = (f"{path}:{each}" for each in range(line, 0, -1))
+        return next(
+            (place in self.lines for place in known if place in self.lines or place in self.missed), False
+        )
 
     def tests_for(self, path: str, line: int) -> list[str]:
         """Those that reach much of the file first, because every import reaches some of its lines.
@@ -92,14 +101,21 @@ class Survey:
             if not self.overlay.exists():
                 self._count_modules(jobs)
             with ThreadPoolExecutor(jobs) as pool:
-                for test, (seconds, lines) in zip(new, pool.map(self._lines_of, new), strict=True):
-                    fresh[test] = {"version": tests[test], "seconds": seconds, "lines": lines}
+                for test, (seconds, counts) in zip(new, pool.map(self._counts_of, new), strict=True):
+                    fresh[test] = {
+                        "version": tests[test],
+                        "seconds": seconds,
+                        "lines": sorted(place for place, count in counts.items() if count > 0),
+                        "missed": sorted(place for place, count in counts.items() if count == 0),
+                    }
             kept.write_text(json.dumps(fresh), encoding="utf-8")
-        reach = Reach({}, {})
+        reach = Reach({}, {}, set())
         for test, entry in fresh.items():
             reach.seconds[test] = entry["seconds"]
+            reach.missed.update(entry["missed"])
             for line in entry["lines"]:
                 reach.lines.setdefault(line, []).append(test)
+        reach.missed.difference_update(reach.lines)
         return reach
 
     def _install_coverage(self) -> None:
@@ -120,23 +136,19 @@ class Survey:
 
     def _count_modules(self, jobs: int) -> None:
         make_overlay(self.build, self.overlay)
-        objects = self.work / "objects"
-        made = {self.modules.object_of(path): objects / (path + ".o") for path in self.modules.compiled}
+        flags = ("--coverage", "-fprofile-update=atomic")
+
+        def compile_one(path: str) -> dict[str, Path]:
+            return self.modules.compile(path, self.root / path, self.work / "objects", flags)
+
+        made: dict[str, Path] = {}
         with ThreadPoolExecutor(jobs) as pool:
-            for done in [
-                pool.submit(
-                    self.modules.compile,
-                    path,
-                    self.root / path,
-                    made[self.modules.object_of(path)],
-                    ("--coverage", "-fprofile-update=atomic"),
-                )
-                for path in self.modules.compiled
-            ]:
-                done.result()
+            for done in pool.map(compile_one, self.modules.compiled):
+                made.update(done)
         self.modules.link(made, self.overlay, ("--coverage",))
 
-    def _lines_of(self, test: str) -> tuple[float, list[str]]:
+    def _counts_of(self, test: str) -> tuple[float, Counter[str]]:
+        """How long the file of tests takes, and how often it runs each line."""
         beside = self.work / "counts" / test.replace("/", "-")
         shutil.rmtree(beside, ignore_errors=True)
         beside.mkdir(parents=True)
@@ -163,11 +175,12 @@ class Survey:
         run([*coverage, "combine", f"--rcfile={settings}"], environment, 300, self.root)
         report = beside / "report.json"
         run([*coverage, "json", f"--rcfile={settings}", "-o", str(report)], environment, 300, self.root)
-        lines = python_lines(report) + self._cpp_lines(beside)
-        return seconds, lines
+        counts = python_counts(report)
+        counts.update(self._cpp_counts(beside))
+        return seconds, counts
 
-    def _cpp_lines(self, beside: Path) -> list[str]:
-        found = []
+    def _cpp_counts(self, beside: Path) -> Counter[str]:
+        found: Counter[str] = Counter()
         for data in sorted((beside / "gcov").rglob("*.gcda")):
             notes = Path("/" + data.relative_to(beside / "gcov").as_posix()).with_suffix(".gcno")
             shutil.copyfile(notes, data.with_suffix(".gcno"))
@@ -178,19 +191,17 @@ class Survey:
                     path = Path(file["file"])
                     if path.is_relative_to(self.root / "python" / "src"):
                         name = path.relative_to(self.root).as_posix()
-                        found += [
-                            f"{name}:{line['line_number']}" for line in file["lines"] if line["count"] > 0
-                        ]
+                        for line in file["lines"]:
+                            found[f"{name}:{line['line_number']}"] += line["count"]
         shutil.rmtree(beside / "gcov", ignore_errors=True)
-        return sorted(set(found))
+        return found
 
 
-def python_lines(report: Path) -> list[str]:
-    if not report.exists():
-        return []
-    files = json.loads(report.read_text(encoding="utf-8"))["files"]
-    return [
-        f"python/saeta/{name.split('python/saeta/')[1]}:{line}"
-        for name, file in files.items()
-        for line in file["executed_lines"]
-    ]
+def python_counts(report: Path) -> Counter[str]:
+    found: Counter[str] = Counter()
+    if report.exists():
+        for path, file in json.loads(report.read_text(encoding="utf-8"))["files"].items():
+            name = f"python/saeta/{path.split('python/saeta/')[1]}"
+            found.update({f"{name}:{line}": 1 for line in file["executed_lines"]})
+            found.update({f"{name}:{line}": 0 for line in file["missing_lines"]})
+    return found

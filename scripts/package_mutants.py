@@ -10,7 +10,8 @@ build/mutants/package: delete it when the package has changed). A bug is then tr
 that reach its line, the quick ones first. Nothing is written into the tree or the build (DIR, build/single,
 configured by `cmake --preset dev -B build/single -DSAETA_UNITY=OFF`): a bug lies in a folder of links to the
 build. Survivors are printed as patches. Those of tests/mutants/equivalent.txt change nothing that can be
-seen, and are not tried.
+seen, and are not tried. Nor are those in lines that no test runs here, if tests/mutants/elsewhere.txt says
+for the file what it takes to run them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import sys
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatch
 from pathlib import Path
 
 from mutation_build import CompileError
@@ -106,9 +108,7 @@ class Trial:
         source = overlay / "changed" / Path(bug.path).name
         source.parent.mkdir()
         source.write_text(bug.changed(ROOT), encoding="utf-8")
-        made = overlay / "changed" / "object.o"
-        self.modules.compile(bug.path, source, made)
-        self.modules.link({self.modules.object_of(bug.path): made}, overlay)
+        self.modules.link(self.modules.compile(bug.path, source, overlay / "changed"), overlay)
 
     def note(self, verdict: Verdict) -> None:
         bug = verdict.bug
@@ -157,6 +157,17 @@ def bugs_of(folder: str, arguments: argparse.Namespace) -> list[Mutation]:
     return draw(left, len(left), arguments.seed)
 
 
+def read_elsewhere(listing: Path) -> list[str]:
+    """The files in which lines need what this machine may lack: patterns of paths, each with a reason."""
+    lines = [line.split(" | ") for line in listing.read_text(encoding="utf-8").splitlines()]
+    return [parts[0].strip() for parts in lines if len(parts) == 2]
+
+
+def can_be_found(reach: Reach, elsewhere: list[str], bug: Mutation) -> bool:
+    listed_there = any(fnmatch(bug.path, pattern) for pattern in elsewhere)
+    return not listed_there or reach.runs(bug.path, counted_line(ROOT / bug.path, bug.line))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -185,8 +196,10 @@ def main() -> int:
     WORK.mkdir(parents=True, exist_ok=True)
     reach = Survey(ROOT, arguments.build.absolute(), WORK, PYTHON).reach(TESTS, arguments.jobs)
     trial = Trial(arguments.build.absolute(), reach)
+    elsewhere = read_elsewhere(ROOT / "tests" / "mutants" / "elsewhere.txt")
     enough = True
     for drawn in bugs.values():
+        drawn = [bug for bug in drawn if can_be_found(reach, elsewhere, bug)]
         trial.try_all(drawn, arguments.sample_each, arguments.jobs)
     for folder in bugs:
         counts = Counter(verdict.outcome for verdict in trial.verdicts if verdict.bug.path.startswith(folder))

@@ -15,16 +15,20 @@ SHARED_MODULE = re.compile(r"^(python/saeta/\S+\.so): CXX_", re.MULTILINE)
 
 
 class Modules:
-    """How the objects of python/src are compiled, and the modules linked that hold them."""
+    """How the objects of python/src are compiled, and the modules linked that hold them.
+
+    A source that several modules hold is compiled for each of them: a bug lies in all.
+    """
 
     def __init__(self, root: Path, build: Path) -> None:
         self.root = root
         self.build = build
-        self.compiled: dict[str, list[str]] = {}
+        self.compiled: dict[str, list[list[str]]] = {}  # the commands of each source
         for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
             path = Path(entry["file"])
             if path.is_relative_to(root / "python" / "src"):
-                self.compiled[path.relative_to(root).as_posix()] = split_command(entry["command"])
+                commands = self.compiled.setdefault(path.relative_to(root).as_posix(), [])
+                commands.append(split_command(entry["command"]))
         if not self.compiled:
             sys.exit(f"{build} compiles several sources at a time: configure another with -DSAETA_UNITY=OFF")
         self.links = {
@@ -38,22 +42,22 @@ class Modules:
     def _link_command(self, output: str) -> list[str]:
         return split_command(self._ninja("commands", "-s", output))
 
-    def object_of(self, path: str) -> str:
-        """As the link commands name it."""
-        command = self.compiled[path]
-        return command[command.index("-o") + 1]
+    def compile(self, path: str, source: Path, folder: Path, flags: tuple[str, ...] = ()) -> dict[str, Path]:
+        """What is made below `folder`, by the names that the link commands give to it.
 
-    def compile(self, path: str, source: Path, output: Path, flags: tuple[str, ...] = ()) -> None:
-        """Nothing is optimised: compiling is most of the time that a bug takes."""
-        command = [
-            part for part in self.compiled[path] if part not in ("-O2", "-O3", "-Os", "-Werror", "-flto")
-        ]
-        command[command.index("-o") + 1] = str(output)
-        command = [str(source) if part == str(self.root / path) else part for part in command]
-        output.parent.mkdir(parents=True, exist_ok=True)
-        run_compiler(
-            self.build, [command[0], f"-I{(self.root / path).parent}", "-O0", "-w", *flags, *command[1:]]
-        )
+        Nothing is optimised: compiling is most of the time that a bug takes.
+        """
+        made = {}
+        for given in self.compiled[path]:
+            name = given[given.index("-o") + 1]
+            made[name] = folder / name
+            command = [part for part in given if part not in ("-O2", "-O3", "-Os", "-Werror", "-flto")]
+            command[command.index("-o") + 1] = str(made[name])
+            command = [str(source) if part == str(self.root / path) else part for part in command]
+            made[name].parent.mkdir(parents=True, exist_ok=True)
+            beside = f"-I{(self.root / path).parent}"
+            run_compiler(self.build, [command[0], beside, "-O0", "-w", *flags, *command[1:]])
+        return made
 
     def link(self, made: dict[str, Path], overlay: Path, flags: tuple[str, ...] = ()) -> None:
         """Links anew what holds one of the objects that were made."""

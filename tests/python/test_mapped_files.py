@@ -5,6 +5,7 @@ The files are changed in a process of its own: what goes wrong here ends it.
 
 from __future__ import annotations
 
+import mmap
 import os
 import subprocess
 import sys
@@ -140,3 +141,16 @@ def test_items_of_which_some_lie_behind_the_values_are_refused(host):
     offsets[2] = 11  # the first item of the second list is still a value
     with pytest.raises(sa.FormatError, match="5 values at 6 of an array of type int64 with 10"):
         column.slice(1, 1).to_pylist()
+
+
+def test_a_file_may_be_cut_right_behind_the_values_that_are_read(host, tmp_path):
+    path = tmp_path / "numbers"
+    path.write_bytes(np.arange(1024, dtype="i8").tobytes())
+    with path.open("r+b") as file:
+        mapped = mmap.mmap(file.fileno(), 8192, access=mmap.ACCESS_READ)
+        values = np.frombuffer(mapped, "i8", 512)
+        column = sa.column("n", values, ctx=host)
+        assert column.address == values.ctypes.data, "a view"
+        file.truncate(4096)
+        assert column.to_pylist() == list(range(512))
+        assert column[511] == 511

@@ -14,29 +14,7 @@ import pytest
 
 import saeta as sa
 from saeta._report import timeline
-
-MIB = 1 << 20
-
-
-def record(order, event, **given):
-    plain = {
-        "time_ns": 1_000_000 + order * 1000,
-        "device": "host",
-        "thread": 1,
-        "stream": 1,
-        "bytes": 0,
-        "address": 0,
-        "generation": 0,
-        "tag": "",
-        "account": "host",
-        "limit": 100 * MIB,
-        "outcome": "ok",
-    }
-    return {"order": order, "event": event, **plain, **given}
-
-
-def block(order, event, number, size, tag="table"):
-    return record(order, event, bytes=size, address=4096 * number, generation=number, tag=tag)
+from timeline_records import MIB, block, record
 
 
 class Reader(HTMLParser):

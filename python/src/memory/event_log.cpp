@@ -31,7 +31,6 @@ public:
       return;
     }
     if (auto log = std::move(log_)) {
-      log_.reset();
       without_gil([&] {
         log->detach(sink_);
         sink_.reset();

@@ -1,0 +1,157 @@
+"""What columns, contexts and plain copies do on a device, with a simulated one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import saeta as sa
+from saeta import _core
+from sim_devices import simulator
+
+
+@pytest.fixture
+def simulated():
+    made = simulator().Device(0)
+    yield made
+    assert made.races == []
+
+
+@pytest.fixture
+def sim(simulated):
+    return simulated.context
+
+
+def interface(column):
+    return column.__cuda_array_interface__
+
+
+def test_a_column_shows_its_memory_by_the_cuda_array_interface(sim):
+    column = sa.column("n", [1, 2, 3], "int32", ctx=sim)
+    assert interface(column) == {
+        "shape": (3,),
+        "typestr": "<i4",
+        "data": (column.address, True),
+        "strides": None,
+        "version": 3,
+        "stream": interface(column)["stream"],
+    }
+    assert interface(column)["stream"] > 2
+    assert interface(column[1:])["data"] == (column.address + 4, True)
+    assert interface(column[1:])["shape"] == (2,)
+
+
+def test_lists_and_structs_of_numbers_have_more_dimensions_in_the_interface(sim):
+    pairs = sa.column("p", [[1, 2], [3, 4], [5, 6]], "fixed_size_list<item: float>[2]", ctx=sim)
+    shown = interface(pairs)
+    assert (shown["shape"], shown["typestr"]) == ((3, 2), "<f4")
+    points = sa.column("p", [{"x": 1, "y": 2}, {"x": 3, "y": 4}], "struct<x: int16, y: int16>", ctx=sim)
+    shown = interface(points)
+    assert (shown["shape"], shown["typestr"]) == ((2, 2), "<i2")
+    assert shown["strides"] is not None
+    assert len(shown["strides"]) == 2
+
+
+def test_what_the_interface_can_not_show_is_no_attribute_or_a_buffer_error(sim):
+    assert not hasattr(sa.column("s", ["a"], ctx=sim), "__cuda_array_interface__")
+    assert not hasattr(sa.column("s", [{"a": "x"}], "struct<a: string>", ctx=sim), "__cuda_array_interface__")
+    with pytest.raises(BufferError, match="1 of 2 values of a int64 column are null"):
+        interface(sa.column("n", [1, None], ctx=sim))
+    numbers = sa.column("n", [1, 2], ctx=sim)
+    with pytest.raises(BufferError, match="__cuda_array_interface__"):
+        interface(sa.Column.from_chunks([numbers, numbers]))
+
+
+def test_a_shown_column_stays_while_the_column_lives(sim):
+    column = sa.column("n", np.arange(1000), ctx=sim)
+    before = sim.memory.statistics()["current"]
+    shown = interface(column)
+    del column
+    sim.synchronize()
+    assert sim.memory.statistics()["current"] < before
+    assert shown["shape"] == (1000,)
+
+
+@pytest.mark.parametrize(
+    ("kind", "way"), [("host_to_device", "host_to_device"), ("device_to_host", "device_to_host")]
+)
+def test_a_plain_copy_moves_its_bytes_over_the_link_each_time(sim, kind, way):
+    before = sim.counters()[way]
+    copies = _core._PlainCopies(sim, 3000, kind)
+    assert sim.memory.by_tag() == {"copy measurement": 3000}
+    assert copies.time() >= 0
+    copies.time()
+    after = sim.counters()
+    assert after[way]["calls"] - before["calls"] == 3, "one to warm up"
+    assert after[way]["bytes"] - before["bytes"] == 9000
+    assert sum(after[other]["calls"] for other in ("host_to_device", "device_to_host")) == after[way]["calls"]
+    del copies
+    sim.synchronize()
+    assert sim.memory.by_tag() == {}
+    kept = sim.memory.statistics()["pinned"]
+    for _ in range(3):
+        _core._PlainCopies(sim, 3000, kind)
+    assert sim.memory.statistics()["pinned"] == kept
+
+
+def test_a_plain_copy_in_memory_counts_for_no_context(sim):
+    before = sim.counters()
+    assert 0 <= _core._PlainCopies(sim, 1, "memcpy").time() < 60
+    assert sim.counters() == before
+
+
+def test_plain_copies_of_nothing_or_of_another_kind_are_refused(sim):
+    with pytest.raises(sa.InvalidError, match="nothing to measure: 0 bytes"):
+        _core._PlainCopies(sim, 0, "memcpy")
+    with pytest.raises(
+        sa.InvalidError, match="kind 'sideways': expected memcpy, host_to_device or device_to_host"
+    ):
+        _core._PlainCopies(sim, 8, "sideways")
+
+
+def test_chunks_and_columns_of_two_devices_are_named(sim, host):
+    here, there = sa.column("n", [1], ctx=host), sa.column("m", [2], ctx=sim)
+    with pytest.raises(sa.InvalidError, match=f"a chunk is on {sim.device}, the first one on host"):
+        sa.Column.from_chunks([here, there])
+    with pytest.raises(sa.InvalidError, match=f"column 'm' is on {sim.device}, the table on host"):
+        sa.table({"n": here}, ctx=host).append_column("m", there)
+    with pytest.raises(sa.InvalidError, match="no chunks: at least one is needed to know the type"):
+        sa.Column.from_chunks([])
+
+
+def test_while_a_graph_is_captured_a_context_waits_for_its_own_stream_alone(sim):
+    column = sa.column("n", [1, 2], ctx=sim)
+    with sim.capturing():
+        sim.synchronize()
+    assert column.to_pylist() == [1, 2]
+
+
+def test_a_reservation_says_what_is_left_of_it(host):
+    with host.memory.reserve("1MiB") as part:
+        assert repr(part) == "<saeta.Context host: reservation of 1 MiB, 1 MiB left, 0 B in use>"
+        block = part.allocate(256 << 10)
+        assert "reservation of 1 MiB, 768 KiB left" in repr(part)
+        del block
+        with pytest.raises(sa.InvalidError, match="draws from a reservation has no limit of its own"):
+            part.budget = 10
+    with host.memory.child("query") as child:
+        assert repr(child) == "<saeta.Context host: child 'query', no budget, 0 B in use>"
+    assert repr(child) == "<saeta.Context host: child 'query', no budget, 0 B in use, closed>"
+    assert repr(host) == "<saeta.Context host: no budget, 0 B in use>"
+
+
+@pytest.mark.parametrize("wait", [-0.001, 1.1e9, float("nan"), float("-inf")])
+def test_a_wait_is_a_number_of_seconds_that_fits(wait):
+    with pytest.raises(sa.InvalidError, match=r"wait is \S+ seconds, expected 0 to 1e9"):
+        sa.context("host", wait=wait)
+
+
+def test_a_stream_is_a_number_of_dlpack_on_a_device(sim):
+    made = sim.allocate(8, stream=1)
+    with sa.use(2, reads=[made]) as token:
+        assert token.stream == 2
+    with pytest.raises(sa.InvalidError, match="stream -1 is not a stream: expected None, 1, 2 or a stream"):
+        sim.allocate(8, stream=-1)
+    codes = sa.column("c", ["a", "b", "a"], "dictionary<values=string, indices=int8>", ctx=sim)
+    with sa.use(2, reads=[codes]), pytest.raises(sa.BusyError):
+        sa.use(2, writes=[codes]).__enter__()
