@@ -38,6 +38,12 @@ def context_of(given: ContextLike) -> Context:
     )
 
 
+class ArrowStream(Protocol):
+    """An object with the Arrow C stream interface, as tables of all libraries are."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...
+
+
 class ArrowTable(Protocol):
     """A table of another library, as type checkers recognise it: it has columns."""
 

@@ -21,7 +21,7 @@ from saeta._files import data_sets, sinks, sources
 from saeta._files.progress import hook as progress_hook
 from saeta._text import number_text
 from saeta.errors import FileError, InvalidError, MissingFileError, OutOfRange, TypeMismatch
-from saeta.exchange import ContextLike, context_of, table_in_place
+from saeta.exchange import ArrowStream, ContextLike, context_of, table_in_place
 
 if TYPE_CHECKING:
     from saeta._files.sinks import Compression, Format, Target
@@ -161,7 +161,7 @@ def _count_batches(readers: list[Reader]) -> int:
 
 
 def write_ipc(
-    source: Any,
+    source: ArrowStream,
     path: Target,
     *,
     compression: Compression | None = None,

@@ -19,7 +19,7 @@ from saeta._numbers import whole_number
 from saeta._pickling import unpickled_context
 from saeta._text import number_text
 from saeta.errors import BudgetExceeded, ClosedError, ColumnNameError, InvalidError, TypeMismatch
-from saeta.exchange import ContextLike, context_of
+from saeta.exchange import ArrowStream, ContextLike, context_of
 
 if TYPE_CHECKING:
     import os
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeVar
 
-    Files: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | Table
+    Files: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | ArrowStream
     Names: TypeAlias = str | Iterable[str]
     Shuffle: TypeAlias = Literal["rows", "batches", False]
     Nulls: TypeAlias = Literal["error", "nan", "fill", "mask"]
