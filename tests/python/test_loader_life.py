@@ -16,6 +16,7 @@ import pytest
 import saeta as sa
 from contexts import clean
 from loader_files import files_of_rows, flat, numbered, rows_of, write_ipc, write_parquet
+from saeta._loader.data import _OfIpc
 from saeta._loader.loader import _torch_class
 from sim_devices import DEVICES, contexts_of
 
@@ -311,3 +312,40 @@ def test_numbers_of_numpy_are_numbers(tmp_path):
         for wrong in (True, 1.0, "1", None, np.float32(1)):
             with pytest.raises(sa.InvalidError, match=f"{name} is .*, expected an integer"):
                 sa.loader(files, "host", to="numpy", **{"batch_size": 1, name: wrong})
+
+
+def test_arrays_that_view_a_file_are_read_only(tmp_path):
+    files = files_of_rows(tmp_path, [500], 100)
+    with clean("host") as ctx:
+        with sa.loader(files, ctx, batch_size=50, to="numpy") as loader:
+            held = [batch["row"] for batch in loader]
+        assert ctx.memory.statistics()["current"] == 0, "views need no room"
+        assert not any(rows.flags.writeable for rows in held)
+        assert flat(each.tolist() for each in held) == list(range(500))
+        del loader, held
+
+
+@pytest.mark.parametrize(
+    ("to", "shuffle", "views"),
+    [("numpy", False, True), ("table", "batches", True), ("numpy", "rows", False), ("torch", False, False)],
+)
+def test_torch_gets_copies_and_permuted_rows_are_copied(tmp_path, monkeypatch, to, shuffle, views):
+    """torch can't tell that memory is read-only, and a write to a mapped file ends the process."""
+    opened = []
+
+    def spy(self, *args, views, **options):
+        opened.append(views)
+        return open_files(self, *args, views=views, **options)
+
+    open_files = _OfIpc.open
+    monkeypatch.setattr(_OfIpc, "open", spy)
+    for name in ("torch", "torch.utils", "torch.utils.data"):
+        monkeypatch.setitem(sys.modules, name, FakeTorch)
+    _torch_class.cache_clear()
+    try:
+        loader = sa.loader(files_of_rows(tmp_path, [500], 100), "host", batch_size=64, to=to, shuffle=shuffle)
+        iter(loader).close()
+        loader.close()
+    finally:
+        _torch_class.cache_clear()
+    assert opened == [views]

@@ -59,14 +59,13 @@ class Data:
         windows: Sequence[Sequence[Span]],
         *,
         ahead: bool,
-        in_order: bool = True,
+        views: bool = False,
     ) -> Reading:
         """Begins to read these columns of windows of spans into a context.
 
         Args:
             ahead: whether windows may be read before they are requested.
-            in_order: whether the rows of a window are used in its order. Otherwise rows anywhere in it are
-                looked up, which is faster in one piece of memory than in a view of each batch.
+            views: whether views of files are given, which nobody can write to, where there can be such.
         """
         raise NotImplementedError
 
@@ -119,7 +118,7 @@ class _OfTable(Data):
         windows: Sequence[Sequence[Span]],
         *,
         ahead: bool,
-        in_order: bool = True,
+        views: bool = False,
     ) -> Reading:
         return _ReadingTable(self.table.select(columns), windows)
 
@@ -166,7 +165,7 @@ class _OfFiles(Data):
         windows: Sequence[Sequence[Span]],
         *,
         ahead: bool,
-        in_order: bool = True,
+        views: bool = False,
     ) -> Reading:
         return _ReadingFiles(self, ctx, list(columns), windows)
 
@@ -238,10 +237,10 @@ class _OfIpc(_OfFiles):
         windows: Sequence[Sequence[Span]],
         *,
         ahead: bool,
-        in_order: bool = True,
+        views: bool = False,
     ) -> Reading:
-        as_views = in_order and ctx.device == "host" and not any(batch.whole for batch in self.batches)
-        if self._planned is not None and ahead and windows and not as_views:
+        viewed = views and ctx.device == "host" and not any(batch.whole for batch in self.batches)
+        if self._planned is not None and ahead and windows and not viewed:
             return _ReadingSpans(self._planned, self.batches, ctx, windows)
         return super().open(ctx, columns, windows, ahead=ahead)
 

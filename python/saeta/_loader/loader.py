@@ -229,7 +229,9 @@ class Loader(Generic[Batch_co]):
         _refuse_worker()
         rank = Rank(self._begin, self._rank, self._world_size)
         loads = list(self._order.loads(self._epoch, rank))
-        windows = Windows(self._data, self._ctx, self._columns, loads, self._prefetch)
+        # A tensor of torch that views a file looks writable, and writing to it would end the process.
+        views = self._given["to"] != "torch"
+        windows = Windows(self._data, self._ctx, self._columns, loads, self._prefetch, views=views)
         self._batch = self._begin
         self._running = windows
         self._begun.add(windows)
@@ -438,7 +440,8 @@ def loader(
         codes: strings and dictionaries of strings that become int64 codes. A mapping from columns to their
             values, in the order of the codes. True, or names of columns: the values of the dictionaries in
             the first batch of each file, which `Loader.codes` tells. A value without a code is OutOfRange.
-        to: "torch", "cupy", "jax", "numpy" or "table". Tensors must not be written to.
+        to: "torch", "cupy", "jax", "numpy" or "table". Tensors must not be written to: they are views of a
+            window, or on the host, unless they are torch's, of the files.
         prefetch: the number of windows that are read ahead.
 
     Dates, times and durations are the integers of their type. Fixed-size lists have a dimension more.
