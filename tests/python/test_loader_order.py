@@ -8,6 +8,7 @@ from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 import saeta as sa
 from loader_files import files_of_rows, flat, rows_of, write_ipc, write_parquet
 from property_settings import examples
+from saeta._loader.loader import VIEWED_BYTES
 from sim_devices import DEVICES, contexts_of
 
 pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
@@ -244,11 +246,12 @@ def test_few_rows(tmp_path, rows):
     resumed=st.integers(0, 30),
     drop_last=st.booleans(),
     compression=st.sampled_from([None, "lz4", "zstd"]),
+    least_view=st.sampled_from([0, VIEWED_BYTES]),
 )
 def test_any_loader(
-    counts, batch_rows, batch_size, window, shuffle, world_size, resumed, drop_last, compression
+    counts, batch_rows, batch_size, window, shuffle, world_size, resumed, drop_last, compression, least_view
 ):
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, patch("saeta._loader.loader.VIEWED_BYTES", least_view):
         write = partial(write_ipc, compression=compression)
         files = files_of_rows(Path(folder), counts, batch_rows, write)
         options = {

@@ -41,6 +41,7 @@ else:
     Batch_co = TypeVar("Batch_co", covariant=True)
 
 VERSION = 1  # of the states
+VIEWED_BYTES = 1 << 20  # of a batch of a file
 SHUFFLES = ("rows", "batches", False)
 
 
@@ -229,8 +230,7 @@ class Loader(Generic[Batch_co]):
         _refuse_worker()
         rank = Rank(self._begin, self._rank, self._world_size)
         loads = list(self._order.loads(self._epoch, rank))
-        # A tensor of torch that views a file looks writable, and writing to it would end the process.
-        views = self._given["to"] != "torch"
+        views = self._may_view()
         windows = Windows(self._data, self._ctx, self._columns, loads, self._prefetch, views=views)
         self._batch = self._begin
         self._running = windows
@@ -267,6 +267,18 @@ class Loader(Generic[Batch_co]):
             windows.stop()
         if self._running is windows:
             self._move_to(self._epoch + 1, 0)
+
+    def _may_view(self) -> bool:
+        """Returns whether windows may be views of files.
+
+        A view of a small batch takes longer than its copy, and one that is smaller than what is yielded is
+        copied anyway. A tensor of torch that views a file looks writable, and writing to it would end the
+        process.
+        """
+        count, batches = len(self._data.batches), self._data.batches
+        large = sum(each.nbytes for each in batches) >= VIEWED_BYTES * count
+        enough = sum(each.rows for each in batches) >= self._batch_size * count
+        return large and enough and self._given["to"] != "torch"
 
     def _converted(self, rows: Table, windows: Windows) -> Iterator[Any]:
         """Converts rows. If there is no room, windows are no longer read ahead."""
