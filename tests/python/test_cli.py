@@ -9,27 +9,18 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import median
 
 import pyarrow as pa
 import pytest
 
 import arrow_data
 import saeta as sa
+from command import saeta
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
-
-def saeta(*arguments, **environment):
-    return subprocess.run(
-        [sys.executable, "-m", "saeta", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-        env={**os.environ, "COLUMNS": "200", **environment},
-    )
 
 
 def steps_of(done):
@@ -348,13 +339,28 @@ def test_load_tells_the_rate_and_checks_the_values(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "2 files as pyarrow reads them" in done.stdout
     assert "GB/s" in done.stdout
-    found = json.loads(saeta("load", path, "--device", "host", "--columns", "int8,string", "--json").stdout)
+    again = ("load", path, "--device", "host", "--columns", "int8,string", "--json")
+    found = json.loads(saeta(*again, "--rounds", 3).stdout)
     assert found["device"] == "host"
     assert found["link_gb_per_s"] > 0
     (only,) = found["files"]
-    assert (only["rows"], only["columns"]) == (600, 2)
+    assert (only["rows"], only["columns"], len(only["seconds"])) == (600, 2, 3)
     assert only["gb_per_s"] / found["link_gb_per_s"] == pytest.approx(only["share"])
+    assert only["gb_per_s"] == pytest.approx(only["bytes"] / median(only["seconds"][1:]) / 1e9)
     assert "same" not in only
+    assert found["memory"]["current"] >= only["bytes"]
+    assert sum(found["memory"]["by_tag"].values()) == found["memory"]["current"]
+    once = json.loads(saeta(*again).stdout)
+    assert (once["link_gb_per_s"], once["files"][0]["share"]) == (None, None), "a first load has no verdict"
+    assert "of a copy" not in saeta("load", path, "--device", "host").stdout
+
+
+def test_with_json_a_wrong_command_line_is_an_object_too():
+    for arguments in (("load",), ("load", "a", "--rounds", 0), ("bench", "--no-such")):
+        done = saeta(*arguments, "--json")
+        assert done.returncode == 2
+        assert json.loads(done.stdout)["error"]["exit_code"] == 2
+        assert json.loads(done.stdout)["error"]["message"]
 
 
 @pytest.mark.parametrize("way", ["-", "/dev/stdin", "<("])
@@ -406,7 +412,8 @@ def test_load_fails_with_the_codes_of_all_commands(tmp_path):
     table = pa.table({"a": range(100_000)})
     with pa.ipc.new_file(path, table.schema) as writer:
         writer.write_table(table)
-    assert saeta("load", tmp_path / "missing.arrow", "--device", "host").returncode == 3
+    done = saeta("load", tmp_path / "missing.arrow", "--device", "host")
+    assert (done.returncode, done.stderr.startswith("MissingFileError")) == (3, True), done.stderr
     done = saeta("load", path, "--device", "host", "--budget", "4KiB", "--json")
     assert done.returncode == 4
     assert json.loads(done.stdout)["error"]["type"] == "BudgetExceeded"
@@ -426,7 +433,7 @@ def test_load_sees_a_difference(tmp_path, capsys):
     assert not command._same([path], other, None)
     counts = dict.fromkeys(("file_bytes", "bytes", "rows", "columns", "batches", "gb_per_s", "share"), 1)
     for found, text in ((True, "✓ as pyarrow reads it"), (False, "✗ differs from what pyarrow reads")):
-        command._show({"file": "a.arrow", "seconds": [1.0], "same": found, **counts}, 1.0, "host")
+        command._show({"file": "a.arrow", "seconds": [1.0, 1.0], "same": found, **counts}, 1.0, "host")
         assert text in capsys.readouterr().out
 
 
@@ -476,90 +483,3 @@ def test_convert_says_what_it_can_not_do(tmp_path):
         == 0
     )
     assert sa.read_ipc(tmp_path / "o", "host").column_names == ["b"]
-
-
-def test_bench_measures_every_job_beside_its_peers(tmp_path):
-    out = tmp_path / "results.json"
-    done = saeta(
-        "bench", "--quick", "--device", "host", "--bytes", "1MiB", "--rounds", 1, "--out", out, "--json"
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(out.read_text())
-    assert found == json.loads(done.stdout)
-    assert (found["benchmark"], found["device"], found["rounds"]) == ("movement", "host", 1)
-    assert sorted(found["limits"]) == ["1", "2"]
-    own = [each for each in found["results"] if each["peer"] == "saeta"]
-    jobs = {each["job"] for each in own}
-    assert len(jobs) == 22
-    assert len(own) == 2 * len(jobs), "each at each number of threads"
-    for each in own:
-        assert each["gb_per_s"] == pytest.approx(each["bytes"] / each["seconds_p50"] / 1e9)
-        assert each["share"] == pytest.approx(each["gb_per_s"] / each["limit_gb_per_s"])
-    beside = {each["job"] for each in found["results"] if each["peer"] != "saeta" and "gb_per_s" in each}
-    assert beside == jobs
-    assert list(tmp_path.iterdir()) == [out], "its own files are gone"
-
-
-def test_bench_shows_a_table_of_what_is_asked_for():
-    done = saeta("bench", "--quick", "--device", "host", "--bytes", "1MiB", "--rounds", 1, "--only", "LZ4")
-    assert done.returncode == 0, done.stderr
-    assert "the same, LZ4" in done.stdout
-    assert "numeric" not in done.stdout
-    assert "pyarrow, to host memory" in done.stdout
-    assert saeta("bench", "--device", "host", "--threads", "0").returncode == 2
-    assert saeta("bench", "--device", "host", "--bytes", "much").returncode == 2
-
-
-def test_bench_draws_a_plot(tmp_path):
-    pytest.importorskip("matplotlib")
-    picture = tmp_path / "bench.png"
-    arguments = ["--quick", "--device", "host", "--bytes", "1MiB", "--rounds", 1, "--only", "LZ4"]
-    done = saeta("bench", *arguments, "--plot", picture)
-    assert done.returncode == 0, done.stderr
-    assert picture.read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_plot_without_matplotlib_is_refused_before_anything_is_measured(tmp_path):
-    (tmp_path / "matplotlib.py").write_text("raise ImportError('none here')\n")
-    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    done = saeta("bench", "--quick", "--device", "host", "--plot", "x.png", PYTHONPATH=path)
-    assert done.returncode == 6
-    assert "matplotlib" in done.stderr
-
-
-def test_bench_sees_values_that_are_wrong():
-    from saeta.bench import worker
-    from saeta.bench.jobs import Job
-
-    job = Job("wrong", 1, "in", {"saeta": lambda: 1}, lambda made: made == 2)
-    asked = {"peers": True, "rounds": 1, "check": True, "threads": 1}
-    with pytest.raises(SystemExit, match="wrong"):
-        worker._measure(sa.context("host"), job, asked, {"in": 1.0})
-
-
-def test_bench_measures_the_link_in_turns_with_what_it_is_the_limit_of(capsys):
-    from saeta.bench import worker
-    from saeta.bench.jobs import Job
-
-    turns = []
-
-    class Link:
-        def time(self):
-            turns.append("link")
-            return 2.0
-
-        def rate(self, seconds):
-            assert set(seconds) == {2.0}
-            return 5.0
-
-    job = Job(
-        "some", 1, "in", {"saeta": lambda: turns.append("saeta"), "peer": lambda: turns.append("peer")}, bool
-    )
-    asked = {"peers": True, "rounds": 2, "check": False, "threads": 1}
-    worker._measure(sa.context("host"), job, asked, {"in": 1.0}, Link())
-    assert turns == ["link", "saeta", "peer", "peer", "saeta", "link", "link", "saeta", "peer"]
-    found = [json.loads(line)["result"] for line in capsys.readouterr().out.splitlines()]
-    assert [(each["peer"], len(each["seconds"]), each["limit_gb_per_s"]) for each in found] == [
-        ("saeta", 2, 5.0),
-        ("peer", 2, 5.0),
-    ]

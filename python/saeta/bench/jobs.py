@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,7 +27,7 @@ class Job:
 
     name: str
     bytes: int
-    limit: str  # "in", "out", "lz4", "zstd" or "write"
+    limit: str  # "in", "out", "lz4", "zstd", "write" or "cached write"
     runs: dict[str, Run]
     check: Callable[[Any], bool]  # checks the result of Saeta's run
     bar: float | None = None  # share of the limit to reach
@@ -185,28 +186,38 @@ def _exports(work: Work) -> Iterator[Job]:
             bar,
             before=before,
         )
-    yield from _written(work, "write_ipc", table, held, None)
+    yield from _written(work, "write_ipc, durable", table, held, None)
+    yield from _written(work, "write_ipc, not durable", table, held, None, durable=False)
     small = pa.Table.from_batches(source.to_batches(BATCHES["64Ki"]))
-    yield from _written(
-        work, "write_ipc, batches of 64Ki", sa.from_arrow(small, work.ctx, copy=True), held, None
-    )
+    pieces = sa.from_arrow(small, work.ctx, copy=True)
+    yield from _written(work, "write_ipc, durable, batches of 64Ki", pieces, held, None)
     codecs: tuple[Codec, ...] = ("lz4", "zstd")
     for codec in codecs:
-        yield from _written(work, f"write_ipc, {codec.upper()}", table, held, codec)
+        yield from _written(work, f"write_ipc, durable, {codec.upper()}", table, held, codec)
 
 
 def _written(
-    work: Work, name: str, table: sa.Table, held: dict[str, list[Any]], compression: Codec | None
+    work: Work,
+    name: str,
+    table: sa.Table,
+    held: dict[str, list[Any]],
+    compression: Codec | None,
+    *,
+    durable: bool = True,
 ) -> Iterator[Job]:
-    """Yields a job that writes a new file and syncs it.
+    """Yields a job that writes a new file, and waits for the disk if it is durable. Peers do the same.
 
     For compressed files the share has no meaning, because the plain write of the limit does not compress.
     """
     target = work.folder / "written.arrow"
     expected = table.to_arrow()
-    runs: dict[str, Run] = {"saeta": lambda: sa.write_ipc(table, target, compression=compression)}
+    runs: dict[str, Run] = {
+        "saeta": lambda: sa.write_ipc(table, target, compression=compression, durable=durable)
+    }
     for peer in work.peers:
-        runs[f"{peer.name} + pyarrow"] = _writing(peer, held[peer.name], expected.schema, target, compression)
+        runs[f"{peer.name} + pyarrow"] = _writing(
+            peer, held[peer.name], expected.schema, target, compression, durable
+        )
 
     def check(_: Any) -> bool:
         return bool(peers.read(target).equals(expected))
@@ -214,10 +225,10 @@ def _written(
     yield Job(
         name,
         expected.nbytes,
-        "write",
+        "write" if durable else "cached write",
         runs,
         check,
-        None if compression else 0.90,
+        0.90 if durable and not compression else None,
         before=dict.fromkeys(runs, lambda: target.unlink(missing_ok=True)),
     )
     target.unlink(missing_ok=True)
@@ -227,7 +238,9 @@ def _unloading(peer: peers.Peer, there: list[Any]) -> Run:
     return lambda: peer.unload(there)
 
 
-def _writing(peer: peers.Peer, there: list[Any], schema: Any, target: Path, compression: str | None) -> Run:
+def _writing(
+    peer: peers.Peer, there: list[Any], schema: Any, target: Path, compression: str | None, durable: bool
+) -> Run:
     def run() -> None:
         here = peer.unload(there)
         columns = [
@@ -237,6 +250,9 @@ def _writing(peer: peers.Peer, there: list[Any], schema: Any, target: Path, comp
             for field, each in zip(schema, (_as_numpy(each) for each in here), strict=True)
         ]
         data.write(target, pa.table(columns, schema=schema), 1 << 20, compression)
+        if durable:
+            with target.open("rb") as file:
+                os.fsync(file)
 
     return run
 

@@ -71,8 +71,8 @@ def decoding(table: Any, codec: str, size: int, threads: int, rounds: int) -> fl
         return total / _median(run, rounds) / 1e9
 
 
-def writing(folder: Path, size: int, threads: int, rounds: int) -> float:
-    """Returns GB/s of `pwrite` by `threads` threads into a new file, synced as in `write_ipc`."""
+def writing(folder: Path, size: int, threads: int, rounds: int, *, durable: bool) -> float:
+    """Returns GB/s of `pwrite` by `threads` threads into a new file, synced or not as in `write_ipc`."""
     content = np.random.default_rng(4).bytes(CHUNK)
     path = folder / "pwrite"
 
@@ -82,7 +82,8 @@ def writing(folder: Path, size: int, threads: int, rounds: int) -> float:
         try:
             with ThreadPoolExecutor(threads) as pool:
                 list(pool.map(lambda at: os.pwrite(descriptor, content, at), range(0, size, CHUNK)))
-            os.fsync(descriptor)
+            if durable:
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
 

@@ -19,6 +19,12 @@ from saeta._report.info import info
 Say = Callable[[str], object]
 PACKAGES = ("numpy", "pyarrow", "torch", "cupy")
 
+# What a run needs at least before it says anything of a machine: below, caches and the start of work are
+# what is timed.
+LEAST_BYTES, LEAST_ROUNDS = 256 << 20, 3
+# The bars are those of a GPU, with so many threads to fill its link.
+BAR_THREADS = 16
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -29,6 +35,16 @@ class Settings:
     only: str | None = None  # only jobs with this text in their name
     folder: Path | None = None  # folder for the files; None: a temporary one
     check: bool = True
+
+    @property
+    def says_shares(self) -> bool:
+        """Whether rates can be compared with the limits of the machine."""
+        return self.bytes >= LEAST_BYTES and self.rounds >= LEAST_ROUNDS
+
+    @property
+    def says_verdicts(self) -> bool:
+        """Whether a share can be compared with its bar."""
+        return self.says_shares and self.device != "host" and max(self.threads) >= BAR_THREADS
 
 
 def quick(device: str) -> Settings:
@@ -48,6 +64,8 @@ def run(settings: Settings, say: Say, *, command: str, commit: str) -> dict[str,
         "device": settings.device,
         "bytes": settings.bytes,
         "rounds": settings.rounds,
+        "shares": settings.says_shares,
+        "verdicts": settings.says_verdicts,
         "limits": {},
         "missing": [],
         "results": [],
@@ -62,7 +80,7 @@ def run(settings: Settings, say: Say, *, command: str, commit: str) -> dict[str,
             say(f"{threads} threads")
             for each in _worker(settings, Path(folder), threads, first=threads == most):
                 if "result" in each:
-                    made["results"].append(_sum_up(each["result"]))
+                    made["results"].append(_sum_up(each["result"], settings))
                     say(_line(made["results"][-1]))
                 else:
                     made["limits"][str(threads)] = each["limits"]
@@ -107,15 +125,17 @@ def _worker(settings: Settings, folder: Path, threads: int, *, first: bool) -> A
         )
 
 
-def _sum_up(result: dict[str, Any]) -> dict[str, Any]:
+def _sum_up(result: dict[str, Any], settings: Settings) -> dict[str, Any]:
     seconds = result.pop("seconds", None)
     if not seconds:
         return result
     rate = result["bytes"] / median(seconds) / 1e9
-    share = rate / result["limit_gb_per_s"]
+    share = rate / result["limit_gb_per_s"] if settings.says_shares else None
     bar, seconds_bar = result["bar"], result["seconds_bar"]
-    reached = None if bar is None else share >= bar
-    if seconds_bar is not None:
+    reached = None
+    if settings.says_verdicts and share is not None and bar is not None:
+        reached = share >= bar
+    if settings.says_verdicts and seconds_bar is not None:
         reached = median(seconds) <= seconds_bar
     return {
         **result,
@@ -131,4 +151,5 @@ def _sum_up(result: dict[str, Any]) -> dict[str, Any]:
 def _line(result: dict[str, Any]) -> str:
     if "failed" in result:
         return f"  {result['job']}: {result['peer']} failed: {result['failed']}"
-    return f"  {result['job']}: {result['peer']} {result['gb_per_s']:.2f} GB/s, {result['share']:.0%}"
+    share = "" if result["share"] is None else f", {result['share']:.0%}"
+    return f"  {result['job']}: {result['peer']} {result['gb_per_s']:.2f} GB/s{share}"

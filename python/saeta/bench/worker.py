@@ -33,7 +33,8 @@ def main() -> None:
     size = min(LIMIT_BYTES, asked["bytes"])
     links = {way: limits.Link(ctx, size, way) for way in ("in", "out")}
     known = {way: link.measure(asked["rounds"]) for way, link in links.items()}
-    known["write"] = limits.writing(folder, size, threads, asked["rounds"])
+    for limit, durable in (("write", True), ("cached write", False)):
+        known[limit] = limits.writing(folder, size, threads, asked["rounds"], durable=durable)
     sample = data.mixed(size)
     cores = os.cpu_count() or 1
     for codec in ("lz4", "zstd"):

@@ -14,6 +14,7 @@ def main() -> None:
     """Runs the command."""
     try:
         from saeta.cli.app import app
+        from saeta.cli.exits import run_with_json
     except ImportError as failure:
         if (failure.name or "").partition(".")[0] not in ("typer", "rich", "click"):
             raise
@@ -24,6 +25,8 @@ def main() -> None:
         encoding, errors, by_line = given.encoding, given.errors, given.line_buffering
         sys.stdout = _Output(given.detach(), encoding, errors, line_buffering=by_line)
     try:
+        if "--json" in sys.argv[1:]:
+            raise SystemExit(run_with_json(app))
         app(prog_name="saeta")
     finally:
         sys.stdout.flush()

@@ -131,13 +131,16 @@ def load(
         typer.Option(help='For example "8GiB", or "50%" of the device.', show_default="none"),
     ] = None,
     columns: Columns = None,
-    rounds: Annotated[int, typer.Option(min=1, help="How often; the median counts.")] = 1,
+    rounds: Annotated[
+        int,
+        typer.Option(min=1, help="How often. From 2 on, the later ones are compared with the link."),
+    ] = 1,
     check: Annotated[
         bool, typer.Option("--check", help="Compare the values with what pyarrow reads.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Loads files onto the device. Shows the rate, its share of the link, and what the memory holds."""
+    """Loads files onto the device. Shows the rate, and what the memory holds."""
     from saeta.cli import load as command
 
     with report_failures(as_json):

@@ -10,6 +10,7 @@ from typing import Any
 
 from saeta import _core
 from saeta._optional import load
+from saeta._report import count_text, human_bytes
 from saeta.cli.terminal import grid, on_terminal, say
 from saeta.errors import InvalidError
 
@@ -46,6 +47,8 @@ def run(
         "folder": folder,
     }
     settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
+    if plot is not None and not settings.says_shares:
+        raise InvalidError(f"a plot shows shares of the limits: {_advice()}")
 
     def tell(text: str) -> None:
         if on_terminal() and not as_json:
@@ -77,7 +80,8 @@ def _numbers(text: str) -> list[int]:
 def _show(results: dict[str, Any], most: int) -> None:
     limits = results["limits"][str(most)]
     plain = "memcpy" if results["device"] == "host" else "a pinned copy"
-    say(f"{results['device']}: {plain} {limits['in']:.1f} GB/s in, {limits['out']:.1f} out", "bold")
+    measured = f": {plain} {limits['in']:.1f} GB/s in, {limits['out']:.1f} out" if results["shares"] else ""
+    say(f"{results['device']}{measured}", "bold")
     counts = sorted({each["threads"] for each in results["results"]})
     rows = []
     for job in dict.fromkeys(each["job"] for each in results["results"]):
@@ -91,21 +95,30 @@ def _show(results: dict[str, Any], most: int) -> None:
             (
                 job,
                 *(f"{own[count]['gb_per_s']:.2f}" for count in counts),
-                f"{last['share']:.0%}",
-                _bar(last),
+                *([f"{last['share']:.0%}"] if results["shares"] else []),
+                *([_bar(last)] if results["verdicts"] else []),
                 "; ".join(_peer(each) for each in results["results"] if _beside(each, job, most)),
             )
         )
     headings = [
         "job, GB/s",
         *(f"{count} thr." for count in counts),
-        "of the limit",
-        "to reach",
+        *(["of the limit"] if results["shares"] else []),
+        *(["to reach"] if results["verdicts"] else []),
         "what people use",
     ]
-    grid("", headings, rows, right=range(1, len(counts) + 3))
+    grid("", headings, rows, right=range(1, len(headings) - 1))
+    if not results["shares"]:
+        size, rounds = human_bytes(results["bytes"]), count_text(results["rounds"], "round", "rounds")
+        say(f"{size} and {rounds} show that everything runs, and no rates: {_advice()}")
     for why in results["missing"]:
         say(f"not measured: {why}")
+
+
+def _advice() -> str:
+    from saeta.bench.run import LEAST_BYTES, LEAST_ROUNDS
+
+    return f"these need --bytes {LEAST_BYTES >> 20}MiB and --rounds {LEAST_ROUNDS}, or more"
 
 
 def _beside(result: dict[str, Any], job: str, most: int) -> bool:

@@ -62,15 +62,28 @@ def report_failures(as_json: bool) -> Iterator[None]:
         yield
     except tuple(kind for kind, _ in CODES) as failure:
         code = next(code for kind, code in CODES if isinstance(failure, kind))
-        described: dict[str, Any] = {
-            "type": type(failure).__name__,
-            "message": str(failure),
-            "exit_code": int(code),
-        }
-        if isinstance(failure, errors.BudgetExceeded):
-            described["numbers"] = failure.numbers()
+        numbers = {"numbers": failure.numbers()} if isinstance(failure, errors.BudgetExceeded) else {}
         if as_json:
-            print(json.dumps({"error": described}, indent=2))
+            _print_error(type(failure).__name__, str(failure), code, **numbers)
         else:
             complain(f"{type(failure).__name__}: {failure}")
         raise typer.Exit(int(code)) from None
+
+
+def run_with_json(app: typer.Typer) -> int:
+    """Runs the command, and prints also a wrong command line as a JSON object. Returns the exit code."""
+    try:
+        return int(app(prog_name="saeta", standalone_mode=False) or 0)
+    except Exception as failure:
+        explain = getattr(
+            failure, "format_message", None
+        )  # of click's errors, which typer has in itself or not
+        if explain is None:
+            raise
+        _print_error(type(failure).__name__, explain(), Exit.USAGE)
+        return int(Exit.USAGE)
+
+
+def _print_error(kind: str, message: str, code: Exit, **more: Any) -> None:
+    error = {"type": kind, "message": message, "exit_code": int(code), **more}
+    print(json.dumps({"error": error}, indent=2))
