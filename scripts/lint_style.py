@@ -4,8 +4,8 @@
     lint_style.py [ROOT]
 
 The rules:
-  columns   no line has more than 110 columns; in a page tables, blocks of code and lines that only a link
-            makes long may, and shell scripts are not looked at
+  columns   no line has more than 110 columns; in a page tables and lines that only a link makes long may,
+            and shell scripts are not looked at
   opener    no comment, docstring, paragraph or item begins with the word "Of"
   negation  "is not a stream", never the short form with "no"; after "there" it is plain English
 
@@ -121,13 +121,11 @@ def prose_of(path: str, source: str) -> Iterator[Prose]:
 
 
 def long_lines(path: str, source: str) -> Iterator[int]:
-    page, in_block = path.endswith(".md"), False
+    page = path.endswith(".md")
     if path.endswith(".sh"):
         return
     for number, line in enumerate(source.splitlines(), 1):
-        if page and line.lstrip().startswith("```"):
-            in_block = not in_block
-        free = page and (in_block or line.startswith("|") or len(LINK.sub("", line)) <= COLUMNS // 2)
+        free = page and (line.startswith("|") or len(LINK.sub("", line)) <= COLUMNS // 2)
         if len(line) > COLUMNS and not free:
             yield number
 

@@ -1,5 +1,5 @@
-"""Hooks of mkdocs (mkdocs.yml names this file): the front page begins as README does, and the pages of the
-C++ reference are written from the headers.
+"""Hooks of mkdocs (mkdocs.yml names this file): the front page begins as README does, the pages of the C++
+reference are written from the headers, and diagrams stand in the page itself.
 
 A page of docs/reference/cpp has the line `<!-- headers of saeta/memory -->`, which becomes a section for each
 public header of that layer: the comment that opens the header, then what it declares. Private members,
@@ -21,6 +21,8 @@ ITEM = re.compile(r" *(\d\.|-|\*) ")
 # As clang-format lays them out: an end has the indent of its beginning.
 PRIVATE = re.compile(r"^( *)(?:private|protected):\n.*?(?=^\1\};)", re.DOTALL | re.MULTILINE)
 DETAIL = re.compile(r"^namespace detail \{\n.*?^\} // namespace detail\n", re.DOTALL | re.MULTILINE)
+DIAGRAM = re.compile(r'<img alt="([^"]*)" src="[^"]*figures/(\w+)\.svg" ?/?>')
+STYLE = re.compile(r"<style>.*?</style>\n")
 LEFT_OUT = re.compile(r"^#(?:include|pragma once).*\n", re.MULTILINE)
 DECLARED = re.compile(r"^(?:class|struct|enum class|using|concept) (\w+)", re.MULTILINE)
 FUNCTION = re.compile(r"^(?:\[\[nodiscard\]\] )?[\w:<>,*& ]*?[ *&](\w+)\(", re.MULTILINE)
@@ -97,3 +99,17 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     if BEGINNING in markdown:
         markdown = markdown.replace(BEGINNING, beginning_of_readme())
     return MARK.sub(lambda mark: "\n".join(map(section, public_headers(mark[1]))), markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Called by mkdocs for each page: puts diagrams in it, which then have the colour of its text."""
+    return DIAGRAM.sub(inlined, html)
+
+
+def inlined(image: re.Match[str], root: Path = ROOT) -> str:
+    """The diagram that an image shows; other pictures stay images."""
+    source = root / f"docs/figures/{image[2]}.txt"
+    if not source.exists():
+        return image[0]
+    picture = STYLE.sub("", source.with_suffix(".svg").read_text(encoding="utf-8"))
+    return f'<span class="figure" data-search-exclude aria-label="{image[1]}">{picture}</span>'

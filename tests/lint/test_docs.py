@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from draw_figures import FIGURES, Drawing, pictures
 from front_page_figure import FIGURE, figure
-from site_hooks import beginning_of_readme, documented_layers, section
+from site_hooks import beginning_of_readme, documented_layers, on_page_content, section
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -148,3 +149,34 @@ def test_the_front_page_has_links_that_lead_somewhere() -> None:
     targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", beginning_of_readme())
     assert targets
     assert [target for target in targets if not (ROOT / "docs" / target).exists()] == []
+
+
+def test_the_diagrams_are_what_their_sources_say() -> None:
+    """scripts/draw_figures.py draws them."""
+    drawn = pictures()
+    assert len(drawn) >= 5
+    assert [path.name for path, picture in drawn.items() if path.read_text(encoding="utf-8") != picture] == []
+
+
+def test_every_figure_is_on_a_page() -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    assert [path.name for path in FIGURES.glob("*.svg") if f"figures/{path.name})" not in pages] == []
+
+
+def test_a_drawing_becomes_lines_boxes_heads_and_words() -> None:
+    svg = Drawing("╔══╗\n║ab║┄┄▶ c & d  e\n╚══╝").svg()
+    assert svg.count("<rect") == 1
+    assert svg.count("<text") == 3
+    assert ">c &amp; d</text>" in svg
+    assert 'stroke-dasharray="5 3"' in svg
+    one_line = Drawing("────").svg()
+    assert one_line.count("L") == 1, "pieces that touch are one line"
+
+
+def test_a_page_of_the_site_has_its_diagrams_inside() -> None:
+    images = '<img alt="a & b" src="../figures/token.svg" /><img alt="" src="figures/measured.svg">'
+    page = on_page_content(f"<p>{images}</p>")
+    assert page.count("<svg") == 1
+    assert "<style>" not in page
+    assert 'aria-label="a & b"' in page
+    assert '<img alt="" src="figures/measured.svg">' in page, "not a diagram"

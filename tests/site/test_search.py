@@ -60,7 +60,7 @@ TASKS = {
     "zero copy": "exchange.html",
     "command line": "reference/cli.html",
     "read_ipc": "reference/python/files.html",
-    "to_torch": "reference/python/tables.html",
+    "to_torch": "reference/python/columns.html",
     "scan_ipc": "reference/python/files.html",
     "from_dlpack": "reference/python/exchange.html",
     "concat_tables": "reference/python/tables.html",
