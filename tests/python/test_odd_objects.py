@@ -328,6 +328,13 @@ def test_memory_of_xlog_is_counted_in_mib(host):
         xlog.dlpack_is_cuda(3)
 
 
+def test_only_structs_are_tables_of_xlog(host):
+    with pytest.raises(
+        sa.TypeMismatch, match="the data is of type int64, expected an array or a stream of st"
+    ):
+        xlog.import_arrow_device(pa.array([1]), device="host")
+
+
 def test_lent_arrays_say_what_they_are_of():
     from saeta import _use
 

@@ -120,3 +120,86 @@ print(made.device)
 """
     done = run_python(program)
     assert (done.stderr, done.stdout) == ("", "host\n")
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"nulls": "nan"},
+        {"fill": 0},
+        {"with_mask": True},
+        {"reinterpret": True},
+        {"codes": True},
+        {"order": "row"},
+        {"dtype": "float32"},
+    ],
+)
+def test_each_choice_about_a_tensor_is_seen(chosen):
+    assert _core._TensorChoices().is_default
+    assert not _core._TensorChoices(**chosen).is_default
+
+
+class Named:
+    """A dtype of a framework."""
+
+    def __init__(self, text, **names):
+        self._text = text
+        self.__dict__.update(names)
+
+    def __str__(self):
+        return self._text
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kind"),
+    [
+        (Named("torch.int32"), "int32"),
+        (Named("torch.float16"), "float16"),
+        (Named("odd", name="int64"), "int64"),
+        (Named("odd", __name__="float64"), "float64"),
+        (Named("odd", __name__="odd", name="uint16"), "uint16"),
+        (np.float32, "float32"),
+        (np.dtype("i8"), "int64"),
+        ("uint8", "uint8"),
+        (sa.DataType("int16"), "int16"),
+    ],
+)
+def test_a_dtype_is_named_as_frameworks_name_it(host, dtype, kind):
+    column = sa.column("n", [1, 2], "int8" if kind != "uint16" and kind != "uint8" else "uint8", ctx=host)
+    assert column.to_numpy(dtype=dtype).dtype == kind
+
+
+def test_a_fill_is_a_number(host):
+    column = sa.column("n", [1, None], ctx=host)
+    with pytest.raises(sa.TypeMismatch, match="fill is of type object, expected a number"):
+        column.to_numpy(fill=object())
+    assert column.to_numpy(fill=Number(lambda: 7)).tolist() == [1, 7]
+
+
+def test_rows_are_cut_from_all_chunks_and_no_further(host):
+    parts = [sa.column("n", values, "int64", ctx=host) for values in ([0, 1], [2], [3, 4, 5])]
+    column = sa.Column.from_chunks(parts)
+    whole = list(range(6))
+    for offset in range(7):
+        for length in range(7 - offset):
+            assert column.slice(offset, length).to_pylist() == whole[offset : offset + length]
+    for offset, length in ((0, 7), (1, 6), (3, 4), (6, 1), (7, 0), (-1, 1), (1, -1)):
+        with pytest.raises(
+            sa.OutOfRange,
+            match=rf"rows \[{offset}, {offset} \+ {length}\) of a column with 6 rows",
+        ):
+            column.slice(offset, length)
+
+
+def test_a_name_that_two_fields_have_has_no_index():
+    schema = sa.schema([("a", "int8"), ("b", "int8"), ("a", "int16"), ("c", "int8"), ("b", "int8")])
+    assert [schema.get_field_index(name) for name in "abcd"] == [-1, -1, 3, -1]
+
+
+def test_a_counted_table_has_its_count_as_a_column(host):
+    table = sa.table({"n": [1, 2, 3]}, host)
+    counted = sa.counted_table(table, sa.column("count", np.array([2], "i8"), ctx=host))
+    assert counted.count.name == "rows"
+    assert (counted.count.type, counted.count.to_pylist()) == ("int64", [2])
+    assert not counted.count.field.nullable
+    assert counted.capacity.num_rows == 3
