@@ -1,7 +1,8 @@
 """Small bugs in Python sources, found in the syntax tree: what package_mutants.py plants in python/saeta.
 
 They are of the kinds of scripts/mutations.py, and each lies within one line. Annotations, docstrings and the
-insides of f-strings have none.
+insides of f-strings have none, nor has what a program without bugs never notices: `zip(strict=True)` and
+frozen classes.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ ARITHMETIC = {
     ast.Div: ("/", "*"),
     ast.Mod: ("%", "//"),
 }
+
+ASSERTIONS = ("strict", "frozen")  # named arguments
 
 Change = tuple[int, int, str, str, str]  # line, column in characters, old text, new text, kind
 
@@ -154,6 +157,7 @@ class Finder(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         """A named argument that is forgotten."""
+        node.keywords = [keyword for keyword in node.keywords if keyword.arg not in ASSERTIONS]
         for keyword in node.keywords:
             line = keyword.lineno
             if keyword.arg is None or keyword.end_lineno != line:

@@ -44,6 +44,13 @@ def clock(monkeypatch):
     monkeypatch.setattr(_core, "_PlainCopies", Copies)
 
 
+def printed_json(capsys):
+    seen = capsys.readouterr()
+    assert seen.err == ""
+    assert seen.out.startswith('{\n  "'), "people read it, too"
+    return json.loads(seen.out)
+
+
 def printed(capsys):
     seen = capsys.readouterr()
     assert seen.err == ""
@@ -90,7 +97,7 @@ def test_load_tells_programs_the_same(tmp_path, capsys, clock):
     path = write(tmp_path / "a.arrow", pa.table({"a": range(2000), "b": [0.5] * 2000}), 500)
     pq.write_table(pa.table({"x": [1, 2, 3]}), tmp_path / "p.parquet")
     loaded(path, tmp_path / "p.parquet", rounds=2, check=True, as_json=True)
-    found = json.loads("\n".join(printed(capsys)))
+    found = printed_json(capsys)
     assert found["device"] == "host"
     assert found["link_gb_per_s"] == pytest.approx(256 * MIB / 0.02 / 1e9)
     assert found["memory"].startswith("memory of host\n")
@@ -118,10 +125,10 @@ def test_load_ends_with_1_and_the_names_of_files_that_differ(tmp_path, capsys, c
         with pytest.raises(typer.Exit) as ended:
             loaded(path, check=True, as_json=as_json)
         assert ended.value.exit_code == 1
-        lines = printed(capsys)
         if as_json:
-            assert json.loads("\n".join(lines))["files"][0]["same"] is False
+            assert printed_json(capsys)["files"][0]["same"] is False
         else:
+            lines = printed(capsys)
             assert "✗ differs from what pyarrow reads" in lines
             assert lines[-2] == f"differs from what pyarrow reads: {path}"
 
@@ -193,7 +200,7 @@ def test_every_word_of_inspect(tmp_path, capsys):
     assert lines[9].split() == ["n", "int32", "yes", "2", "-"]
     assert lines[10].split()[-3:] == ["no", "0", "2"]
     inspect.run(path, True)
-    found = json.loads("\n".join(printed(capsys)))
+    found = printed_json(capsys)
     assert found["file"] == str(path)
     assert found["metadata"]["odd"] == "\ufffd"
 
@@ -215,7 +222,7 @@ def test_convert_says_what_it_made(tmp_path, capsys, clock):
         "",
     ]
     convert.run(path, target, to="stream", compression="none", batch_rows=None, columns=None, as_json=True)
-    assert json.loads("\n".join(printed(capsys))) == {
+    assert printed_json(capsys) == {
         "source": str(path),
         "target": str(target),
         "form": "stream",
@@ -505,3 +512,56 @@ def test_numbers_of_a_table_stand_to_the_right(capsys):
     assert printed(capsys) == ["a  b", "x  1", "y  100", ""]
     terminal.grid("", ["a"], [("z" * 150,)])
     assert printed(capsys) == ["a", "z" * 150, ""]
+
+
+def test_every_word_of_info(capsys, monkeypatch):
+    device = {
+        "name": "cuda:0",
+        "model": "H100",
+        "architecture": "9.0",
+        "driver": "580.1",
+        "total_bytes": 80 << 30,
+        "free_bytes": 40 << 30,
+        "multiprocessors": 132,
+    }
+    host = {**device, "name": "host", "model": "x86", "driver": "", "free_bytes": None}
+    found = {
+        "version": "0.1",
+        "python": "3.12",
+        "machine": "x86_64",
+        "cuda": {"built": False},
+        "ipc": {"usable": True, "loaded": "26.0", "built_for": "26.1"},
+        "devices": [device, host],
+        "packages": {"numpy": "2.4", "torch": None},
+        "missing": [{"part": "torch", "why": "not installed"}],
+    }
+    monkeypatch.setattr(info, "info", lambda: found)
+    info.run(as_json=True)
+    assert printed_json(capsys) == found
+    info.run(as_json=False)
+    lines = [" ".join(line.split()) for line in printed(capsys)]
+    assert lines == [
+        "saeta 0.1, Python 3.12, x86_64",
+        "CUDA left out of this build",
+        "IPC libarrow 26.0, built with 26.1",
+        "",
+        "devices",
+        "device model architecture driver memory free processors",
+        "cuda:0 H100 9.0 580.1 80 GiB 40 GiB 132",
+        "host x86 9.0 - 80 GiB - 132",
+        "",
+        "packages",
+        "package version",
+        "numpy 2.4",
+        "torch -",
+        "",
+        "missing",
+        "part why, and how to have it",
+        "torch not installed",
+        "",
+    ]
+    found["ipc"]["usable"], found["missing"] = False, []
+    info.run(as_json=False)
+    lines = printed(capsys)
+    assert lines[2] == "IPC   left out"
+    assert "missing" not in lines

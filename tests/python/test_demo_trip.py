@@ -234,7 +234,9 @@ def test_a_failed_check_ends_the_demo_with_its_name_and_code_1(tmp_path, capsys,
 def test_the_json_of_a_demo_has_the_steps_and_the_rates(tmp_path, capsys, clean):
     path = write(tmp_path / "in.arrow", plain_table(), 6)
     demo.run(path, rows=1, seed=0, device="host", budget=None, out=tmp_path, timeline=None, as_json=True)
-    found = json.loads(capsys.readouterr().out)
+    text = capsys.readouterr().out
+    assert text.startswith('{\n  "file"'), "people read it, too"
+    found = json.loads(text)
     assert (found["file"], found["device"], found["passed"]) == (str(path), "host", True)
     assert found["frameworks"] == ["numpy"]
     steps = {step["title"]: step for step in found["steps"]}

@@ -155,3 +155,13 @@ def test_a_stream_is_a_number_of_dlpack_on_a_device(sim):
     codes = sa.column("c", ["a", "b", "a"], "dictionary<values=string, indices=int8>", ctx=sim)
     with sa.use(2, reads=[codes]), pytest.raises(sa.BusyError):
         sa.use(2, writes=[codes]).__enter__()
+
+
+def test_bytes_of_others_wait_for_no_capture(sim, simulated):
+    block = sim.allocate(64)
+    with sim.capturing(), pytest.raises(sa.BusyError, match="can't wait for users of external memory"):
+        _core._foreign_bytes(sim, block.address, 64, block, "lent")
+    lent = _core._foreign_bytes(sim, block.address, 64, block, "lent")
+    assert (lent.address, lent.nbytes) == (block.address, 64)
+    del lent
+    sim.synchronize()

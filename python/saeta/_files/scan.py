@@ -369,9 +369,7 @@ class _Rows:
             self._left = batch if self._left is None else concat_tables([self._left, batch])
         if self._left is None or self._left.num_rows == 0:
             return None
-        made = self._left.slice(0, min(self._rows, self._left.num_rows))
-        if made.num_batches > 1:
-            made = made.combine_chunks()
+        made = self._left.slice(0, min(self._rows, self._left.num_rows)).combine_chunks()
         self._left = self._left.slice(made.num_rows)
         return made
 

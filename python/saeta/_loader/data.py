@@ -220,11 +220,12 @@ class _OfIpc(_OfFiles):
 
     def choose(self, columns: Sequence[str]) -> None:
         reader = _reader_of(self.files, columns)
-        if reader.planned:
-            self._planned = reader
+        try:
             self.batches = _batches_of(reader)
-        else:
+        except UnsupportedError:
             reader.close()
+        else:
+            self._planned = reader
 
     def close(self) -> None:
         if self._planned is not None:
@@ -252,7 +253,10 @@ class _OfIpc(_OfFiles):
                 "write it as a file, with write_ipc"
             )
         schema = reader.schema
-        batches = _batches_of(reader) if reader.planned else _batches_by_inspection(file)
+        try:
+            batches = _batches_of(reader)
+        except UnsupportedError:
+            batches = _batches_by_inspection(file)
         reader.close()
         return schema, batches
 
@@ -268,6 +272,7 @@ def _reader_of(files: Any, columns: Sequence[str] | None) -> Any:
 
 
 def _batches_of(reader: Any) -> list[Batch]:
+    """Describes the batches of files. UnsupportedError if no plan can take them."""
     sizes = zip(reader.batch_rows, reader.batch_bytes, reader.batch_compressed, strict=True)
     return [Batch(*each) for each in sizes]
 

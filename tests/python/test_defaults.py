@@ -1,0 +1,130 @@
+"""The defaults of public functions and commands, which programs rely on without a word."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import get_type_hints
+
+import pytest
+
+FUNCTIONS = {
+    "saeta.BudgetExceeded.__init__": {
+        "layer": "",
+        **dict.fromkeys(
+            ("requested", "current", "reserved", "kept", "required", "limit", "remaining", "peak"), 0
+        ),
+    },
+    "saeta.field": {"nullable": True},
+    "saeta.from_arrow": {"as_column": False},
+    "saeta.from_cuda_array": {"name": ""},
+    "saeta.ipc_writer": {"format": "file", "pending": "256MiB", "durable": True, "replace_read_only": False},
+    "saeta.loader": {
+        "shuffle": False,
+        "window": "64MiB",
+        "seed": 0,
+        "rank": 0,
+        "world_size": 1,
+        "drop_last": False,
+        "nulls": "error",
+        "lists": "jagged",
+        "to": "torch",
+        "prefetch": 2,
+    },
+    "saeta.read_ipc": {"validate": True},
+    "saeta.read_parquet": {"batch_rows": 1 << 20},
+    "saeta.scan_ipc": {"window": "128MiB", "in_flight": 2, "validate": True},
+    "saeta.scan_parquet": {"in_flight": 2},
+    "saeta.use": {"reads": (), "writes": ()},
+    "saeta.write_ipc": {"format": "file", "durable": True, "replace_read_only": False},
+    "saeta.allocators.cupy_allocator": {"tag": "cupy"},
+    "saeta.allocators.graph_pool": {"tag": "graph_pool"},
+    "saeta.allocators.numba_manager": {"tag": "numba"},
+    "saeta.allocators.torch_allocator": {"tag": "torch"},
+    "saeta.allocators.torch_mem_pool": {"tag": "torch"},
+    "saeta.hooks.trim_cupy": {"priority": 0},
+    "saeta.hooks.trim_rmm": {"priority": 0},
+    "saeta.hooks.trim_torch": {"priority": 0},
+    "saeta.ipc.to_ipc_bytes": {"format": "file"},
+    "saeta.rmm.resource": {"tag": "rmm"},
+    "saeta.xlog.dlpack_roundtrip": {"device": 0},
+    "saeta.xlog.export_arrow_device": {"device": 0},
+    "saeta.xlog.import_arrow_device": {"device": 0},
+}
+OF_CUDA = {
+    "saeta.cuda.BufferWriter.seek": {"whence": 0},
+    "saeta.cuda.Context.__init__": {"device_number": 0, "handle": 0},
+    "saeta.cuda.Context.buffer_from_data": {"offset": 0, "size": -1},
+    "saeta.cuda.CudaBuffer.copy_to_host": {"position": 0, "nbytes": -1, "resizable": False},
+    "saeta.cuda.CudaBuffer.copy_from_host": {"position": 0, "nbytes": -1},
+    "saeta.cuda.CudaBuffer.copy_from_device": {"position": 0, "nbytes": -1},
+    "saeta.cuda.CudaBuffer.slice": {"offset": 0},
+    "saeta.cuda.new_host_buffer": {"device": 0},
+}
+# Of options without a default, and the least value of a number.
+COMMANDS = {
+    "info": {"as_json": False},
+    "inspect": {"as_json": False},
+    "demo": {"rows": (6_000_000, 1), "seed": (19_920_102, 0), "as_json": False},
+    "load": {"rounds": (1, 1), "check": False, "as_json": False},
+    "convert": {"batch_rows": (None, 1), "as_json": False},
+    "bench": {"rounds": (None, 1), "quick": False, "commit": "", "as_json": False},
+}
+
+
+def defaults_of(function):
+    return {
+        each.name: each.default
+        for each in inspect.signature(function).parameters.values()
+        if each.default is not each.empty and each.default is not None
+    }
+
+
+def found_in(modules):
+    """The public functions and methods of these modules that are written in Python, with their defaults."""
+    found = {}
+    for name in modules:
+        module = importlib.import_module(name)
+        for public in module.__all__:
+            made = getattr(module, public)
+            if inspect.isfunction(made):
+                found[f"{name}.{public}"] = made
+            elif inspect.isclass(made) and made.__module__.startswith("saeta"):
+                for method, function in vars(made).items():
+                    plain = getattr(function, "__func__", function)
+                    if inspect.isfunction(plain):
+                        found[f"{name}.{public}.{method}"] = plain
+    return {name: defaults for name, function in found.items() if (defaults := defaults_of(function))}
+
+
+def test_public_functions_keep_their_defaults():
+    names = ("", ".allocators", ".hooks", ".rmm", ".testing", ".xlog")
+    found = found_in([f"saeta{name}" for name in names])
+    from saeta import ipc
+
+    found["saeta.ipc.to_ipc_bytes"] = defaults_of(ipc.to_ipc_bytes)
+    assert found == FUNCTIONS
+
+
+def test_the_names_of_pyarrow_cuda_keep_their_defaults():
+    pytest.importorskip("saeta.cuda")
+    assert found_in(["saeta.cuda"]) == OF_CUDA
+
+
+def test_commands_keep_their_defaults_and_least_numbers():
+    pytest.importorskip("typer")
+    from saeta.cli.app import app
+
+    found = {}
+    for command in app.registered_commands:
+        hints = get_type_hints(command.callback, include_extras=True)
+        options = {}
+        for name, option in inspect.signature(command.callback).parameters.items():
+            plain = None if option.default is option.empty else option.default
+            least = [each.min for each in getattr(hints[name], "__metadata__", ()) if each.min is not None]
+            if least:
+                options[name] = plain, *least
+            elif plain is not None:
+                options[name] = plain
+        found[command.callback.__name__] = options
+    assert found == COMMANDS

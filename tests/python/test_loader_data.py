@@ -1,0 +1,290 @@
+"""The data of a loader by themselves: which rows they name, how they read runs of batches, what they refuse."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.fs as fs
+import pyarrow.parquet as pq
+import pytest
+
+import saeta as sa
+from saeta._files import data_sets
+from saeta._loader import data
+from saeta._loader.order import Batch, Span
+
+pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
+
+
+def table(*rows):
+    return pa.Table.from_batches(
+        [
+            pa.record_batch({"n": pa.array(range(100 * i, 100 * i + each), pa.int64())})
+            for i, each in enumerate(rows)
+        ]
+    )
+
+
+def written(path, made, **options):
+    options = pa.ipc.IpcWriteOptions(**options)
+    with pa.ipc.new_file(path, made.schema, options=options) as writer:
+        for chunk in made["n"].chunks:  # to_batches leaves out empty ones
+            writer.write_batch(pa.record_batch({"n": chunk}))
+    return str(path)
+
+
+def rows_of(made):
+    return made["n"].to_pylist()
+
+
+def test_a_table_names_its_batches(host):
+    opened = data.data_of(sa.from_arrow(table(3, 0, 2), host), host)
+    assert opened.is_table
+    assert (opened.names, opened.schema.names) == (["table"], ["n"])
+    assert [(batch.rows, batch.whole) for batch in opened.batches] == [
+        (3, False),
+        (0, False),
+        (2, False),
+    ]
+    assert opened.firsts() == [Span(0, 0, 3), Span(2, 0, 2)]
+    assert (
+        opened.describe([Span(2, 0, 1), Span(0, 0, 1), Span(2, 1, 1)]) == "the table, 2 batches from 0 to 2"
+    )
+    assert opened.describe([Span(2, 0, 1)]) == "the table, batch 2"
+    assert opened.identity() == [["table"], [(each.rows, each.nbytes) for each in opened.batches]]
+
+
+def test_all_rows_of_a_table_in_their_order_are_the_table(host):
+    opened = data.data_of(sa.from_arrow(table(3, 2), host), host)
+    windows = [[Span(0, 0, 3), Span(1, 0, 2)], [Span(1, 0, 2), Span(0, 0, 3)], [Span(0, 1, 1)]]
+    reading = opened.open(host, ["n"], windows, ahead=True)
+    assert reading.next().num_batches == 2, "nothing is joined"
+    assert rows_of(reading.next()) == [100, 101, 0, 1, 2]
+    assert rows_of(reading.next()) == [1]
+    del opened, reading
+
+
+@pytest.mark.parametrize("kind", ["new", "older", "parquet"])
+def test_files_name_their_batches_and_read_runs_of_them(host, tmp_path, kind):
+    files = []
+    for name, rows in (("a", (0, 4, 3)), ("b", (5,)), ("c", (2, 2))):
+        if kind == "parquet":
+            path = tmp_path / f"{name}.parquet"
+            made = table(*rows)
+            with pq.ParquetWriter(path, made.schema) as writer:
+                for batch in made.to_batches():
+                    writer.write_batch(batch)
+            files.append(str(path))
+        else:
+            version = pa.ipc.MetadataVersion.V5 if kind == "new" else pa.ipc.MetadataVersion.V4
+            files.append(written(tmp_path / f"{name}.arrow", table(*rows), metadata_version=version))
+    opened = data.data_of(files, host)
+    suffix = "parquet" if kind == "parquet" else "arrow"
+    assert opened.names == [f"{name}.{suffix}" for name in "abc"]
+    assert not opened.is_table
+    empty = [0] if opened.batches[0].rows == 0 else []  # pyarrow's writer of Parquet leaves it out
+    assert [batch.rows for batch in opened.batches] == [*empty, 4, 3, 5, 2, 2]
+    first = len(empty)
+    assert opened.firsts() == [Span(first, 0, 4), Span(first + 2, 0, 5), Span(first + 3, 0, 2)]
+    assert all(batch.whole == (kind == "parquet") for batch in opened.batches)
+    spans = [Span(first, 1, 2), Span(first + 1, 0, 3), Span(first + 2, 4, 1), Span(first, 0, 1)]
+    runs = list(opened.runs(spans))
+    assert [run[:3] for run in runs] == [(0, first, first + 2), (1, 0, 1), (0, first, first + 1)]
+    assert [len(run[3]) for run in runs] == [2, 1, 1]
+    expected = [1 + 100 * first, 2 + 100 * first, *(100 * (first + 1) + i for i in range(3)), 4, 100 * first]
+    reading = opened.open(host, ["n"], [spans, spans[:1]], ahead=False)
+    assert rows_of(reading.next()) == expected
+    assert rows_of(reading.next()) == expected[:2]
+    reading.close()
+    assert opened.describe(spans) == (
+        f"file '{files[0]}', 2 batches from {first} to {first + 1}; file '{files[1]}', batch 0"
+    )
+    assert opened.describe([*spans, Span(first + 3, 0, 1)]).endswith("batch 0 and 1 more files")
+    opened.close()
+
+
+def test_files_with_older_metadata_share_their_bytes_among_the_batches_by_rows(host, tmp_path):
+    path = written(tmp_path / "a.arrow", table(1, 3), metadata_version=pa.ipc.MetadataVersion.V4)
+    size = Path(path).stat().st_size
+    assert data._batches_by_inspection(path) == [Batch(1, size // 4, False), Batch(3, size * 3 // 4, False)]
+    packed = written(tmp_path / "b.arrow", table(1), compression="zstd")
+    assert data._batches_by_inspection(packed)[0].whole
+    empty = written(tmp_path / "c.arrow", table(0))
+    assert data._batches_by_inspection(empty) == [Batch(0, 0, False)]
+
+
+def test_a_closed_reading_reads_no_more(host, tmp_path):
+    pq.write_table(table(2), tmp_path / "a.parquet")
+    for path in (written(tmp_path / "a.arrow", table(2, 2)), str(tmp_path / "a.parquet")):
+        reading = data.data_of([path], host).open(host, ["n"], [[Span(0, 0, 1)]] * 2, ahead=False)
+        assert rows_of(reading.next()) == [0]
+        reading.close()
+        with pytest.raises(sa.ClosedError, match="the loader is closed"):
+            reading.next()
+
+
+def test_close_ends_the_reader_that_another_thread_waits_for(host):
+    closed = []
+
+    class Reader:
+        def close(self):
+            closed.append(1)
+
+    reading = data._ReadingFiles(None, host, [], [])
+    with reading.ended_by_close(Reader()):
+        reading.close()
+        assert closed == [1]
+    assert closed == [1, 1]
+    reading.close()
+    assert closed == [1, 1], "it is not known any more"
+    with pytest.raises(sa.ClosedError, match="the loader is closed"), reading.ended_by_close(Reader()):
+        pytest.fail("it is closed")
+    assert closed == [1, 1, 1]
+
+
+def test_what_is_not_a_path_is_refused(host, tmp_path):
+    for wrong, type_ in ((7, "int"), (b"a", "bytes"), (None, "NoneType")):
+        with pytest.raises(
+            sa.TypeMismatch, match=f"files is of type {type_}, expected a path, a list of paths or a Table"
+        ):
+            data.data_of(wrong, host)
+    with pytest.raises(
+        sa.TypeMismatch, match="files has a BytesIO, expected paths: a loader opens files by name"
+    ):
+        data.data_of([io.BytesIO()], host)
+    path = written(tmp_path / "a.arrow", table(2))
+    parquet = str(tmp_path / "a.parquet")
+    pq.write_table(table(2), parquet)
+    with pytest.raises(
+        sa.InvalidError,
+        match=f"files: '{parquet}' is Parquet and '{path}' is not: a loader reads files of one",
+    ):
+        data.data_of([path, parquet], host)
+
+
+def test_files_that_can_not_be_opened_are_named(tmp_path):
+    with pytest.raises(sa.MissingFileError, match=f"'{tmp_path}/none' does not exist"):
+        data._is_parquet(f"{tmp_path}/none")
+    with pytest.raises(sa.FileError, match=f"can't read '{tmp_path}'"):
+        data._is_parquet(str(tmp_path))
+    (tmp_path / "short").write_bytes(b"PAR")
+    (tmp_path / "long").write_bytes(b"PAR1 and more")
+    assert not data._is_parquet(f"{tmp_path}/short")
+    assert data._is_parquet(f"{tmp_path}/long")
+    assert data._is_parquet("s3://bucket/a.parquet")
+    assert not data._is_parquet("s3://bucket/a.arrow")
+    with pytest.raises(sa.FileError, match=f"can't read '{tmp_path}/long'"):
+        data._parquet_file(f"{tmp_path}/long")
+    with pytest.raises(sa.FileError, match="can't read"):
+        data._parquet_file((tmp_path / "none.parquet").as_uri())
+
+
+def test_paths_of_bytes_are_paths(host, tmp_path):
+    path = written(tmp_path / "a.arrow", table(2))
+    (found,) = data_sets.list_sources(BytesPath(path), None, (".arrow",))
+    assert os.fspath(found.source) == os.fsencode(path)
+    assert found.regular
+    assert data.data_of([path], host).names == ["a.arrow"]
+
+
+class BytesPath:
+    def __init__(self, path):
+        self._path = os.fsencode(path)
+
+    def __fspath__(self):
+        return self._path
+
+
+@pytest.mark.parametrize(
+    ("path", "pattern", "matched"),
+    [
+        ("a", "a", True),
+        ("a", "b", False),
+        ("a", "*", True),
+        (".a", "*", False),
+        (".a", ".*", True),
+        ("a/b", "*", False),
+        ("a/b", "*/b", True),
+        ("a", "*/b", False),
+        ("b", "**/b", True),
+        ("a/c/b", "**/b", True),
+        ("a/.c/b", "**/b", False),
+        (".c/b", "**/b", False),
+        ("a/c", "**/b", False),
+        ("a/b/c", "a/**", True),
+        ("a", "**", True),
+        (".a", "**", False),
+        ("B", "b", False),
+    ],
+)
+def test_paths_match_patterns_as_glob_matches_them(path, pattern, matched):
+    assert data_sets._matches(path.split("/"), pattern.split("/")) is matched
+
+
+@pytest.mark.parametrize(
+    ("path", "root", "rest"),
+    [
+        ("bucket/a/*.arrow", "bucket/a", "*.arrow"),
+        ("bucket/*/b.arrow", "bucket", "*/b.arrow"),
+        ("*.arrow", "", "*.arrow"),
+        ("/*.arrow", "/", "*.arrow"),
+        ("s3://bucket/*", "s3://bucket", "*"),
+        ("s3://*", "s3://", "*"),
+        ("memory:///*.arrow", "memory:///", "*.arrow"),
+    ],
+)
+def test_a_pattern_begins_behind_its_last_plain_folder(path, root, rest):
+    assert data_sets._split(path, path.index("*")) == (root, rest)
+
+
+class OfFsspec:
+    """As much of a file system of fsspec as is asked for."""
+
+    asked = None
+
+    def info(self, path):
+        if path == "gone":
+            raise FileNotFoundError(path)
+        return {"type": "directory"} if path == "folder" else {} if path == "odd" else {"type": "file"}
+
+    def find(self, root, maxdepth):
+        self.asked = root, maxdepth
+        return ["folder/b/c", "folder/a"]
+
+
+def test_file_systems_say_what_a_path_is(tmp_path):
+    local = fs.LocalFileSystem()
+    (tmp_path / "a").write_bytes(b"")
+    assert data_sets._kind(local, str(tmp_path)) == "directory"
+    assert data_sets._kind(local, str(tmp_path / "a")) == "file"
+    assert data_sets._kind(local, str(tmp_path / "b")) == ""
+    kinds = {path: data_sets._kind(OfFsspec(), path) for path in ("folder", "a", "gone", "odd")}
+    assert kinds == {"folder": "directory", "a": "file", "gone": "", "odd": ""}
+    assert data_sets._kind(object(), "a") == ""
+
+
+def test_file_systems_list_what_is_below_a_folder(tmp_path):
+    of_fsspec = OfFsspec()
+    assert data_sets._files_below(of_fsspec, "folder", deep=True) == [
+        ("folder/a", ["a"]),
+        ("folder/b/c", ["b", "c"]),
+    ]
+    assert of_fsspec.asked == ("folder", None)
+    assert data_sets._files_below(of_fsspec, "", deep=False)[0] == ("folder/a", ["folder", "a"])
+    assert of_fsspec.asked == ("", 1)
+    (tmp_path / "below").mkdir()
+    for name in ("a", "below/b"):
+        (tmp_path / name).write_bytes(b"")
+    local = fs.LocalFileSystem()
+    assert data_sets._files_below(local, str(tmp_path), deep=False) == [(f"{tmp_path}/a", ["a"])]
+    assert [parts for _, parts in data_sets._files_below(local, f"{tmp_path}/", deep=True)] == [
+        ["a"],
+        ["below", "b"],
+    ]
+    with pytest.raises(
+        sa.TypeMismatch, match=r"filesystem is of type object, expected one of pyarrow.fs or of"
+    ):
+        data_sets._files_below(object(), "a", deep=True)

@@ -1,0 +1,455 @@
+"""Objects that are nearly what a call takes, and libraries that are nearly there: what is said of them."""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import saeta as sa
+from saeta import _core, _libarrow, exchange, xlog
+from saeta._convert import (
+    build,
+    exact_arrays,
+    exact_values,
+    from_cuda_array,
+    from_numpy,
+    to_libraries,
+    to_python,
+    types,
+)
+from saeta._files import parquet, scan, sources
+from saeta._metadata import Metadata, pairs_of
+from saeta._report import display, info
+
+
+class WithoutSchema:
+    """A type of Arrow that only a C schema describes."""
+
+    def __init__(self, given):
+        self._given = given
+
+    def __arrow_c_schema__(self):
+        return self._given.__arrow_c_schema__()
+
+
+def test_a_column_s_name_is_text_or_a_field(host):
+    with pytest.raises(sa.TypeMismatch, match="a column's name is of type int, expected text or a Field"):
+        build.as_column(3, [1], host)
+
+
+def test_types_and_fields_are_what_they_are():
+    given = sa.DataType("int32")
+    assert types.data_type(given) is given
+    assert types.data_type(WithoutSchema(pa.int16())) == "int16"
+    field = sa.field("a", "int32", nullable=False)
+    assert types.parts_of(field) == ([field], None)
+    with pytest.raises(sa.TypeMismatch, match="int is not a type: expected text in Arrow's words"):
+        types.data_type(3)
+
+
+def test_arrays_of_bytes_of_one_length_are_fixed_size_binaries(host):
+    column = sa.column("b", np.array([b"ab", b"c"], "V2"), ctx=host)
+    assert column.type == "fixed_size_binary[2]"
+    assert column.to_pylist() == [b"ab", b"c\0"]
+    with pytest.raises(sa.TypeMismatch, match="column 'b': its values have the fields x, y: name a struct"):
+        sa.column("b", np.zeros(1, [("x", "i4"), ("y", "f4")]), ctx=host)
+
+
+def test_what_pyarrow_can_not_infer_is_refused_with_its_words(host):
+    with pytest.raises(sa.InvalidError, match=r"^column 't': "):
+        exact_arrays._infer_type("t", np.array(["2020-01"], "M8[M]"))
+
+
+def test_values_of_no_common_type_are_refused(host):
+    with pytest.raises(sa.InvalidError, match=r"^column 'x': "):
+        sa.column("x", [1, "a", object()], ctx=host)
+
+
+def test_not_a_time_is_a_null(host):
+    assert exact_values._is_not_a_time(np.datetime64("NaT"))
+    assert exact_values._is_not_a_time(np.timedelta64("NaT"))
+    assert not exact_values._is_not_a_time(np.datetime64("2020-01-01"))
+    assert not exact_values._is_not_a_time(float("nan"))
+
+
+@pytest.mark.parametrize(
+    ("device", "number"),
+    [
+        (None, 0),
+        (SimpleNamespace(id=3), 3),
+        (SimpleNamespace(index=2), 2),
+        (SimpleNamespace(id="x", index=1), 1),
+        (SimpleNamespace(index=None), 0),
+    ],
+)
+def test_the_number_of_a_gpu_is_asked_as_frameworks_have_it(device, number):
+    assert from_cuda_array._ordinal(SimpleNamespace(device=device)) == number
+
+
+def test_the_reason_to_copy_an_array_has_its_numbers():
+    values = np.zeros(40, "u1")
+    assert from_numpy._reason_to_copy(values) is None
+    assert from_numpy._reason_to_copy(np.zeros(3, ">i4")) == "has values in another byte order"
+    assert from_numpy._reason_to_copy(values[1:9].view("i4")) == "is not aligned to its values of 4 bytes"
+    steps = SimpleNamespace(
+        dtype=np.dtype("i4"), flags=SimpleNamespace(aligned=True), strides=(6,), shape=(3,)
+    )
+    assert from_numpy._reason_to_copy(steps) == (
+        "has strides of (6,) bytes, which are not multiples of its values of 4 bytes"
+    )
+    steps.shape = (1,)
+    assert from_numpy._reason_to_copy(steps) is None
+    steps.shape, steps.strides = (2,), (8,)
+    assert from_numpy._reason_to_copy(steps) is None
+
+
+def test_ctrl_c_in_a_stream_is_a_keyboard_interrupt():
+    with pytest.raises(KeyboardInterrupt), to_libraries._interruptible():
+        raise RuntimeError("the producer: KeyboardInterrupt: ")
+    with pytest.raises(RuntimeError, match="another"), to_libraries._interruptible():
+        raise RuntimeError("another")
+
+
+def test_a_table_is_a_matrix_of_jax(host):
+    jax = pytest.importorskip("jax")
+    table = sa.table({"a": np.arange(3, dtype="f4"), "b": np.arange(3, 6, dtype="f4")}, host)
+    made = table.to_jax()
+    assert isinstance(made, jax.Array)
+    assert made.tolist() == [[0, 3], [1, 4], [2, 5]]
+    del made
+
+
+def test_a_missing_library_is_named_for_what_needs_it(host, monkeypatch):
+    column = sa.column("a", [1], ctx=host)
+    table = sa.table({"a": [1]}, host)
+    for name in ("jax", "torch", "cupy", "pandas", "polars", "numba.cuda"):
+        monkeypatch.setitem(sys.modules, name, None)
+        library = name.partition(".")[0]
+        for source, kind in ((column, "Column"), (table, "Table")):
+            if hasattr(source, f"to_{library}"):
+                with pytest.raises(sa.MissingDependency, match=rf"{kind}\.to_{library} needs {library}: "):
+                    getattr(source, f"to_{library}")()
+
+
+def test_a_column_of_a_device_is_no_array_without_a_word():
+    column = SimpleNamespace(device="cuda:0", name="a")
+    with pytest.raises(sa.TypeMismatch, match=r"column 'a' is on cuda:0: call to_numpy\(\) to download it"):
+        to_libraries.column_array(column)
+
+
+def test_intervals_are_numbers_or_tuples():
+    months = to_python.decoder_of(
+        SimpleNamespace(value_type=None, is_bool8=False, extension_name="", symbol_table=None, format="tiM")
+    )
+    assert months(struct.pack("<i", -14)) == -14
+    days = to_python.decoder_of(
+        SimpleNamespace(value_type=None, is_bool8=False, extension_name="", symbol_table=None, format="tiD")
+    )
+    assert days(struct.pack("<ii", 3, -7)) == to_python.DayTime(3, -7) == (3, -7)
+    assert to_python._text_of_object(to_python.DayTime(3, -7)) == "3d -7ms"
+    assert to_python._text_of_object(to_python.MonthDayNano(1, 2, 3)) == "1M 2d 3ns"
+    with pytest.raises(sa.UnsupportedError, match="values of Arrow format 'q' can't be converted"):
+        to_python._decoder_of_format("q")
+
+
+def test_without_pandas_nanoseconds_are_refused_and_others_are_exact(host, monkeypatch):
+    monkeypatch.setattr(to_python, "_pandas", lambda: None)
+    even = sa.from_arrow(pa.array([2_000, None], pa.timestamp("ns")), host, as_column=True)
+    assert even.to_pylist()[0].microsecond == 2
+    assert sa.from_arrow(pa.array([2_000], pa.duration("ns")), host, as_column=True)[0].microseconds == 2
+    odd = sa.from_arrow(pa.array([1_501], pa.timestamp("ns")), host, as_column=True)
+    with pytest.raises(sa.InvalidError, match=r"1501 of type timestamp\[ns\]: Python's datetime has only"):
+        odd.to_pylist()
+
+
+def test_pandas_is_looked_for_once(monkeypatch):
+    to_python._pandas.cache_clear()
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert to_python._pandas() is None
+    to_python._pandas.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("zone", "minutes"), [("+01:30", 90), ("-01:30", -90), ("+0200", 120), ("-10:00", -600)]
+)
+def test_offsets_are_time_zones(zone, minutes):
+    assert to_python._zone(zone, "t").utcoffset(None).total_seconds() == 60 * minutes
+
+
+def test_zones_that_python_does_not_know_are_named():
+    for zone in ("Nowhere/Town", "+99:00", "+x:00"):
+        with pytest.raises(sa.InvalidError, match="Python does not know the time zone of type t; to_arrow"):
+            to_python._zone(zone, "t")
+
+
+def test_a_source_and_its_file_system_belong_together(tmp_path):
+    with pytest.raises(sa.TypeMismatch, match="filesystem is for a path, and source is of type bytes"):
+        sources.resolve_source(b"ARROW1", filesystem=object())
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    os.chmod(fifo, 0)  # noqa: PTH101 - a Path does the same
+    if os.geteuid() != 0:
+        with pytest.raises(sa.FileError, match=rf"can't open '{fifo}': Permission denied \(errno 13\)"):
+            sources.resolve_source(str(fifo))
+
+
+def test_a_function_that_takes_no_size_is_known_by_its_signature():
+    assert sources._takes_a_size(lambda size=-1: b"")
+    assert not sources._takes_a_size(lambda: b"")
+
+
+def test_sources_of_parquet_are_named_without_secrets():
+    assert "secret" not in parquet._named("s3://key:secret@bucket/a.parquet")
+    assert parquet._named("a.parquet") == "a.parquet"
+    assert parquet._named(["a", "b"]) == "list"
+    with (
+        pytest.raises(sa.FileError, match=r"can't read 'a\.parquet': no luck"),
+        parquet._naming_failures("a.parquet", "a test"),
+    ):
+        raise OSError("no luck")
+    with pytest.raises(sa.FormatError, match=r"^list: no luck"), parquet._naming_failures(["a"], "a test"):
+        raise pa.ArrowInvalid("no luck")
+    with pytest.raises(sa.MissingFileError, match="gone"), parquet._naming_failures("a", "a test"):
+        raise FileNotFoundError("gone")
+
+
+def test_a_scan_says_how_much_it_has():
+    made = scan.Scan.__new__(scan.Scan)
+    for number, text in ((-1, "a stream"), (0, "0 batches"), (3, "3 batches")):
+        made._num_batches = number
+        assert repr(made) == f"<saeta.Scan of {text}>"
+
+
+def test_metadata_is_text_or_bytes():
+    assert len(Metadata([(b"a", b"1"), (b"a", b"2"), (b"b", b"3")])) == 2
+    with pytest.raises(sa.TypeMismatch, match="metadata: 3 is neither text nor bytes"):
+        pairs_of({"a": 3})
+    with pytest.raises(sa.TypeMismatch, match="metadata is of type int, expected a mapping of text or bytes"):
+        pairs_of(3)
+    with pytest.raises(sa.InvalidError, match="keys that begin with ARROW:extension: belong to the type"):
+        pairs_of([("ARROW:extension:name", "x")])
+    assert 3 not in Metadata([(b"a", b"1")])
+    assert pairs_of(None) == []
+
+
+def test_libraries_of_another_release_are_explained():
+    wanted = ImportError("libarrow_python.so.2500: cannot open shared object file")
+    text = str(_libarrow._explain(wanted, "a test", "26.0.1"))
+    assert text == (
+        "saeta's module for a test was built with pyarrow 25, but pyarrow 26.0.1 is installed: "
+        "pip install 'pyarrow==25.*', or build saeta again for the installed one, in its source tree: "
+        "pip install . -C build.requires=pyarrow==26.0.1"
+    )
+    assert "built with pyarrow 9," in str(_libarrow._explain(ImportError("libarrow.so.900"), "x", "26"))
+    assert str(_libarrow._explain(ImportError("no module"), "a test", "26")) == (
+        "this build of saeta has no working module for a test: no module"
+    )
+
+
+def test_a_module_for_another_pyarrow_is_missing(monkeypatch):
+    pytest.importorskip("saeta._ipc")
+    assert _libarrow.load("_ipc", "a test").__name__ == "saeta._ipc"
+    monkeypatch.setattr(pa, "__version__", "99.1.0")
+    with pytest.raises(sa.MissingDependency, match=r"was built with pyarrow .*, but pyarrow 99\.1\.0 is"):
+        _libarrow.load("_ipc", "a test")
+    monkeypatch.setattr(pa, "__version__", "26")
+    with pytest.raises(sa.MissingDependency, match="no working module for a test"):
+        _libarrow.load("_no_such_module", "a test")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(sa.MissingDependency, match="a test needs the libarrow of pyarrow"):
+        _libarrow.load("_ipc", "a test")
+
+
+def test_info_says_what_is_missing(monkeypatch):
+    def missing(*_):
+        raise sa.MissingDependency("no such module")
+
+    monkeypatch.setattr(info.ipc, "module", missing)
+    monkeypatch.setattr(info._libarrow, "load", missing)
+    assert info._ipc_state() == {
+        "usable": False,
+        "built_for": None,
+        "loaded": None,
+        "missing": "no such module",
+    }
+    assert info._bridge_missing() == "no such module"
+    assert info._version_of(("no-such-distribution", "numpy")) == np.__version__
+    assert info._version_of(("no-such-distribution",)) is None
+    assert info._missing({"a": "", "b": "left out"}, {"numpy": "1", "torch": None}) == [
+        {"part": "b", "why": "left out"},
+        {"part": "torch", "why": "not installed (pip install torch)"},
+    ]
+
+
+def test_where_downloads_are_forbidden_values_are_not_shown():
+    from sim_devices import simulator
+
+    ctx = simulator().Device(0).context
+    table = sa.table({"a": [1, 2]}, ctx)
+    with ctx.forbid_downloads():
+        assert repr(table).count(display.FORBIDDEN) == 1
+        assert display.FORBIDDEN in repr(table["a"])
+        assert display.FORBIDDEN in table["a"]._repr_html_()
+    assert "1, 2" in repr(table)
+
+
+def test_a_timeline_is_made_of_a_recording(host, tmp_path):
+    with pytest.raises(sa.TypeMismatch, match="recording is of type list, expected a MemoryRecording"):
+        host.memory.timeline(tmp_path / "page.html", [])
+    with pytest.raises(sa.InvalidError, match=r"nothing was recorded: record with memory\.record"):
+        host.memory.timeline(tmp_path / "page.html")
+
+
+def test_devices_have_their_contexts(monkeypatch):
+    monkeypatch.setattr(_core, "context", lambda name: name)
+    assert exchange._context_of((1, 0)) == exchange._context_of((3, 0)) == "host"
+    assert exchange._context_of((2, 3)) == exchange._context_of((13, 3)) == "cuda:3"
+    with pytest.raises(
+        sa.ExchangeError, match=r"the tensor is on device type 7: only CPU \(1\) and CUDA \(2, 3, 13\) are"
+    ):
+        exchange._context_of((7, 0))
+
+
+def test_memory_of_xlog_is_counted_in_mib(host):
+    limited = xlog._context("host", 3)
+    assert limited.memory.statistics()["limit"] == 3 << 20
+    assert xlog._context("host", None) == host
+    for kind, expected in ((1, False), (2, True), (3, False), (13, True)):
+        assert xlog.dlpack_is_cuda(SimpleNamespace(__dlpack_device__=lambda kind=kind: (kind, 0))) is expected
+    with pytest.raises(
+        sa.TypeMismatch, match="int has no __dlpack_device__ and is not a capsule of a tensor"
+    ):
+        xlog.dlpack_is_cuda(3)
+
+
+def test_only_structs_are_tables_of_xlog(host):
+    with pytest.raises(
+        sa.TypeMismatch, match="the data is of type int64, expected an array or a stream of st"
+    ):
+        xlog.import_arrow_device(pa.array([1]), device="host")
+
+
+def test_lent_arrays_say_what_they_are_of():
+    from saeta import _use
+
+    class Token:
+        is_open = True
+        waits = 0
+
+        def writable(self, memory):
+            return memory == "mine"
+
+        def pointer(self, memory):
+            return 4096
+
+        def synchronize(self):
+            self.waits += 1
+
+    token = Token()
+    lent = _use.BorrowedOnDevice(token, "mine", "<f4", 5)
+    assert len(lent) == 5
+    assert lent.__cuda_array_interface__ == {
+        "version": 3,
+        "shape": (5,),
+        "typestr": "<f4",
+        "data": (4096, False),
+        "strides": None,
+        "stream": None,
+    }
+    assert not hasattr(lent, "__array_interface__")
+    both = _use.BorrowedOnBoth(token, "theirs", "<f4", 5)
+    assert token.waits == 0
+    assert both.__array_interface__["data"] == (4096, True)
+    assert token.waits == 1, "the CPU is not ordered with the token's stream"
+    assert both.__cuda_array_interface__["data"] == (4096, True)
+    token.is_open = False
+    for read in (lambda: lent.__cuda_array_interface__, lambda: both.__array_interface__):
+        with pytest.raises(sa.ClosedError, match="this array was lent by a token that has ended"):
+            read()
+    with pytest.raises(sa.ClosedError):
+        _use.BorrowedOnHost(token, "mine", "<f4", 5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"), [("host", 1), ("pinned", 3), ("managed", 13), ("device", 2), ("device", 8)]
+)
+def test_the_kind_of_a_column_is_that_of_its_tensor(kind, number):
+    from saeta import _use
+
+    assert _use._kind(SimpleNamespace(__dlpack_device__=lambda: (number, 0))) == kind
+
+
+@pytest.mark.parametrize(
+    ("dtype", "typestr"),
+    [
+        ("u1", "|u1"),
+        ("i4", "<i4"),
+        ("uint16", "<u2"),
+        ("float16", "<f2"),
+        ("float64", "<f8"),
+        ("int8", "|i1"),
+        ("bool", "|b1"),
+        (np.float32, "<f4"),
+        ("c8", "<c8"),
+    ],
+)
+def test_names_of_numbers_are_typestrs(dtype, typestr):
+    from saeta import _use
+
+    assert _use._typestr(dtype) == typestr
+
+
+def test_arrays_are_lent_of_whole_aligned_elements(host):
+    block = host.allocate(10)
+    with sa.use(reads=[block]) as token:
+        assert len(token.array(block)) == 10
+        assert len(token.array(block, "i2")) == 5
+        with pytest.raises(sa.InvalidError, match="10 bytes are not a whole number of elements of 4 bytes"):
+            token.array(block, "i4")
+    part = block[1:9]
+    with (
+        sa.use(reads=[part]) as token,
+        pytest.raises(sa.InvalidError, match=r"address 0x\w+1 is not aligned to elements of 2 bytes"),
+    ):
+        token.array(part, "i2")
+    column = sa.column("n", [1, None, 3], ctx=host)
+    text = sa.column("s", ["a"], ctx=host)
+    with sa.use(reads=[column, text]) as token:
+        with pytest.raises(sa.ExchangeError, match="column 'n' has 1 nulls, which an array can't represent"):
+            token.array(column)
+        with pytest.raises(sa.TypeMismatch, match="column 's' of type string is not an array of numbers"):
+            token.array(text)
+    whole = sa.column("n", [1, 3], "int16", ctx=host)
+    with sa.use(reads=whole) as token:
+        assert len(token.array(whole, "int16")) == 2
+        with pytest.raises(sa.TypeMismatch, match="column 'n' has elements of <i2, not <i4"):
+            token.array(whole, "i4")
+
+
+def test_texts_of_times_have_a_sign_and_all_their_digits():
+    def text(format, count):  # noqa: A002 - the word of the lexicon
+        return to_python._text_of_temporal(format, struct.pack("<q", count))
+
+    assert text("tDs", -90) == "-90 s"
+    assert text("tDm", -1_500) == "-1.500 s"
+    assert text("tDu", 1_500_001) == "1.500001 s"
+    assert text("tDn", -1) == "-0.000000001 s"
+    assert text("ttu", 3_723_000_007) == "01:02:03.000007"
+    assert text("tts", 3_723) == "01:02:03"
+    assert text("tsm:", 1) == "1970-01-01 00:00:00.001"
+    assert text("tsm:", -1) == "1969-12-31 23:59:59.999"
+    assert text("tsn:UTC", 5) == "1970-01-01 00:00:00.000000005Z"
+    assert text("tdD", 5) is None
+
+
+def test_a_column_says_how_many_chunks_it_has(host):
+    one = sa.column("n", [1, 2], "int8", ctx=host)
+    assert repr(one) == "<saeta.Column 'n': int8 on host, 2 rows, 2 B>\n  1, 2"
+    two = sa.Column.from_chunks([one, one])
+    assert repr(two) == "<saeta.Column 'n': int8 on host, 4 rows in 2 chunks, 4 B>\n  1, 2, 1, 2"
