@@ -11,7 +11,7 @@ JOBS ?= $(shell nproc)
 PYTHON = $(if $(wildcard .deps/venv/bin/python),.deps/venv/bin/python,python3)
 WITH_PACKAGE = PYTHONPATH=$(CURDIR)/$(BUILD)/python $(PYTHON)
 
-.PHONY: help setup build demo check test gpu-test mutants explore lint bench docs clean
+.PHONY: help setup build demo check test gpu-test mutants coverage explore lint bench docs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -40,6 +40,9 @@ gpu-test: build ## only what needs a GPU
 
 mutants: setup ## plant bugs in a copy of the tree and let the tests find them (MUTANTS: arguments of scripts/mutants.py)
 	@$(PYTHON) scripts/mutants.py $(MUTANTS)
+
+coverage: setup ## which lines of C++ and Python the tests reach, in build/coverage/report (COVERAGE: options)
+	@$(PYTHON) scripts/coverage_report.py --jobs $(JOBS) $(COVERAGE)
 
 explore: build ## look for what no test has drawn yet: random examples and the fuzzers, half an hour
 	@SAETA_EXAMPLES=3000 $(WITH_PACKAGE) -m pytest -q tests/python/test_properties.py tests/python/test_memory_properties.py tests/python/test_equals.py

@@ -37,6 +37,36 @@ def counted_line(path: Path, line: int) -> int:
     return first or line
 
 
+def install_tools(python: Path, folder: Path, *packages: str) -> None:
+    """Installs packages into a folder for PYTHONPATH, apart from those that the tests run with."""
+    command = [
+        str(python),
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--upgrade",
+        "--target",
+        str(folder),
+        *packages,
+    ]
+    subprocess.run(command, check=True)
+    # Python runs it in every process that finds it: those that tests start are counted, too.
+    site = folder / "sitecustomize.py"
+    site.write_text("import coverage\n\ncoverage.process_startup()\n", encoding="utf-8")
+
+
+def write_settings(folder: Path) -> Path:
+    """Writes the settings of coverage.py, which collects its data in the folder. Returns their path."""
+    settings = folder / "coveragerc"
+    settings.write_text(
+        f"[run]\ndata_file = {folder}/data\nparallel = true\ncore = ctrace\npatch = subprocess, _exit\n"
+        "include = */python/saeta/*\nconcurrency = thread\n",
+        encoding="utf-8",
+    )
+    return settings
+
+
 @dataclass
 class Reach:
     """`lines`: the files of tests of each `path:line`. `seconds`: what each took while lines were counted.
@@ -97,7 +127,7 @@ class Survey:
         fresh = {test: entry for test, entry in known.items() if entry["version"] == tests.get(test)}
         new = [test for test in tests if test not in fresh]
         if new:
-            self._install_coverage()
+            install_tools(self.python, self.work / "pip", "coverage")
             if not self.overlay.exists():
                 self._count_modules(jobs)
             with ThreadPoolExecutor(jobs) as pool:
@@ -118,22 +148,6 @@ class Survey:
         reach.missed.difference_update(reach.lines)
         return reach
 
-    def _install_coverage(self) -> None:
-        command = [
-            str(self.python),
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--target",
-            str(self.work / "pip"),
-            "coverage",
-        ]
-        subprocess.run(command, check=True)
-        # Python runs it in every process that finds it: those that tests start are counted, too.
-        site = self.work / "pip" / "sitecustomize.py"
-        site.write_text("import coverage\n\ncoverage.process_startup()\n", encoding="utf-8")
-
     def _count_modules(self, jobs: int) -> None:
         make_overlay(self.build, self.overlay)
         flags = ("--coverage", "-fprofile-update=atomic")
@@ -152,12 +166,7 @@ class Survey:
         beside = self.work / "counts" / test.replace("/", "-")
         shutil.rmtree(beside, ignore_errors=True)
         beside.mkdir(parents=True)
-        settings = beside / "coveragerc"
-        settings.write_text(
-            f"[run]\ndata_file = {beside}/data\nparallel = true\ncore = ctrace\npatch = subprocess, _exit\n"
-            "include = */python/saeta/*\nconcurrency = thread\n",
-            encoding="utf-8",
-        )
+        settings = write_settings(beside)
         environment = environment_of(self.overlay)
         environment["PYTHONPATH"] += f":{self.work / 'pip'}"
         environment["GCOV_PREFIX"] = str(beside / "gcov")

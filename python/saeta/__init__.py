@@ -144,3 +144,8 @@ __all__ = [
     "write_ipc",
     "xlog",
 ]
+
+
+def __dir__() -> list[str]:
+    """Returns the public names and modules: what completion shows."""
+    return [*__all__, "cuda", "errors", "exchange", "ipc", "rmm"]

@@ -1490,6 +1490,11 @@ class Schema:
     def __arrow_c_schema__(self) -> CapsuleType:
         """An "arrow_schema" capsule of a struct (Arrow PyCapsule Interface)."""
 
+def _unknown_column(name: object, names: Sequence[str]) -> str:
+    """
+    What an error says of the name of a column that there is not: the closest name, and all names.
+    """
+
 def _require_memory_for(objects: int, label: str) -> None:
     """
     OutOfMemory where so many Python objects take more than the memory that is available.
@@ -1519,6 +1524,9 @@ class Column:
         """
         One value (None for a null), which a device column downloads, or a slice with step 1, which is free.
         """
+
+    def __setitem__(self, index: Never, value: Never) -> Never:
+        """Raises TypeMismatch: columns are immutable."""
 
     def __iter__(self) -> Iterator[Any]: ...
 
@@ -1742,6 +1750,8 @@ class Column:
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]: ...
 
     def __repr__(self) -> str: ...
+
+    def __dir__(self) -> list[str]: ...
 
     def _repr_html_(self) -> str: ...
 
@@ -2475,6 +2485,8 @@ class Table:
 
     def __repr__(self) -> str: ...
 
+    def __dir__(self) -> list[str]: ...
+
     def _repr_html_(self) -> str: ...
 
     __reversed__: None = None
@@ -2519,6 +2531,12 @@ class Table:
         """
         Raises TypeMismatch: columns, column_names, batches and to_pylist are what can be meant.
         """
+
+    def __setitem__(self, key: Never, value: Never) -> Never:
+        """Raises TypeMismatch: with_column is what can be meant."""
+
+    def __delitem__(self, key: Never) -> Never:
+        """Raises TypeMismatch: drop_columns is what can be meant."""
 
     def __len__(self) -> int: ...
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from saeta._convert.build import as_column
-from saeta._core import Column, DataType, Field, Table
+from saeta._core import Column, DataType, Field, Table, _unknown_column
 from saeta.errors import ColumnNameError, InvalidError, TypeMismatch
 from saeta.exchange import ContextLike, context_of
 
@@ -82,8 +82,7 @@ def _with_changes(
         raise TypeMismatch(f"{label} is of type {type(given).__name__}, expected a mapping from names")
     unknown = [name for name in given if name not in self.column_names]
     if unknown:
-        known = ", ".join(map(repr, self.column_names))
-        raise ColumnNameError(f"no column {unknown[0]!r} to change: there is {known}")
+        raise ColumnNameError(_unknown_column(unknown[0], self.column_names))
     return self._with_columns(
         [change(column, given[column.name]) if column.name in given else column for column in self.columns]
     )

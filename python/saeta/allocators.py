@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 __all__ = ["GraphPool", "cupy_allocator", "graph_pool", "numba_manager", "torch_allocator", "torch_mem_pool"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def torch_allocator(ctx: Context, tag: str = "torch") -> torch.cuda.memory.CUDAPluggableAllocator:
     """Makes a `torch.cuda.memory.CUDAPluggableAllocator` that allocates from the context, for its device.
 

@@ -191,8 +191,7 @@ def from_arrow(
     raise TypeMismatch(
         f"{type(source).__name__} has none of __arrow_c_device_stream__, __arrow_c_device_array__, "
         "__arrow_c_stream__, __arrow_c_array__, __arrow_c_schema__ and __arrow_array__, and is not a capsule "
-        "of "
-        "one of them"
+        "of one of them: saeta.table and saeta.column take Python values and tensors"
     )
 
 

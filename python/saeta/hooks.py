@@ -19,6 +19,10 @@ from saeta.errors import DeviceError, InvalidError, UnsupportedError
 __all__ = ["trim_cupy", "trim_rmm", "trim_torch"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def trim_torch(ctx: Context, priority: int = 0) -> MemoryHook:
     """Adds a hook that empties torch's caching allocator on the context's device. Tensors are not touched.
 

@@ -20,6 +20,10 @@ from saeta.errors import InvalidError, MissingDependency, TypeMismatch, Unsuppor
 __all__ = ["context", "resource"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def resource(ctx: Context, tag: str = "rmm") -> Any:
     """Makes an `rmm.mr.DeviceMemoryResource` that allocates from the context.
 

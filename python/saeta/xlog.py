@@ -30,6 +30,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def dlpack_roundtrip(tensor: Any, device: int | str = 0, memory_mb: int | None = None) -> CapsuleType:
     """Takes a tensor in and returns it as a "dltensor" capsule over the same memory.
 

@@ -1,22 +1,14 @@
 #include "saeta/column/schema.hpp"
 
 #include "saeta/base/text.hpp"
+#include "saeta/column/column_name.hpp"
 
 #include <algorithm>
+#include <string_view>
+#include <vector>
 
 namespace saeta {
 namespace {
-
-/// At most this many names are listed in a message.
-constexpr std::size_t shown_names = 32;
-
-std::string names_of(const std::vector<field>& fields) {
-  std::string names;
-  for (std::size_t i = 0; i < std::min(fields.size(), shown_names); ++i) {
-    names += concat(i == 0 ? "" : ", ", "'", fields[i].name, "'");
-  }
-  return fields.size() > shown_names ? concat(names, " and ", fields.size() - shown_names, " more") : names;
-}
 
 /// Removes the first entry of a key from the list and returns its value; nullopt if there is none.
 std::optional<std::string> take(metadata_list& from, std::string_view key) {
@@ -45,9 +37,11 @@ std::size_t schema::index_of(std::string_view name) const {
   const auto has_name = [&](const field& candidate) { return candidate.name == name; };
   const auto found = std::find_if(fields.begin(), fields.end(), has_name);
   if (found == fields.end()) {
-    throw error(errc::column_name,
-                fields.empty() ? concat("no column '", name, "': there are no columns")
-                               : concat("no column '", name, "': the columns are ", names_of(fields)));
+    std::vector<std::string_view> names;
+    for (const field& each : fields) {
+      names.push_back(each.name);
+    }
+    throw error(errc::column_name, unknown_column_text(name, names));
   }
   const auto count = std::count_if(found, fields.end(), has_name);
   if (count > 1) {

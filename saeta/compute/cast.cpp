@@ -25,8 +25,9 @@ column cast(const column& source, const data_type& to, cast_rule rule, std::int6
     return source;
   }
   if (!is_number(from) || !is_number(to)) {
-    throw error(errc::type_mismatch, concat("a column of ", from.name(), " can't be cast to ", to.name(),
-                                            ": only numbers are converted"));
+    throw error(errc::type_mismatch,
+                concat("a column of ", from.name(), " can't be cast to ", to.name(),
+                       ": only numbers are converted, other types by the library that made them"));
   }
   const auto& ctx = source.ctx();
   const std::int64_t rows = source.length();
@@ -72,10 +73,11 @@ column cast(const column& source, const data_type& to, cast_rule rule, std::int6
   ctx->copies().read_scalar(&bad, bad_row, sizeof bad, work);
   token.finish();
   if (bad >= 0) {
-    throw error(errc::out_of_range,
-                concat("the ", from.name(), " in row ", first_row + bad, " has no ",
-                       rule == cast_rule::round ? "" : "equal ", to.name(),
-                       rule == cast_rule::round ? "" : ": permit rounding, or choose a wider type"));
+    throw error(
+        errc::out_of_range,
+        concat("the ", from.name(), " in row ", first_row + bad, " has no ",
+               rule == cast_rule::round ? "" : "equal ", to.name(),
+               rule == cast_rule::round ? "" : ": permit rounding (cast='round'), or choose a wider type"));
   }
   return column::make(ctx, {to, rows, 0, has_nulls ? source.known_null_count() : 0, {validity, values}, {}});
 }

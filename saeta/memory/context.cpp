@@ -245,9 +245,10 @@ context::memory_source context::source_of(memory_kind kind, std::string_view use
     return own_source();
   }
   if (kind != memory_kind::pinned) {
-    throw error(errc::unsupported, concat("'", user, "': the context of ", to_string(device()),
-                                          " allocates memory of the kinds ", to_string(own_kind(device())),
-                                          " and pinned, not ", to_string(kind)));
+    throw error(errc::unsupported,
+                concat(user.empty() ? "" : concat("'", user, "': "), "the context of ", to_string(device()),
+                       " allocates memory of the kinds ", to_string(own_kind(device())), " and pinned, not ",
+                       to_string(kind)));
   }
   if (on_host()) {
     return {core_->pinned.get(), budget_.get(), reservation_.get()};

@@ -17,7 +17,9 @@ use_token::use_token(stream_ref stream, std::span<const use> uses)
     }
     const auto& bytes = u.used.owner();
     if (u.mode != access::read && !bytes->writable()) {
-      throw error(errc::invalid_argument, concat("buffer '", bytes->tag(), "' is read-only"));
+      throw error(
+          errc::invalid_argument,
+          concat("buffer '", bytes->tag(), "' is read-only: copy=True makes memory of the context from it"));
     }
     if (bytes->ctx()->inherited()) {
       bytes->ctx()->require_readable();

@@ -121,7 +121,7 @@ def test_all_columns_become_one_matrix(file, ctx):
     assert (rows[:, 0] == 4 * rows[:, 1]).all()
     with pytest.raises(sa.TypeMismatch, match="matrix 'matrix'"):
         batches(file, ctx, ["small", "large"], matrix=True)
-    with pytest.raises(sa.ColumnNameError, match="no column is named 'larg'"):
+    with pytest.raises(sa.ColumnNameError, match="no column 'larg': did you mean"):
         batches(file, ctx, ["small", "large"], matrix=["larg"])
     with pytest.raises(sa.InvalidError, match="a matrix and a column are both named 'small'"):
         batches(file, ctx, ["small", "large"], matrix={"small": ["large"]})
@@ -282,5 +282,5 @@ def test_words_that_are_not_known_are_refused(file):
         batches(file, "host", ["no"])
     with pytest.raises(sa.ColumnNameError, match="columns: 'on' is named twice"):
         batches(file, "host", ["on", "on"])
-    with pytest.raises(sa.ColumnNameError, match="codes: no column is named 'no'"):
+    with pytest.raises(sa.ColumnNameError, match="codes: no column 'no'"):
         batches(file, "host", ["on"], codes="no")

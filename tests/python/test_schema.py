@@ -263,7 +263,7 @@ def test_columns_are_renamed(host):
     assert table.rename_columns({"b": "z"}).column_names == ["a", "z"]
     with pytest.raises(sa.InvalidError, match="1 names for 2 columns"):
         table.rename_columns(["x"])
-    with pytest.raises(sa.InvalidError, match="no column 'c' to rename: the columns are 'a', 'b'"):
+    with pytest.raises(sa.InvalidError, match="no column 'c': the columns are 'a', 'b'"):
         table.rename_columns({"c": "d"})
     with pytest.raises(sa.TypeMismatch, match="names is of type str"):
         table.rename_columns("xy")

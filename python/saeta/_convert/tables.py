@@ -67,14 +67,14 @@ def rename_columns(self: Table, names: Sequence[str] | Mapping[str, str]) -> Tab
     if isinstance(names, Mapping):
         unknown = [name for name in names if name not in old]
         if unknown:
-            raise ColumnNameError(
-                f"no column '{unknown[0]}' to rename: the columns are {', '.join(map(repr, old))}"
-            )
+            raise ColumnNameError(_core._unknown_column(unknown[0], old))
         new = [names.get(name, name) for name in old]
     else:
         new = list(names)
     if len(new) != len(old):
-        raise InvalidError(f"{len(new)} names for {len(old)} columns")
+        raise InvalidError(
+            f"{len(new)} names for {len(old)} columns: give one for each, or a mapping from old to new names"
+        )
     schema = self.schema
     fields = [field.with_name(name) for field, name in zip(schema.fields, new, strict=True)]
     return self._with_schema(Schema(fields, schema.metadata))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from saeta._core import Context, Schema, Table
+from saeta._core import Context, Schema, Table, _unknown_column
 from saeta._files import data_sets
 from saeta._files.scan import Scan, read_ahead
 from saeta._files.sources import URL, filesystem_of, without_secrets
@@ -306,10 +306,10 @@ def _names(columns: str | Iterable[str] | None, schema: Any) -> list[str] | None
         return None
     chosen = [columns] if isinstance(columns, str) else list(columns)
     for name in chosen:
-        if schema.names.count(name) != 1:
-            raise ColumnNameError(
-                f"no column is named {name!r}; the columns are: {', '.join(map(repr, schema.names))}"
-            )
+        if name not in schema.names:
+            raise ColumnNameError(_unknown_column(name, schema.names))
+        if schema.names.count(name) > 1:
+            raise ColumnNameError(f"more than one column is named {name!r}")
     return chosen
 
 

@@ -12,7 +12,16 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 from saeta._convert.to_libraries import tensor_of
-from saeta._core import Column, DataType, Schema, SymbolTable, Table, _narrow_float_type, from_dlpack
+from saeta._core import (
+    Column,
+    DataType,
+    Schema,
+    SymbolTable,
+    Table,
+    _narrow_float_type,
+    _unknown_column,
+    from_dlpack,
+)
 from saeta._core import _ChosenTensor as Exported
 from saeta._core import _TensorChoices as Choices
 from saeta._optional import load
@@ -333,10 +342,7 @@ def _matrices(schema: Schema, given: Any) -> dict[str, list[str]]:
     for key, names in found.items():
         for name in names:
             if name not in schema:
-                raise ColumnNameError(
-                    f"matrix '{key}': no column is named {name!r}; the columns are: "
-                    f"{', '.join(map(repr, schema.names))}"
-                )
+                raise ColumnNameError(f"matrix '{key}': {_unknown_column(name, schema.names)}")
     return found
 
 

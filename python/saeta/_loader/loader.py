@@ -520,11 +520,10 @@ def _names(columns: Any, schema: Schema) -> list[str]:
         return list(schema.names)
     names = [columns] if isinstance(columns, str) else list(columns)
     for name in names:
-        if names.count(name) > 1 or name not in schema.names:
-            problem = "is named twice" if name in schema.names else "does not exist"
-            raise ColumnNameError(
-                f"columns: {name!r} {problem}; the columns are: {', '.join(map(repr, schema.names))}"
-            )
+        if name not in schema.names:
+            raise ColumnNameError(f"columns: {_core._unknown_column(name, schema.names)}")
+        if names.count(name) > 1:
+            raise ColumnNameError(f"columns: {name!r} is named twice")
     return names
 
 
@@ -537,9 +536,7 @@ def _vocabularies(codes: Any, data: Data, schema: Schema) -> dict[str, list[str]
         codes = [codes]
     for name in codes:
         if name not in schema.names:
-            raise ColumnNameError(
-                f"codes: no column is named {name!r}; the columns are: {', '.join(map(repr, schema.names))}"
-            )
+            raise ColumnNameError(f"codes: {_core._unknown_column(name, schema.names)}")
     if isinstance(codes, Mapping):
         return {name: list(values) for name, values in codes.items()}
     return {name: _values_of_dictionaries(name, data) for name in codes}

@@ -27,6 +27,7 @@ HEADING_WIDTH = 1000  # for the name and type of a single column
 # Values inside a nested value, and bytes of a text, whose characters have up to four bytes. Anything beyond
 # does not fit in VALUE_WIDTH.
 MOST_INSIDE = 4 * (VALUE_WIDTH + 1)
+IPYTHON = ("_ipython_key_completions_", "_repr_html_")  # methods that IPython calls
 FORBIDDEN = "(not shown: strict mode forbids downloads)"
 
 
@@ -143,3 +144,9 @@ def _summary(table: Table) -> str:
 
 def _left_out(table: Table) -> str:
     return f"  … and {table.num_columns - MOST_COLUMNS} more columns"
+
+
+def public_names(self: Column | Table) -> list[str]:
+    """Implements `dir` of columns and tables, which completion shows: no name that only Saeta calls."""
+    names = object.__dir__(self)
+    return [name for name in names if not name.startswith("_") or name.startswith("__") or name in IPYTHON]

@@ -38,3 +38,7 @@ __all__ = [
     "read_record_batch",
     "serialize_record_batch",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -140,6 +140,15 @@ void bind_values(column_class& c) {
         nb::sig("def __getitem__(self, index: int) -> typing.Any"), item_doc)
       .def("__getitem__", in_python("saeta._convert.to_python", "column_item"),
            nb::sig("def __getitem__(self, index: slice) -> Column"), item_doc)
+      .def(
+          "__setitem__",
+          [](const column_object&, nb::handle, nb::handle) {
+            throw error(errc::type_mismatch,
+                        "a column can't be changed: make another one, by saeta.column or "
+                        "with a framework that takes this one by DLPack");
+          },
+          nb::sig("def __setitem__(self, index: typing.Never, value: typing.Never) -> typing.Never"),
+          "Raises TypeMismatch: columns are immutable.")
       .def("__iter__", in_python("saeta._convert.to_python", "column_iter"),
            nb::sig("def __iter__(self) -> collections.abc.Iterator[typing.Any]"))
       .def("to_pylist", in_python("saeta._convert.to_python", "column_list"),
@@ -201,6 +210,8 @@ void bind_objects(column_class& c) {
       .def(pickled_by("reduce_column"))
       .def("__repr__", in_python("saeta._report.display", "column_text"),
            nb::sig("def __repr__(self) -> str"))
+      .def("__dir__", in_python("saeta._report.display", "public_names"),
+           nb::sig("def __dir__(self) -> list[str]"))
       .def("_repr_html_", in_python("saeta._report.display", "column_html"),
            nb::sig("def _repr_html_(self) -> str"));
   // Like the classes of other Arrow libraries that do not compare by identity.

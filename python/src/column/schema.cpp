@@ -5,6 +5,7 @@
 #include "python/src/core/pickling.hpp"
 #include "saeta/base/printable.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/column/column_name.hpp"
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -332,6 +333,19 @@ void bind_schema(nb::module_& m) {
           "__arrow_c_schema__", [](const schema& self) { return schema_capsule(self); },
           nb::sig("def __arrow_c_schema__(self) -> typing_extensions.CapsuleType"),
           "An \"arrow_schema\" capsule of a struct (Arrow PyCapsule Interface).");
+  m.def(
+      "_unknown_column",
+      [](nb::handle name, const std::vector<nb::object>& names) {
+        std::vector<std::string> kept;
+        for (const nb::object& each : names) {
+          kept.push_back(name_of(each));
+        }
+        const std::vector<std::string_view> known(kept.begin(), kept.end());
+        return unknown_column_text(name_of(nb::str(name)), known);
+      },
+      nb::arg("name"), nb::arg("names"),
+      nb::sig("def _unknown_column(name: object, names: collections.abc.Sequence[str]) -> str"),
+      "What an error says of the name of a column that there is not: the closest name, and all names.");
 }
 
 } // namespace saeta::py

@@ -124,8 +124,10 @@ tensor_device device_of(nb::handle source) {
   if (found == nullptr && PyErr_ExceptionMatches(PyExc_AttributeError) != 0 &&
       !nb::hasattr(source, "__dlpack__")) {
     PyErr_Clear();
-    throw error(errc::type_mismatch, concat(nb::type_name(source.type()).c_str(),
-                                            " has no __dlpack__ and is not a capsule of a tensor"));
+    throw error(
+        errc::type_mismatch,
+        concat(nb::type_name(source.type()).c_str(),
+               " has no __dlpack__ and is not a capsule of a tensor: saeta.column takes other values"));
   }
   const nb::object pair = steal_result(found);
   if (PyTuple_Check(pair.ptr()) == 0 || PyTuple_GET_SIZE(pair.ptr()) != 2) {

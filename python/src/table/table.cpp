@@ -89,6 +89,8 @@ void bind_objects(table_class& c) {
       .def(pickled_by("reduce_table"))
       .def("_ipython_key_completions_", &column_names, "Names for tab completion.")
       .def("__repr__", in_python("saeta._report.display", "table_text"), nb::sig("def __repr__(self) -> str"))
+      .def("__dir__", in_python("saeta._report.display", "public_names"),
+           nb::sig("def __dir__(self) -> list[str]"))
       .def("_repr_html_", in_python("saeta._report.display", "table_html"),
            nb::sig("def _repr_html_(self) -> str"));
   c.attr("__reversed__") = nb::none(); // as __iter__

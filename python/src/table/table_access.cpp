@@ -21,11 +21,18 @@ std::size_t place_of(const table& self, nb::handle key) {
     return self.index_of(name_of(key));
   }
   if (PyIndex_Check(key.ptr()) && !PyBool_Check(key.ptr())) {
-    return place_of_number(key, self.column_count(), "column", "table");
+    try {
+      return place_of_number(key, self.column_count(), "column", "table");
+    } catch (nb::python_error& failure) { // of an array, which is a number only if it has one element
+      if (!failure.matches(PyExc_TypeError)) {
+        throw;
+      }
+    }
   }
   throw error(errc::type_mismatch,
               concat("a column is selected by its name or number, not by an object of type ",
-                     nb::type_name(key.type()).c_str()));
+                     nb::type_name(key.type()).c_str(),
+                     ": a list of names selects several, Table.filter and Table.take select rows"));
 }
 
 table_object rows_by_slice(const table_object& self, const nb::slice& range) {
@@ -155,6 +162,22 @@ void bind_access(table_class& c) {
           },
           nb::sig("def __iter__(self) -> typing.Never"),
           "Raises TypeMismatch: columns, column_names, batches and to_pylist are what can be meant.")
+      .def(
+          "__setitem__",
+          [](const table_object&, nb::handle, nb::handle) {
+            throw error(errc::type_mismatch, "a table can't be changed: Table.with_column returns one with "
+                                             "the new column");
+          },
+          nb::sig("def __setitem__(self, key: typing.Never, value: typing.Never) -> typing.Never"),
+          "Raises TypeMismatch: with_column is what can be meant.")
+      .def(
+          "__delitem__",
+          [](const table_object&, nb::handle) {
+            throw error(errc::type_mismatch, "a table can't be changed: Table.drop_columns returns one "
+                                             "without the column");
+          },
+          nb::sig("def __delitem__(self, key: typing.Never) -> typing.Never"),
+          "Raises TypeMismatch: drop_columns is what can be meant.")
       .def("__len__", [](const table_object& self) { return self.value->rows(); })
       .def("slice", &sliced_table, nb::arg("offset") = 0, nb::arg("length") = nb::none(),
            nb::sig("def slice(self, offset: int = 0, length: int | None = None) -> Table"),

@@ -1,6 +1,7 @@
 #include "saeta/ipc/read/projection.hpp"
 
 #include "saeta/base/text.hpp"
+#include "saeta/column/column_name.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -8,14 +9,6 @@
 
 namespace saeta::ipc::detail {
 namespace {
-
-std::string list_of(const std::vector<std::string_view>& names) {
-  std::string list;
-  for (const std::string_view name : names) {
-    list += concat(list.empty() ? "'" : ", '", name, "'");
-  }
-  return list.empty() ? "none" : list;
-}
 
 std::vector<int> numbers_of(const std::vector<std::string_view>& source,
                             const std::vector<std::string>& columns, std::string_view where) {
@@ -26,9 +19,11 @@ std::vector<int> numbers_of(const std::vector<std::string_view>& source,
   std::vector<int> numbers;
   for (const std::string& name : columns) {
     const auto [first, end] = places.equal_range(name);
-    if (first == end || std::next(first) != end) {
-      throw error(errc::column_name, concat(where, ": ", first == end ? "no column" : "more than one column",
-                                            " is named '", name, "'; the columns are: ", list_of(source)));
+    if (first == end) {
+      throw error(errc::column_name, concat(where, ": ", unknown_column_text(name, source)));
+    }
+    if (std::next(first) != end) {
+      throw error(errc::column_name, concat(where, ": more than one column is named '", name, "'"));
     }
     numbers.push_back(first->second);
   }

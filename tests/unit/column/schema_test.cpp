@@ -1,7 +1,12 @@
 #include "saeta/base/error.hpp"
+#include "saeta/base/text.hpp"
 #include "saeta/column/schema_index.hpp"
 
 #include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace saeta {
 namespace {
@@ -28,6 +33,24 @@ TEST(schema, finds_the_only_field_of_a_name) {
 TEST(schema, lists_the_names_there_are_when_one_is_missing) {
   EXPECT_EQ(message_of({{named("a"), named("b")}, {}}, "c"), "no column 'c': the columns are 'a', 'b'");
   EXPECT_EQ(message_of({}, "c"), "no column 'c': there are no columns");
+}
+
+TEST(schema, asks_for_the_closest_name_when_one_is_close) {
+  const schema fields{{named("fare_amount"), named("fare"), named("tip"), named("id")}, {}};
+  const std::string all = "The columns are 'fare_amount', 'fare', 'tip', 'id'";
+  for (const auto& [wanted, meant] :
+       std::vector<std::pair<std::string, std::string>>{{"Fare", "fare"},
+                                                        {"fair", "fare"},
+                                                        {"fares", "fare"},
+                                                        {"fare_amonut", "fare_amount"},
+                                                        {"ID", "id"},
+                                                        {"top", "tip"}}) {
+    EXPECT_EQ(message_of(fields, wanted),
+              concat("no column '", wanted, "': did you mean '", meant, "'? ", all));
+  }
+  for (const std::string& far : std::vector<std::string>{"ix", "city", "", std::string(100, 'x')}) {
+    EXPECT_EQ(message_of(fields, far).find("did you mean"), std::string::npos) << far;
+  }
 }
 
 TEST(schema, bounds_the_list_of_names) {

@@ -69,7 +69,7 @@ TEST_F(selection, no_column_at_all_keeps_the_rows) {
 
 TEST_F(selection, a_name_must_be_there_once) {
   const std::string bytes = write_bytes(small());
-  EXPECT_ERROR(read_bytes(bytes, {.columns = {{"a", "c"}}}), column_name, "no column is named 'c'",
+  EXPECT_ERROR(read_bytes(bytes, {.columns = {{"a", "c"}}}), column_name, "no column 'c'",
                "'a', 'b', 'twice', 'twice'");
   EXPECT_ERROR(read_bytes(bytes, {.columns = {{"twice"}}}), column_name, "more than one", "'twice'");
 }

@@ -1,0 +1,14 @@
+// What to say of the name of a column that there is not.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace saeta {
+
+/// "no column 'fair': did you mean 'fare'? The columns are 'fare', 'city'". The question is asked if a name
+/// differs in case alone, or in few letters for its length. At most 32 names are listed.
+std::string unknown_column_text(std::string_view wanted, std::span<const std::string_view> known);
+
+} // namespace saeta

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Runs the tests and reports which lines of C++ and Python they reach, as one report.
+
+    coverage_report.py [--jobs N] [--programs PROGRAM...] [--filter FILTER] [--python FILE...]
+
+Builds the preset `coverage`, runs its C++ programs and the Python tests that need no GPU, and writes
+build/coverage/report: index.html and summary.txt. gcov counts C++ and coverage.py Python; gcovr joins both.
+--programs, --filter (of GoogleTest) and --python choose what runs; `--programs` alone means none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from package_coverage import install_tools, write_settings
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = ROOT / "build" / "coverage"
+REPORT = BUILD / "report"
+TOOLS = BUILD / "pip"
+PROGRAMS = ("saeta_unit_tests", "saeta_conformance_tests")
+PYTHON_TARGETS = ("saeta_package", "saeta_sim")
+LEFT_OUT = ("saeta/backend/cuda/", "python/saeta/demo/", "python/saeta/bench/")  # a GPU or minutes are needed
+
+
+def build(programs: list[str], jobs: int) -> None:
+    targets = [*programs, *PYTHON_TARGETS]
+    subprocess.run(["cmake", "--preset", "coverage"], cwd=ROOT, check=True)
+    subprocess.run(["cmake", "--build", BUILD, "-j", str(jobs), "--target", *targets], cwd=ROOT, check=True)
+    for old in BUILD.rglob("*.gcda"):
+        old.unlink()
+
+
+def run_programs(programs: list[str], chosen: str) -> list[str]:
+    """Returns the programs that failed."""
+    return [
+        name
+        for name in programs
+        if subprocess.run(
+            [BUILD / "bin" / name, f"--gtest_filter={chosen}:-*cuda*", "--gtest_brief=1"]
+        ).returncode
+    ]
+
+
+def run_python(tests: list[str]) -> list[str]:
+    """Runs Python tests, and writes what they reach as coverage.xml. Returns what failed."""
+    counts = BUILD / "counts"
+    shutil.rmtree(counts, ignore_errors=True)
+    counts.mkdir()
+    settings = write_settings(counts)
+    environment = {
+        **os.environ,
+        "CUDA_VISIBLE_DEVICES": "",
+        "SAETA_BUILD": str(BUILD),
+        "PYTHONPATH": f"{BUILD / 'python'}:{TOOLS}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "COVERAGE_PROCESS_START": str(settings),
+    }
+
+    def coverage(*arguments: str) -> int:
+        command = [sys.executable, "-m", "coverage", arguments[0], f"--rcfile={settings}", *arguments[1:]]
+        return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+
+    failed = coverage("run", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not gpu", *tests)
+    coverage("combine", "-q")
+    coverage("xml", "-q", "-o", str(counts / "coverage.xml"))
+    return ["Python tests"] if failed else []
+
+
+def write_report(python: bool, jobs: int) -> str:
+    """Joins the counts. Returns the summary."""
+    shutil.rmtree(REPORT, ignore_errors=True)
+    REPORT.mkdir()
+    summary = REPORT / "summary.txt"
+    command = [sys.executable, "-m", "gcovr", "--root", str(ROOT), "-j", str(jobs)]
+    command += ["--filter", "saeta/", "--filter", "python/"]
+    for folder in LEFT_OUT:
+        command += ["--exclude", folder]
+    if python:
+        command += ["--cobertura-add-tracefile", str(BUILD / "counts" / "coverage.xml")]
+    command += ["--html-nested", str(REPORT / "index.html"), "--html-title", "Saeta: lines that tests reach"]
+    command += [
+        "--txt",
+        str(summary),
+        "--txt-summary",
+        "--gcov-ignore-errors=no_working_dir_found",
+        str(BUILD),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(TOOLS)}
+    subprocess.run(command, cwd=ROOT, env=environment, check=True)
+    return summary.read_text(encoding="utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Reports which lines of C++ and Python the tests reach.")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--programs", nargs="*", default=list(PROGRAMS), help="C++ programs")
+    parser.add_argument("--filter", default="*", help="tests of the programs, as for GoogleTest")
+    parser.add_argument(
+        "--python", nargs="*", default=["tests/python"], help="files or folders of Python tests"
+    )
+    options = parser.parse_args()
+    build(options.programs, options.jobs)
+    if not (TOOLS / "gcovr").is_dir():
+        install_tools(Path(sys.executable), TOOLS, "coverage", "gcovr")
+    failed = run_programs(options.programs, options.filter)
+    if options.python:
+        failed += run_python(options.python)
+    print(write_report(bool(options.python), options.jobs))
+    print(f"{REPORT.relative_to(ROOT)}/index.html")
+    for name in failed:
+        print(f"failed: {name}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

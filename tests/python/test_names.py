@@ -1,0 +1,61 @@
+"""What help, hover and completion show: public names, and the same sentences everywhere."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+from pathlib import Path
+
+import pytest
+
+import saeta as sa
+
+STUB = Path(__file__).resolve().parents[2] / "python" / "saeta" / "_core.pyi"
+MODULES = ("allocators", "cuda", "hooks", "rmm", "testing", "xlog")
+
+
+def test_completion_of_the_package_shows_public_names_and_modules():
+    shown = dir(sa)
+    assert set(sa.__all__) <= set(shown)
+    assert [name for name in shown if name.startswith("_") and name != "__version__"] == []
+    for name in set(shown) - set(sa.__all__):
+        try:
+            importlib.import_module(f"saeta.{name}")
+        except sa.MissingDependency:
+            assert name == "cuda"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_completion_of_a_module_shows_its_public_names(name):
+    module = pytest.importorskip(f"saeta.{name}", exc_type=ImportError)
+    assert dir(module) == sorted(module.__all__)
+
+
+def test_completion_of_a_table_and_a_column_shows_no_name_that_only_saeta_calls():
+    table = sa.table({"a": [1]}, "host")
+    for value in (table, table["a"]):
+        private = {name for name in dir(value) if name.startswith("_") and not name.startswith("__")}
+        assert private <= {"_ipython_key_completions_", "_repr_html_"}
+        assert {"take", "filter", "to_torch", "__len__"} <= set(dir(value))
+    assert table._ipython_key_completions_() == ["a"]
+    assert table.schema._ipython_key_completions_() == ["a"]
+
+
+def documented():
+    """What the stub says of each public class and function of the compiled module, by its name."""
+    for node in ast.parse(STUB.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+            yield node.name, ast.get_docstring(node)
+            for member in node.body if isinstance(node, ast.ClassDef) else ():
+                if isinstance(member, ast.FunctionDef) and not member.name.startswith("_"):
+                    yield f"{node.name}.{member.name}", ast.get_docstring(member)
+
+
+@pytest.mark.parametrize(("name", "text"), [each for each in documented() if each[1]])
+def test_help_shows_the_sentences_that_hover_shows(name, text):
+    found = sa._core
+    for part in name.split("."):
+        found = inspect.getattr_static(found, part)
+    shown = inspect.getdoc(found) or ""
+    assert " ".join(text.split()) in " ".join(shown.split())

@@ -1,0 +1,80 @@
+"""Errors of tables and columns say what to do instead."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import saeta as sa
+
+TABLE = sa.table({"fare_amount": [1.5, None], "City": ["a", "b"]}, "host")
+COLUMN = TABLE["fare_amount"]
+
+
+def assign(container, key):
+    container[key] = 1
+
+
+def delete(container, key):
+    del container[key]
+
+
+@pytest.mark.parametrize(
+    "look_up",
+    [
+        lambda name: TABLE[name],
+        lambda name: TABLE.select([name]),
+        lambda name: TABLE.drop_columns(name),
+        lambda name: TABLE.rename_columns({name: "x"}),
+        lambda name: TABLE.cast({name: "int8"}),
+        lambda name: TABLE.fill_null({name: 0}),
+        lambda name: TABLE.drop_null([name]),
+        lambda name: TABLE.schema.field(name),
+        lambda name: sa.read_ipc(TABLE.to_ipc_bytes(), "host", columns=[name]),
+        lambda name: sa.loader(TABLE, "host", batch_size=1, columns=name, to="numpy"),
+        lambda name: sa.loader(TABLE, "host", batch_size=1, matrix=[name], to="numpy"),
+    ],
+)
+def test_an_unknown_column_is_answered_with_the_closest_name(look_up):
+    pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
+    for name, meant in (("fare_amonut", "fare_amount"), ("city", "City")):
+        expected = f"no column '{name}': did you mean '{meant}'? The columns are 'fare_amount', 'City'"
+        with pytest.raises(sa.ColumnNameError, match=re.escape(expected)):
+            look_up(name)
+    with pytest.raises(sa.ColumnNameError, match=re.escape("no column 'tip': the columns are 'fare_amount'")):
+        look_up("tip")
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "way_out"),
+    [
+        (lambda: TABLE["fare_amount", "City"], sa.TypeMismatch, "a list of names selects several"),
+        (lambda: TABLE[np.array([True, False])], sa.TypeMismatch, "Table.filter and Table.take select rows"),
+        (lambda: assign(TABLE, "x"), sa.TypeMismatch, "Table.with_column"),
+        (lambda: delete(TABLE, "City"), sa.TypeMismatch, "Table.drop_columns"),
+        (lambda: assign(COLUMN, 0), sa.TypeMismatch, "make another one"),
+        (lambda: list(TABLE), sa.TypeMismatch, "use .columns"),
+        (lambda: TABLE.rename_columns(["x"]), sa.InvalidError, "a mapping from old to new names"),
+        (lambda: COLUMN.to_numpy(), sa.ExchangeError, "choose nulls='nan'"),
+        (lambda: sa.column("a", [1.5], ctx="host").cast("int8"), sa.OutOfRange, "cast='round'"),
+        (lambda: TABLE["City"].cast("int8"), sa.TypeMismatch, "by the library that made them"),
+        (lambda: sa.from_arrow([1, 2]), sa.TypeMismatch, "saeta.table and saeta.column take"),
+        (lambda: sa.from_dlpack([1, 2]), sa.TypeMismatch, "saeta.column takes"),
+        (lambda: sa.Table({"a": [1]}), sa.TypeMismatch, "use saeta.table"),
+    ],
+)
+def test_an_error_names_the_way_out(call, error, way_out):
+    with pytest.raises(error, match=re.escape(way_out)):
+        call()
+
+
+def test_a_refused_kind_of_memory_is_told_without_an_empty_name():
+    with pytest.raises(sa.UnsupportedError, match=r"^the context of host allocates memory of the kinds"):
+        sa.context("host").allocate(8, kind="managed")
+
+
+def test_a_write_to_read_only_memory_names_the_copy():
+    with pytest.raises(sa.InvalidError, match="is read-only: copy=True"), sa.use(writes=[COLUMN]):
+        pass
