@@ -1,14 +1,16 @@
 """Saeta: Arrow columns on a device, under one memory budget, exchanged without a copy and in order.
 
-    import saeta as sa
-
-    ctx = sa.context("cuda:0", budget="8GiB")   # or "host"; sa.context() picks the best
-    table = sa.read_ipc("trips.arrow", ctx)     # a Table on the device
-    tensor = torch.from_dlpack(table["fare"])   # the same memory, ordered on torch's stream; the batches of a
-                                                # file are joined first
-    table.with_column("doubled", tensor * 2).write_ipc("out.arrow")
-
 Importing Saeta needs neither a GPU nor a driver nor pyarrow nor NumPy. Each is loaded when a call needs it.
+
+Example:
+    >>> import numpy as np
+    >>> import saeta as sa
+    >>> ctx = sa.context("host")  # or "cuda:0"; sa.context() picks the best
+    >>> sa.table({"fare": [12.5, 8.0]}, ctx).write_ipc("trips.arrow")
+    >>> table = sa.read_ipc("trips.arrow", ctx)  # a Table on the device
+    >>> fare = np.from_dlpack(table["fare"])  # the same memory; on a GPU for torch, CuPy and JAX
+    >>> table.with_column("doubled", fare * 2)["doubled"].to_pylist()
+    [25.0, 16.0]
 """
 
 from saeta import _core, allocators, hooks, testing, xlog

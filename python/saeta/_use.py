@@ -23,9 +23,6 @@ def use(
 ) -> UseToken:
     """Opens buffers and columns for work that the block queues on one stream.
 
-        with sa.use(torch.cuda.current_stream(), reads=[column], writes=[buffer]) as token:
-            kernel[grid, block](token.array(column), token.array(buffer, "f4"))
-
     `reads` and `writes` are one or several buffers or columns. On entry the stream waits for the last writes;
     for memory to be written it also waits for the reads. On exit, later work elsewhere is made to wait for
     the queued work. The host never waits.

@@ -2,17 +2,18 @@
 
 The memory is charged to the context's budget, under a tag.
 
-    # before torch's first tensor
-    torch.cuda.memory.change_current_allocator(saeta.allocators.torch_allocator(ctx))
-    cupy.cuda.set_allocator(saeta.allocators.cupy_allocator(ctx))
-    # before Numba's first CUDA call
-    numba.cuda.set_memory_manager(saeta.allocators.numba_manager(ctx))
-
 Pass a context of `ctx.memory.child` to give a library a share of its own. RMM has a module of its own:
 `saeta.rmm`.
 
 Memory that is allocated while a CUDA graph is captured belongs to the graph until the graph is gone.
 `torch.cuda.graph` reports its captures itself. Captures with CuPy and RMM need a `graph_pool` around them.
+
+Example:
+    >>> import cupy, torch
+    >>> import saeta as sa
+    >>> ctx = sa.context("cuda:0", budget="8GiB")
+    >>> torch.cuda.memory.change_current_allocator(sa.allocators.torch_allocator(ctx))
+    >>> cupy.cuda.set_allocator(sa.allocators.cupy_allocator(ctx))
 """
 
 from __future__ import annotations

@@ -1,11 +1,14 @@
 """Ready-made pressure hooks: frameworks free cached memory when a request of Saeta does not fit.
 
-    with saeta.hooks.trim_torch(ctx), saeta.hooks.trim_cupy(ctx, priority=10):
-        ...
-
 Each function registers a hook with `ctx.memory.add_hook` and returns its handle. The freed bytes are measured
 with the framework's own counters. The framework is imported when its hook is registered: MissingDependency if
 it is not installed. A hook does not keep a context alive.
+
+Example:
+    >>> import saeta as sa
+    >>> ctx = sa.context("cuda:0")
+    >>> with sa.hooks.trim_torch(ctx), sa.hooks.trim_cupy(ctx, priority=10):
+    ...     table = sa.table({"fare": [12.5, 8.0]}, ctx)
 """
 
 from __future__ import annotations

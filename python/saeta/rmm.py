@@ -1,11 +1,17 @@
 """RMM and Saeta on one budget, in both directions.
 
-    rmm.mr.set_current_device_resource(saeta.rmm.resource(ctx))       # cuDF and all on RMM allocate from ctx
-    ctx = saeta.rmm.context("cuda", rmm.mr.PoolMemoryResource(...))   # ctx takes its memory from RMM
+`resource` makes RMM allocate from a context, and with it cuDF and everything else on RMM. `context` opens a
+context that takes its memory from RMM.
 
 CuPy and torch can use a context through RMM's own adaptors for them (`rmm.allocators`), or without RMM
 through `saeta.allocators`. This module has the same name as RMM's and imports RMM only when a function is
 called.
+
+Example:
+    >>> import rmm
+    >>> import saeta as sa
+    >>> import saeta.rmm
+    >>> rmm.mr.set_current_device_resource(saeta.rmm.resource(sa.context("cuda:0", budget="8GiB")))
 """
 
 from __future__ import annotations

@@ -1,14 +1,16 @@
 """Assertions about memory and movement, for the tests of programs that use Saeta.
 
-    from saeta.testing import assert_no_copies, assert_no_leaks
-
-    with assert_no_leaks(ctx), assert_no_copies(ctx):
-        tensor = torch.from_dlpack(table["fare"])
-        del tensor
-
 Each is a context manager over one context and raises AssertionError with the numbers and the tags. Work of
 other threads on the same device during the block counts too. The counters of the context are read, never
 reset.
+
+Example:
+    >>> import numpy as np
+    >>> import saeta as sa
+    >>> from saeta.testing import assert_no_copies, assert_no_leaks
+    >>> fare = sa.column("fare", [12.5, 8.0], ctx="host")
+    >>> with assert_no_leaks(fare.context), assert_no_copies(fare.context):
+    ...     total = np.from_dlpack(fare).sum()
 """
 
 from __future__ import annotations

@@ -1,6 +1,11 @@
 """The helpers of XLOG's Python layer, under their names, implemented with Saeta.
 
 docs/coming-from-xlog.md maps the rest.
+
+Example:
+    >>> import saeta as sa
+    >>> sa.xlog.dlpack_is_cuda(sa.column("a", [1, 2], ctx="host"))
+    False
 """
 
 from __future__ import annotations

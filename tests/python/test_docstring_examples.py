@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 import saeta as sa
-from docstring_examples import ON_GPU, NotInstalledError, public_docstrings, public_examples, run_example
+from docstring_examples import (
+    ON_GPU,
+    NotInstalledError,
+    other_code,
+    public_docstrings,
+    public_examples,
+    run_example,
+)
 
 EXAMPLES = public_examples()
 # They set the process up, once and for all.
@@ -16,7 +23,7 @@ SETS_THE_PROCESS_UP = {"saeta.Memory.guard_check", "saeta.cuda.install"}
 WITH_A_GPU = {name for name, text in EXAMPLES.items() if ON_GPU.search(text)}
 ANYWHERE = EXAMPLES.keys() - WITH_A_GPU - SETS_THE_PROCESS_UP
 ON_A_SIMULATED_DEVICE = [
-    name for name in EXAMPLES if name in WITH_A_GPU and name.startswith("saeta.cuda.") and "numba" not in name
+    name for name in EXAMPLES if name in WITH_A_GPU and name.startswith("saeta.cuda") and "numba" not in name
 ]
 PROGRAM = f"""
 import sys
@@ -66,8 +73,14 @@ def test_the_example_runs_on_a_gpu(run_python, name):
     run_alone(run_python, name)
 
 
-def test_every_public_name_has_an_example():
+def test_every_public_name_and_module_has_an_example():
     assert [name for name in public_docstrings() if name not in EXAMPLES] == []
+
+
+def test_all_code_of_docstrings_is_an_example():
+    found = {name: other_code(text) for name, text in public_docstrings().items()}
+    assert {name: code for name, code in found.items() if code} == {}
+    assert other_code("Does it.\n\n    import saeta\n    saeta.info()\n\nSo it does.") == ["    import saeta"]
 
 
 def test_an_example_is_left_out_only_where_its_library_is_not_installed():

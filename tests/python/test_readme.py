@@ -1,23 +1,18 @@
 """Every block of the README runs: first the Python blocks in their order as one program, then the commands.
-The C++ block is a program that tests/consumer builds. A block of another kind fails here until somebody says
-how it is run."""
+The C++ block is a program that tests/consumer builds."""
 
 from __future__ import annotations
 
-import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-BLOCKS = re.findall(
-    r"^```(\w*)\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
-)
+from code_blocks import BLOCKS, ROOT, program
 
 
 def blocks(language: str) -> list[str]:
-    return [text for kind, text in BLOCKS if kind == language]
+    return [block.text for block in BLOCKS if (block.page, block.language) == ("README.md", language)]
 
 
 def run(command: list[str], folder: Path) -> str:
@@ -26,13 +21,8 @@ def run(command: list[str], folder: Path) -> str:
     return done.stdout
 
 
-def test_every_kind_of_block_is_known():
-    assert {kind for kind, _ in BLOCKS} == {"console", "cpp", "python"}
-
-
 def test_the_python_blocks_and_the_commands_run(tmp_path):
-    program = "\n".join(blocks("python"))
-    run([sys.executable, "-W", "error", "-c", program], tmp_path)
+    run([sys.executable, "-W", "error", "-c", program("README.md")], tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"trips.arrow", "dear.arrow", "out.arrow"}
     commands = [line.partition("#")[0].strip() for block in blocks("console") for line in block.splitlines()]
     ran = [shlex.split(command)[1:] for command in commands if command.startswith("saeta ")]
@@ -42,30 +32,15 @@ def test_the_python_blocks_and_the_commands_run(tmp_path):
 
 
 def test_the_guide_to_tables_runs(tmp_path):
-    page = (ROOT / "docs/guides/tables.md").read_text(encoding="utf-8")
-    program = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    assert len(program) > 4
-    run([sys.executable, "-W", "error", "-c", "\n".join(program)], tmp_path)
+    run([sys.executable, "-W", "error", "-c", program("docs/guides/tables.md")], tmp_path)
 
 
 def test_the_refusal_of_the_readme_happens(tmp_path):
-    program = "\n".join([*blocks("python"), "raise SystemExit(7)"]).replace(
+    text = "\n".join([program("README.md"), "raise SystemExit(7)"]).replace(
         "    refusal.requested, refusal.current",
         "    raise SystemExit(0)\n    refusal.requested, refusal.current",
     )
-    run([sys.executable, "-c", program], tmp_path)
-
-
-def test_the_other_commands_are_targets_of_the_makefile():
-    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    made = [
-        line.split()[1]
-        for block in blocks("console")
-        for line in block.splitlines()
-        if line.startswith("make ")
-    ]
-    assert made
-    assert set(made) <= set(targets)
+    run([sys.executable, "-c", text], tmp_path)
 
 
 def test_the_consumer_project_builds_the_cpp_block():

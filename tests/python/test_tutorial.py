@@ -5,17 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-BLOCKS = re.findall(
-    r"^(<!-- gpu: \w+ -->\n)?```python\n(.*?)^```",
-    (DOCS / "tutorial.md").read_text(encoding="utf-8"),
-    re.DOTALL | re.MULTILINE,
-)
-PROGRAM = "\n".join(text for gpu, text in BLOCKS if not gpu)
+from code_blocks import ROOT, program, promised
+
+PROGRAM = program("docs/tutorial.md")
 
 
 def rounded(drawing: str) -> str:
@@ -26,8 +21,7 @@ def rounded(drawing: str) -> str:
 def test_the_tutorial_prints_and_draws_what_it_shows(tmp_path):
     for module in ("duckdb", "matplotlib", "numpy", "pyarrow"):
         pytest.importorskip(module)
-    promised = re.findall(r"^print\(.*\)\s+# (.*)$", PROGRAM, re.MULTILINE)
-    assert len(promised) > 8
+    assert len(promised(PROGRAM)) > 8
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", PROGRAM],
         cwd=tmp_path,
@@ -36,8 +30,8 @@ def test_the_tutorial_prints_and_draws_what_it_shows(tmp_path):
         timeout=300,
         check=False,
     )
-    assert done.stdout.splitlines() == promised, done.stderr
-    shown = (DOCS / "figures/tutorial.svg").read_text(encoding="utf-8")
+    assert done.stdout.splitlines() == promised(PROGRAM), done.stderr
+    shown = (ROOT / "docs/figures/tutorial.svg").read_text(encoding="utf-8")
     drawn = (tmp_path / "tutorial.svg").read_text(encoding="utf-8")
     assert rounded(drawn) == rounded(shown)
     assert {path.name for path in tmp_path.iterdir()} == {"trips.arrow", "predicted.arrow", "tutorial.svg"}

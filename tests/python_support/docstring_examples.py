@@ -8,6 +8,7 @@ import importlib.util
 import inspect
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from types import TracebackType
 from typing import Any
 
@@ -41,6 +42,7 @@ def public_docstrings() -> dict[str, str]:
             place = importlib.import_module(f"saeta{module}")
         except ImportError:
             continue
+        found[f"saeta{module}"] = place.__doc__ or ""
         for name in place.__all__:
             if name not in MODULES and name != "__version__":
                 found.update(members(f"saeta{module}.{name}", getattr(place, name)))
@@ -49,6 +51,16 @@ def public_docstrings() -> dict[str, str]:
 
 def public_examples() -> dict[str, str]:
     return {name: text for name, text in public_docstrings().items() if ">>>" in text}
+
+
+def other_code(text: str) -> list[str]:
+    """The first lines of blocks of code in a docstring that are not examples."""
+    lines = inspect.cleandoc(text).splitlines()
+    return [
+        line
+        for before, line in pairwise(lines)
+        if not before.strip() and line.startswith("    ") and not line.lstrip().startswith((">>>", "..."))
+    ]
 
 
 class Runner(doctest.DocTestRunner):

@@ -1,11 +1,5 @@
 """Arrow's CUDA module on a stock pyarrow: the names of `pyarrow.cuda`, on Saeta's contexts.
 
-    import saeta.cuda as cuda            # in place of: import pyarrow.cuda as cuda
-
-    ctx = cuda.Context(0)
-    buf = ctx.buffer_from_data(numpy_array)
-    buf.copy_to_host()
-
 Names, arguments, defaults and errors are those of the published module. Memory comes from the process's
 context of the device. It counts in the context's budget and ledger, copies are ordered with its users, and it
 is returned after their work. Buffers, devices and memory managers are pyarrow's own classes, so
@@ -14,6 +8,12 @@ those of other libraries. `install()` makes `import pyarrow.cuda` find this modu
 
 The module is built for one release of pyarrow. With another release the import raises MissingDependency,
 which is an ImportError.
+
+Example:
+    >>> import saeta.cuda as cuda  # in place of: import pyarrow.cuda as cuda
+    >>> ctx = cuda.Context(0)
+    >>> ctx.buffer_from_data(b"abcd").copy_to_host().to_pybytes()
+    b'abcd'
 """
 
 from __future__ import annotations

@@ -1,0 +1,113 @@
+"""Every block of code in README and in the pages of docs is run by a test, or says why not."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from code_blocks import BLOCKS, ROOT, Block
+
+# Who runs the blocks of a page that no test of all pages runs.
+RUN_BY = {
+    ("README.md", "console"): "tests/python/test_readme.py",
+    ("README.md", "cpp"): "tests/consumer/run.cmake",
+    ("docs/guides/reading.md", "console"): "tests/python/test_guides.py",
+    ("docs/reference/cli.md", "console"): "tests/python/test_reference_tables.py",
+}
+# C++ blocks: a source that is compiled with the same options, and what stands around the block.
+COMPILED = {
+    "docs/guides/kernels.md": ("kernels/take.cu", "", ""),
+    "docs/guides/memory.md": (
+        "saeta_rmm_tests.dir",
+        "void use(const std::shared_ptr<saeta::context>& ctx, rmm::mr::cuda_async_memory_resource& pool) {",
+        "}",
+    ),
+    "docs/ordering.md": (
+        "saeta_memory.dir",
+        """#include "saeta/memory/use_token.hpp"
+        using namespace saeta;
+        void scale(stream_ref stream, const float* in, std::int64_t rows, float* out);
+        void use(stream_ref stream, const buffer& in, const buffer& out, std::int64_t rows) {""",
+        "}",
+    ),
+}
+
+
+def described(block: Block) -> str:
+    return f"{block.page}, {block.language}: {block.text[:40]!r}"
+
+
+def test_every_block_is_run_or_says_why_not() -> None:
+    left = [
+        described(block)
+        for block in BLOCKS
+        if not block.not_run
+        and block.language not in ("python", "text")
+        and (block.page, block.language) not in RUN_BY
+        and not (block.language == "cpp" and block.page in COMPILED)
+    ]
+    assert left == []
+
+
+def test_who_runs_a_block_exists_and_has_something_to_run() -> None:
+    assert [path for path in RUN_BY.values() if not (ROOT / path).exists()] == []
+    there = {(block.page, block.language) for block in BLOCKS}
+    assert {*RUN_BY, *((page, "cpp") for page in COMPILED)} <= there
+
+
+def test_every_python_block_compiles() -> None:
+    for block in BLOCKS:
+        if block.language == "python":
+            compile(block.text, block.page, "exec")
+
+
+def test_commands_name_targets_and_scripts_that_exist() -> None:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    for block in BLOCKS:
+        if block.language == "console":
+            for line in block.text.splitlines():
+                words = line.removeprefix("$ ").split()
+                if words and words[0] == "make":
+                    assert words[1] in targets, line
+                elif words and words[0].startswith(("scripts/", ".ci/")):
+                    assert (ROOT / words[0]).is_file(), line
+
+
+def compile_command(like: str, source: Path) -> tuple[list[str], str]:
+    """The command that compiles a source as one of the build is compiled, and where it runs."""
+    build = os.environ.get("SAETA_BUILD")
+    if build is None:
+        pytest.skip("SAETA_BUILD does not name the build folder, which has the commands of the compiler")
+    commands = json.loads(Path(build, "compile_commands.json").read_text(encoding="utf-8"))
+    for each in commands:
+        if like in each["command"] and "cmake_pch" not in each["file"]:
+            kept = []
+            words = iter(shlex.split(each["command"]))
+            for word in words:
+                if word in ("-o", "-c", "-include"):
+                    next(words)
+                elif word not in ("-Winvalid-pch", "-fpch-preprocess"):
+                    kept.append(word)
+            checked = ["-fsyntax-only"] if source.suffix == ".cpp" else ["-o", str(source.with_suffix(".o"))]
+            return [*kept, *checked, "-c", str(source)], each["directory"]
+    pytest.skip(f"this build has no {like}")
+
+
+@pytest.mark.parametrize("page", COMPILED)
+def test_a_block_of_cpp_compiles(page: str, tmp_path: Path) -> None:
+    like, before, after = COMPILED[page]
+    for number, block in enumerate(each for each in BLOCKS if (each.page, each.language) == (page, "cpp")):
+        lines = block.text.splitlines()
+        includes = [line for line in lines if line.startswith("#include")]
+        rest = [line for line in lines if line not in includes]
+        source = tmp_path / f"block_{number}{'.cu' if like.endswith('.cu') else '.cpp'}"
+        source.write_text("\n".join([*includes, before, *rest, after, ""]), encoding="utf-8")
+        command, folder = compile_command(like, source)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr

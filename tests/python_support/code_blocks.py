@@ -1,0 +1,80 @@
+"""The blocks of code in README and in the pages of docs, and what says how each is run.
+
+A line above a block may say `<!-- gpu: torch -->`: it runs where there is a GPU and the module. With
+`<!-- not run: why -->` nobody runs it.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+BLOCK = re.compile(
+    r"^(?:<!-- (?:gpu: (?P<gpu>[\w.]+)|not run: (?P<why>.+)) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    page: str
+    """Relative to the root, with slashes."""
+    language: str
+    text: str
+    gpu: str | None
+    """The module that it needs beside a GPU."""
+    not_run: str | None
+    """Why nobody runs it."""
+
+
+def blocks_of(page: Path) -> list[Block]:
+    name = page.relative_to(ROOT).as_posix()
+    return [
+        Block(name, found["language"], found["text"], found["gpu"], found["why"])
+        for found in BLOCK.finditer(page.read_text(encoding="utf-8"))
+    ]
+
+
+BLOCKS = [block for page in PAGES for block in blocks_of(page)]
+
+
+def program(page: str, *, on_gpu: bool = False) -> str:
+    """The Python blocks of a page one after the other, those for a GPU or the others."""
+    return "\n".join(
+        block.text
+        for block in BLOCKS
+        if block.page == page
+        and block.language == "python"
+        and not block.not_run
+        and (block.gpu is not None) == on_gpu
+    )
+
+
+def pages_with_programs(*, on_gpu: bool = False) -> list[str]:
+    return [page for page in dict.fromkeys(block.page for block in BLOCKS) if program(page, on_gpu=on_gpu)]
+
+
+def promised(text: str) -> list[str]:
+    """What the comments behind the prints of a program say that it prints."""
+    return re.findall(r"^ *print\(.*\)\s+# (.*)$", text, re.MULTILINE)
+
+
+def missing_modules(text: str) -> list[str]:
+    """The modules that a program imports, outside of its functions, and that are not installed."""
+    imported: set[str] = set()
+    nodes: list[ast.AST] = [ast.parse(text)]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.Import):
+            imported.update(each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            imported.add(node.module)
+        elif not isinstance(node, ast.FunctionDef):
+            nodes.extend(ast.iter_child_nodes(node))
+    roots = {name.partition(".")[0] for name in imported}
+    return sorted(root for root in roots if importlib.util.find_spec(root) is None)
