@@ -110,6 +110,7 @@ def test_every_word_of_a_trip_on_the_host(tmp_path, capsys, clean):
     written = result.stat().st_size
     with Watch(clean) as watch:
         sa.read_ipc(path, clean, copy=True)
+    data_read = watch.traffic.bytes["host_to_host"]
     table = next(i for i, line in enumerate(lines) if line.startswith("   <saeta.Table"))
     refusal = next(i for i, line in enumerate(lines) if line.startswith("   budget of host refused"))
     required = int(lines[refusal].split("refused ")[1].split()[0])
@@ -137,14 +138,14 @@ def test_every_word_of_a_trip_on_the_host(tmp_path, capsys, clean):
     ]
     assert lines[table + 5 :] == [
         "   2 ms the first time, 6 ms once what it made is there",
-        "   ✓ one transfer for the table: 2 batches; transfers: 1 host to host; allocations 2, imports 0, "
-        "exports 0, waits of the host 0",
+        "   ✓ one transfer for the table: 2 batches; transfers: 1 host to host; allocations 2, "
+        "imports 0, exports 0, waits of the host 0",
         "",
         "4. columns to the frameworks",
         "   numpy: 4 chunks, 2500.0 us each",
         "   ✓ numpy: the same memory: 4 of 4 pointers are equal",
-        "   ✓ numpy: no copy at the hand-over: transfers: none; allocations 0, imports 0, exports 4, waits of "
-        "the host 0",
+        "   ✓ numpy: no copy at the hand-over: transfers: none; allocations 0, imports 0, exports 4, "
+        "waits of the host 0",
         "",
         "5. sums there and here",
         "   ✓ numpy: sum of a: 15 there, 15 on the host",
@@ -175,7 +176,7 @@ def test_every_word_of_a_trip_on_the_host(tmp_path, capsys, clean):
         "",
         "rates (medians)",
         "leg                    bytes  seconds   GB/s  of a plain copy",
-        f"file -> host {human_bytes(watch.traffic.bytes['host_to_host']):>15}   0.0240   0.00               0%",
+        f"file -> host {human_bytes(data_read):>15}   0.0240   0.00               0%",
         f"host -> file {human_bytes(written):>15}   0.0140   0.00               0%",
         "memcpy, one thread   256 MiB   0.0200  13.42",
         f"the files are in {tmp_path}",
@@ -207,7 +208,8 @@ def test_a_trip_on_a_device_that_no_framework_reaches(tmp_path, capsys, monkeypa
         )
     else:
         assert transfers.startswith(
-            "   ✓ at most one transfer a batch and one for the dictionaries: 2 batches; transfers: 1 host to device;"
+            "   ✓ at most one transfer a batch and one for the dictionaries: 2 batches; transfers: 1 host to "
+            "device;"
         )
     rates = lines[lines.index("rates (medians)") :]
     assert any(line.startswith("pinned host -> device   256 MiB   0.1000   2.68") for line in rates)

@@ -134,7 +134,7 @@ def test_a_missing_library_is_named_for_what_needs_it(host, monkeypatch):
         for source, kind in ((column, "Column"), (table, "Table")):
             if hasattr(source, f"to_{library}"):
                 with pytest.raises(sa.MissingDependency, match=rf"{kind}\.to_{library} needs {library}: "):
-                    getattr(source, f"to_{library}")()
+                    getattr(source, f"to_{library}")(**({"fill": 0} if library == "torch" else {}))
 
 
 def test_a_column_of_a_device_is_no_array_without_a_word():
