@@ -453,3 +453,20 @@ def test_a_column_says_how_many_chunks_it_has(host):
     assert repr(one) == "<saeta.Column 'n': int8 on host, 2 rows, 2 B>\n  1, 2"
     two = sa.Column.from_chunks([one, one])
     assert repr(two) == "<saeta.Column 'n': int8 on host, 4 rows in 2 chunks, 4 B>\n  1, 2, 1, 2"
+
+
+def test_the_values_of_a_masked_array_are_of_no_class_of_others():
+    class Own(np.ndarray):
+        pass
+
+    values = np.arange(3).view(Own)
+    assert type(from_numpy.plain(np.ma.array(values, mask=[0, 1, 0]))) is np.ndarray
+    assert from_numpy.plain(values) is values
+    assert from_numpy.mask_of(np.ma.array([1, 2])) is None
+    assert from_numpy.mask_of(np.ma.array([1, 2], mask=[False, False])) is None
+    assert from_numpy.mask_of(np.ma.array([1, 2], mask=[False, True])).tolist() == [False, True]
+    fields = np.ma.array(np.zeros(1, [("x", "i4"), ("y", "i4")]), mask=[(True, False)])
+    with pytest.raises(
+        sa.TypeMismatch, match="the mask of a NumPy array has the fields x, y, and only whole"
+    ):
+        from_numpy.mask_of(fields)
