@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -500,3 +501,26 @@ def test_jax_takes_a_chunk_on_the_host_alone(monkeypatch):
 def test_a_package_that_is_not_there_says_why():
     assert frameworks.installed("json") is json
     assert frameworks.installed("no_such_package") == ("not installed (No module named 'no_such_package')")
+
+
+def test_sums_of_floats_may_differ_in_their_last_digits_and_others_not(tmp_path, clean, monkeypatch):
+    table = pa.table({"f": [1.0, 2.0], "n": [1, 2]})
+    path = write(tmp_path / "in.arrow", table, 2)
+    numpy_alone = frameworks._numpy(clean)
+
+    def passed(factor, more):
+        made = trip.Trip(clean, path, tmp_path / "out.arrow")
+        total = lambda values: (  # noqa: E731 - a field of the framework
+            numpy_alone.total(values) * factor
+            if values.dtype.kind == "f"
+            else numpy_alone.total(values) + more
+        )
+        framework = replace(numpy_alone, total=total)
+        monkeypatch.setattr(trip, "available", lambda ctx: ([framework], []))
+        (step,) = [step for step in made.run() if step.title == "sums there and here"]
+        return [check.passed for check in step.checks]
+
+    assert passed(1.0, 0) == [True, True]
+    assert passed(1.0 + 1e-12, 0) == [True, True]
+    assert passed(1.0 + 1e-6, 0) == [False, True]
+    assert passed(1.0, 1) == [True, False]

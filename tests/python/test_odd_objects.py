@@ -53,6 +53,36 @@ def test_types_and_fields_are_what_they_are():
         types.data_type(3)
 
 
+@pytest.mark.parametrize(
+    ("name", "format"),
+    [
+        ("decimal128(10, 2)", "d:10,2"),
+        ("decimal32(9, 2)", "d:9,2,32"),
+        ("decimal64(18, -3)", "d:18,-3,64"),
+        ("decimal256(40, 4)", "d:40,4,256"),
+        ("fixed_size_binary[7]", "w:7"),
+        ("time32[s]", "tts"),
+        ("time32[ms]", "ttm"),
+        ("time64[us]", "ttu"),
+        ("time64[ns]", "ttn"),
+        ("timestamp[us]", "tsu:"),
+        ("timestamp[ms, tz=+01:00]", "tsm:+01:00"),
+        ("duration[ns]", "tDn"),
+        ("date32[day]", "tdD"),
+        ("date64[ms]", "tdm"),
+        ("month_interval", "tiM"),
+        ("halffloat", "e"),
+    ],
+)
+def test_names_of_types_have_their_formats(name, format):  # noqa: A002 - the word of the lexicon
+    made = sa.DataType(name)
+    assert (made.format, made.name) == (format, name)
+    assert sa.DataType(made.name) == made
+    for wrong in ("time32[us]", "time64[ms]", "date32[ms]", "duration[us, tz=UTC]", "decimal(3, 1)"):
+        with pytest.raises(sa.InvalidError, match="is not a type: expected Arrow's words for one"):
+            sa.DataType(wrong)
+
+
 def test_arrays_of_bytes_of_one_length_are_fixed_size_binaries(host):
     column = sa.column("b", np.array([b"ab", b"c"], "V2"), ctx=host)
     assert column.type == "fixed_size_binary[2]"
