@@ -159,8 +159,15 @@ def bugs_of(folder: str, arguments: argparse.Namespace) -> list[Mutation]:
 
 def read_elsewhere(listing: Path) -> list[str]:
     """The files in which lines need what this machine may lack: patterns of paths, each with a reason."""
-    lines = [line.split(" | ") for line in listing.read_text(encoding="utf-8").splitlines()]
-    return [parts[0].strip() for parts in lines if len(parts) == 2]
+    patterns = []
+    for number, line in enumerate(listing.read_text(encoding="utf-8").splitlines(), start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        pattern, _, reason = line.partition(" | ")
+        if not reason.strip():
+            raise ValueError(f"{listing.name}:{number}: expected path | what the lines need")
+        patterns.append(pattern.strip())
+    return patterns
 
 
 def can_be_found(reach: Reach, elsewhere: list[str], bug: Mutation) -> bool:

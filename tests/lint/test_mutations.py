@@ -14,7 +14,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import mutations  # noqa: E402
+import package_mutants  # noqa: E402
+import package_overlay  # noqa: E402
 import python_mutations  # noqa: E402
+from package_coverage import Reach  # noqa: E402
 
 SOURCE = """#include <a == b>
 // a == b
@@ -134,3 +137,49 @@ def test_an_equivalent_bug_needs_a_reason(tmp_path):
     listing.write_text("# a comment\n\nsaeta/a.cpp | a == b | == -> != at 2\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"equivalent\.txt:3"):
         mutations.read_equivalent(listing)
+
+
+def test_assertions_of_the_code_itself_have_no_bugs(tmp_path):
+    (tmp_path / "a.py").write_text(
+        "pairs = zip(a, b, strict=True)\nc = sorted(a, reverse=True)\n", encoding="utf-8"
+    )
+    found = {(bug.line, bug.old) for bug in python_mutations.python_mutations_below(tmp_path, "a.py")}
+    assert found == {(2, ", reverse=True"), (2, "True")}
+
+
+def test_a_line_that_nothing_runs_counts_unless_its_file_is_listed():
+    reach = Reach({"python/src/a.cpp:5": ["tests/a.py"]}, {"tests/a.py": 1.0}, {"python/src/a.cpp:8"})
+    known = [reach.runs("python/src/a.cpp", line) for line in (4, 5, 7, 8, 20)]
+    assert known == [False, True, True, False, False]
+    bug = mutations.Mutation("python/src/a.cpp", 8, 0, "", "", "")
+    assert package_mutants.can_be_found(reach, [], bug)
+    assert not package_mutants.can_be_found(reach, ["python/src/*.cpp"], bug)
+    assert package_mutants.can_be_found(reach, ["python/src/b.cpp"], bug)
+
+
+def test_the_files_of_other_machines_stand_in_the_tree_with_reasons(tmp_path):
+    listing = ROOT / "tests" / "mutants" / "elsewhere.txt"
+    patterns = package_mutants.read_elsewhere(listing)
+    lines = [line for line in listing.read_text(encoding="utf-8").splitlines() if line[:1] not in ("", "#")]
+    assert len(patterns) == len(lines) > 0
+    assert all(list(ROOT.glob(pattern)) for pattern in patterns)
+    (tmp_path / "elsewhere.txt").write_text("# a comment\n\npython/src/a.cpp\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"elsewhere\.txt:3"):
+        package_mutants.read_elsewhere(tmp_path / "elsewhere.txt")
+
+
+def test_a_source_of_several_modules_is_compiled_for_each(tmp_path, monkeypatch):
+    compiled = []
+    monkeypatch.setattr(package_overlay, "run_compiler", lambda build, command: compiled.append(command))
+    modules = package_overlay.Modules.__new__(package_overlay.Modules)
+    modules.root, modules.build = tmp_path, tmp_path / "build"
+    source = str(tmp_path / "a.cpp")
+    modules.compiled = {
+        "a.cpp": [["c++", "-O2", "-o", f"{name}/a.o", source] for name in ("first", "second")]
+    }
+    made = modules.compile("a.cpp", tmp_path / "changed.cpp", tmp_path / "out", ("-g",))
+    assert made == {f"{name}/a.o": tmp_path / "out" / name / "a.o" for name in ("first", "second")}
+    assert compiled == [
+        ["c++", f"-I{tmp_path}", "-O0", "-w", "-g", "-o", str(path), str(tmp_path / "changed.cpp")]
+        for path in made.values()
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import re
 import sys
 from types import SimpleNamespace
 
@@ -116,6 +117,13 @@ def test_load_tells_programs_the_same(tmp_path, capsys, clock):
         "same": True,
     }
     assert (second["rows"], second["same"]) == (3, True)
+
+
+def test_load_reports_the_memory_of_all_tables(tmp_path, capsys, clock):
+    paths = [write(tmp_path / f"{name}.arrow", pa.table({"a": range(4000)}), 4000) for name in "abc"]
+    loaded(*paths, as_json=True)
+    (in_use,) = re.findall(r"in use .*\(([\d,]+) B\)", printed_json(capsys)["memory"])
+    assert int(in_use.replace(",", "")) >= 3 * 32_000
 
 
 def test_load_ends_with_1_and_the_names_of_files_that_differ(tmp_path, capsys, clock, monkeypatch):
@@ -248,6 +256,14 @@ def test_tables_of_tabs_are_read_as_such(tmp_path, capsys):
             tmp_path / name, target, to=None, compression=None, batch_rows=None, columns=None, as_json=True
         )
         assert sa.read_ipc(target, "host").column_names == columns
+
+
+def test_a_table_of_text_that_is_broken_is_a_format_error(tmp_path):
+    source, target = tmp_path / "a.csv", tmp_path / "a.arrow"
+    source.write_text("a,b\n1,2\n3\n")
+    with pytest.raises(sa.FormatError, match=f"^{source}: .*Expected 2 columns"):
+        convert.run(source, target, to=None, compression=None, batch_rows=None, columns=None, as_json=True)
+    assert not target.exists()
 
 
 @pytest.mark.parametrize(
@@ -393,6 +409,7 @@ def test_progress_is_shown_on_a_terminal_alone(tmp_path, monkeypatch):
     path = demo._make_file(tmp_path / "a.arrow", 10, 1, quiet=False)
     assert sa.read_ipc(path, "host").num_rows == 10
     assert "making lineitem" in sys.stderr.getvalue()
+    assert "100%" in sys.stderr.getvalue()
     monkeypatch.setattr(sys, "stderr", Screen())
     demo._make_file(tmp_path / "b.arrow", 10, 1, quiet=True)
     assert sys.stderr.getvalue() == ""

@@ -61,7 +61,7 @@ OF_CUDA = {
     "saeta.cuda.CudaBuffer.slice": {"offset": 0},
     "saeta.cuda.new_host_buffer": {"device": 0},
 }
-# Of options without a default, and the least value of a number.
+# The defaults of options; with the least value, where there is one.
 COMMANDS = {
     "info": {"as_json": False},
     "inspect": {"as_json": False},
@@ -127,4 +127,5 @@ def test_commands_keep_their_defaults_and_least_numbers():
             elif plain is not None:
                 options[name] = plain
         found[command.callback.__name__] = options
+        assert command.epilog == app.info.epilog, "the exit codes"
     assert found == COMMANDS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -110,6 +111,7 @@ def test_every_word_of_a_trip_on_the_host(tmp_path, capsys, clean):
     written = result.stat().st_size
     with Watch(clean) as watch:
         sa.read_ipc(path, clean, copy=True)
+    data_read = watch.traffic.bytes["host_to_host"]
     table = next(i for i, line in enumerate(lines) if line.startswith("   <saeta.Table"))
     refusal = next(i for i, line in enumerate(lines) if line.startswith("   budget of host refused"))
     required = int(lines[refusal].split("refused ")[1].split()[0])
@@ -137,14 +139,14 @@ def test_every_word_of_a_trip_on_the_host(tmp_path, capsys, clean):
     ]
     assert lines[table + 5 :] == [
         "   2 ms the first time, 6 ms once what it made is there",
-        "   ✓ one transfer for the table: 2 batches; transfers: 1 host to host; allocations 2, imports 0, "
-        "exports 0, waits of the host 0",
+        "   ✓ one transfer for the table: 2 batches; transfers: 1 host to host; allocations 2, "
+        "imports 0, exports 0, waits of the host 0",
         "",
         "4. columns to the frameworks",
         "   numpy: 4 chunks, 2500.0 us each",
         "   ✓ numpy: the same memory: 4 of 4 pointers are equal",
-        "   ✓ numpy: no copy at the hand-over: transfers: none; allocations 0, imports 0, exports 4, waits of "
-        "the host 0",
+        "   ✓ numpy: no copy at the hand-over: transfers: none; allocations 0, imports 0, exports 4, "
+        "waits of the host 0",
         "",
         "5. sums there and here",
         "   ✓ numpy: sum of a: 15 there, 15 on the host",
@@ -175,7 +177,7 @@ def test_every_word_of_a_trip_on_the_host(tmp_path, capsys, clean):
         "",
         "rates (medians)",
         "leg                    bytes  seconds   GB/s  of a plain copy",
-        f"file -> host {human_bytes(watch.traffic.bytes['host_to_host']):>15}   0.0240   0.00               0%",
+        f"file -> host {human_bytes(data_read):>15}   0.0240   0.00               0%",
         f"host -> file {human_bytes(written):>15}   0.0140   0.00               0%",
         "memcpy, one thread   256 MiB   0.0200  13.42",
         f"the files are in {tmp_path}",
@@ -207,7 +209,8 @@ def test_a_trip_on_a_device_that_no_framework_reaches(tmp_path, capsys, monkeypa
         )
     else:
         assert transfers.startswith(
-            "   ✓ at most one transfer a batch and one for the dictionaries: 2 batches; transfers: 1 host to device;"
+            "   ✓ at most one transfer a batch and one for the dictionaries: 2 batches; transfers: 1 host to "
+            "device;"
         )
     rates = lines[lines.index("rates (medians)") :]
     assert any(line.startswith("pinned host -> device   256 MiB   0.1000   2.68") for line in rates)
@@ -498,3 +501,26 @@ def test_jax_takes_a_chunk_on_the_host_alone(monkeypatch):
 def test_a_package_that_is_not_there_says_why():
     assert frameworks.installed("json") is json
     assert frameworks.installed("no_such_package") == ("not installed (No module named 'no_such_package')")
+
+
+def test_sums_of_floats_may_differ_in_their_last_digits_and_others_not(tmp_path, clean, monkeypatch):
+    table = pa.table({"f": [1.0, 2.0], "n": [1, 2]})
+    path = write(tmp_path / "in.arrow", table, 2)
+    numpy_alone = frameworks._numpy(clean)
+
+    def passed(factor, more):
+        made = trip.Trip(clean, path, tmp_path / "out.arrow")
+        total = lambda values: (  # noqa: E731 - a field of the framework
+            numpy_alone.total(values) * factor
+            if values.dtype.kind == "f"
+            else numpy_alone.total(values) + more
+        )
+        framework = replace(numpy_alone, total=total)
+        monkeypatch.setattr(trip, "available", lambda ctx: ([framework], []))
+        (step,) = [step for step in made.run() if step.title == "sums there and here"]
+        return [check.passed for check in step.checks]
+
+    assert passed(1.0, 0) == [True, True]
+    assert passed(1.0 + 1e-12, 0) == [True, True]
+    assert passed(1.0 + 1e-6, 0) == [False, True]
+    assert passed(1.0, 1) == [True, False]

@@ -1,4 +1,4 @@
-"""The data of a loader by themselves: which rows they name, how they read runs of batches, what they refuse."""
+"""The data of a loader by themselves: which rows they name, how they read runs, what they refuse."""
 
 from __future__ import annotations
 
@@ -288,3 +288,15 @@ def test_file_systems_list_what_is_below_a_folder(tmp_path):
         sa.TypeMismatch, match=r"filesystem is of type object, expected one of pyarrow.fs or of"
     ):
         data_sets._files_below(object(), "a", deep=True)
+
+
+def test_a_matrix_of_a_batch_has_its_rows_side_by_side(host, tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"x": [1.0, 2.0, 3.0], "y": [4.0, 5.0, 6.0], "z": [7, 8, 9]}), path)
+    with sa.loader(str(path), host, batch_size=2, matrix={"m": ["x", "y"]}, to="numpy") as loader:
+        first, second = loader
+    assert first["m"].tolist() == [[1, 4], [2, 5]]
+    assert first["m"].flags.c_contiguous
+    assert first["z"].tolist() == [7, 8]
+    assert second["m"].tolist() == [[3, 6]]
+    del first, second, loader

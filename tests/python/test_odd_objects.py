@@ -53,6 +53,36 @@ def test_types_and_fields_are_what_they_are():
         types.data_type(3)
 
 
+@pytest.mark.parametrize(
+    ("name", "format"),
+    [
+        ("decimal128(10, 2)", "d:10,2"),
+        ("decimal32(9, 2)", "d:9,2,32"),
+        ("decimal64(18, -3)", "d:18,-3,64"),
+        ("decimal256(40, 4)", "d:40,4,256"),
+        ("fixed_size_binary[7]", "w:7"),
+        ("time32[s]", "tts"),
+        ("time32[ms]", "ttm"),
+        ("time64[us]", "ttu"),
+        ("time64[ns]", "ttn"),
+        ("timestamp[us]", "tsu:"),
+        ("timestamp[ms, tz=+01:00]", "tsm:+01:00"),
+        ("duration[ns]", "tDn"),
+        ("date32[day]", "tdD"),
+        ("date64[ms]", "tdm"),
+        ("month_interval", "tiM"),
+        ("halffloat", "e"),
+    ],
+)
+def test_names_of_types_have_their_formats(name, format):  # noqa: A002 - the word of the lexicon
+    made = sa.DataType(name)
+    assert (made.format, made.name) == (format, name)
+    assert sa.DataType(made.name) == made
+    for wrong in ("time32[us]", "time64[ms]", "date32[ms]", "duration[us, tz=UTC]", "decimal(3, 1)"):
+        with pytest.raises(sa.InvalidError, match="is not a type: expected Arrow's words for one"):
+            sa.DataType(wrong)
+
+
 def test_arrays_of_bytes_of_one_length_are_fixed_size_binaries(host):
     column = sa.column("b", np.array([b"ab", b"c"], "V2"), ctx=host)
     assert column.type == "fixed_size_binary[2]"
@@ -134,7 +164,7 @@ def test_a_missing_library_is_named_for_what_needs_it(host, monkeypatch):
         for source, kind in ((column, "Column"), (table, "Table")):
             if hasattr(source, f"to_{library}"):
                 with pytest.raises(sa.MissingDependency, match=rf"{kind}\.to_{library} needs {library}: "):
-                    getattr(source, f"to_{library}")()
+                    getattr(source, f"to_{library}")(**({"fill": 0} if library == "torch" else {}))
 
 
 def test_a_column_of_a_device_is_no_array_without_a_word():
@@ -453,3 +483,20 @@ def test_a_column_says_how_many_chunks_it_has(host):
     assert repr(one) == "<saeta.Column 'n': int8 on host, 2 rows, 2 B>\n  1, 2"
     two = sa.Column.from_chunks([one, one])
     assert repr(two) == "<saeta.Column 'n': int8 on host, 4 rows in 2 chunks, 4 B>\n  1, 2, 1, 2"
+
+
+def test_the_values_of_a_masked_array_are_of_no_class_of_others():
+    class Own(np.ndarray):
+        pass
+
+    values = np.arange(3).view(Own)
+    assert type(from_numpy.plain(np.ma.array(values, mask=[0, 1, 0]))) is np.ndarray
+    assert from_numpy.plain(values) is values
+    assert from_numpy.mask_of(np.ma.array([1, 2])) is None
+    assert from_numpy.mask_of(np.ma.array([1, 2], mask=[False, False])) is None
+    assert from_numpy.mask_of(np.ma.array([1, 2], mask=[False, True])).tolist() == [False, True]
+    fields = np.ma.array(np.zeros(1, [("x", "i4"), ("y", "i4")]), mask=[(True, False)])
+    with pytest.raises(
+        sa.TypeMismatch, match="the mask of a NumPy array has the fields x, y, and only whole"
+    ):
+        from_numpy.mask_of(fields)

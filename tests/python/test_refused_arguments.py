@@ -203,3 +203,23 @@ def test_a_counted_table_has_its_count_as_a_column(host):
     assert (counted.count.type, counted.count.to_pylist()) == ("int64", [2])
     assert not counted.count.field.nullable
     assert counted.capacity.num_rows == 3
+
+
+def test_a_wait_ends_when_it_is_cancelled_and_not_before(run_python):
+    program = """
+import saeta as sa
+from saeta import _core
+
+ctx = sa.context("host", budget="64KiB", wait=0.2)
+block = ctx.allocate("64KiB")
+cancellation = _core._Cancellation()
+for _ in range(2):
+    try:
+        with cancellation:
+            ctx.allocate(1)
+    except sa.Error as failure:
+        print(type(failure).__name__)
+    cancellation.cancel()
+"""
+    done = run_python(program)
+    assert (done.stderr, done.stdout) == ("", "BudgetExceeded\nClosedError\n")

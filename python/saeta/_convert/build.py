@@ -61,7 +61,7 @@ def table(
         if cast == "truncate":
             raise InvalidError("cast='truncate' is for columns: a tensor keeps its type or is reinterpreted")
         return from_dlpack(columns, ctx, columns=True, schema=schema, cast=cast)
-    _require_cast(cast, "schema" if schema is not None else None)
+    _require_cast(cast, typed=schema is not None)
     if _is_table(columns):
         if cast is not None:
             raise InvalidError(
@@ -120,7 +120,7 @@ def column(
     described = name
     if type is not None:
         described = name.with_type(type) if isinstance(name, Field) else Field(name, type)
-    _require_cast(cast, "type" if isinstance(described, Field) else None)
+    _require_cast(cast, typed=isinstance(described, Field))
     own = data.context if isinstance(data, Column) else None
     return as_column(described, data, context_of(ctx if ctx is not None else own), cast)
 
@@ -390,10 +390,10 @@ def _make_of_type(field: Field, value: Any, cast: Literal["truncate"] | None) ->
     return value
 
 
-def _require_cast(cast: Any, named: str | None) -> None:
+def _require_cast(cast: Any, *, typed: bool) -> None:
     if cast not in (None, "truncate", "reinterpret"):
         raise InvalidError(f"cast={cast!r}: expected 'truncate', 'reinterpret' or None")
-    if cast is not None and named is None:
+    if cast is not None and not typed:
         raise InvalidError(f"cast={cast!r} needs a type to convert to, and no type is given")
 
 

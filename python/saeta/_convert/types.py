@@ -164,7 +164,7 @@ def _type_of_text(text: str) -> DataType:
 def _format_with_parameters(text: str) -> str | None:
     if found := DECIMAL.fullmatch(text):
         bits, precision, scale = found.groups()
-        return f"d:{precision},{scale}" + ("" if bits == "128" else f",{bits}")
+        return f"d:{precision},{scale},{bits}"
     if found := SIZED.fullmatch(text):
         return f"w:{found[1]}"
     found = TIMED.fullmatch(text)

@@ -63,7 +63,9 @@ class Sink:
                     f"write() of {type(self._file).__name__} does not take bytes: expected a file that is "
                     f"open in binary mode: {failure}"
                 ) from failure
-            raise FileError(f"can't {deed} '{self.name}': {failure or type(failure).__name__}") from failure
+            raise FileError(
+                f"can't {deed} '{self.name}': {str(failure) or type(failure).__name__}"
+            ) from failure
 
     def _count(self, taken: Any, size: int) -> int:
         """Returns how many bytes the object took, from the return value of its `write()`."""
@@ -132,7 +134,9 @@ class Upload:
         except FileNotFoundError as failure:
             raise MissingFileError(f"can't {verb} '{self.name}': {failure}") from failure
         except Exception as failure:
-            raise FileError(f"can't {verb} '{self.name}': {failure or type(failure).__name__}") from failure
+            raise FileError(
+                f"can't {verb} '{self.name}': {str(failure) or type(failure).__name__}"
+            ) from failure
 
 
 def resolve_target(target: Any, filesystem: Any = None) -> Any:

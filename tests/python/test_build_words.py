@@ -1,0 +1,191 @@
+"""What the makers of tables and columns take and refuse, with the words of their refusals."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import saeta as sa
+from saeta._convert import build
+
+
+def test_a_tensor_is_a_table_with_the_names_of_the_schema(host):
+    values = np.arange(6, dtype="i4").reshape(3, 2)
+    assert sa.table(values, host).column_names == ["col_0", "col_1"]
+    named = sa.table(values, host, schema=sa.schema({"x": "int32", "y": "int32"}))
+    assert named.to_pydict() == {"x": [0, 2, 4], "y": [1, 3, 5]}
+    bits = sa.table(values, host, schema=sa.schema({"x": "uint32", "y": "uint32"}), cast="reinterpret")
+    assert bits["x"].type == "uint32"
+    with pytest.raises(
+        sa.InvalidError, match="cast='truncate' is for columns: a tensor keeps its type or is"
+    ):
+        sa.table(values, host, cast="truncate")
+    del named, bits
+
+
+def test_a_cast_needs_a_type_and_columns(host):
+    with pytest.raises(sa.InvalidError, match="needs a type to convert to, and no type is given"):
+        sa.table({"a": [1.5]}, host, cast="truncate")
+    with pytest.raises(sa.InvalidError, match="cast='odd': expected 'truncate', 'reinterpret' or None"):
+        sa.column("a", [1], "int8", host, cast="odd")
+    with pytest.raises(
+        sa.InvalidError, match="cast='truncate' needs a type to convert to, and no type is given"
+    ):
+        sa.column("a", [1], ctx=host, cast="truncate")
+    with pytest.raises(
+        sa.InvalidError, match="cast='truncate' is for columns, and Table is a table: convert it"
+    ):
+        sa.table(pa.table({"a": [1.5]}), host, schema=sa.schema({"a": "int8"}), cast="truncate")
+    field = sa.field("a", "int8")
+    assert sa.column(field, [1.5], ctx=host, cast="truncate").to_pylist() == [1]
+    with pytest.raises(
+        sa.InvalidError,
+        match="column 'a': cast='truncate' converts Python values and NumPy arrays, and Int64Array has a type",
+    ):
+        sa.column("a", pa.array([1]), "int8", host, cast="truncate")
+
+
+def test_a_table_of_pairs_columns_or_a_whole(host):
+    numbers = sa.column("n", [1, 2], ctx=host)
+    assert sa.table([("a", [1, 2]), ("a", [3, 4])], host).column_names == ["a", "a"]
+    assert sa.table([numbers, ["b", [3, 4]]]).context == host
+    assert sa.table([(sa.field("f", "int8"), [1, 2])], host)["f"].type == "int8"
+    for wrong, text in (
+        ("ab", "str is not a table: expected a mapping from names to columns, pairs of both, or an object"),
+        (3, "int is not a table"),
+        ([3], "column number 0 is of type int: expected a pair"),
+        ([numbers, ("a", 1, 2)], "column number 1 is of type tuple: expected a pair"),
+        ([(3, [1])], "column number 0 is of type tuple"),
+        ([SimpleNamespace(name="x")], "column number 0 is of type SimpleNamespace"),
+    ):
+        with pytest.raises(sa.TypeMismatch, match=text):
+            sa.table(wrong, host)
+    with pytest.raises(sa.TypeMismatch, match="Int64Array is a column, not a table: expected a mapping from"):
+        sa.table(pa.array([1]), host)
+    with pytest.raises(sa.InvalidError, match=r"the schema has columns \['b'\], the table \['a'\]"):
+        sa.table({"a": [1]}, host, schema=sa.schema({"b": "int8"}))
+    whole = sa.table({"a": [1]}, host)
+    assert sa.table(whole) is whole
+    assert sa.table(whole, schema=sa.schema({"a": "int64"}, metadata={"k": "v"})).schema.metadata == {
+        b"k": b"v"
+    }
+
+
+def test_what_is_no_column_is_refused(host):
+    for wrong, text in (
+        (
+            3,
+            "column 'a': int has neither DLPack, an Arrow protocol nor the CUDA Array Interface and is not a",
+        ),
+        ("text", "column 'a': str has neither"),
+        ({"x": 1}, "column 'a': dict has neither"),
+        (pa.table({"x": [1]}), "column 'a': Table is a table, not a column"),
+        (pa.record_batch({"x": [1]}), "column 'a': RecordBatch is a table, not a column"),
+    ):
+        with pytest.raises(sa.TypeMismatch, match=text):
+            sa.column("a", wrong, ctx=host)
+    assert sa.column("a", range(3), ctx=host).to_pylist() == [0, 1, 2]
+    assert sa.column("a", (each for each in (1, 2)), ctx=host).to_pylist() == [1, 2]
+
+
+def test_a_field_that_allows_no_nulls_gets_none(host):
+    field = sa.field("a", "int8", nullable=False, metadata={"unit": "m"})
+    made = sa.column(field, [1, 2], ctx=host)
+    assert (made.field.nullable, made.field.metadata) == (False, {b"unit": b"m"})
+    with pytest.raises(sa.InvalidError, match="column 'a' has 2 nulls, and its field allows none"):
+        sa.column(field, [1, None, None], ctx=host)
+
+
+def test_columns_are_put_in_their_places(host):
+    table = sa.table({"a": [1], "b": [2]}, host)
+    assert table.add_column(0, "c", [3]).column_names == ["c", "a", "b"]
+    assert table.add_column(2, "c", [3]).column_names == ["a", "b", "c"]
+    assert table.append_column("c", [3]).column_names == ["a", "b", "c"]
+    assert table.set_column(1, "c", [3]).to_pydict() == {"a": [1], "c": [3]}
+    assert table.with_column("a", [3]).to_pydict() == {"a": [3], "b": [2]}
+    assert table.with_column(sa.field("b", "int8"), [3])["b"].type == "int8"
+    assert table.with_column("c", [3]).to_pydict() == {"a": [1], "b": [2], "c": [3]}
+    with pytest.raises(sa.OutOfRange):
+        table.set_column(2, "c", [3])
+    with pytest.raises(sa.OutOfRange):
+        table.add_column(3, "c", [3])
+    twice = sa.table([("a", [1]), ("a", [2])], host)
+    with pytest.raises(sa.InvalidError, match="2 columns are named 'a': which one to replace is not clear"):
+        twice.with_column("a", [3])
+
+
+def test_bytes_are_columns_of_a_schema(host):
+    schema = sa.schema({"n": "uint16", "f": "uint8"})
+    assert sa.from_bytes(iter([b"\1\0", b"a"]), host, schema=schema).to_pydict() == {"n": [1], "f": [97]}
+    for wrong in ("ab", b"ab", {"n": b"ab"}, 3):
+        with pytest.raises(
+            sa.TypeMismatch, match=f"columns are of type {type(wrong).__name__}, expected a sequence with the"
+        ):
+            sa.from_bytes(wrong, host, schema=schema)
+    with pytest.raises(
+        sa.TypeMismatch, match="column 'f': list does not offer its memory as contiguous bytes"
+    ):
+        sa.from_bytes([b"\1\0", [1]], host, schema=schema)
+    with pytest.raises(sa.TypeMismatch, match="column 2: list does not offer its memory"):
+        sa.from_bytes([b"\1\0", b"a", [1]], host, schema=schema)
+    with pytest.raises(sa.TypeMismatch, match="column 'n': ndarray does not offer its memory"):
+        sa.from_bytes([np.arange(4, dtype="u2")[::2], b"ab"], host, schema=schema)
+    masked = np.ma.array([1], "u1", mask=[True])
+    with pytest.raises(
+        sa.InvalidError, match="column 'f': a masked array has nulls, which bytes can't represent"
+    ):
+        sa.from_bytes([b"\1\0", masked], host, schema=schema)
+
+
+def test_the_count_of_a_counted_table_is_anything_with_one_number(host):
+    table = sa.table({"x": [7, 8, 0, 0]}, host)
+    for count in (np.array(2, "u4"), np.array([2], "u8"), sa.column("c", [2], "int32", host)):
+        assert sa.counted_table(table, count).num_rows == 2
+    assert sa.counted_table(table, np.array([2], "u8"), num_rows=3).num_rows == 3
+    with pytest.raises(sa.TypeMismatch, match="the capacity is of type dict, expected a Table"):
+        sa.counted_table({}, 2)
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "possible"),
+    [
+        ("int32", "uint32", True),
+        ("uint64", "int64", True),
+        ("int32", "date32[day]", True),
+        ("int64", "timestamp[us]", True),
+        ("int64", "duration[ms]", True),
+        ("int32", "time32[s]", True),
+        ("int32", "month_interval", False),
+        ("int32", "int64", False),
+        ("int32", "float32", False),
+        ("float32", "int32", False),
+        ("timestamp[us]", "timestamp[us, tz=UTC]", True),
+        ("timestamp[us]", "timestamp[ms, tz=UTC]", False),
+        ("timestamp[us, tz=UTC]", "timestamp[us]", False),
+        ("timestamp[us]", "int64", False),
+    ],
+)
+def test_bits_are_read_as_others_of_the_same_width(host, found, wanted, possible):
+    if found.startswith("timestamp"):
+        made = sa.column("n", [1, 2], ctx=host)._with_type_of_bytes(sa.DataType(found))
+    else:
+        made = sa.column("n", np.arange(2).astype(found), ctx=host)
+    if possible:
+        assert sa.column("n", made, wanted, host, cast="reinterpret").type == wanted
+    else:
+        with pytest.raises(
+            sa.TypeMismatch, match="cast='reinterpret' reads integers as others of the same width"
+        ):
+            sa.column("n", made, wanted, host, cast="reinterpret")
+
+
+def test_python_numbers_are_read_by_their_bits(host):
+    made = sa.column("n", [2**32 - 1, None, 1], "int32", host, cast="reinterpret")
+    assert made.to_pylist() == [-1, None, 1]
+    made = sa.column("n", [-1, 1], "uint8", host, cast="reinterpret")
+    assert made.to_pylist() == [255, 1]
+    assert build.SIGNED == ("c", "s", "i", "l")
+    assert build.UNSIGNED == ("C", "S", "I", "L")

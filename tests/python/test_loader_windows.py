@@ -1,0 +1,178 @@
+"""How windows are read and cut by themselves: what is read again, given back, and joined."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+import saeta as sa
+from saeta._loader import windows
+from saeta._loader.order import Load, Span, Taken
+
+
+class Reading:
+    """Windows of numbers; those that are listed have no room the first time."""
+
+    def __init__(self, host, loads, refused):
+        self._host, self._loads, self._refused = host, list(loads), refused
+        self.closed = False
+
+    def next(self):
+        (span,) = self._loads[0]
+        if span.batch in self._refused:
+            self._refused.remove(span.batch)
+            raise sa.BudgetExceeded("no room")
+        self._loads.pop(0)
+        return sa.table({"n": list(range(span.first, span.first + span.rows))}, self._host)
+
+    def close(self):
+        self.closed = True
+
+
+class Data:
+    def __init__(self, refused=()):
+        self.opened, self._refused = [], list(refused)
+
+    def open(self, ctx, columns, loads, *, ahead):
+        self.opened.append((columns, [each[0].batch for each in loads], ahead))
+        return Reading(ctx, loads, self._refused)
+
+    def describe(self, spans):
+        return f"batch {spans[0].batch}"
+
+
+def loads(*rows):
+    return [Load([Span(number, 10 * number, count)], None) for number, count in enumerate(rows)]
+
+
+def numbers(window):
+    return window.rows["n"].to_pylist()
+
+
+def test_windows_come_in_their_order_and_then_none(host):
+    data = Data()
+    read = windows.Windows(data, host, ["n"], loads(2, 3), 2)
+    assert [numbers(read.take()), numbers(read.take()), read.take()] == [[0, 1], [10, 11, 12], None]
+    assert data.opened == [(["n"], [0, 1], True)]
+    assert read.are_ahead
+    read.stop()
+    read.wait()
+
+
+def test_a_window_without_room_is_read_when_it_is_taken_from_then_on(host):
+    data = Data(refused=[1, 1])  # ahead of time, and when it is taken
+    read = windows.Windows(data, host, ["n"], loads(2, 2, 2), 1)
+    assert numbers(read.take()) == [0, 1]
+    assert numbers(read.take()) == [10, 11]
+    assert not read.are_ahead
+    assert data.opened == [(["n"], [0, 1, 2], True), (["n"], [1, 2], False)]
+    data._refused.append(2)
+    with pytest.raises(sa.BudgetExceeded):
+        read.take()
+    assert numbers(read.take()) == [20, 21], "it can be asked for again"
+    assert len(data.opened) == 2
+    assert read.take() is None
+
+
+def test_a_failure_names_what_was_read(host):
+    class Broken(Data):
+        def open(self, *_, **__):
+            def fail():
+                raise sa.FormatError("odd bytes")
+
+            return SimpleNamespace(next=fail, close=lambda: None)
+
+    read = windows.Windows(Broken(), host, ["n"], loads(2), 1)
+    with pytest.raises(sa.FormatError, match="reading batch 0"):
+        read.take()
+    read.stop()
+    read.wait()
+
+
+def test_rows_that_were_read_are_permuted_again_and_not_read_again(host, monkeypatch):
+    load = Load([Span(0, 0, 4)], Taken(4, 77, 0, 0, 4, 4, 4))
+    reads = []
+    whole = sa.table({"n": [0, 1, 2, 3]}, host)
+    reading = SimpleNamespace(next=lambda: (reads.append(1), whole)[1], close=lambda: reads.append("closed"))
+    source = windows._Source(Data(), reading, [load])
+    real, refusals = windows._core._permute_rows, [1]
+
+    def permute(*given):
+        if refusals:
+            refusals.pop()
+            raise sa.BudgetExceeded("no room")
+        return real(*given)
+
+    monkeypatch.setattr(windows._core, "_permute_rows", permute)
+    with pytest.raises(sa.BudgetExceeded):
+        source.next()
+    window = source.next()
+    assert sorted(numbers(window)) == [0, 1, 2, 3]
+    assert window.load is load
+    assert reads == [1]
+    assert source._rows is None
+    assert source.next() is None
+    source.close()
+    assert reads == [1, "closed"]
+
+
+def tables(host, *sizes):
+    made, first = [], 0
+    for size in sizes:
+        made.append(sa.table({"n": list(range(first, first + size))}, host))
+        first += size
+    return made
+
+
+@pytest.mark.parametrize(
+    ("size", "pieces", "parts", "rest"),
+    [
+        (3, [6], [6], 0),
+        (3, [7], [6], 1),
+        (3, [2], [], 2),
+        (3, [2, 1], [3], 0),
+        (3, [2, 5], [3, 3], 1),
+        (3, [1, 1, 1], [3], 0),
+        (3, [1, 1], [], 2),
+        (3, [4, 2, 3], [3, 3, 3], 0),
+        (3, [4, 4, 1], [3, 3, 3], 0),
+        (1, [2, 3], [2, 3], 0),
+        (5, [3, 3, 3, 3], [5, 5], 2),
+    ],
+)
+def test_tables_are_cut_into_whole_batches(host, size, pieces, parts, rest):
+    cutter = windows.Cutter(size)
+    found = [part for piece in tables(host, *pieces) for part in cutter.cut(piece)]
+    assert [part.num_rows for part in found] == parts
+    left = cutter.rest()
+    assert [part.num_rows for part in left] == ([rest] if rest else [])
+    rows = [row for part in [*found, *left] for row in part["n"].to_pylist()]
+    assert rows == list(range(sum(pieces)))
+    assert cutter.rest() == []
+
+
+def test_a_table_of_several_pieces_is_cut_at_their_ends(host):
+    cutter = windows.Cutter(3)
+    whole = sa.concat_tables(tables(host, 4, 3, 1))
+    found = cutter.cut(whole)
+    assert [(part.num_rows, part.num_batches) for part in found] == [(3, 1), (3, 2)]
+    assert [part["n"].to_pylist() for part in cutter.rest()] == [[6, 7]]
+
+
+@pytest.mark.parametrize(
+    ("rows", "window", "batch_size", "most"),
+    [(1000, 1 << 20, 48, 131040), (1000, 1000, 48, 96), (1000, 8, 48, 48)],
+)
+def test_rows_of_a_table_are_taken_by_whole_batches_of_a_window(host, rows, window, batch_size, most):
+    table = sa.table({"n": list(range(rows))}, host)
+    options = {"batch_size": batch_size, "window": window, "to": "table"}
+    loader = sa.loader(table, host, shuffle="rows", **options)
+    assert loader._order._most_rows == most
+    assert loader._order._window is None
+    loader.close()
+    for shuffle in (False, "batches"):
+        loader = sa.loader(table, host, shuffle=shuffle, **options)
+        assert loader._order._most_rows is None
+        loader.close()
+    del loader, table
