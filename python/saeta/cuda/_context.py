@@ -14,7 +14,7 @@ from saeta.cuda._host_buffer import HostBuffer
 from saeta.cuda._libarrow import bridge, classes
 
 if TYPE_CHECKING:
-    from saeta.cuda._broker import Exported
+    from saeta._share.broker import Exported
 
 
 class Context:
