@@ -42,8 +42,10 @@ from saeta._core import (
     devices,
     symbols,
 )
+from saeta._devices import contexts
 from saeta._files.ipc_writer import IpcWriter, ipc_writer
 from saeta._files.parquet import read_parquet, scan_parquet
+from saeta._files.place import place
 from saeta._files.scan import Scan, scan_ipc
 from saeta._loader.loader import Loader, loader
 from saeta._packed import Packed, unpack
@@ -126,6 +128,7 @@ __all__ = [
     "column",
     "concat_tables",
     "context",
+    "contexts",
     "counted_table",
     "devices",
     "field",
@@ -139,6 +142,7 @@ __all__ = [
     "ipc_writer",
     "loader",
     "open_shared",
+    "place",
     "read_ipc",
     "read_parquet",
     "scan_ipc",

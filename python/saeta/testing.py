@@ -30,7 +30,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-_DIRECTIONS = ("host_to_device", "device_to_host", "device_to_device", "host_to_host")
+_DIRECTIONS = ("host_to_device", "device_to_host", "device_to_device", "peer_to_device", "host_to_host")
 
 
 @contextmanager
