@@ -37,7 +37,9 @@ SAME_AGAIN = re.compile(r"\[(s|ms|ns)\b|Madrid|^deep$|^dictionary uint8$")
 INTRODUCTION = """# Supported types: what each can do
 
 `scripts/reference_tables.py` finds every cell by trying it in a context on the host, and a test compares.
-Times, timestamps and durations of other units do what those in microseconds do.
+Times, timestamps and durations of other units do what those in microseconds do. The last two types are
+Saeta's: booleans of one byte, as tensors have them, and [symbols](../coming-from-xlog.md), numbers of 32 bits
+that stand for names.
 
 | column | yes means |
 |---|---|
@@ -139,6 +141,13 @@ def type_rows(ctx: sa.Context) -> list[list[str]]:
         column = sa.from_arrow(array, ctx, as_column=True)
         without_nulls = sa.from_arrow(full[name], ctx, as_column=True)
         rows.append([f"`{column.type.name}`", *cells(column, array, without_nulls)])
+    for type in (sa.DataType("bool8"), sa.symbol()):  # noqa: A001
+        values = [row % 3 == 0 if type.is_bool8 else f"name {row}" for row in range(ROWS)]
+        column = sa.column(
+            "x", [value if row % 7 != 3 else None for row, value in enumerate(values)], type, ctx
+        )
+        array = pa.concat_arrays(column.to_arrow().chunks)
+        rows.append([f"`{type.name}`", *cells(column, array, sa.column("x", values, type, ctx))])
     return rows
 
 

@@ -32,6 +32,7 @@ SEARCH_BOOSTS = {
     "decisions/": 0.1,
     "reference/cpp/": 0.1,
     "benchmarks.md": 0.5,
+    "reference/python/": 1.35,
     "reference/python/errors.md": 0.5,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import pytest
@@ -14,3 +15,14 @@ def site() -> Path:
     if not (SITE / "index.html").is_file():
         pytest.fail(f"{SITE} is not built: make docs")
     return SITE
+
+
+@pytest.fixture(scope="session")
+def inventory(site: Path) -> dict[str, str]:
+    """The page of each documented object, as other sites look it up."""
+    content = (site / "objects.inv").read_bytes().split(b"\n", 4)[4]
+    found = {}
+    for line in zlib.decompress(content).decode().splitlines():
+        name, _, _, place, _ = line.split(" ", 4)
+        found[name] = place.partition("#")[0]
+    return found

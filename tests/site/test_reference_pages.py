@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import zlib
 from pathlib import Path
 
 import pytest
@@ -18,17 +17,6 @@ MODULES = {
     "saeta.testing": "testing.py",
     "saeta.xlog": "xlog.py",
 }
-
-
-@pytest.fixture(scope="session")
-def inventory(site: Path) -> dict[str, str]:
-    """The page of each documented object, as other sites look it up."""
-    content = (site / "objects.inv").read_bytes().split(b"\n", 4)[4]
-    found = {}
-    for line in zlib.decompress(content).decode().splitlines():
-        name, _, _, place, _ = line.split(" ", 4)
-        found[name] = place.partition("#")[0]
-    return found
 
 
 def exported(file: str) -> list[str]:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from lunr.builder import Builder
 from lunr.stop_word_filter import stop_word_filter
+from test_reference_pages import MODULES, exported, stub_methods
 
 TASKS = {
     "tensors with nulls": "guides/nulls.html",
@@ -120,6 +121,19 @@ def search(site: Path) -> Search:
 def test_there_are_enough_tasks_and_their_pages_exist(site):
     assert len(TASKS) >= 40
     assert [page for page in TASKS.values() if not (site / page).is_file()] == []
+
+
+def test_a_public_name_leads_to_its_signature(search, inventory):
+    """Its page of the reference is among the first hits. A member is looked up with its class."""
+    exports = [f"{module}.{name}" for module, file in MODULES.items() for name in exported(file)]
+    names = [name for name in (*exports, *stub_methods()) if name in inventory]
+    assert len(names) > 290
+    hidden = []
+    for name in names:
+        query = ".".join(name.split(".")[-2:]) if name.count(".") > 1 else name.rpartition(".")[2]
+        if inventory[name] not in search.pages(query)[:5]:
+            hidden.append(query)
+    assert hidden == []
 
 
 @pytest.mark.parametrize("query", TASKS)
