@@ -300,3 +300,18 @@ def test_a_matrix_of_a_batch_has_its_rows_side_by_side(host, tmp_path):
     assert first["z"].tolist() == [7, 8]
     assert second["m"].tolist() == [[3, 6]]
     del first, second, loader
+
+
+def test_parquet_at_a_url_is_read_through_its_file_system(host):
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    with memory.open("/loader/a.parquet", "wb") as target:
+        pq.write_table(table(3), target)
+    try:
+        opened = data.data_of(["memory://loader/a.parquet"], host)
+        assert (opened.names, [batch.rows for batch in opened.batches]) == (["a.parquet"], [3])
+        reading = opened.open(host, ["n"], [[Span(0, 1, 2)]], ahead=True)
+        assert rows_of(reading.next()) == [1, 2]
+        del reading
+    finally:
+        memory.rm("/loader", recursive=True)

@@ -500,3 +500,20 @@ def test_the_values_of_a_masked_array_are_of_no_class_of_others():
         sa.TypeMismatch, match="the mask of a NumPy array has the fields x, y, and only whole"
     ):
         from_numpy.mask_of(fields)
+
+
+def test_an_iteration_decodes_blocks_that_grow(monkeypatch):
+    blocks = []
+    monkeypatch.setattr(to_python, "column_list", lambda part: [part])
+    monkeypatch.setattr(to_python, "LARGEST_BLOCK", 300)
+
+    class Rows:
+        def __len__(self):
+            return 1000
+
+        def slice(self, start, length):
+            blocks.append((start, length))
+            return start
+
+    assert list(to_python.column_iter(Rows())) == [0, 64, 192, 448, 748]
+    assert blocks == [(0, 64), (64, 128), (192, 256), (448, 300), (748, 252)]

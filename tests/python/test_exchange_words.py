@@ -1,0 +1,303 @@
+"""What is taken from other libraries and files, by which of their protocols, and what is refused."""
+
+from __future__ import annotations
+
+import resource
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import saeta as sa
+from protocols import OnlyArray, OnlySchema, OnlyStream
+from saeta import _core, exchange, ipc
+from saeta._loader import features
+
+
+def test_a_context_is_named_or_given(host):
+    assert exchange.context_of(host) is host
+    assert exchange.context_of("host") == host
+    (device,) = [each for each in _core.devices() if each.name == "host"]
+    assert exchange.context_of(device) == host
+    with pytest.raises(
+        sa.TypeMismatch, match="ctx is of type int, expected a Context or the name of a device"
+    ):
+        exchange.context_of(3)
+
+
+def test_each_protocol_of_arrow_is_taken(host):
+    numbers, frame = pa.array([1, 2]), pa.table({"a": [1, 2]})
+    batch = pa.record_batch({"a": [1, 2]})
+    assert sa.from_arrow(OnlyArray(numbers), host).to_pylist() == [1, 2]
+    assert sa.from_arrow(OnlyStream(frame), host).to_pydict() == {"a": [1, 2]}
+    assert sa.from_arrow(OnlyStream(pa.chunked_array([numbers, numbers])), host).to_pylist() == [1, 2, 1, 2]
+    assert isinstance(sa.from_arrow(OnlyArray(batch), host), sa.Table)
+    structs = sa.from_arrow(OnlyArray(batch), host, as_column=True)
+    assert structs.to_pylist() == [{"a": 1}, {"a": 2}]
+    assert sa.from_arrow(frame, host, as_column=True).to_pylist() == [{"a": 1}, {"a": 2}]
+    assert sa.from_arrow(OnlySchema(frame.schema)) == sa.schema({"a": "int64"})
+    assert sa.from_arrow(pa.field("f", pa.int8())).name == "f"
+    assert sa.from_arrow(frame.__arrow_c_stream__(), host).num_rows == 2
+    assert sa.from_arrow(numbers.__arrow_c_array__(), host).to_pylist() == [1, 2]
+    assert sa.from_arrow(frame.schema.__arrow_c_schema__()).names == ["a"]
+    assert sa.from_arrow(pd.array([1, None], "Int64"), host).to_pylist() == [1, None]
+    assert sa.from_arrow(pd.Index(["x", "y"]), host).to_pylist() == ["x", "y"]
+    for wrong in (3, "text", object(), (1, 2), pd.arrays.SparseArray([1, 0])):
+        with pytest.raises(
+            sa.TypeMismatch, match=f"{type(wrong).__name__} has none of __arrow_c_device_stream__"
+        ):
+            sa.from_arrow(wrong, host)
+    del structs
+
+
+def test_a_copy_is_made_when_it_is_asked_for(host):
+    numbers = pa.array(range(100), pa.int64())
+    address = numbers.buffers()[1].address
+    for source in (numbers, OnlyArray(numbers), OnlyStream(pa.chunked_array([numbers]))):
+        for copy, shared in ((None, True), (False, True), (True, False)):
+            assert (sa.from_arrow(source, host, copy=copy).address == address) == shared
+    frame = pa.table({"a": numbers})
+    for copy, shared in ((None, True), (False, True), (True, False)):
+        assert (sa.from_arrow(frame, host, copy=copy)["a"].address == address) == shared
+    wide = pd.array(np.arange(4), "Int64")
+    ours = sa.column("a", wide, "int64", host)
+    assert ours.address == wide._data.ctypes.data, "nothing was converted"
+
+
+def test_rows_that_were_taken_are_not_taken_again(host):
+    reader = pa.RecordBatchReader.from_batches(pa.schema({"a": pa.int64()}), [pa.record_batch({"a": [1]})])
+    assert sa.from_arrow(reader, host).num_rows == 1
+    with pytest.raises(
+        sa.ClosedError, match="the rows of this RecordBatchReader were already consumed: make"
+    ):
+        sa.from_arrow(reader, host)
+
+    class Once:
+        def __arrow_c_stream__(self, requested_schema=None):
+            raise RuntimeError("this stream was released before")
+
+    with pytest.raises(sa.ClosedError, match="the rows of this Once were already consumed: this stream was"):
+        sa.from_arrow(Once(), host)
+
+    class Broken:
+        def __arrow_c_stream__(self, requested_schema=None):
+            raise RuntimeError("out of order")
+
+    with pytest.raises(RuntimeError, match=r"^out of order$"):
+        sa.from_arrow(Broken(), host)
+
+
+def test_names_of_columns_are_text():
+    assert ipc._names(None) is None
+    assert ipc._names("a") == ["a"]
+    assert ipc._names(iter("ab")) == ["a", "b"]
+    for wrong in (3, ["a", 3]):
+        with pytest.raises(sa.TypeMismatch, match="columns: 3 is of type int, expected the name of a column"):
+            ipc._names(wrong)
+
+
+@pytest.mark.parametrize(
+    ("batches", "expected"),
+    [
+        (None, None),
+        (2, (2, 3)),
+        (range(1, 3), (1, 3)),
+        ((1, 3), (1, 3)),
+        (slice(1, 3), (1, 3)),
+        (slice(-2, None), (3, 5)),
+        (slice(4, 2), (4, 4)),
+        (slice(None, 99), (0, 5)),
+    ],
+)
+def test_batches_are_a_range(batches, expected):
+    assert not ipc._is_list(batches)
+    assert ipc._batch_range(batches, lambda: 5) == expected
+
+
+@pytest.mark.parametrize(
+    ("batches", "expected"),
+    [
+        ([3, 0, 3], [3, 0, 3]),
+        (np.array([1, 2]), [1, 2]),
+        (range(0, 5, 2), [0, 2, 4]),
+        (slice(None, None, -2), [4, 2, 0]),
+        ([], []),
+        ([-1], [-1]),
+    ],
+)
+def test_batches_are_a_list(batches, expected):
+    assert ipc._is_list(batches)
+    assert ipc._batch_list(batches, lambda: 5) == expected
+
+
+def test_batches_that_are_no_numbers_are_refused():
+    for wrong in ("1", 1.5, True, (1, 2, 3), object()):
+        with pytest.raises(
+            sa.TypeMismatch, match=f"batches is of type {type(wrong).__name__}, expected the number"
+        ):
+            ipc._batch_range(wrong, lambda: 5)
+    for wrong in ([True], ["1"], [1.5]):
+        with pytest.raises(sa.TypeMismatch, match=r"batches: .* expected a number"):
+            ipc._batch_list(wrong, lambda: 5)
+    for far in (1 << 63, -(1 << 63) - 1):
+        with pytest.raises(sa.OutOfRange, match=f"batches: {far} is not the number of a batch"):
+            ipc._batch_list([far], lambda: 5)
+    assert ipc._batch_list([(1 << 63) - 1, -(1 << 63)], lambda: 5) == [(1 << 63) - 1, -(1 << 63)]
+    for unknown in (
+        lambda: ipc._batch_range(slice(1), lambda: -1),
+        lambda: ipc._batch_list(slice(None, None, 2), lambda: -1),
+    ):
+        with pytest.raises(
+            sa.InvalidError, match="batches: the number of batches of a stream is unknown: pass a"
+        ):
+            unknown()
+    assert ipc._known(lambda: 0) == 0
+
+
+def test_batches_of_all_sources_are_counted_unless_one_is_a_stream():
+    def readers(*counts):
+        return [SimpleNamespace(num_batches=count) for count in counts]
+
+    assert ipc._count_batches(readers(2, 0, 3)) == 5
+    assert ipc._count_batches(readers(2, -1, 3)) == -1
+
+
+def test_files_stay_open_while_they_leave_descriptors_for_others(monkeypatch):
+    limit = [100]
+    monkeypatch.setattr(ipc.resource, "getrlimit", lambda which: (limit[0], 1 << 20))
+    assert [ipc._may_stay_open(files) for files in (1, 25, 26)] == [True, True, False]
+    limit[0] = resource.RLIM_INFINITY
+    assert ipc._may_stay_open(10**9)
+
+
+def test_what_is_missing_is_said_of_paths_alone(tmp_path):
+    def failing(path, **more):
+        with ipc.naming_missing_files(path, **more):
+            raise sa.FileError("no luck")
+
+    gone, here = tmp_path / "gone", tmp_path / "here"
+    here.write_bytes(b"")
+    for missing, more in (
+        (gone, {}),
+        (str(gone), {}),
+        (here / "below", {}),
+        (gone / "below", {"of_folder": True}),
+    ):
+        with pytest.raises(sa.MissingFileError, match="no luck"):
+            failing(missing, **more)
+    for other, more in (
+        (here, {}),
+        (gone, {"of_folder": True}),
+        ("s3://bucket/gone", {}),
+        (b"gone", {}),
+        ("x" * 5000, {}),
+    ):
+        with pytest.raises(sa.FileError, match="no luck") as refused:
+            failing(other, **more)
+        assert type(refused.value) is sa.FileError, other
+
+
+def choices(**given):
+    plain = {"to": "numpy", "matrix": None, "dtype": None, "nulls": "error", "fill": None, "lists": "jagged"}
+    return features.Options(**{**plain, "codes": None, **given})
+
+
+def test_choices_of_a_loader_are_checked():
+    features.check_options(choices(nulls={"a": "nan", "b": "mask"}, lists={"a": "padded"}))
+    features.check_options(choices(to="table", nulls="mask"))
+    for given, text in (
+        ({"to": "tf"}, "to='tf': expected one of torch, cupy, jax, numpy, table"),
+        ({"nulls": "drop"}, "nulls='drop': expected one of error, nan, fill, mask"),
+        ({"nulls": {"a": "drop"}}, "nulls='drop': expected one of"),
+        ({"lists": "ragged"}, "lists='ragged': expected one of jagged, padded"),
+        ({"to": "table", "matrix": True}, "matrix is for tensors, and to='table' yields tables"),
+        ({"to": "table", "dtype": "int8"}, "dtype is for tensors"),
+        ({"to": "table", "fill": 0}, "fill is for tensors"),
+        ({"to": "table", "codes": {}}, "codes is for tensors"),
+    ):
+        with pytest.raises(sa.InvalidError, match=text):
+            features.check_options(choices(**given))
+
+
+SCHEMA = {"i": "int32", "f": "float32", "s": "string", "t": "timestamp[us]", "b": "bool"}
+
+
+def made(**given):
+    return features.Features(sa.schema(SCHEMA), choices(**given), {})
+
+
+def test_names_of_choices_are_those_of_what_is_yielded():
+    assert list(made()._makers) == list(SCHEMA)
+    assert list(made(matrix=["i", "f"])._makers) == ["s", "t", "b", "matrix"]
+    assert list(made(matrix={"m": "i", "n": ["f"]})._makers) == ["s", "t", "b", "m", "n"]
+    for given, text in (
+        ({"dtype": {"q": "int8"}}, "dtype names 'q'; the loader yields 'i', 'f', 's', 't', 'b'"),
+        ({"nulls": {"q": "nan"}}, "nulls names 'q'; the loader yields"),
+        (
+            {"fill": {"i": 0}, "matrix": ["i"]},
+            "fill names 'i'; the loader yields 'f', 's', 't', 'b', 'matrix'",
+        ),
+        (
+            {"matrix": ["q"]},
+            "matrix 'matrix': no column is named 'q'; the columns are: 'i', 'f', 's', 't', 'b'",
+        ),
+    ):
+        with pytest.raises(sa.ColumnNameError, match=text):
+            made(**given)
+    with pytest.raises(sa.InvalidError, match="a matrix and a column are both named 'f'"):
+        made(matrix={"f": ["i"]})
+    dictionary = sa.schema({"d": "dictionary<values=string, indices=int8>"})
+    with pytest.raises(
+        sa.TypeMismatch, match=r"column 'd' is a dictionary: name its values, as codes=\{'d': "
+    ):
+        features.Features(dictionary, choices(), {})
+    with pytest.raises(sa.InvalidError, match="codes of column 'd': a value is named twice"):
+        features.Features(dictionary, choices(), {"d": ["x", "x"]})
+
+
+@pytest.mark.parametrize(
+    ("given", "is_float", "more", "expected"),
+    [
+        ({}, False, {}, {}),
+        ({"dtype": "float16"}, False, {}, {"dtype": "float16"}),
+        ({"dtype": "float16"}, False, {"only_named_dtype": True}, {}),
+        ({"dtype": {"k": "int8"}}, False, {"only_named_dtype": True}, {"dtype": "int8"}),
+        ({"dtype": {"q": "int8"}}, False, {"dtype": "int64"}, {"dtype": "int64"}),
+        ({"dtype": "int8"}, False, {"dtype": "int64"}, {"dtype": "int64"}),
+        ({}, False, {"order": "row", "codes": False}, {"order": "row"}),
+        ({"nulls": "mask"}, True, {}, {"with_mask": True}),
+        ({"nulls": "nan"}, True, {}, {"nulls": "nan"}),
+        ({"nulls": "nan"}, False, {}, {}),
+        ({"nulls": "nan", "dtype": "float32"}, False, {}, {"nulls": "nan", "dtype": "float32"}),
+        ({"fill": 7}, False, {}, {"fill": 7}),
+        ({"fill": {"k": 7}}, False, {}, {"fill": 7}),
+        ({"fill": {"q": 7}}, False, {}, {}),
+        ({"nulls": "fill"}, False, {}, {"fill": 0}),
+        ({"nulls": "mask", "fill": 7}, False, {}, {"with_mask": True}),
+        ({"nulls": {"k": "fill"}, "fill": {"k": 3}}, False, {}, {"fill": 3}),
+    ],
+)
+def test_keywords_of_a_tensor_follow_the_choices(given, is_float, more, expected):
+    of = features.Features.__new__(features.Features)
+    of._options = choices(**given)
+    assert of._tensor_choices("k", is_float=is_float, **more) == expected
+
+
+def test_an_error_says_where_it_arose():
+    with (
+        pytest.raises(sa.FormatError, match=r"^batch 3: odd bytes$"),
+        features.naming(lambda: "batch 3", "wait"),
+    ):
+        raise sa.FormatError("odd bytes")
+    with (
+        pytest.raises(sa.BudgetExceeded, match=r"^batch 3: no room; wait$") as refused,
+        features.naming(lambda: "batch 3", "wait"),
+    ):
+        raise sa.BudgetExceeded("no room", limit=5)
+    assert refused.value.limit == 5
+    with pytest.raises(sa.BudgetExceeded, match=r"^batch 3: no room$"), features.naming(lambda: "batch 3"):
+        raise sa.BudgetExceeded("no room")
+    with pytest.raises(KeyError), features.naming(lambda: "batch 3"):
+        raise KeyError("x")

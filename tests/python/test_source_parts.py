@@ -1,0 +1,149 @@
+"""The parts of sources by themselves: bytes that come piece by piece, too few, too many, or as text."""
+
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+
+import pytest
+
+import saeta as sa
+from saeta._files import sources
+
+
+class Pipe:
+    """Gives so many bytes at a time."""
+
+    def __init__(self, content, most=1000):
+        self.left, self._most, self.asked = content, most, []
+
+    def read(self, size):
+        self.asked.append(size)
+        size = min(size, self._most)
+        part, self.left = self.left[:size], self.left[size:]
+        return part
+
+
+def filled(live, size):
+    target = bytearray(size)
+    count = live.fill(memoryview(target))
+    return bytes(target[:count])
+
+
+@pytest.mark.parametrize("most", [1, 3, 4, 5, 6, 100])
+def test_a_file_is_known_by_its_first_bytes_and_none_is_lost(most):
+    live = sources.Live(Pipe(b"ARROW1 and more", most), "a pipe")
+    assert live.begins_a_file()
+    assert live.read_rest() == b"ARROW1 and more"
+    stream = sources.Live(Pipe(b"ARRO|x", most), "a pipe")
+    assert not stream.begins_a_file()
+    assert len(stream._begun) <= 5
+    assert stream.read_rest() == b"ARRO|x"
+
+
+def test_no_more_bytes_are_read_than_it_takes_to_decide():
+    pipe = Pipe(b"\xff\xff\xff\xff\x10\0\0\0 a message")
+    live = sources.Live(pipe, "a pipe")
+    assert not live.begins_a_file()
+    assert pipe.asked == [4]
+    assert filled(live, 3) == b"\xff\xff\xff"
+    assert filled(live, 9) == b"\xff", "what was read comes first"
+    assert filled(live, 4) == b"\x10\0\0\0"
+    file = Pipe(b"ARROW1\0\0")
+    assert sources.Live(file, "a pipe").begins_a_file()
+    assert file.asked == [4, 1, 1]
+    assert not sources.Live(Pipe(b"ARR"), "a pipe").begins_a_file()
+    assert not sources.Live(Pipe(b""), "a pipe").begins_a_file()
+    assert filled(sources.Live(Pipe(b""), "a pipe"), 5) == b""
+
+
+def test_no_more_is_asked_for_at_once_than_a_call_may_take():
+    pipe = Pipe(b"x" * 10)
+    filled(sources.Live(pipe, "a pipe"), 2 << 20)
+    assert pipe.asked == [1 << 20]
+
+
+def test_a_buffered_reader_is_asked_again_where_it_may_have_ended():
+    class Raw(io.RawIOBase):
+        parts = [b"ab", b"c", b""]  # noqa: RUF012 - one object is made
+
+        def readable(self):
+            return True
+
+        def readinto(self, target):
+            part = self.parts.pop(0) if self.parts else b""
+            target[: len(part)] = part
+            return len(part)
+
+    live = sources.Live(io.BufferedReader(Raw()), "a pipe")
+    assert live.read_rest() == b"abc"
+
+
+def test_a_source_that_does_not_wait_is_refused():
+    def blocked(size):
+        raise BlockingIOError
+
+    for read in (blocked, lambda size: None):
+        with pytest.raises(
+            sa.FileError, match="'a pipe' is non-blocking and has no bytes now: make it blocking"
+        ):
+            filled(sources.Live(SimpleNamespace(read=read), "a pipe"), 5)
+
+
+def test_a_source_gives_no_more_than_is_asked_for():
+    greedy = SimpleNamespace(read=lambda size: b"x" * (size + 1))
+    with pytest.raises(sa.FileError, match="'a pipe' returned 6 bytes when 5 were requested"):
+        filled(sources.Live(greedy, "a pipe"), 5)
+    exact = SimpleNamespace(read=lambda size: b"x" * size)
+    assert filled(sources.Live(exact, "a pipe"), 5) == b"xxxxx"
+
+
+def test_what_a_read_returns_is_bytes():
+    assert sources.bytes_of(b"ab", "a") == b"ab"
+    assert bytes(sources.bytes_of(bytearray(b"ab"), "a")) == b"ab"
+    assert len(sources.bytes_of(memoryview(b"abcd").cast("H"), "a")) == 4
+    with pytest.raises(
+        sa.TypeMismatch, match=r"read\(\) of 'a' returns text, expected bytes: open it in binary"
+    ):
+        sources.bytes_of("ab", "a")
+    with pytest.raises(sa.TypeMismatch, match=r"read\(\) of 'a' returns list, expected bytes"):
+        sources.bytes_of([1], "a")
+
+
+def test_ranges_are_filled_whole():
+    asked = []
+
+    def read(offset, count):
+        asked.append((offset, count))
+        return b"abcdef"[offset : offset + count]
+
+    ranges = sources.Ranges("a store", 6, read, None)
+    target = bytearray(4)
+    ranges.fill(1, memoryview(target))
+    assert (target, asked) == (b"bcde", [(1, 4)])
+    with pytest.raises(sa.FileError, match="can't read 4 bytes at offset 3 of 'a store': it returned 3"):
+        ranges.fill(3, memoryview(target))
+
+
+def test_each_kind_of_source_is_opened_by_its_own_function(tmp_path):
+    class Module:
+        def __getattr__(self, name):
+            return lambda *given: (name, *given)
+
+    ipc, ranges, live = Module(), sources.Ranges("r", 6, None, None), sources.Live(Pipe(b""), "p")
+    options = (["a"], (1, 2), True, False, None)
+    assert sources.open_reader(ipc, ranges, *options) == ("open_ranges", ranges.fill, "r", 6, *options)
+    assert sources.open_reader(ipc, live, *options) == ("open_live", live.fill, "p", *options)
+    assert sources.open_reader(ipc, "path", *options) == ("open_file", "path", *options, True)
+    assert sources.open_reader(ipc, tmp_path, *options, keep_open=False) == (
+        "open_file",
+        tmp_path,
+        *options,
+        False,
+    )
+    assert sources.open_reader(ipc, b"bytes", *options) == ("open_bytes", b"bytes", *options)
+    assert sources.open_reader(ipc, b"bytes")[2:] == (None, None, None, True, None)
+    assert sources.describe_source(ipc, ranges) == ("inspect_ranges", ranges.fill, "r", 6)
+    assert sources.describe_source(ipc, live) == ("inspect_live", live.fill, "p")
+    assert sources.describe_source(ipc, "path") == ("inspect_file", "path")
+    assert sources.describe_source(ipc, b"bytes") == ("inspect_bytes", b"bytes")
