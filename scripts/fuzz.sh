@@ -28,7 +28,7 @@ fi
 
 run() { # run <name>
   local name=$1 log=$build/fuzz_$1.log longest=512
-  [[ $name == ipc || $name == message ]] && longest=8192 # whole files
+  [[ $name == ipc || $name == message || $name == packed ]] && longest=8192 # whole files
   mkdir -p "$build/corpus/$name" "$build/findings" "tests/fuzz/corpus/$name"
   # Long inputs from the start, because short ones draw nothing but zeros. Leaks are looked for once, at the
   # end: for each input that would take nearly all of the time. So would the counts that entropic keeps.

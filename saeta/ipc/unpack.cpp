@@ -115,6 +115,9 @@ private:
     for (std::int64_t i = 0; i < count; ++i) {
       parts.buffers.push_back(take_buffer());
     }
+    if (type.has_validity() && rows.null_count == 0) {
+      parts.buffers[0] = {}; // as a read of a file does
+    }
     for (std::size_t child = number + 1; child != node.end; child = tree_.nodes[child].end) {
       parts.children.push_back(take(child, *tree_.nodes[child].type));
     }

@@ -1,0 +1,73 @@
+// Bytes as a packed table: four bytes with the size of the metadata, the metadata, and the body. The body is
+// in host memory, and in memory of a simulated device. Whatever is unpacked can be read to its last value and
+// is packed again as the same table.
+#include "saeta/ipc/packed.hpp"
+
+#include "fuzz/harness.hpp"
+#include "saeta/memory/context.hpp"
+#include "saeta/memory/use_token.hpp"
+#include "support/tables.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <vector>
+
+namespace saeta::fuzz {
+namespace {
+
+constexpr std::int64_t many_rows = 100'000; // rows of a null column cost nothing, whatever their number
+
+buffer body_in(const std::shared_ptr<context>& ctx, std::span<const std::byte> bytes) {
+  if (bytes.empty()) {
+    return {};
+  }
+  const stream_ref work = ctx->work_stream();
+  const buffer made = buffer::allocate(ctx, bytes.size(), work);
+  use_token token(work, {writes(made)});
+  ctx->copies().copy(token.mutable_data<std::byte>(made), bytes.data(), bytes.size(),
+                     ctx->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, work);
+  ctx->synchronize(work);
+  token.finish();
+  return made;
+}
+
+void unpack_one(const std::shared_ptr<context>& ctx, std::span<const std::byte> metadata,
+                std::span<const std::byte> body) {
+  try {
+    const table read = ipc::unpack(ctx, metadata, body_in(ctx, body));
+    if (std::ranges::all_of(read.batches(), [](const batch& part) { return part.rows < many_rows; })) {
+      const ipc::packed_table packed = ipc::pack(read);
+      const table again = ipc::unpack(ctx, packed.metadata, packed.body);
+      const auto same = support::same_contents(again, read);
+      require(same, same.message());
+    }
+  } catch (const error& failure) {
+    if (failure.code() != errc::budget_exceeded && failure.code() != errc::out_of_memory) {
+      require_input_error(failure); // the device is small
+    }
+  }
+  settle(*ctx);
+}
+
+} // namespace
+} // namespace saeta::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace saeta::fuzz;
+  std::uint32_t metadata_bytes = 0;
+  if (size < sizeof metadata_bytes) {
+    return 0;
+  }
+  std::memcpy(&metadata_bytes, data, sizeof metadata_bytes);
+  // Heap copies of the exact size: a sanitizer sees every access past them.
+  const std::vector<std::uint8_t> rest(data + sizeof metadata_bytes, data + size);
+  const std::size_t first = std::min<std::size_t>(metadata_bytes, rest.size());
+  const std::vector<std::uint8_t> metadata(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(first));
+  const auto body = std::as_bytes(std::span(rest)).subspan(first);
+  unpack_one(host_context(), std::as_bytes(std::span(metadata)), body);
+  const simulation& machine = simulated_device();
+  unpack_one(machine.ctx, std::as_bytes(std::span(metadata)), body);
+  require_clean(machine);
+  return 0;
+}

@@ -1,0 +1,132 @@
+"""Tables on devices that other processes open: memory of an exportable pool, packed, with its metadata."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import time
+from typing import Any
+
+import pytest
+
+import arrow_data
+import saeta as sa
+from cuda_module import DEVICES, opened, simulated
+from cuda_peer import Peer
+
+PEER = """
+import pickle
+import arrow_data
+
+def show(table):
+    global kept
+    kept = table.share()
+    return pickle.dumps(kept).hex()
+
+def found_in(text):
+    return sa.open_shared(pickle.loads(bytes.fromhex(text)), ctx.saeta)
+
+first_names = {*globals(), "first_names"}
+"""
+
+
+@pytest.fixture(params=DEVICES)
+def kind(request: Any) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def ctx(kind: str) -> Any:
+    with opened(kind) as found:
+        yield found
+
+
+@pytest.fixture
+def exporter(kind: str) -> Any:
+    with Peer(kind) as other:
+        other.run(PEER)
+        yield other
+    assert other.errors == ""
+
+
+def received(text: str) -> sa.SharedTable:
+    found: sa.SharedTable = pickle.loads(bytes.fromhex(text))
+    return found
+
+
+def test_every_type_arrives_where_it_is(ctx: Any, exporter: Peer) -> None:
+    text = exporter.run("result = show(sa.from_arrow(arrow_data.table(), ctx.saeta))")
+    assert len(text) < 1000
+    found = sa.open_shared(received(text), ctx.saeta)
+    assert found.device == ctx.saeta.device
+    assert found.to_arrow().equals(arrow_data.table())
+    assert sa.open_shared(received(text), ctx.saeta) is found
+    assert sa.open_shared(received(text), "host").to_arrow().equals(arrow_data.table())
+
+
+def test_the_exporter_keeps_it_until_the_last_one_has_dropped_it(ctx: Any, exporter: Peer) -> None:
+    used = "result = ctx.saeta.memory.statistics()['current']"
+    before = exporter.run(used)
+    text = exporter.run("result = show(sa.from_arrow(arrow_data.table(), ctx.saeta))")
+    found = sa.open_shared(received(text), ctx.saeta)
+    exporter.run("del kept\ngc.collect()\nctx.synchronize()")
+    assert exporter.run(used) > before
+    assert found.to_arrow().equals(arrow_data.table())
+    del found
+    gc.collect()
+    ctx.synchronize()
+    assert exporter.run(f"result = wait_until(lambda: ctx.saeta.memory.statistics()['current'] == {before})")
+    with pytest.raises(sa.ClosedError, match="not shared any more"):
+        sa.open_shared(received(text), ctx.saeta)
+
+
+def test_an_exporter_that_is_killed_leaves_what_is_open(ctx: Any, kind: str) -> None:
+    with Peer(kind) as exporter:
+        exporter.run(PEER)
+        text = exporter.run("result = show(sa.from_arrow(arrow_data.table(), ctx.saeta))")
+        found = sa.open_shared(received(text), ctx.saeta)
+        exporter.kill()
+    assert found.to_arrow().equals(arrow_data.table())
+    del found
+    gc.collect()
+    ctx.synchronize()
+    with pytest.raises(sa.ClosedError, match="has ended"):
+        sa.open_shared(received(text), ctx.saeta)
+
+
+def test_consumers_that_are_killed_free_what_they_held(ctx: Any, kind: str) -> None:
+    table = sa.from_arrow(arrow_data.table(), ctx.saeta)
+    token = table.share()
+    for turn in range(3):
+        with Peer(kind) as importer:
+            importer.run(PEER)
+            importer.run(f"found = found_in({pickle.dumps(token).hex()!r})")
+            if turn % 2:
+                importer.kill()
+            else:
+                assert importer.run("result = found.to_arrow().equals(arrow_data.table())") is True
+                importer.run("del found")
+    del token
+    deadline = time.monotonic() + 20
+    del table
+    while ctx.bytes_allocated and time.monotonic() < deadline:
+        gc.collect()
+        ctx.synchronize()
+        time.sleep(0.01)
+
+
+def test_a_context_without_an_exportable_pool_names_the_option() -> None:
+    with simulated(exportable=False) as (device,):
+        table = sa.table({"a": [1]}, device.context)
+        with pytest.raises(sa.UnsupportedError, match=r"exportable_pool=True"):
+            table.share()
+        del table
+
+
+def test_a_gpu_that_is_not_here_names_the_way(ctx: Any, exporter: Peer) -> None:
+    text = exporter.run("result = show(sa.table({'a': [1]}, ctx.saeta))")
+    token = received(text)
+    token._place = token._place._replace(device=os.urandom(16))
+    with pytest.raises(sa.InvalidError, match="copy it through the host"):
+        sa.open_shared(token, "host")
