@@ -76,23 +76,21 @@ def write_report(python: bool, jobs: int) -> str:
     """Joins the counts. Returns the summary."""
     shutil.rmtree(REPORT, ignore_errors=True)
     REPORT.mkdir()
-    summary = REPORT / "summary.txt"
-    command = [sys.executable, "-m", "gcovr", "--root", str(ROOT), "-j", str(jobs)]
-    command += ["--filter", "saeta/", "--filter", "python/"]
+    counts, summary = REPORT / "cpp.json", REPORT / "summary.txt"
+    chosen = ["--filter", "saeta/", "--filter", "python/"]
     for folder in LEFT_OUT:
-        command += ["--exclude", folder]
+        chosen += ["--exclude", folder]
+
+    def gcovr(*arguments: str | Path) -> None:
+        command = [sys.executable, "-m", "gcovr", "--root", str(ROOT), *chosen, *map(str, arguments)]
+        subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(TOOLS)}, check=True)
+
+    # gcovr reads what gcov counted, or joins reports: two steps.
+    gcovr("-j", str(jobs), "--gcov-ignore-errors=no_working_dir_found", "--json", counts, BUILD)
+    both = ["--json-add-tracefile", counts]
     if python:
-        command += ["--cobertura-add-tracefile", str(BUILD / "counts" / "coverage.xml")]
-    command += ["--html-nested", str(REPORT / "index.html"), "--html-title", "Saeta: lines that tests reach"]
-    command += [
-        "--txt",
-        str(summary),
-        "--txt-summary",
-        "--gcov-ignore-errors=no_working_dir_found",
-        str(BUILD),
-    ]
-    environment = {**os.environ, "PYTHONPATH": str(TOOLS)}
-    subprocess.run(command, cwd=ROOT, env=environment, check=True)
+        both += ["--cobertura-add-tracefile", BUILD / "counts" / "coverage.xml"]
+    gcovr(*both, "--html-nested", REPORT / "index.html", "--txt", summary)
     return summary.read_text(encoding="utf-8")
 
 
