@@ -48,9 +48,9 @@ from saeta._files.parquet import read_parquet, scan_parquet
 from saeta._files.place import place
 from saeta._files.scan import Scan, scan_ipc
 from saeta._loader.loader import Loader, loader
-from saeta._packed import Packed, unpack
-from saeta._pickling import unpickling
 from saeta._report.info import info
+from saeta._share.packed import Packed, unpack
+from saeta._share.pickling import unpickling
 from saeta._share.reducers import install_reducers
 from saeta._share.tables import SharedTable, open_shared
 from saeta._use import use

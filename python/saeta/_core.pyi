@@ -31,7 +31,7 @@ from typing_extensions import Buffer as _Buffer, CapsuleType, Self
 
 import saeta._ipc
 import saeta._metadata
-import saeta._packed
+import saeta._share.packed
 import saeta._share.tables
 
 
@@ -2883,7 +2883,7 @@ class Table:
             3
         """
 
-    def pack(self) -> saeta._packed.Packed:
+    def pack(self) -> saeta._share.packed.Packed:
         """
         The table in the packed form: metadata, which is an Arrow IPC stream without bodies, and one contiguous body in the memory of the table, as a Column of uint8. `saeta.unpack` makes the table again, without a copy.
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from saeta import _core
+from saeta._convert.numbers import require_count, whole_number
 from saeta._core import Schema, Table
-from saeta._numbers import require_count, whole_number
 from saeta._text import number_text
 from saeta.errors import ColumnNameError, InvalidError, OutOfRange, TypeMismatch
 

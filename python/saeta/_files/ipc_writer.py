@@ -9,10 +9,10 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Never
 
 from saeta import _core
+from saeta._convert.numbers import MOST, whole_number
 from saeta._core import Schema
 from saeta._files import sinks
 from saeta._files.progress import hook as progress_hook
-from saeta._numbers import MOST, whole_number
 from saeta._text import number_text
 from saeta.errors import InvalidError, TypeMismatch
 from saeta.exchange import table_in_place

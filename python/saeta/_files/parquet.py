@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from saeta._convert.numbers import require_count
 from saeta._core import Context, Schema, Table, _unknown_column
 from saeta._files import data_sets
 from saeta._files.scan import Scan, read_ahead
 from saeta._files.sources import URL, filesystem_of, without_secrets
-from saeta._numbers import require_count
 from saeta._optional import load
 from saeta.errors import (
     ClosedError,

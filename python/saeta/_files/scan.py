@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never, Protocol
 
 from saeta import ipc
+from saeta._convert.numbers import require_count
 from saeta._convert.tables import concat_tables
 from saeta._core import Context, Schema, Table, _parse_bytes
-from saeta._numbers import require_count
 from saeta._optional import load
 from saeta.errors import BudgetExceeded, ClosedError, FormatError, TypeMismatch
 from saeta.exchange import ContextLike, context_of, from_arrow

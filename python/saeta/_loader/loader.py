@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 from weakref import WeakSet
 
 from saeta import _core
+from saeta._convert.numbers import whole_number
 from saeta._core import Context, Schema, Table
 from saeta._loader.data import Data, data_of
 from saeta._loader.features import Features, Options, check_options, naming
 from saeta._loader.order import Load, Order, Rank
 from saeta._loader.windows import ADVICE, Cutter, Windows
-from saeta._numbers import whole_number
-from saeta._pickling import unpickled_context
+from saeta._share.pickling import unpickled_context
 from saeta._text import number_text
 from saeta.errors import BudgetExceeded, ClosedError, ColumnNameError, InvalidError, TypeMismatch
 from saeta.exchange import ArrowStream, ContextLike, context_of

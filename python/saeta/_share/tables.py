@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, overload
 
 from saeta import _core
 from saeta._core import Column, Context, Table
-from saeta._packed import Packed, pack, unpack
 from saeta._share import broker, pools, wire
+from saeta._share.packed import Packed, pack, unpack
 from saeta.errors import ClosedError, ExchangeError, FormatError, InvalidError, TypeMismatch
 from saeta.exchange import ContextLike, context_of
 

@@ -44,7 +44,7 @@ public:
   }
 };
 
-/// For a class that a function of saeta/_pickling.py pickles.
+/// For a class that a function of saeta/_share/pickling.py pickles.
 class pickled_by : public nb::def_visitor<pickled_by> {
 public:
   /// @param reduce  name of that function, which takes the object and the protocol.
@@ -52,7 +52,7 @@ public:
 
   template <class Class, class... Extra>
   void execute(Class& c, const Extra&...) {
-    c.def("__reduce_ex__", in_python("saeta._pickling", reduce_),
+    c.def("__reduce_ex__", in_python("saeta._share.pickling", reduce_),
           nb::sig("def __reduce_ex__(self, protocol: typing.SupportsIndex, /) -> tuple[typing.Any, ...]"));
   }
 

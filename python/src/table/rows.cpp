@@ -1,5 +1,5 @@
 // Rows of columns and tables that move: chosen, converted, filled, and copied to another device.
-// saeta/_rows.py interprets the arguments.
+// saeta/_convert/rows.py interprets the arguments.
 #include "python/src/column/column_class.hpp"
 #include "python/src/column/pieces.hpp"
 #include "python/src/table/table_class.hpp"
@@ -91,7 +91,8 @@ column_object column_copied_to(const column_object& self, const context_object& 
 } // namespace
 
 void bind_rows(column_class& c) {
-  c.def("take", in_python("saeta._rows", "take"), nb::sig("def take(self, indices: typing.Any) -> Column"),
+  c.def("take", in_python("saeta._convert.rows", "take"),
+        nb::sig("def take(self, indices: typing.Any) -> Column"),
         "The rows with these numbers, in this order, as a Column of one chunk. `Table.take` describes the "
         "indices "
         "and the errors."
@@ -100,7 +101,7 @@ void bind_rows(column_class& c) {
         "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
         "    >>> fare.take([2, 0]).to_pylist()\n"
         "    [8.0, 12.5]")
-      .def("filter", in_python("saeta._rows", "keep"),
+      .def("filter", in_python("saeta._convert.rows", "keep"),
            nb::sig("def filter(self, mask: typing.Any) -> Column"),
            "The rows whose mask is true, as a Column of one chunk. `Table.filter` describes the mask and the "
            "errors."
@@ -109,7 +110,7 @@ void bind_rows(column_class& c) {
            "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
            "    >>> fare.filter([True, False, True]).to_pylist()\n"
            "    [12.5, 8.0]")
-      .def("cast", in_python("saeta._rows", "cast"),
+      .def("cast", in_python("saeta._convert.rows", "cast"),
            nb::sig("def cast(self, type: typing.Any, *, cast: typing.Literal['round'] | None = None) -> "
                    "Column"),
            "The column as another type of numbers, converted by a kernel a chunk; nulls stay null.\n\n"
@@ -127,7 +128,7 @@ void bind_rows(column_class& c) {
            "    >>> age = sa.column('age', [31, 54, 8], ctx='host')\n"
            "    >>> age.cast('float32').to_pylist()\n"
            "    [31.0, 54.0, 8.0]")
-      .def("fill_null", in_python("saeta._rows", "fill_null"),
+      .def("fill_null", in_python("saeta._convert.rows", "fill_null"),
            nb::sig("def fill_null(self, value: typing.Any) -> Column"),
            "The column with every null replaced by one value, on its device.\n\n"
            "Args:\n"
@@ -153,7 +154,7 @@ void bind_rows(column_class& c) {
            "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
            "    >>> fare.drop_null().to_pylist()\n"
            "    [12.5, 8.0]")
-      .def("to", in_python("saeta._rows", "to"),
+      .def("to", in_python("saeta._convert.rows", "to"),
            nb::sig("def to(self, ctx: Context | Device | str) -> Column"),
            "The column in the memory of another context of this process, as `Table.to`."
            "\n\nExample:\n"
@@ -169,7 +170,8 @@ void bind_rows(column_class& c) {
 }
 
 void bind_rows(table_class& c) {
-  c.def("take", in_python("saeta._rows", "take"), nb::sig("def take(self, indices: typing.Any) -> Table"),
+  c.def("take", in_python("saeta._convert.rows", "take"),
+        nb::sig("def take(self, indices: typing.Any) -> Table"),
         "The rows with these numbers, in this order, copied on the table's device. One kernel takes the "
         "values of "
         "all columns of fixed width.\n\n"
@@ -186,7 +188,8 @@ void bind_rows(table_class& c) {
         "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
         "    >>> table.take([2, 0])['city'].to_pylist()\n"
         "    [None, 'Lyon']")
-      .def("filter", in_python("saeta._rows", "keep"), nb::sig("def filter(self, mask: typing.Any) -> Table"),
+      .def("filter", in_python("saeta._convert.rows", "keep"),
+           nb::sig("def filter(self, mask: typing.Any) -> Table"),
            "The rows whose mask is true, copied on the table's device.\n\n"
            "Args:\n"
            "    mask: a Column of booleans, of bits or bytes, a DLPack tensor, a NumPy array or a sequence, "
@@ -200,7 +203,7 @@ void bind_rows(table_class& c) {
            "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
            "    >>> table.filter([True, False, True])['fare'].to_pylist()\n"
            "    [12.5, 8.0]")
-      .def("cast", in_python("saeta._rows", "cast_columns"),
+      .def("cast", in_python("saeta._convert.rows", "cast_columns"),
            nb::sig("def cast(self, types: collections.abc.Mapping[str, typing.Any], *, cast: "
                    "typing.Literal['round'] | None = None) -> Table"),
            "The table with some columns as other types of numbers: a type for each name, as `Column.cast` "
@@ -211,7 +214,7 @@ void bind_rows(table_class& c) {
            "    >>> table = sa.table({'age': [31, 54]}, 'host')\n"
            "    >>> table.cast({'age': 'float32'})['age'].to_pylist()\n"
            "    [31.0, 54.0]")
-      .def("fill_null", in_python("saeta._rows", "fill_columns"),
+      .def("fill_null", in_python("saeta._convert.rows", "fill_columns"),
            nb::sig("def fill_null(self, values: collections.abc.Mapping[str, typing.Any]) -> Table"),
            "The table with the nulls of some columns replaced: a value for each name, as `Column.fill_null` "
            "takes it."
@@ -220,7 +223,7 @@ void bind_rows(table_class& c) {
            "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
            "    >>> table.fill_null({'fare': 0.0})['fare'].to_pylist()\n"
            "    [12.5, 0.0, 8.0]")
-      .def("drop_null", in_python("saeta._rows", "drop_null"),
+      .def("drop_null", in_python("saeta._convert.rows", "drop_null"),
            nb::sig(
                "def drop_null(self, columns: str | int | collections.abc.Iterable[str | int] | None = None) "
                "-> Table"),
@@ -231,7 +234,7 @@ void bind_rows(table_class& c) {
            "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
            "    >>> table.drop_null()['city'].to_pylist()\n"
            "    ['Lyon']")
-      .def("to", in_python("saeta._rows", "to"),
+      .def("to", in_python("saeta._convert.rows", "to"),
            nb::sig("def to(self, ctx: Context | Device | str) -> Table"),
            "The table in the memory of another context of this process: uploaded from the host to a device, "
            "downloaded, or copied from one GPU to another. Types, symbols, dictionaries and batches stay the "

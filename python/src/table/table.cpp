@@ -176,7 +176,8 @@ void bind_conversions(table_class& c) {
            "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
            "    >>> sa.read_ipc(table.to_ipc_bytes(), 'host').num_rows\n"
            "    3")
-      .def("pack", in_python("saeta._packed", "pack"), nb::sig("def pack(self) -> saeta._packed.Packed"),
+      .def("pack", in_python("saeta._share.packed", "pack"),
+           nb::sig("def pack(self) -> saeta._share.packed.Packed"),
            "The table in the packed form: metadata, which is an Arrow IPC stream without bodies, and one "
            "contiguous body in the memory of the table, as a Column of uint8. `saeta.unpack` makes the table "
            "again, without a copy.\n\n"

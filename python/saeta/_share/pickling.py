@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from saeta import _core, ipc
 from saeta._core import Column, Context, DataType, Field, Schema, Table
-from saeta._packed import body_of, pack
+from saeta._share.packed import body_of, pack
 from saeta.exchange import ContextLike, context_of
 
 Reduced: TypeAlias = tuple[Any, ...]
