@@ -167,3 +167,12 @@ def test_numbers_of_a_scan_are_whole_and_from_one_on(host, tmp_path):
             sa.scan_ipc(path, host, in_flight=each)
     with sa.scan_ipc(path, host, window=1, batch_rows=1, in_flight=1) as scanned:
         assert [batch["a"].to_pylist() for batch in scanned] == [[1], [2], [3]]
+
+
+def test_a_file_stays_where_it_was_until_it_is_read():
+    file = io.BytesIO(b"abcdef")
+    file.seek(2)
+    ranges = sources._open_seekable(file, "a file")
+    assert (file.tell(), ranges.size) == (2, 4)
+    assert bytes(ranges.read(1, 2)) == b"de"
+    assert bytes(ranges.read(0, 9)) == b"cdef"
