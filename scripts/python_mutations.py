@@ -46,6 +46,11 @@ def is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
 
 
+def is_nothing(node: ast.expr) -> bool:
+    """Whether it is None, or False, which nearly every caller takes for the same."""
+    return isinstance(node, ast.Constant) and (node.value is None or node.value is False)
+
+
 class Finder(ast.NodeVisitor):
     def __init__(self, source: str) -> None:
         self.lines = source.split("\n")
@@ -127,7 +132,7 @@ class Finder(ast.NodeVisitor):
                 self._replace(node, str(node.value - 1), "constant")
 
     def visit_Return(self, node: ast.Return) -> None:
-        if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
+        if node.value is not None and not is_nothing(node.value):
             self._replace(node.value, "None", "result")
         self.generic_visit(node)
 

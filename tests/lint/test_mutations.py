@@ -147,6 +147,15 @@ def test_assertions_of_the_code_itself_have_no_bugs(tmp_path):
     assert found == {(2, ", reverse=True"), (2, "True")}
 
 
+def test_a_result_that_is_nothing_stays(tmp_path):
+    text = "def f(a):\n    if a:\n        return False\n    return a.b\n"
+    (tmp_path / "a.py").write_text(text, encoding="utf-8")
+    found = {
+        (bug.line, bug.old, bug.new) for bug in python_mutations.python_mutations_below(tmp_path, "a.py")
+    }
+    assert found == {(2, "a", "False"), (2, "a", "True"), (3, "False", "True"), (4, "a.b", "None")}
+
+
 def test_a_line_that_nothing_runs_counts_unless_its_file_is_listed():
     reach = Reach({"python/src/a.cpp:5": ["tests/a.py"]}, {"tests/a.py": 1.0}, {"python/src/a.cpp:8"})
     known = [reach.runs("python/src/a.cpp", line) for line in (4, 5, 7, 8, 20)]

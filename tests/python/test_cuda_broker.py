@@ -366,3 +366,20 @@ def test_requests_are_read_as_they_are_made():
     for wrong in (good + b"!", good[:-1], b"X" + good[1:], _wire.request(3, token), _wire.request(0, token)):
         assert _wire.read_request(wrong) is None
     assert _wire.read_request(good[:8] + b"\2\0" + good[10:]) is None, "another version"
+
+
+def test_the_same_bytes_are_exported_once_by_each_broker(broker, monkeypatch):
+    monkeypatch.setattr(_broker, "own", lambda: broker)
+    monkeypatch.setattr(_core, "_share_bytes", lambda memory: f"shared {memory}".encode())
+    kept = SimpleNamespace(size=5, _memory="memory")
+    first = _sharing.export(kept, "home", None)
+    assert (first.broker, first.home, first.kept, first.shared) == (broker, "home", kept, b"shared memory")
+    assert broker.find(first.token) is first
+    assert _sharing.export(kept, "home", first) is first
+    other = _broker.Broker.__new__(_broker.Broker)
+    other._exported = {}
+    monkeypatch.setattr(_broker, "own", lambda: other)
+    again = _sharing.export(kept, "home", first)
+    assert again.broker is other
+    assert other.find(again.token) is again
+    assert _sharing.export(SimpleNamespace(size=0, _memory=None), "home", None).shared == b""

@@ -222,6 +222,18 @@ def test_a_trip_on_a_device_that_no_framework_reaches(tmp_path, capsys, monkeypa
     assert simulated.races == []
 
 
+@pytest.mark.parametrize(
+    ("dictionary", "beside"), [(False, ""), (True, " and one for the dictionaries")], ids=["plain", "coded"]
+)
+def test_transfers_of_compressed_files_are_counted_with_those_of_dictionaries(
+    tmp_path, capsys, clean, dictionary, beside
+):
+    column = pa.array(["x", "y", "x"])
+    table = pa.table({"c": column.dictionary_encode() if dictionary else column})
+    lines = shown(capsys, write(tmp_path / "in.arrow", table, 2, "lz4"))
+    assert any(line.startswith(f"   ✓ at most one transfer a batch{beside}: 2 batches; ") for line in lines)
+
+
 def test_a_failed_check_ends_the_demo_with_its_name_and_code_1(tmp_path, capsys, monkeypatch, clean):
     path = write(tmp_path / "in.arrow", plain_table(), 4)
     monkeypatch.setattr(compare, "same_values", lambda left, right: left.type != pa.float32())

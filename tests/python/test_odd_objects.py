@@ -427,6 +427,7 @@ def test_the_kind_of_a_column_is_that_of_its_tensor(kind, number):
         ("bool", "|b1"),
         (np.float32, "<f4"),
         ("c8", "<c8"),
+        ("i", "<i4"),
     ],
 )
 def test_names_of_numbers_are_typestrs(dtype, typestr):

@@ -223,3 +223,20 @@ for _ in range(2):
 """
     done = run_python(program)
     assert (done.stderr, done.stdout) == ("", "BudgetExceeded\nClosedError\n")
+
+
+def test_a_module_without_the_class_of_its_tensors_is_not_asked_for_its_table(run_python):
+    program = """
+import sys, types
+import saeta as sa
+
+sys.modules["torch"] = types.ModuleType("torch")
+column = sa.column("n", [1, 2], ctx="host")
+try:
+    column.to_torch()
+except AttributeError as failure:
+    print(failure)
+"""
+    done = run_python(program)
+    assert done.returncode == 0, done.stderr
+    assert "from_dlpack" in done.stdout

@@ -235,6 +235,17 @@ def test_what_the_runtime_lacks_is_none(monkeypatch):
     assert info.info()["cuda"]["driver"] == "13.2"
 
 
+def test_what_the_bridge_lacks_is_said_where_the_ipc_module_works(monkeypatch):
+    monkeypatch.setattr(info, "_bridge_missing", lambda: "no bridge")
+    state = {"usable": True, "built_for": "1", "loaded": "1", "missing": ""}
+    monkeypatch.setattr(info, "_ipc_state", lambda: state)
+    assert {"part": "saeta.cuda", "why": "no bridge"} in info.info()["missing"]
+    state["missing"] = "no module"
+    missing = {each["part"]: each["why"] for each in info.info()["missing"]}
+    assert missing["ipc"] == "no module"
+    assert "saeta.cuda" not in missing
+
+
 def test_a_device_says_what_it_is():
     (device,) = [each for each in _core.devices() if each.name == "host"]
     assert (device.kind, device.ordinal) == (1, 0)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import saeta as sa
-from saeta._files import sources
+from saeta._files import scan, sources
 
 
 class Pipe:
@@ -147,3 +147,32 @@ def test_each_kind_of_source_is_opened_by_its_own_function(tmp_path):
     assert sources.describe_source(ipc, live) == ("inspect_live", live.fill, "p")
     assert sources.describe_source(ipc, "path") == ("inspect_file", "path")
     assert sources.describe_source(ipc, b"bytes") == ("inspect_bytes", b"bytes")
+
+
+def test_numbers_of_a_scan_are_whole_and_from_one_on(host, tmp_path):
+    for good in (1, (1 << 63) - 1):
+        scan.require_number("in_flight", good, "batches")
+    wrong = (0, -1, 1 << 63, True, 1.5, "1", None)
+    for each in wrong:
+        with pytest.raises(sa.InvalidError, match=r"in_flight is .*, expected a number of batches from 1 on"):
+            scan.require_number("in_flight", each, "batches")
+    path = tmp_path / "a.arrow"
+    sa.table({"a": [1, 2, 3]}, host).write_ipc(path)
+    for each in wrong[:-2]:
+        with pytest.raises(sa.InvalidError, match=r"window is .*, expected a number of bytes from 1 on"):
+            sa.scan_ipc(path, host, window=each)
+        with pytest.raises(sa.InvalidError, match=r"batch_rows is .*, expected a number of rows from 1 on"):
+            sa.scan_ipc(path, host, batch_rows=each)
+        with pytest.raises(sa.InvalidError, match=r"in_flight is .*, expected a number of batches from 1 on"):
+            sa.scan_ipc(path, host, in_flight=each)
+    with sa.scan_ipc(path, host, window=1, batch_rows=1, in_flight=1) as scanned:
+        assert [batch["a"].to_pylist() for batch in scanned] == [[1], [2], [3]]
+
+
+def test_a_file_stays_where_it_was_until_it_is_read():
+    file = io.BytesIO(b"abcdef")
+    file.seek(2)
+    ranges = sources._open_seekable(file, "a file")
+    assert (file.tell(), ranges.size) == (2, 4)
+    assert bytes(ranges.read(1, 2)) == b"de"
+    assert bytes(ranges.read(0, 9)) == b"cdef"

@@ -482,8 +482,7 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
         """
         source = data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
         count = bytes_to_copy(position, nbytes, source.size, self.size, "host buffer")
-        if count:
-            _core._write_bytes(self._writable(), position, memoryview(source)[:count])
+        _core._write_bytes(self._writable(), position, memoryview(source)[:count])
         return count
 
     def copy_from_device(self, buf: CudaBuffer, position: int = 0, nbytes: int = -1) -> int:
@@ -500,8 +499,7 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
         """
         source = CudaBuffer.from_buffer(buf)
         count = bytes_to_copy(position, nbytes, source.size, self.size, "device buffer")
-        if count:
-            _core._copy_bytes(self._writable(), position, source._memory, 0, count)
+        _core._copy_bytes(self._writable(), position, source._memory, 0, count)
         return count
 
     def export_for_ipc(self) -> IpcMemHandle:
