@@ -117,6 +117,7 @@ std::vector<column_window> find_windows(const std::shared_ptr<context>& ctx, std
     made.push_back(window_over(each));
   }
   std::vector<column_window*> level;
+  level.reserve(made.size());
   for (column_window& each : made) {
     level.push_back(&each);
   }
