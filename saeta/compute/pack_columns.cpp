@@ -189,18 +189,26 @@ private:
 
 } // namespace
 
-packed_columns pack_columns(const std::shared_ptr<context>& ctx, std::span<const column> columns,
+std::optional<buffer> find_packed(std::span<const batch> batches) {
+  body_finder finder;
+  for (const batch& each : batches) {
+    if (!std::ranges::all_of(each.columns, [&](const column& of) { return finder.add(of); })) {
+      return std::nullopt;
+    }
+  }
+  return finder.body();
+}
+
+packed_columns pack_columns(const std::shared_ptr<context>& ctx, std::span<const batch> batches,
                             const std::string& tag) {
+  std::vector<column> columns;
+  for (const batch& each : batches) {
+    columns.insert(columns.end(), each.columns.begin(), each.columns.end());
+  }
   for (const column& each : columns) {
     if (!each.ctx()->shares_with(*ctx)) {
       throw error(errc::invalid_argument, concat("can't pack a column on ", to_string(each.ctx()->device()),
                                                  " in the context of ", to_string(ctx->device())));
-    }
-  }
-  body_finder finder;
-  if (std::ranges::all_of(columns, [&](const column& each) { return finder.add(each); })) {
-    if (auto body = finder.body()) {
-      return {{columns.begin(), columns.end()}, std::move(*body)};
     }
   }
   return column_gatherer(ctx).run(columns, tag);

@@ -22,18 +22,12 @@ using detail::packed_schema;
 constexpr const char* pack_tag = "pack";
 
 /// The batches with dictionaries of names in place of symbols.
-std::vector<batch> with_names(const table& source) {
+/// @param numbers  of the columns with symbols
+std::vector<batch> with_names(const table& source, std::span<const std::size_t> numbers) {
   std::vector<batch> made(source.batches().begin(), source.batches().end());
-  std::vector<std::size_t> numbers;
   schema fields;
-  for (std::size_t i = 0; i < source.column_count(); ++i) {
-    if (source.fields().fields[i].type.is_symbol()) {
-      numbers.push_back(i);
-      fields.fields.push_back(source.fields().fields[i]);
-    }
-  }
-  if (numbers.empty()) {
-    return made;
+  for (const std::size_t number : numbers) {
+    fields.fields.push_back(source.fields().fields[number]);
   }
   const std::shared_ptr<context>& ctx = source.ctx();
   symbol_names names(fields);
@@ -61,6 +55,9 @@ class batch_encoder {
 public:
   batch_encoder(const packed_schema& fields, const buffer& body)
       : fields_(fields), body_(body), written_(fields.dictionaries.trees.size()) {
+    // Room for one batch, without growing on the way.
+    metadata_.reserve(fields.flat.size() + fields.tree.rows * sizeof(detail::field_node) +
+                      fields.tree.buffers * sizeof(buffer_place) + 1024);
     detail::append_message(metadata_, fields.flat);
   }
 
@@ -140,12 +137,22 @@ private:
 packed_table pack(const table& source) {
   const auto fields = source.shared_fields()->derived<packed_schema>(
       [](const schema& of) { return detail::encode_schema(of); });
-  const std::vector<batch> batches = with_names(source);
-  std::vector<column> columns;
-  for (const batch& each : batches) {
-    columns.insert(columns.end(), each.columns.begin(), each.columns.end());
+  std::vector<std::size_t> symbols;
+  for (std::size_t i = 0; i < source.column_count(); ++i) {
+    if (source.fields().fields[i].type.is_symbol()) {
+      symbols.push_back(i);
+    }
   }
-  const packed_columns packed = pack_columns(source.ctx(), columns, pack_tag);
+  const std::vector<batch> named = symbols.empty() ? std::vector<batch>() : with_names(source, symbols);
+  const std::span<const batch> batches = symbols.empty() ? source.batches() : named;
+  if (auto body = find_packed(batches)) {
+    batch_encoder encoder(*fields, *body);
+    for (const batch& each : batches) {
+      encoder.add(each.rows, each.columns);
+    }
+    return {encoder.finish(), *std::move(body)};
+  }
+  const packed_columns packed = pack_columns(source.ctx(), batches, pack_tag);
   batch_encoder encoder(*fields, packed.body);
   std::span<const column> left = packed.columns;
   for (const batch& each : batches) {

@@ -135,6 +135,28 @@ def test_metadata_is_a_stream_of_arrow_without_bodies(host):
     assert metadata.endswith(b"\xff\xff\xff\xff\0\0\0\0")
 
 
+def stream_of(metadata, body):
+    """The stream of Arrow that the metadata describes: each message has the whole body."""
+    parts, at = [], 0
+    while at < len(metadata):
+        end = at + 8 + int.from_bytes(metadata[at + 4 : at + 8], "little")
+        parts.append(metadata[at:end])
+        if at != 0 and end < len(metadata):
+            parts.append(body)
+        at = end
+    return b"".join(parts)
+
+
+def test_pyarrow_reads_the_metadata_with_a_body_in_each_message(host):
+    source = arrow_data.table()
+    for table in (sa.from_arrow(source, host), sa.from_arrow(source.slice(3, 20), host)):
+        metadata, body = table.pack()
+        with pa.ipc.open_stream(stream_of(metadata, bytes(np.from_dlpack(body)))) as reader:
+            found = reader.read_all()
+        found.validate(full=True)
+        assert found.equals(table.to_arrow())
+
+
 def test_what_the_format_can_not_describe_is_refused(host):
     twice = pa.DictionaryArray.from_arrays(pa.array([0]), pa.array(["x"]).dictionary_encode())
     table = sa.from_arrow(pa.table({"twice": twice}), host)

@@ -1,6 +1,6 @@
 """Tables that other processes open: what they see, who keeps the memory, and what is left when one is killed.
 
-The other processes are real ones. A longer run: SAETA_SHARING_ROUNDS=2000.
+The other processes are real ones. A longer run: SAETA_SHARING_ROUNDS=5000.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from saeta._share import broker, tables, wire
 
 pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 
-ROUNDS = int(os.environ.get("SAETA_SHARING_ROUNDS", "50"))
+ROUNDS = int(os.environ.get("SAETA_SHARING_ROUNDS", "60"))
 
 PEER = """
 import sys
@@ -259,38 +259,76 @@ def test_a_consumer_shares_on(peer: Peer) -> None:
         assert sa.open_shared(received(rows[0]))["a"].to_pylist() == [2]
 
 
-def test_killed_at_any_moment_nothing_is_left() -> None:
+FORKED = """
+child = os.fork()
+if child == 0:
+    try:
+        exec({code!r})
+    finally:
+        os._exit(0)
+print(child, flush=True)
+"""
+
+
+class Child:
+    """A child that another process has forked, so that it has started in milliseconds."""
+
+    def __init__(self, parent: Peer, code: str) -> None:
+        self.parent = parent
+        self.pid = int(parent.run(FORKED.format(code=code))[0])
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        self.parent.run(f"os.waitpid({self.pid}, 0)")
+
+
+CONSUMER = """
+while True:
+    found = opened({text!r})
+    found['a'].to_pylist()
+    del found
+    gc.collect()
+"""
+PRODUCER = """
+table = sa.table({{'a': np.arange(5000)}}, 'host')
+kept = table.share()
+with open({path!r} + '.part', 'w') as target:
+    target.write(pickle.dumps(kept).hex())
+os.rename({path!r} + '.part', {path!r})
+while True:
+    sa.table({{'b': np.arange(9)}}, 'host').share()
+"""
+
+
+def test_killed_at_any_moment_nothing_is_left(peer: Peer, tmp_path: Path) -> None:
     """Producers and consumers are killed while they share and open."""
     chance = random.Random(3)
-    table = sa.table({"a": np.arange(50_000), "s": ["text"] * 50_000}, "host")
+    table = sa.table({"a": np.arange(5000)}, "host")
     expected = table["a"].to_pylist()
     before = charged()
     for turn in range(ROUNDS):
-        other = Peer()
         if turn % 2:
             token = table.share()
-            other.send(f"for _ in range(1000): found = opened({sent(token)!r}); del found; gc.collect()")
-            time.sleep(chance.random() * 0.02)
-            other.kill()
+            consumer = Child(peer, CONSUMER.format(text=sent(token)))
+            time.sleep(chance.random() * 0.05)
+            consumer.kill()
             assert sa.open_shared(token)["a"].to_pylist() == expected
             del token
         else:
-            (text,) = other.run(
-                "table = sa.table({'a': np.arange(50_000)}, 'host'); kept = table.share(); show(kept)"
-            )
-            other.send("for _ in range(1000): more = sa.table({'b': np.arange(9)}, 'host').share(); del more")
-            moment = time.monotonic() + chance.random() * 0.02
-            found = None
+            path = tmp_path / f"token-{turn}"
+            producer = Child(peer, PRODUCER.format(path=str(path)))
+            assert eventually(path.exists)
+            shared = received(path.read_text())
+            moment = time.monotonic() + chance.random() * 0.05
+            found = sa.open_shared(shared)
             while time.monotonic() < moment:
-                found = sa.open_shared(received(text))
-            other.kill()
-            if found is not None:
-                assert found["a"].to_pylist() == expected
+                found = sa.open_shared(shared)
+            producer.kill()
+            assert found["a"].to_pylist() == expected
             del found
             gc.collect()
             with pytest.raises(sa.ClosedError):
-                sa.open_shared(received(text))
-        other.close()
+                sa.open_shared(shared)
         assert eventually(lambda: charged() == before), turn
 
 

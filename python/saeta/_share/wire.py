@@ -5,6 +5,7 @@ They are little-endian and have fixed sizes.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import socket
@@ -32,6 +33,7 @@ class GoneError(OSError):
     """The memory is not shared any more, or its process has ended."""
 
 
+@functools.cache
 def boot_id() -> bytes:
     """Returns 16 bytes that are unique to this machine and change with its next start."""
     return bytes.fromhex(Path("/proc/sys/kernel/random/boot_id").read_text().strip().replace("-", ""))

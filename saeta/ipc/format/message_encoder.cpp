@@ -11,11 +11,22 @@ namespace {
 
 constexpr std::size_t unit = 8; // of everything in a message
 
+/// Appends the prefix of a message, and zeros for its metadata. Returns where the metadata begins.
+std::size_t append_room(std::vector<std::byte>& to, std::size_t bytes) {
+  const std::size_t padded = round_up(bytes, unit);
+  const auto size = checked_cast<std::int32_t>(padded, "bytes of a message's metadata");
+  const std::size_t at = to.size();
+  to.resize(at + prefix_bytes + padded);
+  std::memcpy(to.data() + at, &continuation, sizeof continuation);
+  std::memcpy(to.data() + at + sizeof continuation, &size, sizeof size);
+  return at + prefix_bytes;
+}
+
 /// A FlatBuffer that is filled at known places. The layout of a message is always the same: tables first, and
-/// then the lists.
+/// then the lists. Borrows its bytes.
 class flat_buffer {
 public:
-  explicit flat_buffer(std::size_t bytes) : bytes_(round_up(bytes, unit)) {}
+  explicit flat_buffer(std::span<std::byte> bytes) : bytes_(bytes) {}
 
   template <class T>
   void put(std::size_t at, const T& value) {
@@ -43,10 +54,8 @@ public:
     return at + sizeof(std::uint32_t) + bytes;
   }
 
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
-
 private:
-  std::vector<std::byte> bytes_;
+  std::span<std::byte> bytes_;
 };
 
 // Tables with numbers of 8 bytes begin 4 bytes before a multiple of 8: the offset of the vtable comes first.
@@ -75,13 +84,10 @@ void put_batch(flat_buffer& to, std::size_t at, const message_lists& batch) {
 } // namespace
 
 void append_message(std::vector<std::byte>& to, std::span<const std::byte> flat) {
-  const std::size_t padded = round_up(flat.size(), unit);
-  const auto size = checked_cast<std::int32_t>(padded, "bytes of a message's metadata");
-  const std::size_t at = to.size();
-  to.resize(at + prefix_bytes + padded);
-  std::memcpy(to.data() + at, &continuation, sizeof continuation);
-  std::memcpy(to.data() + at + sizeof continuation, &size, sizeof size);
-  std::memcpy(to.data() + at + prefix_bytes, flat.data(), flat.size());
+  const std::size_t at = append_room(to, flat.size());
+  if (!flat.empty()) {
+    std::memcpy(to.data() + at, flat.data(), flat.size());
+  }
 }
 
 void append_batch_message(std::vector<std::byte>& to, const message_lists& batch,
@@ -91,7 +97,8 @@ void append_batch_message(std::vector<std::byte>& to, const message_lists& batch
                             batch.buffers.size() * sizeof(buffer_place) +
                             batch.variadic_counts.size() * sizeof(std::int64_t);
   constexpr std::size_t counts = 3 * 2 * sizeof(std::uint32_t); // with padding before them
-  flat_buffer made(batch_at + list_distance + counts + lists);
+  const std::size_t at = append_room(to, batch_at + list_distance + counts + lists);
+  flat_buffer made{std::span(to).subspan(at)};
   made.link(0, message_at);
   // The fields of Message: version, header_type, header, bodyLength.
   made.put_table<4>(message_at - 16, message_at, 20, {16, 18, 12, 4});
@@ -106,7 +113,6 @@ void append_batch_message(std::vector<std::byte>& to, const message_lists& batch
     made.link(dictionary_at + 12, batch_at);
   }
   put_batch(made, batch_at, batch);
-  append_message(to, made.bytes());
 }
 
 void append_end_of_stream(std::vector<std::byte>& to) { append_message(to, {}); }
