@@ -1,9 +1,7 @@
 // One planned transfer of columns to the host.
 //
-// What      The plan descends the columns level by level. For all columns of a level, one read from the
-//           device gets the offsets that tell which children and bytes are needed. The views of a level take
-//           one transfer. `fetch` brings everything planned into one allocation. `array` then describes a
-//           column there.
+// What      The plan takes the windows that the rows refer to (transfer/column_window.hpp). `fetch` brings
+//           everything planned into one allocation. `array` then describes a column there.
 // Owner     Keeps the columns until it is destroyed. `arena()` keeps the allocation alive.
 // Thread    One.
 // Failure   As for the ring and the pool of host memory (staging/staging_ring.hpp, staging/host_pool.hpp).
@@ -11,9 +9,8 @@
 
 #include "saeta/memory/context.hpp"
 #include "saeta/staging/transfer_plan.hpp"
-#include "saeta/transfer/byte_view.hpp"
+#include "saeta/transfer/column_window.hpp"
 #include "saeta/transfer/host_array.hpp"
-#include "saeta/transfer/host_window.hpp"
 
 #include <cstddef>
 #include <map>
@@ -41,14 +38,8 @@ private:
     std::size_t number = 0;
     std::size_t bytes = 0;
   };
-  /// A column in the transfer. `from` is the slice of it that its parent's rows refer to.
   struct node {
-    column from;
-    row_window rows;
-    child_rows pointed;                    ///< what the offsets point to
-    bool cut = false;                      ///< `pointed` must be read from the device
-    bool rebase = false;                   ///< its offsets begin above 0
-    std::vector<byte_window> behind_views; ///< for each buffer of bytes; empty: all of them
+    const column_window* of = nullptr;
     std::vector<arriving> buffers;
     std::vector<node> children;
     std::vector<node> dictionary; ///< one or none
@@ -60,16 +51,13 @@ private:
     std::size_t arena_offset = 0;
   };
 
-  static node node_of(const column& from);
-  void read_offsets(std::span<node* const> level) const;
-  void read_views(std::span<node* const> level) const;
-  void plan_buffers(node& of);
-  static void plan_children(node& of, std::vector<node*>& next_level);
+  node plan(const column_window& of);
   arriving add(const buffer& window, bool changed);
   [[nodiscard]] host_array array_of(const node& planned) const;
   [[nodiscard]] std::byte* place(const arriving& a) const;
 
   std::shared_ptr<context> ctx_;
+  std::vector<column_window> windows_; ///< of the columns
   std::vector<node> columns_;
   std::map<storage*, one_storage> plans_;
   std::shared_ptr<std::byte> arena_;

@@ -1,0 +1,146 @@
+#include "saeta/transfer/column_window.hpp"
+
+#include "saeta/staging/staging_ring.hpp"
+#include "saeta/transfer/byte_view.hpp"
+#include "saeta/transfer/pointed_rows.hpp"
+
+#include <utility>
+
+namespace saeta {
+namespace {
+
+/// What the offsets of a column that is not cut point to: all bytes, or all rows of the child.
+child_rows all_child_rows(const column& from) {
+  return {0, from.children().empty() ? static_cast<std::int64_t>(from.bytes().size())
+                                     : from.children()[0].length()};
+}
+
+column_window window_over(const column& from) {
+  column_window made{from, window_of(from.type(), from.offset(), from.length()), {}, false, false, {}, {},
+                     {}};
+  if (from.type().offset_width() != 0 && from.length() != 0) {
+    const byte_window offsets = bytes_of(from.type(), 1, made.rows);
+    made.cut = offsets.offset != 0 || from.offsets().size() >= offsets.bytes + host_alignment;
+    made.pointed = made.cut ? child_rows{} : all_child_rows(from);
+  } else if (from.type().mapping() == row_mapping::run_ends) {
+    made.pointed = {0, from.children()[0].length()}; // run ends are not read, so all runs are included
+  }
+  return made;
+}
+
+/// Reads what the offsets of slices point to.
+void read_offsets(const std::shared_ptr<context>& ctx, std::span<column_window* const> level) {
+  std::vector<column_window*> cut;
+  std::vector<rows_with_offsets> requested;
+  for (column_window* each : level) {
+    if (each->cut) {
+      cut.push_back(each);
+      requested.push_back({&each->from, each->rows.first, each->rows.rows});
+    }
+  }
+  const std::vector<child_rows> pointed = read_pointed_rows(ctx, requested);
+  for (std::size_t i = 0; i < cut.size(); ++i) {
+    cut[i]->pointed = pointed[i];
+    cut[i]->rebase = pointed[i].first != 0;
+  }
+}
+
+/// Reads which bytes the views of slices refer to. Larger slices skip this, because they need most of the
+/// bytes.
+void read_views(const std::shared_ptr<context>& ctx, std::span<column_window* const> level) {
+  std::vector<column_window*> cut;
+  std::vector<std::vector<byte_view>> there;
+  std::vector<download_range> ranges;
+  for (column_window* each : level) {
+    const column& from = each->from;
+    if (!from.type().has_variadic_buffers() || from.length() == 0) {
+      continue;
+    }
+    const buffer& views = from.buffers()[1];
+    const byte_window wanted = bytes_of(from.type(), 1, each->rows);
+    if (from.buffers().size() == from.type().buffer_count() || wanted.bytes > views.size() / 2) {
+      continue;
+    }
+    cut.push_back(each);
+    auto& target = there.emplace_back(static_cast<std::size_t>(each->rows.rows));
+    ranges.push_back({views.slice(wanted.offset, wanted.bytes), reinterpret_cast<std::byte*>(target.data())});
+  }
+  if (!cut.empty()) {
+    staging_ring::of(ctx)->download(ranges);
+  }
+  for (std::size_t i = 0; i < cut.size(); ++i) {
+    cut[i]->behind_views = windows_of_views(there[i], sizes_behind_views(cut[i]->from));
+  }
+}
+
+void append_next_level(column_window& of, std::vector<column_window*>& next) {
+  const column& from = of.from;
+  of.children.reserve(from.children().size());
+  for (const column& child : from.children()) {
+    const child_rows rows =
+        select_child_rows(from.type(), of.rows.first, of.rows.rows, of.pointed, child.length());
+    of.children.push_back(window_over(child.slice(rows.first, rows.count)));
+  }
+  if (from.dictionary() != nullptr) {
+    of.dictionary.push_back(window_over(*from.dictionary()));
+  }
+  for (auto* below : {&of.children, &of.dictionary}) {
+    for (column_window& each : *below) {
+      next.push_back(&each);
+    }
+  }
+}
+
+} // namespace
+
+buffer column_window::bytes_of_rows(std::size_t index) const {
+  const buffer& whole = from.buffers()[index];
+  if (!whole.present() || rows.rows == 0) {
+    return {};
+  }
+  const std::size_t fixed = from.type().buffer_count();
+  const byte_window window = index < fixed || behind_views.empty()
+                                 ? bytes_of(from.type(), index, rows, pointed, whole.size())
+                                 : behind_views[index - fixed];
+  return window.bytes == 0 ? buffer() : whole.slice(window.offset, window.bytes);
+}
+
+bool column_window::changes(std::size_t index) const {
+  return (index == 1 && (rebase || !behind_views.empty())) || bit_shift(from.type(), index, rows) != 0;
+}
+
+std::vector<column_window> find_windows(const std::shared_ptr<context>& ctx, std::span<const column> columns,
+                                        view_bytes moved) {
+  std::vector<column_window> made;
+  made.reserve(columns.size());
+  for (const column& each : columns) {
+    made.push_back(window_over(each));
+  }
+  std::vector<column_window*> level;
+  level.reserve(made.size());
+  for (column_window& each : made) {
+    level.push_back(&each);
+  }
+  while (!level.empty()) {
+    read_offsets(ctx, level);
+    if (moved == view_bytes::used) {
+      read_views(ctx, level);
+    }
+    std::vector<column_window*> next;
+    for (column_window* each : level) {
+      append_next_level(*each, next);
+    }
+    level = std::move(next);
+  }
+  return made;
+}
+
+std::vector<std::size_t> sizes_behind_views(const column& from) {
+  std::vector<std::size_t> sizes;
+  for (const buffer& bytes : from.buffers().subspan(from.type().buffer_count())) {
+    sizes.push_back(bytes.size());
+  }
+  return sizes;
+}
+
+} // namespace saeta
