@@ -32,7 +32,10 @@ void require_batch(const context& ctx, const schema& fields, const batch& piece,
                   concat(place(fields, index, i), ": ", part.length(), " rows, expected ", piece.rows));
     }
     if (!part.ctx()->shares_with(ctx)) {
-      throw error(errc::invalid_argument, concat(place(fields, index, i), ": in another context"));
+      throw error(errc::invalid_argument,
+                  concat(place(fields, index, i), ": in another context, of ",
+                         to_string(part.ctx()->device()), " instead of ", to_string(ctx.device()),
+                         "; copy_to moves it (Column.to in Python)"));
     }
   }
 }

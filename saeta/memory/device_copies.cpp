@@ -36,6 +36,13 @@ void device_copies::copy_all(std::span<const copy_range> ranges, copy_kind kind,
   counter_of(kind).add_call(bytes);
 }
 
+void device_copies::copy_from_peer(void* target, const void* source, std::size_t bytes,
+                                   memory_kind source_kind, stream_ref stream) {
+  const copy_kind kind = kind_between(source_kind, own_kind(core_.device->device()));
+  stream.owner().copy(target, source, bytes, kind, stream.native_handle());
+  counted_.peer_to_device.add_call(bytes);
+}
+
 void device_copies::count_transfer(copy_kind kind) noexcept { counter_of(kind).add_transfer(); }
 
 void device_copies::fill(void* target, std::uint8_t value, std::size_t bytes, stream_ref stream) {

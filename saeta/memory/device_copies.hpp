@@ -33,6 +33,10 @@ public:
   /// Queues a copy and counts it as one driver call. Several ranges, in any order, count as one call, too.
   void copy(void* target, const void* source, std::size_t bytes, copy_kind kind, stream_ref stream);
   void copy_all(std::span<const copy_range> ranges, copy_kind kind, stream_ref stream);
+  /// Queues a copy of memory of another device to this one, on a stream of this device.
+  /// @param source_kind  of the source on its device
+  void copy_from_peer(void* target, const void* source, std::size_t bytes, memory_kind source_kind,
+                      stream_ref stream);
   /// Counts one planned movement, which may take several `copy` calls.
   void count_transfer(copy_kind kind) noexcept;
   void fill(void* target, std::uint8_t value, std::size_t bytes, stream_ref stream);

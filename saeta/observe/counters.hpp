@@ -25,11 +25,13 @@ struct counter_values {
   traffic device_to_host;
   traffic device_to_device;
   traffic host_to_host;
-  traffic scalars; ///< numbers that metadata needs (null counts, offsets), and kernel arguments
+  traffic peer_to_device; ///< from another device, without the host
+  traffic scalars;        ///< numbers that metadata needs (null counts, offsets), and kernel arguments
   std::uint64_t allocations = 0;
   std::uint64_t imports = 0;          ///< external buffers imported without a copy
   std::uint64_t exports = 0;          ///< views exported without a copy
   std::uint64_t synchronizations = 0; ///< times the host waited for the device
+  std::uint64_t staged = 0;           ///< tables that came from another device through the host
   std::uint64_t events = 0;           ///< recorded to order streams, by all contexts of the device
 
   friend bool operator==(const counter_values&, const counter_values&) = default;
@@ -63,9 +65,11 @@ struct counters {
   traffic_counter device_to_host;
   traffic_counter device_to_device;
   traffic_counter host_to_host;
+  traffic_counter peer_to_device;
   traffic_counter scalars;
   std::atomic<std::uint64_t> exports{0};
   std::atomic<std::uint64_t> synchronizations{0};
+  std::atomic<std::uint64_t> staged{0};
 
   /// Leaves allocations, imports and events at 0.
   [[nodiscard]] counter_values read() const noexcept;

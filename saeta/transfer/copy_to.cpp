@@ -1,10 +1,11 @@
 #include "saeta/transfer/copy_to.hpp"
 
-#include "saeta/base/text.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/transfer/download.hpp"
+#include "saeta/transfer/peer_copy.hpp"
 #include "saeta/transfer/upload.hpp"
 
+#include <span>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -28,7 +29,8 @@ void append_uses(const column& of, std::unordered_set<const storage*>& known, st
   }
 }
 
-std::vector<batch> uploaded(const table& source, const std::shared_ptr<context>& target) {
+/// All memory of a table, to be read.
+std::vector<use> reads_of(const table& source) {
   std::vector<use> uses;
   std::unordered_set<const storage*> known;
   for (const batch& each : source.batches()) {
@@ -36,7 +38,11 @@ std::vector<batch> uploaded(const table& source, const std::shared_ptr<context>&
       append_uses(piece, known, uses);
     }
   }
-  use_token token(source.ctx()->work_stream(), uses); // waits for pending writes, and keeps others away
+  return uses;
+}
+
+std::vector<batch> uploaded(const table& source, const std::shared_ptr<context>& target) {
+  use_token token(source.ctx()->work_stream(), reads_of(source)); // waits for writes, and keeps others away
   dictionary_cache dictionaries;
   std::vector<batch> made;
   for (const batch& each : source.batches()) {
@@ -56,21 +62,45 @@ std::vector<batch> downloaded(const table& source, const std::shared_ptr<context
   return made;
 }
 
+/// Bytes of batches that lie in host memory at once.
+constexpr std::uint64_t staged_bytes = std::uint64_t{256} << 20;
+
+bool reaches(const context& target, const context& source) {
+  return source.on_host() || target.device_backend()->can_access_peer(*source.device_backend());
+}
+
 } // namespace
+
+std::vector<batch> copy_through_host(const table& source, const std::shared_ptr<context>& target) {
+  const std::span<const batch> batches = source.batches();
+  use_token token(source.ctx()->work_stream(), reads_of(source)); // no write comes between two windows
+  std::vector<batch> made;
+  for (std::size_t first = 0; first < batches.size();) {
+    const std::size_t end = end_of_window(batches, first, staged_bytes);
+    dictionary_cache dictionaries; // of the window: it keeps the window's host memory
+    for (const host_batch& each : download(source.ctx(), batches.subspan(first, end - first))) {
+      made.push_back(upload(target, each, dictionaries, {.tag = label, .readable = {}, .file = {}}));
+    }
+    first = end;
+  }
+  token.finish();
+  target->copies().count().staged.fetch_add(1, std::memory_order_relaxed);
+  return made;
+}
 
 table copy_to(const table& source, const std::shared_ptr<context>& target) {
   const std::shared_ptr<context>& from = source.ctx();
   if (from->shares_with(*target)) {
     return table::make(target, source.fields(), {source.batches().begin(), source.batches().end()});
   }
-  if (from->on_host() == target->on_host()) {
-    throw error(errc::unsupported,
-                concat("copying a table from ", to_string(from->device()), " to ",
-                       to_string(target->device()),
-                       ": only between the host and a device, so copy it to the host first"));
+  std::vector<batch> made;
+  if (from->on_host() != target->on_host()) {
+    made = target->on_host() ? downloaded(source, target) : uploaded(source, target);
+  } else {
+    made =
+        reaches(*target, *from) ? copy_from_peer(source, target, label) : copy_through_host(source, target);
   }
-  return table::make(target, source.fields(),
-                     target->on_host() ? downloaded(source, target) : uploaded(source, target));
+  return table::make(target, source.fields(), std::move(made));
 }
 
 } // namespace saeta

@@ -1,22 +1,30 @@
-// Tables moved between the host and a device of this process.
+// Tables moved between the devices of this process.
 //
-// What      A table in the context of another device: uploaded, or downloaded, by one planned transfer for
-//           each batch, or for all batches on the way to the host. Types, symbols and dictionaries stay as
-//           they are. On its own device a table stays where it is.
+// What      A table in the context of another device. Between the host and a device it is one planned
+//           transfer for each batch, or for all batches on the way to the host. From one device to another it
+//           is one copy by peer access (transfer/peer_copy.hpp). Devices that can't reach each other exchange
+//           it through the host, by their staging rings; `counter_values::staged` counts that. Types,
+//           symbols and dictionaries stay as they are. On its own device a table stays where it is.
 // Owner     The result is charged to the budget of the target context; on the host, to the budget of the
 //           host.
 // Order     Runs after the last writes of the columns. A result on the host can be read at once, one on a
 //           device is ready on the target's work stream.
-// Failure   unsupported from one GPU to another; download_forbidden, budget_exceeded, out_of_memory, closed.
-//           Nothing stays allocated.
+// Failure   download_forbidden, also on the way through the host; budget_exceeded, out_of_memory, closed,
+//           device. Nothing stays allocated.
 #pragma once
 
 #include "saeta/column/table.hpp"
 
 #include <memory>
+#include <vector>
 
 namespace saeta {
 
 table copy_to(const table& source, const std::shared_ptr<context>& target);
+
+/// Copies the batches to another device through host memory, a window of batches at a time. `copy_to` does
+/// so where the devices have no peer access.
+[[nodiscard]] std::vector<batch> copy_through_host(const table& source,
+                                                   const std::shared_ptr<context>& target);
 
 } // namespace saeta

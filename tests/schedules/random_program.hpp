@@ -78,6 +78,8 @@ private:
   void write();
   /// One token over two buffers or over one twice.
   void copy();
+  /// A table over parts of a buffer goes to another device; one of its columns becomes a buffer there.
+  void move(const known& source, site& target);
   void read();
   void read(const known& source, stream_ref stream);
   /// More readers than a buffer remembers apart.

@@ -1,6 +1,7 @@
 // What a program does with its own buffers: uses and releases, on streams of ours.
 #include "saeta/base/text.hpp"
 #include "saeta/memory/use_token.hpp"
+#include "saeta/transfer/peer_copy.hpp"
 #include "schedules/random_program.hpp"
 
 #include <algorithm>
@@ -91,6 +92,9 @@ void random_program::copy() {
   if (&source == &target || !target.memory.owner()->writable()) {
     return;
   }
+  if (source.place != target.place && draw_.chance(40)) {
+    return move(source, *target.place);
+  }
   const std::size_t size = std::min(source.expected.size(), target.expected.size());
   const site& on = source.place == target.place || draw_.chance(50) ? *target.place : *source.place;
   const stream_ref stream = any_stream(on);
@@ -103,6 +107,39 @@ void random_program::copy() {
   if (done) {
     std::copy_n(source.expected.begin(), size, target.expected.begin());
     target.certain = target.certain && source.certain;
+  }
+}
+
+void random_program::move(const known& source, site& target) {
+  if (buffers_.size() >= most_buffers) {
+    return drop();
+  }
+  const std::size_t size = 1 + draw_.below(source.expected.size());
+  schema fields;
+  batch rows{static_cast<std::int64_t>(size), {}};
+  std::size_t first = 0;
+  for (std::size_t parts = 1 + draw_.below(3); rows.columns.size() < parts;) {
+    first = draw_.below(source.expected.size() - size + 1);
+    fields.fields.push_back({"part", data_type(type_id::uint8), false, {}});
+    rows.columns.push_back(
+        column::make(source.place->ctx, {.type = fields.fields.front().type,
+                                         .length = rows.rows,
+                                         .null_count = 0,
+                                         .buffers = {{}, source.memory.slice(first, size)}}));
+  }
+  const table whole = table::make(source.place->ctx, std::move(fields), {std::move(rows)});
+  const peer_copy_sizes sizes{.direct = draw_.chance(50) ? 64U : 1U << 20U, .window = 4096, .few = 0};
+  try {
+    buffer made;
+    const bool done = guarded(
+        [&] { made = copy_from_peer(whole, target.ctx, "moved", sizes).front().columns.back().values(); });
+    if (done) {
+      const auto at = source.expected.begin() + static_cast<std::ptrdiff_t>(first);
+      bytes expected(at, at + static_cast<std::ptrdiff_t>(size));
+      buffers_.push_back({std::move(made), std::move(expected), &target, source.certain});
+    }
+  } catch (const error& e) {
+    expect_code(e, errc::budget_exceeded);
   }
 }
 

@@ -243,7 +243,8 @@ memory_kind simulated_device::kind_of(const void* pointer) const {
 
 bool simulated_device::can_access_peer(const backend& other) const {
   const auto* const peer = dynamic_cast<const simulated_device*>(&other);
-  return peer != nullptr && peer->machine_ == machine_;
+  return peer != nullptr && peer->machine_ == machine_ &&
+         (peer->gpu_ == gpu_ || (peer->gpu_->offers_peers && gpu_->offers_peers));
 }
 
 void simulated_device::enable_peer_access(backend& other) {
@@ -251,7 +252,7 @@ void simulated_device::enable_peer_access(backend& other) {
   if (!can_access_peer(other)) {
     throw error(errc::unsupported,
                 concat("sim:", gpu_->ordinal, " can't access the memory of ", to_string(other.device()),
-                       ": it is not a device of the same machine"));
+                       ": it is not a device of the same machine, or one of them offers no peer access"));
   }
   const gpu* const peer = dynamic_cast<simulated_device&>(other).gpu_;
   if (std::find(gpu_->peers.begin(), gpu_->peers.end(), peer) == gpu_->peers.end()) {

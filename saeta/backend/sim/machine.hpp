@@ -22,7 +22,7 @@ namespace saeta::sim {
 struct gpu {
   gpu(const options& chosen, std::uint64_t fault_seed)
       : ordinal(chosen.ordinal), total_bytes(chosen.total_bytes), memory(chosen.total_bytes),
-        fail_percent(chosen.fail_percent), faults(fault_seed) {}
+        fail_percent(chosen.fail_percent), faults(fault_seed), offers_peers(chosen.peers) {}
 
   /// Whether an address is memory of the device, own or imported, and its offset in that memory.
   [[nodiscard]] bool contains(const void* pointer) const noexcept;
@@ -47,6 +47,7 @@ struct gpu {
   /// Separate from the scheduler's, so that faults do not change the schedule of the calls that succeed.
   random_source faults;
   bool lost = false;
+  bool offers_peers;
   std::vector<const gpu*> peers; ///< devices whose memory this device's operations may touch
   usage alive;
 };

@@ -53,8 +53,8 @@ private:
   std::unique_ptr<sim::hold> held_;
 };
 
-std::unique_ptr<gate> close_simulated_gate(stream_handle stream) {
-  return std::make_unique<simulated_gate>(current_simulation().lock()->close_gate(stream));
+std::unique_ptr<gate> close_simulated_gate(saeta::backend& device, stream_handle stream) {
+  return std::make_unique<simulated_gate>(dynamic_cast<sim::device&>(device).close_gate(stream));
 }
 
 std::string simulated_races(const saeta::backend& device) {
@@ -82,7 +82,8 @@ std::vector<backend_entry> find_backends() {
 #if SAETA_HAS_CUDA
   if (why_no_cuda().empty()) {
     const auto second = [] { return cuda_device_count() < 2 ? nullptr : make_cuda_backend(1); };
-    found.push_back({"cuda", [] { return make_cuda_backend(0); }, second, close_cuda_gate, nullptr, nullptr});
+    const auto close = [](saeta::backend&, stream_handle stream) { return close_cuda_gate(stream); };
+    found.push_back({"cuda", [] { return make_cuda_backend(0); }, second, close, nullptr, nullptr});
   }
 #endif
   return found;
@@ -121,8 +122,9 @@ backend_test::~backend_test() {
   }
 }
 
-std::unique_ptr<gate> backend_test::close_gate(stream_handle stream) const {
-  auto closed = GetParam().close_gate ? GetParam().close_gate(stream) : nullptr;
+std::unique_ptr<gate> backend_test::close_gate(stream_ref stream) const {
+  auto closed =
+      GetParam().close_gate ? GetParam().close_gate(stream.owner(), stream.native_handle()) : nullptr;
   EXPECT_EQ(closed == nullptr, device_->device().kind == device_kind::cpu)
       << "what " << GetParam().name << " runs later is held back by a gate";
   return closed;

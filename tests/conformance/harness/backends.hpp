@@ -8,6 +8,7 @@
 #include "conformance/harness/context_watch.hpp"
 #include "conformance/harness/gate.hpp"
 #include "saeta/device/backend.hpp"
+#include "saeta/device/stream.hpp"
 
 #include <gtest/gtest.h>
 
@@ -24,8 +25,8 @@ struct backend_entry {
   std::function<std::shared_ptr<saeta::backend>()> make;
   /// A backend of another device; null where the machine has one device alone.
   std::function<std::shared_ptr<saeta::backend>()> make_second;
-  /// Stops a stream created by the backend until the gate is opened; empty where work can't be pending.
-  std::function<std::unique_ptr<gate>(stream_handle)> close_gate;
+  /// Stops a stream created by a backend until the gate is opened; empty where work can't be pending.
+  std::function<std::unique_ptr<gate>(saeta::backend&, stream_handle)> close_gate;
   /// The missing edges that a backend has seen, one a line; empty where it can't see them.
   std::function<std::string(const saeta::backend&)> races;
   /// The allocations, streams and events of the device that are alive. Returns an empty text where there are
@@ -58,7 +59,11 @@ protected:
   static constexpr const char* one_device_alone = "the machine has one such device alone";
   /// Null on the host, which has no pending work: the work that a gate would hold back has already happened
   /// there. On any other device a test without a gate would not test its subject, so it fails.
-  [[nodiscard]] std::unique_ptr<gate> close_gate(stream_handle stream) const;
+  [[nodiscard]] std::unique_ptr<gate> close_gate(stream_handle stream) const {
+    return close_gate({*device_, stream});
+  }
+  /// The same for a stream of either device.
+  [[nodiscard]] std::unique_ptr<gate> close_gate(stream_ref stream) const;
   static constexpr const char* nothing_pends = "nothing is ever pending on the host";
   /// Every context of a test is made or passed through here; derived ones may be.
   [[nodiscard]] std::shared_ptr<context> watch(std::shared_ptr<context> made) {

@@ -15,19 +15,24 @@ void* cuda_driver_symbol(const char* name) {
   return symbol;
 }
 
-cuda_current_context::cuda_current_context() {
+cuda_current_context::cuda_current_context(stream_handle stream) {
   const auto retain = cuda_driver_call<int (*)(void**, int)>("cuDevicePrimaryCtxRetain");
+  const auto find = cuda_driver_call<int (*)(void*, void**)>("cuStreamGetCtx");
   const auto push = cuda_driver_call<int (*)(void*)>("cuCtxPushCurrent_v2");
   void* context = nullptr;
-  if (retain(&context, 0) != 0 || push(context) != 0) {
-    throw error(errc::device, "the primary context of CUDA device 0 can't be made current");
+  retained_ = stream == legacy_stream || stream == per_thread_stream;
+  const int found = retained_ ? retain(&context, 0) : find(reinterpret_cast<void*>(stream), &context);
+  if (found != 0 || push(context) != 0) {
+    throw error(errc::device, "the CUDA context of a stream can't be made current");
   }
 }
 
 cuda_current_context::~cuda_current_context() {
   void* context = nullptr;
   cuda_driver_call<int (*)(void**)>("cuCtxPopCurrent_v2")(&context);
-  cuda_driver_call<int (*)(int)>("cuDevicePrimaryCtxRelease_v2")(0);
+  if (retained_) {
+    cuda_driver_call<int (*)(int)>("cuDevicePrimaryCtxRelease_v2")(0);
+  }
 }
 
 } // namespace saeta::conformance

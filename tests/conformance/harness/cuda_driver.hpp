@@ -2,6 +2,8 @@
 // that is loaded already: these files are compiled without CUDA headers, also where there is no toolkit.
 #pragma once
 
+#include "saeta/device/handles.hpp"
+
 namespace saeta::conformance {
 
 /// @throws error device where the driver is not installed or has no such call.
@@ -13,13 +15,17 @@ Function cuda_driver_call(const char* name) {
   return reinterpret_cast<Function>(cuda_driver_symbol(name));
 }
 
-/// Makes the primary context of device 0 current. The driver needs one, and the backend leaves none behind.
+/// Makes the context of a stream current, that of device 0 for a default stream. The driver needs one, and
+/// the backend leaves none behind.
 class cuda_current_context {
 public:
-  cuda_current_context();
+  explicit cuda_current_context(stream_handle stream = legacy_stream);
   cuda_current_context(const cuda_current_context&) = delete;
   cuda_current_context& operator=(const cuda_current_context&) = delete;
   ~cuda_current_context();
+
+private:
+  bool retained_ = false;
 };
 
 } // namespace saeta::conformance

@@ -22,7 +22,7 @@ public:
           static_cast<std::shared_ptr<std::latch>*>(argument));
       (*held)->wait();
     };
-    const cuda_current_context current;
+    const cuda_current_context current(stream);
     const int status = launch(reinterpret_cast<void*>(stream), wait, shared.get());
     if (status != 0) {
       throw error(errc::device, concat("cuLaunchHostFunc: CUDA error ", status));

@@ -15,7 +15,7 @@ constexpr int capture_mode_global = 0;
 
 void begin_on_cuda(stream_handle stream) {
   const auto begin = cuda_driver_call<int (*)(void*, int)>("cuStreamBeginCapture_v2");
-  const cuda_current_context current;
+  const cuda_current_context current(stream);
   const int status = begin(reinterpret_cast<void*>(stream), capture_mode_global);
   if (status != success) {
     throw error(errc::device, concat("cuStreamBeginCapture: CUDA error ", status));
@@ -25,7 +25,7 @@ void begin_on_cuda(stream_handle stream) {
 bool end_on_cuda(stream_handle stream) {
   const auto end = cuda_driver_call<int (*)(void*, void**)>("cuStreamEndCapture");
   const auto destroy = cuda_driver_call<int (*)(void*)>("cuGraphDestroy");
-  const cuda_current_context current;
+  const cuda_current_context current(stream);
   void* graph = nullptr;
   return end(reinterpret_cast<void*>(stream), &graph) == success && destroy(graph) == success;
 }

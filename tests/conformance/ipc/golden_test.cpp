@@ -8,6 +8,7 @@
 #include "saeta/interop/arrow/owned.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/writer.hpp"
+#include "saeta/transfer/copy_to.hpp"
 #include "support/golden_files.hpp"
 #include "support/tables.hpp"
 
@@ -80,6 +81,21 @@ TEST_P(golden_exchange, batches_pass_the_arrays_of_the_host_and_of_the_device) {
     }
     EXPECT_TRUE(same_contents(table::make(ctx(), seen.fields(), std::move(by_host)), expected(path)));
     EXPECT_TRUE(same_contents(table::make(ctx(), seen.fields(), std::move(by_device)), expected(path)));
+  }
+}
+
+TEST_P(golden_exchange, tables_go_to_another_device) {
+  const auto second = second_device();
+  if (!second) {
+    GTEST_SKIP() << one_device_alone;
+  }
+  const auto there = watch(context::create(second));
+  for (const auto& path : files_) {
+    SCOPED_TRACE(path.string());
+    const table seen = read(path);
+    EXPECT_TRUE(same_contents(copy_to(seen, there), expected(path)));
+    const table joined = ipc::reader::open(path, {.rechunk = true})->read_all(ctx());
+    EXPECT_TRUE(same_contents(copy_to(joined, there), joined));
   }
 }
 

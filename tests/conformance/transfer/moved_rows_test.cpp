@@ -247,16 +247,6 @@ TEST_P(moved_rows, copies_tables_to_the_host_and_back) {
             errc::download_forbidden);
 }
 
-TEST_P(moved_rows, refuses_a_copy_from_one_device_to_another) {
-  const auto& second = second_device();
-  if (!second || ctx()->on_host()) {
-    GTEST_SKIP() << one_device_alone;
-  }
-  const auto other = watch(context::create(second));
-  const table source = one_column(ctx(), {numbers<std::int32_t>(type_id::int32, {1})});
-  EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(copy_to(source, other)); }), errc::unsupported);
-}
-
 SAETA_CONFORMANCE_SUITE(moved_rows);
 
 } // namespace

@@ -7,11 +7,12 @@
 namespace saeta {
 namespace {
 
-constexpr std::array movements{&counters::host_to_device, &counters::device_to_host,
-                               &counters::device_to_device, &counters::host_to_host, &counters::scalars};
-constexpr std::array values{&counter_values::host_to_device, &counter_values::device_to_host,
+constexpr std::array movements{&counters::host_to_device,   &counters::device_to_host,
+                               &counters::device_to_device, &counters::host_to_host,
+                               &counters::peer_to_device,   &counters::scalars};
+constexpr std::array values{&counter_values::host_to_device,   &counter_values::device_to_host,
                             &counter_values::device_to_device, &counter_values::host_to_host,
-                            &counter_values::scalars};
+                            &counter_values::peer_to_device,   &counter_values::scalars};
 
 TEST(counters, keep_each_kind_of_movement_apart) {
   for (std::size_t i = 0; i < movements.size(); ++i) {
@@ -35,9 +36,11 @@ TEST(counters, count_exports_and_waits) {
   counters counted;
   counted.exports = 3;
   counted.synchronizations = 5;
+  counted.staged = 2;
   counter_values expected;
   expected.exports = 3;
   expected.synchronizations = 5;
+  expected.staged = 2;
   EXPECT_EQ(counted.read(), expected);
   counted.reset();
   EXPECT_EQ(counted.read(), counter_values{});

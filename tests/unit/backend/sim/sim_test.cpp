@@ -342,6 +342,18 @@ TEST_F(simulated, devices_of_two_machines_have_no_peer_access) {
   EXPECT_THROW(on->enable_peer_access(*stranger), error);
 }
 
+TEST_F(simulated, a_device_without_peers_reaches_none_and_none_reaches_it) {
+  options apart;
+  apart.ordinal = 1;
+  apart.beside = on;
+  apart.peers = false;
+  const auto alone = device::create(apart);
+  EXPECT_FALSE(on->can_access_peer(*alone));
+  EXPECT_FALSE(alone->can_access_peer(*on));
+  EXPECT_TRUE(alone->can_access_peer(*alone));
+  EXPECT_THROW(on->enable_peer_access(*alone), error);
+}
+
 TEST_F(simulated, live_counts_what_is_there) {
   const usage before = on->live();
   void* const pooled = on->allocate_async(block_bytes, a);

@@ -1,0 +1,365 @@
+#include "saeta/transfer/peer_copy.hpp"
+
+#include "saeta/base/checked.hpp"
+#include "saeta/device/join.hpp"
+#include "saeta/memory/device_copy.hpp"
+#include "saeta/memory/use_token.hpp"
+#include "saeta/staging/transfer_plan.hpp"
+#include "saeta/transfer/column_window.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <span>
+#include <utility>
+
+namespace saeta {
+namespace {
+
+constexpr std::size_t slab_alignment = 64;
+
+std::span<const std::byte> range_of(const buffer& of) {
+  return {reinterpret_cast<const std::byte*>(of.address()), of.size()};
+}
+
+/// A buffer of a column in the slab.
+struct arriving_buffer {
+  enum class kind { absent, moved, changed };
+  kind as = kind::absent;
+  std::size_t group = 0;  ///< moved: index of its storage; changed: of the change
+  std::size_t number = 0; ///< moved: of its range in the plan of the storage
+  std::size_t bytes = 0;
+};
+
+/// A column, with the places of its buffers.
+struct arriving_column {
+  const column_window* of = nullptr;
+  std::vector<arriving_buffer> buffers;
+  std::vector<arriving_column> children;
+};
+
+/// The ranges of one storage.
+struct moved_storage {
+  buffer whole;
+  transfer_plan plan;
+  bool joined = false; ///< by the kernel, with other small ranges
+  std::size_t at = 0;  ///< in the slab
+};
+
+/// Bytes that the kernel changes: a bitmap that begins inside a byte, or offsets that begin above 0.
+struct changed_bytes {
+  buffer source;
+  join_step step; ///< for all of the bytes, without addresses
+  std::size_t bytes = 0;
+  std::size_t at = 0;
+};
+
+/// The part of a step that fills bytes [first, first + bytes) of its target. `first` is a multiple of 64.
+join_step cut(const join_step& whole, std::size_t first, std::size_t bytes, std::byte* target) {
+  join_step made = whole;
+  made.source = static_cast<const std::byte*>(whole.source) + first;
+  made.target = target;
+  if (whole.kind == join_kind::bits) {
+    const auto bits = static_cast<std::int64_t>(first * 8);
+    made.count = std::min(whole.count - bits, static_cast<std::int64_t>(bytes * 8));
+  } else if (whole.kind == join_kind::add) {
+    made.count = static_cast<std::int64_t>(bytes) / whole.width;
+  } else {
+    made.count = static_cast<std::int64_t>(bytes);
+  }
+  return made;
+}
+
+class peer_copy {
+public:
+  peer_copy(std::shared_ptr<context> from, std::shared_ptr<context> target, std::string tag,
+            const peer_copy_sizes& sizes)
+      : from_(std::move(from)), target_(std::move(target)), tag_(std::move(tag)), sizes_(sizes) {}
+
+  arriving_column plan(const column_window& of) {
+    arriving_column made{&of, {}, {}};
+    for (std::size_t i = 0; i < of.from.buffers().size(); ++i) {
+      made.buffers.push_back(add(of, i));
+    }
+    for (const column_window& child : of.children) {
+      made.children.push_back(plan(child));
+    }
+    if (const column* const values = of.from.dictionary();
+        values != nullptr && !dictionaries_.contains(values)) {
+      dictionary& added = dictionaries_[values];
+      added.planned = plan(of.dictionary.front());
+    }
+    return made;
+  }
+
+  /// Call it once, when everything is planned.
+  void run() {
+    lay_out();
+    if (slab_bytes_ == 0) {
+      return;
+    }
+    slab_ = buffer::allocate(target_, slab_bytes_, target_->work_stream(), tag_);
+    for (std::size_t i = 0; i * sizes_.window < joined_bytes_ && i < halves_.size(); ++i) {
+      halves_[i] =
+          buffer::allocate(from_, std::min(sizes_.window, joined_bytes_), from_->work_stream(), tag_);
+    }
+    std::vector<std::vector<join_step>> windows = steps_of_windows();
+    const std::vector<join_step> steps = in_one_list(windows);
+    // Uploaded before anything can wait for the target: the driver may wait for the stream of such a copy.
+    const device_copy<join_step> uploaded(from_, steps);
+    // Held until everything is queued, so that no write comes between two parts of the table.
+    use_token sources(from_->work_stream(), uses_of_sources());
+    copy_directly();
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < windows.size(); ++i) {
+      copy_window(i, std::span(steps).subspan(first, windows[i].size()), uploaded, first);
+      first += windows[i].size();
+    }
+    sources.finish();
+    target_->copies().count().peer_to_device.add_transfer();
+  }
+
+  column make(const arriving_column& of) {
+    const column& from = of.of->from;
+    const row_window& rows = of.of->rows;
+    column::parts parts;
+    parts.type = from.type();
+    parts.length = rows.rows - rows.offset;
+    parts.offset = rows.offset;
+    parts.null_count = nulls_of_part(from.known_null_count(), from.length(), parts.length);
+    for (const arriving_buffer& each : of.buffers) {
+      parts.buffers.push_back(
+          each.as == arriving_buffer::kind::absent ? buffer{} : slab_.slice(place_of(each), each.bytes));
+    }
+    for (const arriving_column& child : of.children) {
+      parts.children.push_back(make(child));
+    }
+    parts.dictionary = dictionary_of(from);
+    return column::make(target_, std::move(parts));
+  }
+
+private:
+  struct dictionary {
+    arriving_column planned;
+    std::shared_ptr<const column> made; ///< null until a column asks for it
+  };
+
+  arriving_buffer add(const column_window& of, std::size_t index) {
+    buffer sent = of.bytes_of_rows(index);
+    if (!sent.present()) {
+      return {};
+    }
+    if (of.changes(index)) {
+      return add_changed(of, index, std::move(sent));
+    }
+    const auto [known, fresh] = groups_.try_emplace(sent.owner().get(), storages_.size());
+    if (fresh) {
+      const buffer whole(sent.owner());
+      storages_.push_back({whole, transfer_plan(range_of(whole)), false, 0});
+    }
+    return {arriving_buffer::kind::moved, known->second, storages_[known->second].plan.add(range_of(sent)),
+            sent.size()};
+  }
+
+  arriving_buffer add_changed(const column_window& of, std::size_t index, buffer sent) {
+    changed_bytes made;
+    made.step.source = reinterpret_cast<const void*>(sent.address());
+    if (const int shift = bit_shift(of.from.type(), index, of.rows); shift != 0) {
+      made.step.kind = join_kind::bits;
+      made.step.bits = {.source_first = shift, .target_first = 0, .nulls = nullptr};
+      made.step.count = of.rows.rows;
+      made.bytes = static_cast<std::size_t>((of.rows.rows + 7) / 8);
+    } else {
+      made.step.kind = join_kind::add;
+      made.step.width = static_cast<std::int32_t>(of.from.type().offset_width());
+      made.step.add = {-of.pointed.first};
+      made.bytes = sent.size();
+    }
+    made.source = std::move(sent);
+    changes_.push_back(std::move(made));
+    return {arriving_buffer::kind::changed, changes_.size() - 1, 0, changes_.back().bytes};
+  }
+
+  /// What is joined comes first, so that its windows follow one another.
+  void lay_out() {
+    std::size_t ranges = changes_.size();
+    for (moved_storage& each : storages_) {
+      each.plan.finish();
+      const std::size_t count = each.plan.segments().size();
+      each.joined = each.plan.slab_bytes() / sizes_.direct < count;
+      ranges += each.joined ? count : 0;
+    }
+    const bool joins = !changes_.empty() || ranges > sizes_.few;
+    const auto place = [this](std::size_t& at, std::size_t bytes) {
+      at = slab_bytes_;
+      slab_bytes_ = checked_add(at, round_up(bytes, slab_alignment), "bytes of copied columns");
+    };
+    for (moved_storage& each : storages_) {
+      each.joined = each.joined && joins;
+      if (each.joined) {
+        place(each.at, each.plan.slab_bytes());
+      }
+    }
+    for (changed_bytes& each : changes_) {
+      place(each.at, each.bytes);
+    }
+    joined_bytes_ = slab_bytes_;
+    for (moved_storage& each : storages_) {
+      if (!each.joined) {
+        place(each.at, each.plan.slab_bytes());
+      }
+    }
+  }
+
+  [[nodiscard]] std::size_t place_of(const arriving_buffer& of) const {
+    if (of.as == arriving_buffer::kind::changed) {
+      return changes_[of.group].at;
+    }
+    return storages_[of.group].at + storages_[of.group].plan.target_of(of.number);
+  }
+
+  [[nodiscard]] std::vector<use> uses_of_sources() const {
+    std::vector<use> made;
+    for (const moved_storage& each : storages_) {
+      made.push_back(reads(each.whole));
+    }
+    for (const changed_bytes& each : changes_) {
+      made.push_back(reads(each.source));
+    }
+    return made;
+  }
+
+  void copy_directly() {
+    std::vector<use> uses;
+    for (const moved_storage& each : storages_) {
+      if (!each.joined) {
+        uses.push_back(reads(each.whole));
+      }
+    }
+    if (uses.empty()) {
+      return;
+    }
+    uses.push_back(writes(slab_));
+    use_token token(target_->work_stream(), uses);
+    auto* const slab = token.mutable_data<std::byte>(slab_);
+    for (const moved_storage& each : storages_) {
+      if (!each.joined) {
+        for (const segment& part : each.plan.segments()) {
+          target_->copies().copy_from_peer(slab + each.at + part.target, part.source, part.bytes,
+                                           each.whole.kind(), token.stream());
+        }
+      }
+    }
+    token.finish();
+  }
+
+  /// Fills a window on the source and sends it.
+  /// @param first  index of its first step in `uploaded`
+  void copy_window(std::size_t index, std::span<const join_step> steps,
+                   const device_copy<join_step>& uploaded, std::size_t first) {
+    const std::size_t at = index * sizes_.window;
+    const buffer half = halves_[index % halves_.size()].slice(0, std::min(sizes_.window, joined_bytes_ - at));
+    const stream_ref joining = from_->work_stream();
+    use_token filled(joining, {writes(half), reads(uploaded.memory())});
+    // The kernel expects the bytes of bitmaps cleared, and what lies between two buffers stays defined.
+    from_->copies().fill(filled.mutable_data<std::byte>(half), 0, half.size(), joining);
+    from_->kernels().join(joining.native_handle(), steps, uploaded.data(filled) + first);
+    filled.finish();
+    use_token sent(target_->work_stream(), {reads(half), writes(slab_)});
+    target_->copies().copy_from_peer(sent.mutable_data<std::byte>(slab_) + at, sent.data<std::byte>(half),
+                                     half.size(), half.kind(), sent.stream());
+    sent.finish();
+  }
+
+  /// The steps that fill each window, cut where one window ends and the next begins.
+  [[nodiscard]] std::vector<std::vector<join_step>> steps_of_windows() const {
+    std::vector<std::vector<join_step>> windows((joined_bytes_ + sizes_.window - 1) / sizes_.window);
+    const auto add = [&](const join_step& whole, std::size_t at, std::size_t bytes) {
+      for (std::size_t done = 0; done < bytes;) {
+        const std::size_t window = (at + done) / sizes_.window;
+        const std::size_t in_window = at + done - window * sizes_.window;
+        const std::size_t now = std::min(bytes - done, sizes_.window - in_window);
+        auto* const half = reinterpret_cast<std::byte*>(halves_[window % halves_.size()].address());
+        windows[window].push_back(cut(whole, done, now, half + in_window));
+        done += now;
+      }
+    };
+    for (const moved_storage& each : storages_) {
+      if (each.joined) {
+        for (const segment& part : each.plan.segments()) {
+          join_step copied;
+          copied.source = part.source;
+          add(copied, each.at + part.target, part.bytes);
+        }
+      }
+    }
+    for (const changed_bytes& each : changes_) {
+      add(each.step, each.at, each.bytes);
+    }
+    return windows;
+  }
+
+  /// The steps of all windows, each window with tiles of its own.
+  static std::vector<join_step> in_one_list(std::vector<std::vector<join_step>>& windows) {
+    std::vector<join_step> all;
+    for (std::vector<join_step>& each : windows) {
+      number_tiles(each);
+      all.insert(all.end(), each.begin(), each.end());
+    }
+    return all;
+  }
+
+  std::shared_ptr<const column> dictionary_of(const column& from) {
+    if (from.dictionary() == nullptr) {
+      return nullptr;
+    }
+    dictionary& found = dictionaries_.at(from.dictionary());
+    if (found.made == nullptr) {
+      found.made = std::make_shared<const column>(make(found.planned));
+    }
+    return found.made;
+  }
+
+  std::shared_ptr<context> from_;
+  std::shared_ptr<context> target_;
+  std::string tag_;
+  peer_copy_sizes sizes_;
+  std::vector<moved_storage> storages_;
+  std::map<const storage*, std::size_t> groups_; ///< indices of `storages_`
+  std::vector<changed_bytes> changes_;
+  std::map<const column*, dictionary> dictionaries_;
+  std::size_t joined_bytes_ = 0; ///< at the start of the slab
+  std::size_t slab_bytes_ = 0;
+  buffer slab_;
+  std::array<buffer, 2> halves_; ///< of the source: one is filled while the other one travels
+};
+
+} // namespace
+
+std::vector<batch> copy_from_peer(const table& source, const std::shared_ptr<context>& target,
+                                  const std::string& tag, const peer_copy_sizes& sizes) {
+  std::vector<column> columns;
+  for (const batch& each : source.batches()) {
+    columns.insert(columns.end(), each.columns.begin(), each.columns.end());
+  }
+  const std::vector<column_window> windows = find_windows(source.ctx(), columns, view_bytes::all);
+  peer_copy copied(source.ctx(), target, tag, sizes);
+  std::vector<arriving_column> planned;
+  planned.reserve(windows.size());
+  for (const column_window& each : windows) {
+    planned.push_back(copied.plan(each));
+  }
+  copied.run();
+  std::vector<batch> made;
+  auto next = planned.begin();
+  for (const batch& each : source.batches()) {
+    batch& there = made.emplace_back();
+    there.rows = each.rows;
+    for (std::size_t i = 0; i < each.columns.size(); ++i) {
+      there.columns.push_back(copied.make(*next++));
+    }
+  }
+  return made;
+}
+
+} // namespace saeta
