@@ -298,7 +298,7 @@ class Context:
 
     def counters(self) -> dict[str, Any]:
         """
-        What was moved, allocated and waited for since the last reset. For each direction a dict of `transfers` (planned movements), `calls` (copies given to the driver) and `bytes`; beside them `allocations`, `imports` and `exports` (views taken in and handed out without a copy), `synchronizations` (waits of the host) and `events` (recorded to order streams: work on one stream needs none).
+        What was moved, allocated and waited for since the last reset. For each direction a dict of `transfers` (planned movements), `calls` (copies given to the driver) and `bytes`; `peer_to_device` came from another GPU by peer access. Beside them `allocations`, `imports` and `exports` (views taken in and handed out without a copy), `synchronizations` (waits of the host), `staged` (tables that came from another GPU through the host, because the two have no peer access) and `events` (recorded to order streams: work on one stream needs none).
 
         Example:
             >>> import saeta as sa
@@ -2564,12 +2564,14 @@ class Table:
 
     def to(self, ctx: Context | str) -> Table:
         """
-        The table in the memory of another context of this process: uploaded from the host to a device, or downloaded. Types, symbols, dictionaries and batches stay the same.
+        The table in the memory of another context of this process: uploaded from the host to a device, downloaded, or copied from one GPU to another. Types, symbols, dictionaries and batches stay the same.
+
+        From one GPU to another it is one copy by peer access, ordered on both. Many small columns are joined by a kernel first, in at most 64 MiB of the source's budget. GPUs without peer access exchange it through the host; `Context.counters()` has both, as `peer_to_device` and `staged`.
 
         Args:
             ctx: a Context or the name of a device. A context of the table's own device copies nothing.
 
-        The result is charged to the budget of that context. Raises UnsupportedError from one GPU to another, and DownloadForbidden in strict mode.
+        The result is charged to the budget of that context. Raises BudgetExceeded, and DownloadForbidden in strict mode for a way to or through the host.
 
         Example:
             >>> import saeta as sa
@@ -3029,7 +3031,7 @@ def from_dlpack(source: Any, ctx: Context | Device | str | None = None, *, copy:
     Args:
         source: an object with `__dlpack__` and `__dlpack_device__`, one with `to_dlpack` alone (cuDF's series), or a capsule. A raw capsule says nothing about streams: from a device it waits for all work queued so far.
         ctx: a Context, a Device or the name of one. None: the context of the tensor's device.
-        copy: True copies into memory of the context, under its budget; False raises ExchangeError where a copy would be needed. A strided tensor is gathered by one kernel into memory of the context.
+        copy: True copies into memory of the context, under its budget; False raises ExchangeError where a copy would be needed. A strided tensor is gathered by one kernel into memory of the context. A tensor of another GPU than the context's needs True, and is copied as `Column.to` does.
         name: of the column.
         columns: False: a tensor of more than one dimension is a column of fixed-size lists, one inside of the other for each dimension behind the first. True: a tensor of two dimensions is a table; columns whose values lie side by side are shared, others are gathered.
         schema: of the table; None: col_0, col_1 ... of the tensor's type.

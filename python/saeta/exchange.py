@@ -61,8 +61,9 @@ def from_arrow(
 
     `copy=True` copies into memory of the context, under its budget: memory of a device with one kernel per
     batch. Host memory goes to a device with one transfer per batch; `copy=False` refuses that with
-    ExchangeError. Data on a device enters a context of that device. For a host context the producer downloads
-    it, if it offers that.
+    ExchangeError. Data on a device enters a context of that device. For a context of another GPU it is then
+    copied there, as `Table.to` does; `copy=False` refuses that, too. For a host context the producer
+    downloads it, if it offers that.
 
     Example:
         >>> import saeta as sa
@@ -74,6 +75,10 @@ def from_arrow(
         [1, 2]
     """
     source = with_stream(source)
+    if isinstance(source, _core.Table | _core.Column) and ctx is not None:
+        where = context_of(ctx)
+        if "host" not in (source.device, where.device) and source.device != where.device:
+            return _move(from_arrow(source, source.context, as_column=as_column), where, copy)
     importer = None if as_column else importer_of(source)
     if importer is not None:
         return importer.table(context_of(ctx), source, copy)
@@ -215,9 +220,28 @@ def _device_capsules(source: Any, ctx: ContextLike) -> Any:
 def _take_from_device(found: Any, ctx: ContextLike, copy: bool | None, as_column: bool) -> Any:
     device = _core._device_of_capsule(found[1] if isinstance(found, tuple) else found)
     where = context_of(ctx) if ctx is not None or device[0] == CPU else _context_of(device)
+    if is_elsewhere(device, where):
+        return _move(_take_from_device(found, _context_of(device), None, as_column), where, copy)
     if isinstance(found, tuple):
         return _core._import_device_array(where, found[0], found[1], copy, as_column)
     return _core._import_device_stream(where, found, copy, as_column)
+
+
+def is_elsewhere(device: tuple[int, int], ctx: Context) -> bool:
+    """Whether a device, as DLPack numbers it, and the context's are GPUs, and not the same one."""
+    kind, ordinal = device
+    on_gpus = kind not in (CPU, CUDA_HOST, CUDA_MANAGED) and ctx.device != "host"
+    return on_gpus and ordinal != int(ctx.device.partition(":")[2])
+
+
+def _move(taken: Any, ctx: Context, copy: bool | None) -> Any:
+    """Copies what was taken in the context of its own GPU to that of another one."""
+    if copy is False:
+        raise ExchangeError(
+            f"the memory is on {taken.device} and the context on {ctx.device}, and a copy was forbidden: "
+            f'move it with to("{ctx.device}")'
+        )
+    return taken.to(ctx)
 
 
 def _context_of(device: tuple[int, int]) -> Context:

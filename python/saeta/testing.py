@@ -23,7 +23,7 @@ from saeta._report import human_bytes
 
 __all__ = ["assert_no_copies", "assert_no_host_sync", "assert_no_leaks", "assert_peak_at_most"]
 
-_DIRECTIONS = ("host_to_device", "device_to_host", "device_to_device", "host_to_host")
+_DIRECTIONS = ("host_to_device", "device_to_host", "device_to_device", "peer_to_device", "host_to_host")
 
 
 @contextmanager

@@ -8,10 +8,10 @@ import pytest
 import saeta as sa
 from saeta.testing import assert_no_copies, assert_no_host_sync, assert_no_leaks, assert_peak_at_most
 
+WAYS = ("host_to_device", "device_to_host", "device_to_device", "peer_to_device", "host_to_host")
 
-@pytest.mark.parametrize(
-    "direction", ["host_to_device", "device_to_host", "device_to_device", "host_to_host"]
-)
+
+@pytest.mark.parametrize("direction", WAYS)
 def test_a_copy_in_any_direction_is_told(direction):
     class Counting:
         """A context that has moved 24 bytes in two calls since it was asked first."""
@@ -22,8 +22,7 @@ def test_a_copy_in_any_direction_is_told(direction):
         def counters(self):
             self.asked += 1
             none = {"transfers": 0, "calls": 0, "bytes": 0}
-            ways = ("host_to_device", "device_to_host", "device_to_device", "host_to_host")
-            counted = dict.fromkeys(ways, none)
+            counted = dict.fromkeys(WAYS, none)
             if self.asked > 1:
                 counted[direction] = {"transfers": 1, "calls": 2, "bytes": 24}
             return counted

@@ -51,10 +51,11 @@ private:
 };
 
 struct simulated {
-  simulated(std::int32_t ordinal, const simulated* beside, bool exportable) {
+  simulated(std::int32_t ordinal, const simulated* beside, bool exportable, bool peers) {
     sim::options chosen;
     chosen.ordinal = ordinal;
     chosen.how = sim::pace::automatic;
+    chosen.peers = peers;
     chosen.beside = beside == nullptr ? nullptr : beside->device;
     device = sim::device::create(chosen);
     context_options options;
@@ -108,8 +109,8 @@ NB_MODULE(saeta_sim, m) {
   m.def("watch_release", &watch_release);
   m.def("watched_releases", &watched_releases);
   nb::class_<simulated>(m, "Device")
-      .def(nb::init<std::int32_t, const simulated*, bool>(), nb::arg("ordinal") = 0,
-           nb::arg("beside").none() = nb::none(), nb::arg("exportable") = false)
+      .def(nb::init<std::int32_t, const simulated*, bool, bool>(), nb::arg("ordinal") = 0,
+           nb::arg("beside").none() = nb::none(), nb::arg("exportable") = false, nb::arg("peers") = true)
       .def_prop_ro("context", [](const simulated& self) { return context_object{self.ctx}; })
       .def_prop_ro("races", &races)
       .def(

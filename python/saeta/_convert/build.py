@@ -16,7 +16,14 @@ from saeta._convert.tables import column_place
 from saeta._convert.types import schema as make_schema
 from saeta._core import Column, Context, CountedTable, DataType, Field, Schema, Table
 from saeta.errors import InvalidError, TypeMismatch
-from saeta.exchange import ContextLike, context_of, from_arrow, from_dlpack, is_arrow_array
+from saeta.exchange import (
+    ContextLike,
+    context_of,
+    from_arrow,
+    from_dlpack,
+    is_arrow_array,
+    is_elsewhere,
+)
 
 Cast: TypeAlias = Literal["truncate", "reinterpret"] | None
 
@@ -32,7 +39,8 @@ def table(
 ) -> Table:
     """Makes a table of named columns of equal length.
 
-    Memory that is on the context's device is shared. Other memory is copied with one transfer per column.
+    Memory that is on the context's device is shared. Other memory is copied with one transfer per column. So
+    are columns and tensors of another GPU, if `ctx` is given.
 
     Args:
         columns: a mapping from names to values, pairs of both (names may repeat), columns that have names
@@ -60,7 +68,8 @@ def table(
     if _is_tensor(columns):
         if cast == "truncate":
             raise InvalidError("cast='truncate' is for columns: a tensor keeps its type or is reinterpreted")
-        return from_dlpack(columns, ctx, columns=True, schema=schema, cast=cast)
+        copy = True if ctx is not None and _on_another_gpu(columns, context_of(ctx)) else None
+        return from_dlpack(columns, ctx, copy=copy, columns=True, schema=schema, cast=cast)
     _require_cast(cast, "schema" if schema is not None else None)
     if _is_table(columns):
         if cast is not None:
@@ -70,6 +79,8 @@ def table(
         return _whole_table(columns, ctx, schema)
     pairs = _pairs(columns)
     where = context_of(ctx if ctx is not None else _first_context(pairs))
+    if ctx is not None:
+        pairs = [(name, _moved(value, where)) for name, value in pairs]
     if schema is not None:
         return _described(pairs, where, schema, cast)
     return _core._from_columns(where, [as_column(name, value, where) for name, value in pairs])
@@ -102,7 +113,8 @@ def column(
             neither.
 
     Returns:
-        A Column. Memory that is on the context's device is shared.
+        A Column. Memory that is on the context's device is shared. A Column or tensor of another GPU is
+        copied, if `ctx` is given.
 
     Raises:
         TypeMismatch: the data is of another kind (text where numbers are expected), or is not a column.
@@ -121,8 +133,10 @@ def column(
     if type is not None:
         described = name.with_type(type) if isinstance(name, Field) else Field(name, type)
     _require_cast(cast, "type" if isinstance(described, Field) else None)
-    own = data.context if isinstance(data, Column) else None
-    return as_column(described, data, context_of(ctx if ctx is not None else own), cast)
+    if ctx is not None:
+        where = context_of(ctx)
+        return as_column(described, _moved(data, where), where, cast)
+    return as_column(described, data, context_of(data.context if isinstance(data, Column) else None), cast)
 
 
 def from_bytes(columns: Sequence[Any], ctx: ContextLike = None, *, schema: Any) -> Table:
@@ -260,6 +274,19 @@ def as_column(name: str | Field, value: Any, ctx: Context, cast: Cast = None) ->
         f"column '{name}': {type(value).__name__} has neither DLPack, an Arrow protocol nor the CUDA Array "
         f"Interface and is not a sequence"
     )
+
+
+def _on_another_gpu(value: Any, ctx: Context) -> bool:
+    """Whether the value is a Column or a tensor on another GPU than the context's."""
+    asked = isinstance(value, Column) or (_is_tensor(value) and not is_array(value))
+    return ctx.device != "host" and asked and is_elsewhere(value.__dlpack_device__(), ctx)
+
+
+def _moved(value: Any, ctx: Context) -> Any:
+    """Returns the value, or the copy in the context of one that is on another GPU."""
+    if not _on_another_gpu(value, ctx):
+        return value
+    return value.to(ctx) if isinstance(value, Column) else from_dlpack(value, ctx, copy=True)
 
 
 def _as_field(field: Field, value: Any, ctx: Context, cast: Cast) -> Column:

@@ -23,7 +23,7 @@ void require_same_shape(const std::shared_ptr<context>& ctx, const std::vector<c
     if (!each.ctx->shares_with(*ctx)) {
       throw error(errc::invalid_argument,
                   concat("column '", each.described->name, "' is on ", to_string(each.ctx->device()),
-                         ", the table on ", to_string(ctx->device())));
+                         ", the table on ", to_string(ctx->device()), "; Column.to moves it"));
     }
     const std::int64_t own = total_rows(*each.pieces);
     if (own != rows) {

@@ -276,9 +276,62 @@ nb::object import_tensor(const std::shared_ptr<context>& ctx, const taken_tensor
   return nb::cast(column_object(std::move(described), ctx, std::move(pieces)));
 }
 
+/// The context that takes a tensor: the one that was asked for, or, if that is of another GPU, one of the
+/// tensor's own device. The result is then moved to the context that was asked for.
+class taker {
+public:
+  /// @param asked  null: the context of the tensor's device
+  /// @throws error exchange for a tensor of another GPU, unless the caller wants a copy.
+  taker(std::shared_ptr<context> asked, tensor_device device, const asked_import& how)
+      : ctx_(std::move(asked)), how_(&how) {
+    if (ctx_ != nullptr && is_elsewhere(device)) {
+      require_copy(device);
+      moved_to_ = std::exchange(ctx_, nullptr);
+      view_ = how;
+      view_.copy = std::nullopt;
+      how_ = &view_;
+    }
+    if (ctx_ == nullptr) {
+      ctx_ = context_for(device);
+    }
+  }
+  taker(const taker&) = delete;
+  taker& operator=(const taker&) = delete;
+
+  [[nodiscard]] const std::shared_ptr<context>& ctx() const noexcept { return ctx_; }
+  [[nodiscard]] const asked_import& how() const noexcept { return *how_; }
+  /// Returns what was asked for, from what `ctx` took.
+  [[nodiscard]] nb::object finish(nb::object taken) const {
+    if (moved_to_ == nullptr) {
+      return taken;
+    }
+    return foreign_call([&]() -> nb::object { return taken.attr("to")(context_object{moved_to_}); });
+  }
+
+private:
+  [[nodiscard]] bool is_elsewhere(tensor_device device) const {
+    const tensor_device here = to_tensor_device(ctx_->device(), own_kind(ctx_->device()));
+    return !ctx_->on_host() && device.type == here.type && device.ordinal != here.ordinal;
+  }
+  void require_copy(tensor_device device) const {
+    if (how_->copy != true) {
+      throw error(errc::exchange,
+                  concat("the tensor is on ", to_string(device), " and the context on ",
+                         to_string(ctx_->device()),
+                         ": pass copy=True, or take it into the context of its device and move that, with "
+                         "Column.to or Table.to"));
+    }
+  }
+
+  std::shared_ptr<context> ctx_;
+  std::shared_ptr<context> moved_to_; ///< null if `ctx_` is the one that was asked for
+  asked_import view_;
+  const asked_import* how_;
+};
+
 /// Imports through the producer's table of C functions. Null if its type has none, or if only `__dlpack__`
 /// can copy the tensor to the host.
-nb::object import_by_table(nb::handle source, std::shared_ptr<context> ctx, const asked_import& how) {
+nb::object import_by_table(nb::handle source, const std::shared_ptr<context>& ctx, const asked_import& how) {
   const DLPackExchangeAPI* const table = exchange_api_of(Py_TYPE(source.ptr()));
   if (table == nullptr) {
     return {};
@@ -291,20 +344,18 @@ nb::object import_by_table(nb::handle source, std::shared_ptr<context> ctx, cons
   std::unique_ptr<DLManagedTensorVersioned, give_back> tensor(found);
   const DLDevice where = found->dl_tensor.device;
   const tensor_device device{static_cast<std::int32_t>(where.device_type), where.device_id};
-  if (ctx == nullptr) {
-    ctx = context_for(device);
-  }
+  const taker taking(ctx, device, how);
   const std::optional<memory_kind> kind = kind_of(device);
   std::optional<std::int64_t> ready;
   if (kind && !host_accessible(*kind)) {
-    if (ctx->on_host()) {
+    if (taking.ctx()->on_host()) {
       return {};
     }
     ready = work_stream_by(*table, device, type_name);
   }
-  nb::object made = import_tensor(ctx, found, ready, how);
+  nb::object made = import_tensor(taking.ctx(), found, ready, taking.how());
   static_cast<void>(tensor.release());
-  return made;
+  return taking.finish(std::move(made));
 }
 
 nb::object import_capsule(const std::shared_ptr<context>& ctx, nb::handle capsule,
@@ -331,6 +382,13 @@ tensor_device device_of_capsule(nb::handle capsule) {
   return {static_cast<std::int32_t>(ctx.device_type), ctx.device_id};
 }
 
+/// Imports a capsule that comes without a stream.
+nb::object import_plain_capsule(nb::handle capsule, const std::shared_ptr<context>& ctx,
+                                const asked_import& how) {
+  const taker taking(ctx, device_of_capsule(capsule), how);
+  return taking.finish(import_capsule(taking.ctx(), capsule, std::nullopt, taking.how()));
+}
+
 /// Whether the source supports only `to_dlpack()`, as cuDF's frames and series do.
 bool is_older_producer(nb::handle source) {
   return !nb::hasattr(source, "__dlpack_device__") && !nb::hasattr(source, "__dlpack__") &&
@@ -338,24 +396,19 @@ bool is_older_producer(nb::handle source) {
 }
 
 /// Imports by the first protocol that the producer supports.
-nb::object import_object(nb::handle source, std::shared_ptr<context> ctx, const asked_import& how) {
+nb::object import_object(nb::handle source, const std::shared_ptr<context>& ctx, const asked_import& how) {
   if (nb::object made = import_by_table(source, ctx, how); made.is_valid()) {
     return made;
   }
   if (is_older_producer(source)) {
     const nb::object capsule = foreign_call([&] { return source.attr("to_dlpack")(); });
-    if (ctx == nullptr) {
-      ctx = context_for(device_of_capsule(capsule));
-    }
-    return import_capsule(ctx, capsule, std::nullopt, how);
+    return import_plain_capsule(capsule, ctx, how);
   }
   const tensor_device device = device_of(source);
-  if (ctx == nullptr) {
-    ctx = context_for(device);
-  }
+  const taker taking(ctx, device, how);
   std::optional<std::int64_t> ready;
-  const nb::object capsule = capsule_of(source, device, *ctx, how, ready);
-  return import_capsule(ctx, capsule, ready, how);
+  const nb::object capsule = capsule_of(source, device, *taking.ctx(), taking.how(), ready);
+  return taking.finish(import_capsule(taking.ctx(), capsule, ready, taking.how()));
 }
 
 /// Imports a NumPy array that DLPack can't represent: masked, misaligned, in another byte order or of a type
@@ -376,12 +429,9 @@ nb::object from_dlpack(nb::handle source, nb::handle given_ctx, std::optional<bo
     throw error(errc::invalid_argument, "schema= and cast= need columns=True");
   }
   const asked_import how{copy, std::move(name), columns, std::move(fields), cast.has_value()};
-  std::shared_ptr<context> ctx = named_context(given_ctx);
+  const std::shared_ptr<context> ctx = named_context(given_ctx);
   if (PyCapsule_CheckExact(source.ptr())) {
-    if (ctx == nullptr) {
-      ctx = context_for(device_of_capsule(source));
-    }
-    return import_capsule(ctx, source, std::nullopt, how);
+    return import_plain_capsule(source, ctx, how);
   }
   const nb::object named_cast = nb::cast(cast);
   if (is_instance_of(source, names().numpy_ma, names().masked_array)) { // its DLPack tensor lacks the mask
@@ -431,7 +481,8 @@ void bind_dlpack(nb::module_& m) {
       "    ctx: a Context, a Device or the name of one. None: the context of the tensor's device.\n"
       "    copy: True copies into memory of the context, under its budget; False raises ExchangeError where "
       "a copy "
-      "would be needed. A strided tensor is gathered by one kernel into memory of the context.\n"
+      "would be needed. A strided tensor is gathered by one kernel into memory of the context. A tensor of "
+      "another GPU than the context's needs True, and is copied as `Column.to` does.\n"
       "    name: of the column.\n"
       "    columns: False: a tensor of more than one dimension is a column of fixed-size lists, one inside "
       "of the "

@@ -109,11 +109,13 @@ nb::dict counters_dict(const context_object& self) {
   result["device_to_host"] = traffic_dict(values.device_to_host);
   result["device_to_device"] = traffic_dict(values.device_to_device);
   result["host_to_host"] = traffic_dict(values.host_to_host);
+  result["peer_to_device"] = traffic_dict(values.peer_to_device);
   result["scalars"] = traffic_dict(values.scalars);
   result["allocations"] = values.allocations;
   result["imports"] = values.imports;
   result["exports"] = values.exports;
   result["synchronizations"] = values.synchronizations;
+  result["staged"] = values.staged;
   result["events"] = values.events;
   return result;
 }
@@ -339,9 +341,11 @@ void bind_context(nb::module_& m) {
           "    False")
       .def("counters", &counters_dict, nb::sig("def counters(self) -> dict[str, typing.Any]"),
            "What was moved, allocated and waited for since the last reset. For each direction a dict of "
-           "`transfers` (planned movements), `calls` (copies given to the driver) and `bytes`; beside them "
+           "`transfers` (planned movements), `calls` (copies given to the driver) and `bytes`; "
+           "`peer_to_device` came from another GPU by peer access. Beside them "
            "`allocations`, `imports` and `exports` (views taken in and handed out without a copy), "
-           "`synchronizations` (waits of the host) and `events` (recorded to order streams: work on one "
+           "`synchronizations` (waits of the host), `staged` (tables that came from another GPU through the "
+           "host, because the two have no peer access) and `events` (recorded to order streams: work on one "
            "stream needs none)."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"

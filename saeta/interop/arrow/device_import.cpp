@@ -92,10 +92,11 @@ way choose_way(const context& ctx, const ArrowDeviceArray& source) {
   if (readable && (on_gpu || source.sync_event == nullptr)) {
     return way::as_host_memory;
   }
-  throw error(errc::exchange, concat("arrow: an array on ", to_string(from),
-                                     " can't be imported into the context of ", to_string(here),
-                                     readable ? ", which can't wait for its sync_event"
-                                              : ": use a context of the array's device"));
+  throw error(errc::exchange,
+              concat("arrow: an array on ", to_string(from), " can't be imported into the context of ",
+                     to_string(here),
+                     readable ? ", which can't wait for its sync_event"
+                              : ": use a context of the array's device, and copy_to to move it"));
 }
 
 /// The producer's event. CUDA and the simulated device both pass a pointer to an event handle.

@@ -44,9 +44,10 @@ way choose_way(const context& ctx, const foreign_values& rows, bool needs_gather
     return needs_gather || copy == copy_policy::always ? way::copy : way::view;
   }
   if (kind != memory_kind::host && !(on_gpu && kind == memory_kind::pinned)) {
-    throw error(errc::exchange, concat("dlpack: a tensor on device type ", from.type, ", ordinal ",
-                                       from.ordinal, " (", to_string(from), ") can't enter the context of ",
-                                       to_string(here), ": use a context of the tensor's device"));
+    throw error(errc::exchange,
+                concat("dlpack: a tensor on device type ", from.type, ", ordinal ", from.ordinal, " (",
+                       to_string(from), ") can't enter the context of ", to_string(here),
+                       ": use a context of the tensor's device, and copy_to to move it"));
   }
   if (copy == copy_policy::never) {
     throw error(errc::exchange,
