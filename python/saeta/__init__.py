@@ -40,8 +40,10 @@ from saeta._core import (
     devices,
     symbols,
 )
+from saeta._devices import contexts
 from saeta._files.ipc_writer import IpcWriter, ipc_writer
 from saeta._files.parquet import read_parquet, scan_parquet
+from saeta._files.place import place
 from saeta._files.scan import Scan, scan_ipc
 from saeta._loader.loader import Loader, loader
 from saeta._pickling import unpickling
@@ -119,6 +121,7 @@ __all__ = [
     "column",
     "concat_tables",
     "context",
+    "contexts",
     "counted_table",
     "devices",
     "field",
@@ -130,6 +133,7 @@ __all__ = [
     "info",
     "ipc_writer",
     "loader",
+    "place",
     "read_ipc",
     "read_parquet",
     "scan_ipc",

@@ -120,11 +120,23 @@ def open_source(
     schema: Any = None,
 ) -> Reader:
     """Opens the compiled reader of one or several sources, with the arguments of the public functions."""
+    listed = data_sets.list_sources(source, filesystem, data_sets.IPC_ENDINGS)
+    return open_listed(listed, columns, batches, copy, validate, rechunk, schema)
+
+
+def open_listed(
+    listed: Sequence[data_sets.Listed],
+    columns: str | Iterable[str] | None,
+    batches: Any,
+    copy: bool | None,
+    validate: bool | str,
+    rechunk: bool | None = None,
+    schema: Any = None,
+) -> Reader:
+    """Opens the compiled reader of sources that were found."""
     ipc = module()
     chosen = _names(columns)
     meant = schema if schema is None or isinstance(schema, Schema) else Schema(schema)
-    listed = data_sets.list_sources(source, filesystem, data_sets.IPC_ENDINGS)
-
     keep_open = len(listed) == 1 or _may_stay_open(len(listed))
 
     def opened(found: Any, numbers: tuple[int, int] | None = None) -> Reader:
