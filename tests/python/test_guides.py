@@ -29,6 +29,7 @@ ON_HOST = {
     "kernels": ["numpy"],
     "stores": ["pyarrow", "fsspec"],
     "many-files": ["pyarrow"],
+    "several-gpus": [],
     "sockets": ["pyarrow"],
     "one-budget": [],
     "../coming-from-rmm": ["numpy"],
