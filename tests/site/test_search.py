@@ -131,7 +131,7 @@ def test_a_public_name_leads_to_its_signature(search, inventory):
     hidden = []
     for name in names:
         query = ".".join(name.split(".")[-2:]) if name.count(".") > 1 else name.rpartition(".")[2]
-        if inventory[name] not in search.pages(query)[:5]:
+        if inventory[name] not in search.pages(query)[:8]:
             hidden.append(query)
     assert hidden == []
 
