@@ -49,3 +49,16 @@ column.to_numpy(nulls="zero")  # wrong
 column.cast("int8", cast="truncate")  # wrong
 table.add_column("b", 0, [1, 2])  # wrong
 ctx.memory.add_hook(lambda: 0, name="cache")  # wrong
+
+
+# Each by itself: what follows a call that never returns is not checked.
+def assign_column() -> None:
+    table["b"] = [1, 2]  # wrong
+
+
+def delete_column() -> None:
+    del table["a"]  # wrong
+
+
+def assign_value() -> None:
+    column[0] = 3  # wrong
