@@ -8,7 +8,8 @@
                                                 # file are joined first
     table.with_column("doubled", tensor * 2).write_ipc("out.arrow")
 
-Importing Saeta needs neither a GPU nor a driver nor pyarrow nor NumPy. Each is loaded when a call needs it.
+Importing Saeta needs neither a GPU nor a driver, and loads neither pyarrow nor NumPy. Each is loaded when a
+call needs it.
 """
 
 from saeta import _core, allocators, hooks, testing, xlog
@@ -40,6 +41,7 @@ from saeta._core import (
     devices,
     symbols,
 )
+from saeta._cpp import cmake_dir, get_include
 from saeta._files.ipc_writer import IpcWriter, ipc_writer
 from saeta._files.parquet import read_parquet, scan_parquet
 from saeta._files.scan import Scan, scan_ipc
@@ -116,6 +118,7 @@ __all__ = [
     "UseToken",
     "__version__",
     "allocators",
+    "cmake_dir",
     "column",
     "concat_tables",
     "context",
@@ -126,6 +129,7 @@ __all__ = [
     "from_bytes",
     "from_cuda_array",
     "from_dlpack",
+    "get_include",
     "hooks",
     "info",
     "ipc_writer",
