@@ -59,17 +59,17 @@ def pinned(names: Sequence[str]) -> list[str]:
 def find_pythons() -> list[str]:
     """Returns a program for each Python from 3.11 on that is on the PATH or that pyenv has, oldest first."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    found = {}
+    found: list[str] = []
     for minor in range(OLDEST_PYTHON[1], 20):
-        installed = sorted(pyenv.glob(f"versions/3.{minor}.*/bin/python3"))
-        program = shutil.which(f"python3.{minor}") or (str(installed[-1]) if installed else None)
-        if program is not None and runs(program):
-            found[minor] = program
-    return list(found.values())
+        on_path = shutil.which(f"python3.{minor}")
+        programs = [on_path] if on_path else []
+        programs += map(str, sorted(pyenv.glob(f"versions/3.{minor}.*/bin/python3")))
+        found += [program for program in programs if makes_environments(program)][:1]
+    return found
 
 
-def runs(python: str) -> bool:
-    """Returns whether the program starts: pyenv's shims of versions that are not chosen don't."""
+def makes_environments(python: str) -> bool:
+    """Returns whether `-m venv` works: pyenv's shims of versions that are not chosen don't even start."""
     return (
         subprocess.run([python, "-c", "import ensurepip"], capture_output=True, check=False).returncode == 0
     )
@@ -135,9 +135,10 @@ def build(tools: Path, pyarrows: Sequence[Path], options: Sequence[str], output:
         return Path(shutil.move(made, output / made.name))
 
 
-def check(wheel: Path, majors: Sequence[int]) -> None:
+def check(wheel: Path, majors: Sequence[int], is_complete: bool) -> None:
+    """Raises WheelError for a wheel that can't be shipped."""
     size = wheel.stat().st_size
-    if size > LARGEST:
+    if is_complete and size > LARGEST:
         raise WheelError(f"{wheel.name} has {size} bytes, at most {LARGEST} are wanted")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
@@ -188,12 +189,13 @@ def main() -> int:
             "cmake.define.SAETA_RMM=OFF",
         ]
         settings += options.settings
-        if tag := build_tag(majors, with_cuda=not options.no_cuda):
+        tag = build_tag(majors, with_cuda=not options.no_cuda)
+        if tag:
             settings.append(f"wheel.build-tag={tag}")
         environments = [prepare_environment(python) for python in options.python or find_pythons()]
         pyarrows = [prepare_pyarrow(PYARROWS[major], environments[0] / "python") for major in majors]
         for tools in environments:
-            check(build(tools, pyarrows, settings, options.output), majors)
+            check(build(tools, pyarrows, settings, options.output), majors, is_complete=not tag)
         if options.sdist:
             build_sdist(environments[0], options.output)
     except WheelError as error:
