@@ -12,7 +12,7 @@ Importing Saeta needs neither a GPU nor a driver, and loads neither pyarrow nor 
 call needs it.
 """
 
-from saeta import _core, allocators, hooks, testing, xlog
+from saeta import _core, _libarrow, allocators, hooks, testing, xlog
 from saeta import rmm as rmm  # not in __all__: a star import would hide RMM itself
 from saeta._convert.build import column, counted_table, from_bytes, table
 from saeta._convert.from_cuda_array import from_cuda_array
@@ -74,6 +74,7 @@ from saeta.exchange import from_arrow, from_dlpack
 from saeta.ipc import read_ipc, write_ipc
 
 __version__ = _core._version()
+_libarrow.find_modules()
 
 __all__ = [
     "BudgetExceeded",

@@ -1,17 +1,29 @@
-"""Loads the compiled modules that use the libarrow inside the installed pyarrow.
+"""Finds and loads the compiled modules that use the libarrow inside the installed pyarrow.
 
-They are built for several major releases of pyarrow, each in a folder `_pyarrow<major>` of this package.
+They are built for several major releases of pyarrow, each in a folder `_pyarrow<major>` of this package. The
+folder for the installed release comes first in the package's `__path__`.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
 import sys
 from pathlib import Path
 from types import ModuleType
 
 from saeta.errors import MissingDependency
+
+PACKAGE = Path(__file__).parent
+
+
+def find_modules() -> None:
+    """Lets the import system find the modules for the installed pyarrow, without importing pyarrow.
+
+    Where pyarrow does not tell its release this way, `load` finds them.
+    """
+    _add_folder(_installed_release())
 
 
 def load(name: str, purpose: str) -> ModuleType:
@@ -25,9 +37,10 @@ def load(name: str, purpose: str) -> ModuleType:
         import pyarrow
     except ImportError as failure:
         raise MissingDependency(
-            f"{purpose} needs the libarrow of pyarrow: {failure} (pip install {_requirement() or 'pyarrow'})"
+            f"{purpose} needs the libarrow of pyarrow: {failure} (pip install {_requirement()})"
         ) from failure
-    _add_folder(purpose, pyarrow.__version__)
+    if not _add_folder(pyarrow.__version__):
+        raise _refuse(purpose, pyarrow.__version__)
     try:
         return importlib.import_module(f"saeta.{name}")
     except ImportError as failure:
@@ -36,32 +49,47 @@ def load(name: str, purpose: str) -> ModuleType:
 
 def supported_majors() -> list[int]:
     """Returns the major releases of pyarrow that this package has modules for, in ascending order."""
-    folders = Path(__file__).parent.glob("_pyarrow[0-9]*")
-    return sorted(
-        int(folder.name.removeprefix("_pyarrow")) for folder in folders if any(folder.glob("_ipc.*"))
-    )
+    folders = [module.parent for module in PACKAGE.glob("_pyarrow[0-9]*/_ipc.*")]
+    return sorted({int(folder.name.removeprefix("_pyarrow")) for folder in folders})
 
 
-def _add_folder(purpose: str, found: str) -> None:
-    """Lets the import system find the modules for the installed release, before all others."""
-    folder = str(Path(__file__).with_name(f"_pyarrow{found.partition('.')[0]}"))
+def _installed_release() -> str:
+    """Returns the version of the pyarrow that an import would find, or an empty text."""
+    try:
+        found = importlib.util.find_spec("pyarrow")
+        if found is None or found.origin is None:
+            return ""
+        text = Path(found.origin).with_name("_generated_version.py").read_text(encoding="utf-8")
+    except (ImportError, ValueError, OSError):
+        return ""
+    version = re.search(r"^__version__ = .*'([^']+)'", text, re.MULTILINE)
+    return version[1] if version else ""
+
+
+def _add_folder(release: str) -> bool:
+    """Puts the folder for a release first in the package's `__path__`. Returns whether there is one."""
+    folder = PACKAGE / f"_pyarrow{release.partition('.')[0]}"
+    if not folder.is_dir():
+        return False
     searched = sys.modules["saeta"].__path__
-    if folder in searched:
-        return
-    majors = supported_majors()
-    if not majors:
-        raise MissingDependency(f"{purpose}: this build of saeta has no modules for pyarrow")
-    if int(found.partition(".")[0]) not in majors:
-        raise MissingDependency(
-            f"{purpose}: this saeta works with pyarrow {_listed(majors)}, but pyarrow {found} is installed: "
-            f"pip install {_requirement()}"
-        )
-    searched.insert(0, folder)
+    if str(folder) not in searched:
+        searched.insert(0, str(folder))
+    return True
 
 
 def _requirement() -> str:
     majors = supported_majors()
-    return f"'pyarrow=={majors[-1]}.*'" if majors else ""
+    return f"'pyarrow=={majors[-1]}.*'" if majors else "pyarrow"
+
+
+def _refuse(purpose: str, release: str) -> MissingDependency:
+    majors = supported_majors()
+    if not majors:
+        return MissingDependency(f"{purpose}: this build of saeta has no modules for pyarrow")
+    return MissingDependency(
+        f"{purpose}: this saeta works with pyarrow {_listed(majors)}, but pyarrow {release} is installed: "
+        f"pip install {_requirement()}"
+    )
 
 
 def _listed(majors: list[int]) -> str:
@@ -71,12 +99,12 @@ def _listed(majors: list[int]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _explain(failure: ImportError, purpose: str, found: str) -> MissingDependency:
+def _explain(failure: ImportError, purpose: str, release: str) -> MissingDependency:
     wanted = re.search(r"libarrow(?:_python)?\.so\.(\d+)(\d\d)", str(failure))
     if wanted:
-        release = f"{wanted[1]}.{int(wanted[2])}"
+        built = f"{wanted[1]}.{int(wanted[2])}"
         return MissingDependency(
-            f"{purpose}: saeta's module was built with pyarrow {release}, but pyarrow {found} is installed, "
-            f"whose libarrow has another name: pip install 'pyarrow=={release}.*'"
+            f"{purpose}: saeta's module was built with pyarrow {built}, but pyarrow {release} is installed, "
+            f"whose libarrow has another name: pip install 'pyarrow=={built}.*'"
         )
     return MissingDependency(f"this build of saeta has no working module for {purpose}: {failure}")

@@ -118,6 +118,36 @@ except sa.MissingDependency as failure:
     assert f"pip install 'pyarrow=={major}.*'" in done.stdout
 
 
+def test_the_modules_for_the_installed_pyarrow_are_found_without_importing_it(run_python):
+    pytest.importorskip("pyarrow")
+    program = """
+import sys
+import saeta as sa
+assert "pyarrow" not in sys.modules
+import saeta._ipc
+assert saeta._ipc is sa.ipc.module()
+"""
+    done = run_python(program)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_pyarrow_that_does_not_tell_its_release_is_asked_by_the_first_call(run_python):
+    program = """
+import importlib.util
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name: None if name == "pyarrow" else found(name)
+import saeta as sa
+try:
+    import saeta._ipc
+except ModuleNotFoundError:
+    assert sa.ipc.module().built_arrow_version()
+else:
+    raise AssertionError("it was found")
+"""
+    done = run_python(program)
+    assert done.returncode == 0, done.stderr
+
+
 def test_supported_releases_are_listed_as_a_range_where_they_are_one():
     assert _libarrow._listed([26]) == "26"
     assert _libarrow._listed([22, 23, 24]) == "22 to 24"
