@@ -55,7 +55,8 @@ def requirement(majors: list[int]) -> str:
     """Returns what a package with modules for these releases of pyarrow depends on."""
     if not majors:
         return f"pyarrow>={OLDEST_PYARROW}"
-    return f"pyarrow>={majors[0]},<{majors[-1] + 1}"
+    absent = sorted(set(range(majors[0], majors[-1])) - set(majors))
+    return ",".join([f"pyarrow>={majors[0]}", f"<{majors[-1] + 1}", *(f"!={major}.*" for major in absent)])
 
 
 def pyarrow_majors() -> list[int]:

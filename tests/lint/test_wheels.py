@@ -35,6 +35,8 @@ def test_a_wheel_depends_on_a_pyarrow_that_it_has_modules_for(
     folders = [str(pyarrow_folder(tmp_path, major)) for major in (26, 24, 25)]
     monkeypatch.setenv("SAETA_PYARROWS", ";".join(folders))
     assert metadata("wheel")["dependencies"] == ["pyarrow>=24,<27"]
+    monkeypatch.setenv("SAETA_PYARROWS", ";".join(folders[:2]))
+    assert metadata("wheel")["dependencies"] == ["pyarrow>=24,<27,!=25.*"]
     assert metadata("sdist")["dependencies"] == [f"pyarrow>={build_metadata.OLDEST_PYARROW}"]
 
 
