@@ -11,7 +11,8 @@ JOBS ?= $(shell nproc)
 PYTHON = $(if $(wildcard .deps/venv/bin/python),.deps/venv/bin/python,python3)
 WITH_PACKAGE = PYTHONPATH=$(CURDIR)/$(BUILD)/python $(PYTHON)
 
-.PHONY: help setup build demo check test gpu-test mutants coverage explore lint bench docs clean
+.PHONY: help setup build demo check test gpu-test mutants coverage explore lint bench docs wheel wheel-test \
+        release clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -59,6 +60,15 @@ docs: ## the documentation as a site in build/site, with its tests
 	@NO_MKDOCS_2_WARNING=1 .deps/venv/bin/python -m mkdocs build --strict --site-dir build/site
 	@.deps/venv/bin/python -m pytest -q -p no:cacheprovider tests/site
 	@echo "build/site/index.html"
+
+wheel: setup ## the wheels in dist/, for every Python that is found and every supported pyarrow (WHEELS: arguments)
+	@$(PYTHON) scripts/build_wheels.py $(WHEELS)
+
+wheel-test: ## install the wheels of dist/ into clean environments and run the README in each
+	@$(PYTHON) scripts/check_wheels.py $(WHEEL_TEST)
+
+release: setup ## everything up to the upload: checks, wheels, their tests, the files to upload (RELEASE: arguments)
+	@$(PYTHON) scripts/release.py $(RELEASE)
 
 clean: ## remove what builds wrote; .deps/ stays
 	@rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

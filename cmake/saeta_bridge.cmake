@@ -1,5 +1,5 @@
-# What the modules behind saeta.cuda need besides libarrow: its Python library, and Cython and NumPy to build classes that derive
-# from pyarrow's own. SAETA_ARROW_PYTHON_LIBRARY, SAETA_NUMPY_INCLUDE.
+# What the modules behind saeta.cuda need besides libarrow: its Python library (SAETA_ARROW_PYTHON_LIBRARY_M for each major
+# release M of pyarrow), and Cython and NumPy (SAETA_NUMPY_INCLUDE) to build classes that derive from pyarrow's own.
 
 include_guard(GLOBAL)
 
@@ -7,11 +7,17 @@ saeta_feature_wanted(BRIDGE wanted)
 if(wanted)
   saeta_python_value(cython "import Cython; print(Cython.__version__)")
   saeta_python_value(SAETA_NUMPY_INCLUDE "import numpy; print(numpy.get_include())")
-  string(REPLACE "libarrow.so" "libarrow_python.so" SAETA_ARROW_PYTHON_LIBRARY "${SAETA_ARROW_LIBRARY}")
+  set(missing "")
+  foreach(major IN LISTS SAETA_PYARROW_MAJORS)
+    string(REPLACE "libarrow.so" "libarrow_python.so" SAETA_ARROW_PYTHON_LIBRARY_${major} "${SAETA_ARROW_LIBRARY_${major}}")
+    if(NOT EXISTS "${SAETA_ARROW_PYTHON_LIBRARY_${major}}")
+      string(APPEND missing "there is no ${SAETA_ARROW_PYTHON_LIBRARY_${major}}")
+    endif()
+  endforeach()
   if(NOT SAETA_WITH_IPC)
     saeta_feature_missing(BRIDGE "there is no libarrow to build with")
-  elseif(NOT EXISTS "${SAETA_ARROW_PYTHON_LIBRARY}")
-    saeta_feature_missing(BRIDGE "pyarrow ${SAETA_PYARROW_VERSION} has no ${SAETA_ARROW_PYTHON_LIBRARY}")
+  elseif(missing)
+    saeta_feature_missing(BRIDGE "${missing}")
   elseif(NOT cython OR NOT SAETA_NUMPY_INCLUDE)
     saeta_feature_missing(BRIDGE "${SAETA_PYTHON_EXECUTABLE} lacks Cython or NumPy (pip install cython numpy)")
   else()

@@ -1,4 +1,5 @@
-# Two kinds of install: what a wheel holds (built through scikit-build-core), and a tree for find_package(saeta).
+# What is installed: the libraries, headers and CMake configuration for find_package(saeta), in a wheel together with the modules
+# of the Python package. What links libarrow lies in a folder for each major release of pyarrow.
 
 include_guard(GLOBAL)
 include(CMakePackageConfigHelpers)
@@ -11,49 +12,47 @@ function(saeta_runpath)
   set_target_properties(${runpath_UNPARSED_ARGUMENTS} PROPERTIES INSTALL_RPATH "${runpath_PATHS}" BUILD_WITH_INSTALL_RPATH ON)
 endfunction()
 
-set(saeta_libraries saeta)
-if(SAETA_WITH_IPC)
-  list(APPEND saeta_libraries saeta_ipc saeta_bridge)
-endif()
-
 saeta_runpath(saeta)
+set(libraries saeta)
+foreach(major IN LISTS SAETA_PYARROW_MAJORS)
+  cmake_path(GET SAETA_ARROW_LIBRARY_${major} PARENT_PATH pyarrow)
+  if(DEFINED SKBUILD)
+    # pyarrow lies beside the package; Python imports it first, and the loader finds it by this path otherwise.
+    set(pyarrow "$ORIGIN/../../pyarrow")
+  endif()
+  saeta_runpath(saeta_ipc_${major} saeta_bridge_${major} PATHS "$ORIGIN" "$ORIGIN/.." "${pyarrow}")
+  set_target_properties(saeta_ipc_${major} PROPERTIES EXPORT_NAME ipc)
+  set_target_properties(saeta_bridge_${major} PROPERTIES EXPORT_NAME bridge)
+  list(APPEND libraries saeta_ipc_${major} saeta_bridge_${major})
+  install(TARGETS saeta_ipc_${major} saeta_bridge_${major} EXPORT saeta_pyarrow${major}
+          DESTINATION "${CMAKE_INSTALL_LIBDIR}/_pyarrow${major}")
+  install(EXPORT saeta_pyarrow${major} NAMESPACE saeta:: DESTINATION "${saeta_config_dir}")
+endforeach()
+
 if(DEFINED SKBUILD)
   set(modules _core)
   saeta_runpath(_core PATHS "$ORIGIN")
-  if(SAETA_WITH_IPC)
-    list(APPEND modules _ipc)
-    saeta_runpath(_ipc PATHS "$ORIGIN")
-    # pyarrow lies beside the package; Python imports it first, and the loader finds it by this path otherwise.
-    saeta_runpath(saeta_ipc saeta_bridge PATHS "$ORIGIN" "$ORIGIN/../pyarrow")
-  endif()
-  if(SAETA_WITH_BRIDGE)
-    list(APPEND modules _bridge _arrow)
-    saeta_runpath(_bridge _arrow PATHS "$ORIGIN" "$ORIGIN/../pyarrow")
-  endif()
   if(SAETA_WITH_RMM)
     list(APPEND modules _rmm)
     # RMM's packages lie beside this one; Python imports them first, and the loader finds them by these paths otherwise.
     saeta_runpath(_rmm PATHS "$ORIGIN" "$ORIGIN/../librmm/lib64" "$ORIGIN/../rapids_logger/lib64")
   endif()
-  install(TARGETS ${saeta_libraries} ${modules} LIBRARY DESTINATION saeta COMPONENT python)
-  return()
+  install(TARGETS ${modules} DESTINATION saeta)
+  foreach(major IN LISTS SAETA_PYARROW_MAJORS)
+    set(modules _ipc_${major})
+    if(SAETA_WITH_BRIDGE)
+      list(APPEND modules _bridge_${major} _arrow_${major})
+    endif()
+    saeta_runpath(${modules} PATHS "$ORIGIN" "$ORIGIN/.." "$ORIGIN/../../pyarrow")
+    install(TARGETS ${modules} DESTINATION "saeta/_pyarrow${major}")
+  endforeach()
+else()
+  # A wheel can't hold the links between these names.
+  set_target_properties(${libraries} PROPERTIES
+    VERSION "${PROJECT_VERSION}" SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
 endif()
 
-set_target_properties(${saeta_libraries} PROPERTIES
-  VERSION "${PROJECT_VERSION}" SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
-if(SAETA_WITH_IPC)
-  saeta_runpath(saeta_ipc saeta_bridge PATHS "$ORIGIN" "${SAETA_ARROW_LIBRARY_DIR}")
-  set_target_properties(saeta_ipc PROPERTIES EXPORT_NAME ipc)
-  set_target_properties(saeta_bridge PROPERTIES EXPORT_NAME bridge)
-endif()
-
-# The configuration names libarrow by its file alone: where it lies is told by the library.
-set(saeta_arrow_name)
-if(SAETA_WITH_IPC)
-  cmake_path(GET SAETA_ARROW_LIBRARY FILENAME saeta_arrow_name)
-endif()
-set(saeta_config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/saeta")
-install(TARGETS ${saeta_libraries} EXPORT saeta)
+install(TARGETS saeta EXPORT saeta DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(EXPORT saeta FILE saetaTargets.cmake NAMESPACE saeta:: DESTINATION "${saeta_config_dir}")
 get_property(public_headers GLOBAL PROPERTY saeta_public_headers)
 foreach(header IN LISTS public_headers)
@@ -65,8 +64,16 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/saeta/rmm" DESTINATION "${CMAKE_INSTALL
         FILES_MATCHING PATTERN "*.hpp")
 install(FILES "${PROJECT_BINARY_DIR}/generated/saeta/base/version.hpp"
         DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/saeta/base")
+
+# The configuration names libarrow by its files alone, newest first: where one lies is told by the libraries that need it.
+set(saeta_arrow_names)
+foreach(major IN LISTS SAETA_PYARROW_MAJORS)
+  cmake_path(GET SAETA_ARROW_LIBRARY_${major} FILENAME name)
+  list(APPEND saeta_arrow_names "${name}")
+endforeach()
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/saetaConfig.cmake.in"
-                              "${PROJECT_BINARY_DIR}/saetaConfig.cmake" INSTALL_DESTINATION "${saeta_config_dir}")
+                              "${PROJECT_BINARY_DIR}/saetaConfig.cmake" INSTALL_DESTINATION "${saeta_config_dir}"
+                              PATH_VARS CMAKE_INSTALL_LIBDIR)
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/saetaConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/saetaConfig.cmake" "${PROJECT_BINARY_DIR}/saetaConfigVersion.cmake"
         DESTINATION "${saeta_config_dir}")

@@ -45,6 +45,7 @@ FOREIGN = {
     "~/.aws/credentials": "a file of AWS",
     "--no-build-isolation": "pip",
     "golden/": "a folder of the shared data",
+    "dist/": "made by make wheel",
     ".deps/venv": "made by setup.py",
     ".deps/": "made by setup.py",
     ".pre-commit-config.yaml": "a file whose ending no other has",

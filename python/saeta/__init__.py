@@ -1,6 +1,7 @@
 """Saeta: Arrow columns on a device, under one memory budget, exchanged without a copy and in order.
 
-Importing Saeta needs neither a GPU nor a driver nor pyarrow nor NumPy. Each is loaded when a call needs it.
+Importing Saeta needs neither a GPU nor a driver, and loads neither pyarrow nor NumPy. Each is loaded when a
+call needs it.
 
 Example:
     >>> import numpy as np
@@ -13,7 +14,7 @@ Example:
     [25.0, 16.0]
 """
 
-from saeta import _core, allocators, hooks, testing, xlog
+from saeta import _core, _libarrow, allocators, hooks, testing, xlog
 from saeta import rmm as rmm  # not in __all__: a star import would hide RMM itself
 from saeta._convert.build import column, counted_table, from_bytes, table
 from saeta._convert.from_cuda_array import from_cuda_array
@@ -42,6 +43,7 @@ from saeta._core import (
     devices,
     symbols,
 )
+from saeta._cpp import cmake_dir, get_include
 from saeta._devices import contexts
 from saeta._files.ipc_writer import IpcWriter, ipc_writer
 from saeta._files.parquet import read_parquet, scan_parquet
@@ -79,6 +81,7 @@ from saeta.exchange import from_arrow, from_dlpack
 from saeta.ipc import read_ipc, write_ipc
 
 __version__ = _core._version()
+_libarrow.find_modules()
 
 __all__ = [
     "BudgetExceeded",
@@ -125,6 +128,7 @@ __all__ = [
     "UseToken",
     "__version__",
     "allocators",
+    "cmake_dir",
     "column",
     "concat_tables",
     "context",
@@ -136,6 +140,7 @@ __all__ = [
     "from_bytes",
     "from_cuda_array",
     "from_dlpack",
+    "get_include",
     "hooks",
     "info",
     "install_reducers",

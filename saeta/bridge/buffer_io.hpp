@@ -16,6 +16,7 @@
 
 #include <arrow/buffer.h>
 #include <arrow/io/interfaces.h>
+#include <arrow/util/config.h>
 
 #include <atomic>
 #include <cstddef>
@@ -52,10 +53,17 @@ public:
   arrow::Result<std::shared_ptr<arrow::Buffer>> ReadAt(std::int64_t position, std::int64_t bytes) override {
     return ReadAt(position, bytes, true);
   }
+#if ARROW_VERSION_MAJOR >= 25
   arrow::Result<std::int64_t> ReadAt(std::int64_t position, std::int64_t bytes, bool allow_short_read,
                                      void* out) override;
   arrow::Result<std::shared_ptr<arrow::Buffer>> ReadAt(std::int64_t position, std::int64_t bytes,
                                                        bool allow_short_read) override;
+#else // the base class has no such functions yet
+  arrow::Result<std::int64_t> ReadAt(std::int64_t position, std::int64_t bytes, bool allow_short_read,
+                                     void* out);
+  arrow::Result<std::shared_ptr<arrow::Buffer>> ReadAt(std::int64_t position, std::int64_t bytes,
+                                                       bool allow_short_read);
+#endif
 
 private:
   /// How many of the bytes exist. @throws error closed, invalid_argument, out_of_range.

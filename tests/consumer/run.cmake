@@ -1,7 +1,9 @@
-# Installs the build into a fresh tree, builds the consumer project and the examples against it, and runs them.
+# Installs the build into a fresh tree, builds the consumer project and the examples against it, and runs them. With
+# SAETA_DIR, the folder of an installed saetaConfig.cmake such as the one in a wheel, nothing is installed, and BUILD is any
+# folder.
 #
 #   cmake -DBUILD=<build folder> -DGENERATOR=<generator> -DCXX=<compiler> -DCUDACXX=<compiler or empty>
-#         -DWITH_IPC=<bool> -P run.cmake
+#         -DWITH_IPC=<bool> [-DSAETA_DIR=<folder>] -P run.cmake
 
 set(work "${BUILD}/consumer")
 file(REMOVE_RECURSE "${work}")
@@ -14,16 +16,20 @@ endfunction()
 # build(<source folder> <name>): a project that knows nothing of this tree but where Saeta is installed.
 function(build source name)
   run("${CMAKE_COMMAND}" -S "${source}" -B "${work}/${name}" -G "${GENERATOR}" -DCMAKE_BUILD_TYPE=Release
-      "-DCMAKE_CXX_COMPILER=${CXX}" "-DCMAKE_PREFIX_PATH=${work}/install")
+      "-DCMAKE_CXX_COMPILER=${CXX}" "-Dsaeta_DIR=${SAETA_DIR}")
   run("${CMAKE_COMMAND}" --build "${work}/${name}")
 endfunction()
 
 if(CUDACXX)
   set(ENV{CUDACXX} "${CUDACXX}")
 endif()
-run("${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${work}/install")
+if(NOT SAETA_DIR)
+  run("${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${work}/install")
+  file(GLOB_RECURSE SAETA_DIR "${work}/install/saetaConfig.cmake")
+  cmake_path(GET SAETA_DIR PARENT_PATH SAETA_DIR)
+endif()
 # An install is moved and copied to other machines: its files hold no path of this one.
-file(GLOB_RECURSE configuration "${work}/install/*.cmake")
+file(GLOB configuration "${SAETA_DIR}/*.cmake")
 cmake_path(SET source NORMALIZE "${CMAKE_CURRENT_LIST_DIR}/../..")
 foreach(file IN LISTS configuration)
   file(READ "${file}" text)

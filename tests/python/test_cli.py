@@ -72,7 +72,7 @@ def test_without_typer_the_command_says_what_it_needs():
     )
     assert (done.returncode, done.stdout) == (6, "")
     assert "the command saeta needs typer and rich" in done.stderr
-    assert "pip install typer rich" in done.stderr
+    assert "pip install 'saeta[cli]'" in done.stderr
 
 
 def test_inspect_shows_schema_batches_nulls_and_dictionaries(tmp_path):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import saeta as sa
+from saeta import _libarrow
 
 HEAVY = (
     "numpy", "pyarrow", "pandas", "polars", "torch", "cupy", "jax", "duckdb", "typer", "click", "rich",
@@ -77,7 +78,27 @@ main()
 """
     done = run_python(program)
     assert done.returncode == 6
-    assert "pip install typer rich" in done.stderr
+    assert "pip install 'saeta[cli]'" in done.stderr
+
+
+def test_saeta_cuda_without_pyarrow_is_a_missing_dependency(run_python):
+    program = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "pyarrow":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+import saeta as sa
+try:
+    import saeta.cuda
+except sa.MissingDependency as failure:
+    print(failure)
+"""
+    done = run_python(program)
+    assert "pip install 'pyarrow==" in done.stdout, done.stderr
 
 
 def test_a_pyarrow_of_another_release_is_named(run_python):
@@ -91,9 +112,56 @@ except sa.MissingDependency as failure:
     print(failure)
 """
     done = run_python(program)
-    assert "built with pyarrow" in done.stdout, done.stderr
-    assert "1.2.3 is installed" in done.stdout
-    assert "pip install . -C build.requires=pyarrow==1.2.3" in done.stdout
+    major = pytest.importorskip("pyarrow").__version__.partition(".")[0]
+    assert "this saeta works with pyarrow" in done.stdout, done.stderr
+    assert "but pyarrow 1.2.3 is installed" in done.stdout
+    assert f"pip install 'pyarrow=={major}.*'" in done.stdout
+
+
+def test_the_modules_for_the_installed_pyarrow_are_found_without_importing_it(run_python):
+    pytest.importorskip("pyarrow")
+    program = """
+import sys
+import saeta as sa
+assert "pyarrow" not in sys.modules
+import saeta._ipc
+assert saeta._ipc is sa.ipc.module()
+"""
+    done = run_python(program)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_pyarrow_that_does_not_tell_its_release_is_asked_by_the_first_call(run_python):
+    program = """
+import importlib.util
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name: None if name == "pyarrow" else found(name)
+import saeta as sa
+try:
+    import saeta._ipc
+except ModuleNotFoundError:
+    assert sa.ipc.module().built_arrow_version()
+else:
+    raise AssertionError("it was found")
+"""
+    done = run_python(program)
+    assert done.returncode == 0, done.stderr
+
+
+def test_supported_releases_are_listed_as_a_range_where_they_are_one():
+    assert _libarrow._listed([26]) == "26"
+    assert _libarrow._listed([22, 23, 24]) == "22 to 24"
+    assert _libarrow._listed([22, 24, 25]) == "22, 24 and 25"
+
+
+def test_a_minor_release_whose_libarrow_has_another_name_is_explained():
+    failure = ImportError("libarrow.so.2601: cannot open shared object file: No such file or directory")
+    said = str(_libarrow._explain(failure, "this test", "26.0.0"))
+    assert "was built with pyarrow 26.1, but pyarrow 26.0.0 is installed" in said
+    assert "pip install 'pyarrow==26.1.*'" in said
+    assert "no working module for this test" in str(
+        _libarrow._explain(ImportError("x"), "this test", "26.0.0")
+    )
 
 
 def test_another_pyarrow_to_build_with_is_one_option():

@@ -18,7 +18,9 @@ def main() -> None:
     except ImportError as failure:
         if (failure.name or "").partition(".")[0] not in ("typer", "rich", "click"):
             raise
-        print(f"the command saeta needs typer and rich: {failure} (pip install typer rich)", file=sys.stderr)
+        print(
+            f"the command saeta needs typer and rich: {failure} (pip install 'saeta[cli]')", file=sys.stderr
+        )
         raise SystemExit(6) from None
     if isinstance(sys.stdout, io.TextIOWrapper):
         given = sys.stdout

@@ -6,8 +6,8 @@ is returned after their work. Buffers, devices and memory managers are pyarrow's
 `pyarrow.record_batch(table)`, `.copy_to(ctx.memory_manager)` and `repr` work for arrays on a device, also for
 those of other libraries. `install()` makes `import pyarrow.cuda` find this module.
 
-The module is built for one release of pyarrow. With another release the import raises MissingDependency,
-which is an ImportError.
+Without pyarrow, or with a release of it that this package was not built for, the import raises
+MissingDependency, which is an ImportError.
 
 Example:
     >>> import saeta.cuda as cuda  # in place of: import pyarrow.cuda as cuda
@@ -18,6 +18,7 @@ Example:
 
 from __future__ import annotations
 
+from saeta.cuda import _libarrow as _libarrow  # first: it says what is missing
 from saeta.cuda._context import Context, CudaBuffer
 from saeta.cuda._files import BufferReader, BufferWriter
 from saeta.cuda._handle import IpcMemHandle

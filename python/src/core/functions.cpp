@@ -3,11 +3,15 @@
 // For wrong arguments, nanobind raises a TypeError that lists its own signatures, and it has no hook to
 // change the text. So every function of a module gets an entry point that calls nanobind's. After such a
 // failure, saeta/_signatures.py names the argument. A successful call costs one extra comparison.
+#include "python/src/core/exported.hpp"
 #include "python/src/core/module.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <string_view>
+
+#include <structmember.h> // PyMemberDef, before Python 3.12
 
 namespace saeta::py {
 namespace {
@@ -66,10 +70,26 @@ constexpr std::array<vectorcallfunc, max_entries> calls(std::index_sequence<Entr
   return {&call<Entry>...};
 }
 
-/// Puts our entry point before nanobind's. If no slot is free, the function stays unchanged.
+/// Where objects of a type keep the entry point that calls use, which nanobind declares as a member.
+/// 0: unknown.
+Py_ssize_t entry_offset(PyTypeObject* type) {
+  const auto* member = static_cast<const PyMemberDef*>(PyType_GetSlot(type, Py_tp_members));
+  for (; member != nullptr && member->name != nullptr; ++member) {
+    if (std::string_view(member->name) == "__vectorcalloffset__") {
+      return member->offset;
+    }
+  }
+  return 0;
+}
+
+/// Puts our entry point before nanobind's. If its place is unknown or no slot is free, the function stays
+/// unchanged.
 void watch(nb::handle function) {
   static constexpr auto ours = calls(std::make_index_sequence<max_entries>());
-  const Py_ssize_t offset = Py_TYPE(function.ptr())->tp_vectorcall_offset;
+  const Py_ssize_t offset = entry_offset(Py_TYPE(function.ptr()));
+  if (offset == 0) {
+    return;
+  }
   auto* place = reinterpret_cast<char*>(function.ptr()) + offset;
   vectorcallfunc own = nullptr;
   std::memcpy(&own, place, sizeof(own));
@@ -87,15 +107,16 @@ void watch(nb::handle function) {
 
 bool is_function(nb::handle object) { return nb::hasattr(object, "__nb_signature__"); }
 
-/// Writes to `tp_dict` as Cython does for its own types, because nanobind's types are immutable from Python.
-/// `inspect` is imported only when the signature is read.
+/// Writes to the type's dictionary as Cython does for its own types, because nanobind's types are immutable
+/// from Python. `inspect` is imported only when the signature is read.
 void add_signature(PyTypeObject* type, const char* reader) {
-  if (PyDict_GetItemString(type->tp_dict, "__signature__") != nullptr) {
+  const nb::object members = dict_of_type(type);
+  if (PyDict_GetItemString(members.ptr(), "__signature__") != nullptr) {
     return;
   }
   const nb::object property = nb::module_::import_("builtins")
                                   .attr("property")(nb::cpp_function(in_python("saeta._signatures", reader)));
-  if (PyDict_SetItemString(type->tp_dict, "__signature__", property.ptr()) != 0) {
+  if (PyDict_SetItemString(members.ptr(), "__signature__", property.ptr()) != 0) {
     throw nb::python_error();
   }
   PyType_Modified(type);
@@ -104,10 +125,11 @@ void add_signature(PyTypeObject* type, const char* reader) {
 void visit(nb::handle object) {
   if (is_function(object)) {
     watch(object);
-    add_signature(Py_TYPE(object.ptr()), "signature_of");
-    if (Py_TYPE(object.ptr())->tp_descr_get != nullptr) { // a method: its bound form has another type
-      const nb::object bound =
-          nb::steal(Py_TYPE(object.ptr())->tp_descr_get(object.ptr(), Py_Ellipsis, nullptr));
+    PyTypeObject* const type = Py_TYPE(object.ptr());
+    add_signature(type, "signature_of");
+    const auto bind = reinterpret_cast<descrgetfunc>(PyType_GetSlot(type, Py_tp_descr_get));
+    if (bind != nullptr) { // a method: its bound form has another type
+      const nb::object bound = nb::steal(bind(object.ptr(), Py_Ellipsis, nullptr));
       add_signature(Py_TYPE(bound.ptr()), "bound_signature_of");
     }
   } else if (Py_IS_TYPE(object.ptr(), &PyProperty_Type)) {

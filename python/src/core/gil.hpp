@@ -10,6 +10,7 @@
 // tests/lint checks this.
 #pragma once
 
+#include "python/src/core/exported.hpp"
 #include "saeta/base/foreign_call.hpp"
 
 #include <nanobind/nanobind.h>
@@ -23,13 +24,7 @@ namespace saeta::py {
 namespace nb = nanobind;
 
 /// False once the interpreter begins to end.
-inline bool interpreter_alive() noexcept {
-#if PY_VERSION_HEX >= 0x030D0000
-  return Py_IsInitialized() != 0 && Py_IsFinalizing() == 0;
-#else
-  return Py_IsInitialized() != 0 && _Py_IsFinalizing() == 0;
-#endif
-}
+inline bool interpreter_alive() noexcept { return Py_IsInitialized() != 0 && !interpreter_ending(); }
 
 /// Releases the GIL, which the thread must hold, for the object's lifetime.
 class gil_release {

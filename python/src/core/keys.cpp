@@ -29,7 +29,7 @@ std::string name_of(nb::handle text) {
   if (!encoded.is_valid()) {
     throw nb::python_error();
   }
-  return {PyBytes_AS_STRING(encoded.ptr()), static_cast<std::size_t>(PyBytes_GET_SIZE(encoded.ptr()))};
+  return {PyBytes_AsString(encoded.ptr()), static_cast<std::size_t>(PyBytes_Size(encoded.ptr()))};
 }
 
 std::size_t place_of_number(nb::handle number, std::size_t size, std::string_view kind,

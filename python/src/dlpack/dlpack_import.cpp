@@ -84,7 +84,7 @@ public:
     } else if (count_ != 0) {
       keywords = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(count_)));
       for (std::size_t i = 0; keywords.is_valid() && i < count_; ++i) {
-        PyTuple_SET_ITEM(keywords.ptr(), static_cast<Py_ssize_t>(i), Py_NewRef(keywords_[i]));
+        PyTuple_SetItem(keywords.ptr(), static_cast<Py_ssize_t>(i), Py_NewRef(keywords_[i]));
       }
     }
     if (count_ != 0 && !keywords.is_valid()) {
@@ -130,13 +130,13 @@ tensor_device device_of(nb::handle source) {
                " has no __dlpack__ and is not a capsule of a tensor: saeta.column takes other values"));
   }
   const nb::object pair = steal_result(found);
-  if (PyTuple_Check(pair.ptr()) == 0 || PyTuple_GET_SIZE(pair.ptr()) != 2) {
+  if (PyTuple_Check(pair.ptr()) == 0 || PyTuple_Size(pair.ptr()) != 2) {
     throw error(errc::format,
                 concat("__dlpack_device__() of ", nb::type_name(source.type()).c_str(), " gave ",
                        nb::type_name(pair.type()).c_str(), ", expected a pair of device type and number"));
   }
-  return {read_device_number(PyTuple_GET_ITEM(pair.ptr(), 0), source),
-          read_device_number(PyTuple_GET_ITEM(pair.ptr(), 1), source)};
+  return {read_device_number(PyTuple_GetItem(pair.ptr(), 0), source),
+          read_device_number(PyTuple_GetItem(pair.ptr(), 1), source)};
 }
 
 /// The context that was given; null for None.
@@ -341,8 +341,7 @@ nb::object import_by_table(nb::handle source, const std::shared_ptr<context>& ct
   DLManagedTensorVersioned* found = nullptr;
   const int status =
       foreign_call([&] { return table->managed_tensor_from_py_object_no_sync(source.ptr(), &found); });
-  const char* const type_name = Py_TYPE(source.ptr())->tp_name;
-  require_success(type_name, status == 0 && found != nullptr);
+  require_success(source.type(), status == 0 && found != nullptr);
   std::unique_ptr<DLManagedTensorVersioned, give_back> tensor(found);
   const DLDevice where = found->dl_tensor.device;
   const tensor_device device{static_cast<std::int32_t>(where.device_type), where.device_id};
@@ -353,7 +352,7 @@ nb::object import_by_table(nb::handle source, const std::shared_ptr<context>& ct
     if (taking.ctx()->on_host()) {
       return {};
     }
-    ready = work_stream_by(*table, device, type_name);
+    ready = work_stream_by(*table, device, source.type());
   }
   nb::object made = import_tensor(taking.ctx(), found, ready, taking.how());
   static_cast<void>(tensor.release());

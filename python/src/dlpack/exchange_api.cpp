@@ -202,15 +202,16 @@ nb::object export_by_table(const column_object& source, PyObject* library, PyObj
   if (table == nullptr || (device.type != kDLCPU && device.type != kDLCUDA)) {
     return {};
   }
+  const nb::handle named(reinterpret_cast<PyObject*>(wanted));
   std::optional<std::int64_t> stream;
   if (device.type == kDLCUDA) {
-    stream = work_stream_by(*table, device, wanted->tp_name);
+    stream = work_stream_by(*table, device, named);
   }
   DLManagedTensorVersioned* const tensor = export_column_tensor(source, stream);
   void* made = nullptr;
   // Takes the tensor even on failure.
   const int done = foreign_call([&] { return table->managed_tensor_to_py_object_no_sync(tensor, &made); });
-  require_success(wanted->tp_name, done == 0 && made != nullptr);
+  require_success(named, done == 0 && made != nullptr);
   return nb::steal(static_cast<PyObject*>(made));
 }
 
@@ -220,22 +221,22 @@ tensor_device device_of(const column_object& source) {
                                 : dlpack_device(source.pieces->front());
 }
 
-void require_success(const char* type_name, bool succeeded) {
+void require_success(nb::handle type, bool succeeded) {
   if (!succeeded && PyErr_Occurred() != nullptr) {
     throw nb::python_error();
   }
   if (!succeeded) {
-    throw error(errc::exchange,
-                concat("the DLPack C exchange API of ", type_name, " failed without an exception"));
+    throw error(errc::exchange, concat("the DLPack C exchange API of ", nb::type_name(type).c_str(),
+                                       " failed without an exception"));
   }
 }
 
-std::int64_t work_stream_by(const DLPackExchangeAPI& table, tensor_device device, const char* type_name) {
+std::int64_t work_stream_by(const DLPackExchangeAPI& table, tensor_device device, nb::handle type) {
   void* stream = nullptr;
   const int status = foreign_call([&] {
     return table.current_work_stream(static_cast<DLDeviceType>(device.type), device.ordinal, &stream);
   });
-  require_success(type_name, status == 0);
+  require_success(type, status == 0);
   return dlpack_stream(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(stream)));
 }
 

@@ -39,13 +39,13 @@ const DLPackExchangeAPI* exchange_api_of(PyTypeObject* type) noexcept;
 
 /// Checks the result of a function of a table. @throws the Python exception that it set; error exchange if it
 /// failed without one.
-void require_success(const char* type_name, bool succeeded);
+void require_success(nanobind::handle type, bool succeeded);
 
 /// DLPack's number of a CUDA stream. A null handle is the legacy default stream.
 constexpr std::int64_t dlpack_stream(std::int64_t handle) noexcept { return handle == 0 ? 1 : handle; }
 
 /// DLPack's number of the stream that the table's library works on. @throws as require_success
-std::int64_t work_stream_by(const DLPackExchangeAPI& table, tensor_device device, const char* type_name);
+std::int64_t work_stream_by(const DLPackExchangeAPI& table, tensor_device device, nanobind::handle type);
 
 /// The result of `Column.__dlpack_device__`.
 tensor_device device_of(const column_object& source);

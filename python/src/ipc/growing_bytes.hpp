@@ -27,7 +27,7 @@ public:
       const gil_acquire acquire;
       resize(std::max(size_ + piece.size(), room_ + room_ / 2));
     }
-    std::memcpy(PyBytes_AS_STRING(bytes_) + size_, piece.data(), piece.size());
+    std::memcpy(PyBytes_AsString(bytes_) + size_, piece.data(), piece.size());
     size_ += piece.size();
   }
 

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Installs the wheels into clean environments and runs the README in each. Prints a table.
+
+    check_wheels.py [--wheels FOLDER] [--python PROGRAM]... [--pyarrow MAJOR,...] [--no-cpp]
+
+Each pair of a Python and a release of pyarrow has an environment of its own, filled by one command. There the
+Python blocks of the README run, `import saeta.cuda`, and the command `saeta`. With CMake, a C++ project finds
+the library inside the package, once for each Python. A release of pyarrow that the wheel was not built for
+must be refused with the command that helps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from build_wheels import ROOT, find_pythons, tag_of
+
+MAJORS = (22, 24, 26)
+# What the README uses beside pyarrow.
+PEERS = ("duckdb", "numpy", "polars")
+REFUSAL = """
+import pyarrow
+pyarrow.__version__ = "21.0.0"
+import saeta
+try:
+    saeta.read_ipc("trips.arrow")
+except saeta.MissingDependency as failure:
+    assert "but pyarrow 21.0.0 is installed: pip install 'pyarrow==" in str(failure), failure
+else:
+    raise SystemExit("pyarrow 21 was not refused")
+"""
+
+
+class CheckError(Exception):
+    """A step that failed, with what it printed."""
+
+
+def run(*command: str | Path, folder: Path) -> str:
+    # Nothing of this tree, and nothing of the user's.
+    hidden = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+    environment = {key: value for key, value in os.environ.items() if key not in hidden}
+    words = [str(word) for word in command]
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise CheckError(f"{' '.join(words)[:200]}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def wheel_for(python: str, folder: Path) -> Path:
+    """Returns the newest wheel for this Python: its own, or one for the stable ABI."""
+    minor = int(tag_of(python).removeprefix("cpython-3"))
+    stable = [f"-cp3{older}-abi3-" for older in range(12, minor + 1)]
+    wanted = (f"-cp3{minor}-cp3{minor}-", *stable)
+    found = [wheel for wheel in folder.glob("saeta-*.whl") if any(tag in wheel.name for tag in wanted)]
+    if not found:
+        raise CheckError(f"{folder} has no wheel for {python} (make wheel)")
+    return max(found, key=lambda wheel: wheel.stat().st_mtime)
+
+
+def readme_program() -> str:
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    return "\n".join(re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE))
+
+
+def check_cpp(python: Path, scratch: Path) -> str:
+    """Builds the C++ projects of the tests and the README with the library in the package."""
+    if shutil.which("cmake") is None or shutil.which("ninja") is None or shutil.which("c++") is None:
+        return "no compiler"
+    found = run(python, "-c", "import saeta; print(saeta.cmake_dir())", folder=scratch).strip()
+    options = [
+        f"-DSAETA_DIR={found}",
+        f"-DBUILD={scratch}",
+        "-DGENERATOR=Ninja",
+        "-DCXX=c++",
+        "-DWITH_IPC=ON",
+    ]
+    run("cmake", *options, "-P", ROOT / "tests/consumer/run.cmake", folder=scratch)
+    return "ok"
+
+
+def check_one(python: str, major: int, wheel: Path, with_cpp: bool) -> dict[str, str]:
+    """Returns what one environment shows."""
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        environment = scratch / "environment"
+        run(python, "-m", "venv", environment, folder=scratch)
+        inside = environment / "bin/python"
+        start = time.monotonic()
+        install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+        run(inside, *install, f"{wheel}[cli]", f"pyarrow=={major}.*", *PEERS, folder=scratch)
+        row = {"python": "", "pyarrow": "", "installed in": f"{time.monotonic() - start:.0f} s"}
+
+        run(inside, "-c", readme_program(), folder=scratch)
+        row["README"] = "ok"
+        run(inside, "-c", "import saeta.cuda", folder=scratch)
+        row["saeta.cuda"] = "ok"
+        state = json.loads(run(environment / "bin/saeta", "info", "--json", folder=scratch))
+        if state["ipc"]["built_for"].partition(".")[0] != str(major):
+            raise CheckError(f"the module for pyarrow {major} was built with {state['ipc']['built_for']}")
+        run(environment / "bin/saeta", "inspect", "trips.arrow", folder=scratch)
+        row["command"] = "ok"
+        run(inside, "-c", REFUSAL, folder=scratch)
+        row["other pyarrow"] = "refused"
+        row["C++"] = check_cpp(inside, scratch) if with_cpp else "-"
+        row["python"], row["pyarrow"] = state["python"], state["packages"]["pyarrow"]
+        return row
+
+
+def table(rows: list[dict[str, str]]) -> str:
+    lines = [list(rows[0]), ["-" * len(name) for name in rows[0]], *(list(row.values()) for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    return "\n".join(
+        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Installs the wheels and runs the README.")
+    parser.add_argument("--wheels", type=Path, default=ROOT / "dist", help="folder of the wheels")
+    parser.add_argument("--python", action="append", default=[], help="all that are found by default")
+    parser.add_argument("--pyarrow", default=",".join(map(str, MAJORS)), help="major releases, with commas")
+    parser.add_argument("--no-cpp", action="store_true", help="without the C++ projects")
+    options = parser.parse_args()
+    rows = []
+    try:
+        for python in options.python or find_pythons():
+            wheel = wheel_for(python, options.wheels.resolve())
+            for place, major in enumerate(options.pyarrow.split(",")):
+                print(f"{python}, pyarrow {major}, {wheel.name}", flush=True)
+                rows.append(check_one(python, int(major), wheel, with_cpp=place == 0 and not options.no_cpp))
+    except CheckError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(f"\n{table(rows)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+"""What a wheel says about itself: its dependencies, its links, its name, and the notices it carries."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import build_metadata
+import build_wheels
+import check_wheels
+import release
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def pyarrow_folder(folder: Path, major: int) -> Path:
+    config = folder / f"{major}/pyarrow/include/arrow/util/config.h"
+    config.parent.mkdir(parents=True)
+    config.write_text(f"#define ARROW_VERSION_MAJOR {major}\n", encoding="utf-8")
+    return folder / str(major)
+
+
+def metadata(state: str) -> dict[str, object]:
+    provider = build_metadata.Provider()
+    provider.build_state(state)
+    return provider.dynamic_metadata({}, {})
+
+
+def test_a_wheel_depends_on_a_pyarrow_that_it_has_modules_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folders = [str(pyarrow_folder(tmp_path, major)) for major in (26, 24, 25)]
+    monkeypatch.setenv("SAETA_PYARROWS", ";".join(folders))
+    assert metadata("wheel")["dependencies"] == ["pyarrow>=24,<27"]
+    monkeypatch.setenv("SAETA_PYARROWS", ";".join(folders[:2]))
+    assert metadata("wheel")["dependencies"] == ["pyarrow>=24,<27,!=25.*"]
+    assert metadata("sdist")["dependencies"] == [f"pyarrow>={build_metadata.OLDEST_PYARROW}"]
+
+
+def test_a_folder_without_pyarrow_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = pyarrow_folder(tmp_path, 26)
+    (folder / "pyarrow/include/arrow/util/config.h").write_text("", encoding="utf-8")
+    monkeypatch.setenv("SAETA_PYARROWS", str(folder))
+    with pytest.raises(ValueError, match=f"{folder} holds no pyarrow"):
+        metadata("wheel")
+
+
+def test_no_link_of_the_description_is_relative(monkeypatch: pytest.MonkeyPatch) -> None:
+    links = re.compile(r"\]\((?!https://|#)[^)]*\)")
+    assert links.search((ROOT / "README.md").read_text(encoding="utf-8"))
+    for address in ("", "https://example.org/saeta/"):
+        monkeypatch.setenv("SAETA_REPOSITORY", address)
+        found = metadata("wheel")
+        text = str(found["readme"])
+        assert not links.search(text)
+        assert (f"(https://example.org/saeta/blob/v{found['version']}/docs/install.md)" in text) == bool(
+            address
+        )
+        assert bool(found["urls"]) == bool(address)
+
+
+def test_the_oldest_pyarrow_is_the_same_everywhere() -> None:
+    assert min(build_wheels.PYARROWS) == build_metadata.OLDEST_PYARROW
+    assert set(check_wheels.MAJORS) <= set(build_wheels.PYARROWS)
+    ranged = f"from {min(build_wheels.PYARROWS)} to {max(build_wheels.PYARROWS)}"
+    for page in ("README.md", "docs/install.md", "CHANGELOG.md"):
+        assert ranged in (ROOT / page).read_text(encoding="utf-8"), page
+
+
+def test_the_newest_pyarrow_of_a_wheel_is_that_of_the_tests() -> None:
+    newest = build_wheels.PYARROWS[max(build_wheels.PYARROWS)]
+    assert build_wheels.pinned(["pyarrow"]) == [f"pyarrow=={newest}"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert f"pyarrow=={newest}" in project["tool"]["scikit-build"]["build"]["requires"]
+
+
+def test_a_package_that_is_not_pinned_is_an_error() -> None:
+    with pytest.raises(build_wheels.WheelError, match="no_such_package"):
+        build_wheels.pinned(["no_such_package"])
+
+
+def test_the_name_of_a_wheel_tells_what_it_lacks() -> None:
+    every = list(build_wheels.PYARROWS)
+    assert build_wheels.build_tag(every, with_cuda=True) == ""
+    assert build_wheels.build_tag(every, with_cuda=False) == "0nocuda"
+    assert build_wheels.build_tag([26, 25], with_cuda=True) == "0pyarrow25.26"
+    assert build_wheels.build_tag([26], with_cuda=False) == "0nocuda.pyarrow26"
+
+
+def test_each_python_gets_its_own_wheel_or_one_of_the_stable_abi(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(check_wheels, "tag_of", lambda python: python)
+    for tags in ("cp311-cp311", "cp312-abi3"):
+        (tmp_path / f"saeta-0.1.0-{tags}-manylinux_2_35_x86_64.whl").touch()
+    assert "-cp311-" in check_wheels.wheel_for("cpython-311", tmp_path).name
+    for stable in ("cpython-312", "cpython-314"):
+        assert "-abi3-" in check_wheels.wheel_for(stable, tmp_path).name
+    with pytest.raises(check_wheels.CheckError, match="no wheel"):
+        check_wheels.wheel_for("cpython-310", tmp_path)
+
+
+def test_notices_name_what_is_compiled_in() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert "NOTICE" in project["license-files"]
+    notices = (ROOT / "NOTICE").read_text(encoding="utf-8")
+    for name in ("nanoarrow", "DLPack", "CUDA Runtime", "nanobind", "robin_map", "Cython"):
+        assert name in notices, name
+
+
+def test_a_release_is_refused_before_its_changes_have_a_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {"status": "", "tag": ""}
+    monkeypatch.setattr(release, "output_of", lambda _git, command, *_: said[command])
+    with pytest.raises(release.WheelError, match=r"CHANGELOG.md begins with .* expected '9.9.9, YYYY-MM-DD'"):
+        release.require_ready("9.9.9")
+    said["tag"] = "v9.9.9"
+    with pytest.raises(release.WheelError, match="raise the version"):
+        release.require_ready("9.9.9")
+    said["status"] = " M README.md"
+    with pytest.raises(release.WheelError, match="commit or remove first"):
+        release.require_ready("9.9.9")
