@@ -44,8 +44,11 @@ from saeta._files.ipc_writer import IpcWriter, ipc_writer
 from saeta._files.parquet import read_parquet, scan_parquet
 from saeta._files.scan import Scan, scan_ipc
 from saeta._loader.loader import Loader, loader
+from saeta._packed import Packed, unpack
 from saeta._pickling import unpickling
 from saeta._report.info import info
+from saeta._share.reducers import install_reducers
+from saeta._share.tables import SharedTable, open_shared
 from saeta._use import use
 from saeta.errors import (
     BudgetExceeded,
@@ -105,8 +108,10 @@ __all__ = [
     "MissingFileError",
     "OutOfMemory",
     "OutOfRange",
+    "Packed",
     "Scan",
     "Schema",
+    "SharedTable",
     "SizeOverflow",
     "StrictMode",
     "SymbolTable",
@@ -128,8 +133,10 @@ __all__ = [
     "from_dlpack",
     "hooks",
     "info",
+    "install_reducers",
     "ipc_writer",
     "loader",
+    "open_shared",
     "read_ipc",
     "read_parquet",
     "scan_ipc",
@@ -139,6 +146,7 @@ __all__ = [
     "symbols",
     "table",
     "testing",
+    "unpack",
     "unpickling",
     "use",
     "write_ipc",

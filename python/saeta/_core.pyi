@@ -31,6 +31,8 @@ from typing_extensions import Buffer as _Buffer, CapsuleType, Self
 
 import saeta._ipc
 import saeta._metadata
+import saeta._packed
+import saeta._share.tables
 
 
 def _version() -> str: ...
@@ -2861,6 +2863,36 @@ class Table:
             3
         """
 
+    def pack(self) -> saeta._packed.Packed:
+        """
+        The table in the packed form: metadata, which is an Arrow IPC stream without bodies, and one contiguous body in the memory of the table, as a Column of uint8. `saeta.unpack` makes the table again, without a copy.
+
+        A table that is packed already, as every whole read leaves one, shares its memory with the body: nothing is copied and no kernel runs. Its body may have bytes between the columns that belong to none of them: up to an eighth of it, or 4 KiB. Other tables are gathered by one kernel into memory of their context, under its budget: slices without the rest, dictionaries and the bytes behind views as a whole. Symbols become dictionaries of their names.
+
+        Raises UnsupportedError for types that the IPC format can't describe, as `write_ipc` does.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> metadata, body = table.pack()
+            >>> sa.unpack(metadata, body).equals(table)
+            True
+        """
+
+    def share(self) -> saeta._share.tables.SharedTable:
+        """
+        Shares the table with other processes of the same user on this machine. Returns a token that can be pickled; `saeta.open_shared` opens it.
+
+        A host table is copied once into an unnamed file in memory that nobody can change, and the copy is charged to its context. A table on a GPU is shared where it is, packed: its context needs an exportable pool (`saeta.context('cuda:0', exportable_pool=True)`). Every call for a table that is still shared returns a token for the same memory. The memory is kept as long as this process has a token, or another process has the table open.
+
+        Example:
+            >>> import saeta as sa
+            >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')
+            >>> token = table.share()
+            >>> sa.open_shared(token).equals(table)
+            True
+        """
+
     def __arrow_c_schema__(self) -> CapsuleType:
         """An "arrow_schema" capsule of a struct (Arrow PyCapsule Interface)."""
 
@@ -3303,6 +3335,12 @@ def _device_uuid(where: Context) -> bytes:
 
 def _share_pool(where: Context) -> int:
     """A descriptor of the context's memory pool, which the caller closes."""
+
+def _bytes_of(column: Column) -> Buffer:
+    """The bytes of a column of uint8 that has some."""
+
+def _column_of(buffer: Buffer) -> Column:
+    """A column of uint8 over the bytes."""
 
 def _share_bytes(of: Buffer) -> bytes:
     """

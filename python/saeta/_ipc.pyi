@@ -170,6 +170,16 @@ def create_sink(put: Callable[[bytes], object], name: str, schema: saeta._core.S
 def write_bytes(source: saeta._core.Table, compression: str = 'none', format: str = 'file') -> bytes:
     """The bytes of a file or stream of the table."""
 
+def pack(table: saeta._core.Table) -> tuple[bytes, saeta._core.Column]:
+    """
+    The packed form of a table: its metadata, and its body as a column of uint8.
+    """
+
+def unpack(metadata: bytes | bytearray | memoryview, body: saeta._core.Column, validate: bool) -> saeta._core.Table:
+    """
+    The table of a packed form, in the context of its body, which it views.
+    """
+
 def inspect_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What a file says about itself."""
 

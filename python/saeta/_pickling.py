@@ -1,4 +1,4 @@
-"""Pickles types, fields and schemas by their definitions, and columns and tables as Arrow IPC streams.
+"""Pickles types, fields and schemas by their definitions, and columns and tables in the packed form.
 
 Pickles refer to the functions `restored_...` of this module by name.
 """
@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from saeta import _core, ipc
 from saeta._core import Column, Context, DataType, Field, Schema, Table
+from saeta._packed import body_of, pack
 from saeta.exchange import ContextLike, context_of
 
 Reduced: TypeAlias = tuple[Any, ...]
@@ -71,23 +72,19 @@ def reduce_schema(self: Schema, protocol: Any) -> Reduced:
 
 
 def reduce_table(self: Table, protocol: Any) -> Reduced:
-    """Implements `Table.__reduce_ex__` with an IPC stream.
+    """Implements `Table.__reduce_ex__` with the packed form in host memory.
 
-    From protocol 5 on, the stream is in a buffer that a `buffer_callback` may take out of band.
+    From protocol 5 on, the body is in a buffer that a `buffer_callback` may take out of band.
     """
-    content = ipc.module().write_bytes(self, "none", "stream")
-    # The IPC stream holds these columns as bits.
-    byte_bools = [place for place, field in enumerate(self.schema) if field.type == "bool8"]
-    return restored_table, (pickle.PickleBuffer(content) if protocol >= 5 else content, byte_bools)
+    metadata, body = pack(self if self.device == "host" else self.to("host"))
+    content = body.to_arrow().chunk(0).buffers()[1] if len(body) else b""
+    return restored_table, (metadata, pickle.PickleBuffer(content) if protocol >= 5 else bytes(content))
 
 
-def restored_table(content: Any, byte_bools: list[int]) -> Table:
-    with ipc.module().open_bytes(content, rechunk=False) as reader:
-        table: Table = reader.read_all(_target.get() or _core.context("host"))
-    for place in byte_bools:
-        field = table.field(place).with_type("bool8")
-        table = table.set_column(place, field, table.column(place).as_bool8(extension=False))
-    return table
+def restored_table(metadata: bytes, content: Any) -> Table:
+    body = body_of(content, _target.get() or _core.context("host"), None)
+    made: Table = ipc.module().unpack(metadata, body, True)
+    return made
 
 
 def reduce_column(self: Column, protocol: Any) -> Reduced:

@@ -76,6 +76,9 @@ public:
   /// outdated at once, because another thread may drop the other column.
   [[nodiscard]] bool shared() const noexcept { return parts_.use_count() > 1; }
 
+  /// True if its buffers may have rows before or behind its own.
+  [[nodiscard]] bool sliced() const noexcept { return offset_ != 0 || length_ != parts_->length; }
+
   /// Rows [offset, offset + length). @throws error out_of_range naming the numbers.
   [[nodiscard]] column slice(std::int64_t offset, std::int64_t length) const;
   /// Bytes that the column's rows use, children and dictionary included: windows of the buffers, without

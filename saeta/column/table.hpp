@@ -34,6 +34,8 @@ public:
   [[nodiscard]] const schema& fields() const noexcept { return schema_->fields(); }
   /// Like schema::index_of, with a hash.
   [[nodiscard]] std::size_t index_of(std::string_view name) const { return schema_->index_of(name); }
+  /// The schema as an object that slices of the table share.
+  [[nodiscard]] const std::shared_ptr<const schema_index>& shared_fields() const noexcept { return schema_; }
   /// The field of column `index`, which keeps the schema alive. @throws error out_of_range.
   [[nodiscard]] std::shared_ptr<const field> shared_field(std::size_t index) const;
   [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }

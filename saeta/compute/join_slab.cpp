@@ -37,8 +37,9 @@ piece_rows runs_of(const join_span& span, std::int64_t row_base) {
 } // namespace
 
 join_slab::join_slab(std::shared_ptr<context> ctx, std::vector<join_node>& nodes, std::size_t first,
-                     std::size_t end)
-    : ctx_(std::move(ctx)), nodes_(nodes), first_(first), end_(end), plan_("bytes of joined columns") {}
+                     std::size_t end, std::string tag)
+    : ctx_(std::move(ctx)), nodes_(nodes), first_(first), end_(end), tag_(std::move(tag)),
+      plan_("bytes of joined columns") {}
 
 /// A validity is needed if a span has nulls or may have some.
 void join_slab::lay_out_validity(joined& made) {
@@ -308,7 +309,7 @@ std::vector<join_step> join_slab::finished_steps(std::byte* slab, const std::int
 void join_slab::run(std::vector<joined>& of) {
   const stream_ref work = ctx_->work_stream();
   const scatter_plan& plan = plan_.plan();
-  slab_ = buffer::allocate(ctx_, plan.slab_bytes, work, "combine");
+  slab_ = buffer::allocate(ctx_, plan.slab_bytes, work, tag_);
   use_token token(work, uses(of));
   auto* const slab = token.mutable_data<std::byte>(slab_);
   ctx_->copies().fill(slab, 0, plan.zeroed_bytes, work);

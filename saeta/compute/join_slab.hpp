@@ -9,7 +9,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace saeta {
@@ -17,11 +19,14 @@ namespace saeta {
 class join_slab {
 public:
   /// Joins pieces [first, end), which the nodes have taken as one group.
-  join_slab(std::shared_ptr<context> ctx, std::vector<join_node>& nodes, std::size_t first, std::size_t end);
+  join_slab(std::shared_ptr<context> ctx, std::vector<join_node>& nodes, std::size_t first, std::size_t end,
+            std::string tag = "combine");
 
   /// Allocates the slab, queues the kernel, and waits for unknown null counts.
   /// @throws error budget_exceeded, out_of_memory, invalid_argument (misaligned external memory)
   [[nodiscard]] std::vector<column> columns();
+  /// The memory of the columns, once they are made.
+  [[nodiscard]] const buffer& slab() const noexcept { return slab_; }
 
 private:
   /// A column of the result, or a child of one.
@@ -71,6 +76,7 @@ private:
   std::vector<join_node>& nodes_;
   std::size_t first_;
   std::size_t end_;
+  std::string tag_;
   slab_plan plan_;
   std::vector<std::int64_t> counted_;
   buffer slab_;

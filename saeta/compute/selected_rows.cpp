@@ -12,7 +12,7 @@ namespace saeta {
 namespace {
 
 constexpr std::size_t row_bytes = sizeof(std::int64_t);
-constexpr const char* label = "take";
+constexpr const char* take_label = "take";
 
 std::int64_t total_of(std::span<const std::int64_t> rows) {
   return std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
@@ -107,7 +107,7 @@ selected_rows allocate_rows(const std::shared_ptr<context>& ctx, std::int64_t ro
   if (rows != 0) {
     made.memory =
         buffer::allocate(ctx, checked_mul(static_cast<std::size_t>(rows), row_bytes, "bytes of chosen rows"),
-                         ctx->work_stream(), label);
+                         ctx->work_stream(), take_label);
   }
   return made;
 }
@@ -129,7 +129,7 @@ selected_rows rows_of_indices(const std::shared_ptr<context>& ctx, std::span<con
   }
   const stream_ref work = ctx->work_stream();
   const buffer found =
-      buffer::allocate(ctx, indices.size() * found_numbers * sizeof(std::int64_t), work, label);
+      buffer::allocate(ctx, indices.size() * found_numbers * sizeof(std::int64_t), work, take_label);
   std::vector<use> uses = uses_of(indices);
   uses.push_back(writes(made.memory));
   uses.push_back(writes(found));

@@ -61,6 +61,15 @@ def test_golden_tables_pass_the_streams(anywhere, golden):
     assert_same(sa.from_arrow(table.__arrow_c_device_stream__(), anywhere).to_arrow(), expected)
 
 
+def test_golden_tables_are_packed(anywhere, golden):
+    expected = read_with_pyarrow(golden)
+    for rechunk in (False, True):
+        table = sa.read_ipc(golden, anywhere, rechunk=rechunk)
+        found = sa.unpack(*table.pack())
+        assert_same(found.to_arrow(), expected)
+        assert [each.num_rows for each in found.batches] == [each.num_rows for each in table.batches]
+
+
 def parts(table: sa.Table, expected: pa.Table) -> Iterator[tuple[sa.Column, pa.ChunkedArray]]:
     """Each chunk of each column with its rows in pyarrow, which can't show chunks of every type itself."""
     for column, values in zip(table.columns, expected.columns, strict=True):

@@ -2,7 +2,7 @@
 tests/python/test_cuda_sharing.py.
 
 A kernel that spins for some 5 ms runs before the work that matters. To see the first test fail, remove by
-hand the lease in `_reply` (python/saeta/cuda/_broker.py).
+hand the lease in `_reply` (python/saeta/_share/broker.py).
 """
 
 from __future__ import annotations

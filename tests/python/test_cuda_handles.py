@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import saeta as sa
 from cuda_module import cuda, simulated
 from cuda_peer import Peer, RefusedError, handle
-from saeta.cuda import _wire
+from saeta._share import wire as _wire
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 The other process is a real one. The memory of a simulated device is an unnamed file, which both processes
 map. To see the tests fail, remove by hand the offset in `open_bytes` (saeta/memory/loans/imported_pool.cpp),
-the lease in `_reply` (python/saeta/cuda/_broker.py), or `synchronize_handover` in `share_bytes`.
+the lease in `_reply` (python/saeta/_share/broker.py), or `synchronize_handover` in `share_bytes`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import pytest
 import saeta as sa
 from cuda_module import DEVICES, cuda, opened, simulated
 from cuda_peer import Peer, RefusedError, handle
-from saeta.cuda import _sharing
+from saeta._share import pools
 from sim_devices import simulator
 
 SIZES = [0, 1, 1000, 3 << 20]
@@ -67,7 +67,7 @@ def content(size: int) -> bytes:
 
 
 def pool_is_imported(text: str) -> bool:
-    return handle(text)._handle.broker in [broker for broker, _ in _sharing._pools]
+    return handle(text)._handle.broker in [broker for broker, _ in pools._pools]
 
 
 def eventually(true: Callable[[], bool]) -> bool:
@@ -419,7 +419,7 @@ reading, writing = os.pipe()
 child = os.fork()
 if child == 0:
     own = _broker.own()
-    alive = any(each.name == "saeta.cuda broker" for each in threading.enumerate())
+    alive = any(each.name == "saeta broker" for each in threading.enumerate())
     os.write(writing, repr((own.name != name, alive, own.find(handle._handle.token) is None)).encode())
     os.closerange(0, 3)
     time.sleep(100)

@@ -31,6 +31,8 @@ ON_HOST = {
     "many-files": ["pyarrow"],
     "sockets": ["pyarrow"],
     "one-budget": [],
+    "packed": ["numpy", "pyarrow"],
+    "sharing": ["numpy", "pyarrow"],
     "../coming-from-rmm": ["numpy"],
 }
 ON_GPU = [

@@ -24,3 +24,11 @@ class Rows:
 
     def __getitem__(self, row: int) -> sa.Table:
         return self.table[row : row + 1]
+
+
+def total(table: sa.Table) -> int:
+    return sum(table["a"].to_pylist())
+
+
+def total_of_queue(queue: Any, answers: Any) -> None:
+    answers.put(total(queue.get()))

@@ -159,7 +159,7 @@ def from_bytes(columns: Sequence[Any], ctx: ContextLike = None, *, schema: Any) 
     fields = schema if isinstance(schema, Schema) else make_schema(schema)
     given = list(columns)
     for place, each in enumerate(given):
-        if not _offers_bytes(each):
+        if not offers_bytes(each):
             name = fields[place].name if place < len(fields) else place
             raise TypeMismatch(
                 f"column {name!r}: {type(each).__name__} does not offer its memory as contiguous bytes"
@@ -333,7 +333,7 @@ def _whole_table(source: Any, ctx: ContextLike, schema: Schema | None) -> Table:
     )
 
 
-def _offers_bytes(given: Any) -> bool:
+def offers_bytes(given: Any) -> bool:
     try:
         return memoryview(given).c_contiguous
     except TypeError:

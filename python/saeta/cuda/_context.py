@@ -15,7 +15,7 @@ from saeta.cuda._libarrow import bridge, classes
 from saeta.cuda._ranges import bytes_to_copy
 
 if TYPE_CHECKING:
-    from saeta.cuda._broker import Exported
+    from saeta._share.broker import Exported
 
 
 class Context:

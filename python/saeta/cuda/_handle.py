@@ -2,9 +2,53 @@
 
 from __future__ import annotations
 
+import struct
+from typing import NamedTuple
+
 import pyarrow as pa
 
-from saeta.cuda._wire import Handle
+from saeta._share import wire
+
+_HANDLE = struct.Struct("<8sH16s16s16sQB")
+
+
+class Handle(NamedTuple):
+    """Where a buffer can be requested, and what is expected there."""
+
+    boot: bytes  # id of the machine since its last start
+    device: bytes
+    token: bytes  # a secret: every process that has it may open the buffer
+    size: int
+    broker: bytes  # name of the exporter's socket
+
+    def pack(self) -> bytes:
+        fixed = _HANDLE.pack(
+            wire.MAGIC, wire.VERSION, self.boot, self.device, self.token, self.size, len(self.broker)
+        )
+        return fixed + self.broker
+
+    @staticmethod
+    def unpack(data: bytes) -> Handle:
+        """Reads a handle. ArrowInvalid for bytes that `pack` did not make."""
+        if len(data) < _HANDLE.size:
+            raise pa.ArrowInvalid(
+                f"not a handle of device memory: {len(data)} bytes, at least {_HANDLE.size} expected"
+            )
+        magic, version, boot, device, token, size, length = _HANDLE.unpack_from(data)
+        if magic != wire.MAGIC:
+            raise pa.ArrowInvalid(
+                "not a handle of device memory: the first 8 bytes are not those of saeta.cuda"
+            )
+        if version != wire.VERSION:
+            raise pa.ArrowInvalid(
+                f"a handle of device memory of version {version}: this process knows version {wire.VERSION}"
+            )
+        broker = data[_HANDLE.size :]
+        if len(broker) != length or not wire.NAME.fullmatch(broker):
+            raise pa.ArrowInvalid(
+                "not a handle of device memory: it does not end with the name of its process"
+            )
+        return Handle(boot, device, token, size, broker)
 
 
 class IpcMemHandle:

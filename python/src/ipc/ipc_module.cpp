@@ -505,6 +505,7 @@ NB_MODULE(_ipc, m) {
       "then closed. `schema` is what all must have, by default what the first one has. `batch_range` or "
       "`batches` are numbers through all of them.");
   bind_writing(m);
+  bind_packing(m);
   m.def("inspect_file", &inspect_file, nb::arg("path"),
         nb::sig("def inspect_file(path: str | os.PathLike[str]) -> dict[str, typing.Any]"),
         "What a file says about itself.");

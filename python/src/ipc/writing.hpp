@@ -1,4 +1,4 @@
-// What the two files of the module `_ipc` share.
+// What the files of the module `_ipc` share.
 #pragma once
 
 #include "python/src/core/module.hpp"
@@ -19,5 +19,8 @@ std::shared_ptr<nb::object> kept_callable(const nb::object& callable);
 
 /// Adds the functions and the class that write.
 void bind_writing(nb::module_& m);
+
+/// Adds the functions that pack.
+void bind_packing(nb::module_& m);
 
 } // namespace saeta::py

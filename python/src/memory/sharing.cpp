@@ -1,4 +1,5 @@
 // Shares device memory between processes. The handles of saeta.cuda are built on it.
+#include "python/src/core/byte_columns.hpp"
 #include "python/src/core/python_bytes.hpp"
 #include "python/src/memory/memory_objects.hpp"
 #include "saeta/base/text.hpp"
@@ -101,6 +102,14 @@ void bind_sharing(nb::module_& m) {
       },
       nb::arg("where"), nb::sig("def _share_pool(where: Context) -> int"),
       "A descriptor of the context's memory pool, which the caller closes.");
+  m.def(
+      "_bytes_of", [](const column_object& of) { return buffer_object(bytes_of_column(of)); },
+      nb::arg("column"), nb::sig("def _bytes_of(column: Column) -> Buffer"),
+      "The bytes of a column of uint8 that has some.");
+  m.def(
+      "_column_of", [](const buffer_object& of) { return column_of_bytes(of.owner().ctx(), *of.value); },
+      nb::arg("buffer"), nb::sig("def _column_of(buffer: Buffer) -> Column"),
+      "A column of uint8 over the bytes.");
   m.def("_share_bytes", &share, nb::arg("of"), nb::sig("def _share_bytes(of: Buffer) -> bytes"),
         "What another process needs to open the bytes, behind their last writes. They must be kept until it "
         "has closed them.");

@@ -174,6 +174,38 @@ void bind_conversions(table_class& c) {
            "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
            "    >>> sa.read_ipc(table.to_ipc_bytes(), 'host').num_rows\n"
            "    3")
+      .def("pack", in_python("saeta._packed", "pack"), nb::sig("def pack(self) -> saeta._packed.Packed"),
+           "The table in the packed form: metadata, which is an Arrow IPC stream without bodies, and one "
+           "contiguous body in the memory of the table, as a Column of uint8. `saeta.unpack` makes the table "
+           "again, without a copy.\n\n"
+           "A table that is packed already, as every whole read leaves one, shares its memory with the body: "
+           "nothing is copied and no kernel runs. Its body may have bytes between the columns that belong to "
+           "none of them: up to an eighth of it, or 4 KiB. Other tables are gathered by one kernel into "
+           "memory of their context, under its budget: slices without the rest, dictionaries and the bytes "
+           "behind views as a whole. Symbols become dictionaries of their names.\n\n"
+           "Raises UnsupportedError for types that the IPC format can't describe, as `write_ipc` does."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+           "    >>> metadata, body = table.pack()\n"
+           "    >>> sa.unpack(metadata, body).equals(table)\n"
+           "    True")
+      .def(
+          "share", in_python("saeta._share.tables", "share"),
+          nb::sig("def share(self) -> saeta._share.tables.SharedTable"),
+          "Shares the table with other processes of the same user on this machine. Returns a token that can "
+          "be pickled; `saeta.open_shared` opens it.\n\n"
+          "A host table is copied once into an unnamed file in memory that nobody can change, and the copy "
+          "is charged to its context. A table on a GPU is shared where it is, packed: its context needs an "
+          "exportable pool (`saeta.context('cuda:0', exportable_pool=True)`). Every call for a table that is "
+          "still shared returns a token for the same memory. The memory is kept as long as this process has "
+          "a token, or another process has the table open."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+          "    >>> token = table.share()\n"
+          "    >>> sa.open_shared(token).equals(table)\n"
+          "    True")
       .def(
           "__arrow_c_schema__", [](const table_object& self) { return schema_capsule(self.value->fields()); },
           nb::sig("def __arrow_c_schema__(self) -> typing_extensions.CapsuleType"),

@@ -65,12 +65,16 @@ void view_column(const field& described, const ArrowArray& source, std::int64_t 
 host_batch view_batch(const schema& fields, const ArrowArray& source,
                       const array_memory& memory = in_host_memory());
 
+/// Whether the first and last offsets of strings are known to be in range, as `view_*` leaves them.
+enum class value_borders { known, unread };
+
 /// Checks every value that refers to other data. Offsets ascend. Indices of valid rows are inside their
 /// dictionary. Lists, unions and views stay inside the children or buffers that they name. Run ends ascend.
 /// Dictionaries are checked too, unless `known` has them already. `arrays[i]` belongs to `fields[i]`.
 /// @throws error format naming the column, the row and the numbers.
 void check_values(std::span<const host_array> arrays, std::span<const field> fields,
-                  const dictionary_cache& known, const array_memory& memory);
+                  const dictionary_cache& known, const array_memory& memory,
+                  value_borders borders = value_borders::known);
 
 /// True if every buffer is aligned as kernels need it: to its element size, at most 8 bytes.
 bool aligned(const host_array& source);

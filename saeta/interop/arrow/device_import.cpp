@@ -3,12 +3,11 @@
 #include "saeta/device/event.hpp"
 #include "saeta/interop/arrow/array.hpp"
 #include "saeta/interop/arrow/device.hpp"
+#include "saeta/interop/arrow/device_memory.hpp"
 #include "saeta/interop/arrow/import.hpp"
 #include "saeta/interop/own_memory.hpp"
-#include "saeta/memory/device_copy.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/symbols/symbol_arrays.hpp"
-#include "saeta/transfer/host_window.hpp"
 
 #include <algorithm>
 
@@ -19,50 +18,6 @@ namespace {
 enum class way {
   as_host_memory, ///< the CPU reads it: a view on a host context, a transfer to a device
   view,           ///< the context's device uses it where it is
-};
-
-/// Reads memory of the context's device after the producer's work. The host waits for each read.
-class device_memory final : public array_memory {
-public:
-  explicit device_memory(const std::shared_ptr<context>& ctx) : ctx_(ctx) {}
-
-  [[nodiscard]] std::int64_t number(const std::byte* at, std::size_t width) const override {
-    std::byte value[sizeof(std::int64_t)];
-    ctx_->copies().read_scalar(value, at, width, ctx_->work_stream());
-    return read_offset(value, width, 0);
-  }
-
-  [[nodiscard]] std::int64_t count_nulls(const std::byte* validity, std::int64_t offset,
-                                         std::int64_t length) const override {
-    const auto count = [&](const use_token& token, std::int64_t* counted) {
-      ctx_->kernels().count_nulls(token.stream().native_handle(),
-                                  reinterpret_cast<const std::uint8_t*>(validity), offset, length, counted);
-    };
-    return kernel_results(ctx_, 1, {}, count).front();
-  }
-
-  [[nodiscard]] std::vector<std::int64_t> numbers(std::span<const value_request> requests) const override {
-    return read_values(ctx_, requests);
-  }
-
-  [[nodiscard]] std::vector<std::int64_t> find_bad_rows(check_list list) const override {
-    if (list.checks.empty()) {
-      return {};
-    }
-    const device_copy<std::int64_t> tables(ctx_, list.tables);
-    use_token described(ctx_->work_stream(), {reads(tables.memory())});
-    set_tables(list, tables.data(described));
-    number_tiles(list.checks);
-    const device_copy<value_check> uploaded(ctx_, list.checks);
-    return kernel_results(ctx_, list.checks.size(), uploaded.memory(),
-                          [&](const use_token& token, std::int64_t* rows) {
-                            ctx_->kernels().check_values(token.stream().native_handle(), list.checks,
-                                                         uploaded.data(token), rows);
-                          });
-  }
-
-private:
-  const std::shared_ptr<context>& ctx_;
 };
 
 /// Does not check `reserved`, because pyarrow does not set it.

@@ -19,7 +19,7 @@ struct looked_at {
   const host_array* array = nullptr;
   row_window rows{};
   array_place place;
-  bool nested = false; ///< rows of another array refer to these rows
+  bool reads_borders = false; ///< its first and last offset are not known to be in range
   // Positions in the lists of the level:
   std::size_t check = 0;
   bool checked = false;
@@ -62,7 +62,7 @@ public:
   value_checker(const array_memory& memory, const dictionary_cache& known) : memory_(memory), known_(known) {}
 
   void add(const host_array& source, std::int64_t offset, std::int64_t length, const array_place& place,
-           bool nested = false) {
+           bool reads_borders = false) {
     if (source.dictionary != nullptr && known_.find(*source.dictionary) == nullptr &&
         known_.find_symbols(*source.dictionary) == nullptr) {
       const host_array& values = *source.dictionary;
@@ -72,7 +72,7 @@ public:
       level_.push_back({.array = &source,
                         .rows = window_of(source.type, offset, length),
                         .place = place,
-                        .nested = nested});
+                        .reads_borders = reads_borders});
     }
   }
 
@@ -187,10 +187,9 @@ private:
     return reason_of(of.type, {check.kind, check.width, limit, row}, values);
   }
 
-  /// True if the first and last offset of the window must be read. For an array that is neither nested nor
-  /// has children they are known to be in range.
+  /// True if the first and last offset of the window must be read.
   [[nodiscard]] static bool asks_for_offsets(const looked_at& of) {
-    return of.array->type.offset_width() != 0 && (of.nested || !of.array->children.empty());
+    return of.array->type.offset_width() != 0 && (of.reads_borders || !of.array->children.empty());
   }
 
   /// Requests the first and last offset of a window, or its first and last run.
@@ -269,10 +268,11 @@ private:
 } // namespace
 
 void check_values(std::span<const host_array> arrays, std::span<const field> fields,
-                  const dictionary_cache& known, const array_memory& memory) {
+                  const dictionary_cache& known, const array_memory& memory, value_borders borders) {
   value_checker checker(memory, known);
   for (std::size_t i = 0; i < arrays.size(); ++i) {
-    checker.add(arrays[i], arrays[i].offset, arrays[i].length, array_place::column(fields[i].name));
+    checker.add(arrays[i], arrays[i].offset, arrays[i].length, array_place::column(fields[i].name),
+                borders == value_borders::unread);
   }
   checker.run();
 }

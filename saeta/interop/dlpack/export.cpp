@@ -36,7 +36,7 @@ std::string nulls_text(const tensor_numbers& source, std::int64_t nulls) {
                 name_of(source), " are null");
 }
 
-constexpr tensor_device on_host{kDLCPU, 0};
+constexpr tensor_device cpu_device{kDLCPU, 0};
 
 /// True if the CPU can read memory of this device.
 bool host_reads(tensor_device here) {
@@ -47,12 +47,12 @@ bool host_reads(tensor_device here) {
 /// Why the memory can't be handed out without a copy; empty if it can.
 std::string reason_to_copy(const tensor_numbers& source, bool in_place, bool only_mask, tensor_device here,
                            tensor_device target) {
-  if (target != here && target != on_host) {
+  if (target != here && target != cpu_device) {
     throw error(errc::exchange,
                 concat("dlpack: the column is on ", to_string(here), " and can't be exported to ",
                        to_string(target), ": only to its own device or to the host"));
   }
-  if (target == on_host && !host_reads(here)) {
+  if (target == cpu_device && !host_reads(here)) {
     return concat("the column is on ", to_string(here), " and the tensor was requested on the host");
   }
   if (in_place) {
@@ -88,11 +88,11 @@ struct consumer {
 /// the CPU.
 consumer consumer_of(const dlpack_export& how, tensor_device target) {
   const auto named = how.stream ? tensor_stream(*how.stream) : std::optional(legacy_stream);
-  if (target == on_host && how.stream) {
+  if (target == cpu_device && how.stream) {
     throw error(errc::exchange, concat("dlpack: stream ", *how.stream,
                                        " was given for a tensor on the host, which has no streams"));
   }
-  if (target == on_host || (!how.stream && kind_of(target) == memory_kind::pinned)) {
+  if (target == cpu_device || (!how.stream && kind_of(target) == memory_kind::pinned)) {
     return {.on_cpu = true, .stream = std::nullopt};
   }
   return {.on_cpu = false, .stream = named};
@@ -112,7 +112,7 @@ view download_view(const std::shared_ptr<context>& ctx, const buffer& values) {
     staging_ring::of(ctx)->download(std::span(&all, 1));
     made.data = bytes;
   }
-  made.device = on_host;
+  made.device = cpu_device;
   made.copied = true;
   return made;
 }
@@ -214,7 +214,7 @@ view make_view(const tensor_numbers& source, const dlpack_export& how) {
 
   const bool copy = converts || how.owned || how.copy == copy_policy::always;
   // A copy is in the device's own memory.
-  const bool download = target == on_host && (!host_reads(here) || (copy && !source.ctx->on_host()));
+  const bool download = target == cpu_device && (!host_reads(here) || (copy && !source.ctx->on_host()));
   const bool side_by_side = source.empty() || source.blocks.front().columns.size() == 1;
   const auto place = [&]() -> view {
     if (download) {
@@ -224,7 +224,7 @@ view make_view(const tensor_numbers& source, const dlpack_export& how) {
       const buffer values = how.owned && !converts ? found->first : gather();
       hand_over(source.ctx, values, copy, to);
       view made = in_place(values, copy);
-      made.device = target == on_host ? target : device_of_copy(source, values, how);
+      made.device = target == cpu_device ? target : device_of_copy(source, values, how);
       return made;
     }
     view made = in_place(found->first, copy); // the hold begins first, so that later writers find it
@@ -276,7 +276,7 @@ Managed* plain_tensor(const column& source, const dlpack_export& how) {
   }
   const tensor_device here = to_tensor_device(source.ctx()->device(), source.values().kind());
   const tensor_device target = how.target.value_or(here);
-  if (target != here && !(target == on_host && host_reads(here))) {
+  if (target != here && !(target == cpu_device && host_reads(here))) {
     return nullptr;
   }
   if (how.nulls != tensor_nulls::masked && (how.nulls != tensor_nulls::refuse || source.null_count() != 0)) {

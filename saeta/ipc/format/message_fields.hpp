@@ -63,6 +63,7 @@ inline constexpr unsigned map_sorted = 0;
 // Members of the union MessageHeader.
 inline constexpr std::uint8_t header_of_schema = 1;
 inline constexpr std::uint8_t header_of_dictionary = 2;
+inline constexpr std::uint8_t header_of_batch = 3;
 
 /// Members of the union Type.
 enum class flat_type : std::uint8_t {

@@ -1,4 +1,4 @@
-"""The messages between processes about shared memory: handles, requests and replies.
+"""The messages between processes about shared memory: requests and replies.
 
 They are little-endian and have fixed sizes.
 """
@@ -13,63 +13,23 @@ import time
 import weakref
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
-import pyarrow as pa
-
+MAGIC = b"SAETAIPC"
+VERSION = 1
+NAME = re.compile(rb"saeta-[0-9]{1,10}-[0-9a-f]{32}")
 WAIT = 30.0  # seconds to wait for the other side, which may work with the GIL held
-POOL, OPEN = 1, 2  # requests
+POOL, OPEN, TAKE = 1, 2, 3  # requests; TAKE opens by a token that was posted
 DONE, GONE, FORBIDDEN, FAILED = range(4)  # replies
+_REQUEST = struct.Struct("<8sHB16s")
+_LARGEST = 4096
 
 # Connections that this process started. A child of fork closes them, because the other side takes the end of
 # a connection as the sign that it is not needed any more.
 _connections: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
-_MAGIC = b"SAETAIPC"
-_VERSION = 1
-_HANDLE = struct.Struct("<8sH16s16s16sQB")
-_REQUEST = struct.Struct("<8sHB16s")
-_NAME = re.compile(rb"saeta-[0-9]{1,10}-[0-9a-f]{32}")
-_LARGEST = 4096
 
-
-class Handle(NamedTuple):
-    """Where a buffer can be requested, and what is expected there."""
-
-    boot: bytes  # id of the machine since its last start
-    device: bytes
-    token: bytes  # a secret: every process that has it may open the buffer
-    size: int
-    broker: bytes  # name of the exporter's socket
-
-    def pack(self) -> bytes:
-        fixed = _HANDLE.pack(
-            _MAGIC, _VERSION, self.boot, self.device, self.token, self.size, len(self.broker)
-        )
-        return fixed + self.broker
-
-    @staticmethod
-    def unpack(data: bytes) -> Handle:
-        """Reads a handle. ArrowInvalid for bytes that `pack` did not make."""
-        if len(data) < _HANDLE.size:
-            raise pa.ArrowInvalid(
-                f"not a handle of device memory: {len(data)} bytes, at least {_HANDLE.size} expected"
-            )
-        magic, version, boot, device, token, size, length = _HANDLE.unpack_from(data)
-        if magic != _MAGIC:
-            raise pa.ArrowInvalid(
-                "not a handle of device memory: the first 8 bytes are not those of saeta.cuda"
-            )
-        if version != _VERSION:
-            raise pa.ArrowInvalid(
-                f"a handle of device memory of version {version}: this process knows version {_VERSION}"
-            )
-        broker = data[_HANDLE.size :]
-        if len(broker) != length or not _NAME.fullmatch(broker):
-            raise pa.ArrowInvalid(
-                "not a handle of device memory: it does not end with the name of its process"
-            )
-        return Handle(boot, device, token, size, broker)
+class GoneError(OSError):
+    """The memory is not shared any more, or its process has ended."""
 
 
 def boot_id() -> bytes:
@@ -78,7 +38,7 @@ def boot_id() -> bytes:
 
 
 def request(kind: int, token: bytes) -> bytes:
-    return _REQUEST.pack(_MAGIC, _VERSION, kind, token)
+    return _REQUEST.pack(MAGIC, VERSION, kind, token)
 
 
 def read_request(data: bytes) -> tuple[int, bytes] | None:
@@ -86,7 +46,7 @@ def read_request(data: bytes) -> tuple[int, bytes] | None:
     if len(data) != _REQUEST.size:
         return None
     magic, version, kind, token = _REQUEST.unpack(data)
-    return (kind, token) if (magic, version) == (_MAGIC, _VERSION) and kind in (POOL, OPEN) else None
+    return (kind, token) if (magic, version) == (MAGIC, VERSION) and kind in (POOL, OPEN, TAKE) else None
 
 
 def peer_user(connection: socket.socket) -> int:
@@ -114,7 +74,7 @@ def connect(broker: bytes) -> socket.socket:
                     raise
                 time.sleep(0.001)
             except ConnectionRefusedError:
-                raise OSError(
+                raise GoneError(
                     "the process that exported the buffer has ended, or it is in another container"
                 ) from None
         user = peer_user(connection)
@@ -144,9 +104,9 @@ def ask(connection: socket.socket, kind: int, token: bytes) -> tuple[bytes, list
     for each in descriptors:
         os.close(each)
     if not data:
-        raise OSError("the process that exported the buffer ended before it replied")
+        raise GoneError("the process that exported the buffer ended before it replied")
     text = data[1:].decode("utf-8", "replace")
-    raise (PermissionError if data[0] == FORBIDDEN else OSError)(text)
+    raise {FORBIDDEN: PermissionError, GONE: GoneError}.get(data[0], OSError)(text)
 
 
 def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:

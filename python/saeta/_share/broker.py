@@ -1,6 +1,6 @@
 """The thread of a process that shares its memory with other processes, and learns when they are gone.
 
-An exported buffer stays in place as long as its handle, the buffer that it was exported from, or another
+An export (a buffer of saeta.cuda, a shared table) stays in place as long as its handle or token, or another
 process holds it. The open connection of another process stands for its hold. Without it the driver's pool
 would reuse the memory while the process still sees it, so the buffer is kept until the connection ends, for
 whatever reason.
@@ -8,6 +8,7 @@ whatever reason.
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import secrets
@@ -22,26 +23,67 @@ from contextlib import suppress
 from typing import Any
 
 from saeta import _core
-from saeta.cuda import _wire
+from saeta._share import wire
 
-_log = logging.getLogger("saeta.cuda")
+# Commands and seals from <fcntl.h> of Linux, which Python does not name everywhere.
+F_ADD_SEALS, F_GET_SEALS = 1033, 1034
+F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE = 1, 2, 4, 8
+SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE
+
+_log = logging.getLogger("saeta.share")
 _REQUEST_TIMEOUT = 10.0  # seconds until a connection without a request is closed
 _MOST_SILENT = 64
 # Other users can fill the queue, so it has room for more connections than arrive while one is sent away.
 _MOST_WAITING = 512
+_LARGEST_WRITE = 1 << 30
 _MOST_AT_ONCE = 256  # connections that are accepted before the existing ones are served
+
+
+class File:
+    """An unnamed file in memory, whose descriptor is closed with the object, and in children of fork."""
+
+    def __init__(self, name: str) -> None:
+        self.number = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        _files.add(self)
+
+    def write(self, content: Any, offset: int) -> int:
+        """Writes all bytes of an object with the buffer protocol. Returns the offset behind them."""
+        left = memoryview(content).cast("B")
+        while left:
+            written = os.pwrite(self.number, left[:_LARGEST_WRITE], offset)
+            left = left[written:]
+            offset += written
+        return offset
+
+    def seal(self) -> None:
+        """Nobody can change the file any more, whoever has its descriptor."""
+        fcntl.fcntl(self.number, F_ADD_SEALS, F_SEAL_SEAL | SEALS)
+
+    def close(self) -> None:
+        number, self.number = self.number, -1
+        if number >= 0:
+            os.close(number)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+_files: weakref.WeakSet[File] = weakref.WeakSet()
 
 
 class Exported:
     """Bytes that other processes may open."""
 
-    __slots__ = ("__weakref__", "broker", "home", "kept", "shared", "token")
+    __slots__ = ("__weakref__", "broker", "file", "home", "kept", "shared", "token")
 
-    def __init__(self, broker: Broker, home: _core.Context, kept: Any, shared: bytes) -> None:
+    def __init__(
+        self, broker: Broker, home: _core.Context, kept: Any, shared: bytes, file: File | None = None
+    ) -> None:
         self.broker = broker
         self.home = home
-        self.kept = kept  # a buffer whose export keeps the bytes in place
-        self.shared = shared  # result of `_core._share_bytes`; empty for a buffer of no bytes
+        self.kept = kept  # what keeps the bytes in place
+        self.shared = shared  # what those who open it are told: of device memory `_core._share_bytes`
+        self.file = file  # what they get a descriptor of
         self.token = secrets.token_bytes(16)
 
 
@@ -62,6 +104,8 @@ class Broker:
         self.name = f"saeta-{os.getpid()}-{secrets.token_hex(16)}".encode()
         self._exported: weakref.WeakValueDictionary[bytes, Exported] = weakref.WeakValueDictionary()
         self._peers: set[_Peer] = set()
+        self._posted: dict[bytes, tuple[Exported, int]] = {}  # with the number of tokens on their way
+        self._posted_lock = threading.Lock()
         self._asked: deque[Callable[[], object]] = deque()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.bind(b"\0" + self.name)
@@ -73,10 +117,23 @@ class Broker:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._selector.register(self._wake_receiver, selectors.EVENT_READ, self._run_requests)
-        threading.Thread(target=self._serve, name="saeta.cuda broker", daemon=True).start()
+        threading.Thread(target=self._serve, name="saeta broker", daemon=True).start()
 
     def add(self, entry: Exported) -> None:
         self._exported[entry.token] = entry
+
+    def post(self, entry: Exported) -> None:
+        """Keeps an export until its token, which is on the way to another process, has arrived."""
+        with self._posted_lock:
+            _, count = self._posted.get(entry.token, (entry, 0))
+            self._posted[entry.token] = (entry, count + 1)
+
+    def note_arrival(self, entry: Exported) -> None:
+        """Notes that a token that was posted has arrived."""
+        with self._posted_lock:
+            _, count = self._posted.pop(entry.token, (entry, 0))
+            if count > 1:
+                self._posted[entry.token] = (entry, count - 1)
 
     def find(self, token: bytes) -> Exported | None:
         return self._exported.get(token)
@@ -143,7 +200,7 @@ class Broker:
                 time.sleep(0.01)
                 return
             connection.setblocking(False)
-            user = _wire.peer_user(connection)
+            user = wire.peer_user(connection)
             if user == os.geteuid():
                 self._admit(_Peer(connection))
             else:
@@ -181,24 +238,25 @@ class Broker:
             self._drop(peer)
 
     def _reply(self, peer: _Peer, data: bytes) -> None:
-        asked = _wire.read_request(data)
+        asked = wire.read_request(data)
         if asked is None:
-            self._refuse(
-                peer, _wire.FAILED, "the process that exported the buffer does not know this request"
-            )
+            self._refuse(peer, wire.FAILED, "the process that exported the buffer does not know this request")
             return
         kind, token = asked
         entry = self.find(token)
         if entry is None:
             self._refuse(
                 peer,
-                _wire.GONE,
+                wire.GONE,
                 "the buffer is not shared any more: its handle or the buffer that was exported must be kept "
                 "until it is opened",
             )
-        elif kind == _wire.OPEN:
+        elif kind in (wire.OPEN, wire.TAKE):
             peer.lease = entry
-            peer.connection.send(bytes([_wire.DONE]) + entry.shared)
+            if kind == wire.TAKE:
+                self.note_arrival(entry)
+            files = [] if entry.file is None else [entry.file.number]
+            socket.send_fds(peer.connection, [bytes([wire.DONE]) + entry.shared], files)
         else:
             self._send_pool(peer, entry)
 
@@ -206,10 +264,10 @@ class Broker:
         try:
             descriptor = _core._share_pool(entry.home)
         except Exception as failed:
-            self._refuse(peer, _wire.FAILED, f"the pool of the buffer can't be shared: {failed}")
+            self._refuse(peer, wire.FAILED, f"the pool of the buffer can't be shared: {failed}")
             return
         try:
-            socket.send_fds(peer.connection, [bytes([_wire.DONE])], [descriptor])
+            socket.send_fds(peer.connection, [bytes([wire.DONE])], [descriptor])
         finally:
             os.close(descriptor)
 
@@ -223,7 +281,7 @@ class Broker:
 def _reject(connection: socket.socket, user: int) -> None:
     text = f"the buffer was exported by user {os.geteuid()}, not by user {user}"
     with connection, suppress(OSError):
-        connection.send(bytes([_wire.FORBIDDEN]) + text.encode())
+        connection.send(bytes([wire.FORBIDDEN]) + text.encode())
 
 
 _lock = threading.Lock()
@@ -242,6 +300,8 @@ def own() -> Broker:
 def _reset_in_child() -> None:
     global _lock, _own
     _lock = threading.Lock()
+    for each in list(_files):
+        each.close()
     if _own is not None:
         _own.abandon()
         _own = None

@@ -1,0 +1,149 @@
+"""Packs tables: metadata in host memory, and one contiguous body in the memory of the table's device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from saeta import _core, ipc
+from saeta._convert.build import offers_bytes
+from saeta._convert.from_cuda_array import from_cuda_array
+from saeta._core import Column, Table
+from saeta.errors import ExchangeError, TypeMismatch
+from saeta.exchange import ContextLike, context_of, from_arrow, from_dlpack
+
+_ALIGNMENT = 8  # of a body, in bytes
+
+
+class Packed:
+    """A table in the packed form, from `Table.pack`: metadata and a body, which it also unpacks into.
+
+    Every buffer of the table lies in the body at the offset that the metadata says, a multiple of 64.
+
+    Example:
+        >>> import saeta as sa
+        >>> metadata, body = sa.table({"fare": [12.5, None]}, "host").pack()
+        >>> body.device, len(body) % 64
+        ('host', 0)
+        >>> sa.unpack(metadata, body)["fare"].to_pylist()
+        [12.5, None]
+    """
+
+    __slots__ = ("_body", "_metadata")
+
+    def __init__(self, metadata: bytes, body: Column) -> None:
+        self._metadata = metadata
+        self._body = body
+
+    @property
+    def metadata(self) -> bytes:
+        """An Arrow IPC stream without bodies: messages of the schema, the dictionaries and the batches.
+
+        Example:
+            >>> import pyarrow as pa
+            >>> import saeta as sa
+            >>> packed = sa.table({"fare": [12.5, None]}, "host").pack()
+            >>> pa.ipc.read_schema(pa.py_buffer(packed.metadata)).names
+            ['fare']
+        """
+        return self._metadata
+
+    @property
+    def body(self) -> Column:
+        """A Column of uint8 in the memory of the table, for DLPack, Arrow and the CUDA Array Interface.
+
+        Example:
+            >>> import numpy as np
+            >>> import saeta as sa
+            >>> packed = sa.table({"fare": [12.5, 8.0]}, "host").pack()
+            >>> np.from_dlpack(packed.body)[:16].view(np.float64).tolist()
+            [12.5, 8.0]
+        """
+        return self._body
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self._metadata, self._body))
+
+    def __repr__(self) -> str:
+        return f"<saeta.Packed of {len(self._metadata)} and {len(self._body)} bytes on {self._body.device}>"
+
+
+def pack(self: Table) -> Packed:
+    """Implements `Table.pack`."""
+    return Packed(*ipc.module().pack(self))
+
+
+def unpack(
+    metadata: bytes | bytearray | memoryview,
+    body: Any,
+    ctx: ContextLike = None,
+    *,
+    copy: bool | None = None,
+    validate: bool = True,
+) -> Table:
+    """Makes the table of a packed form. Its columns are views of the body.
+
+    The body is kept alive until our last work on it has finished, and our first work waits for the
+    producer's, as in `from_dlpack`.
+
+    Args:
+        metadata: bytes, from `Table.pack`. All of its numbers are checked, as those of a file are.
+        body: a Column of uint8, bytes or another object with the buffer protocol, or an object of DLPack, of
+            the CUDA Array Interface or of Arrow that holds uint8 in one dimension.
+        ctx: a Context or the name of its device. None: the context of the body's device.
+        copy: None views the body where the context can use it. Otherwise the body is copied once: to another
+            device, or from host memory that does not begin at a multiple of 8 bytes. False raises
+            ExchangeError instead. True copies into memory of the context, under its budget.
+        validate: True checks every value that refers to other data, as offsets and dictionary indices, with
+            one kernel per level of nesting. False reads nothing of the body, for senders that you trust.
+
+    Raises:
+        FormatError: the metadata is broken, or does not fit to the body; names the batch, the column and the
+            numbers.
+        TypeMismatch: the body does not consist of uint8.
+
+    Example:
+        >>> import saeta as sa
+        >>> table = sa.table({"city": ["Lyon", "Bern"], "fare": [12.5, 8.0]}, "host")
+        >>> metadata, body = table.pack()
+        >>> sa.unpack(metadata, body).equals(table)
+        True
+    """
+    made: Table = ipc.module().unpack(metadata, body_of(body, ctx, copy), validate)
+    return made
+
+
+def body_of(body: Any, ctx: ContextLike, copy: bool | None) -> Column:
+    """Returns a body as a column of uint8 in a context."""
+    if isinstance(body, Column):
+        where = body.context if ctx is None else context_of(ctx)
+        here = where.device == body.device and not copy
+        taken: Column = body.to(where) if here else from_arrow(body, where, copy=copy)
+        return taken
+    if offers_bytes(body):
+        return _column_over(body, context_of("host" if ctx is None else ctx), copy)
+    if hasattr(body, "__dlpack__"):
+        return from_dlpack(body, ctx, copy=copy)
+    if hasattr(body, "__cuda_array_interface__"):
+        return from_cuda_array(body, None if ctx is None else context_of(ctx), copy=copy)
+    made = from_arrow(body, ctx, copy=copy)
+    if not isinstance(made, Column):
+        raise TypeMismatch(f"the body is a {type(body).__name__} of several columns, expected uint8")
+    return made
+
+
+def _column_over(body: Any, where: _core.Context, copy: bool | None) -> Column:
+    """Takes bytes of host memory. Other memory than bytes is never copied by pyarrow on the way."""
+    import pyarrow as pa
+
+    source = pa.py_buffer(body)
+    if source.address % _ALIGNMENT != 0:
+        if copy is False:
+            raise ExchangeError(
+                f"the body begins at address {source.address:#x}, which is not a multiple of {_ALIGNMENT} "
+                "bytes: it must be copied"
+            )
+        copy = True
+    array = pa.Array.from_buffers(pa.uint8(), source.size, [None, source])
+    made: Column = from_arrow(array, where, copy=copy)
+    return made

@@ -1,0 +1,95 @@
+"""Opens device memory of other processes: their pools are imported once, and leases end with what is open."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from typing import TypeAlias
+
+from saeta import _core
+from saeta._share import broker, wire
+
+Key: TypeAlias = tuple[bytes, bytes]  # the broker of a process, and the device
+
+
+class Lease:
+    """Closes its connection when it is dropped.
+
+    The end of the connection tells the exporter that its memory is not used any more.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    def __del__(self) -> None:
+        self._connection.close()
+
+
+class _Pool:
+    """The memory pool of another process. It is imported on first use, which takes milliseconds."""
+
+    def __init__(self, home: _core.Context) -> None:
+        self.home = home
+        self.lock = threading.Lock()
+        self.imported: _core._ImportedPool | None = None
+
+    def get(self, key: Key, token: bytes) -> _core._ImportedPool:
+        with self.lock:
+            if self.imported is None:
+                self._import(key, token)
+            return self.imported  # type: ignore[return-value]
+
+    def _import(self, key: Key, token: bytes) -> None:
+        """Imports the pool, and forgets it when the exporter ends.
+
+        An ended exporter can't share new memory of its pool.
+        """
+        connection = wire.connect(key[0])
+        try:
+            _, descriptors = wire.ask(connection, wire.POOL, token)
+            if len(descriptors) != 1:
+                raise OSError("the process that exported the buffer sent no descriptor of its pool")
+            try:
+                self.imported = _core._ImportedPool(self.home, descriptors[0])
+            finally:
+                os.close(descriptors[0])
+        except BaseException:
+            connection.close()
+            raise
+
+        def forget() -> None:
+            if _pools.get(key) is self:
+                del _pools[key]
+
+        connection.settimeout(None)
+        broker.own().watch(connection, forget)
+
+
+_lock = threading.Lock()
+_pools: dict[Key, _Pool] = {}  # by broker and device
+
+
+def _pool_of(key: Key, home: _core.Context) -> _Pool:
+    with _lock:
+        known = _pools.get(key)
+        if known is None or known.home != home:
+            known = _pools[key] = _Pool(home)
+        return known
+
+
+def open_bytes(
+    home: _core.Context, key: Key, token: bytes, shared: bytes, lease: Lease, tag: str
+) -> _core.Buffer:
+    """Opens bytes that another process shares and `token` names there. The lease ends with their last use."""
+    return _pool_of(key, home).get(key, token).open(home, shared, lease, tag)
+
+
+def _reset_in_child() -> None:
+    """Forgets the imported pools in a child of fork, which opens memory for itself."""
+    global _lock
+    _lock = threading.Lock()
+    _pools.clear()
+
+
+os.register_at_fork(after_in_child=_reset_in_child)

@@ -1,0 +1,50 @@
+"""Lets `multiprocessing` and joblib share tables instead of copying them."""
+
+from __future__ import annotations
+
+import sys
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+from saeta import _core
+from saeta._core import Column, Table
+from saeta._share.tables import SharedTable, open_shared, posted, share
+
+
+def install_reducers() -> None:
+    """Makes `multiprocessing` share tables and columns with other processes instead of copying their rows.
+
+    Afterwards queues, pipes, pools and arguments of processes carry tokens (`Table.share`), with the start
+    methods "spawn" and "forkserver" as well as "fork", and so do those of `torch.multiprocessing`. joblib's
+    processes do too if joblib was imported before. Only the process that sends needs to call it. The memory
+    of a table that is sent stays until a process has opened it and the last one has dropped it.
+
+    Other pickles carry the rows. A table on a GPU whose context has no exportable pool is an
+    UnsupportedError when it is sent.
+
+    Example:
+        >>> import saeta as sa
+        >>> sa.install_reducers()
+    """
+    kinds: list[tuple[Any, Any]] = [(Table, _reduce_table), (Column, _reduce_column)]
+    joblib_reduction: Any = sys.modules.get("joblib.externals.loky.backend.reduction")
+    for kind, reduce in kinds:
+        ForkingPickler.register(kind, reduce)
+        if joblib_reduction is not None:
+            joblib_reduction.register(kind, reduce)
+
+
+def _reduce_table(table: Table) -> tuple[Any, ...]:
+    return _opened_table, (posted(share(table)),)
+
+
+def _opened_table(token: SharedTable) -> Table:
+    return open_shared(token)
+
+
+def _reduce_column(column: Column) -> tuple[Any, ...]:
+    return _opened_column, (_core._from_columns(column.context, [column]),)
+
+
+def _opened_column(table: Table) -> Column:
+    return table.column(0)

@@ -1,0 +1,343 @@
+"""Shares tables with other processes of the same user on this machine.
+
+A shared table is one body and its metadata. On the host both lie in an unnamed file in memory, which nobody
+can change any more. On a GPU the body is memory of an exportable pool, and only the metadata is in such a
+file. A process that opens the table maps the file, or the memory of the pool.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import socket
+import struct
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple, overload
+
+from saeta import _core
+from saeta._core import Column, Context, Table
+from saeta._packed import Packed, pack, unpack
+from saeta._share import broker, pools, wire
+from saeta.errors import ClosedError, ExchangeError, FormatError, InvalidError, TypeMismatch
+from saeta.exchange import ContextLike, context_of
+
+_TAG = "share"
+_SIZES = struct.Struct("<QQ")  # bytes of the body and of the metadata
+
+
+class _Place(NamedTuple):
+    """Where a table can be opened."""
+
+    boot: bytes  # id of the machine since its last start
+    broker: bytes  # name of the socket of the process that has shared it
+    token: bytes  # a secret: every process that has it may open the table
+    device: bytes  # 16 bytes that name it on this machine; none for the host
+    nbytes: int
+    posted: bool  # the memory is kept until somebody has opened it by this token
+
+
+class SharedTable:
+    """A token for a shared table, from `Table.share`. It can be pickled and sent to other processes.
+
+    Every process of the same user on this machine that has it can open the table. In the process that made
+    it, the token keeps the shared memory. So keep it until it has been opened; afterwards every process that
+    has the table open keeps the memory.
+
+    Example:
+        >>> import pickle
+        >>> import saeta as sa
+        >>> token = sa.table({"fare": [12.5, None]}, "host").share()
+        >>> len(pickle.dumps(token)) < 500
+        True
+        >>> sa.open_shared(token)["fare"].to_pylist()
+        [12.5, None]
+    """
+
+    _place: _Place
+    _entry: broker.Exported | None  # keeps the memory; None where the token has arrived from elsewhere
+
+    def __init__(self, *args: object) -> None:
+        raise TypeMismatch("a SharedTable can't be made by calling its class: use Table.share")
+
+    @staticmethod
+    def _make(place: _Place, entry: broker.Exported | None = None) -> SharedTable:
+        made = SharedTable.__new__(SharedTable)
+        made._place = place
+        made._entry = entry
+        return made
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the shared memory, metadata included.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.table({"fare": [12.5, 8.0]}, "host").share().nbytes > 16
+            True
+        """
+        return self._place.nbytes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored_token, tuple(self._place)
+
+    def __repr__(self) -> str:
+        where = "a GPU" if self._place.device else "the host"
+        return f"<saeta.SharedTable of {self.nbytes} bytes on {where}>"
+
+
+def _restored_token(*place: Any) -> SharedTable:
+    return SharedTable._make(_Place(*place))
+
+
+class _HostMemory:
+    """An unnamed file with a body and metadata. Its bytes are charged to a context as long as it lives."""
+
+    device = b""
+
+    def __init__(self, where: Context, body: Column, metadata: bytes) -> None:
+        content = body.to_arrow().chunk(0).buffers()[1] if len(body) else b""
+        self.sizes = _SIZES.pack(len(body), len(metadata))
+        self.nbytes = len(body) + len(metadata)
+        self.shared = b""
+        self._process = os.getpid()
+        self._promised = where.memory.reserve(self.nbytes)
+        self.file = broker.File("saeta table")
+        self.file.write(metadata, self.file.write(content, 0))
+        self.file.seal()
+
+    def open(self) -> Table:
+        return _table_in_file(self.file.number, self.sizes, self, validate=False)
+
+    def __del__(self) -> None:
+        promised = getattr(self, "_promised", None)
+        if promised is not None and self._process == os.getpid():
+            promised.close()
+
+
+class _DeviceMemory:
+    """A body in an exportable pool, and an unnamed file with the metadata."""
+
+    def __init__(self, where: Context, body: Column, metadata: bytes) -> None:
+        self.device = _core._device_uuid(where)
+        self.sizes = _SIZES.pack(len(body), len(metadata))
+        self.nbytes = len(body) + len(metadata)
+        self.shared = _core._share_bytes(_core._bytes_of(body)) if len(body) else b""
+        self._packed = Packed(metadata, body)
+        self.file = broker.File("saeta metadata")
+        self.file.write(metadata, 0)
+        self.file.seal()
+
+    def open(self) -> Table:
+        return unpack(*self._packed, validate=False)
+
+
+class _Mapping(mmap.mmap):
+    """A read-only view of an unnamed file. It keeps `lease` until the last column in it is dropped."""
+
+    lease: object
+
+
+# By the id of a table: the table, and what returns its token. A Table has no hash.
+_tokens: dict[int, tuple[weakref.ref[Table], Callable[[], SharedTable | None]]] = {}
+_opened: weakref.WeakValueDictionary[bytes, Table] = weakref.WeakValueDictionary()
+_lock = threading.Lock()
+
+
+def share(self: Table) -> SharedTable:
+    """Implements `Table.share`."""
+    with _lock:
+        held, find = _tokens.get(id(self), (None, None))
+        known = find() if held is not None and find is not None and held() is self else None
+        if known is not None:
+            return known
+        metadata, body = pack(self)
+        kind = _HostMemory if self.device == "host" else _DeviceMemory
+        memory = kind(body.context, body, metadata)
+        own = broker.own()
+        entry = broker.Exported(own, body.context, memory, memory.sizes + memory.shared, memory.file)
+        own.add(entry)
+        shared = weakref.ref(entry)
+        _remember(self, lambda: _token_of(shared()))
+        return _token_of(entry)
+
+
+@overload
+def _token_of(entry: broker.Exported) -> SharedTable: ...
+@overload
+def _token_of(entry: broker.Exported | None) -> SharedTable | None: ...
+def _token_of(entry: broker.Exported | None) -> SharedTable | None:
+    if entry is None:
+        return None
+    memory = entry.kept
+    return SharedTable._make(
+        _Place(wire.boot_id(), entry.broker.name, entry.token, memory.device, memory.nbytes, False), entry
+    )
+
+
+def _remember(table: Table, find: Callable[[], SharedTable | None]) -> None:
+    number = id(table)
+
+    def forget(ended: weakref.ref[Table]) -> None:
+        if number in _tokens and _tokens[number][0] is ended:
+            del _tokens[number]
+
+    _tokens[number] = (weakref.ref(table, forget), find)
+
+
+def posted(token: SharedTable) -> SharedTable:
+    """Returns a token that keeps the memory on its way until it is opened once."""
+    if token._entry is None:  # another process has made the token, and this one has the table open
+        return token
+    broker.own().post(token._entry)
+    return SharedTable._make(token._place._replace(posted=True), token._entry)
+
+
+def open_shared(token: SharedTable, ctx: ContextLike = None, *, validate: bool = True) -> Table:
+    """Opens a table that another process has shared. Its columns are read-only views of the shared memory.
+
+    The process that shared it keeps the memory until the last process that has it open drops the table, ends
+    or is killed. A table that is open stays readable when the process that shared it ends. It may be shared
+    again: `share` of an opened table returns a token for the same memory.
+
+    Args:
+        token: from `Table.share`.
+        ctx: a Context or the name of its device. None: the host's, or that of the GPU that has the memory. In
+            a context of another device the table is a copy.
+        validate: as for `unpack`. A process checks a table once, as long as it has it open.
+
+    Raises:
+        ClosedError: the table is not shared any more, or the process that shared it has ended.
+        PermissionError: the process that shared it is of another user.
+        ExchangeError: the token is of another machine, or its process does not reply.
+        FormatError: the shared memory is not a packed table.
+
+    Example:
+        >>> import saeta as sa
+        >>> token = sa.table({"fare": [12.5, None]}, "host").share()
+        >>> sa.open_shared(token, "host")["fare"].to_pylist()
+        [12.5, None]
+    """
+    if not isinstance(token, SharedTable):
+        raise TypeMismatch(f"token is a {type(token).__name__}, expected a SharedTable from Table.share")
+    if token._place.boot != wire.boot_id():
+        raise ExchangeError("the token was made on another machine, or before this one was started again")
+    try:
+        table = _opened.get(token._place.token)
+        if table is None:
+            table = _open(token, ctx, validate)
+        elif token._place.posted:
+            pools.Lease(_ask(token)[0])  # says that the token has arrived
+    except wire.GoneError as gone:
+        raise ClosedError(f"the table can't be opened: {gone}") from None
+    except PermissionError:
+        raise
+    except OSError as failed:
+        raise ExchangeError(f"the table can't be opened: {failed}") from failed
+    return table if ctx is None or context_of(ctx) == table.context else table.to(context_of(ctx))
+
+
+def _open(token: SharedTable, ctx: ContextLike, validate: bool) -> Table:
+    own = broker.own()
+    if token._place.broker == own.name:
+        entry = own.find(token._place.token)
+        if entry is None:
+            raise wire.GoneError("it is not shared any more: keep the token until it is opened")
+        table: Table = entry.kept.open()
+        if token._place.posted:
+            own.note_arrival(entry)
+    else:
+        connection, shared, descriptors = _ask(token)
+        lease = pools.Lease(connection)
+        try:
+            if len(shared) < _SIZES.size or len(descriptors) != 1:
+                raise FormatError("the process that shared the table sent no table")
+            if token._place.device:
+                table = _table_on_device(token, ctx, shared, descriptors[0], lease, validate)
+            else:
+                table = _table_in_file(descriptors[0], shared, lease, validate)
+        finally:
+            for each in descriptors:
+                os.close(each)
+    with _lock:
+        table = _opened.setdefault(token._place.token, table)
+        _remember(table, lambda: token)
+    return table
+
+
+def _ask(token: SharedTable) -> tuple[socket.socket, bytes, list[int]]:
+    connection = wire.connect(token._place.broker)
+    try:
+        return (
+            connection,
+            *wire.ask(connection, wire.TAKE if token._place.posted else wire.OPEN, token._place.token),
+        )
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _table_in_file(descriptor: int, sizes: bytes, lease: object, validate: bool) -> Table:
+    body_bytes, metadata_bytes = _SIZES.unpack_from(sizes)
+    mapping = _map(descriptor, body_bytes + metadata_bytes)
+    mapping.lease = lease
+    view = memoryview(mapping)
+    return unpack(bytes(view[body_bytes:]), view[:body_bytes], "host", validate=validate)
+
+
+def _table_on_device(
+    token: SharedTable, ctx: ContextLike, shared: bytes, descriptor: int, lease: pools.Lease, validate: bool
+) -> Table:
+    body_bytes, metadata_bytes = _SIZES.unpack_from(shared)
+    metadata = bytes(_map(descriptor, metadata_bytes))
+    home = _home_of(token, ctx)
+    if body_bytes == 0:
+        return unpack(metadata, b"", home)
+    key = (token._place.broker, token._place.device)
+    memory = pools.open_bytes(home, key, token._place.token, shared[_SIZES.size :], lease, _TAG)
+    return unpack(metadata, _core._column_of(memory), home, validate=validate)
+
+
+def _map(descriptor: int, size: int) -> _Mapping:
+    """Maps the first bytes of an unnamed file that nobody can shorten or change."""
+    try:
+        seals = fcntl.fcntl(descriptor, broker.F_GET_SEALS)
+    except OSError:
+        seals = 0  # not a file in memory
+    found = os.fstat(descriptor).st_size
+    if seals & broker.SEALS != broker.SEALS or size > found or size == 0:
+        raise FormatError(
+            f"the process that shared the table sent a file of {found} bytes with seals {seals:#x}, expected "
+            f"at least {size} bytes and seals {broker.SEALS:#x}"
+        )
+    return _Mapping(descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ)
+
+
+def _home_of(token: SharedTable, ctx: ContextLike) -> Context:
+    """Returns the context of the GPU that has the memory."""
+    if ctx is not None:
+        where = context_of(ctx)
+        if where.device != "host" and _core._device_uuid(where) == token._place.device:
+            return where
+    for each in _core.devices():
+        if each.name != "host":
+            where = _core._shareable_context(each.name)
+            if _core._device_uuid(where) == token._place.device:
+                return where
+    raise InvalidError(
+        "the shared table is on a GPU that this process does not have: copy it through the host (share "
+        "table.to('host'))"
+    )
+
+
+def _reset_in_child() -> None:
+    """Forgets what the parent of a fork has shared. What it has opened stays readable."""
+    global _lock
+    _lock = threading.Lock()
+    _tokens.clear()
+    _opened.clear()
+
+
+os.register_at_fork(after_in_child=_reset_in_child)

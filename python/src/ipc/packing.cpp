@@ -1,0 +1,64 @@
+// The part of the module `_ipc` that packs tables.
+#include "python/src/core/byte_columns.hpp"
+#include "python/src/core/python_bytes.hpp"
+#include "python/src/ipc/writing.hpp"
+#include "saeta/ipc/packed.hpp"
+#include "saeta/transfer/download.hpp"
+#include "saeta/transfer/upload.hpp"
+
+#include <nanobind/stl/pair.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace saeta::py {
+namespace {
+
+/// In a forked child, the rows of a table of its parent are copied to the child's own context, because the
+/// parent's can't allocate there. Any other table stays as it is.
+table in_own_process(const table& source) {
+  const std::shared_ptr<context> own = context_pointer(source.ctx());
+  if (own == source.ctx()) {
+    return source;
+  }
+  dictionary_cache dictionaries;
+  std::vector<batch> made;
+  for (const batch& each : source.batches()) {
+    made.push_back(
+        upload(own, view_in_place(each), dictionaries, {.tag = "pack", .readable = {}, .file = {}}));
+  }
+  return table::make(own, source.fields(), std::move(made));
+}
+
+std::pair<nb::bytes, column_object> pack(const table_object& given) {
+  auto [packed, body] = without_gil([&] {
+    const table source = in_own_process(*given.value);
+    ipc::packed_table made = ipc::pack(source);
+    column_object shown = column_of_bytes(source.ctx(), made.body);
+    return std::pair(std::move(made), std::move(shown));
+  });
+  return {nb::bytes(packed.metadata.data(), packed.metadata.size()), std::move(body)};
+}
+
+table_object unpack(nb::handle metadata, const column_object& body, bool validate) {
+  const python_bytes bytes(metadata);
+  return without_gil([&] {
+    return table_object(ipc::unpack(body.ctx, bytes.span(), bytes_of_column(body),
+                                    validate ? validation::full : validation::structure));
+  });
+}
+
+} // namespace
+
+void bind_packing(nb::module_& m) {
+  m.def("pack", &pack, nb::arg("table"),
+        nb::sig("def pack(table: saeta._core.Table) -> tuple[bytes, saeta._core.Column]"),
+        "The packed form of a table: its metadata, and its body as a column of uint8.");
+  m.def("unpack", &unpack, nb::arg("metadata"), nb::arg("body"), nb::arg("validate"),
+        nb::sig("def unpack(metadata: bytes | bytearray | memoryview, body: saeta._core.Column, validate: "
+                "bool) -> saeta._core.Table"),
+        "The table of a packed form, in the context of its body, which it views.");
+}
+
+} // namespace saeta::py

@@ -1,0 +1,39 @@
+#include "saeta/interop/arrow/column_checker.hpp"
+
+#include "saeta/interop/arrow/array.hpp"
+#include "saeta/interop/arrow/device_memory.hpp"
+#include "saeta/interop/arrow/export.hpp"
+#include "saeta/memory/use_token.hpp"
+#include "saeta/transfer/download.hpp"
+
+#include <unordered_set>
+#include <vector>
+
+namespace saeta {
+
+void column_checker::check(std::span<const column> columns, std::span<const field> fields) {
+  std::vector<buffer> views;
+  for (const column& each : columns) {
+    append_buffers(each, views);
+  }
+  std::vector<use> uses;
+  std::unordered_set<const storage*> known;
+  for (const buffer& each : views) {
+    if (each.present() && known.insert(each.owner().get()).second) {
+      uses.push_back(reads(buffer(each.owner())));
+    }
+  }
+  use_token token(ctx_->work_stream(), uses);
+  const host_batch view = view_in_place({0, {columns.begin(), columns.end()}});
+  const device_memory there(ctx_);
+  check_values(view.arrays, fields, known_, ctx_->on_host() ? in_host_memory() : there,
+               value_borders::unread);
+  token.finish();
+}
+
+void column_checker::check_dictionary(const std::shared_ptr<const column>& values, const field& described) {
+  check(std::span(values.get(), 1), std::span(&described, 1));
+  known_.remember(view_in_place({0, {*values}}).arrays.front(), values, nullptr);
+}
+
+} // namespace saeta

@@ -1,0 +1,110 @@
+#include "saeta/ipc/format/packed_schema.hpp"
+
+#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/ipc/format/arrow_bridge.hpp"
+#include "saeta/ipc/format/message_encoder.hpp"
+#include "saeta/ipc/format/message_fields.hpp"
+#include "saeta/ipc/format/message_metadata.hpp"
+#include "saeta/ipc/format/schema_metadata.hpp"
+#include "saeta/ipc/write/written_dictionaries.hpp"
+#include "saeta/symbols/symbol_fields.hpp"
+
+#include <arrow/buffer.h>
+#include <arrow/io/memory.h>
+#include <arrow/ipc/dictionary.h>
+#include <arrow/ipc/reader.h>
+#include <arrow/ipc/writer.h>
+#include <arrow/type.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace saeta::ipc::detail {
+namespace {
+
+constexpr const char* form_name = "packed table";
+const metadata_list::value_type byte_bool_mark{"saeta.bool8", "bytes"};
+
+field described(const field& of) {
+  field made = described_as(of, symbol_form::dictionary);
+  if (made.type.is_byte_bool()) {
+    made.type = data_type::bool8();
+    made.metadata.push_back(byte_bool_mark);
+  }
+  return made;
+}
+
+field shown(const field& of) {
+  field made = resolve_symbols(of);
+  const auto mark = std::ranges::find(made.metadata, byte_bool_mark);
+  if (made.type == data_type::bool8() && mark != made.metadata.end()) {
+    made.type = data_type::byte_bool();
+    made.metadata.erase(mark);
+  }
+  return made;
+}
+
+/// Finds the places of all columns. `fields` and `flat` are known.
+void place_columns(packed_schema& of) {
+  std::vector<int> all(of.fields.fields.size());
+  std::iota(all.begin(), all.end(), 0);
+  auto tree = make_tree(of.fields, all, schema_table(container::stream, of.flat), of.dictionaries);
+  if (!tree) {
+    throw error(errc::format,
+                concat(form_name, ": its schema describes a dictionary by two types, or a column ",
+                       "with another number of children than its type has"));
+  }
+  of.tree = std::move(*tree);
+}
+
+std::span<const std::byte> flat_bytes(const arrow::Buffer& of) {
+  return {reinterpret_cast<const std::byte*>(of.data()), static_cast<std::size_t>(of.size())};
+}
+
+/// For schemas that `read_schema` leaves to libarrow.
+schema read_by_libarrow(std::span<const std::byte> flat) {
+  std::vector<std::byte> message;
+  append_message(message, flat);
+  arrow::io::BufferReader stream(std::make_shared<arrow::Buffer>(
+      reinterpret_cast<const std::uint8_t*>(message.data()), static_cast<std::int64_t>(message.size())));
+  arrow::ipc::DictionaryMemo dictionaries;
+  return schema_of(*take(arrow::ipc::ReadSchema(&stream, &dictionaries), form_name), form_name);
+}
+
+} // namespace
+
+std::unique_ptr<const packed_schema> encode_schema(const schema& of) {
+  require_writable(of);
+  auto made = std::make_unique<packed_schema>();
+  made->shown = of;
+  made->fields.metadata = of.metadata;
+  std::ranges::transform(of.fields, std::back_inserter(made->fields.fields), described);
+  const std::shared_ptr<arrow::Schema> arrow_fields = arrow_schema(made->fields);
+  const arrow::ipc::DictionaryFieldMapper ids(*arrow_fields);
+  arrow::ipc::IpcPayload message;
+  check(arrow::ipc::GetSchemaPayload(*arrow_fields, arrow::ipc::IpcWriteOptions::Defaults(), ids, &message),
+        form_name);
+  const auto flat = flat_bytes(*message.metadata);
+  made->flat.assign(flat.begin(), flat.end());
+  place_columns(*made);
+  return made;
+}
+
+std::unique_ptr<const packed_schema> decode_schema(std::span<const std::byte> flat) {
+  if (const auto order = schema_table(container::stream, flat).scalar<std::int16_t>(schema_endianness, 0);
+      order != 0) {
+    throw error(errc::unsupported,
+                concat(form_name, ": its schema has byte order ", order, ", expected 0 (little)"));
+  }
+  auto made = std::make_unique<packed_schema>();
+  made->flat.assign(flat.begin(), flat.end());
+  auto fields = read_schema(container::stream, made->flat);
+  made->fields = fields ? std::move(*fields) : read_by_libarrow(made->flat);
+  made->shown.metadata = made->fields.metadata;
+  std::ranges::transform(made->fields.fields, std::back_inserter(made->shown.fields), shown);
+  place_columns(*made);
+  return made;
+}
+
+} // namespace saeta::ipc::detail

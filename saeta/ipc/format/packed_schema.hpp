@@ -1,0 +1,39 @@
+// Schemas of tables in the packed form, and the tables of fields that their messages follow.
+//
+// What      Two types of columns are described by others: symbols by dictionaries of names, as in files, and
+//           bools of one byte by `arrow.bool8`, which has the same bytes. Metadata of the field says what
+//           they were.
+// Failure   error unsupported (types that the format can't describe), format.
+#pragma once
+
+#include "saeta/column/schema.hpp"
+#include "saeta/ipc/format/column_tree.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace saeta::ipc::detail {
+
+/// A schema with the positions of its columns in the messages.
+struct packed_schema {
+  packed_schema() = default;
+  packed_schema(const packed_schema&) = delete; // the trees refer to the types of the fields
+  packed_schema& operator=(const packed_schema&) = delete;
+  ~packed_schema() = default;
+
+  schema fields;               ///< as the messages describe the columns
+  schema shown;                ///< as the table has them
+  std::vector<std::byte> flat; ///< the FlatBuffer of the schema message
+  column_tree tree;
+  dictionary_trees dictionaries;
+};
+
+/// Encodes the schema of a table.
+std::unique_ptr<const packed_schema> encode_schema(const schema& of);
+
+/// Reads a schema message. @param flat  its FlatBuffer
+std::unique_ptr<const packed_schema> decode_schema(std::span<const std::byte> flat);
+
+} // namespace saeta::ipc::detail

@@ -1,0 +1,297 @@
+#include "saeta/base/text.hpp"
+#include "saeta/interop/arrow/column_checker.hpp"
+#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/ipc/format/message_fields.hpp"
+#include "saeta/ipc/format/packed_schema.hpp"
+#include "saeta/ipc/packed.hpp"
+#include "saeta/ipc/read/planned_messages.hpp"
+#include "saeta/symbols/symbols.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace saeta::ipc {
+namespace {
+
+using detail::buffer_place;
+using detail::column_tree;
+using detail::field_node;
+using detail::flat_structs;
+using detail::flat_table;
+using detail::message_header;
+using detail::packed_schema;
+using detail::tree_node;
+
+constexpr const char* form_name = "packed table";
+constexpr std::size_t body_unit = 8; // that a kernel needs at most
+
+/// The messages of the metadata, one after the other.
+class message_list {
+public:
+  explicit message_list(std::span<const std::byte> metadata) : metadata_(metadata) {}
+
+  /// Returns the FlatBuffer of the next message; nullopt at the end of the stream.
+  std::optional<std::span<const std::byte>> next() {
+    const std::size_t left = metadata_.size() - at_;
+    const std::int64_t size =
+        left < detail::prefix_bytes ? -1 : detail::read_prefix(metadata_.subspan(at_, detail::prefix_bytes));
+    if (size < 0 || static_cast<std::uint64_t>(size) > left - detail::prefix_bytes) {
+      throw error(errc::format, concat("its metadata of ", metadata_.size(), " bytes is truncated at byte ",
+                                       at_, ", or is not an Arrow IPC stream"));
+    }
+    const auto flat = metadata_.subspan(at_ + detail::prefix_bytes, static_cast<std::size_t>(size));
+    at_ += detail::prefix_bytes + flat.size();
+    if (!flat.empty()) {
+      return flat;
+    }
+    if (at_ != metadata_.size()) {
+      throw error(errc::format, concat("its metadata of ", metadata_.size(),
+                                       " bytes goes on after the end of the stream at byte ", at_));
+    }
+    return std::nullopt;
+  }
+
+private:
+  std::span<const std::byte> metadata_;
+  std::size_t at_ = 0;
+};
+
+/// Takes the entries of one message in order. Every number is checked.
+class message_columns {
+public:
+  message_columns(const std::shared_ptr<context>& ctx, const buffer& body, const flat_table& batch,
+                  const column_tree& tree, std::span<const std::shared_ptr<const column>> dictionaries)
+      : ctx_(ctx), body_(body), tree_(tree), dictionaries_(dictionaries),
+        nodes_(batch.view<field_node>(detail::batch_nodes)),
+        buffers_(batch.view<buffer_place>(detail::batch_buffers)),
+        counts_(batch.view<std::int64_t>(detail::batch_variadic_counts)) {
+    require_count("field nodes", nodes_.size(), tree.rows);
+    require_count("counts of data buffers of views", counts_.size(), tree.views);
+    if (batch.table(detail::batch_compression)) {
+      throw error(errc::unsupported, "its body is compressed");
+    }
+  }
+
+  /// The next column. @param type  of the tree's node, or another one with the same layout
+  column take(std::size_t number, const data_type& type) {
+    try {
+      return take_node(number, type);
+    } catch (const error& failure) {
+      rethrow(failure, tree_.label(number));
+    }
+  }
+
+  /// Call it after the last column.
+  void finish() const { require_count("buffers", buffers_.size(), next_buffer_); }
+
+private:
+  static void require_count(std::string_view what, std::size_t found, std::size_t expected) {
+    if (found != expected) {
+      throw error(errc::format, concat(found, ' ', what, ", the schema needs ", expected));
+    }
+  }
+
+  column take_node(std::size_t number, const data_type& type) {
+    const tree_node& node = tree_.nodes[number];
+    const field_node rows = nodes_[next_node_++];
+    if (rows.length < 0 || rows.null_count < column::unknown_nulls || rows.null_count > rows.length) {
+      throw error(errc::format, concat(rows.length, " rows with ", rows.null_count, " nulls"));
+    }
+    column::parts parts;
+    parts.type = type;
+    parts.length = rows.length;
+    parts.null_count = rows.null_count;
+    std::int64_t count = static_cast<std::int64_t>(type.buffer_count());
+    if (type.has_variadic_buffers()) {
+      const std::int64_t added = counts_[next_count_++];
+      if (added < 0 || static_cast<std::uint64_t>(added) > buffers_.size()) {
+        throw error(errc::format,
+                    concat(added, " data buffers, the batch has ", buffers_.size(), " buffers"));
+      }
+      count += added;
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+      parts.buffers.push_back(take_buffer());
+    }
+    for (std::size_t child = number + 1; child != node.end; child = tree_.nodes[child].end) {
+      parts.children.push_back(take(child, *tree_.nodes[child].type));
+    }
+    if (node.dictionary != detail::no_node) {
+      parts.dictionary = dictionary_of(node, rows.length);
+    }
+    try {
+      return column::make(ctx_, std::move(parts));
+    } catch (const error& failure) { // what does not fit was said by the metadata
+      throw failure.code() == errc::overflow ? failure : error(errc::format, failure.message());
+    }
+  }
+
+  buffer take_buffer() {
+    if (next_buffer_ == buffers_.size()) {
+      throw error(errc::format, concat(buffers_.size(), " buffers in its batch are too few"));
+    }
+    const std::size_t number = next_buffer_++;
+    const buffer_place place = buffers_[number];
+    const auto bytes = static_cast<std::int64_t>(body_.size());
+    if (place.offset < 0 || place.length < 0 || place.offset > bytes || place.length > bytes - place.offset) {
+      throw error(errc::format, concat("buffer ", number, " has ", place.length, " bytes at offset ",
+                                       place.offset, " of a body of ", bytes, " bytes"));
+    }
+    if (place.length == 0) {
+      return {};
+    }
+    if (static_cast<std::size_t>(place.offset) % body_unit != 0) {
+      throw error(errc::format, concat("buffer ", number, " is at offset ", place.offset,
+                                       ", which is not a multiple of ", body_unit));
+    }
+    return body_.slice(static_cast<std::size_t>(place.offset), static_cast<std::size_t>(place.length));
+  }
+
+  [[nodiscard]] std::shared_ptr<const column> dictionary_of(const tree_node& node, std::int64_t rows) const {
+    if (const auto& known = dictionaries_[node.dictionary]) {
+      return known;
+    }
+    if (rows != 0) {
+      throw error(errc::format,
+                  concat("no message before its batch has the dictionary of its ", rows, " rows"));
+    }
+    return std::make_shared<const column>(column::empty(ctx_, *node.type->value_type()));
+  }
+
+  const std::shared_ptr<context>& ctx_;
+  const buffer& body_;
+  const column_tree& tree_;
+  std::span<const std::shared_ptr<const column>> dictionaries_;
+  flat_structs<field_node> nodes_;
+  flat_structs<buffer_place> buffers_;
+  flat_structs<std::int64_t> counts_;
+  std::size_t next_node_ = 0;
+  std::size_t next_buffer_ = 0;
+  std::size_t next_count_ = 0;
+};
+
+class unpacking {
+public:
+  unpacking(const std::shared_ptr<context>& ctx, std::span<const std::byte> metadata, const buffer& body,
+            validation check)
+      : ctx_(ctx), body_(body), messages_(metadata), checker_(ctx), checks_(check == validation::full) {}
+
+  table run() {
+    const auto front = messages_.next();
+    if (!front || detail::read_header(*front).kind != message_header::schema) {
+      throw error(errc::format, "its metadata does not begin with a schema");
+    }
+    fields_ = detail::decode_schema(*front);
+    dictionaries_.resize(fields_->dictionaries.trees.size());
+    while (const auto flat = messages_.next()) {
+      add(*flat);
+    }
+    return table::make(ctx_, fields_->shown, std::move(batches_));
+  }
+
+private:
+  void add(std::span<const std::byte> flat) {
+    const message_header header = detail::read_header(flat);
+    if (!header.planned) {
+      throw error(errc::unsupported, "a message is not of metadata version 5");
+    }
+    if (header.body_bytes < 0 || static_cast<std::uint64_t>(header.body_bytes) > body_.size()) {
+      throw error(errc::format, concat(place(), ": it was packed with a body of ", header.body_bytes,
+                                       " bytes, found ", body_.size()));
+    }
+    if (header.kind == message_header::dictionary_batch) {
+      add_dictionary(*header.header);
+    } else if (header.kind == message_header::record_batch) {
+      add_batch(*header.header);
+    } else {
+      throw error(errc::format, concat(place(), ": its message is of kind ", header.kind));
+    }
+  }
+
+  void add_dictionary(const flat_table& header) {
+    const auto id = header.scalar<std::int64_t>(detail::dictionary_id, 0);
+    const auto known = fields_->dictionaries.numbers.find(id);
+    const auto batch = header.table(detail::dictionary_data);
+    if (known == fields_->dictionaries.numbers.end() || !batch) {
+      throw error(errc::format, concat("dictionary ", id, " is not in the schema, or has no values"));
+    }
+    if (header.scalar<std::uint8_t>(detail::dictionary_delta, 0) != 0) {
+      throw error(errc::unsupported, concat("dictionary ", id, " comes in parts"));
+    }
+    const auto& tree = *fields_->dictionaries.trees[known->second];
+    message_columns entries(ctx_, body_, *batch, tree, dictionaries_);
+    const auto values = std::make_shared<const column>(entries.take(0, tree.values.type));
+    entries.finish();
+    if (checks_) {
+      checker_.check_dictionary(values, {tree.root_label, tree.values.type, true, {}});
+    }
+    dictionaries_[known->second] = values;
+  }
+
+  void add_batch(const flat_table& header) {
+    try {
+      batches_.push_back(read_batch(header));
+    } catch (const error& failure) {
+      rethrow(failure, place());
+    }
+  }
+
+  batch read_batch(const flat_table& header) {
+    batch made{header.scalar<std::int64_t>(detail::batch_length, 0), {}};
+    if (made.rows < 0) {
+      throw error(errc::format, concat("a record batch of ", made.rows, " rows"));
+    }
+    const column_tree& tree = fields_->tree;
+    message_columns entries(ctx_, body_, header, tree, dictionaries_);
+    for (std::size_t i = 0; i < tree.roots.size(); ++i) {
+      const data_type& shown = fields_->shown.fields[i].type;
+      const data_type& described = fields_->fields.fields[i].type;
+      made.columns.push_back(entries.take(tree.roots[i], shown.is_byte_bool() ? shown : described));
+      if (made.columns.back().length() != made.rows) {
+        throw error(errc::format, concat(tree.label(tree.roots[i]), ": ", made.columns.back().length(),
+                                         " rows in a batch of ", made.rows));
+      }
+    }
+    entries.finish();
+    if (checks_) {
+      checker_.check(made.columns, fields_->fields.fields);
+    }
+    for (std::size_t i = 0; i < made.columns.size(); ++i) {
+      const data_type& shown = fields_->shown.fields[i].type;
+      if (shown.is_symbol() && !made.columns[i].type().is_symbol()) {
+        made.columns[i] = as_symbols(std::span(&made.columns[i], 1), shown.symbols()).front();
+      }
+    }
+    return made;
+  }
+
+  [[nodiscard]] std::string place() const { return concat("batch ", batches_.size()); }
+
+  const std::shared_ptr<context>& ctx_;
+  const buffer& body_;
+  message_list messages_;
+  column_checker checker_;
+  bool checks_;
+  std::unique_ptr<const packed_schema> fields_;
+  std::vector<std::shared_ptr<const column>> dictionaries_; ///< the latest values of each
+  std::vector<batch> batches_;
+};
+
+} // namespace
+
+table unpack(const std::shared_ptr<context>& ctx, std::span<const std::byte> metadata, const buffer& body,
+             validation check) {
+  if (body.address() % body_unit != 0) {
+    throw error(errc::invalid_argument, concat(form_name, ": its body is at address ", body.address(),
+                                               ", which is not a multiple of ", body_unit, ": copy it"));
+  }
+  try {
+    return unpacking(ctx, metadata, body, check).run();
+  } catch (const error& failure) {
+    rethrow(failure, form_name);
+  }
+}
+
+} // namespace saeta::ipc

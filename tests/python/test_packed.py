@@ -1,0 +1,142 @@
+"""The packed form: tables as metadata and one body, for every type and every kind of body."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import arrow_data
+import saeta as sa
+from contexts import copies
+from protocols import OnlyArray
+from sim_devices import DEVICES, contexts_of
+
+pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
+
+
+@pytest.fixture(params=DEVICES)
+def ctx(request):
+    yield from contexts_of(request.param)
+
+
+def again(table):
+    return sa.unpack(*table.pack())
+
+
+def require_same(found, expected):
+    assert found.to_arrow().equals(expected.to_arrow())
+    assert found.schema == expected.schema
+    assert [each.num_rows for each in found.batches] == [each.num_rows for each in expected.batches]
+
+
+def test_every_type_comes_back(ctx):
+    source = arrow_data.table().replace_schema_metadata({"key": "value"})
+    table = sa.from_arrow(source, ctx)
+    metadata, body = table.pack()
+    assert (body.type, body.context, len(body) % 64) == ("uint8", ctx, 0)
+    found = sa.unpack(metadata, body)
+    assert found.context == ctx
+    require_same(found, table)
+    assert found.to_arrow().schema.equals(source.schema, check_metadata=True)
+    for part in (table[3:20], table[:1], table[:0], table.select([])):
+        require_same(again(part), part)
+    require_same(again(sa.concat_tables([table, table[5:9]])), sa.concat_tables([table, table[5:9]]))
+
+
+def test_what_was_read_whole_is_not_copied(ctx, tmp_path):
+    sa.from_arrow(arrow_data.table(), "host").write_ipc(tmp_path / "a.arrow")
+    table = sa.read_ipc(tmp_path / "a.arrow", ctx, copy=True, rechunk=True)
+    ctx.reset_counters()
+    before = ctx.memory.statistics()["current"]
+    packed = table.pack()
+    found = sa.unpack(*packed, validate=False)
+    assert copies(ctx) == 0
+    assert ctx.memory.statistics()["current"] == before
+    require_same(found, table)
+
+
+def test_booleans_of_bytes_and_symbols_come_back_as_such(ctx):
+    flags = sa.from_dlpack(np.array([True, False, True]), ctx)
+    words = ["Lyon", None, "Brno"]
+    table = sa.table({"f": flags, "g": flags.as_bool8(), "w": sa.column("w", words, sa.symbol(), ctx)}, ctx)
+    found = again(table)
+    assert found.schema == table.schema
+    assert [str(each.type) for each in found.columns] == ["bool8", "extension<arrow.bool8>", "symbol"]
+    assert found["f"].to_pylist() == [True, False, True]
+    assert found["w"].to_pylist() == words
+
+
+def test_any_object_with_the_bytes_is_a_body(ctx):
+    table = sa.from_arrow(arrow_data.table(), ctx)
+    metadata, body = table.to("host").pack()
+    array = np.from_dlpack(body)
+    for given in (bytes(array), bytearray(array), memoryview(array), array, OnlyArray(body), body):
+        require_same(sa.unpack(metadata, given, ctx), table)
+        require_same(sa.unpack(memoryview(metadata), given), table)
+    if ctx.device != "host":
+        with pytest.raises(sa.ExchangeError):
+            sa.unpack(metadata, body, ctx, copy=False)
+
+
+def test_a_tensor_is_a_body():
+    torch = pytest.importorskip("torch")
+    table = sa.from_arrow(arrow_data.table(), "host")
+    metadata, body = table.pack()
+    require_same(sa.unpack(metadata, torch.from_dlpack(body)), table)
+    with pytest.raises(sa.TypeMismatch, match="expected one chunk of uint8"):
+        sa.unpack(metadata, torch.zeros(1000))
+    with pytest.raises(sa.TypeMismatch, match="several columns"):
+        sa.unpack(metadata, pa.table({"a": [1], "b": [2]}))
+
+
+def test_bytes_at_any_address_are_copied_where_that_is_allowed(host):
+    table = sa.table({"a": np.arange(1000)}, host)
+    metadata, body = table.pack()
+    room = np.zeros(len(body) + 8, np.uint8)
+    start = 1 - room.ctypes.data % 8 if room.ctypes.data % 8 <= 1 else 9 - room.ctypes.data % 8
+    moved = room[start : start + len(body)]
+    moved[:] = np.from_dlpack(body)
+    require_same(sa.unpack(metadata, moved), table)
+    with pytest.raises(sa.ExchangeError, match="not a multiple of 8"):
+        sa.unpack(metadata, moved, copy=False)
+
+
+def test_a_body_stays_alive_as_long_as_its_columns(host):
+    body = bytearray(np.from_dlpack((packed := sa.table({"a": np.arange(9)}, host).pack()).body))
+    found = sa.unpack(packed.metadata, body)
+    with pytest.raises(BufferError):
+        body.append(0)
+    assert found["a"].to_pylist() == [*range(9)]
+    del found
+    host.synchronize()
+    body.append(0)
+
+
+def test_broken_packs_are_named(host):
+    table = sa.table({"city": ["Lyon", "Brno"], "n": [1, 2]}, host)
+    metadata, body = table.pack()
+    with pytest.raises(sa.FormatError, match=r"packed table: .*body of \d+ bytes, found 64"):
+        sa.unpack(metadata, body.slice(0, 64))
+    for broken in (b"", metadata[:-8], metadata[:-4], metadata + b"12345678", b"ARROW1\0\0" + metadata):
+        with pytest.raises(sa.FormatError, match="packed table: "):
+            sa.unpack(broken, body)
+    offsets = np.array(np.from_dlpack(body))
+    place = bytes(offsets).index(np.array([0, 4, 8], np.int32).tobytes())
+    offsets[place + 4 : place + 8] = np.array([500], np.int32).view(np.uint8)
+    with pytest.raises(sa.FormatError, match=r"batch 0: column 'city'"):
+        sa.unpack(metadata, offsets)
+    sa.unpack(metadata, offsets, validate=False)
+
+
+def test_metadata_is_a_stream_of_arrow_without_bodies(host):
+    metadata, _body = sa.table({"a": [1, 2, 3], "s": ["x", None, "z"]}, host).pack()
+    assert pa.ipc.read_schema(pa.py_buffer(metadata)).names == ["a", "s"]
+    assert metadata.endswith(b"\xff\xff\xff\xff\0\0\0\0")
+
+
+def test_what_the_format_can_not_describe_is_refused(host):
+    twice = pa.DictionaryArray.from_arrays(pa.array([0]), pa.array(["x"]).dictionary_encode())
+    table = sa.from_arrow(pa.table({"twice": twice}), host)
+    with pytest.raises(sa.UnsupportedError, match="column 'twice'"):
+        table.pack()

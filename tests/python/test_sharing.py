@@ -1,0 +1,427 @@
+"""Tables that other processes open: what they see, who keeps the memory, and what is left when one is killed.
+
+The other processes are real ones. A longer run: SAETA_SHARING_ROUNDS=2000.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from multiprocessing import forkserver, resource_tracker
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import arrow_data
+import pickled_work
+import saeta as sa
+from saeta._share import broker, tables, wire
+
+pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
+
+ROUNDS = int(os.environ.get("SAETA_SHARING_ROUNDS", "50"))
+
+PEER = """
+import sys
+sys.path[:0] = {path!r}
+import gc, os, pickle, time
+import numpy as np
+import arrow_data
+import saeta as sa
+
+def show(token):
+    print(pickle.dumps(token).hex(), flush=True)
+
+def opened(text):
+    return sa.open_shared(pickle.loads(bytes.fromhex(text)), "host")
+
+print("ready", flush=True)
+for line in sys.stdin:
+    exec(bytes.fromhex(line).decode())
+    print("done", flush=True)
+"""
+
+
+class Peer:
+    """Another process, which runs code that a test sends."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PEER.format(path=sys.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.hear("ready")
+
+    def hear(self, last: str) -> list[str]:
+        assert self.process.stdout is not None
+        lines: list[str] = []
+        while (line := self.process.stdout.readline().strip()) != last:
+            assert line, "the other process has ended"
+            lines.append(line)
+        return lines
+
+    def send(self, code: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(code.encode().hex() + "\n")
+        self.process.stdin.flush()
+
+    def run(self, code: str) -> list[str]:
+        """Returns the lines that the code has printed."""
+        self.send(code)
+        return self.hear("done")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.wait(timeout=60)
+        self.process.stdout.close()
+
+    def __enter__(self) -> Peer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@pytest.fixture
+def peer() -> Any:
+    with Peer() as other:
+        yield other
+
+
+def eventually(true: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 20
+    while not true():
+        if time.monotonic() > deadline:
+            return False
+        gc.collect()
+        time.sleep(0.001)
+    return True
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def charged() -> int:
+    found = sa.context("host").memory.statistics()
+    return int(found["current"] or 0) + int(found["reserved"] or 0)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Any:
+    """Neither descriptors nor bytes. The helpers of multiprocessing keep theirs."""
+    broker.own()
+    resource_tracker.ensure_running()
+    forkserver.ensure_running()
+    gc.collect()
+    before = descriptors(), charged(), maps()
+    yield
+    assert eventually(lambda: (charged(), maps()) == before[1:]), (charged(), maps(), before)
+    assert eventually(lambda: descriptors() <= before[0]), sorted(
+        str(each.readlink()) for each in Path("/proc/self/fd").iterdir() if each.exists()
+    )
+    assert not broker.own()._posted
+
+
+def maps() -> int:
+    return Path("/proc/self/maps").read_text().count("saeta table")
+
+
+def sent(token: sa.SharedTable) -> str:
+    return pickle.dumps(token).hex()
+
+
+def received(text: str) -> sa.SharedTable:
+    found: sa.SharedTable = pickle.loads(bytes.fromhex(text))
+    return found
+
+
+def test_every_type_arrives(peer: Peer) -> None:
+    source = arrow_data.table()
+    token = sa.from_arrow(source, "host").share()
+    assert len(pickle.dumps(token)) < 500
+    assert peer.run(f"print(opened({sent(token)!r}).to_arrow().equals(arrow_data.table()), flush=True)") == [
+        "True"
+    ]
+    (text,) = peer.run("kept = sa.from_arrow(arrow_data.table(), 'host').share(); show(kept)")
+    found = sa.open_shared(received(text))
+    assert found.device == "host"
+    assert found.to_arrow().equals(source)
+    assert found.to_arrow().schema.equals(source.schema, check_metadata=True)
+
+
+def test_nobody_can_change_what_is_shared(peer: Peer) -> None:
+    (text,) = peer.run("kept = sa.table({'a': np.arange(9)}, 'host').share(); show(kept)")
+    found = sa.open_shared(received(text))
+    array = np.from_dlpack(found["a"])
+    assert not array.flags.writeable
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        array.setflags(write=True)
+
+
+def test_sharing_again_is_the_same_memory(peer: Peer) -> None:
+    table = sa.table({"a": np.arange(100_000)}, "host")
+    before = charged()
+    first = table.share()
+    assert charged() >= before + 800_000
+    second = table.share()
+    assert first._place.token == second._place.token
+    assert sa.open_shared(first) is sa.open_shared(second)
+    assert sa.open_shared(first)["a"].to_pylist()[-1] == 99_999
+    del first, second
+    gc.collect()
+    assert eventually(lambda: charged() == before)
+
+
+def test_the_one_who_opens_keeps_the_memory(peer: Peer) -> None:
+    before = charged()
+    token = sa.table({"a": np.arange(100_000)}, "host").share()
+    text = sent(token)
+    peer.run(f"found = opened({text!r})")
+    del token
+    gc.collect()
+    assert charged() > before
+    peer.run(f"again = opened({text!r}); assert again is found")
+    peer.run("del found, again; gc.collect(); sa.context('host').synchronize()")
+    assert eventually(lambda: charged() == before)
+    assert peer.run(f"""
+try:
+    opened({text!r})
+except sa.ClosedError as gone:
+    print("not shared any more" in str(gone), flush=True)
+""") == ["True"]
+
+
+def test_a_killed_consumer_frees_what_it_held() -> None:
+    before = charged()
+    token = sa.table({"a": np.arange(100_000)}, "host").share()
+    text = sent(token)
+    with Peer() as first, Peer() as second:
+        for each in (first, second):
+            each.run(f"found = opened({text!r})")
+        del token
+        gc.collect()
+        first.kill()
+        time.sleep(0.01)
+        assert charged() > before, "the second one has it open"
+        second.kill()
+        assert eventually(lambda: charged() == before)
+
+
+def test_a_dead_producer_leaves_what_is_open() -> None:
+    with Peer() as producer:
+        (text, other) = producer.run(
+            "table = sa.table({'a': np.arange(100_000)}, 'host'); kept = table.share(); show(kept)\n"
+            "unopened = sa.table({'b': [1]}, 'host').share(); show(unopened)"
+        )
+        found = sa.open_shared(received(text))
+        producer.kill()
+    assert found["a"].to_pylist() == [*range(100_000)]
+    with pytest.raises(sa.ClosedError, match="has ended"):
+        sa.open_shared(received(other))
+    assert sa.open_shared(received(text)) is found
+    del found
+    gc.collect()
+    with pytest.raises(sa.ClosedError, match="has ended"):
+        sa.open_shared(received(text))
+
+
+def test_a_consumer_shares_on(peer: Peer) -> None:
+    (text,) = peer.run("kept = sa.table({'a': [1, 2]}, 'host').share(); show(kept)")
+    found = sa.open_shared(received(text))
+    again = found.share()
+    assert again._place.token == received(text)._place.token
+    with Peer() as third:
+        third.run(f"found = opened({sent(again)!r})")
+        peer.run("del kept; gc.collect()")
+        del found, again
+        gc.collect()
+        assert third.run("print(found['a'].to_pylist(), flush=True)") == ["[1, 2]"]
+        rows = third.run("part = found[1:].share(); show(part)")
+        assert sa.open_shared(received(rows[0]))["a"].to_pylist() == [2]
+
+
+def test_killed_at_any_moment_nothing_is_left() -> None:
+    """Producers and consumers are killed while they share and open."""
+    chance = random.Random(3)
+    table = sa.table({"a": np.arange(50_000), "s": ["text"] * 50_000}, "host")
+    expected = table["a"].to_pylist()
+    before = charged()
+    for turn in range(ROUNDS):
+        other = Peer()
+        if turn % 2:
+            token = table.share()
+            other.send(f"for _ in range(1000): found = opened({sent(token)!r}); del found; gc.collect()")
+            time.sleep(chance.random() * 0.02)
+            other.kill()
+            assert sa.open_shared(token)["a"].to_pylist() == expected
+            del token
+        else:
+            (text,) = other.run(
+                "table = sa.table({'a': np.arange(50_000)}, 'host'); kept = table.share(); show(kept)"
+            )
+            other.send("for _ in range(1000): more = sa.table({'b': np.arange(9)}, 'host').share(); del more")
+            moment = time.monotonic() + chance.random() * 0.02
+            found = None
+            while time.monotonic() < moment:
+                found = sa.open_shared(received(text))
+            other.kill()
+            if found is not None:
+                assert found["a"].to_pylist() == expected
+            del found
+            gc.collect()
+            with pytest.raises(sa.ClosedError):
+                sa.open_shared(received(text))
+        other.close()
+        assert eventually(lambda: charged() == before), turn
+
+
+def test_another_user_is_refused() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can start a process of another user")
+    table = sa.table({"a": [1]}, "host")
+    token = table.share()
+    with Peer() as other:
+        assert other.run(f"""
+os.setresuid(65534, 65534, 65534)
+try:
+    opened({sent(token)!r})
+except PermissionError as refused:
+    print(type(refused).__name__, flush=True)
+mine = sa.table({{'a': [2]}}, 'host').share()
+""") == ["PermissionError"]
+        (text,) = other.run("show(mine)")
+        with pytest.raises(PermissionError, match="by user 65534"):
+            sa.open_shared(received(text))
+
+
+def test_tokens_say_what_is_wrong(monkeypatch: Any) -> None:
+    token = sa.table({"a": [1]}, "host").share()
+    far = received(sent(token))
+    far._place = far._place._replace(boot=bytes(16))
+    with pytest.raises(sa.ExchangeError, match="another machine"):
+        sa.open_shared(far)
+    with pytest.raises(sa.TypeMismatch, match="expected a SharedTable"):
+        sa.open_shared(b"token")  # type: ignore[arg-type]
+    with pytest.raises(sa.TypeMismatch, match=r"use Table\.share"):
+        sa.SharedTable()
+    assert repr(token).startswith("<saeta.SharedTable of ")
+    unknown = received(sent(token))
+    unknown._place = unknown._place._replace(token=bytes(16))
+    with pytest.raises(sa.ClosedError, match="not shared any more"):
+        sa.open_shared(unknown)
+
+
+@pytest.mark.parametrize("content", ["open file", "memory without seals", "too short"])
+def test_a_file_that_could_change_is_refused(tmp_path: Path, content: str) -> None:
+    if content == "open file":
+        (tmp_path / "a").write_bytes(bytes(4096))
+        number = os.open(tmp_path / "a", os.O_RDWR)
+    else:
+        number = os.memfd_create("x", os.MFD_ALLOW_SEALING)
+        os.ftruncate(number, 4096 if content == "memory without seals" else 100)
+    try:
+        with pytest.raises(sa.FormatError, match="seals"):
+            tables._map(number, 4096)
+    finally:
+        os.close(number)
+
+
+def test_the_budget_pays_for_what_is_shared() -> None:
+    child = sa.context("host").memory.child("share", "1MiB")
+    table = sa.table({"a": np.arange(20_000)}, child)
+    token = table[:10_000].share()
+    with pytest.raises(sa.BudgetExceeded):
+        sa.table({"a": np.arange(200_000)}, child).share()
+    del token, table
+    gc.collect()
+    child.close()
+
+
+def test_a_child_of_fork_shares_for_itself(peer: Peer) -> None:
+    token = sa.table({"a": [1, 2]}, "host").share()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            seen = sa.open_shared(token)["a"].to_pylist()
+            mine = sa.table({"b": [3]}, "host").share()
+            os.write(writing, repr((seen, mine._place.broker != token._place.broker)).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reading, 1000).decode() == "([1, 2], True)"
+    os.close(reading)
+    os.close(writing)
+
+
+@pytest.fixture
+def reducers() -> Any:
+    from multiprocessing.reduction import ForkingPickler
+
+    before = dict(ForkingPickler._extra_reducers)
+    sa.install_reducers()
+    yield
+    ForkingPickler._extra_reducers.clear()
+    ForkingPickler._extra_reducers.update(before)
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
+def test_multiprocessing_shares_tables(reducers: Any, method: str) -> None:
+    words = [None, "x", "y"] * 10
+    table = sa.table({"a": np.arange(30), "w": words}, "host")
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        turned, seen = pool.apply(pickled_work.turned, (table, table["w"]))
+        assert turned["a"].to_pylist() == [*range(1, 30), 0]
+        assert seen["values"] == words
+        for each in pool.map(pickled_work.total, [table] * 10):
+            assert each == 435
+    assert eventually(lambda: not broker.own()._posted)
+
+
+def test_torch_queues_share_tables(reducers: Any) -> None:
+    torch = pytest.importorskip("torch.multiprocessing")
+    table = sa.table({"a": np.arange(30)}, "host")
+    context = torch.get_context("spawn")
+    queue, answers = context.Queue(), context.Queue()
+    worker = context.Process(target=pickled_work.total_of_queue, args=(queue, answers))
+    worker.start()
+    queue.put(table)
+    assert answers.get(timeout=60) == 435
+    worker.join()
+    queue.close()
+    answers.close()
+    queue.join_thread()
+    answers.join_thread()
+
+
+def test_a_peer_that_does_not_answer_is_an_error(monkeypatch: Any) -> None:
+    monkeypatch.setattr(wire, "WAIT", 0.2)
+    with Peer() as other:
+        (text,) = other.run("kept = sa.table({'a': [1]}, 'host').share(); show(kept)")
+        other.process.send_signal(signal.SIGSTOP)
+        os.waitpid(other.process.pid, os.WUNTRACED)
+        try:
+            with pytest.raises(sa.ExchangeError, match=r"has not replied for 0\.2 seconds"):
+                sa.open_shared(received(text))
+        finally:
+            other.process.send_signal(signal.SIGCONT)
+        assert sa.open_shared(received(text))["a"].to_pylist() == [1]
