@@ -48,6 +48,7 @@ from saeta._packed import Packed, unpack
 from saeta._pickling import unpickling
 from saeta._report.info import info
 from saeta._share.reducers import install_reducers
+from saeta._share.spilling import SpillHandle, spill_statistics
 from saeta._share.tables import SharedTable, open_shared
 from saeta._use import use
 from saeta.errors import (
@@ -113,6 +114,7 @@ __all__ = [
     "Schema",
     "SharedTable",
     "SizeOverflow",
+    "SpillHandle",
     "StrictMode",
     "SymbolTable",
     "Table",
@@ -142,6 +144,7 @@ __all__ = [
     "scan_ipc",
     "scan_parquet",
     "schema",
+    "spill_statistics",
     "symbol",
     "symbols",
     "table",

@@ -33,6 +33,7 @@ ON_HOST = {
     "one-budget": [],
     "packed": ["numpy", "pyarrow"],
     "sharing": ["numpy", "pyarrow"],
+    "spilling": [],
     "../coming-from-rmm": ["numpy"],
 }
 ON_GPU = [
