@@ -290,8 +290,8 @@ void spill_store::move_out(spill_entry& of, std::optional<spill_tier> only) {
     settle_unmoved(of);
     throw;
   }
-  of.body = {}; // freed before others are told that there is room
   log(memory_event::spill, to_string(lower->tier()), of, "ok");
+  of.body = {}; // freed before others are told that there is room
   settle(of, {}, std::move(lower));
 }
 

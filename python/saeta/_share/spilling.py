@@ -40,6 +40,8 @@ class SpillHandle:
 
     __slots__ = ("__weakref__", "_handle")
 
+    _handle: _ipc.SpillHandle
+
     def __init__(self, handle: _ipc.SpillHandle) -> None:
         if not isinstance(handle, ipc.module().SpillHandle):
             raise TypeMismatch(
@@ -152,7 +154,7 @@ class SpillHandle:
             >>> import saeta as sa
             >>> trips = sa.context("host").spillable(sa.table({"fare": [12.5]}, "host"))
             >>> trips.nbytes
-            64
+            8
         """
         return self._handle.nbytes
 

@@ -177,6 +177,7 @@ TEST_P(tiers, what_somebody_has_stays) {
     expect_error(errc::busy, "is in use", [&] { each->spill(); });
   }
   expect_error(errc::budget_exceeded, "request", [&] { static_cast<void>(take(free + 2 * idle.bytes())); });
+  EXPECT_EQ(seen(spill_tier::device).handles, 3U) << "to move them would have freed nothing";
   token.reset();
   EXPECT_EQ(take(free + 2 * idle.bytes()).size(), free + 2 * idle.bytes());
   EXPECT_NE(touched.tier(), spill_tier::device);
@@ -342,31 +343,36 @@ TEST_P(tiers, closing_in_the_middle_of_a_move_drops_the_table_at_its_end) {
   at.reset();
 }
 
-TEST_P(tiers, a_use_waits_for_a_move_and_a_request_for_the_moves_of_others) {
+TEST_P(tiers, who_needs_a_table_or_its_room_waits_for_its_move) {
   const spill_handle kept = handle(1);
+  const spill_handle other = handle(2);
   std::atomic<bool> moving{false};
-  std::atomic<int> begun{0};
+  std::atomic<int> waiting{0};
   observe([&](const log_record& record) {
     if (record.event == memory_event::spill && !moving.exchange(true)) {
-      while (begun != 2) {
+      EXPECT_TRUE(comes_true([&] { return waiting == 2; }));
+      for (int i = 0; i < 10'000; ++i) { // a thread that does not wait would go on
         std::this_thread::yield();
       }
     }
   });
-  const std::uint64_t bytes = room - kept.bytes() / 2;
+  const auto asked = ctx()->add_pressure_hook("first", 0, [&](std::uint64_t) {
+    ++waiting;
+    return std::uint64_t{0};
+  });
   {
     const std::jthread mover([&] { kept.spill(); });
     EXPECT_TRUE(comes_true([&] { return moving.load(); }));
     const std::jthread user([&] {
-      ++begun;
-      static_cast<void>(kept.tier());
+      ++waiting;
+      EXPECT_NE(kept.spill(), spill_tier::device) << "it has left meanwhile";
     });
-    const std::jthread requester([&] {
-      ++begun;
-      EXPECT_EQ(take(bytes).size(), bytes);
-    });
+    const spill_use used = other.use(ctx());
+    const std::uint64_t bytes = room - kept.bytes() - other.bytes() + 64;
+    EXPECT_EQ(take(bytes).size(), bytes) << "the move makes the room";
   }
   EXPECT_TRUE(holds(kept, 1));
+  EXPECT_TRUE(holds(other, 2));
   EXPECT_EQ(refused(), 0U);
 }
 
