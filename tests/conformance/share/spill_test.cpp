@@ -406,7 +406,7 @@ TEST_P(tiers, a_killed_process_leaves_no_file) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::alarm(20);
-    const auto own = context::create(make_host_backend(), options());
+    const auto own = watch(context::create(make_host_backend(), options()));
     const spill_handle kept = spillable(own, numbers(own, 1));
     kept.spill();
     ::raise(kept.tier() == spill_tier::file ? SIGKILL : SIGTERM);
