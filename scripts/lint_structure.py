@@ -49,6 +49,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "interop": BELOW_INTEROP,
     "ipc": BELOW_INTEROP | {"interop"},
     "bridge": BELOW_INTEROP | {"interop", "ipc"},
+    "share": BELOW_INTEROP | {"interop", "ipc"},
     "backend/host": frozenset({"base", "device"}),
     "backend/cuda": frozenset({"base", "device"}),
     "backend/sim": frozenset({"base", "device"}),

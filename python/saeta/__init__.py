@@ -54,6 +54,7 @@ from saeta._report.info import info
 from saeta._share.packed import Packed, unpack
 from saeta._share.pickling import unpickling
 from saeta._share.reducers import install_reducers
+from saeta._share.spilling import SpillHandle, spill_statistics
 from saeta._share.tables import SharedTable, open_shared
 from saeta._use import use
 from saeta.errors import (
@@ -120,6 +121,7 @@ __all__ = [
     "Schema",
     "SharedTable",
     "SizeOverflow",
+    "SpillHandle",
     "StrictMode",
     "SymbolTable",
     "Table",
@@ -153,6 +155,7 @@ __all__ = [
     "scan_ipc",
     "scan_parquet",
     "schema",
+    "spill_statistics",
     "symbol",
     "symbols",
     "table",

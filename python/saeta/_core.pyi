@@ -32,6 +32,7 @@ from typing_extensions import Buffer as _Buffer, CapsuleType, Self
 import saeta._ipc
 import saeta._metadata
 import saeta._share.packed
+import saeta._share.spilling
 import saeta._share.tables
 
 
@@ -294,7 +295,7 @@ class Context:
     @property
     def options(self) -> dict[str, Any]:
         """
-        What it was made with: `stack` (top first), `wait` (seconds), `guard_quarantine`, `exportable_pool` (whether other processes can open its memory), `pool_threshold` (bytes; None: all), `record` (events kept from the start), `staging_threads` (0: the machine's, at most 16), `staging_pinned` (bytes; None: 96 MiB, and 12 MiB a thread), `host_cache` (bytes of host memory kept for downloads). The budget has an attribute of its own.
+        What it was made with: `stack` (top first), `wait` (seconds), `guard_quarantine`, `exportable_pool` (whether other processes can open its memory), `pool_threshold` (bytes; None: all), `record` (events kept from the start), `staging_threads` (0: the machine's, at most 16), `staging_pinned` (bytes; None: 96 MiB, and 12 MiB a thread), `host_cache` (bytes of host memory kept for downloads), and where tables of `spillable` go: `spill_folder` ("": no files), and the limits in bytes `spill_pinned`, `spill_pageable` and `spill_files` (None: no limit). The budget has an attribute of its own.
 
         Example:
             >>> import saeta as sa
@@ -348,6 +349,23 @@ class Context:
             >>> block = ctx.allocate('1KiB', tag='scratch')
             >>> block.nbytes
             1024
+        """
+
+    def spillable(self, table: Table, *, priority: int = 0) -> saeta._share.spilling.SpillHandle:
+        """
+        Keeps a table that may leave the device while nobody uses it. When a request does not fit, the tables of unused handles move to the host: to page-locked memory, pageable memory or a file, the first that has room. Those of the lowest `priority` move first, among them the one that was unused for the longest time. `SpillHandle.use` brings the table back.
+
+        The handle keeps the table packed: one that is packed already, as every read leaves it, is not copied; others are gathered by one kernel under the budget of this context. Drop the table after this call, because one that somebody has can't leave.
+
+        Raises InvalidError for a table of another device, UnsupportedError for types that the IPC format can't describe, BudgetExceeded if the gathered copy does not fit.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context('host')
+            >>> trips = ctx.spillable(sa.table({'fare': [12.5, None]}, ctx), priority=1)
+            >>> with trips.use() as table:
+            ...     table['fare'].to_pylist()
+            [12.5, None]
         """
 
     def capturing(self) -> GraphCapture:

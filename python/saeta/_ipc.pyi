@@ -180,6 +180,54 @@ def unpack(metadata: bytes | bytearray | memoryview, body: saeta._core.Column, v
     The table of a packed form, in the context of its body, which it views.
     """
 
+class SpillUse:
+    """A spillable table in use."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
+        """Raises TypeMismatch, which names what to do instead."""
+
+    @property
+    def table(self) -> saeta._core.Table: ...
+
+    def end(self) -> None:
+        """Gives the table back to its handle."""
+
+class SpillHandle:
+    """A spillable table."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
+        """Raises TypeMismatch, which names what to do instead."""
+
+    def use(self, ctx: saeta._core.Context | None = None) -> SpillUse:
+        """Brings the table back. None: charged to the handle's own context."""
+
+    def spill(self, tier: str | None = None) -> str:
+        """Moves the table to a tier; which one."""
+
+    def close(self) -> None:
+        """Gives the table up."""
+
+    @property
+    def tier(self) -> str: ...
+
+    @property
+    def closed(self) -> bool: ...
+
+    @property
+    def nbytes(self) -> int: ...
+
+    @property
+    def priority(self) -> int: ...
+
+    @property
+    def context(self) -> saeta._core.Context: ...
+
+def spillable(ctx: saeta._core.Context, table: saeta._core.Table, priority: int) -> SpillHandle:
+    """Keeps a table where it may leave the device."""
+
+def spill_statistics(memory: saeta._core.Memory) -> dict[str, Any]:
+    """What became of the handles of a device."""
+
 def inspect_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What a file says about itself."""
 

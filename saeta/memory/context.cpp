@@ -100,6 +100,7 @@ const resource_stack& context::memory() const noexcept { return core_->memory; }
 const context_options& context::options() const noexcept { return core_->options; }
 resource& context::pinned() const noexcept { return *core_->pinned; }
 const std::shared_ptr<budget>& context::pinned_budget() const noexcept { return core_->pinned_budget; }
+std::size_t context::kept_pinned(std::size_t bytes) const { return core_->pinned_pool->kept(bytes); }
 
 std::shared_ptr<void> context::charge_host(std::uint64_t bytes, tag label) {
   require_open();
@@ -183,6 +184,10 @@ void context::synchronize(stream_ref stream) {
 
 hook_registration context::add_pressure_hook(std::string name, int priority, pressure_hook ask) {
   return core_->relief->add_hook(std::move(name), priority, std::move(ask));
+}
+
+hook_registration context::add_room_maker(std::string name, int priority, room_maker ask) {
+  return core_->relief->add_room_maker(std::move(name), priority, std::move(ask));
 }
 
 std::size_t context::trim() { return inherited() ? 0 : core_->trim(); }

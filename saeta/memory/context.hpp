@@ -24,6 +24,7 @@
 #include "saeta/memory/device_copies.hpp"
 #include "saeta/memory/pressure.hpp"
 #include "saeta/memory/service_registry.hpp"
+#include "saeta/memory/spill_options.hpp"
 #include "saeta/memory/staging_options.hpp"
 #include "saeta/memory/stream_pool.hpp"
 #include "saeta/order/reaper.hpp"
@@ -52,6 +53,7 @@ struct context_options {
   stack_options memory;
   pressure_policy pressure;
   staging_options staging;
+  spill_options spill;
   /// Bytes of host memory that are kept for later downloads; nullopt: an eighth of the machine's memory.
   std::optional<std::uint64_t> host_cache{};
   std::size_t recorded = 0;     ///< how many of the latest memory events to keep; 0: none
@@ -96,6 +98,8 @@ public:
   /// Page-locked memory, charged to `pinned_budget`. On the host it is ordinary memory.
   [[nodiscard]] resource& pinned() const noexcept;
   [[nodiscard]] const std::shared_ptr<budget>& pinned_budget() const noexcept;
+  /// How many requests for `bytes` of page-locked memory could be served now without page-locking more.
+  [[nodiscard]] std::size_t kept_pinned(std::size_t bytes) const;
   /// Charges ordinary host memory to `pinned_budget` and enters it in the ledger until the result is dropped,
   /// which may be after the context ends. It makes room and waits as a request for page-locked memory does.
   /// @throws error budget_exceeded.
@@ -134,6 +138,8 @@ public:
   /// Adds a hook that is asked to make room when a request does not fit (memory/pressure.hpp).
   /// @param priority  higher is asked earlier.
   [[nodiscard]] hook_registration add_pressure_hook(std::string name, int priority, pressure_hook ask);
+  /// The same for a hook that gets the whole request, and is asked again as long as it frees something.
+  [[nodiscard]] hook_registration add_room_maker(std::string name, int priority, room_maker ask);
   /// Returns unused memory (cached or pending) to the device, and host memory kept for downloads to the
   /// system. Returns the number of bytes.
   std::size_t trim();

@@ -59,6 +59,9 @@ context_core::context_core(std::shared_ptr<backend> of, context_options chosen)
   if (!options.host_cache) {
     options.host_cache = machine_bytes() / 8;
   }
+  if (!options.spill.pinned) {
+    options.spill.pinned = machine_bytes() / 8;
+  }
   stack_parts parts;
   parts.device = device;
   parts.limit = root_budget;

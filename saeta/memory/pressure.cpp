@@ -18,20 +18,21 @@ public:
     std::uint64_t id;
     std::string name;
     int priority;
-    std::shared_ptr<const pressure_hook> ask;
+    bool repeated; ///< it is asked again as long as it frees something
+    std::shared_ptr<const room_maker> ask;
   };
 
-  std::uint64_t add(std::string name, int priority, pressure_hook ask) {
-    auto shared = std::make_shared<const pressure_hook>(std::move(ask));
+  std::uint64_t add(std::string name, int priority, bool repeated, room_maker ask) {
+    auto shared = std::make_shared<const room_maker>(std::move(ask));
     const std::lock_guard lock(mutex_);
     const auto place =
         std::find_if(entries_.begin(), entries_.end(), [&](const entry& e) { return e.priority < priority; });
-    entries_.insert(place, {++last_, std::move(name), priority, std::move(shared)});
+    entries_.insert(place, {++last_, std::move(name), priority, repeated, std::move(shared)});
     return last_;
   }
   void remove(std::uint64_t id) noexcept {
     // Destroyed after the lock: a hook may own state whose destructor must not run under it.
-    std::shared_ptr<const pressure_hook> removed;
+    std::shared_ptr<const room_maker> removed;
     const std::lock_guard lock(mutex_);
     const auto found =
         std::find_if(entries_.begin(), entries_.end(), [&](const entry& e) { return e.id == id; });
@@ -57,19 +58,19 @@ enum step : std::size_t { drain, await_releases, trim, first_hook };
 
 thread_local bool inside_hook = false;
 
-std::uint64_t ask(const hook_table::entry& hook, std::uint64_t bytes) noexcept {
-  inside_hook = true;
-  std::uint64_t freed = 0;
+std::uint64_t ask(const std::string& name, const pressure_hook& hook, std::uint64_t bytes) noexcept {
   try {
-    freed = (*hook.ask)(bytes);
+    return hook(bytes);
   } catch (...) {
-    report_current_exception(concat("pressure hook '", hook.name, "'"));
+    report_current_exception(concat("pressure hook '", name, "'"));
+    return 0;
   }
-  inside_hook = false;
-  return freed;
 }
 
 } // namespace
+
+hooks_suspended::hooks_suspended() noexcept : before_(std::exchange(inside_hook, true)) {}
+hooks_suspended::~hooks_suspended() { inside_hook = before_; }
 
 void hook_registration::remove() noexcept {
   if (made_in_ != fork_generation()) {
@@ -86,7 +87,14 @@ pressure::pressure(pressure_policy policy, reaper& releases, event_log& log, dev
       hooks_(std::make_shared<hook_table>()) {}
 
 hook_registration pressure::add_hook(std::string name, int priority, pressure_hook ask) {
-  return {hooks_, hooks_->add(std::move(name), priority, std::move(ask))};
+  room_maker wrapped = [name, hook = std::move(ask)](const shortage& need) {
+    return saeta::ask(name, hook, need.bytes);
+  };
+  return {hooks_, hooks_->add(std::move(name), priority, false, std::move(wrapped))};
+}
+
+hook_registration pressure::add_room_maker(std::string name, int priority, room_maker ask) {
+  return {hooks_, hooks_->add(std::move(name), priority, true, std::move(ask))};
 }
 
 /// Waits in short intervals and checks for interrupts between them. A release that any thread carried out
@@ -149,9 +157,12 @@ bool pressure::relieve(shortage& need) {
   return need.charged;
 }
 
-bool pressure::ask_hooks(const shortage& need, std::size_t& next) {
+bool pressure::ask_hooks(shortage& need, std::size_t& next) {
   while (const auto hook = hooks_->at(next - first_hook)) {
-    const std::uint64_t freed = ask(*hook, need.bytes);
+    const std::uint64_t freed = [&] {
+      const hooks_suspended inside;
+      return (*hook->ask)(need);
+    }();
     if (log_.active()) {
       log_record seen;
       seen.event = memory_event::relief;
@@ -162,7 +173,10 @@ bool pressure::ask_hooks(const shortage& need, std::size_t& next) {
       log_.write(std::move(seen));
     }
     if (freed != 0) {
-      return true; // the caller continues with the next hook
+      if (hook->repeated) {
+        next = await_releases - 1; // its bytes may come with a release
+      }
+      return true; // the caller adds one, and so continues with the next hook
     }
     ++next;
   }

@@ -6,8 +6,8 @@
 //   3. if the device has no memory, caches are trimmed. If a budget has no room, a guard's quarantine is
 //      emptied: it is charged but unused. Cached bytes are not charged, so trimming them makes no room in a
 //      budget
-//   4. hooks are called, highest priority first: frameworks that can drop their caches, tables that can be
-//      spilled
+//   4. hooks are called, highest priority first: frameworks that can drop their caches; tables that nobody
+//      uses are moved to the host last (share/spill.hpp)
 //   5. the request waits in line until others have freed enough, first come first served, at most `wait`
 //
 // A request that can never fit (it is larger than a limit, or its budget is closed) is refused at any of
@@ -15,8 +15,8 @@
 // When no step is left it fails.
 // Thread    Any. Hooks run on the thread of the request, without a lock held. A request made inside a hook
 //           calls no hooks and does not wait in line.
-// Failure   A hook that throws is reported, and counts as having freed nothing. Both waits pass on exceptions
-//           of the interrupt hook (base/interrupt.hpp).
+// Failure   A hook that throws is reported, and counts as having freed nothing. Room makers and both waits
+//           pass on exceptions of the interrupt hook (base/interrupt.hpp).
 #pragma once
 
 #include "saeta/base/process.hpp"
@@ -42,6 +42,23 @@ struct pressure_policy {
 
 /// Called to free at least `bytes` of a device; returns the bytes that it freed, 0 for none.
 using pressure_hook = std::function<std::uint64_t(std::uint64_t bytes)>;
+
+/// A hook that is asked with the whole request. If it returns more than 0, the request continues with step 2,
+/// so that the hook is asked again if it does not fit then. An exception ends the request.
+using room_maker = std::function<std::uint64_t(shortage& need)>;
+
+/// While one lives, requests of its thread call no hooks and do not wait in line, like those inside a hook.
+/// For a thread that holds what a hook may need, such as the turn of the staging ring.
+class hooks_suspended {
+public:
+  hooks_suspended() noexcept;
+  hooks_suspended(const hooks_suspended&) = delete;
+  hooks_suspended& operator=(const hooks_suspended&) = delete;
+  ~hooks_suspended();
+
+private:
+  bool before_;
+};
 
 class hook_table;
 
@@ -74,12 +91,13 @@ public:
            std::function<std::size_t(const shortage& need)> trim);
 
   [[nodiscard]] hook_registration add_hook(std::string name, int priority, pressure_hook ask);
+  [[nodiscard]] hook_registration add_room_maker(std::string name, int priority, room_maker ask);
   /// Runs the steps from `need.attempt` on until one may have helped; false if none is left.
   bool relieve(shortage& need);
 
 private:
   bool wait_for_a_release(shortage& need);
-  bool ask_hooks(const shortage& need, std::size_t& next);
+  bool ask_hooks(shortage& need, std::size_t& next);
 
   pressure_policy policy_;
   reaper& releases_;

@@ -29,6 +29,10 @@ std::string_view to_string(memory_event kind) noexcept {
     return "adopt";
   case memory_event::release:
     return "release";
+  case memory_event::spill:
+    return "spill";
+  case memory_event::unspill:
+    return "unspill";
   }
   return "unknown";
 }

@@ -36,6 +36,8 @@ enum class memory_event {
   relief,      ///< a pressure hook was called; `tag` is its name, `bytes` what it freed, by its own count
   adopt,       ///< a view of external memory began; no budget is charged
   release,     ///< that view ended
+  spill,       ///< an unused table left the device; `tag` names the tier that it went to, if one took it
+  unspill,     ///< it came back; `tag` names the tier that it came from
 };
 
 [[nodiscard]] std::string_view to_string(memory_event kind) noexcept;

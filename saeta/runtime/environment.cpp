@@ -27,7 +27,12 @@ constexpr const char* threads_name = "SAETA_STAGING_THREADS";
 constexpr const char* pinned_name = "SAETA_STAGING_PINNED";
 constexpr const char* cache_name = "SAETA_HOST_CACHE";
 
-constexpr std::array<environment_variable, 11> table{{
+constexpr const char* spill_folder_name = "SAETA_SPILL_DIR";
+constexpr const char* spill_pinned_name = "SAETA_SPILL_PINNED";
+constexpr const char* spill_pageable_name = "SAETA_SPILL_PAGEABLE";
+constexpr const char* spill_files_name = "SAETA_SPILL_FILES";
+
+constexpr std::array<environment_variable, 15> table{{
     {budget_name, "bytes like 8GiB, or a share of the device's memory like 50%",
      "limit of each device's budget", "none"},
     {resource_name, "caching, async or direct",
@@ -51,6 +56,14 @@ constexpr std::array<environment_variable, 11> table{{
      "96MiB, and 12MiB a thread"},
     {cache_name, "bytes like 8GiB, or a share of the machine's memory like 5%; 0 for none",
      "how much host memory is kept for the next downloads", "an eighth of the machine's"},
+    {spill_folder_name, "a folder", "where spilled tables go that find no room in host memory",
+     "none: nothing is spilled to files"},
+    {spill_pinned_name, "bytes like 8GiB, or a share of the machine's memory like 5%; 0 for none",
+     "limit for spilled tables of each device in page-locked memory", "an eighth of the machine's"},
+    {spill_pageable_name, "bytes like 8GiB, or a share of the machine's memory like 5%; 0 for none",
+     "limit for spilled tables of each device in pageable memory", "the budget of the host"},
+    {spill_files_name, "bytes like 100GiB; 0 for none", "limit for spilled tables of each device in files",
+     "the room on the disk"},
 }};
 
 constexpr std::size_t most_threads = 256;
@@ -177,6 +190,16 @@ environment_options read_environment(std::uint64_t device_bytes, environment_loo
   }
   if (const auto text = text_of(cache_name)) {
     options.host_cache = bytes_of(cache_name, *text, machine_bytes());
+  }
+  options.spill.folder = text_of(spill_folder_name).value_or("");
+  if (const auto text = text_of(spill_pinned_name)) {
+    options.spill.pinned = bytes_of(spill_pinned_name, *text, machine_bytes());
+  }
+  if (const auto text = text_of(spill_pageable_name)) {
+    options.spill.pageable = bytes_of(spill_pageable_name, *text, machine_bytes());
+  }
+  if (const auto text = text_of(spill_files_name)) {
+    options.spill.files = bytes_of(spill_files_name, *text, 0);
   }
   return options;
 }

@@ -36,6 +36,7 @@ struct environment_options {
   std::size_t recorded = 0;          ///< memory events kept from the start
   staging_options staging;
   std::optional<std::uint64_t> host_cache; ///< bytes kept for later downloads
+  spill_options spill;
 };
 
 /// Like std::getenv: returns null for a variable that is not set.

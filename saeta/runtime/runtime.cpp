@@ -209,6 +209,7 @@ std::shared_ptr<context> make_context(device_id device, const open_options& chos
   options.recorded = defaults.recorded;
   options.staging = defaults.staging;
   options.host_cache = defaults.host_cache;
+  options.spill = defaults.spill;
   options.pressure.wait = chosen.wait.value_or(defaults.wait);
   auto opened = context::create(std::move(made), std::move(options));
   for (const std::string& sink : defaults.log) {

@@ -1,6 +1,7 @@
 // Scatters of the staging ring.
 #include "saeta/base/text.hpp"
 #include "saeta/memory/device_copy.hpp"
+#include "saeta/memory/pressure.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/staging/chain_windows.hpp"
 #include "saeta/staging/chunk_route.hpp"
@@ -390,6 +391,7 @@ private:
       return landing;
     }
     const std::lock_guard lock(landing_mutex_); // one thread at a time looks whether there is room
+    const hooks_suspended no_hooks;             // one that moves bytes would wait for this movement
     landing = {};
     try {
       if (into_->memory_budget()->statistics().remaining >= chunk_bytes_) {

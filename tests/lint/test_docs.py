@@ -34,7 +34,7 @@ def test_every_environment_variable_has_its_row() -> None:
 def test_every_environment_variable_is_read_outside_its_parser_and_has_a_test() -> None:
     """An option that is parsed and used by nobody does nothing, as silently as a misspelt one."""
     parser = text("saeta/runtime/environment.cpp")
-    read = set(re.findall(r"\boptions\.((?:memory|staging)\.\w+|\w+) = ", parser))
+    read = set(re.findall(r"\boptions\.((?:memory|staging|spill)\.\w+|\w+) = ", parser))
     assert read
     used = "\n".join(
         path.read_text(encoding="utf-8")

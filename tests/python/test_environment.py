@@ -208,3 +208,44 @@ print((before - free()) >> 27)
 def test_saeta_pool_threshold_reaches_the_options_of_a_context(shown):
     assert shown('print(ctx.options["pool_threshold"])', SAETA_POOL_THRESHOLD="1MiB") == [str(MIB)]
     assert shown('print(ctx.options["pool_threshold"])') == ["None"]
+
+
+SPILLED = """
+handle = ctx.spillable(sa.table({"a": [1, 2, 3]}, ctx))
+tiers = sa.spill_statistics(ctx)["tiers"]
+"""
+
+
+def test_saeta_spill_dir_is_where_tables_go_that_leave_the_host(shown, tmp_path):
+    program = """
+try:
+    print(handle.spill())
+except sa.UnsupportedError as refused:
+    print("SAETA_SPILL_DIR" in str(refused))
+"""
+    assert shown(SPILLED + program, SAETA_SPILL_DIR=str(tmp_path)) == ["file"]
+    assert shown(SPILLED + program) == ["True"]
+
+
+def test_saeta_spill_files_limits_the_files(shown, tmp_path):
+    program = """
+try:
+    print(handle.spill())
+except sa.BudgetExceeded as refused:
+    print(refused.limit, handle.tier)
+"""
+    folder = str(tmp_path)
+    assert shown(SPILLED + program, SAETA_SPILL_DIR=folder, SAETA_SPILL_FILES="1") == ["1", "device"]
+    assert shown(SPILLED + program, SAETA_SPILL_DIR=folder, SAETA_SPILL_FILES="1KiB") == ["file"]
+
+
+def test_saeta_spill_pinned_limits_page_locked_memory(shown):
+    program = SPILLED + "print(tiers['pinned']['limit'])"
+    assert shown(program, SAETA_SPILL_PINNED="2MiB") == [str(2 * MIB)]
+    assert int(shown(program)[0]) > MIB
+
+
+def test_saeta_spill_pageable_limits_pageable_memory(shown):
+    program = SPILLED + "print(tiers['pageable']['limit'])"
+    assert shown(program, SAETA_SPILL_PAGEABLE="2MiB") == [str(2 * MIB)]
+    assert shown(program) == ["None"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,7 @@ def memory_report(self: Memory) -> str:
         f"  requests  {now['requests']:,} accepted, {now['refused']:,} refused",
         f"  buffers   {now['buffers']:,} live, {now['pending_releases']:,} waiting to be released",
     ]
+    lines += _spilled(self)
     lines += _owners("tag", self.by_tag())
     budgets = self.by_budget()
     if len(budgets) > 1:
@@ -65,6 +67,20 @@ def memory_timeline(
         limit=self.statistics()["limit"],
         phases=phases,
     )
+
+
+def _spilled(of: Memory) -> list[str]:
+    """What `Context.spillable` keeps. Its module is loaded only once a table was kept."""
+    module = sys.modules.get("saeta._ipc")
+    if module is None:
+        return []
+    tiers = module.spill_statistics(of)["tiers"]
+    return [
+        f"  {name:<9} {_bytes(seen['bytes'])} ({seen['handles']:,} spillable tables, {seen['spills']:,} came "
+        f"here, {seen['returns']:,} went back)"
+        for name, seen in tiers.items()
+        if seen["handles"] or seen["spills"]
+    ]
 
 
 def _owners(kind: str, owners: dict[str, int]) -> list[str]:

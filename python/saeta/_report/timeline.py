@@ -33,6 +33,8 @@ MARKS = {
     "free_failed": "a free failed: the block stays alive",
     "trim": "trimmed: cached memory went back to the device",
     "relief": "a pressure hook was asked to make room",
+    "spill": "spilled: a table that nobody used left the device",
+    "unspill": "returned: a spilled table came back to the device",
 }
 LEVELS = {
     "held": "held: taken from the device, in use or cached",
@@ -47,6 +49,8 @@ COUNTED = {
     "free_failed": ("free failed", "frees failed"),
     "trim": ("trim", "trims"),
     "relief": ("call of a pressure hook", "calls of pressure hooks"),
+    "spill": ("table was spilled", "tables were spilled"),
+    "unspill": ("spilled table came back", "spilled tables came back"),
 }
 
 

@@ -506,6 +506,7 @@ NB_MODULE(_ipc, m) {
       "`batches` are numbers through all of them.");
   bind_writing(m);
   bind_packing(m);
+  bind_spilling(m);
   m.def("inspect_file", &inspect_file, nb::arg("path"),
         nb::sig("def inspect_file(path: str | os.PathLike[str]) -> dict[str, typing.Any]"),
         "What a file says about itself.");

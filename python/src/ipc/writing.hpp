@@ -23,4 +23,7 @@ void bind_writing(nb::module_& m);
 /// Adds the functions that pack.
 void bind_packing(nb::module_& m);
 
+/// Adds the functions and the classes that spill.
+void bind_spilling(nb::module_& m);
+
 } // namespace saeta::py

@@ -133,6 +133,10 @@ nb::dict options_dict(const context_object& self) {
   result["staging_threads"] = made_with.staging.threads;
   result["staging_pinned"] = limit_or_none(made_with.staging.pinned_bytes);
   result["host_cache"] = made_with.host_cache.value_or(0);
+  result["spill_folder"] = made_with.spill.folder;
+  result["spill_pinned"] = made_with.spill.pinned.value_or(0);
+  result["spill_pageable"] = limit_or_none(made_with.spill.pageable);
+  result["spill_files"] = limit_or_none(made_with.spill.files);
   return result;
 }
 
@@ -335,7 +339,9 @@ void bind_context(nb::module_& m) {
                    "`pool_threshold` (bytes; None: all), `record` (events kept from the start), "
                    "`staging_threads` (0: the machine's, at most 16), "
                    "`staging_pinned` (bytes; None: 96 MiB, and 12 MiB a thread), "
-                   "`host_cache` (bytes of host memory kept for downloads). "
+                   "`host_cache` (bytes of host memory kept for downloads), and where tables of `spillable` "
+                   "go: `spill_folder` (\"\": no files), and the limits in bytes `spill_pinned`, "
+                   "`spill_pageable` and `spill_files` (None: no limit). "
                    "The budget has an attribute of its own."
                    "\n\nExample:\n"
                    "    >>> import saeta as sa\n"
@@ -386,6 +392,27 @@ void bind_context(nb::module_& m) {
            "    >>> block = ctx.allocate('1KiB', tag='scratch')\n"
            "    >>> block.nbytes\n"
            "    1024")
+      .def(
+          "spillable", in_python("saeta._share.spilling", "spillable"),
+          nb::sig(
+              "def spillable(self, table: Table, *, priority: int = 0) -> saeta._share.spilling.SpillHandle"),
+          "Keeps a table that may leave the device while nobody uses it. When a request does not fit, the "
+          "tables of unused handles move to the host: to page-locked memory, pageable memory or a file, the "
+          "first that has room. Those of the lowest `priority` move first, among them the one that was "
+          "unused "
+          "for the longest time. `SpillHandle.use` brings the table back.\n\n"
+          "The handle keeps the table packed: one that is packed already, as every read leaves it, is not "
+          "copied; others are gathered by one kernel under the budget of this context. Drop the table after "
+          "this call, because one that somebody has can't leave.\n\n"
+          "Raises InvalidError for a table of another device, UnsupportedError for types that the IPC format "
+          "can't describe, BudgetExceeded if the gathered copy does not fit."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> ctx = sa.context('host')\n"
+          "    >>> trips = ctx.spillable(sa.table({'fare': [12.5, None]}, ctx), priority=1)\n"
+          "    >>> with trips.use() as table:\n"
+          "    ...     table['fare'].to_pylist()\n"
+          "    [12.5, None]")
       .def(
           "capturing", [](const context_object& self) { return capture_object(self); },
           "Says that a CUDA graph is captured inside a `with` block around the capture: views that are "

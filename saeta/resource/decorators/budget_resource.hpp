@@ -33,6 +33,7 @@ struct shortage {
   std::optional<std::chrono::steady_clock::time_point> wait_until;
   std::uint64_t releases_seen = 0; ///< releases done before the latest attempt
   bool charged = false; ///< set by a relief that charged the bytes to `full` itself, by waiting in line
+  bool spilled = false; ///< set once tables have been moved to make room
 };
 
 class budget_resource final : public decorator {

@@ -20,6 +20,10 @@ block describe_on(const backend& device, const allocation_request& request, cons
   return describe_block(request, device.device(), own_alignment(device), stream);
 }
 
+std::size_t class_of_pinned(std::size_t bytes) noexcept {
+  return std::bit_ceil(std::max(bytes, smallest_pinned_class));
+}
+
 /// For resources that free at once: the host waits for the work on the block. False when the wait fails.
 bool wait_for_users(std::span<const point> after) noexcept {
   try {
@@ -164,18 +168,26 @@ block pinned_resource::do_allocate(const allocation_request& request, const stre
   if (made.base_bytes > (std::size_t{1} << 62)) {
     throw error(errc::overflow, concat("a pinned block of ", request.bytes, " bytes is too large"));
   }
-  made.base_bytes = std::bit_ceil(std::max(made.base_bytes, smallest_pinned_class));
-  const std::lock_guard lock(mutex_);
-  auto& pool = free_[made.base_bytes];
-  if (pool.empty()) {
+  made.base_bytes = class_of_pinned(made.base_bytes);
+  {
+    const std::lock_guard lock(mutex_);
+    auto& pool = free_[made.base_bytes];
+    if (!pool.empty()) {
+      place_block(made, pool.back());
+      pool.pop_back();
+      return made;
+    }
     if (bound_ && held_ + made.base_bytes > bound_->limit()) {
       trim_unused();
     }
-    place_block(made, device_->allocate_pinned(made.base_bytes));
     held_ += made.base_bytes;
-  } else {
-    place_block(made, pool.back());
-    pool.pop_back();
+  }
+  try { // without the lock: page-locking takes milliseconds, and others may need unused blocks meanwhile
+    place_block(made, device_->allocate_pinned(made.base_bytes));
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    held_ -= made.base_bytes;
+    throw;
   }
   return made;
 }
@@ -212,6 +224,12 @@ std::size_t pinned_resource::trim_unused() {
   }
   held_ -= trimmed;
   return trimmed;
+}
+
+std::size_t pinned_resource::kept(std::size_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  const auto pool = free_.find(class_of_pinned(bytes));
+  return pool == free_.end() ? 0 : pool->second.size();
 }
 
 std::uint64_t pinned_resource::held_bytes() const {

@@ -84,6 +84,8 @@ public:
 
   std::size_t trim() override;
   [[nodiscard]] std::uint64_t held_bytes() const override;
+  /// How many unused blocks it has for requests of `bytes` without a larger alignment.
+  [[nodiscard]] std::size_t kept(std::size_t bytes) const;
 
 private:
   block do_allocate(const allocation_request& request, const stream_ref& stream) override;

@@ -170,6 +170,67 @@ TEST_P(pressure_steps, hooks_are_left_alone_where_the_policy_says_so) {
   EXPECT_EQ(asked, 0);
 }
 
+TEST_P(pressure_steps, a_room_maker_knows_the_request_and_is_asked_until_it_frees_nothing) {
+  const auto ctx = with("budget", {});
+  std::vector<buffer> kept;
+  for (int i = 0; i < 4; ++i) {
+    kept.push_back(take(ctx, room / 4));
+  }
+  int others = 0;
+  const auto other = ctx->add_pressure_hook("other", 1, [&](std::uint64_t) {
+    ++others;
+    return std::uint64_t{0};
+  });
+  int asked = 0;
+  const auto maker = ctx->add_room_maker("maker", 0, [&](const shortage& need) -> std::uint64_t {
+    ++asked;
+    EXPECT_EQ(need.full, ctx->memory_budget().get());
+    if (kept.size() <= 2) {
+      return 0;
+    }
+    kept.pop_back();
+    return room / 4;
+  });
+  EXPECT_EQ(take(ctx, room / 2).size(), room / 2);
+  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(others, 2) << "the steps begin again";
+  expect_refused(ctx, room / 2 + 64);
+  EXPECT_EQ(asked, 3);
+}
+
+TEST_P(pressure_steps, where_hooks_are_suspended_none_is_asked) {
+  const auto ctx = with("budget", {});
+  int asked = 0;
+  const auto hook = ctx->add_pressure_hook("hook", 0, [&](std::uint64_t) {
+    ++asked;
+    return std::uint64_t{0};
+  });
+  const buffer held = take(ctx, room / 2);
+  {
+    const hooks_suspended none;
+    expect_refused(ctx, room - 64);
+    { const hooks_suspended nested; }
+    expect_refused(ctx, room - 64);
+  }
+  EXPECT_EQ(asked, 0);
+  expect_refused(ctx, room - 64);
+  EXPECT_EQ(asked, 1);
+}
+
+TEST_P(pressure_steps, what_a_room_maker_throws_ends_the_request) {
+  const auto ctx = with("budget", {});
+  const auto maker = ctx->add_room_maker(
+      "maker", 0, [](const shortage&) -> std::uint64_t { throw error(errc::io, "the disk is full"); });
+  const buffer held = take(ctx, room / 2);
+  try {
+    static_cast<void>(take(ctx, room - 64));
+    ADD_FAILURE() << "it found room";
+  } catch (const error& why) {
+    EXPECT_EQ(why.message(), "the disk is full");
+  }
+  EXPECT_EQ(ctx->memory_budget()->statistics().current, room / 2) << "nothing stays charged";
+}
+
 TEST_P(pressure_steps, a_request_that_waits_in_vain_is_refused_and_leaves_the_line) {
   const auto ctx = with("budget", {.wait = std::chrono::milliseconds(1)});
   const buffer most = take(ctx, room - 100);

@@ -116,10 +116,13 @@ TEST_P(resources, pinned_memory_is_kept_for_reuse_until_it_is_trimmed) {
   EXPECT_EQ(first.kind, device().kind_of(first.pointer));
   forbid_driver_calls();
   EXPECT_TRUE(pinned.deallocate(first, std::span<const point>())) << "nobody has used it";
+  EXPECT_EQ(pinned.kept(90'000), 1U);
+  EXPECT_EQ(pinned.kept(60'000), 0U) << "its size class is another one";
   const block second = pinned.allocate(90'000, 0, work.ref());
   EXPECT_FALSE(driver->failed());
   allow_driver_calls();
   EXPECT_EQ(second.pointer, first.pointer);
+  EXPECT_EQ(pinned.kept(90'000), 0U);
   EXPECT_EQ(pinned.trim(), 0U) << "it is in use";
   EXPECT_TRUE(pinned.deallocate(second, work.ref()));
   EXPECT_EQ(pinned.trim(), 131'072U);

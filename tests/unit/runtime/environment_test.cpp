@@ -135,10 +135,11 @@ TEST_F(environment_test, the_table_names_every_variable_once) {
     EXPECT_FALSE(one.meaning.empty());
     EXPECT_TRUE(names.insert(one.name).second) << one.name << " twice";
   }
-  EXPECT_EQ(names, (std::set<std::string_view>{"SAETA_BUDGET", "SAETA_RESOURCE", "SAETA_STACK", "SAETA_GUARD",
-                                               "SAETA_POOL_THRESHOLD", "SAETA_BUDGET_WAIT", "SAETA_LOG",
-                                               "SAETA_RECORD", "SAETA_STAGING_THREADS",
-                                               "SAETA_STAGING_PINNED", "SAETA_HOST_CACHE"}));
+  EXPECT_EQ(names, (std::set<std::string_view>{
+                       "SAETA_BUDGET", "SAETA_RESOURCE", "SAETA_STACK", "SAETA_GUARD", "SAETA_POOL_THRESHOLD",
+                       "SAETA_BUDGET_WAIT", "SAETA_LOG", "SAETA_RECORD", "SAETA_STAGING_THREADS",
+                       "SAETA_STAGING_PINNED", "SAETA_HOST_CACHE", "SAETA_SPILL_DIR", "SAETA_SPILL_PINNED",
+                       "SAETA_SPILL_PAGEABLE", "SAETA_SPILL_FILES"}));
 }
 
 TEST_F(environment_test, the_limits_themselves_are_allowed_and_one_more_is_not) {
@@ -150,6 +151,11 @@ TEST_F(environment_test, the_limits_themselves_are_allowed_and_one_more_is_not) 
   expect_refused("SAETA_STAGING_PINNED", "1048575", "at least 1 MiB");
   EXPECT_EQ(with("SAETA_HOST_CACHE", "3MiB").host_cache, std::uint64_t{3} << 20);
   EXPECT_EQ(with("SAETA_HOST_CACHE", "0").host_cache, 0U);
+  EXPECT_EQ(with("SAETA_SPILL_DIR", "/scratch").spill.folder, "/scratch");
+  EXPECT_EQ(with("SAETA_SPILL_PINNED", "3MiB").spill.pinned, std::uint64_t{3} << 20);
+  EXPECT_EQ(with("SAETA_SPILL_PAGEABLE", "0").spill.pageable, 0U);
+  EXPECT_EQ(with("SAETA_SPILL_FILES", "1GiB").spill.files, std::uint64_t{1} << 30);
+  EXPECT_EQ(with("SAETA_SPILL_FILES", "").spill.files, spill_options::unlimited);
   EXPECT_GT(with("SAETA_HOST_CACHE", "1%").host_cache, std::uint64_t{1} << 20);
 }
 

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Times how a table leaves a device for each tier and comes back, beside plain copies of the same bytes.
+
+    bench/spill.py [--device cuda:0] [--mib 1024] [--folder /tmp]
+
+The peers: torch's copies between the device and page-locked or pageable memory, and `os.pwrite` to a file of
+the same folder. The results are checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+REPEATS = 5
+
+
+def best_rate(work: Callable[[], object], size: int, synchronize: Callable[[], object]) -> float:
+    """GB/s of the fastest of several runs. The first one also warms memory up."""
+    times = []
+    for _ in range(REPEATS + 1):
+        synchronize()
+        start = time.perf_counter()
+        work()
+        synchronize()
+        times.append(time.perf_counter() - start)
+    return round(size / min(times[1:]) / 1e9, 2)
+
+
+def spilled(ctx: Any, handle: Any, tier: str) -> dict[str, float]:
+    def back() -> None:
+        with handle.use():
+            pass
+
+    def away_and_back() -> None:
+        handle.spill(tier)
+        back()
+
+    away_and_back()
+    if tier == "pinned":
+        ctx.synchronize()  # the blocks go back to the pool
+    away = []
+    came = []
+    for _ in range(REPEATS):
+        away.append(seconds(lambda: handle.spill(tier), ctx))
+        came.append(seconds(back, ctx))
+    return {
+        "there": round(handle.nbytes / min(away) / 1e9, 2),
+        "back": round(handle.nbytes / min(came) / 1e9, 2),
+    }
+
+
+def seconds(work: Callable[[], object], ctx: Any) -> float:
+    ctx.synchronize()
+    start = time.perf_counter()
+    work()
+    ctx.synchronize()
+    return time.perf_counter() - start
+
+
+def plain_copies(size: int, device: str) -> dict[str, float]:
+    try:
+        import torch
+    except ImportError:
+        return {}
+    if not torch.cuda.is_available():
+        return {}
+    there = torch.empty(size, dtype=torch.uint8, device=device)
+    rates = {}
+    for name, here in (
+        ("pinned", torch.empty(size, dtype=torch.uint8, pin_memory=True)),
+        ("pageable", torch.zeros(size, dtype=torch.uint8)),
+    ):
+        rates[f"{name} there"] = best_rate(lambda h=here: h.copy_(there), size, torch.cuda.synchronize)
+        rates[f"{name} back"] = best_rate(lambda h=here: there.copy_(h), size, torch.cuda.synchronize)
+    return rates
+
+
+def plain_file(size: int, folder: str) -> dict[str, float]:
+    source = memoryview(np.ones(size, np.uint8))
+    piece = 16 << 20
+    rates = []
+    for _ in range(REPEATS):
+        file = os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600)
+        start = time.perf_counter()
+        for at in range(0, size, piece):
+            os.pwrite(file, source[at : at + piece], at)
+        rates.append(size / (time.perf_counter() - start) / 1e9)
+        os.close(file)
+    return {"pwrite": round(max(rates), 2)}
+
+
+def measure(device: str, mib: int, folder: str) -> dict[str, Any]:
+    os.environ["SAETA_SPILL_DIR"] = folder
+    import saeta as sa
+
+    ctx = sa.context(device)
+    values = np.random.default_rng(1).integers(0, 1 << 60, (2, (mib << 20) // 16))
+    handle = ctx.spillable(sa.table({"a": values[0], "b": values[1]}, ctx))
+    tiers = ["file"] if device == "host" else ["pinned", "pageable", "file"]
+    moved = {tier: spilled(ctx, handle, tier) for tier in tiers}
+    with handle.use() as table:
+        assert (table["a"].to_numpy() == values[0]).all()
+        assert (table["b"].to_numpy() == values[1]).all()
+    return {
+        "device": device,
+        "bytes": handle.nbytes,
+        "GB/s": {"spilled": moved, "plain copies": plain_copies(handle.nbytes, device)}
+        | plain_file(handle.nbytes, folder),
+    }
+
+
+def main() -> None:
+    import saeta as sa
+
+    parser = argparse.ArgumentParser(description="times spilling")
+    parser.add_argument("--device", default=sa.devices()[0].name)
+    parser.add_argument("--mib", type=int, default=1024)
+    parser.add_argument("--folder", default=tempfile.gettempdir())
+    given = parser.parse_args()
+    print(json.dumps(measure(given.device, given.mib, given.folder), indent=2))
+
+
+if __name__ == "__main__":
+    main()

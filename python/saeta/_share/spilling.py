@@ -1,0 +1,216 @@
+"""Tables that may leave the device while nobody uses them, and come back when they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from saeta import ipc
+from saeta._core import Context, Table
+from saeta._report import human_bytes
+from saeta.errors import TypeMismatch
+from saeta.exchange import ContextLike, context_of
+
+if TYPE_CHECKING:
+    from saeta import _ipc
+
+Tier: TypeAlias = Literal["device", "pinned", "pageable", "file"]
+
+
+class SpillHandle:
+    """A table that may leave the device while nobody uses it, from `Context.spillable`.
+
+    The handle owns the table, wherever it is, and frees it when it is dropped. A table stays on the device as
+    long as anybody has it or a part of it: a variable, an export to another library, an open `saeta.use`.
+
+    Handles can be used from any thread. A forked child can't use those of its parent: DeviceError.
+
+    Example:
+        >>> import saeta as sa
+        >>> ctx = sa.context("host")
+        >>> trips = ctx.spillable(sa.table({"fare": [12.5, 8.0]}, ctx))
+        >>> trips.tier
+        'device'
+        >>> with trips.use() as table:
+        ...     sum(table["fare"].to_pylist())
+        20.5
+        >>> trips.close()
+    """
+
+    __slots__ = ("__weakref__", "_handle")
+
+    _handle: _ipc.SpillHandle
+
+    def __init__(self, handle: _ipc.SpillHandle) -> None:
+        if not isinstance(handle, ipc.module().SpillHandle):
+            raise TypeMismatch(
+                "a SpillHandle can't be made by calling its class: use saeta.Context.spillable"
+            )
+        self._handle = handle
+
+    @contextmanager
+    def use(self, ctx: ContextLike = None) -> Iterator[Table]:
+        """Brings the table back for the duration of a `with` block, if it has left.
+
+        The table is ready on the work stream of the context, as after every call. Drop it at the end of the
+        block: a variable that still has it keeps it on the device.
+
+        Args:
+            ctx: a Context of the same device, or its name; charged for a table that comes back. None: the
+                context of the handle.
+
+        Returns:
+            A context manager that returns the Table on entry.
+
+        Raises:
+            BudgetExceeded: the table does not fit. It stays where it is, and the call can be repeated.
+            FileError: its file can't be read.
+            ClosedError: the handle is closed.
+
+        Example:
+            >>> import saeta as sa
+            >>> ctx = sa.context("host")
+            >>> trips = ctx.spillable(sa.table({"fare": [12.5, 8.0]}, ctx))
+            >>> with trips.use(ctx) as table:
+            ...     table.num_rows
+            2
+        """
+        used = self._handle.use(None if ctx is None else context_of(ctx))
+        try:
+            yield used.table
+        finally:
+            used.end()
+
+    def spill(self, tier: Literal["pinned", "pageable", "file"] | None = None) -> Tier:
+        """Moves the table now, unless it has already left. A table without bytes stays.
+
+        Args:
+            tier: where to; "file" needs the environment variable SAETA_SPILL_DIR. None: the first tier that
+                has room. On the host the only tier is "file", because the others share its memory.
+
+        Returns:
+            Where the table is then.
+
+        Raises:
+            BusyError: somebody has the table.
+            BudgetExceeded, FileError: the tier has no room. The table stays where it is.
+            UnsupportedError: the device has no such tier.
+
+        Example:
+            >>> import os, tempfile
+            >>> import saeta as sa
+            >>> os.environ["SAETA_SPILL_DIR"] = tempfile.mkdtemp()  # before the context is opened
+            >>> ctx = sa.context("host")
+            >>> trips = ctx.spillable(sa.table({"fare": [12.5, 8.0]}, ctx))
+            >>> trips.spill()
+            'file'
+        """
+        moved: Tier = self._handle.spill(tier)  # type: ignore[assignment]
+        return moved
+
+    def close(self) -> None:
+        """Gives the table up. Uses that are open keep theirs. Does nothing the second time.
+
+        Example:
+            >>> import saeta as sa
+            >>> trips = sa.context("host").spillable(sa.table({"fare": [12.5]}, "host"))
+            >>> trips.close()
+            >>> trips.closed
+            True
+        """
+        self._handle.close()
+
+    @property
+    def tier(self) -> Tier:
+        """Where the table is: "device", "pinned", "pageable" or "file". ClosedError for a closed handle.
+
+        Example:
+            >>> import saeta as sa
+            >>> trips = sa.context("host").spillable(sa.table({"fare": [12.5]}, "host"))
+            >>> trips.tier
+            'device'
+        """
+        found: Tier = self._handle.tier  # type: ignore[assignment]
+        return found
+
+    @property
+    def closed(self) -> bool:
+        """Whether the table was given up.
+
+        Example:
+            >>> import saeta as sa
+            >>> trips = sa.context("host").spillable(sa.table({"fare": [12.5]}, "host"))
+            >>> trips.closed
+            False
+        """
+        return self._handle.closed
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the table in the packed form, which are what a tier is charged.
+
+        Example:
+            >>> import saeta as sa
+            >>> trips = sa.context("host").spillable(sa.table({"fare": [12.5]}, "host"))
+            >>> trips.nbytes
+            8
+        """
+        return self._handle.nbytes
+
+    @property
+    def priority(self) -> int:
+        """Tables with lower numbers leave the device earlier.
+
+        Example:
+            >>> import saeta as sa
+            >>> trips = sa.context("host").spillable(sa.table({"fare": [12.5]}, "host"), priority=2)
+            >>> trips.priority
+            2
+        """
+        return self._handle.priority
+
+    @property
+    def context(self) -> Context:
+        """The context that the handle was made with.
+
+        Example:
+            >>> import saeta as sa
+            >>> trips = sa.context("host").spillable(sa.table({"fare": [12.5]}, "host"))
+            >>> trips.context.device
+            'host'
+        """
+        return self._handle.context
+
+    def __repr__(self) -> str:
+        place = "closed" if self.closed else f"on the tier {self.tier}"
+        return f"<saeta.SpillHandle of {self.context.device}: {human_bytes(self.nbytes)}, {place}>"
+
+
+def spillable(self: Context, table: Table, *, priority: int = 0) -> SpillHandle:
+    """Implements `Context.spillable`."""
+    return SpillHandle(ipc.module().spillable(self, table, priority))
+
+
+def spill_statistics(ctx: ContextLike = None) -> dict[str, Any]:
+    """Says where the tables of `Context.spillable` are, and what moved.
+
+    Args:
+        ctx: a Context or the name of its device. None: the best device.
+
+    Returns:
+        `tiers`: for "device", "pinned", "pageable" and "file" a dict of `handles` and `bytes` (what is
+        there), `charged` and `limit` (bytes of the tier's budget, those of tables on their way included; for
+        the device, its whole budget; None: no limit), `spills` and `spilled_bytes` (what came), `returns` and
+        `returned_bytes` (what went back). `refusals_avoided`: requests that found room because tables were
+        moved. `failures`: moves that failed and left the table where it was.
+
+    Example:
+        >>> import saeta as sa
+        >>> ctx = sa.context("host")
+        >>> trips = ctx.spillable(sa.table({"fare": [12.5]}, ctx))
+        >>> sa.spill_statistics(ctx)["tiers"]["device"]["handles"]
+        1
+    """
+    seen: dict[str, Any] = ipc.module().spill_statistics(context_of(ctx).memory)
+    return seen

@@ -1,0 +1,77 @@
+#include "saeta/share/spill.hpp"
+
+#include "saeta/base/process.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/ipc/packed.hpp"
+#include "saeta/share/spill_store.hpp"
+
+#include <utility>
+
+namespace saeta {
+namespace {
+
+/// @throws error device in a forked child.
+spill_store& store_of(const spill_entry& of) { return spill_store::of(of.ctx); }
+
+void require_same_memory(const context& has, const context& given) {
+  if (!has.shares_with(given)) {
+    throw error(errc::invalid_argument,
+                concat("the table is in memory of ", to_string(has.device()), ", which a context of ",
+                       to_string(given.device()), " does not share"));
+  }
+}
+
+} // namespace
+
+spill_use::spill_use(std::shared_ptr<spill_entry> of, table used)
+    : of_(std::move(of)), table_(std::move(used)) {}
+
+spill_use::~spill_use() {
+  if (of_ && !of_->ctx->inherited()) {
+    table_.reset();
+    of_->store.note_use(*of_);
+  }
+}
+
+spill_handle::~spill_handle() {
+  if (of_) {
+    close();
+  }
+}
+
+spill_use spill_handle::use(const std::shared_ptr<context>& ctx) const {
+  require_same_memory(*of_->ctx, *ctx);
+  const buffer body = store_of(*of_).acquire(*of_, ctx);
+  return {of_, ipc::unpack(ctx, of_->metadata, body, validation::structure)};
+}
+
+spill_tier spill_handle::spill(std::optional<spill_tier> only) const {
+  return store_of(*of_).spill(*of_, only);
+}
+
+void spill_handle::close() const noexcept {
+  if (!of_->ctx->inherited()) {
+    of_->store.close(*of_);
+  }
+}
+
+spill_tier spill_handle::tier() const { return store_of(*of_).tier_of(*of_); }
+bool spill_handle::closed() const { return store_of(*of_).is_closed(*of_); }
+std::uint64_t spill_handle::bytes() const noexcept { return of_->bytes; }
+int spill_handle::priority() const noexcept { return of_->priority; }
+const std::shared_ptr<context>& spill_handle::ctx() const noexcept { return of_->ctx; }
+
+spill_handle spillable(const std::shared_ptr<context>& ctx, const table& kept, int priority) {
+  require_same_memory(*kept.ctx(), *ctx);
+  ipc::packed_table packed = ipc::pack(kept);
+  spill_handle made(
+      make_in_own_process<spill_entry>(ctx, std::move(packed.metadata), std::move(packed.body), priority));
+  spill_store::of(ctx).keep_below(*ctx->memory_budget());
+  return made;
+}
+
+spill_statistics read_spill_statistics(const std::shared_ptr<context>& ctx) {
+  return spill_store::of(ctx).statistics();
+}
+
+} // namespace saeta

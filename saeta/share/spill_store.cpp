@@ -1,0 +1,371 @@
+#include "saeta/share/spill_store.hpp"
+
+#include "saeta/base/interruptible_wait.hpp"
+#include "saeta/base/text.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+namespace saeta {
+namespace {
+
+/// After all others: caches of frameworks are cheaper to give up.
+constexpr int hook_priority = std::numeric_limits<int>::min();
+
+std::uint64_t used_of(const budget_statistics& now) noexcept { return now.current + now.reserved; }
+
+/// The bytes that a budget lacks for a request, without regard to its ancestors.
+std::uint64_t missing_in(const budget& level, std::uint64_t bytes) noexcept {
+  const budget_statistics now = level.statistics();
+  const std::uint64_t room = now.limit - std::min(now.limit, used_of(now));
+  return bytes - std::min(bytes, room);
+}
+
+/// Returns the first of a budget and its ancestors that has too little room; null if the request fits.
+budget* full_level(budget* asked, std::uint64_t bytes) noexcept {
+  budget* level = asked;
+  while (level != nullptr && missing_in(*level, bytes) == 0) {
+    level = level->parent().get();
+  }
+  return level;
+}
+
+/// The bytes of a budget that are in use beyond a share of its limit.
+std::uint64_t excess_over(const budget& level, double share) noexcept {
+  const budget_statistics now = level.statistics();
+  if (now.limit == budget::unlimited) {
+    return 0;
+  }
+  const auto allowed = static_cast<std::uint64_t>(share * static_cast<double>(now.limit));
+  return used_of(now) - std::min(used_of(now), allowed);
+}
+
+std::size_t number_of(spill_tier tier) noexcept { return static_cast<std::size_t>(tier); }
+
+spill_tier settled_tier(const spill_entry& of) noexcept {
+  return of.state == spill_state::spilled || of.state == spill_state::returning ? of.lower->tier()
+                                                                                : spill_tier::device;
+}
+
+/// Whether moving the body would give memory back to the budget of the device.
+bool frees_memory(const spill_entry& of) noexcept {
+  const std::shared_ptr<storage>& owner = of.body.owner();
+  return of.state == spill_state::resident && owner != nullptr && owner.use_count() == 1 &&
+         !owner->external() && owner->kind() == own_kind(of.ctx->device());
+}
+
+error closed_handle() { return {errc::closed, "the handle of the spillable table is closed"}; }
+
+} // namespace
+
+spill_entry::spill_entry(std::shared_ptr<context> in, std::vector<std::byte> described, buffer kept, int rank)
+    : ctx(std::move(in)), metadata(std::move(described)), bytes(kept.size()), priority(rank),
+      store(spill_store::of(ctx)), body(std::move(kept)) {
+  store.add(*this);
+}
+
+spill_entry::~spill_entry() { store.forget(*this); }
+
+spill_store& spill_store::of(const std::shared_ptr<context>& ctx) {
+  return ctx->services().of<spill_store>(
+      [&] { return std::unique_ptr<spill_store>(new spill_store(ctx->root())); });
+}
+
+spill_store::spill_store(context& root)
+    : root_(root), options_(root.options().spill), tiers_(root),
+      hook_(root.add_room_maker("spill", hook_priority, [this](shortage& need) { return make_room(need); })) {
+}
+
+void spill_store::add(spill_entry& made) {
+  const std::lock_guard held(mutex_);
+  made.last_used = ++clock_;
+  entries_.insert(&made);
+}
+
+void spill_store::forget(spill_entry& gone) noexcept {
+  const std::lock_guard held(mutex_);
+  entries_.erase(&gone);
+}
+
+buffer spill_store::acquire(spill_entry& of, const std::shared_ptr<context>& into) {
+  {
+    lock held(mutex_);
+    wait_until_settled(held, of);
+    if (of.gone) {
+      throw closed_handle();
+    }
+    of.last_used = ++clock_;
+    if (of.state == spill_state::resident) {
+      return of.body;
+    }
+    of.state = spill_state::returning;
+  }
+  const spill_tier from = of.lower->tier();
+  buffer back;
+  try {
+    back = of.lower->restore(into);
+  } catch (...) {
+    log(memory_event::unspill, to_string(from), of, "failed: the table stays where it is");
+    settle_unmoved(of);
+    throw;
+  }
+  log(memory_event::unspill, to_string(from), of, "ok");
+  settle(of, back, nullptr);
+  return back;
+}
+
+void spill_store::note_use(spill_entry& of) noexcept {
+  const std::lock_guard held(mutex_);
+  of.last_used = ++clock_;
+}
+
+spill_tier spill_store::spill(spill_entry& of, std::optional<spill_tier> only) {
+  {
+    lock held(mutex_);
+    wait_until_settled(held, of);
+    if (of.gone) {
+      throw closed_handle();
+    }
+    if (of.state == spill_state::spilled || !of.body.present()) {
+      return settled_tier(of);
+    }
+    if (of.body.owner().use_count() > 1) {
+      throw error(errc::busy, concat("the table of ", of.bytes,
+                                     " bytes is in use: somebody still has it, a part "
+                                     "of it, an export or a table that shares its memory"));
+    }
+    of.state = spill_state::spilling;
+  }
+  move_out(of, only);
+  return tier_of(of);
+}
+
+void spill_store::close(spill_entry& of) noexcept {
+  std::pair<buffer, spilled> dropped;
+  const std::lock_guard held(mutex_);
+  of.gone = true;
+  if (of.state == spill_state::resident || of.state == spill_state::spilled) {
+    dropped = end_move(of, spill_state::resident);
+  }
+}
+
+bool spill_store::is_closed(const spill_entry& of) const {
+  const std::lock_guard held(mutex_);
+  return of.gone;
+}
+
+spill_tier spill_store::tier_of(const spill_entry& of) const {
+  const std::lock_guard held(mutex_);
+  if (of.gone) {
+    throw closed_handle();
+  }
+  return settled_tier(of);
+}
+
+spill_statistics spill_store::statistics() const {
+  const std::lock_guard held(mutex_);
+  spill_statistics now = counted_;
+  for (const spill_tier tier :
+       {spill_tier::device, spill_tier::pinned, spill_tier::pageable, spill_tier::file}) {
+    const budget& of = tier == spill_tier::device ? *root_.memory_budget() : *tiers_.limit_of(tier);
+    const budget_statistics charges = of.statistics();
+    now.tiers[number_of(tier)].charged = charges.current;
+    now.tiers[number_of(tier)].limit = charges.limit;
+  }
+  for (const spill_entry* each : entries_) {
+    if (!each->gone) {
+      spill_tier_statistics& there = now.tiers[number_of(settled_tier(*each))];
+      ++there.handles;
+      there.bytes += each->bytes;
+    }
+  }
+  return now;
+}
+
+void spill_store::keep_below(budget& limit) {
+  for (budget* level = &limit; level != nullptr; level = level->parent().get()) {
+    if (excess_over(*level, options_.begin) != 0) {
+      entries failed;
+      move_unused(level, excess_over(*level, options_.end), failed,
+                  [&] { return excess_over(*level, options_.end) == 0; });
+    }
+  }
+}
+
+std::uint64_t spill_store::make_room(shortage& need) {
+  std::uint64_t freed = 0;
+  entries failed;
+  std::uint64_t seen = changes();
+  budget* level = full_level(need.full, need.bytes);
+  while (level != nullptr || need.full == nullptr) {
+    const auto fits = [&] { return level != nullptr && missing_in(*level, need.bytes) == 0; };
+    const std::uint64_t missing = level == nullptr ? need.bytes : missing_in(*level, need.bytes);
+    // Others will ask soon, too.
+    const std::uint64_t wanted = level == nullptr ? missing : excess_over(*level, options_.end);
+    const std::uint64_t moved = move_unused(level, missing, failed, fits);
+    freed += moved;
+    if (moved < missing && !fits()) {
+      if (!wait_for_others() && changes() == seen) {
+        break;
+      }
+      seen = changes(); // a handle that was in use or on the way may have become unused
+      level = full_level(need.full, need.bytes);
+      continue;
+    }
+    if (level == nullptr) {
+      break;
+    }
+    if (moved < wanted) {
+      freed +=
+          move_unused(level, wanted - moved, failed, [&] { return excess_over(*level, options_.end) == 0; });
+    }
+    budget* const next = full_level(need.full, need.bytes);
+    if (next == level) {
+      break; // the bytes come with a release, or others took them
+    }
+    level = next;
+  }
+  // Room that is kept for requests in line is not for this one.
+  const bool has_room = need.full != nullptr && level == nullptr && need.full->waiting() == 0;
+  if ((freed != 0 || has_room) && !std::exchange(need.spilled, true)) {
+    const std::lock_guard held(mutex_);
+    ++counted_.refusals_avoided;
+  }
+  return has_room ? std::max<std::uint64_t>(freed, 1) : freed;
+}
+
+template <class Enough>
+std::uint64_t spill_store::move_unused(const budget* within, std::uint64_t bytes, entries& failed,
+                                       const Enough& enough) {
+  std::uint64_t moved = 0;
+  while (moved < bytes && !enough()) {
+    auto chosen = choose(within, failed);
+    if (chosen == nullptr) {
+      break;
+    }
+    try {
+      move_out(*chosen, std::nullopt);
+      moved += chosen->bytes;
+    } catch (const error&) { // logged and counted; smaller ones may still find room
+      failed.push_back(std::move(chosen));
+    }
+  }
+  return moved;
+}
+
+std::shared_ptr<spill_entry> spill_store::choose(const budget* within, const entries& failed) {
+  const auto rank = [](const spill_entry& each) { return std::tuple(each.priority, each.last_used); };
+  const auto may_leave = [&](const spill_entry& each) {
+    return frees_memory(each) && !each.weak_from_this().expired() &&
+           (within == nullptr || each.body.owner()->ctx()->memory_budget()->is_within(*within)) &&
+           std::ranges::none_of(failed, [&](const auto& left_out) { return left_out.get() == &each; });
+  };
+  const std::lock_guard held(mutex_);
+  for (;;) {
+    spill_entry* best = nullptr;
+    for (spill_entry* each : entries_) {
+      if ((best == nullptr || rank(*each) < rank(*best)) && may_leave(*each)) {
+        best = each;
+      }
+    }
+    if (best == nullptr) {
+      return nullptr;
+    }
+    if (auto found = best->weak_from_this().lock()) { // else its last owner has just let go
+      found->state = spill_state::spilling;
+      return found;
+    }
+  }
+}
+
+void spill_store::move_out(spill_entry& of, std::optional<spill_tier> only) {
+  spilled lower;
+  try {
+    lower = tiers_.take(of.ctx, of.body, only);
+  } catch (...) {
+    log(memory_event::spill, "no tier", of, "failed: the table stays where it is");
+    settle_unmoved(of);
+    throw;
+  }
+  log(memory_event::spill, to_string(lower->tier()), of, "ok");
+  of.body = {}; // freed before others are told that there is room
+  settle(of, {}, std::move(lower));
+}
+
+void spill_store::settle(spill_entry& of, buffer body, spilled lower) noexcept {
+  std::pair<buffer, spilled> dropped;
+  const std::lock_guard held(mutex_);
+  const bool left = lower != nullptr;
+  std::swap(of.body, body);
+  std::swap(of.lower, lower);
+  spill_tier_statistics& there = counted_.tiers[number_of((left ? of.lower : lower)->tier())];
+  ++(left ? there.spills : there.returns);
+  (left ? there.spilled_bytes : there.returned_bytes) += of.bytes;
+  dropped = end_move(of, left ? spill_state::spilled : spill_state::resident);
+}
+
+void spill_store::settle_unmoved(spill_entry& of) noexcept {
+  std::pair<buffer, spilled> dropped;
+  const std::lock_guard held(mutex_);
+  ++counted_.failures;
+  dropped = end_move(of, of.state == spill_state::spilling ? spill_state::resident : spill_state::spilled);
+}
+
+std::pair<buffer, spilled> spill_store::end_move(spill_entry& of, spill_state now) noexcept {
+  moves_ += of.state == spill_state::spilling ? 1 : 0;
+  of.state = of.gone ? spill_state::resident : now;
+  settled_.notify_all();
+  if (!of.gone) {
+    return {};
+  }
+  return {std::exchange(of.body, {}), std::exchange(of.lower, nullptr)};
+}
+
+bool spill_store::wait_for_others() {
+  lock held(mutex_);
+  const std::uint64_t seen = moves_;
+  if (!any_spilling()) {
+    return false;
+  }
+  return wait_interruptibly(settled_, held, std::chrono::steady_clock::time_point::max(),
+                            [&] { return moves_ != seen; });
+}
+
+void spill_store::wait_until_settled(lock& held, const spill_entry& of) {
+  wait_interruptibly(settled_, held, std::chrono::steady_clock::time_point::max(),
+                     [&] { return of.state == spill_state::resident || of.state == spill_state::spilled; });
+}
+
+std::uint64_t spill_store::changes() const {
+  const std::lock_guard held(mutex_);
+  return clock_ + moves_;
+}
+
+bool spill_store::any_spilling() const {
+  return std::ranges::any_of(entries_,
+                             [](const spill_entry* each) { return each->state == spill_state::spilling; });
+}
+
+void spill_store::log(memory_event event, std::string_view tier, const spill_entry& of,
+                      const char* outcome) const noexcept {
+  event_log& to = *root_.reports().log();
+  if (!to.active()) {
+    return;
+  }
+  try {
+    log_record record;
+    record.event = event;
+    record.device = root_.device();
+    record.bytes = of.bytes;
+    record.label = tag(tier);
+    record.outcome = outcome;
+    to.write(std::move(record));
+  } catch (...) {
+    to.drop();
+  }
+}
+
+} // namespace saeta

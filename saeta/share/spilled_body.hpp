@@ -1,0 +1,69 @@
+// The bytes of a table outside of its device. Private to share/.
+//
+// Owner     A body owns its memory or file, and its charge to the budget of the tier.
+// Order     Page-locked memory is copied in order on the work stream; a body that is dropped keeps its memory
+//           until queued copies have finished. The other copies have finished when the function returns.
+// Thread    One at a time.
+// Failure   The `..._body` functions throw and keep nothing. After a failed `restore` the body is unchanged.
+#pragma once
+
+#include "saeta/memory/buffer.hpp"
+#include "saeta/memory/context.hpp"
+#include "saeta/share/spill.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace saeta {
+
+/// Bytes charged to the budget of a tier.
+class tier_charge {
+public:
+  /// @throws error budget_exceeded.
+  tier_charge(std::shared_ptr<budget> tier, std::uint64_t bytes);
+  tier_charge(tier_charge&&) noexcept = default;
+  tier_charge& operator=(tier_charge&&) = delete;
+  ~tier_charge() {
+    if (tier_) {
+      tier_->refund(bytes_);
+    }
+  }
+
+private:
+  std::shared_ptr<budget> tier_; ///< null after a move
+  std::uint64_t bytes_;
+};
+
+class spilled_body {
+public:
+  explicit spilled_body(tier_charge charge) : charge_(std::move(charge)) {}
+  spilled_body(const spilled_body&) = delete;
+  spilled_body& operator=(const spilled_body&) = delete;
+  virtual ~spilled_body() = default;
+
+  [[nodiscard]] virtual spill_tier tier() const noexcept = 0;
+  /// Copies the bytes into one allocation of `into`, ready on its work stream.
+  [[nodiscard]] virtual buffer restore(const std::shared_ptr<context>& into) const = 0;
+
+private:
+  tier_charge charge_;
+};
+
+/// The sizes of the page-locked blocks that a body is kept in. Page-locked memory comes in powers of two, so
+/// one block would waste up to half of it.
+[[nodiscard]] std::vector<std::size_t> pinned_sizes(std::size_t bytes);
+
+using spilled = std::unique_ptr<const spilled_body>;
+[[nodiscard]] spilled pinned_body(const std::shared_ptr<context>& ctx, const buffer& body,
+                                  tier_charge charge);
+[[nodiscard]] spilled pageable_body(const std::shared_ptr<context>& ctx, const buffer& body,
+                                    tier_charge charge);
+/// @param window  host memory that the bytes of a device pass; not needed on the host
+[[nodiscard]] spilled file_body(const std::shared_ptr<context>& ctx, const buffer& body, tier_charge charge,
+                                const std::string& folder, std::span<std::byte> window);
+
+} // namespace saeta

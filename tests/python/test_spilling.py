@@ -1,0 +1,248 @@
+"""Handles of tables that leave the device and come back."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+import saeta as sa
+from sim_devices import simulator
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def sim():
+    made = simulator().Device(0)
+    made.context.budget = MIB
+    yield made.context
+    assert made.races == []
+
+
+def trips(ctx, start, rows=10_000):
+    fares = np.arange(start, start + rows)
+    return sa.table({"fare": fares, "tip": fares % 7}, ctx)
+
+
+def fares_of(handle):
+    with handle.use() as table:
+        return table["fare"].to_pylist()
+
+
+def test_a_handle_brings_its_table_back_from_each_tier(sim):
+    handle = sim.spillable(trips(sim, 5, 100), priority=3)
+    assert (handle.tier, handle.priority, handle.context, handle.closed) == ("device", 3, sim, False)
+    for tier in ("pinned", "pageable"):
+        assert handle.spill(tier) == tier
+        assert handle.spill() == tier
+        assert f"on the tier {tier}" in repr(handle)
+        assert fares_of(handle) == list(range(5, 105))
+        assert handle.tier == "device"
+    assert handle.nbytes >= 1600
+
+
+def test_types_names_metadata_and_nulls_are_kept(sim):
+    table = sa.table({"city": ["Lyon", None, "Bern"], "seen": [[1], [], None]}, sim)
+    handle = sim.spillable(table)
+    expected = table.to_arrow()
+    del table
+    handle.spill("pageable")
+    with handle.use(sim) as back:
+        assert back.to_arrow() == expected
+        assert back.schema == handle_schema(expected, sim)
+
+
+def handle_schema(arrow, ctx):
+    return sa.from_arrow(arrow, ctx).schema
+
+
+def test_three_times_the_budget_fit_and_nothing_is_refused(sim):
+    handles = [sim.spillable(trips(sim, 10 * i)) for i in range(20)]
+    assert sum(each.nbytes for each in handles) > 3 * MIB
+    for i, each in enumerate(handles):
+        assert fares_of(each)[:2] == [10 * i, 10 * i + 1]
+    assert sim.memory.statistics()["refused"] == 0
+    seen = sa.spill_statistics(sim)
+    tiers = seen["tiers"]
+    assert sum(each["handles"] for each in tiers.values()) == 20
+    assert tiers["device"]["charged"] <= tiers["device"]["limit"] == MIB
+    assert tiers["pinned"]["spills"] + tiers["pageable"]["spills"] >= 14
+    assert seen["failures"] == 0
+    assert "spillable tables" in sim.memory.report()
+
+
+def test_a_table_in_use_stays_and_is_refused(sim):
+    handle = sim.spillable(trips(sim, 0, 10))
+    with handle.use() as table, pytest.raises(sa.BusyError, match="in use"):
+        handle.spill()
+    with pytest.raises(sa.BusyError, match="in use"):
+        handle.spill()
+    column = table["tip"]
+    del table
+    with pytest.raises(sa.BusyError, match="in use"):
+        handle.spill()
+    del column
+    assert handle.spill() != "device"
+
+
+def test_allocations_of_other_kinds_make_room_too(sim):
+    handle = sim.spillable(trips(sim, 0))
+    block = sim.allocate(MIB - 4096, tag="other")
+    assert handle.tier != "device"
+    with pytest.raises(sa.BudgetExceeded, match="refused 160000 bytes"), handle.use():
+        pass
+    del block
+    assert fares_of(handle)[-1] == 9_999
+
+
+def test_a_closed_handle_frees_its_table(sim):
+    handle = sim.spillable(trips(sim, 0))
+    with handle.use() as table:
+        handle.close()
+        handle.close()
+        assert table.num_rows == 10_000
+    del table
+    sim.synchronize()
+    assert handle.closed
+    assert sim.memory.statistics()["current"] == 0
+    assert "closed" in repr(handle)
+    for action in (handle.spill, lambda: handle.tier, lambda: fares_of(handle)):
+        with pytest.raises(sa.ClosedError, match="handle"):
+            action()
+
+
+def test_a_dropped_handle_frees_its_table(sim):
+    handle = sim.spillable(trips(sim, 0))
+    handle.spill()
+    del handle
+    tiers = sa.spill_statistics(sim)["tiers"]
+    assert [each["charged"] for name, each in tiers.items() if name != "device"] == [0, 0, 0]
+
+
+def test_moves_are_recorded_and_drawn(sim, tmp_path):
+    with sim.memory.record() as recording:
+        handle = sim.spillable(trips(sim, 0, 10))
+        handle.spill("pageable")
+        fares_of(handle)
+    moves = [each for each in recording.records() if each["event"] in ("spill", "unspill")]
+    assert [(each["event"], each["tag"], each["bytes"]) for each in moves] == [
+        ("spill", "pageable", handle.nbytes),
+        ("unspill", "pageable", handle.nbytes),
+    ]
+    page = tmp_path / "timeline.html"
+    sim.memory.timeline(page, recording)
+    assert "spilled: a table that nobody used" in page.read_text()
+
+
+def test_threads_share_handles(sim):
+    handles = [sim.spillable(trips(sim, i, 2_000)) for i in range(60)]
+    failures = []
+
+    def work(seed):
+        chosen = np.random.default_rng(seed).integers(0, len(handles), 30)
+        failures.extend(i for i in chosen if fares_of(handles[i])[0] != i)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert failures == []
+    assert sim.memory.statistics()["refused"] == 0
+
+
+def test_wrong_arguments_are_named(sim, host):
+    with pytest.raises(sa.InvalidError, match="does not share"):
+        sim.spillable(sa.table({"a": [1]}, host))
+    handle = sim.spillable(trips(sim, 0, 10))
+    with pytest.raises(sa.InvalidError, match="expected pinned, pageable or file"):
+        handle.spill("disk")
+    with pytest.raises(sa.UnsupportedError, match="SAETA_SPILL_DIR"):
+        handle.spill("file")
+    with pytest.raises(sa.TypeMismatch, match=r"Context\.spillable"):
+        sa.SpillHandle(None)
+    with pytest.raises(sa.TypeMismatch, match="pickle the table"):
+        pickle.dumps(handle)
+
+
+HOST = """
+import os, sys
+import numpy as np
+import saeta as sa
+
+ctx = sa.context("host", budget="1MiB")
+def trips(start, rows=10_000):
+    fares = np.arange(start, start + rows)
+    return ctx.spillable(sa.table({"fare": fares, "tip": fares}, ctx))
+"""
+
+
+@pytest.fixture
+def on_host(run_python, tmp_path):
+    """Runs a program on the host with a folder for files, and returns what it printed."""
+
+    def run(program):
+        done = run_python(HOST + program, SAETA_SPILL_DIR=str(tmp_path))
+        assert list(tmp_path.iterdir()) == []
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout.split()
+
+    return run
+
+
+def test_tables_of_the_host_go_to_files_without_a_name(on_host):
+    program = """
+handles = [trips(i) for i in range(20)]
+print(sum(each.nbytes for each in handles) > 3 << 20)
+for i, each in enumerate(handles):
+    with each.use() as table:
+        assert np.from_dlpack(table["fare"])[0] == i
+    del table
+print(ctx.memory.statistics()["refused"], {each.tier for each in handles} == {"device", "file"})
+print(ctx.options["spill_folder"] == os.environ["SAETA_SPILL_DIR"], os.listdir(ctx.options["spill_folder"]))
+"""
+    assert on_host(program) == ["True", "0", "True", "True", "[]"]
+
+
+def test_a_killed_process_leaves_no_file(run_python, tmp_path):
+    program = """
+handles = [trips(i) for i in range(20)]
+os.kill(os.getpid(), 9)
+"""
+    assert run_python(HOST + program, SAETA_SPILL_DIR=str(tmp_path)).returncode == -9
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_interpreter_ends_with_handles_alive(on_host):
+    assert on_host("kept = [trips(i) for i in range(20)]\nsa.kept = kept\nprint(len(kept))") == ["20"]
+
+
+def test_a_forked_child_can_not_use_the_handles_of_its_parent(on_host):
+    program = """
+handle = trips(3)
+handle.spill()
+child = os.fork()
+if child == 0:
+    try:
+        with handle.use():
+            pass
+    except sa.DeviceError as refused:
+        os._exit(7)
+    os._exit(1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+with handle.use() as table:
+    print(table["fare"].to_pylist()[0])
+"""
+    assert on_host(program) == ["7", "3"]
+
+
+def test_the_example_runs(run_python, tmp_path):
+    from contexts import PROJECT
+
+    done = run_python((PROJECT / "examples" / "out_of_core.py").read_text(), SAETA_SPILL_DIR=str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "3.0 times the budget" in done.stdout
+    assert "0 were refused" in done.stdout
