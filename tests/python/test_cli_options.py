@@ -165,7 +165,7 @@ def test_commands_need_typer_and_rich_alone(monkeypatch, capsys):
             cli.main()
         assert ended.value.code == 6
         assert capsys.readouterr().err == (
-            f"the command saeta needs typer and rich: No module named {name!r} (pip install typer rich)\n"
+            f"the command saeta needs typer and rich: No module named {name!r} (pip install 'saeta[cli]')\n"
         )
 
     def other():

@@ -241,7 +241,7 @@ def test_names_of_choices_are_those_of_what_is_yielded():
         ),
         (
             {"matrix": ["q"]},
-            "matrix 'matrix': no column is named 'q'; the columns are: 'i', 'f', 's', 't', 'b'",
+            "matrix 'matrix': no column 'q': the columns are 'i', 'f', 's', 't', 'b'",
         ),
     ):
         with pytest.raises(sa.ColumnNameError, match=text):

@@ -294,7 +294,7 @@ BATCHES = [
 
 # What the plans of all settings hash to. A state of a loader continues the order of the version that made
 # it: a change here needs another number of loader.VERSION.
-PLANS = {False: "b1149725106adb94", "batches": "4a1ac368be466e7c", "rows": "fc575c18f8f11ef1"}
+PLANS = {False: "763c1260514540f6", "batches": "83d25386a4a703de", "rows": "80da6e6b4a49cc33"}
 
 
 def plan(shuffle, window, drop_last, most_rows, epoch, begin, rank):
@@ -312,12 +312,29 @@ def plan(shuffle, window, drop_last, most_rows, epoch, begin, rank):
     return [order.steps(begin, rank[1]), *plain]
 
 
+def rows_of_plan(plan):
+    """What a plan reads, in its order. Where one load ends and the next one begins does not matter."""
+    steps, *loads = plan
+    found = [steps]
+    for spans, taken in loads:
+        if taken is not None:
+            found.append((spans, taken))
+            continue
+        for batch, first, rows in spans:
+            before = found[-1]
+            if isinstance(before, tuple) and before[0] == batch and before[1] + before[2] == first:
+                found[-1] = (batch, before[1], before[2] + rows)
+            else:
+                found.append((batch, first, rows))
+    return found
+
+
 @pytest.mark.parametrize("shuffle", SHUFFLES)
 def test_the_order_of_a_seed_never_changes(shuffle):
     settings = product(
         (1000, 2900, None), (False, True), (None, 96), (0, 3), (0, 4), ((0, 1), (0, 3), (2, 3))
     )
-    plans = [plan(shuffle, *each) for each in settings]
+    plans = [rows_of_plan(plan(shuffle, *each)) for each in settings]
     assert sha256(repr(plans).encode()).hexdigest()[:16] == PLANS[shuffle]
 
 

@@ -34,7 +34,8 @@ class Data:
     def __init__(self, refused=()):
         self.opened, self._refused = [], list(refused)
 
-    def open(self, ctx, columns, loads, *, ahead):
+    def open(self, ctx, columns, loads, *, ahead, views):
+        assert not views
         self.opened.append((columns, [each[0].batch for each in loads], ahead))
         return Reading(ctx, loads, self._refused)
 
@@ -52,7 +53,7 @@ def numbers(window):
 
 def test_windows_come_in_their_order_and_then_none(host):
     data = Data()
-    read = windows.Windows(data, host, ["n"], loads(2, 3), 2)
+    read = windows.Windows(data, host, ["n"], loads(2, 3), 2, views=False)
     assert [numbers(read.take()), numbers(read.take()), read.take()] == [[0, 1], [10, 11, 12], None]
     assert data.opened == [(["n"], [0, 1], True)]
     assert read.are_ahead
@@ -62,7 +63,7 @@ def test_windows_come_in_their_order_and_then_none(host):
 
 def test_a_window_without_room_is_read_when_it_is_taken_from_then_on(host):
     data = Data(refused=[1, 1])  # ahead of time, and when it is taken
-    read = windows.Windows(data, host, ["n"], loads(2, 2, 2), 1)
+    read = windows.Windows(data, host, ["n"], loads(2, 2, 2), 1, views=False)
     assert numbers(read.take()) == [0, 1]
     assert numbers(read.take()) == [10, 11]
     assert not read.are_ahead
@@ -83,7 +84,7 @@ def test_a_failure_names_what_was_read(host):
 
             return SimpleNamespace(next=fail, close=lambda: None)
 
-    read = windows.Windows(Broken(), host, ["n"], loads(2), 1)
+    read = windows.Windows(Broken(), host, ["n"], loads(2), 1, views=False)
     with pytest.raises(sa.FormatError, match="reading batch 0"):
         read.take()
     read.stop()

@@ -272,11 +272,10 @@ def test_libraries_of_another_release_are_explained():
     wanted = ImportError("libarrow_python.so.2500: cannot open shared object file")
     text = str(_libarrow._explain(wanted, "a test", "26.0.1"))
     assert text == (
-        "saeta's module for a test was built with pyarrow 25, but pyarrow 26.0.1 is installed: "
-        "pip install 'pyarrow==25.*', or build saeta again for the installed one, in its source tree: "
-        "pip install . -C build.requires=pyarrow==26.0.1"
+        "a test: saeta's module was built with pyarrow 25.0, but pyarrow 26.0.1 is installed, whose libarrow "
+        "has another name: pip install 'pyarrow==25.0.*'"
     )
-    assert "built with pyarrow 9," in str(_libarrow._explain(ImportError("libarrow.so.900"), "x", "26"))
+    assert "built with pyarrow 9.0," in str(_libarrow._explain(ImportError("libarrow.so.900"), "x", "26"))
     assert str(_libarrow._explain(ImportError("no module"), "a test", "26")) == (
         "this build of saeta has no working module for a test: no module"
     )
@@ -286,7 +285,7 @@ def test_a_module_for_another_pyarrow_is_missing(monkeypatch):
     pytest.importorskip("saeta._ipc")
     assert _libarrow.load("_ipc", "a test").__name__ == "saeta._ipc"
     monkeypatch.setattr(pa, "__version__", "99.1.0")
-    with pytest.raises(sa.MissingDependency, match=r"was built with pyarrow .*, but pyarrow 99\.1\.0 is"):
+    with pytest.raises(sa.MissingDependency, match=r"works with pyarrow \d+, but pyarrow 99\.1\.0 is"):
         _libarrow.load("_ipc", "a test")
     monkeypatch.setattr(pa, "__version__", "26")
     with pytest.raises(sa.MissingDependency, match="no working module for a test"):

@@ -12,7 +12,7 @@ from saeta._report import info
 from sim_devices import simulator
 
 NONE_MOVED = {"transfers": 0, "calls": 0, "bytes": 0}
-WAYS = ("host_to_device", "device_to_host", "device_to_device", "host_to_host", "scalars")
+WAYS = ("host_to_device", "device_to_host", "device_to_device", "peer_to_device", "host_to_host", "scalars")
 
 
 def test_a_fresh_context_has_counted_nothing(host):
@@ -24,6 +24,7 @@ def test_a_fresh_context_has_counted_nothing(host):
         "exports": 0,
         "synchronizations": 0,
         "events": 0,
+        "staged": 0,
     }
 
 
@@ -70,6 +71,10 @@ print(plain)
         "SAETA_HOST_CACHE": "2MiB",
         "SAETA_RECORD": "50",
         "SAETA_POOL_THRESHOLD": "4MiB",
+        "SAETA_SPILL_DIR": "/tmp",
+        "SAETA_SPILL_PINNED": "1MiB",
+        "SAETA_SPILL_PAGEABLE": "3MiB",
+        "SAETA_SPILL_FILES": "5MiB",
     }
     done = run_python(program, **environment)
     assert done.stderr == ""
@@ -84,6 +89,10 @@ print(plain)
             "staging_threads": 3,
             "staging_pinned": 8 << 20,
             "host_cache": 2 << 20,
+            "spill_folder": "/tmp",
+            "spill_pinned": 1 << 20,
+            "spill_pageable": 3 << 20,
+            "spill_files": 5 << 20,
         }
     )
 

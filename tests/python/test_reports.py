@@ -39,10 +39,12 @@ def test_without_a_configuration_reports_go_to_standard_error_also_at_the_end(ru
     program = f"""
 import atexit, ctypes
 from saeta import _core
-give_back = lambda: ctypes.CDLL(_core.__file__).saeta_torch_free(ctypes.c_void_p({UNKNOWN}), 8, 0, None)
+free, unknown = ctypes.CDLL(_core.__file__).saeta_torch_free, ctypes.c_void_p({UNKNOWN})
+def give_back(free=free, unknown=unknown): # names of modules may be gone at the end
+    free(unknown, 8, 0, None)
 give_back()
 class Last:
-    def __del__(self):
+    def __del__(self, give_back=give_back):
         give_back()
 _core.last = Last()
 """

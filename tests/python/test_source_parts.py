@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 import saeta as sa
-from saeta._files import scan, sources
+from saeta._convert import numbers
+from saeta._files import sources
 
 
 class Pipe:
@@ -151,11 +152,11 @@ def test_each_kind_of_source_is_opened_by_its_own_function(tmp_path):
 
 def test_numbers_of_a_scan_are_whole_and_from_one_on(host, tmp_path):
     for good in (1, (1 << 63) - 1):
-        scan.require_number("in_flight", good, "batches")
+        assert numbers.require_count("in_flight", good, "batches") == good
     wrong = (0, -1, 1 << 63, True, 1.5, "1", None)
     for each in wrong:
         with pytest.raises(sa.InvalidError, match=r"in_flight is .*, expected a number of batches from 1 on"):
-            scan.require_number("in_flight", each, "batches")
+            numbers.require_count("in_flight", each, "batches")
     path = tmp_path / "a.arrow"
     sa.table({"a": [1, 2, 3]}, host).write_ipc(path)
     for each in wrong[:-2]:

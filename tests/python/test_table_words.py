@@ -49,7 +49,7 @@ def test_columns_are_renamed_by_place_or_by_name(host):
     for wrong, number in ((["x"], 1), (["x", "y", "z"], 3)):
         with pytest.raises(sa.InvalidError, match=f"{number} names for 2 columns"):
             table.rename_columns(wrong)
-    with pytest.raises(sa.ColumnNameError, match="no column 'q' to rename: the columns are 'a', 'b'"):
+    with pytest.raises(sa.ColumnNameError, match="no column 'q': the columns are 'a', 'b'"):
         table.rename_columns({"q": "x"})
     for wrong in ("xy", 3):
         with pytest.raises(

@@ -186,6 +186,8 @@ def test_torch_and_cupy_take_stand_ins_and_masks(host, monkeypatch, name):
 class TorchType:
     """Stands for a dtype of torch, which has no name but its text."""
 
+    __module__ = "torch"
+
     def __repr__(self):
         return "torch.float32"
 

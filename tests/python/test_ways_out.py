@@ -9,8 +9,14 @@ import pytest
 
 import saeta as sa
 
-TABLE = sa.table({"fare_amount": [1.5, None], "City": ["a", "b"]}, "host")
-COLUMN = TABLE["fare_amount"]
+
+def table():
+    """Made anew for each test: other tests count what is in memory."""
+    return sa.table({"fare_amount": [1.5, None], "City": ["a", "b"]}, "host")
+
+
+def column():
+    return table()["fare_amount"]
 
 
 def assign(container, key):
@@ -24,17 +30,17 @@ def delete(container, key):
 @pytest.mark.parametrize(
     "look_up",
     [
-        lambda name: TABLE[name],
-        lambda name: TABLE.select([name]),
-        lambda name: TABLE.drop_columns(name),
-        lambda name: TABLE.rename_columns({name: "x"}),
-        lambda name: TABLE.cast({name: "int8"}),
-        lambda name: TABLE.fill_null({name: 0}),
-        lambda name: TABLE.drop_null([name]),
-        lambda name: TABLE.schema.field(name),
-        lambda name: sa.read_ipc(TABLE.to_ipc_bytes(), "host", columns=[name]),
-        lambda name: sa.loader(TABLE, "host", batch_size=1, columns=name, to="numpy"),
-        lambda name: sa.loader(TABLE, "host", batch_size=1, matrix=[name], to="numpy"),
+        lambda name: table()[name],
+        lambda name: table().select([name]),
+        lambda name: table().drop_columns(name),
+        lambda name: table().rename_columns({name: "x"}),
+        lambda name: table().cast({name: "int8"}),
+        lambda name: table().fill_null({name: 0}),
+        lambda name: table().drop_null([name]),
+        lambda name: table().schema.field(name),
+        lambda name: sa.read_ipc(table().to_ipc_bytes(), "host", columns=[name]),
+        lambda name: sa.loader(table(), "host", batch_size=1, columns=name, to="numpy"),
+        lambda name: sa.loader(table(), "host", batch_size=1, matrix=[name], to="numpy"),
     ],
 )
 def test_an_unknown_column_is_answered_with_the_closest_name(look_up):
@@ -50,16 +56,20 @@ def test_an_unknown_column_is_answered_with_the_closest_name(look_up):
 @pytest.mark.parametrize(
     ("call", "error", "way_out"),
     [
-        (lambda: TABLE["fare_amount", "City"], sa.TypeMismatch, "a list of names selects several"),
-        (lambda: TABLE[np.array([True, False])], sa.TypeMismatch, "Table.filter and Table.take select rows"),
-        (lambda: assign(TABLE, "x"), sa.TypeMismatch, "Table.with_column"),
-        (lambda: delete(TABLE, "City"), sa.TypeMismatch, "Table.drop_columns"),
-        (lambda: assign(COLUMN, 0), sa.TypeMismatch, "make another one"),
-        (lambda: list(TABLE), sa.TypeMismatch, "use .columns"),
-        (lambda: TABLE.rename_columns(["x"]), sa.InvalidError, "a mapping from old to new names"),
-        (lambda: COLUMN.to_numpy(), sa.ExchangeError, "choose nulls='nan'"),
+        (lambda: table()["fare_amount", "City"], sa.TypeMismatch, "a list of names selects several"),
+        (
+            lambda: table()[np.array([True, False])],
+            sa.TypeMismatch,
+            "Table.filter and Table.take select rows",
+        ),
+        (lambda: assign(table(), "x"), sa.TypeMismatch, "Table.with_column"),
+        (lambda: delete(table(), "City"), sa.TypeMismatch, "Table.drop_columns"),
+        (lambda: assign(column(), 0), sa.TypeMismatch, "make another one"),
+        (lambda: list(table()), sa.TypeMismatch, "use .columns"),
+        (lambda: table().rename_columns(["x"]), sa.InvalidError, "a mapping from old to new names"),
+        (lambda: column().to_numpy(), sa.ExchangeError, "choose nulls='nan'"),
         (lambda: sa.column("a", [1.5], ctx="host").cast("int8"), sa.OutOfRange, "cast='round'"),
-        (lambda: TABLE["City"].cast("int8"), sa.TypeMismatch, "by the library that made them"),
+        (lambda: table()["City"].cast("int8"), sa.TypeMismatch, "by the library that made them"),
         (lambda: sa.from_arrow([1, 2]), sa.TypeMismatch, "saeta.table and saeta.column take"),
         (lambda: sa.from_dlpack([1, 2]), sa.TypeMismatch, "saeta.column takes"),
         (lambda: sa.Table({"a": [1]}), sa.TypeMismatch, "use saeta.table"),
@@ -76,5 +86,5 @@ def test_a_refused_kind_of_memory_is_told_without_an_empty_name():
 
 
 def test_a_write_to_read_only_memory_names_the_copy():
-    with pytest.raises(sa.InvalidError, match="is read-only: copy=True"), sa.use(writes=[COLUMN]):
+    with pytest.raises(sa.InvalidError, match="is read-only: copy=True"), sa.use(writes=[column()]):
         pass

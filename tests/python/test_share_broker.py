@@ -15,7 +15,10 @@ from saeta import _core
 
 cuda = pytest.importorskip("saeta.cuda")
 
-from saeta.cuda import _broker, _sharing, _wire  # noqa: E402
+from saeta._share import broker as _broker  # noqa: E402
+from saeta._share import pools as _pools  # noqa: E402
+from saeta._share import wire as _wire  # noqa: E402
+from saeta.cuda import _sharing  # noqa: E402
 
 
 class Connection:
@@ -37,6 +40,9 @@ class Connection:
         if self.failure is not None:
             raise self.failure
         self.sent.append(data)
+
+    def sendmsg(self, buffers, _):
+        self.send(b"".join(buffers))
 
     def close(self):
         self.closed = True
@@ -197,7 +203,7 @@ def test_a_failed_connection_is_logged_and_the_others_are_served(broker, caplog)
         (SimpleNamespace(data=fail), 1),
         (SimpleNamespace(data=lambda: served.append(1)), 1),
     ]
-    with caplog.at_level(logging.ERROR, "saeta.cuda"):
+    with caplog.at_level(logging.ERROR, "saeta.share"):
         broker._poll()
     assert served == [1]
     (record,) = caplog.records
@@ -255,11 +261,11 @@ def test_after_a_fork_a_process_begins_anew(monkeypatch):
     assert _broker._lock is not old
     _broker._reset_in_child()
     assert abandoned == [1]
-    monkeypatch.setattr(_sharing, "_lock", old)
-    monkeypatch.setattr(_sharing, "_pools", {1: 2})
-    _sharing._reset_in_child()
-    assert _sharing._pools == {}
-    assert _sharing._lock is not old
+    monkeypatch.setattr(_pools, "_lock", old)
+    monkeypatch.setattr(_pools, "_pools", {1: 2})
+    _pools._reset_in_child()
+    assert _pools._pools == {}
+    assert _pools._lock is not old
     connection = Connection()
     monkeypatch.setattr(_wire, "_connections", {connection})
     _wire._reset_in_child()
@@ -306,7 +312,11 @@ def test_a_refusal_closes_the_descriptors_that_came_with_it():
 
 
 def test_the_kind_of_a_refusal_is_the_kind_of_its_error():
-    for code, kind in ((_wire.FORBIDDEN, PermissionError), (_wire.GONE, OSError), (_wire.FAILED, OSError)):
+    for code, kind in (
+        (_wire.FORBIDDEN, PermissionError),
+        (_wire.GONE, _wire.GoneError),
+        (_wire.FAILED, OSError),
+    ):
         ours, theirs = pair_that_says((bytes([code]) + b"why \xff", []))
         with ours, theirs, pytest.raises(OSError, match="why \ufffd") as refused:
             _wire.ask(ours, _wire.OPEN, bytes(16))
@@ -326,7 +336,7 @@ def test_a_pool_comes_with_one_descriptor(monkeypatch, number):
     monkeypatch.setattr(_wire, "connect", lambda name: connection)
     monkeypatch.setattr(_wire, "ask", lambda *_: (b"", [7] * number))
     with pytest.raises(OSError, match="sent no descriptor of its pool"):
-        _sharing._Pool("home").get((b"broker", b"device"), bytes(16))
+        _pools._Pool("home").get((b"broker", b"device"), bytes(16))
     assert connection.closed
 
 
@@ -342,28 +352,29 @@ def test_a_pool_that_can_not_be_imported_closes_its_descriptor(monkeypatch):
 
     monkeypatch.setattr(_core, "_ImportedPool", fail)
     with pytest.raises(RuntimeError, match="no pool"):
-        _sharing._Pool("home").get((b"broker", b"device"), bytes(16))
+        _pools._Pool("home").get((b"broker", b"device"), bytes(16))
     assert os.read(read, 1) == b""
     os.close(read)
     assert connection.closed
 
 
 def test_pools_are_known_by_broker_device_and_context(monkeypatch):
-    monkeypatch.setattr(_sharing, "_pools", {})
-    handle = SimpleNamespace(broker=b"b", device=b"d")
-    first = _sharing._pool_of(handle, "home")
-    assert _sharing._pool_of(handle, "home") is first
-    assert _sharing._pool_of(SimpleNamespace(broker=b"b", device=b"e"), "home") is not first
-    assert _sharing._pool_of(handle, "another") is not first
-    assert _sharing._pools[b"b", b"d"].home == "another"
+    monkeypatch.setattr(_pools, "_pools", {})
+    key = (b"b", b"d")
+    first = _pools._pool_of(key, "home")
+    assert _pools._pool_of(key, "home") is first
+    assert _pools._pool_of((b"b", b"e"), "home") is not first
+    assert _pools._pool_of(key, "another") is not first
+    assert _pools._pools[key].home == "another"
 
 
 def test_requests_are_read_as_they_are_made():
     token = bytes(range(16))
     assert _wire.read_request(_wire.request(_wire.POOL, token)) == (_wire.POOL, token)
     assert _wire.read_request(_wire.request(_wire.OPEN, token)) == (_wire.OPEN, token)
+    assert _wire.read_request(_wire.request(_wire.TAKE, token)) == (_wire.TAKE, token)
     good = _wire.request(_wire.OPEN, token)
-    for wrong in (good + b"!", good[:-1], b"X" + good[1:], _wire.request(3, token), _wire.request(0, token)):
+    for wrong in (good + b"!", good[:-1], b"X" + good[1:], _wire.request(4, token), _wire.request(0, token)):
         assert _wire.read_request(wrong) is None
     assert _wire.read_request(good[:8] + b"\2\0" + good[10:]) is None, "another version"
 
