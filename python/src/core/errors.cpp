@@ -75,8 +75,8 @@ void raise(const error& failure) {
   const nb::object message = nb::steal(PyUnicode_DecodeUTF8(
       failure.message().data(), static_cast<Py_ssize_t>(failure.message().size()), "replace"));
   const nb::dict numbers = failure.refusal() != nullptr ? numbers_of(*failure.refusal()) : nb::dict();
-  // The classes are Python's, so the call may end this thread. It must then not reach `message` and `numbers`,
-  // which a thread without the GIL can't release.
+  // The classes are Python's, so the call may end this thread. It must not be unwound through `message` and
+  // `numbers`, which a thread without the GIL can't release.
   const nb::object made = foreign_call([&] { return type(message, **numbers); });
   PyErr_SetObject(type.ptr(), made.ptr());
 }
