@@ -34,16 +34,16 @@ assert np.array_equal(made.to_numpy(), source)
 """
 
 # The interpreter's own switching is off, so the other thread runs only while a call has released the GIL. It
-# gets the GIL sooner or later between two of very many calls of `progress`, which itself lets no other thread
-# run.
+# gets the GIL between two of the calls of `progress`, which itself lets no other thread run: a batch takes long
+# enough for that on a busy machine.
 WRITE = """
 import queue, sys, threading
 import pyarrow as pa
 import saeta as sa
 
 ctx = sa.context("host")
-rows = pa.table({"a": list(range(8))})
-table = sa.from_arrow(pa.concat_tables([rows] * 5000), ctx)
+rows = pa.table({"a": pa.array(range(1 << 16), pa.int64())})
+table = sa.from_arrow(pa.concat_tables([rows] * 150), ctx)
 turns = queue.SimpleQueue()
 steps = []
 
@@ -60,10 +60,10 @@ def progress(so_far):
     turns.put(True)
     seen.append(len(steps))
 
-table.write_ipc(sys.argv[1], progress=progress)
+table.write_ipc(sys.argv[1], progress=progress, durable=False)
 turns.put(False)
 other.join()
-assert len(seen) >= 5000, len(seen)
+assert len(seen) >= 150, len(seen)
 assert seen[-1] > 0, "no other thread ran during the call"
 """
 
