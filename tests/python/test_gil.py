@@ -34,8 +34,8 @@ assert np.array_equal(made.to_numpy(), source)
 """
 
 # The interpreter's own switching is off, so the other thread runs only while a call has released the GIL. It
-# gets the GIL between two of the calls of `progress`, which itself lets no other thread run: a batch takes long
-# enough for that on a busy machine.
+# gets the GIL between two of the calls of `progress`, which itself lets no other thread run: a batch takes
+# long enough for that on a busy machine.
 WRITE = """
 import queue, sys, threading
 import pyarrow as pa
