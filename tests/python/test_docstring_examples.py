@@ -19,7 +19,12 @@ from docstring_examples import (
 
 EXAMPLES = public_examples()
 # They set the process up, once and for all.
-SETS_THE_PROCESS_UP = {"saeta.Memory.guard_check", "saeta.SpillHandle.spill", "saeta.cuda.install"}
+SETS_THE_PROCESS_UP = {
+    "saeta.Memory.guard_check",
+    "saeta.SpillHandle.spill",
+    "saeta.cuda.install",
+    "saeta.install_reducers",
+}
 WITH_A_GPU = {name for name, text in EXAMPLES.items() if ON_GPU.search(text)}
 ANYWHERE = EXAMPLES.keys() - WITH_A_GPU - SETS_THE_PROCESS_UP
 ON_A_SIMULATED_DEVICE = [
