@@ -1,6 +1,9 @@
 """Runs pytest as a lane of CTest, with exit codes that say what happened.
 
-    run_pytest.py argument...
+    run_pytest.py [--share K/N] argument...
+
+With --share, of the folders among the arguments only every Nth file of tests from the Kth on is run, so that
+N processes share a suite.
 
 The exit code is 0 when tests ran and none failed, 77 (the lane is skipped) when every selected test was
 skipped, and pytest's own code otherwise. A run that selects nothing is a failure: pytest's code 5.
@@ -9,6 +12,7 @@ skipped, and pytest's own code otherwise. A run that selects nothing is a failur
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -32,7 +36,19 @@ class Outcomes:
         self.skipped += report.skipped
 
 
+def files_of_share(share: str, arguments: list[str]) -> list[str]:
+    """The arguments with the files of the share in place of folders."""
+    which, shares = map(int, share.split("/"))
+    found: list[str] = []
+    for argument in arguments:
+        files = sorted(map(str, Path(argument).glob("test_*.py")))
+        found += files[which - 1 :: shares] if files else [argument]
+    return found
+
+
 def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["--share"]:
+        arguments = files_of_share(arguments[1], arguments[2:])
     outcomes = Outcomes()
     code = int(pytest.main(arguments, plugins=[outcomes]))
     if (

@@ -62,6 +62,20 @@ def test_a_lane_of_pytest_is_skipped_only_when_every_test_was(tmp_path, selected
     assert done.returncode == code, done.stdout
 
 
+@pytest.mark.parametrize(
+    ("share", "expected"), [("1/2", {"a", "c"}), ("2/2", {"b"}), ("1/1", {"a", "b", "c"})]
+)
+def test_a_lane_of_pytest_runs_its_share_of_the_files(tmp_path, share, expected):
+    for name in "abc":
+        program = f"def test_{name}():\n    open('ran_{name}', 'w').close()\n"
+        (tmp_path / f"test_{name}.py").write_text(program, encoding="utf-8")
+    lane = ROOT / "tests" / "lanes" / "run_pytest.py"
+    command = [sys.executable, lane, "--share", share, "-c", os.devnull, "-m", "not gpu", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert {each.name.removeprefix("ran_") for each in tmp_path.glob("ran_*")} == expected
+
+
 def lint(tree: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Runs the lint script of a tree without a single tool but Python."""
     bin_folder = tree / "bin"
