@@ -5,39 +5,25 @@
 
 Operations take turns, round by round, each with the device idle before and after it. The program prints the
 median, the 10th and the 90th percentile over all rounds but the first, in GB/s of the bytes that an operation
-must read and write, and as a share of the copy. Results are checked before anything is measured. Data is
-random. Libraries that are not installed are left out and listed.
+must read and write, and as a share of the copy's rate. Results are checked before anything is measured. Data
+is random. Libraries that are not installed are left out and listed.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import json
-import shlex
-import statistics
 import sys
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from rates import COPY, Operation, Rates, write_result
 
 import saeta as sa
 
 PIECES = 64
 SHIFT = 5  # rows that slices begin at, so that bits are at no byte
-COPY = "copy of bytes"
-
-
-@dataclass(frozen=True)
-class Operation:
-    run: Callable[[], Any]
-    moved: int
-    """Bytes that must be read and written, once each."""
 
 
 def many(rows: int) -> int:
@@ -162,38 +148,9 @@ def main() -> int:
     except ImportError as failure:
         raise SystemExit(f"not measured: {failure}") from failure
     synchronize = (lambda: None) if host else importlib.import_module("cupy").cuda.Device().synchronize
-    seconds: dict[str, list[float]] = {name: [] for name in operations}
-    for turn in range(options.rounds + 1):
-        for name, operation in operations.items():
-            synchronize()
-            start = time.perf_counter()
-            made = operation.run()
-            synchronize()
-            took = time.perf_counter() - start
-            del made
-            if turn > 0:
-                seconds[name].append(took)
-    copied = operations[COPY].moved / statistics.median(seconds[COPY])
-    lines = []
     print(f"kernels_python on {ctx.device}, {rows:,} rows, {options.rounds} rounds")
-    print(f"{'operation':52}{'GB/s':>9}{'p10':>9}{'p90':>9}{'of the copy':>13}")
-    for name, operation in operations.items():
-        middle = operation.moved / statistics.median(seconds[name])
-        tenths = statistics.quantiles(seconds[name], n=10)
-        low, high = operation.moved / tenths[-1], operation.moved / tenths[0]
-        print(f"{name:52}{middle / 1e9:9.1f}{low / 1e9:9.1f}{high / 1e9:9.1f}{middle / copied:13.0%}")
-        lines.append({"operation": name, "bytes": operation.moved, "seconds": seconds[name]})
-    if options.out is not None:
-        result = {
-            "benchmark": "kernels_python",
-            "commit": options.commit,
-            "command": shlex.join(sys.argv),
-            "devices": sa.info()["devices"],
-            "device": ctx.device,
-            "rows": rows,
-            "results": lines,
-        }
-        options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    results = Rates(operations).measure(options.rounds, synchronize).show()
+    write_result(options.out, "kernels_python", options.commit, device=ctx.device, rows=rows, results=results)
     return 0
 
 

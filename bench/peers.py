@@ -17,19 +17,15 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
-import shlex
 import shutil
-import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rates import Operation, Rates, write_result
 
 import saeta as sa
 
@@ -37,13 +33,6 @@ LINK = "torch: one tensor, into memory that is there"
 BOTH, ONE = "place: files onto both GPUs", "place: files onto one GPU"
 COPY_BOTH, COPY_ONE = "torch: pinned memory to both GPUs", "torch: pinned memory to one GPU"
 SMALL_ROWS = 256
-
-
-@dataclass(frozen=True)
-class Operation:
-    run: Callable[[], Any]
-    moved: int
-    limit: str
 
 
 def torch_columns(torch: Any, columns: int, batches: int, rows: int) -> list[list[Any]]:
@@ -147,38 +136,12 @@ def parse() -> argparse.Namespace:
 
 def measure(
     operations: dict[str, Operation], rounds: int, synchronize: Callable[[], Any]
-) -> dict[str, list[float]]:
-    seconds: dict[str, list[float]] = {name: [] for name in operations}
-    for turn in range(rounds + 1):
-        for name, operation in operations.items():
-            synchronize()
-            start = time.perf_counter()
-            made = operation.run()
-            synchronize()
-            took = time.perf_counter() - start
-            del made
-            if turn > 0:
-                seconds[name].append(took)
-    return seconds
-
-
-def report(operations: dict[str, Operation], seconds: dict[str, list[float]]) -> list[dict[str, Any]]:
-    def rate(name: str) -> float:
-        return operations[name].moved / statistics.median(seconds[name])
-
-    lines = []
-    print(f"{'operation':64}{'ms':>9}{'GB/s':>9}{'p10':>9}{'p90':>9}{'of the limit':>14}")
-    for name, operation in operations.items():
-        tenths = statistics.quantiles(seconds[name], n=10)
-        low, high = operation.moved / tenths[-1], operation.moved / tenths[0]
-        print(
-            f"{name:64}{statistics.median(seconds[name]) * 1e3:9.3f}{rate(name) / 1e9:9.1f}{low / 1e9:9.1f}"
-            f"{high / 1e9:9.1f}{rate(name) / rate(operation.limit):14.0%}"
-        )
-        lines.append({"operation": name, "bytes": operation.moved, "seconds": seconds[name]})
+) -> list[dict[str, Any]]:
+    rates = Rates(operations).measure(rounds, synchronize)
+    lines = rates.show()
     if BOTH in operations:
-        print(f"both GPUs against one: {rate(BOTH) / rate(ONE):.2f} times", end="; ")
-        print(f"the plain copy {rate(COPY_BOTH) / rate(COPY_ONE):.2f} times")
+        print(f"both GPUs against one: {rates.rate(BOTH) / rates.rate(ONE):.2f} times", end="; ")
+        print(f"the plain copy {rates.rate(COPY_BOTH) / rates.rate(COPY_ONE):.2f} times")
     return lines
 
 
@@ -202,20 +165,11 @@ def main() -> int:
     try:
         for part in (between_gpus, onto_gpus):
             operations = part(torch, options, folder)
-            lines += report(operations, measure(operations, options.rounds, synchronize))
+            lines += measure(operations, options.rounds, synchronize)
             del operations
     finally:
         shutil.rmtree(folder)
-    if options.out is not None:
-        result = {
-            "benchmark": "peers",
-            "commit": options.commit,
-            "command": shlex.join(sys.argv),
-            "devices": sa.info()["devices"],
-            "peer_access": access,
-            "results": lines,
-        }
-        options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    write_result(options.out, "peers", options.commit, peer_access=access, results=lines)
     return 0
 
 

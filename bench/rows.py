@@ -4,42 +4,30 @@
     rows.py [--rows N] [--taken N] [--columns N] [--rounds N] [--out FILE.json] [--commit TEXT]
 
 The memory of a GPU answers a random read with 64 bytes: reading both halves of them takes as long as reading
-one (H200). The limit is the time in which a plain copy moves what is read so and the values that are written.
-Operations take turns, round by round, each with the device idle before and after it. The program prints the
-median, the 10th and the 90th percentile over all rounds but the first. Results are checked before anything is
-measured. Data is random.
+one (H200). So an operation moves 64 bytes for each random read, and everything else once. The limit is the
+rate of a plain copy. Operations take turns, round by round, each with the device idle before and after it.
+The program prints the median, the 10th and the 90th percentile over all rounds but the first. Results are
+checked before anything is measured. Data is random.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import json
-import shlex
-import statistics
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from rates import COPY, Operation, Rates, write_result
 
 import saeta as sa
 
-COPY = "copy of bytes"
 FETCHED = 64  # bytes for a random read
 VALUE = 4
 INDEX = 8
-
-
-@dataclass(frozen=True)
-class Operation:
-    run: Callable[[], Any]
-    moved: int
-    """Bytes that the memory must move: 64 for each random read, and everything else once."""
 
 
 @dataclass(frozen=True)
@@ -148,21 +136,6 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def measure(operations: dict[str, Operation], rounds: int, synchronize: Callable[[], Any]) -> dict[str, Any]:
-    seconds: dict[str, list[float]] = {name: [] for name in operations}
-    for turn in range(rounds + 1):
-        for name, operation in operations.items():
-            synchronize()
-            start = time.perf_counter()
-            made = operation.run()
-            synchronize()
-            took = time.perf_counter() - start
-            del made
-            if turn > 0:
-                seconds[name].append(took)
-    return seconds
-
-
 def main() -> int:
     options = parse()
     ctx = sa.context()
@@ -174,33 +147,17 @@ def main() -> int:
     except ImportError as failure:
         raise SystemExit(f"not measured: {failure}") from failure
     synchronize = (lambda: None) if host else importlib.import_module("torch").cuda.synchronize
-    seconds = measure(operations, options.rounds, synchronize)
-    copied = operations[COPY].moved / statistics.median(seconds[COPY])
-    lines = []
     print(f"rows on {ctx.device}, {rows:,} rows, {options.columns} columns, {options.rounds} rounds")
-    print(f"{'operation':48}{'ms':>9}{'GB/s':>9}{'p10':>9}{'p90':>9}{'of the limit':>14}")
-    for name, operation in operations.items():
-        median = statistics.median(seconds[name])
-        tenths = statistics.quantiles(seconds[name], n=10)
-        low, high = operation.moved / tenths[-1], operation.moved / tenths[0]
-        rate = operation.moved / median
-        print(
-            f"{name:48}{median * 1e3:9.3f}{rate / 1e9:9.1f}{low / 1e9:9.1f}{high / 1e9:9.1f}"
-            f"{rate / copied:14.0%}"
-        )
-        lines.append({"operation": name, "bytes": operation.moved, "seconds": seconds[name]})
-    if options.out is not None:
-        result = {
-            "benchmark": "rows",
-            "commit": options.commit,
-            "command": shlex.join(sys.argv),
-            "devices": sa.info()["devices"],
-            "device": ctx.device,
-            "rows": rows,
-            "columns": options.columns,
-            "results": lines,
-        }
-        options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    results = Rates(operations).measure(options.rounds, synchronize).show()
+    write_result(
+        options.out,
+        "rows",
+        options.commit,
+        device=ctx.device,
+        rows=rows,
+        columns=options.columns,
+        results=results,
+    )
     return 0
 
 
