@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times the packed form of a table of many columns, beside pyarrow's IPC stream of the same table.
 
-    bench/pack.py [--device cuda:0] [--columns 1000] [--mib 256]
+    bench/pack.py [--device cuda:0] [--columns 1000] [--mib 256] [--out FILE.json] [--commit TEXT]
 
 "packed already" neither copies nor launches; "gathered" copies a table of several allocations by one kernel.
 The rate of a plain copy of the same bytes on the device stands beside it. The results are checked.
@@ -13,10 +13,12 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from rates import write_result
 
 import saeta as sa
 
@@ -76,8 +78,12 @@ def main() -> None:
     parser.add_argument("--device", default=sa.devices()[0].name)
     parser.add_argument("--columns", type=int, default=1000)
     parser.add_argument("--mib", type=int, default=256)
+    parser.add_argument("--out", type=Path, metavar="FILE.json")
+    parser.add_argument("--commit", default="unknown")
     given = parser.parse_args()
-    print(json.dumps(measure(given.device, given.columns, given.mib), indent=2))
+    measured = measure(given.device, given.columns, given.mib)
+    print(json.dumps(measured, indent=2))
+    write_result(given.out, "pack", given.commit, **measured)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times how a table leaves a device for each tier and comes back, beside plain copies of the same bytes.
 
-    bench/spill.py [--device cuda:0] [--mib 1024] [--folder /tmp]
+    bench/spill.py [--device cuda:0] [--mib 1024] [--folder /tmp] [--out FILE.json] [--commit TEXT]
 
 The peers: torch's copies between the device and page-locked or pageable memory, and `os.pwrite` to a file of
 the same folder. The results are checked.
@@ -15,6 +15,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -118,14 +119,20 @@ def measure(device: str, mib: int, folder: str) -> dict[str, Any]:
 
 
 def main() -> None:
+    from rates import write_result
+
     import saeta as sa
 
     parser = argparse.ArgumentParser(description="times spilling")
     parser.add_argument("--device", default=sa.devices()[0].name)
     parser.add_argument("--mib", type=int, default=1024)
     parser.add_argument("--folder", default=tempfile.gettempdir())
+    parser.add_argument("--out", type=Path, metavar="FILE.json")
+    parser.add_argument("--commit", default="unknown")
     given = parser.parse_args()
-    print(json.dumps(measure(given.device, given.mib, given.folder), indent=2))
+    measured = measure(given.device, given.mib, given.folder)
+    print(json.dumps(measured, indent=2))
+    write_result(given.out, "spill", given.commit, **measured)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 # CUDA: build, the C++ and Python tests, the early-release storm, three minutes of soak, compute-sanitizer
 # over the conformance suite, the demo and the benchmarks.
 #
-#   scripts/gpu_check.sh OUT [STEP...]     steps: build test sanitize python jax storm soak demo trip train bench; all without any
+#   scripts/gpu_check.sh OUT [STEP...]     steps: build test sanitize python jax storm soak demo examples bench; all without any.
+#                                          peers, with two GPUs, only by name
 #
 # Needs no network: .deps/ as it is and the system's Python. Writes one log a step to OUT and a line each to
 # the terminal; goes on after a failed step and ends with 1 if there was one.
@@ -15,12 +16,13 @@ if (($# == 0)); then
 fi
 out=$(mkdir -p "$1" && cd "$1" && pwd) || exit 2
 shift
-steps=${*:-build test sanitize python jax storm soak demo trip train bench}
+steps=${*:-build test sanitize python jax storm soak demo examples bench}
 build=build/gpu
 python=$([ -x .deps/venv/bin/python ] && echo .deps/venv/bin/python || echo python3)
 # The system's compiler by its path: one that links libstdc++ statically would put a copy into every library.
 export CC=/usr/bin/gcc CXX=/usr/bin/g++
 export PYTHONPATH=$PWD/$build/python${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1
+commit=${COMMIT:-$(git rev-parse --short HEAD 2>/dev/null || echo unknown)} # COMMIT: where the tree came without .git
 failed=0
 
 # step NAME SECONDS COMMAND...
@@ -67,11 +69,18 @@ for s in $steps; do
   storm) step storm 300 "$python" -m pytest -q -p no:cacheprovider -rs -m gpu tests/interop/test_gpu_storm.py tests/interop/test_capture.py ;;
   soak) step soak 300 "$python" scripts/soak.py --seconds "${SOAK_SECONDS:-180}" --device cuda:0 --guard ;;
   demo) step demo 240 "$python" -m saeta demo ${DEMO_FILE:+"$DEMO_FILE"} ;;
-  trip) step trip 120 "$python" examples/trip.py ;;
-  train) step train 120 "$python" examples/train.py ;;
+  examples)
+    for example in trip train out_of_core share; do
+      step "$example" 120 "$python" "examples/$example.py"
+    done
+    ;;
+  peers)
+    step peers_tests 300 "$python" -m pytest -q -p no:cacheprovider -rs -m gpu tests/interop/test_gpu_peers.py
+    step peers_conformance 300 "$build/bin/saeta_conformance_tests" '--gtest_filter=*peer*:*two_devices*' --gtest_brief=1
+    step peers 300 "$python" bench/peers.py --folder "${BENCH_DIR:-/dev/shm}" --out "$out/peers.json" --commit "$commit"
+    ;;
   bench)
     results=$(mktemp -d)
-    commit=${COMMIT:-$(git rev-parse --short HEAD 2>/dev/null || echo unknown)} # COMMIT: where the tree came without .git
     step ipc_read 300 "$build/bin/ipc_read" --gib "${BENCH_GIB:-4}" --dir "${BENCH_DIR:-/dev/shm}" \
       --out "$results/ipc_read.json" --commit "$commit"
     step allocate 400 "$build/bin/allocate" --out "$results/allocate.json" --commit "$commit"
@@ -89,6 +98,9 @@ for s in $steps; do
     step registered_pages 120 "$python" bench/registered_pages.py --folder "${BENCH_DIR:-/dev/shm}" \
       --out "$results/registered_pages.json" --commit "$commit"
     step kernels_python 200 "$python" bench/kernels_python.py --out "$results/kernels_python.json" --commit "$commit"
+    step rows 200 "$python" bench/rows.py --out "$results/rows.json" --commit "$commit"
+    step pack 120 "$python" bench/pack.py --out "$results/pack.json" --commit "$commit"
+    step spill 200 "$python" bench/spill.py --folder "${SPILL_DIR:-/tmp}" --out "$results/spill.json" --commit "$commit"
     step torch_training 400 "$python" bench/torch_training.py --rounds 3 --out "$results/torch_training.json" --commit "$commit"
     step costs 120 "$build/bin/costs" --out "$results/costs.json" --commit "$commit"
     # One file to take along; bench/plot.py draws what is inside.
