@@ -140,6 +140,7 @@ def test_copy_to_host_into_a_buffer(ctx: Any) -> None:
     assert room.to_pybytes() == data[90:] + data[10:40], "no more than there is"
     made.copy_to_host(buf=room, position=6, nbytes=12)
     assert room.to_pybytes()[:12] == data[6:18]
+    assert made.copy_to_host(buf=room, position=20, nbytes=40).to_pybytes() == data[20:60]
     with pytest.raises(ValueError, match="requested copy does not fit into host buffer"):
         made.copy_to_host(buf=room, nbytes=41)
     # pyarrow.cuda reads beyond the end of its buffer here.

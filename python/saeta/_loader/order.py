@@ -222,9 +222,7 @@ def _units(number: int, batch: Batch, window: int | None) -> Iterator[_Unit]:
     parts = 1
     if window is not None and not batch.whole:
         parts = max(1, -(-batch.nbytes // window))
-    rows = -(-batch.rows // parts)
-    if parts > 1:
-        rows = -(-rows // PART_ROWS) * PART_ROWS
+    rows = -(-batch.rows // parts // PART_ROWS) * PART_ROWS
     for first in range(0, batch.rows, rows or 1):
         count = min(rows, batch.rows - first)
         yield _Unit(Span(number, first, count), batch.nbytes * count // batch.rows, batch.whole)
