@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 import pytest
 
@@ -46,6 +47,12 @@ def test_bench_shows_a_table_of_what_is_asked_for():
     assert "pyarrow, to host memory" in done.stdout
     assert "of the limit" not in done.stdout
     assert "1 MiB and 1 round show that everything runs" in done.stdout
+    heading, row = (
+        next(line for line in done.stdout.splitlines() if text in line) for text in ("thr.", "LZ4")
+    )
+    number = re.search(r"\d+\.\d\d", row)
+    assert number is not None
+    assert number.end() == heading.index("thr.") + len("thr."), "numbers stand to the right"
     assert saeta("bench", "--device", "host", "--threads", "0").returncode == 2
     assert saeta("bench", "--device", "host", "--bytes", "much").returncode == 2
 

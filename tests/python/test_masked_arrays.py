@@ -125,10 +125,11 @@ def test_a_masked_matrix_is_a_table_with_nulls(anywhere, order):
     assert sa.from_dlpack(matrix, anywhere, columns=True).to_pydict() == expected
     assert sa.table(matrix, anywhere).to_pydict() == expected
     assert sa.table(matrix.T, anywhere).to_pydict() == {"col_0": [1, None, 3], "col_1": [None, 5, 6]}
-    named = sa.schema([("a", "uint64"), ("b", "int64"), ("c", "int64")])
+    named = sa.schema([("a", "uint64"), ("b", "int64"), ("c", "int64")], metadata={"made by": "a test"})
     made = sa.table(matrix, anywhere, schema=named, cast="reinterpret")
     assert made.to_pydict() == {"a": [1, None], "b": [None, 5], "c": [3, 6]}
     assert made.schema == named
+    assert made.schema.metadata == named.metadata
 
 
 def test_a_field_without_nulls_takes_no_masked_values(host):
