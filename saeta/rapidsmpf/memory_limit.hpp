@@ -18,6 +18,7 @@
 #include "saeta/rmm/context_resource.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <rapidsmpf/memory/buffer_resource.hpp>

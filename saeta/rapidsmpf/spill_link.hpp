@@ -17,11 +17,11 @@
 #include "saeta/memory/context.hpp"
 #include "saeta/share/spill.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <rapidsmpf/memory/buffer_resource.hpp>
 #include <rapidsmpf/memory/spill_manager.hpp>
-#include <string>
 #include <utility>
 
 namespace saeta {

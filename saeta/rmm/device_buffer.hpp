@@ -28,12 +28,15 @@
 #include <cuda/memory_resource>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <rmm/aligned.hpp>
 #include <rmm/device_buffer.hpp>
 #include <rmm/error.hpp>
 #include <rmm/resource_ref.hpp>
+#include <span>
 #include <utility>
 
 namespace saeta {
