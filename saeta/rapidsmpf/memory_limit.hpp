@@ -27,17 +27,18 @@
 
 namespace saeta {
 
-/// The limit for device memory: what can be charged to the budget of `ctx` now, in bytes. Memory of rapidsmpf
-/// on the host is not charged.
+/// The limit for device memory: the bytes that `ctx` can still allocate within its budget, or of its
+/// reservation. Memory of rapidsmpf on the host is not charged.
 [[nodiscard]] inline std::unordered_map<rapidsmpf::MemoryType, std::int64_t>
 memory_limits_of(const context& ctx) {
   constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
-  const std::uint64_t left = ctx.memory_budget()->statistics().remaining;
+  const reservation* const drawn = ctx.drawn_from();
+  const std::uint64_t left = drawn != nullptr ? drawn->left() : ctx.memory_budget()->statistics().remaining;
   return {{rapidsmpf::MemoryType::DEVICE, static_cast<std::int64_t>(std::min(left, most))}};
 }
 
-/// Makes what rapidsmpf has available what can be charged to the budget of its context now. Does nothing if
-/// it does not allocate from a context.
+/// Makes what rapidsmpf has available what its context can still allocate. Does nothing if it does not
+/// allocate from a context.
 /// @param leaving  bytes that rapidsmpf is about to give up, and that stay charged
 inline void update_memory_limit(rapidsmpf::BufferResource& of, std::size_t leaving = 0) {
   rmm::device_async_resource_ref below = of.device_mr_adaptor().get_upstream_resource();

@@ -21,6 +21,7 @@ TEST_P(memory_limits, are_what_can_still_be_charged) {
   EXPECT_EQ(limit_of(ctx()), whole - (1 << 20));
   EXPECT_EQ(limit_of(ctx()->with_budget("small", 4096)), 4096);
   EXPECT_EQ(limit_of(ctx()->with_budget("large", 2 * limit)), whole - (1 << 20)) << "that of the parent";
+  EXPECT_EQ(limit_of(ctx()->with_reservation(8192)), 8192);
 }
 
 TEST_P(memory_limits, of_an_unlimited_budget_are_the_largest_number) {
