@@ -3,9 +3,11 @@
 #include "saeta/base/report.hpp"
 #include "saeta/rapidsmpf/spill_link.hpp"
 
+#include <array>
 #include <limits>
 #include <optional>
 #include <stdexcept>
+#include <thread>
 
 namespace saeta::conformance {
 namespace {
@@ -100,6 +102,28 @@ TEST_P(spill_links, report_a_spill_function_that_throws) {
   set_report_sink(before);
   EXPECT_GT(reports, 0);
   EXPECT_NE(kept.tier(), spill_tier::device) << "the context makes room by itself";
+}
+
+TEST_P(spill_links, serve_both_sides_at_once) {
+  constexpr int rounds = 50;
+  const std::array kept{handle(1), handle(2), handle(3)};
+  const spill_link link(ctx(), manager_);
+  std::jthread rapidsmpf([&] {
+    for (int round = 0; round < rounds; ++round) {
+      manager_->spill(kept.front().bytes());
+    }
+  });
+  for (int round = 0; round < rounds; ++round) {
+    { const buffer large = make(room * 3 / 4); }
+    for (const spill_handle& each : kept) {
+      static_cast<void>(each.use(ctx()));
+    }
+  }
+  rapidsmpf.join();
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    EXPECT_TRUE(holds(kept[i], i + 1));
+  }
+  EXPECT_EQ(refused(), 0U);
 }
 
 TEST_P(spill_links, end_when_they_are_dropped) {
