@@ -60,7 +60,8 @@ foreach(header IN LISTS public_headers)
   cmake_path(RELATIVE_PATH folder BASE_DIRECTORY "${PROJECT_SOURCE_DIR}")
   install(FILES "${header}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/${folder}")
 endforeach()
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/saeta/rmm" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/saeta"
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/saeta/rmm" "${PROJECT_SOURCE_DIR}/saeta/rapidsmpf"
+        DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/saeta"
         FILES_MATCHING PATTERN "*.hpp")
 install(FILES "${PROJECT_BINARY_DIR}/generated/saeta/base/version.hpp"
         DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/saeta/base")

@@ -7,6 +7,9 @@ include_guard(GLOBAL)
 
 set(SAETA_RMM_ROOT "" CACHE PATH "Folder of RMM, with include/rmm and lib or lib64; looked for when empty")
 set(saeta_rmm_oldest 26.10)
+# Names a library to the loader whether a symbol of it is used or not: libraries of RAPIDS find each other only so.
+set(CMAKE_LINK_LIBRARY_USING_saeta_needed LINKER:--push-state,--no-as-needed <LINK_ITEM> LINKER:--pop-state CACHE INTERNAL "")
+set(CMAKE_LINK_LIBRARY_USING_saeta_needed_SUPPORTED TRUE CACHE INTERNAL "")
 
 # Sets saeta_rmm_missing to what is not there, or to nothing and saeta_rmm_version.
 function(saeta_find_rmm)
@@ -41,9 +44,8 @@ function(saeta_find_rmm)
     add_library(saeta_librmm INTERFACE)
     target_include_directories(saeta_librmm SYSTEM INTERFACE "${saeta_rmm_cccl}" "${saeta_rmm_include}"
                                "${saeta_rmm_logger_include}")
-    # Both are named to the loader, whether a symbol of theirs is used or not: librmm finds the logger only so.
-    target_link_libraries(saeta_librmm INTERFACE
-      -Wl,--push-state,--no-as-needed "${saeta_rmm_library}" "${saeta_rmm_logger}" -Wl,--pop-state CUDA::cudart_static)
+    target_link_libraries(saeta_librmm INTERFACE "$<LINK_LIBRARY:saeta_needed,${saeta_rmm_library}>"
+                          "$<LINK_LIBRARY:saeta_needed,${saeta_rmm_logger}>" CUDA::cudart_static)
     target_compile_definitions(saeta_librmm INTERFACE CCCL_DISABLE_PDL)
   endif()
 endfunction()

@@ -48,11 +48,13 @@ for s in $steps; do
   test)
     step unit 240 "$build/bin/saeta_unit_tests" --gtest_brief=1
     step conformance 240 "$build/bin/saeta_conformance_tests" --gtest_brief=1
-    if [ -x "$build/bin/saeta_rmm_tests" ]; then
-      step rmm 120 "$build/bin/saeta_rmm_tests" --gtest_brief=1
-    else
-      echo "left out: the tests of RMM's adaptor (no RMM when the build was configured)"
-    fi
+    for adaptor in rmm rapidsmpf; do
+      if [ -x "$build/bin/saeta_${adaptor}_tests" ]; then
+        step "$adaptor" 240 "$build/bin/saeta_${adaptor}_tests" --gtest_brief=1
+      else
+        echo "left out: the tests of the adaptor for $adaptor (it was not found when the build was configured)"
+      fi
+    done
     ;;
   sanitize)
     # Tests provoke refusals of the driver on purpose (no memory, a capture in the way): those are not findings.

@@ -54,6 +54,8 @@ FOREIGN = {
     "/usr/src": "a folder of the system",
     "memory-host-4711.csv": "an example",
     "OUT/bench.tar.gz": "a file that gpu_check.sh writes",
+    "rmm::device_buffer": "RMM",
+    "rmm::out_of_memory": "RMM",
     "saeta/backend/<name>/": "a pattern",
     "saeta/backend/<name>/CMakeLists.txt": "a pattern",
 }

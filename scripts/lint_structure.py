@@ -6,8 +6,8 @@
 The rules:
   layer     a layer includes only what stands to its left; backends never include each other; only runtime
             includes one
-  cuda      only backend/cuda, and rmm with its tests, include a CUDA header; only rmm, its
-            tests, its Python binding and bench include one of RMM
+  cuda      only backend/cuda, and the adaptors rmm and rapidsmpf with their tests, include a CUDA header;
+            only these adaptors, their tests, the Python binding of rmm and bench include one of RMM
   handle    native_handle() goes straight into a call of the device contract, or is called in interop, rmm,
             backend, device, tests or examples: nothing else keeps a handle or hands one out
   private   a header that its layer's CMakeLists.txt does not list as PUBLIC is private: only the layer
@@ -54,6 +54,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "backend/cuda": frozenset({"base", "device"}),
     "backend/sim": frozenset({"base", "device"}),
     "rmm": BELOW_MEMORY | {"memory"},
+    "rapidsmpf": BELOW_INTEROP | {"interop", "ipc", "share", "rmm"},
     "runtime": BELOW_MEMORY | {"memory", "backend/host", "backend/cuda"},
 }
 # Folders outside saeta/: they may include every public layer; only tests reach a backend.
@@ -76,11 +77,13 @@ CUDA_HEADER = re.compile(
     r"^(cuda|cub|thrust|cooperative_groups|nvtx3)/"
     r"|^(cuda|cooperative_groups|driver_types|vector_types)\w*\.h$"
 )
-RMM_HEADER = re.compile(r"^rmm/")
+RMM_HEADER = re.compile(r"^(rmm|rapidsmpf)/")
+ADAPTORS = ("rmm", "rapidsmpf")  # headers alone, all of them public
 PUBLIC_LIST = re.compile(r"^  PUBLIC\n((?:    .*\n)+)", re.MULTILINE)
 GENERATED = ("saeta/base/version.hpp",)
-CUDA_USERS = ("saeta/backend/cuda/", "saeta/rmm/", "tests/rmm/", "examples/")
-RMM_USERS = ("saeta/rmm/", "tests/rmm/", "bench/", "python/src/rmm/")
+ADAPTOR_FOLDERS = tuple(f"{folder}/{name}/" for folder in ("saeta", "tests") for name in ADAPTORS)
+CUDA_USERS = ("saeta/backend/cuda/", *ADAPTOR_FOLDERS, "examples/")
+RMM_USERS = (*ADAPTOR_FOLDERS, "bench/", "python/src/rmm/")
 # A call of a backend's method or of a kernel, up to its arguments.
 CONTRACT_CALL = re.compile(r"\b(backend_|device_?)->\w+\(|\bowner\(\)\.\w+\(|\bkernels\(\)\.\w+\(")
 
@@ -131,7 +134,7 @@ def check_layer(path: str, line: int, included: str) -> Iterator[Finding]:
 
 def check_private(path: str, line: int, included: str, public: frozenset[str]) -> Iterator[Finding]:
     layer = layer_of(included)
-    if layer is None or layer.startswith("backend/") or layer == "rmm" or included in GENERATED:
+    if layer is None or layer.startswith("backend/") or layer in ADAPTORS or included in GENERATED:
         return
     if included not in public and layer_of(path) != layer and not path.startswith("tests/"):
         yield Finding(path, line, "private", f"private to {layer}: {included}")
@@ -156,11 +159,11 @@ def check_includes(path: str, code: str, public: frozenset[str]) -> Iterator[Fin
         yield from check_layer(path, line, included)
         yield from check_private(path, line, included, public)
         if CUDA_HEADER.match(included) and not path.startswith(CUDA_USERS):
-            yield Finding(path, line, "cuda", f"only backend/cuda and rmm include a CUDA header: {included}")
-        if RMM_HEADER.match(included) and not path.startswith(RMM_USERS):
             yield Finding(
-                path, line, "cuda", f"only rmm and what stands on it include a header of RMM: {included}"
+                path, line, "cuda", f"only backend/cuda and adaptors include a CUDA header: {included}"
             )
+        if RMM_HEADER.match(included) and not path.startswith(RMM_USERS):
+            yield Finding(path, line, "cuda", f"only adaptors and what stands on them include {included}")
 
 
 def check_handles(path: str, code: str) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 SOURCES = (".cpp", ".hpp")
 # Needs a GPU, is a test itself, or only names things.
-LEFT_OUT = ("saeta/backend/cuda", "saeta/backend/sim", "saeta/rmm")
+LEFT_OUT = ("saeta/backend/cuda", "saeta/backend/sim", "saeta/rmm", "saeta/rapidsmpf")
 
 COMPARISONS = {"==": "!=", "!=": "==", "<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 LOGIC = {"&&": "||", "||": "&&"}

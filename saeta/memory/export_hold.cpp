@@ -71,6 +71,43 @@ export_hold::~export_hold() {
   }
 }
 
+void export_hold::end_on(stream_handle last) noexcept {
+  const auto end = [&](storage& bytes) {
+    context& ctx = *bytes.ctx();
+    if (ctx.inherited()) {
+      return;
+    }
+    point_set used;
+    bool known = false;
+    try {
+      known = add_last_use(ctx, stream_ref(*ctx.device_backend(), last), used);
+    } catch (...) {
+      report_current_exception("a returned view can't be ordered on its stream: its work counts as unknown");
+    }
+    if (known) {
+      bytes.ordering().end_export(mode_, used);
+    } else {
+      bytes.ordering().end_export(mode_);
+    }
+  };
+  if (first_) {
+    end(*first_);
+    first_.reset();
+  }
+  for (const auto& bytes : others_) {
+    end(*bytes);
+  }
+  others_.clear();
+}
+
+bool add_last_use(context& ctx, stream_ref used, point_set& to) {
+  if (!is_ours(used) && ctx.clocks()->graph_captures().note(used)) {
+    return false;
+  }
+  to.add(mark(used));
+  return true;
+}
+
 namespace {
 
 /// The points that a reader of one storage must wait for.

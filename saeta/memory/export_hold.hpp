@@ -3,7 +3,8 @@
 // What      Every export through a protocol (DLPack, Arrow C) owns one in its private data.
 // Order     A consumer may use its view on streams that we don't know. So its work is unknown, both while it
 //           has the view and afterwards: the next use of the memory waits for a point after all work of the
-//           device (order/ordering.hpp). Ending a hold does not call the device.
+//           device (order/ordering.hpp). Ending a hold does not call the device. A consumer that names the
+//           stream of its last use ends the hold by `end_on`, and only that stream is waited for.
 // Thread    A hold may end on any thread, with no lock held, even after the context object's last user.
 #pragma once
 
@@ -24,6 +25,10 @@ public:
   export_hold& operator=(export_hold&&) = delete;
   ~export_hold();
 
+  /// Ends the hold for a consumer whose last use is queued on this stream by now. If the stream captures a
+  /// graph or can't be marked, the work counts as unknown.
+  void end_on(stream_handle last) noexcept;
+
   /// The first storage that is held; null if there is none.
   [[nodiscard]] const std::shared_ptr<storage>& first() const noexcept { return first_; }
   /// The other storages, each once.
@@ -34,6 +39,11 @@ private:
   std::vector<std::shared_ptr<storage>> others_; ///< distinct
   access mode_;
 };
+
+/// Adds a point after the work that a consumer has queued on its stream by now. Returns false, and adds
+/// nothing, if the stream captures a graph: an event recorded there would belong to the graph.
+/// @param ctx  of the memory that was used
+[[nodiscard]] bool add_last_use(context& ctx, stream_ref used, point_set& to);
 
 /// Hands over to a consumer that works on `stream`: makes `stream` wait for the last writes of the buffers,
 /// those of other consumers included. If the stream captures a graph, the host waits instead. A write token

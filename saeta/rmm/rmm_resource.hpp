@@ -21,6 +21,7 @@
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/resource/driver/driver_resources.hpp"
+#include "saeta/rmm/current_device.hpp"
 #include "saeta/rmm/driver_pool.hpp"
 #include "saeta/rmm/stream.hpp"
 
@@ -32,23 +33,9 @@
 #include <new>
 #include <optional>
 #include <rmm/aligned.hpp>
-#include <rmm/cuda_device.hpp>
 #include <utility>
 
 namespace saeta {
-
-/// Makes a device current for a scope. RMM works on the current device, and our own threads also free memory.
-class current_device {
-public:
-  explicit current_device(device_id device) {
-    if (device.kind == device_kind::cuda) {
-      scope_.emplace(rmm::cuda_device_id{device.ordinal});
-    }
-  }
-
-private:
-  std::optional<rmm::cuda_set_device_raii> scope_;
-};
 
 template <cuda::mr::resource_with<cuda::mr::device_accessible> Upstream>
 class rmm_resource final : public resource {

@@ -70,6 +70,10 @@ spill_handle spillable(const std::shared_ptr<context>& ctx, const table& kept, i
   return made;
 }
 
+std::uint64_t spill_unused(const std::shared_ptr<context>& ctx, std::uint64_t bytes) {
+  return spill_store::of(ctx).spill_unused(*ctx->memory_budget(), bytes);
+}
+
 spill_statistics read_spill_statistics(const std::shared_ptr<context>& ctx) {
   return spill_store::of(ctx).statistics();
 }

@@ -95,6 +95,11 @@ private:
 [[nodiscard]] spill_handle spillable(const std::shared_ptr<context>& ctx, const table& kept,
                                      int priority = 0);
 
+/// Moves tables that nobody uses off the device, in the order in which a request without room moves them,
+/// until at least `bytes` have moved or none is left. Only tables charged to the budget of `ctx`, or to a
+/// budget below it, move. Returns the number of bytes that moved.
+std::uint64_t spill_unused(const std::shared_ptr<context>& ctx, std::uint64_t bytes);
+
 struct spill_tier_statistics {
   std::uint64_t handles = 0;
   std::uint64_t bytes = 0; ///< of their bodies

@@ -195,6 +195,11 @@ void spill_store::keep_below(budget& limit) {
   }
 }
 
+std::uint64_t spill_store::spill_unused(const budget& within, std::uint64_t bytes) {
+  entries failed;
+  return move_unused(&within, bytes, failed, [] { return false; });
+}
+
 std::uint64_t spill_store::make_room(shortage& need) {
   std::uint64_t freed = 0;
   entries failed;

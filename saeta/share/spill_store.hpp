@@ -63,6 +63,8 @@ public:
   /// Moves unused bodies of a budget until at most the share `spill_options::end` of it is in use, if more
   /// than `begin` is.
   void keep_below(budget& limit);
+  /// Moves unused bodies of a budget until at least `bytes` have moved or none is left. Returns the bytes.
+  std::uint64_t spill_unused(const budget& within, std::uint64_t bytes);
 
 private:
   using lock = std::unique_lock<std::mutex>;

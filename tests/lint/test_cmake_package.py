@@ -49,9 +49,13 @@ def test_every_component_that_is_missing_is_named(tmp_path: Path) -> None:
     for name in (
         "component ipc: ",
         "component cuda: ",
-        "component nothing: there are the components cuda, ipc and rmm",
+        "component nothing: there are the components cuda, ipc, rmm and rapidsmpf",
     ):
         assert name in said
+
+
+def test_an_adaptor_without_its_library_names_it(tmp_path: Path) -> None:
+    assert "component rapidsmpf: saeta::rapidsmpf needs rapidsmpf 26.10" in find(tmp_path, "rapidsmpf")
 
 
 def test_a_component_that_was_built_is_found(tmp_path: Path) -> None:

@@ -88,6 +88,15 @@ def test_rmm_stands_on_memory_and_below_nothing(layer: str) -> None:
     assert rules("tests/rmm/a.cpp", including("saeta/rmm/b.hpp")) == set()
 
 
+@pytest.mark.parametrize("layer", [*ORDER, "runtime", "share", "rmm"])
+def test_rapidsmpf_stands_on_the_packed_form_and_below_nothing(layer: str) -> None:
+    allowed = layer in (*ORDER, "share", "rmm") and layer != "bridge"
+    source = including(f"saeta/{layer}/b.hpp")
+    assert rules("saeta/rapidsmpf/a.hpp", source) == (set() if allowed else {"layer"})
+    assert rules(f"saeta/{layer}/a.cpp", including("saeta/rapidsmpf/b.hpp")) == {"layer"}
+    assert rules("tests/rapidsmpf/a.cpp", including("saeta/rapidsmpf/b.hpp")) == set()
+
+
 @pytest.mark.parametrize("folder", ["python/src", "bench", "examples"])
 def test_outside_the_library_only_tests_include_a_backend(folder: str) -> None:
     source = including("saeta/backend/host/host_backend.hpp")
@@ -103,18 +112,21 @@ def test_headers_are_named_from_the_root_and_layers_are_known() -> None:
 @pytest.mark.parametrize(
     "header", ["cuda.h", "cuda_runtime.h", "cuda_runtime_api.h", "cub/cub.cuh", "cuda/std/atomic"]
 )
-def test_only_the_cuda_backend_and_rmm_include_cuda_headers(header: str) -> None:
+def test_only_the_cuda_backend_and_adaptors_include_cuda_headers(header: str) -> None:
     source = f"#include <{header}>\n"
-    for path in ("saeta/backend/cuda/a.cpp", "saeta/rmm/a.hpp", "tests/rmm/a.cpp"):
+    adaptors = ("saeta/rmm/a.hpp", "tests/rmm/a.cpp", "saeta/rapidsmpf/a.hpp", "tests/rapidsmpf/a.cpp")
+    for path in ("saeta/backend/cuda/a.cpp", *adaptors):
         assert rules(path, f"#pragma once\n{source}") == set()
     assert rules("tests/conformance/a.cpp", source) == {"cuda"}
     assert rules("saeta/runtime/a.cpp", source) == {"cuda"}
     assert rules("python/src/a.cpp", source) == {"cuda"}
 
 
-def test_only_the_adaptor_and_what_is_compared_with_include_headers_of_rmm() -> None:
-    source = "#pragma once\n#include <rmm/resource_ref.hpp>\n"
-    for path in ("saeta/rmm/a.hpp", "tests/rmm/a.cpp", "bench/a.cpp", "python/src/rmm/a.cpp"):
+@pytest.mark.parametrize("header", ["rmm/resource_ref.hpp", "rapidsmpf/memory/buffer.hpp"])
+def test_only_adaptors_and_what_is_compared_with_include_headers_of_rapids(header: str) -> None:
+    source = f"#pragma once\n#include <{header}>\n"
+    adaptors = ("saeta/rmm/a.hpp", "tests/rmm/a.cpp", "saeta/rapidsmpf/a.hpp", "tests/rapidsmpf/a.cpp")
+    for path in (*adaptors, "bench/a.cpp", "python/src/rmm/a.cpp"):
         assert rules(path, source) == set()
     for path in ("saeta/memory/a.hpp", "saeta/backend/cuda/a.cpp", "python/src/a.cpp"):
         assert rules(path, source) == {"cuda"}

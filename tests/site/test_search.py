@@ -40,6 +40,7 @@ TASKS = {
     "BudgetExceeded": "guides/errors.html",
     "DeviceLost": "guides/errors.html",
     "move from rmm": "coming-from-rmm.html",
+    "rapidsmpf": "guides/rapidsmpf.html",
     "pyarrow.cuda": "coming-from-pyarrow-cuda.html",
     "coming from xlog": "coming-from-xlog.html",
     "install": "install.html",

@@ -5,9 +5,9 @@
 #include "saeta/base/text.hpp"
 #include "saeta/memory/buffer.hpp"
 #include "saeta/memory/context.hpp"
+#include "saeta/memory/export_hold.hpp"
 #include "saeta/memory/loans/graph_pool_scope.hpp"
 #include "saeta/memory/loans/ready_storage.hpp"
-#include "saeta/order/captures.hpp"
 
 #include <algorithm>
 #include <array>
@@ -52,6 +52,13 @@ public:
     return ended;
   }
 
+  std::shared_ptr<storage> find(const void* address) {
+    shard& part = of(address);
+    const std::lock_guard lock(part.mutex);
+    const auto found = part.loans.find(const_cast<void*>(address));
+    return found == part.loans.end() ? nullptr : found->second.memory;
+  }
+
   bool note_use(void* address, stream_handle stream) {
     shard& part = of(address);
     const std::lock_guard lock(part.mutex);
@@ -82,7 +89,7 @@ private:
   };
   static constexpr std::size_t shards = 64;
 
-  shard& of(void* address) noexcept {
+  shard& of(const void* address) noexcept {
     // Blocks begin at multiples of 64 bytes or more; the high half of the product depends on all bits above.
     const std::uint64_t mixed =
         (reinterpret_cast<std::uintptr_t>(address) >> 6) * std::uint64_t{0x9E3779B97F4A7C15};
@@ -113,28 +120,21 @@ void end_storage(const loan& ended, std::optional<stream_handle> stream) noexcep
   bool known = stream.has_value() && ended.streams_known;
   try {
     context& ctx = *memory.ctx();
-    const auto add = [&](stream_ref used) {
-      // Not while the stream captures: an event recorded there would belong to the graph.
-      if (!is_ours(used) && ctx.clocks()->graph_captures().note(used)) {
-        known = false;
-      } else {
-        last.add(mark(used));
-      }
-    };
     for (const stream_ref& noted : ended.also_used_on) {
       const stream_ref now = noted.look_up_again();
-      known = known && now == noted;
-      add(now);
+      known = add_last_use(ctx, now, last) && now == noted && known;
     }
     if (stream) {
-      add(stream_ref(*ctx.device_backend(), *stream));
+      known = add_last_use(ctx, stream_ref(*ctx.device_backend(), *stream), last) && known;
     }
   } catch (...) {
     report_current_exception("returned memory can't be ordered on its stream, and waits for all work");
     known = false;
   }
-  if (known) { // else the view stays open: its work is unknown, and the release waits for all work
+  if (known) {
     memory.ordering().end_export(access::write, last);
+  } else {
+    memory.ordering().end_export(access::write);
   }
 }
 
@@ -209,6 +209,8 @@ void* lend_ready_memory(const std::shared_ptr<context>& ctx, std::size_t bytes, 
   return bytes == 0 ? lend_nothing(ctx, label, alignment)
                     : remember(allocate_ready(ctx, bytes, label, alignment));
 }
+
+std::shared_ptr<storage> find_lent(const void* address) { return loans().find(address); }
 
 void note_lent_use(void* address, stream_handle stream) noexcept {
   try {

@@ -28,6 +28,7 @@ namespace saeta {
 
 class context;
 class graph_pool;
+class storage;
 
 /// Returns null for 0 bytes, which count as a request and need not come back. On a stream that captures, the
 /// memory comes from the graph pool that is open on the calling thread, and is charged to the pool's context
@@ -45,6 +46,11 @@ class graph_pool;
 /// earlier users.
 [[nodiscard]] void* lend_ready_memory(const std::shared_ptr<context>& ctx, std::size_t bytes, tag label,
                                       std::size_t alignment = 0);
+
+/// The storage of lent memory, to be kept beyond the loan: once the borrower has returned the memory, it
+/// belongs to the owners of the storage, charged and tagged as it was lent. Until then only the borrower may
+/// use it. Returns null for an address that was not lent, and for memory of a graph pool.
+[[nodiscard]] std::shared_ptr<storage> find_lent(const void* address);
 
 /// Notes that the memory is also used on this stream. The stream must exist until the memory comes back.
 void note_lent_use(void* address, stream_handle stream) noexcept;

@@ -286,6 +286,30 @@ TEST_P(lent_memory, that_comes_back_on_a_stream_in_a_capture_is_released_after_t
   EXPECT_EQ(last_lent_report(), "");
 }
 
+TEST_P(lent_memory, is_kept_by_whoever_has_its_storage) {
+  void* const lent = lend_memory(ctx(), lent_bytes, first(), "kept");
+  std::shared_ptr<storage> kept = find_lent(lent);
+  ASSERT_NE(kept, nullptr);
+  EXPECT_EQ(kept->pointer(), lent);
+  ctx()->synchronize(first());
+  const auto held = hold(second());
+  work_on(lent, 1, second());
+  take_back_memory(lent, lent_bytes, second().native_handle());
+  EXPECT_EQ(find_lent(lent), nullptr) << "the loan is over";
+  EXPECT_EQ(kept.use_count(), 1);
+  const buffer own(std::move(kept));
+  EXPECT_EQ(ctx()->memory_budget()->statistics().current, lent_bytes);
+  std::vector<std::uint8_t> found(lent_bytes);
+  queue_read(own, found.data(), first());
+  if (held) {
+    EXPECT_FALSE(first().idle()) << "the owner did not wait for the borrower's work";
+    held->open();
+  }
+  ctx()->synchronize(first());
+  EXPECT_EQ(found, std::vector<std::uint8_t>(lent_bytes, 1));
+  EXPECT_EQ(find_lent(nullptr), nullptr);
+}
+
 TEST_P(lent_memory, comes_back_on_any_thread) {
   constexpr int rounds = 200;
   std::array<std::atomic<void*>, rounds> passed{};

@@ -454,6 +454,20 @@ TEST_P(tiers, tables_of_other_devices_and_bad_tiers_are_refused) {
   EXPECT_EQ(parse_spill_tier("pageable"), spill_tier::pageable);
 }
 
+TEST_P(tiers, unused_tables_of_a_budget_leave_on_request) {
+  const auto child = ctx()->with_budget("child");
+  const spill_handle outside = handle(1);
+  const spill_handle first = spillable(child, numbers(child, 2));
+  const spill_handle second = spillable(child, numbers(child, 3));
+  static_cast<void>(first.use(child)); // now `second` is unused for longer
+  EXPECT_EQ(spill_unused(child, 0), 0U);
+  EXPECT_EQ(spill_unused(child, 1), second.bytes()) << "whole bodies";
+  EXPECT_NE(second.tier(), spill_tier::device);
+  EXPECT_EQ(spill_unused(child, room), first.bytes());
+  EXPECT_EQ(outside.tier(), spill_tier::device);
+  EXPECT_EQ(spill_unused(ctx(), room), outside.bytes());
+}
+
 TEST_P(tiers, a_table_without_bytes_stays) {
   const spill_handle kept = handle(1, 0, 0);
   EXPECT_EQ(kept.bytes(), 0U);

@@ -200,6 +200,10 @@ TEST(context_of_a_parent, counts_no_exports_of_a_child_and_learns_of_no_work) {
     EXPECT_EQ(own->copies().count().read().exports, 1U);
     { const use_token token(own->work_stream(), {reads(theirs), reads(mine)}); }
     EXPECT_FALSE(unknown(mine)) << "the token has waited for it";
+    export_hold named(std::array{theirs, mine}, access::write);
+    named.end_on(own->work_stream().native_handle());
+    EXPECT_FALSE(unknown(theirs));
+    EXPECT_FALSE(unknown(mine)) << "the stream is known";
   });
 }
 

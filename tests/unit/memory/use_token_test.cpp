@@ -129,6 +129,52 @@ TEST(export_hold, counts_once_in_each_context_whatever_the_number_and_the_order_
   EXPECT_EQ(one->copies().count().read().exports, 1U);
 }
 
+TEST(export_hold, that_ends_on_a_stream_is_waited_for_by_the_points_of_that_stream) {
+  const auto ctx = context::create(sim::device::create({.seed = 1}));
+  const std::array both{buffer::allocate(ctx, 64, ctx->work_stream()),
+                        buffer::allocate(ctx, 64, ctx->work_stream())};
+  const stream consumer(ctx->device_backend());
+  {
+    export_hold held(both, access::read);
+    held.end_on(consumer.native_handle());
+    EXPECT_EQ(held.first(), nullptr) << "it is over";
+  }
+  for (const buffer& each : both) {
+    const handover needed = each.owner()->ordering().find_dependencies(access::write, "each");
+    EXPECT_FALSE(needed.unknown);
+    EXPECT_FALSE(needed.points.empty());
+  }
+}
+
+TEST(export_hold, whose_last_stream_can_not_be_marked_leaves_unknown_work) {
+  static int reported;
+  reported = 0;
+  const auto device = sim::device::create({.seed = 1});
+  const auto ctx = context::create(device);
+  const buffer used = buffer::allocate(ctx, 64, ctx->work_stream());
+  const stream consumer(device);
+  export_hold held(std::span(&used, 1), access::read);
+  const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept { ++reported; });
+  device->set_fail_percent(100);
+  held.end_on(consumer.native_handle());
+  device->set_fail_percent(0);
+  set_report_sink(before);
+  EXPECT_EQ(reported, 1);
+  EXPECT_TRUE(used.owner()->ordering().find_dependencies(access::write, "used").unknown);
+}
+
+TEST(export_hold, that_ends_on_a_stream_in_a_capture_leaves_unknown_work) {
+  const auto device = sim::device::create({.seed = 1});
+  const auto ctx = context::create(device);
+  const buffer used = buffer::allocate(ctx, 64, ctx->work_stream());
+  const stream consumer(device);
+  export_hold held(std::span(&used, 1), access::read);
+  device->begin_capture(consumer.native_handle());
+  held.end_on(consumer.native_handle());
+  device->end_capture(consumer.native_handle());
+  EXPECT_TRUE(used.owner()->ordering().find_dependencies(access::write, "used").unknown);
+}
+
 TEST(use_token, holds_a_storage_that_is_named_twice_once_with_the_stronger_access) {
   const auto ctx = context::create(make_host_backend());
   const buffer whole = buffer::allocate(ctx, 64, ctx->work_stream());
