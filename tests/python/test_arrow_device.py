@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ import arrow_data
 import saeta as sa
 from contexts import copies
 from protocols import capsule_name
-from sim_devices import DEVICES, contexts_of
+from sim_devices import DEVICES, contexts_of, simulator
 
 NAMES = sorted(arrow_data.arrays(0))
 
@@ -253,3 +254,22 @@ def test_an_array_of_a_device_that_is_not_aligned_is_refused(device, values, pla
 def test_bytes_of_a_device_lie_anywhere(device):
     column = sa.from_arrow(pa.array([b"abc", b"def"], pa.binary(3)), device, copy=True)
     assert sa.from_arrow(column[1:].__arrow_c_device_array__(), device).to_pylist() == [b"def"]
+
+
+def test_pyarrow_hears_of_our_devices_with_the_first_array_for_it(run_python):
+    """Without saeta.cuda, which registers them, pyarrow refuses arrays of a device."""
+    folder = str(Path(simulator().__file__).parent)
+    program = """if True:
+        import sys
+        sys.path.append(sys.argv[1])
+        import saeta as sa, saeta_sim
+        device = saeta_sim.Device()
+        import pyarrow
+        host, there = (sa.column("n", [1, 2], ctx=ctx) for ctx in ("host", device.context))
+        host.__arrow_c_device_array__()
+        print("saeta.cuda" in sys.modules)
+        there.__arrow_c_device_array__()
+        print("saeta.cuda" in sys.modules)
+    """
+    done = run_python(program, folder)
+    assert done.stdout.split() == ["False", "True"], done.stdout + done.stderr

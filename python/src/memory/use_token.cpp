@@ -89,13 +89,12 @@ public:
     without_gil([this] { uses_->token.emplace(stream_of(*ctx_, stream_), uses_->uses); });
   }
   void leave() {
-    if (const std::unique_ptr<open_use> ending = std::move(uses_)) {
+    if (std::unique_ptr<open_use> ending = std::move(uses_)) {
       without_gil([&] {
         if (ending->token) {
           ending->token->finish();
         }
-        ending->token.reset();
-        ending->uses.clear();
+        ending.reset();
       });
     }
   }
