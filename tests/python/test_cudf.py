@@ -231,7 +231,7 @@ class TestTheDeviceArrayOfATable:
             memory = cuda.Context(0).buffer_from_data(bytes(64))
             column = sa.from_arrow(pa.Array.from_buffers(pa.uint8(), 64, [None, memory]), device.context)
             table = sa.table({"x": column}, device.context)
-            for seconds in (0.02, 0.5, 5.0):  # on a busy machine the writer may finish first: then a later one
+            for seconds in (0.02, 0.5, 5.0):  # a busy machine may be slower than the first writers
                 work = device.fill_late(memory.address, 64, 7, seconds)
                 capsules = table.__arrow_c_device_array__()
                 events.append(device_array_in(capsules[1]).sync_event)
