@@ -44,8 +44,7 @@ class Worker:
             np.copyto(*self.memory)
 
     def read(self, paths: list[str]) -> None:
-        """Reads files one after the other, and keeps the tables until the next read."""
-        self.tables = []
+        """Reads files one after the other, and keeps the tables."""
         self.tables = [sa.read_ipc(path, self.ctx, copy=True) for path in paths]
 
     def write(self, paths: list[str]) -> None:
@@ -70,7 +69,8 @@ class Worker:
         opened = [sa.from_arrow(sa.open_shared(token), self.ctx, copy=True) for token in tokens]
         del opened
 
-    def drop(self) -> None:
+    def reset(self) -> None:
+        """Frees what the last run has left. The memory stays with the context."""
         self.tables, self.tokens = [], []
 
     def hold(self, paths: list[str], budget: int, passes: int) -> tuple[int, int]:
@@ -220,50 +220,57 @@ class Runs:
     def outputs(self, worker: int, count: int) -> list[str]:
         return [str(self.folder / f"out-{worker}-{number}.arrow") for number in range(count)]
 
-    def link(self, run: Callable[[Files, int], float]) -> Link:
-        """What bytes and files cost one worker, from a run over a few large files and one over small ones."""
-        large, small = run(self.large, 3) / 3, run(self.small, 6) / 6
-        per_byte = (large - small) / (self.large.size - self.small.size)
-        if per_byte <= 0:  # a busy machine: nothing is known of files
-            return Link("worker", self.large.size / large)
-        return Link("worker", 1 / per_byte, max(0.0, small - per_byte * self.small.size))
+    def warm(self, run: Callable[[], float]) -> float:
+        """The seconds of a second run, whose memory the first one has asked the system for."""
+        for _ in range(2):
+            self.workers.run("reset", [()] * MOST_WORKERS)
+            seconds = run()
+        return seconds
+
+    def link(self, run: Callable[[list[str]], float], moved: float = 1.0) -> Link:
+        """What bytes and messages cost one worker, from a run over large files and one over small ones.
+
+        `moved` is the share of each file that the run moves.
+        """
+        large = self.warm(lambda: run(self.large.paths[:3])) / 3
+        small = self.warm(lambda: run(self.small.paths[:6])) / 6
+        per_byte = (large - small) / (self.large.size - self.small.size) / moved
+        if per_byte <= 0:  # a busy machine: nothing is known of messages
+            return Link("worker", moved * self.large.size / large)
+        return Link("worker", 1 / per_byte, max(0.0, small - per_byte * moved * self.small.size))
 
     def calibrate(self) -> Rates:
         """Measures one worker, and what the cores of the machine give to as many that copy memory."""
 
-        def read(files: Files, count: int) -> float:
-            return self.seconds("read", (files.paths[:count],))
+        def read(paths: list[str]) -> float:
+            return self.seconds("read", (paths,))
 
-        def write(files: Files, count: int) -> float:
-            read(files, 1)
-            return self.seconds("write", (self.outputs(0, count),))
+        def write(paths: list[str]) -> float:
+            read(paths[:1])
+            return self.seconds("write", (self.outputs(0, len(paths)),))
 
-        def share(files: Files, count: int) -> float:
-            read(files, count)
-            seconds = self.seconds("share", (2, 0)) * 2  # one of two halves is shared
-            self.seconds("drop", ())
-            return seconds
+        def share(paths: list[str]) -> float:
+            read(paths)
+            return self.seconds("share", (2, 0))
 
-        def reopen(files: Files, count: int) -> float:
-            read(files, count)
+        def reopen(paths: list[str]) -> float:
+            read(paths)
             _, (tokens,) = self.workers.run("share", [(2, 0)])
-            seconds = self.seconds("open", ([],), (tokens[1],)) * 2
-            self.seconds("drop", ())
-            return seconds
+            return self.seconds("open", ([],), (tokens[1],))
 
         links = {
             "reading": self.link(read),
             "writing": self.link(write),
-            "sharing": self.link(share),
-            "opening": self.link(reopen),
+            "sharing": self.link(share, 0.5),
+            "opening": self.link(reopen, 0.5),
         }
         _, ((left, came),) = self.workers.run("spill", [(self.large.paths[:3],)])
         moved = 3 * self.large.size
         links |= {"spilling": Link("worker", moved / left), "returning": Link("worker", moved / came)}
-        cores = os.cpu_count() or 1
+        cores = min(os.cpu_count() or 1, MOST_WORKERS)
         alone = self.seconds("copy", (COPIES,))
-        together = self.seconds("copy", *[(COPIES,)] * min(cores, MOST_WORKERS))
-        return Rates(links, min(cores, MOST_WORKERS) * alone / together)
+        together = self.seconds("copy", *[(COPIES,)] * cores)
+        return Rates(links, cores * alone / together)
 
     def job(self, files: int, **named: Any) -> Job:
         return Job(files * self.large.size, part=self.large.size, **{"exchanged": 0.0, **named})
@@ -283,7 +290,6 @@ class Runs:
         shared, answers = self.workers.run("share", [(workers, number) for number in range(workers)])
         given = [[token for tokens in answers for token in tokens[number]] for number in range(workers)]
         seconds += shared + self.seconds("open", *[(tokens,) for tokens in given])
-        self.seconds("drop", *[()] * workers)
         return seconds
 
     def hold(self, workers: int, files: int, budget: int, passes: int) -> tuple[float, list[int]]:
@@ -359,7 +365,7 @@ def measure(rounds: int, size: int, folder: Path) -> Measured:
             for _ in range(rounds + 1):
                 rates = runs.calibrate()
                 for case, pairs in zip(cases, found, strict=True):
-                    pairs.append((case.predict(rates), case.measure()))
+                    pairs.append((case.predict(rates), runs.warm(case.measure)))
                 parallel.append(rates.parallel)
             moved = runs.moved()
     finally:
