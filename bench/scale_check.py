@@ -6,9 +6,9 @@
     scale_check.py page [--check]
 
 `local` starts workers on this machine, each a process with one thread that reads. It measures what one worker
-takes for small runs, and what two cores give two processes that copy memory. From that the model predicts
-larger runs, more workers, skew, an exchange of shared tables and tables that do not fit. All of them are then
-measured, in turns with the small runs. Nothing else should run on the machine meanwhile.
+takes for small runs, and what the cores give to as many processes that copy files. From that the model
+predicts larger runs, more workers, skew, an exchange of shared tables and tables that do not fit. All of them
+are measured in turns with the small runs. Nothing else should run on the machine meanwhile.
 
 `recorded` compares the model with results of GPUs: those of bench/results on one, and those that
 bench/peers.py has written on two.
@@ -167,8 +167,10 @@ def local_table(result: dict[str, Any]) -> str:
     moved = [Row(row["what"], row["predicted"] / GB, row["measured"] / GB) for row in result["bytes"]]
     machine = result["machine"]
     return (
-        f"{machine['processor']}, {machine['cores']} cores, load average {result['load']:.1f}; medians of "
-        f"{result['rounds']} rounds:\n\n{shown(seconds, 's')}\n\n"
+        f"{machine['processor']}, {machine['cores']} cores, load average {result['load']:.1f} before the "
+        f"run: as many processes as there are cores copied {result['parallel']:.2f} times as many bytes as one. "
+        f"Files of {result['file_bytes'] >> 20} MiB, medians of {result['rounds']} rounds:"
+        f"\n\n{shown(seconds, 's')}\n\n"
         f"Bytes that left the budget of a worker and came back:\n\n{shown(moved, 'GB')}"
     )
 

@@ -27,7 +27,7 @@ import saeta as sa
 MOST_WORKERS = 4
 FILES = 12
 COLUMNS = 8
-COPY_BYTES, COPIES = 64 << 20, 4
+COPIES = 4
 
 
 class Worker:
@@ -37,11 +37,18 @@ class Worker:
         self.ctx = sa.context("host")
         self.tables: list[sa.Table] = []
         self.tokens: list[sa.SharedTable] = []
-        self.memory = [np.ones(COPY_BYTES, np.uint8) for _ in range(2)]
+        self.memory = bytearray()
 
-    def copy(self, times: int) -> None:
+    def copy(self, path: str, times: int) -> None:
+        """Reads a file and writes it to new memory, with plain calls of the system."""
+        self.memory = self.memory or bytearray(Path(path).stat().st_size)
+        source, target = os.open(path, os.O_RDONLY), os.memfd_create("copy")
         for _ in range(times):
-            np.copyto(*self.memory)
+            os.preadv(source, [self.memory], 0)
+            os.pwrite(target, self.memory, 0)
+            os.ftruncate(target, 0)
+        os.close(source)
+        os.close(target)
 
     def read(self, paths: list[str]) -> None:
         """Reads files one after the other, and keeps the tables."""
@@ -183,6 +190,18 @@ class Rates:
     links: dict[str, Link]
     parallel: float
 
+    @staticmethod
+    def median(of: list[Rates]) -> Rates:
+        links = {
+            name: Link(
+                "worker",
+                statistics.median(each.links[name].rate for each in of),
+                statistics.median(each.links[name].message for each in of),
+            )
+            for name in of[0].links
+        }
+        return Rates(links, statistics.median(each.parallel for each in of))
+
     def seconds(self, job: Job, workers: int, budget: float = math.inf) -> float:
         cluster = Cluster(
             workers, self.links, per_host=workers, parallel=self.parallel, budget=budget, host_memory=0.0
@@ -221,27 +240,28 @@ class Runs:
     def outputs(self, worker: int, count: int) -> list[str]:
         return [str(self.folder / f"out-{worker}-{number}.arrow") for number in range(count)]
 
-    def warm(self, run: Callable[[], float]) -> float:
-        """The seconds of a second run, whose memory the first one has asked the system for."""
-        for _ in range(2):
+    def warm(self, run: Callable[[], float], times: int = 1) -> float:
+        """The median seconds of some runs after a first one, which asks the system for memory."""
+        seconds = []
+        for _ in range(times + 1):
             self.workers.run("reset", [()] * MOST_WORKERS)
-            seconds = run()
-        return seconds
+            seconds.append(run())
+        return statistics.median(seconds[1:])
 
     def link(self, run: Callable[[list[str]], float], moved: float = 1.0) -> Link:
         """What bytes and messages cost one worker, from a run over large files and one over small ones.
 
         `moved` is the share of each file that the run moves.
         """
-        large = self.warm(lambda: run(self.large.paths[:3])) / 3
-        small = self.warm(lambda: run(self.small.paths[:6])) / 6
+        large = self.warm(lambda: run(self.large.paths[:3]), 3) / 3
+        small = self.warm(lambda: run(self.small.paths[:6]), 3) / 6
         per_byte = (large - small) / (self.large.size - self.small.size) / moved
         if per_byte <= 0:  # a busy machine: nothing is known of messages
             return Link("worker", moved * self.large.size / large)
         return Link("worker", 1 / per_byte, max(0.0, small - per_byte * moved * self.small.size))
 
     def calibrate(self) -> Rates:
-        """Measures one worker, and what the cores of the machine give to as many that copy memory."""
+        """Measures one worker, and what the cores of the machine give to as many that copy files."""
 
         def read(paths: list[str]) -> float:
             return self.seconds("read", (paths,))
@@ -269,8 +289,9 @@ class Runs:
         moved = 3 * self.large.size
         links |= {"spilling": Link("worker", moved / left), "returning": Link("worker", moved / came)}
         cores = min(os.cpu_count() or 1, MOST_WORKERS)
-        alone = self.seconds("copy", (COPIES,))
-        together = self.seconds("copy", *[(COPIES,)] * cores)
+        copied = (self.large.paths[0], COPIES)
+        alone = self.warm(lambda: self.seconds("copy", copied), 3)
+        together = self.warm(lambda: self.seconds("copy", *[copied] * cores), 3)
         return Rates(links, cores * alone / together)
 
     def job(self, files: int, **named: Any) -> Job:
@@ -361,20 +382,20 @@ def measure(rounds: int, size: int, folder: Path) -> Measured:
         with Workers(MOST_WORKERS) as workers:
             runs = Runs(workers, place, size)
             cases = runs.cases()
-            found: list[list[tuple[float, float]]] = [[] for _ in cases]
-            parallel = []
+            small: list[Rates] = []
+            measured: list[list[float]] = [[] for _ in cases]
             for _ in range(rounds + 1):
-                rates = runs.calibrate()
-                for case, pairs in zip(cases, found, strict=True):
-                    pairs.append((case.predict(rates), runs.warm(case.measure)))
-                parallel.append(rates.parallel)
+                small.append(runs.calibrate())
+                for case, seconds in zip(cases, measured, strict=True):
+                    seconds.append(runs.warm(case.measure))
             moved = runs.moved()
     finally:
         shutil.rmtree(place)
-    rows = []
-    for case, pairs in zip(cases, found, strict=True):
-        predicted, measured = zip(*pairs[1:], strict=True)
-        rows.append((case.what, statistics.median(predicted), statistics.median(measured)))
+    rates = Rates.median(small[1:])
+    rows = [
+        (case.what, case.predict(rates), statistics.median(seconds[1:]))
+        for case, seconds in zip(cases, measured, strict=True)
+    ]
     return Measured(
         rows,
         moved,
@@ -383,11 +404,11 @@ def measure(rounds: int, size: int, folder: Path) -> Measured:
             "load": load,
             "file_bytes": runs.large.size,
             "rounds": rounds,
-            "parallel": statistics.median(parallel[1:]),
+            "parallel": rates.parallel,
             "links": {
                 name: {"gb_per_s": link.rate / 1e9, "message_seconds": link.message}
                 for name, link in rates.links.items()
             },
-            "pairs": {case.what: pairs[1:] for case, pairs in zip(cases, found, strict=True)},
+            "measured": {case.what: seconds[1:] for case, seconds in zip(cases, measured, strict=True)},
         },
     )
