@@ -25,6 +25,7 @@ import json
 import shlex
 import statistics
 import sys
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -166,12 +167,18 @@ def local_table(result: dict[str, Any]) -> str:
     seconds = [Row(**each) for each in result["seconds"]]
     moved = [Row(row["what"], row["predicted"] / GB, row["measured"] / GB) for row in result["bytes"]]
     machine = result["machine"]
-    return (
+    told = (
         f"{machine['processor']}, {machine['cores']} cores, load average {result['load']:.1f} before the "
-        f"run: as many processes as there are cores copied {result['parallel']:.2f} times as many bytes as one. "
-        f"Files of {result['file_bytes'] >> 20} MiB, medians of {result['rounds']} rounds:"
-        f"\n\n{shown(seconds, 's')}\n\n"
-        f"Bytes that left the budget of a worker and came back:\n\n{shown(moved, 'GB')}"
+        f"run. As many processes as there are cores copied {result['parallel']:.2f} times as many bytes as "
+        f"one. Files of {result['file_bytes'] >> 20} MiB, medians of {result['rounds']} rounds:"
+    )
+    return "\n\n".join(
+        (
+            textwrap.fill(told, 110),
+            shown(seconds, "s"),
+            "Bytes that left the budget of a worker and came back:",
+            shown(moved, "GB"),
+        )
     )
 
 
