@@ -3,6 +3,7 @@
 
     scale_check.py local [--rounds N] [--file-mib N] [--folder DIR] [--out FILE.json] [--commit TEXT]
     scale_check.py recorded [--peers FILE.json]
+    scale_check.py scheduler [--tasks N]
     scale_check.py page [--check]
 
 `local` starts workers on this machine, each a process with one thread that reads. It measures what one worker
@@ -12,6 +13,9 @@ are measured in turns with the small runs. Nothing else should run on the machin
 
 `recorded` compares the model with results of GPUs: those of bench/results on one, and those that
 bench/peers.py has written on two.
+
+`scheduler` lets two workers of Dask do tasks that do nothing. It says how long the scheduler and the client,
+which are one process, keep a processor busy for each.
 
 `page` writes the tables of docs/scale.md from bench/results; with --check it compares, and fails where they
 differ.
@@ -26,6 +30,7 @@ import shlex
 import statistics
 import sys
 import textwrap
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -223,6 +228,26 @@ def recorded(options: argparse.Namespace) -> None:
     print(shown(rows, "GB/s"))
 
 
+def nothing(number: int) -> int:
+    return number
+
+
+def scheduler(options: argparse.Namespace) -> None:
+    try:
+        import distributed
+    except ImportError as failure:
+        raise SystemExit(f"not measured: {failure}") from failure
+    cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
+    with cluster, distributed.Client(cluster) as client:
+        for tasks in (options.tasks // 10 + 1, options.tasks):  # the first ones warm everything up
+            start = time.process_time()
+            assert sum(client.gather(client.map(nothing, range(tasks), pure=False))) == sum(range(tasks))
+            seconds = time.process_time() - start
+    print(
+        f"distributed {distributed.__version__}: {seconds / tasks * 1e3:.2f} ms for each of {tasks:,} tasks"
+    )
+
+
 def page(options: argparse.Namespace) -> None:
     before = PAGE.read_text(encoding="utf-8")
     fresh = with_tables(before)
@@ -245,6 +270,9 @@ def parse() -> argparse.Namespace:
     there = commands.add_parser("recorded", help="results from GPUs")
     there.add_argument("--peers", type=Path, metavar="FILE.json", help="a result of bench/peers.py")
     there.set_defaults(run=recorded)
+    central = commands.add_parser("scheduler", help="tasks of Dask")
+    central.add_argument("--tasks", type=int, default=2000)
+    central.set_defaults(run=scheduler)
     write = commands.add_parser("page", help="the tables of docs/scale.md")
     write.add_argument("--check", action="store_true", help="compare instead of writing")
     write.set_defaults(run=page)

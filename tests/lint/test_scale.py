@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 import shlex
 import subprocess
 import sys
@@ -230,6 +231,13 @@ def test_the_program_says_what_moves_and_what_ends_first():
     )
     assert made["seconds"] >= made["stages"]["read"] > 0
     assert {load["link"] for load in made["loads"]} >= {"storage", "pcie in", "peer", "scheduler"}
+
+
+def test_the_scheduler_of_dask_is_measured_where_it_is():
+    pytest.importorskip("distributed")
+    done = run("scale_check.py", "scheduler", "--tasks", "20")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"distributed \S+: [\d.]+ ms for each of 20 tasks", done.stdout)
 
 
 def test_the_commands_of_the_page_run():
