@@ -44,11 +44,14 @@ if compgen -G "$build/python/saeta/_core.*.so" >/dev/null; then
   echo "== streams"
   PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH} "$python" bench/streams.py --quick \
     --out "$build/bench/streams.json" --commit "$commit"
+  echo "== scale_check"
+  PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH} "$python" bench/scale_check.py local --rounds 1 --file-mib 4 \
+    --out "$build/bench/scale_check.json" --commit "$commit"
   echo "== cold_reads"
   PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH} "$python" bench/cold_reads.py --mib 64 --rounds 2 \
     --folder "$build/bench" --out "$build/bench/cold_reads.json" --commit "$commit" ||
     echo "left out: cold_reads (files of $build/bench stay in memory)"
 else
-  echo "left out: allocate_python, handover_python, kernels_python, movement, streams, cold_reads (the build has no Python package)"
+  echo "left out: allocate_python, handover_python, kernels_python, movement, streams, scale_check, cold_reads (the build has no Python package)"
 fi
 echo "results: $build/bench"

@@ -19,6 +19,7 @@ RUN_BY = {
     ("README.md", "cpp"): "tests/consumer/run.cmake",
     ("docs/guides/reading.md", "console"): "tests/python/test_guides.py",
     ("docs/reference/cli.md", "console"): "tests/python/test_reference_tables.py",
+    ("docs/scale.md", "console"): "tests/lint/test_scale.py",
 }
 # C++ blocks: a source that is compiled with the same options, and what stands around the block.
 COMPILED = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 import arrow_data
 import saeta as sa
 from contexts import copies
-from protocols import capsule_name
+from protocols import capsule_name, device_array_in
 from sim_devices import DEVICES, contexts_of, simulator
 
 NAMES = sorted(arrow_data.arrays(0))
@@ -198,25 +197,6 @@ def test_memory_that_comes_back_through_pyarrow_is_no_import(host):
     assert "external" not in host.memory.by_tag()
 
 
-class CArray(ctypes.Structure):
-    """ArrowArray, with which an ArrowDeviceArray begins."""
-
-
-CArray._fields_ = [
-    *((name, ctypes.c_int64) for name in ("length", "null_count", "offset", "n_buffers", "n_children")),
-    ("buffers", ctypes.POINTER(ctypes.c_void_p)),
-    ("children", ctypes.POINTER(ctypes.POINTER(CArray))),
-    ("dictionary", ctypes.POINTER(CArray)),
-]
-
-
-def array_in(capsule: Any) -> Any:
-    read = ctypes.pythonapi.PyCapsule_GetPointer
-    read.restype = ctypes.POINTER(CArray)
-    read.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    return read(capsule, b"arrow_device_array").contents
-
-
 @pytest.fixture(params=DEVICES)
 def device(request: pytest.FixtureRequest) -> Iterator[sa.Context]:
     yield from contexts_of(request.param)
@@ -241,7 +221,7 @@ def test_an_array_of_a_device_that_is_not_aligned_is_refused(device, values, pla
     if device.device == "host":
         pytest.skip("the host copies such arrays")
     capsules = column.__arrow_c_device_array__()
-    array, number = place(array_in(capsules[1]))
+    array, number = place(device_array_in(capsules[1]).array)
     array.buffers[number] += 1
     for copy in (None, True, False):
         with pytest.raises(sa.ExchangeError, match="not aligned to their values"):

@@ -1,14 +1,16 @@
-"""What cuDF's objects need, tested with stand-ins: pylibcudf's slices, and frames whose types say more than
-their columns."""
+"""What cuDF's objects need, tested with stand-ins: pylibcudf's slices, frames whose types say more than
+their columns, and the device array of a table as `pylibcudf.Table.from_arrow` reads it."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import saeta as sa
+from protocols import CArray, device_array_in
 from sim_devices import simulator
 
 ROWS = pa.array([None, 1, 2, 3, None, 5], pa.int32())
@@ -174,3 +176,82 @@ def test_an_array_that_was_refused_goes_back_to_its_producer_and_is_released_onc
 def test_a_series_of_structs_is_a_column(device):
     rows = pa.array([{"a": 1}, None])
     assert sa.from_arrow(Series(rows, Column(device, rows)), device).to_pylist() == rows.to_pylist()
+
+
+class TestTheDeviceArrayOfATable:
+    """pylibcudf reads the struct without a copy: it takes the buffers of the children where they are, trusts
+    their null counts, and makes its stream wait for the event."""
+
+    SOURCE = pa.table(
+        {
+            "id": pa.array([1, None, 3, 4], pa.int64()),
+            "name": pa.array(["a", None, None, "dd"]),
+            "days": pa.array([[1], [], [2, 3], [4]], pa.list_(pa.int32())),
+            "fare": pa.array([0.5, 1.5, 2.5, 3.5]),
+        }
+    )
+
+    def children(self, table: sa.Table, capsule: Any) -> dict[str, CArray]:
+        shown = device_array_in(capsule)
+        kind, number = table["fare"].__dlpack_device__()
+        assert (shown.device_type, shown.device_id) == (kind, number)
+        array = shown.array
+        assert (array.length, array.null_count, array.offset) == (table.num_rows, 0, 0)
+        assert array.n_children == table.num_columns
+        return {name: array.children[i].contents for i, name in enumerate(table.column_names)}
+
+    def test_has_a_child_for_each_column_with_its_buffers_where_they_are(self, device):
+        table = sa.from_arrow(self.SOURCE, device)
+        capsules = table.__arrow_c_device_array__()
+        children = self.children(table, capsules[1])
+        assert {name: child.n_buffers for name, child in children.items()} == {
+            "id": 2,
+            "name": 3,
+            "days": 2,
+            "fare": 2,
+        }
+        assert children["id"].buffers[1] == table["id"].address
+        assert children["fare"].buffers[1] == table["fare"].address
+        items = children["days"].children[0].contents
+        assert (children["days"].n_children, items.length, items.null_count) == (1, 4, 0)
+
+    @pytest.mark.parametrize("cut", [(0, 4), (1, 3), (3, 1), (2, 0)], ids=str)
+    def test_counts_the_nulls_of_the_rows_that_it_has(self, device, cut):
+        rows = self.SOURCE.slice(*cut)
+        table = sa.from_arrow(self.SOURCE, device).slice(*cut)
+        capsules = table.__arrow_c_device_array__()
+        for name, child in self.children(table, capsules[1]).items():
+            assert (child.length, child.null_count) == (len(rows), rows[name].null_count), name
+
+    def test_has_an_event_for_writers_that_have_not_finished(self):
+        from cuda_module import cuda, simulated
+
+        events = []
+        with simulated() as (device,):
+            memory = cuda.Context(0).buffer_from_data(bytes(64))
+            column = sa.from_arrow(pa.Array.from_buffers(pa.uint8(), 64, [None, memory]), device.context)
+            table = sa.table({"x": column}, device.context)
+            for seconds in (0.02, 0.5, 5.0):  # a busy machine may be slower than the first writers
+                work = device.fill_late(memory.address, 64, 7, seconds)
+                capsules = table.__arrow_c_device_array__()
+                events.append(device_array_in(capsules[1]).sync_event)
+                taken = sa.from_arrow(capsules, device.context)
+                assert taken["x"].to_pylist() == [7] * 64
+                del work, capsules, taken
+                if events[-1] is not None:
+                    break
+            del table, memory, column
+        assert events[-1] is not None
+
+    def test_has_no_event_where_nothing_is_pending(self, device):
+        table = sa.table({"fare": np.arange(1000.0)}, device)
+        device.synchronize()
+        capsules = table.__arrow_c_device_array__()
+        assert device_array_in(capsules[1]).sync_event is None
+
+    def test_needs_one_batch(self, device):
+        table = sa.from_arrow(pa.concat_tables([self.SOURCE, self.SOURCE]), device)
+        with pytest.raises(BufferError, match="combine_chunks"):
+            table.__arrow_c_device_array__()
+        capsules = table.combine_chunks().__arrow_c_device_array__()
+        assert device_array_in(capsules[1]).array.length == 8

@@ -8,36 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from protocols import CArray, CDeviceArray
+
 _RELEASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
-
-class _Array(ctypes.Structure):
-    pass
-
-
-_Array._fields_ = [
-    ("length", ctypes.c_int64),
-    ("null_count", ctypes.c_int64),
-    ("offset", ctypes.c_int64),
-    ("n_buffers", ctypes.c_int64),
-    ("n_children", ctypes.c_int64),
-    ("buffers", ctypes.POINTER(ctypes.c_void_p)),
-    ("children", ctypes.c_void_p),
-    ("dictionary", ctypes.c_void_p),
-    ("release", ctypes.c_void_p),
-    ("private_data", ctypes.c_void_p),
-]
-
-
-class _DeviceArray(ctypes.Structure):
-    _fields_ = (
-        ("array", _Array),
-        ("device_id", ctypes.c_int64),
-        ("device_type", ctypes.c_int32),
-        ("sync_event", ctypes.c_void_p),
-        ("reserved", ctypes.c_int64 * 3),
-    )
-
 
 # A consumer may release on any thread and after the producer's object is gone. Nothing may free a callback
 # while it runs.
@@ -58,7 +31,7 @@ class Producer:
         pointers = [None, self.values.data.ptr] + ([self.data.data.ptr] if offsets else [])
         buffers = (ctypes.c_void_p * len(pointers))(*pointers)
         handle = ctypes.c_void_p(self.event.ptr) if self.event is not None else None
-        made = _DeviceArray()
+        made = CDeviceArray()
         made.array.length = len(self.values) - (1 if offsets else 0)
         made.array.null_count = 0
         made.array.n_buffers = len(pointers)
@@ -67,7 +40,7 @@ class Producer:
         made.sync_event = ctypes.addressof(handle) if handle is not None else None
 
         def release(array: int) -> None:
-            _Array.from_address(array).release = None
+            CArray.from_address(array).release = None
             self.released += 1
 
         callback = _RELEASE(release)

@@ -97,3 +97,37 @@ def capsule_name(capsule: Any) -> str:
     read.argtypes = [ctypes.py_object]
     name: bytes = read(capsule)
     return name.decode()
+
+
+class CArray(ctypes.Structure):
+    """The `ArrowArray` of the Arrow C Data Interface."""
+
+
+CArray._fields_ = [
+    *((name, ctypes.c_int64) for name in ("length", "null_count", "offset", "n_buffers", "n_children")),
+    ("buffers", ctypes.POINTER(ctypes.c_void_p)),
+    ("children", ctypes.POINTER(ctypes.POINTER(CArray))),
+    ("dictionary", ctypes.POINTER(CArray)),
+    ("release", ctypes.c_void_p),
+    ("private_data", ctypes.c_void_p),
+]
+
+
+class CDeviceArray(ctypes.Structure):
+    """The `ArrowDeviceArray` of the Arrow C Device Interface."""
+
+    _fields_ = (
+        ("array", CArray),
+        ("device_id", ctypes.c_int64),
+        ("device_type", ctypes.c_int32),
+        ("sync_event", ctypes.c_void_p),
+        ("reserved", ctypes.c_int64 * 3),
+    )
+
+
+def device_array_in(capsule: Any) -> CDeviceArray:
+    """The struct in a capsule "arrow_device_array", which the capsule must outlive."""
+    read = ctypes.pythonapi.PyCapsule_GetPointer
+    read.restype = ctypes.c_void_p
+    read.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    return CDeviceArray.from_address(read(capsule, b"arrow_device_array"))

@@ -1,0 +1,284 @@
+#!/usr/bin/env python3
+"""Checks bench/scale_model.py against measurements, and writes the tables of docs/scale.md.
+
+    scale_check.py local [--rounds N] [--file-mib N] [--folder DIR] [--out FILE.json] [--commit TEXT]
+    scale_check.py recorded [--peers FILE.json]
+    scale_check.py scheduler [--tasks N]
+    scale_check.py page [--check]
+
+`local` starts workers on this machine, each a process with one thread that reads. It measures what one worker
+takes for small runs, and what the cores give to as many processes that copy files. From that the model
+predicts larger runs, more workers, skew, an exchange of shared tables and tables that do not fit. All of them
+are measured in turns with the small runs. Nothing else should run on the machine meanwhile.
+
+`recorded` compares the model with results of GPUs: those of bench/results on one, and those that
+bench/peers.py has written on two.
+
+`scheduler` lets two workers of Dask do tasks that do nothing. It says how long the scheduler and the client,
+which are one process, keep a processor busy for each.
+
+`page` writes the tables of docs/scale.md from bench/results; with --check it compares, and fails where they
+differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import shlex
+import statistics
+import sys
+import textwrap
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scale_constants import LIMITS, LINKS, MOVEMENT, RESULTS, ROOT
+from scale_model import GB, Cluster, Estimate, Job, Link, estimate
+
+PAGE = ROOT / "docs" / "scale.md"
+LOCAL = RESULTS / "scale-local.json"
+TOLERANCE = 0.15
+FRESH = 29.8 * GB
+"""Bytes a second that 16 threads write into fresh memory: bench/results/host-pool.md."""
+WORKERS = (10, 1_000, 100_000)
+GPUS, PER_GPU, TOTAL, BUDGET, SKEW = 8, 80 * GB, 64e12, 70 * GB, 1.2
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison, in GB/s, in seconds or in bytes."""
+
+    what: str
+    predicted: float
+    measured: float
+
+    @property
+    def off(self) -> float:
+        """How much the model is too high, as a share of what was measured."""
+        return (self.predicted - self.measured) / self.measured if self.measured else self.predicted
+
+    @property
+    def holds(self) -> bool:
+        return abs(self.off) <= TOLERANCE
+
+
+def rate_of(links: dict[str, Link], stage: str, size: float, gpus: int = 1) -> float:
+    """GB/s that one worker reaches in a stage, as the model says."""
+    job = Job(size, exchanged=0.0, written=1.0)
+    return size / estimate(Cluster(1, links, gpus=gpus), job).stages[stage] / GB
+
+
+def on_one_gpu() -> list[Row]:
+    """What Saeta reached on an H100, and what the model says of it from plain copies on the same machine."""
+    links = {
+        "in": ("read", {"pcie in": Link("gpu", LIMITS["in"])}),
+        "out": ("write", {"pcie out": Link("gpu", LIMITS["out"])}),
+        "write": (
+            "write",
+            {"pcie out": Link("gpu", LIMITS["out"]), "storage write": Link("host", LIMITS["write"])},
+        ),
+        "fresh": ("write", {"pcie out": Link("gpu", LIMITS["out"]), "writing": Link("worker", FRESH)}),
+    }
+    for codec in ("lz4", "zstd"):
+        links[codec] = (
+            "read",
+            {"pcie in": Link("gpu", LIMITS["in"]), "reading": Link("worker", LIMITS[codec])},
+        )
+    rows = []
+    for each in MOVEMENT["results"]:
+        if each["peer"] == "saeta":
+            stage, has = links["fresh" if "fresh" in each["job"] else each["limit"]]
+            rows.append(Row(each["job"], rate_of(has, stage, each["bytes"]), each["gb_per_s"]))
+    return rows
+
+
+def on_two_gpus(peers: dict[str, Any]) -> list[Row]:
+    """The same of a result of bench/peers.py: files onto both GPUs, and a table from one to the other."""
+    rates = {
+        each["operation"]: each["bytes"] / statistics.median(each["seconds"]) for each in peers["results"]
+    }
+    one, both = (rates[f"torch: pinned memory to {gpus}"] for gpus in ("one GPU", "both GPUs"))
+    links = {"pcie in": Link("gpu", one), "host memory": Link("host", both)}
+    rows = []
+    for number, name in ((1, "place: files onto one GPU"), (2, "place: files onto both GPUs")):
+        rows.append(Row(name, rate_of(links, "read", GB, number), rates[name] / GB))
+    peer = rates["torch: one tensor, into memory that is there"]
+    rows.append(Row("a read table to the other GPU", peer / GB, rates["saeta: a read table"] / GB))
+    return rows
+
+
+def shown(rows: list[Row], unit: str) -> str:
+    """Rows as a table of Markdown."""
+    lines = [f"| | model, {unit} | measured, {unit} | off by | within 15% |", "|---|---|---|---|---|"]
+    for row in rows:
+        verdict = "yes" if row.holds else "**no**"
+        lines.append(
+            f"| {row.what} | {row.predicted:,.2f} | {row.measured:,.2f} | {row.off:+.0%} | {verdict} |"
+        )
+    return "\n".join(lines)
+
+
+def constants_table() -> str:
+    lines = ["| link | one for each | GB/s | a message, us | | source |", "|---|---|---|---|---|---|"]
+    for name, each in LINKS.items():
+        rate = "" if each.link.rate == float("inf") else f"{each.link.rate / GB:,.1f}"
+        message = f"{each.link.message * 1e6:,.1f}" if each.link.message else ""
+        level = each.link.level
+        lines.append(f"| {name} | {level} | {rate} | {message} | {each.kind} | {each.source} |")
+    return "\n".join(lines)
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds:,.1f}" if seconds < 1000 else f"{seconds:,.0f}"
+
+
+def at_scale(workers: int, *, total: float | None, part: float | None) -> tuple[Cluster, Job, Estimate]:
+    """The job of the tables of docs/scale.md. Without `part`, a GPU has one part."""
+    links = {name: each.link for name, each in LINKS.items()}
+    cluster = Cluster(workers, links, gpus=GPUS, budget=BUDGET, host_memory=1000 * GB)
+    size = PER_GPU * cluster.units if total is None else total
+    job = Job(size, part=size / cluster.units if part is None else part, skew=SKEW)
+    return cluster, job, estimate(cluster, job)
+
+
+def scale_table() -> str:
+    head = "workers | data, TB | a part, GB | read | exchange | spill | scheduler | job | ends first | then"
+    lines = [f"| {head} |", "|" + "---|" * len(head.split("|"))]
+    for total, part in ((None, 1 * GB), (None, None), (TOTAL, 1 * GB)):
+        for workers in WORKERS:
+            _, job, made = at_scale(workers, total=total, part=part)
+            stages = made.stages
+            times = (
+                stages["read"],
+                stages["exchange"],
+                stages["spill"] + stages["return"],
+                stages["schedule"],
+                made.seconds,
+            )
+            first, then = list(made.busy())[:2]
+            cells = [
+                f"{workers:,}",
+                f"{job.size / 1e12:,.1f}",
+                f"{job.part / GB:,.2f}".rstrip("0").rstrip("."),
+            ]
+            lines.append("| " + " | ".join([*cells, *map(duration, times), first, then]) + " |")
+    return "\n".join(lines)
+
+
+def local_table(result: dict[str, Any]) -> str:
+    seconds = [Row(**each) for each in result["seconds"]]
+    moved = [Row(row["what"], row["predicted"] / GB, row["measured"] / GB) for row in result["bytes"]]
+    machine = result["machine"]
+    told = (
+        f"{machine['processor']}, {machine['cores']} cores, load average {result['load']:.1f} before the "
+        f"run. As many processes as there are cores copied {result['parallel']:.2f} times as many bytes as "
+        f"one. Files of {result['file_bytes'] >> 20} MiB, medians of {result['rounds']} rounds:"
+    )
+    return "\n\n".join(
+        (
+            textwrap.fill(told, 110),
+            shown(seconds, "s"),
+            "Bytes that left the budget of a worker and came back:",
+            shown(moved, "GB"),
+        )
+    )
+
+
+def with_tables(page: str) -> str:
+    tables = {
+        "rates": constants_table(),
+        "scale": scale_table(),
+        "one GPU": shown(on_one_gpu(), "GB/s"),
+        "local": local_table(json.loads(LOCAL.read_text(encoding="utf-8"))),
+    }
+    for name, text in tables.items():
+        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+        before, found, rest = page.partition(begin)
+        _, closed, after = rest.partition(end)
+        if not (found and closed):
+            raise SystemExit(f"{PAGE} has no place '{begin.strip()}'")
+        page = f"{before}{begin}\n{text}\n\n{end}{after}"
+    return page
+
+
+def local(options: argparse.Namespace) -> None:
+    import scale_workers
+
+    made = scale_workers.measure(options.rounds, options.file_mib << 20, options.folder)
+    result = {
+        "benchmark": "scale_check",
+        "commit": options.commit,
+        "command": shlex.join(sys.argv),
+        **made.context,
+        "seconds": [dataclasses.asdict(Row(*each)) for each in made.rows],
+        "bytes": [dataclasses.asdict(Row(*each)) for each in made.moved],
+    }
+    print(local_table(result))
+    if options.out is not None:
+        options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+def recorded(options: argparse.Namespace) -> None:
+    rows = on_one_gpu()
+    if options.peers is not None:
+        rows += on_two_gpus(json.loads(options.peers.read_text(encoding="utf-8")))
+    print(shown(rows, "GB/s"))
+
+
+def nothing(number: int) -> int:
+    return number
+
+
+def scheduler(options: argparse.Namespace) -> None:
+    try:
+        import distributed
+    except ImportError as failure:
+        raise SystemExit(f"not measured: {failure}") from failure
+    cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
+    with cluster, distributed.Client(cluster) as client:
+        for tasks in (options.tasks // 10 + 1, options.tasks):  # the first ones warm everything up
+            start = time.process_time()
+            assert sum(client.gather(client.map(nothing, range(tasks), pure=False))) == sum(range(tasks))
+            seconds = time.process_time() - start
+    print(
+        f"distributed {distributed.__version__}: {seconds / tasks * 1e3:.2f} ms for each of {tasks:,} tasks"
+    )
+
+
+def page(options: argparse.Namespace) -> None:
+    before = PAGE.read_text(encoding="utf-8")
+    fresh = with_tables(before)
+    if not options.check:
+        PAGE.write_text(fresh, encoding="utf-8")
+    elif fresh != before:
+        raise SystemExit(f"{PAGE} has other tables: run bench/scale_check.py page")
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Checks the scale model against measurements.")
+    commands = parser.add_subparsers(required=True)
+    here = commands.add_parser("local", help="workers on this machine")
+    here.add_argument("--rounds", type=int, default=7)
+    here.add_argument("--file-mib", type=int, default=32)
+    here.add_argument("--folder", type=Path, default=Path("/dev/shm"))
+    here.add_argument("--out", type=Path, metavar="FILE.json")
+    here.add_argument("--commit", default="unknown")
+    here.set_defaults(run=local)
+    there = commands.add_parser("recorded", help="results from GPUs")
+    there.add_argument("--peers", type=Path, metavar="FILE.json", help="a result of bench/peers.py")
+    there.set_defaults(run=recorded)
+    central = commands.add_parser("scheduler", help="tasks of Dask")
+    central.add_argument("--tasks", type=int, default=2000)
+    central.set_defaults(run=scheduler)
+    write = commands.add_parser("page", help="the tables of docs/scale.md")
+    write.add_argument("--check", action="store_true", help="compare instead of writing")
+    write.set_defaults(run=page)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    chosen = parse()
+    chosen.run(chosen)

@@ -1,0 +1,31 @@
+"""bench/scale_check.py with workers on this machine, at its smallest size."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from contexts import PROJECT
+
+pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
+
+
+def test_local_workers_are_measured_and_the_model_knows_which_bytes_move(tmp_path):
+    pytest.importorskip("numpy")
+    result = tmp_path / "local.json"
+    work = tmp_path / "work"
+    work.mkdir()
+    command = [sys.executable, str(PROJECT / "bench/scale_check.py"), "local", "--rounds", "1"]
+    command += ["--file-mib", "1", "--folder", str(work), "--out", str(result)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert list(work.iterdir()) == []
+    made = json.loads(result.read_text(encoding="utf-8"))
+    assert len(made["seconds"]) == len(made["measured"]) >= 8
+    assert all(row["predicted"] > 0 and row["measured"] > 0 for row in made["seconds"])
+    assert made["links"].keys() == {"reading", "writing", "sharing", "opening", "spilling", "returning"}
+    for row in made["bytes"]:  # this does not depend on how busy the machine is
+        assert row["predicted"] == pytest.approx(row["measured"], rel=0.15, abs=1), row["what"]
