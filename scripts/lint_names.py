@@ -79,6 +79,7 @@ FOREIGN_WORDS = {
     "glibc": "glibc",
     "jax_enable_x64": "JAX",
     "pd": "pandas",
+    "ray": "Ray",
     "record_stream": "torch",
     "s3fs": "fsspec",
     "snake_case": "a way to write names",

@@ -56,6 +56,8 @@ TASKS = {
     "jax": "guides/jax.html",
     "polars": "guides/polars.html",
     "duckdb": "guides/duckdb.html",
+    "ray": "guides/ray.html",
+    "ray data": "guides/ray.html",
     "fork multiprocessing": "processes.html",
     "supported types": "reference/types.html",
     "zero copy": "exchange.html",
