@@ -4,7 +4,8 @@
     ray_rates.py [--device cuda:0] [--mib N] [--columns N] [--rounds N] [--out FILE.json] [--commit TEXT]
 
 An actor has a table and returns it; another one takes it and, on the host, adds up all columns. "passed on":
-the second actor returns the table that it has received to a third one. Tables go by the transport of
+the second actor returns the table that it has received to a third one. "kept": the first actor keeps what it
+has shared, or its reference in the store, and returns that each time. Tables go by the transport of
 `saeta.ray`, or through Ray's object store, as those of pyarrow do; on a GPU pyarrow's are downloaded before
 and uploaded afterwards. Operations take turns, round by round. The program prints the median, the 10th and
 the 90th percentile over all rounds but the first. The sums are compared with those of the data.
@@ -47,6 +48,8 @@ class Actor:
     def __init__(self, device: str) -> None:
         self.ctx = context_of(device)
         self.table: Any = None
+        self.kept: Any = None
+        self.reference: Any = None
 
     def make(self, rows: int, columns: int) -> int:
         """Makes a table as a read makes it, in one allocation. Returns its bytes."""
@@ -58,6 +61,20 @@ class Actor:
     @ray.method(tensor_transport="SAETA")
     def share(self) -> sa.Table:
         return self.table
+
+    @ray.method(tensor_transport="SAETA")
+    def share_kept(self) -> sa.Table:
+        """Returns a table that stays in shared memory, because there is a token for it."""
+        if self.kept is None:
+            self.token = self.table.share()
+            self.kept = sa.open_shared(self.token)
+        return self.kept
+
+    def refer(self) -> list[Any]:
+        """Returns a reference to the table of pyarrow in the object store, which is put there once."""
+        if self.reference is None:
+            self.reference = ray.put(self.store_arrow())
+        return [self.reference]
 
     def store(self) -> sa.Table:
         return self.table
@@ -113,6 +130,8 @@ def operations(device: str, rows: int, columns: int) -> tuple[dict[str, Callable
         "passed on: saeta, transport": moved(maker.share, second.pass_on),
         "passed on: saeta, object store": moved(maker.store, second.pass_on_store),
         f"passed on: {PEER}": moved(maker.store_arrow, second.pass_on_store),
+        "kept: saeta, transport": moved(maker.share_kept),
+        f"kept: {PEER}": lambda: ray.get(third.total.remote(*ray.get(maker.refer.remote()))),
     }, nbytes
 
 
@@ -154,7 +173,8 @@ def main() -> None:
     print(f"{'operation':42}{'ms':>9}{'p10':>9}{'p90':>9}{'GB/s':>8}{'pyarrow / this':>16}")
     for name, each in seconds.items():
         median, tenths = statistics.median(each), statistics.quantiles(each, n=10)
-        peer = f"passed on: {PEER}" if name.startswith("passed on: ") else PEER
+        kind, _, _ = name.rpartition(": ")
+        peer = f"{kind}: {PEER}" if kind else PEER
         times = statistics.median(seconds[peer]) / median
         print(
             f"{name:42}{median * 1e3:9.1f}{tenths[0] * 1e3:9.1f}{tenths[-1] * 1e3:9.1f}"

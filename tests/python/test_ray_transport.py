@@ -67,7 +67,7 @@ def test_a_table_of_every_type_goes_from_actor_to_actor(pair):
 def test_tables_columns_and_other_values_arrive_in_one_object(pair):
     found = ray.get(by_transport(pair[0].several).remote())
     assert [each.to_pydict() for each in found["tables"]] == [{"a": [1, 2]}, {"b": ["x"]}]
-    assert found["column"].to_pylist() == [1, 2]
+    assert found["column"].to_pylist() == [1.5, None]
     assert found["number"] == 7
 
 

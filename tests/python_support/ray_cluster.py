@@ -88,8 +88,8 @@ class Actor:
         return sa.from_arrow(arrow_data.table(), "host")
 
     def several(self) -> dict[str, Any]:
-        table = sa.table({"a": [1, 2]}, "host")
-        return {"tables": [table, sa.table({"b": ["x"]}, "host")], "column": table["a"], "number": 7}
+        tables = [sa.table({"a": [1, 2]}, "host"), sa.table({"b": ["x"]}, "host")]
+        return {"tables": tables, "column": sa.column("c", [1.5, None], ctx="host"), "number": 7}
 
     def numbers(self, rows: int = 1000) -> sa.Table:
         return sa.table({"a": np.arange(rows)}, "host")
