@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -213,6 +214,14 @@ def test_batches_become_tables(running, folder):
 def test_collate_takes_tables_into_a_context():
     small = sa.context("host").memory.child("small", "1KiB")
     assert saeta.ray.collate(small)(pa.table({"a": [1]})).context == small
+
+
+def test_tensors_have_a_whole_batch_each(monkeypatch):
+    """With NumPy as a stand-in for torch, which takes a column by DLPack, too."""
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(from_dlpack=np.from_dlpack))
+    chunked = pa.concat_tables([pa.table({"a": [1, 2], "b": [0.5, 1.5]}), pa.table({"a": [3], "b": [2.5]})])
+    made = saeta.ray.collate("host", tensors=True)(chunked)
+    assert {name: each.tolist() for name, each in made.items()} == {"a": [1, 2, 3], "b": [0.5, 1.5, 2.5]}
 
 
 def test_batches_become_tensors(running, folder):
