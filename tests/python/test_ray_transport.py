@@ -143,6 +143,18 @@ def test_a_process_chooses_the_context_of_what_it_receives(pair):
     ray.kill(receiver)
 
 
+def test_a_table_that_does_not_fit_into_the_budget_fails_its_task_alone(pair):
+    maker = actor()
+    ray.get(maker.limit.remote("1MiB"))
+    made = by_transport(maker.numbers).remote(1 << 18)
+    with pytest.raises(sa.BudgetExceeded):
+        ray.get(made)
+    with pytest.raises(sa.BudgetExceeded):
+        ray.get(pair[0].total.remote(made))
+    assert ray.get(pair[0].total.remote(by_transport(maker.numbers).remote())) == 499500
+    ray.kill(maker)
+
+
 def test_an_actor_that_is_killed_leaves_what_is_open_and_nothing_else():
     maker, user = actor(), actor()
     made = by_transport(maker.numbers).remote()

@@ -122,6 +122,9 @@ class Actor:
     def mapping(self, table: sa.Table) -> str:
         return mapping_of(table["a"])
 
+    def limit(self, budget: str) -> None:
+        sa.context("host").budget = budget
+
     def receive_into(self, name: str) -> None:
         saeta.ray.receive_into(sa.context("host").memory.child(name))
 
