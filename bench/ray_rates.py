@@ -42,6 +42,7 @@ import saeta.ray
 saeta.ray.register_transport()
 PEER = "pyarrow, object store"
 SUMMED = 8
+SETTLE = 0.3  # seconds
 
 
 def context_of(device: str) -> sa.Context:
@@ -146,6 +147,7 @@ def measure(found: dict[str, Callable[[], Any]], rounds: int, expected: int | No
     seconds: dict[str, list[float]] = {name: [] for name in found}
     for turn in range(rounds + 1):
         for name, run in found.items():
+            time.sleep(SETTLE)  # what the last operation used is freed in the background
             start = time.perf_counter()
             total = run()
             took = time.perf_counter() - start
