@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.fs
 import pytest
 
 pytest.importorskip("ray")
@@ -96,6 +97,25 @@ def test_a_task_names_the_files_that_it_reads(folder):
         (str(folder / "1.arrow"),),
         (str(folder / "1.arrow"), str(folder / "2.arrow")),
     ]
+
+
+def test_tasks_open_the_files_from_any_working_directory(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(folder)
+    found = [*tasks("1.arrow", 1), *tasks("*.arrow", 1)]
+    monkeypatch.chdir(tmp_path)
+    assert [sum(block.num_rows for block in task()) for task in found] == [5000, 7500]
+
+
+def test_a_source_that_tasks_can_not_open_is_refused(folder):
+    with pytest.raises(sa.TypeMismatch, match="source is of type bytes"):
+        saeta.ray.read_ipc((folder / "1.arrow").read_bytes())
+
+
+def test_files_of_a_file_system_are_read_by_their_paths_in_it(folder):
+    local = pa.fs.SubTreeFileSystem(str(folder), pa.fs.LocalFileSystem())
+    (task,) = IpcDatasource("1.arrow", None, local).get_read_tasks(1)
+    assert task.metadata.input_files == ("1.arrow",)
+    assert sum(block.num_rows for block in task()) == 5000
 
 
 def test_compressed_batches_have_rows_alone_and_a_stream_neither(tmp_path):

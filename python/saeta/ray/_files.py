@@ -20,7 +20,7 @@ from saeta._files.data_sets import IPC_ENDINGS, Listed, list_sources
 from saeta._files.ipc_writer import ipc_writer
 from saeta._files.scan import scan_ipc
 from saeta._files.sources import URL
-from saeta.errors import UnsupportedError
+from saeta.errors import TypeMismatch, UnsupportedError
 
 if TYPE_CHECKING:
     from saeta._files.sinks import Compression
@@ -35,6 +35,17 @@ class _Batch(NamedTuple):
     rows: int | None
     nbytes: int | None  # in memory, without dictionaries; None where only decoding tells
     weight: int  # bytes in the file
+
+
+def _anywhere(file: Listed) -> Listed:
+    """Returns a file by a path that processes with other working directories can open."""
+    if not isinstance(file.source, str | os.PathLike):
+        raise TypeMismatch(
+            f"source is of type {type(file.source).__name__}, expected a path or a URL, which tasks can open"
+        )
+    path = os.fspath(file.source)
+    local = file.filesystem is None and not URL.match(path)
+    return Listed(str(Path(path).absolute()) if local else path, file.filesystem)
 
 
 def batches_of(file: Listed, columns: list[str] | None) -> list[_Batch]:
@@ -96,7 +107,7 @@ class IpcDatasource(Datasource):  # type: ignore[misc] # Ray has no types that m
 
     def __init__(self, source: Sources, columns: str | Iterable[str] | None, filesystem: Any) -> None:
         super().__init__()
-        self._files = list_sources(source, filesystem, IPC_ENDINGS)
+        self._files = [_anywhere(file) for file in list_sources(source, filesystem, IPC_ENDINGS)]
         self._columns = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
 
     def estimate_inmemory_data_size(self) -> int | None:
@@ -130,7 +141,7 @@ class IpcDatasource(Datasource):  # type: ignore[misc] # Ray has no types that m
         metadata = BlockMetadata(
             num_rows=_sum(each.rows for each in run),
             size_bytes=_sum(each.nbytes for each in run),
-            input_files=tuple(dict.fromkeys(os.fspath(each.file.source) for each in run)),
+            input_files=tuple(dict.fromkeys(each.file.source for each in run)),
             exec_stats=None,
         )
         return ReadTask(read, metadata, per_task_row_limit=row_limit)
