@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import pytest
 
 import saeta as sa
@@ -51,6 +53,25 @@ def test_a_release_that_has_moved_its_interface_is_named(monkeypatch):
     monkeypatch.delattr(ray.experimental.rdt, "TensorTransportManager")
     with pytest.raises(sa.MissingDependency, match=r"2\.77\.0 .*interface of tensor transports"):
         _release.require_interfaces("2.77.0")
+
+
+def test_a_release_that_wants_more_of_a_transport_is_named():
+    pytest.importorskip("ray")
+    from saeta.ray import _release
+    from saeta.ray._transport import TableTransport
+
+    class Newer(ABC):
+        @abstractmethod
+        def compress(self):
+            pass
+
+        @abstractmethod
+        def announce(self):
+            pass
+
+    _release.require_complete(TableTransport, "2.60.0")
+    with pytest.raises(sa.MissingDependency, match=r"ray 2\.77\.0 .* wants announce, compress"):
+        _release.require_complete(Newer, "2.77.0")
 
 
 def test_importing_the_package_does_not_import_ray_data(run_python):

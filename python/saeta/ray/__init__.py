@@ -17,11 +17,13 @@ Example:
 
 from __future__ import annotations
 
-from saeta.ray import _release as _release  # first: it says what is missing
+from saeta.ray import _release  # first: it says what is missing
 from saeta.ray._data import collate, read_ipc, write_ipc
-from saeta.ray._transport import receive_into, register_transport
+from saeta.ray._transport import TableTransport, receive_into, register_transport
 
 __all__ = ["collate", "read_ipc", "receive_into", "register_transport", "write_ipc"]
+
+_release.require_complete(TableTransport, _release.RELEASE)
 
 
 def __dir__() -> list[str]:

@@ -30,12 +30,26 @@ def require_interfaces(release: str) -> None:
     Ray may change this interface in any release, because it is in alpha.
     """
     try:
+        from ray.experimental import register_tensor_transport as register_tensor_transport
+        from ray.experimental.rdt import CommunicatorMetadata as CommunicatorMetadata
         from ray.experimental.rdt import TensorTransportManager as TensorTransportManager
+        from ray.experimental.rdt import TensorTransportMetadata as TensorTransportMetadata
     except ImportError as failure:
-        raise MissingDependency(
-            f"saeta.ray: ray {release} has another interface of tensor transports: {failure} (pip install "
-            f"'ray=={OLDEST[0]}.{OLDEST[1]}.*')"
-        ) from failure
+        raise _other_interface(release, str(failure)) from failure
+
+
+def require_complete(transport: type, release: str) -> None:
+    """Raises MissingDependency for a release that asks transports for methods that this one lacks."""
+    lacking = sorted(getattr(transport, "__abstractmethods__", ()))
+    if lacking:
+        raise _other_interface(release, f"it also wants {', '.join(lacking)}")
+
+
+def _other_interface(release: str, reason: str) -> MissingDependency:
+    return MissingDependency(
+        f"saeta.ray: ray {release} has another interface of tensor transports: {reason} (pip install "
+        f"'ray=={OLDEST[0]}.{OLDEST[1]}.*')"
+    )
 
 
 RELEASE = str(load("ray", "saeta.ray").__version__)
