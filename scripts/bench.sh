@@ -51,7 +51,10 @@ if compgen -G "$build/python/saeta/_core.*.so" >/dev/null; then
   PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH} "$python" bench/cold_reads.py --mib 64 --rounds 2 \
     --folder "$build/bench" --out "$build/bench/cold_reads.json" --commit "$commit" ||
     echo "left out: cold_reads (files of $build/bench stay in memory)"
+  echo "== ray_rates"
+  PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH} "$python" bench/ray_rates.py --mib 64 --rounds 2 \
+    --out "$build/bench/ray_rates.json" --commit "$commit" || echo "left out: ray_rates"
 else
-  echo "left out: allocate_python, handover_python, kernels_python, movement, streams, scale_check, cold_reads (the build has no Python package)"
+  echo "left out: allocate_python, handover_python, kernels_python, movement, streams, scale_check, cold_reads, ray_rates (the build has no Python package)"
 fi
 echo "results: $build/bench"

@@ -84,6 +84,7 @@ FOREIGN_WORDS = {
     "is_pure": "polars",
     "jax_enable_x64": "JAX",
     "pd": "pandas",
+    "ray": "Ray",
     "record_stream": "torch",
     "register_io_source": "polars",
     "s3fs": "fsspec",

@@ -146,7 +146,7 @@ def pip_install(requirements: Path) -> bool:
     if stamp.is_file() and stamp.read_text() == wanted:
         return True
     shown = requirements.relative_to(ROOT)
-    say(f"      installing {shown} with pip (some 500 MB the first time)")
+    say(f"      installing {shown} with pip (some 600 MB the first time)")
     command = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     if subprocess.run([*command, "-r", str(requirements)], check=False).returncode != 0:
         return False

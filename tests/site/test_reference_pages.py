@@ -13,6 +13,7 @@ MODULES = {
     "saeta.allocators": "allocators.py",
     "saeta.cuda": "cuda/__init__.py",
     "saeta.hooks": "hooks.py",
+    "saeta.ray": "ray/__init__.py",
     "saeta.rmm": "rmm.py",
     "saeta.testing": "testing.py",
     "saeta.xlog": "xlog.py",

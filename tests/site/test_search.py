@@ -62,6 +62,8 @@ TASKS = {
     "jax": "guides/jax.html",
     "polars": "guides/polars.html",
     "duckdb": "guides/duckdb.html",
+    "ray direct transport": "guides/ray.html",
+    "ray object store": "guides/ray.html",
     "fork multiprocessing": "processes.html",
     "supported types": "reference/types.html",
     "zero copy": "exchange.html",

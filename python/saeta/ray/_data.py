@@ -1,0 +1,113 @@
+"""Ray Data: files as data sets, and batches as tables. Importing Ray Data takes a second, so calls do it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from saeta.exchange import ContextLike
+
+if TYPE_CHECKING:
+    import os
+
+    from saeta._files.sinks import Compression
+    from saeta._files.sources import Sources
+
+
+def read_ipc(
+    source: Sources, *, columns: str | Iterable[str] | None = None, filesystem: Any = None, **options: Any
+) -> Any:
+    """Makes a `ray.data.Dataset` of Arrow IPC files. Each of its tasks reads some of their batches.
+
+    The files are opened for their metadata only: the rows and the bytes of the batches of each task are known
+    before it runs. A block has the batches as they are in the file, as views of the mapped file until Ray
+    copies them into its object store. If only some columns are used, only these are read.
+
+    Args:
+        source: paths, globs, folders or URLs, as for `saeta.read_ipc`, which every node of the cluster can
+            open. A stream is read by one task, and its rows and bytes are not known before.
+        columns: only these, in this order; one name or several.
+        filesystem: a file system of pyarrow.fs or of fsspec; `source` is then a path in it.
+        options: passed to `ray.data.read_datasource`: `concurrency`, `override_num_blocks` and others.
+
+    Raises:
+        FileError: a file can't be read (MissingFileError if no file matches).
+        FormatError: a file is not an Arrow IPC file.
+
+    Example:
+        >>> import saeta.ray
+        >>> def total(folder):
+        ...     return saeta.ray.read_ipc(folder, columns="fare").sum("fare")
+    """
+    import ray.data
+
+    from saeta.ray._files import IpcDatasource
+
+    return ray.data.read_datasource(IpcDatasource(source, columns, filesystem), **options)
+
+
+def write_ipc(
+    data: Any,
+    folder: str | os.PathLike[str],
+    *,
+    compression: Compression | None = None,
+    durable: bool = True,
+    **options: Any,
+) -> list[str]:
+    """Writes a `ray.data.Dataset` as Arrow IPC files into a folder and returns their paths.
+
+    Each task writes one file, block by block, in bounded memory. The files get their names when all tasks are
+    done: until then, and after a failure, nobody who reads the folder sees any of them. Files that are in the
+    folder already stay.
+
+    Args:
+        data: a `ray.data.Dataset`. Its blocks must have the same names and types.
+        folder: a folder that every node of the cluster can write to. It is made if it is missing.
+        compression, durable: as for `saeta.write_ipc`.
+        options: passed to `Dataset.write_datasink`: `concurrency` and `ray_remote_args`.
+
+    Returns:
+        The paths in the order of the tasks. Tasks without rows write no file.
+
+    Example:
+        >>> import saeta.ray
+        >>> def copy_large(source, folder):
+        ...     trips = saeta.ray.read_ipc(source).filter(expr="fare > 100")
+        ...     return saeta.ray.write_ipc(trips, folder, compression="lz4")
+    """
+    from saeta.ray._files import IpcDatasink
+
+    sink = IpcDatasink(folder, compression, durable)
+    data.write_datasink(sink, **options)
+    return sink.written
+
+
+def collate(ctx: ContextLike = None, *, tensors: bool = False) -> Callable[[Any], Any]:
+    """Makes a function that turns a batch of Ray Data into a table, or into tensors, on a device.
+
+    It takes tables of pyarrow, and is a `ray.data.collate_fn.ArrowBatchCollateFn`. Ray calls the `collate_fn`
+    of `iter_torch_batches` on threads that prepare batches ahead. `iter_batches` has no such argument: map
+    the function over its batches.
+
+    On the host a table views Ray's shared memory, which nobody can write to. On a GPU it is one transfer per
+    batch, under the budget of the context.
+
+    Args:
+        ctx: a Context or the name of its device. None: the best device.
+        tensors: True makes a dict of torch tensors, one for each column, without a copy on the device. They
+            must not be written to. Nulls, and types that torch does not have, are errors, as for
+            `Column.to_torch`. Pass the same device to `iter_torch_batches`, because Ray moves tensors of
+            another one.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> import saeta.ray
+        >>> to_table = saeta.ray.collate("host")
+        >>> for batch in map(to_table, [pa.table({"fare": [12.5, 8.0]})]):  # Dataset.iter_batches(...)
+        ...     batch["fare"].to_pylist()
+        [12.5, 8.0]
+    """
+    from saeta.ray._collate import TableCollateFn
+
+    made: Callable[[Any], Any] = TableCollateFn(ctx, tensors)
+    return made

@@ -1,0 +1,212 @@
+"""Arrow IPC files as a data source and a data sink of Ray Data."""
+
+from __future__ import annotations
+
+import copy
+import os
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate, chain, groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+from ray.data import Datasink, Datasource
+from ray.data.block import BlockAccessor, BlockMetadata
+from ray.data.datasource import ReadTask
+
+from saeta import ipc
+from saeta._files.data_sets import IPC_ENDINGS, Listed, list_sources
+from saeta._files.ipc_writer import ipc_writer
+from saeta._files.scan import scan_ipc
+from saeta._files.sources import URL
+from saeta.errors import TypeMismatch, UnsupportedError
+
+if TYPE_CHECKING:
+    from saeta._files.sinks import Compression
+    from saeta._files.sources import Sources
+
+
+class _Batch(NamedTuple):
+    """A batch of a file, as the metadata of the file describe it."""
+
+    file: Listed
+    number: int | None  # in the file; None stands for all of a file whose batches are not known
+    rows: int | None
+    nbytes: int | None  # in memory, without dictionaries; None where only decoding tells
+    weight: int  # bytes in the file
+
+
+def _anywhere(file: Listed) -> Listed:
+    """Returns a file by a path that processes with other working directories can open."""
+    if not isinstance(file.source, str | os.PathLike):
+        raise TypeMismatch(
+            f"source is of type {type(file.source).__name__}, expected a path or a URL, which tasks can open"
+        )
+    path = os.fspath(file.source)
+    local = file.filesystem is None and not URL.match(path)
+    return Listed(str(Path(path).absolute()) if local else path, file.filesystem)
+
+
+def batches_of(file: Listed, columns: list[str] | None) -> list[_Batch]:
+    """Describes the batches of a file without reading them."""
+    with ipc.open_listed([file], columns, None, None, True) as reader:
+        if reader.num_batches < 0 or not reader.planned:
+            return [_Batch(file, None, None, None, 0)]
+        sizes = zip(reader.batch_rows, reader.batch_bytes, reader.batch_compressed, strict=True)
+        return [
+            _Batch(file, number, rows, None if compressed else nbytes, nbytes)
+            for number, (rows, nbytes, compressed) in enumerate(sizes)
+        ]
+
+
+def split(batches: list[_Batch], parts: int) -> Iterator[list[_Batch]]:
+    """Splits batches into at most so many runs of about the same bytes, in their order.
+
+    A file whose batches are not known is a run by itself, and so are those of each file system.
+    """
+    total = sum(each.weight for each in batches) or 1
+    ends = accumulate(each.weight for each in batches)
+    keyed = [
+        ((end - each.weight // 2) * parts // (total + 1), id(each.file.filesystem), _alone(each))
+        for each, end in zip(batches, ends, strict=True)
+    ]
+    for _, run in groupby(zip(keyed, batches, strict=True), key=lambda pair: pair[0]):
+        yield [each for _, each in run]
+
+
+def _alone(batch: _Batch) -> int | None:
+    return id(batch.file) if batch.number is None else None
+
+
+class _Read:
+    """Reads a run of batches block by block. It is pickled into a task."""
+
+    def __init__(self, run: list[_Batch], columns: list[str] | None) -> None:
+        self._sources = [file.source for file, _ in groupby(run, key=lambda each: each.file)]
+        self._filesystem = run[0].file.filesystem
+        self._columns = columns
+        first = run[0].number
+        self._batches = None if first is None else (first, first + len(run))
+
+    def __call__(self) -> Iterator[pa.Table]:
+        with scan_ipc(
+            self._sources, "host", columns=self._columns, batches=self._batches, filesystem=self._filesystem
+        ) as scan:
+            for batch in scan:
+                yield batch.to_arrow() if self._columns != [] else _rows_alone(batch.num_rows)
+
+
+def _rows_alone(rows: int) -> pa.Table:
+    """Returns a block without columns, for Ray to count. Ray hides the column of this name."""
+    return pa.table({"__bsp_stub": pa.nulls(rows)})
+
+
+class IpcDatasource(Datasource):  # type: ignore[misc] # Ray has no types that mypy may use
+    """Implements `saeta.ray.read_ipc`."""
+
+    def __init__(self, source: Sources, columns: str | Iterable[str] | None, filesystem: Any) -> None:
+        super().__init__()
+        self._files = [_anywhere(file) for file in list_sources(source, filesystem, IPC_ENDINGS)]
+        self._columns = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
+
+    def estimate_inmemory_data_size(self) -> int | None:
+        return sum(each.weight for each in self._found())
+
+    def get_read_tasks(
+        self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
+    ) -> list[ReadTask]:
+        return [self._task(run, per_task_row_limit) for run in split(self._found(), parallelism)]
+
+    def supports_projection_pushdown(self) -> bool:
+        return True
+
+    def get_projection_map(self) -> dict[str, str] | None:
+        return None if self._columns is None else {name: name for name in self._columns}
+
+    def apply_projection(self, projection_map: dict[str, str] | None) -> IpcDatasource:
+        """Returns a source that reads these columns only."""
+        made = copy.copy(self)
+        if projection_map is not None:
+            made._columns = [
+                name for name in projection_map if self._columns is None or name in self._columns
+            ]
+        return made
+
+    def _found(self) -> list[_Batch]:
+        return [batch for file in self._files for batch in batches_of(file, self._columns)]
+
+    def _task(self, run: list[_Batch], row_limit: int | None) -> ReadTask:
+        read: Callable[[], Iterator[pa.Table]] = _Read(run, self._columns)
+        metadata = BlockMetadata(
+            num_rows=_sum(each.rows for each in run),
+            size_bytes=_sum(each.nbytes for each in run),
+            input_files=tuple(dict.fromkeys(each.file.source for each in run)),
+            exec_stats=None,
+        )
+        return ReadTask(read, metadata, per_task_row_limit=row_limit)
+
+
+def _sum(numbers: Iterable[int | None]) -> int | None:
+    known = list(numbers)
+    return None if None in known else sum(each or 0 for each in known)
+
+
+class IpcDatasink(Datasink[Any]):  # type: ignore[misc]
+    """Implements `saeta.ray.write_ipc`.
+
+    Tasks write files whose names begin with ".", which readers of the folder skip. When all tasks are done,
+    the program that has called `write_ipc` gives them their names.
+
+    Attributes:
+        written: the paths of the files, when all are written.
+    """
+
+    def __init__(
+        self, folder: str | os.PathLike[str], compression: Compression | None, durable: bool
+    ) -> None:
+        if URL.match(os.fspath(folder)):
+            raise UnsupportedError(
+                f"folder is '{os.fspath(folder)}', expected a path: files of a store can't be given their "
+                "names together"
+            )
+        self._folder = Path(folder).absolute()
+        self._prefix = f"saeta-{uuid.uuid4().hex[:16]}"
+        self._compression = compression
+        self._durable = durable
+        self.written: list[str] = []
+
+    def on_write_start(self, schema: Any = None) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def write(self, blocks: Iterable[Any], ctx: Any) -> list[str]:
+        """Writes the blocks of a task. Returns the name of the file, or nothing if there were no rows."""
+        tables = (BlockAccessor.for_block(block).to_arrow() for block in blocks)
+        with_rows = (table for table in tables if table.num_rows)
+        first = next(with_rows, None)
+        if first is None:
+            return []
+        name = f"{self._prefix}-{ctx.task_idx:06}.arrow"
+        with ipc_writer(self._hidden(name), compression=self._compression, durable=self._durable) as writer:
+            writer.write(first)
+            for table in with_rows:
+                writer.write(table)
+        return [name]
+
+    def on_write_complete(self, write_result: Any) -> None:
+        for name in sorted(chain.from_iterable(write_result.write_returns)):
+            self._hidden(name).rename(self._folder / name)
+            self.written.append(str(self._folder / name))
+        if self._durable and self.written:
+            folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+    def on_write_failed(self, error: Exception) -> None:
+        for file in [*self._folder.glob(f"{self._prefix}-*"), *self._folder.glob(f".{self._prefix}-*")]:
+            file.unlink(missing_ok=True)
+
+    def _hidden(self, name: str) -> Path:
+        return self._folder / f".{name}"

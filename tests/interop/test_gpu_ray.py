@@ -1,0 +1,113 @@
+"""Tables on GPUs between actors of Ray: no copy on one GPU, and one by peer access to another."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ray")
+pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
+
+import ray
+
+import arrow_data
+import saeta as sa
+import saeta.ray
+from ray_cluster import by_transport, cluster, eventually
+
+pytestmark = pytest.mark.gpu
+
+ROWS = 1 << 20
+MOVEMENTS = ("device_to_device", "device_to_host", "host_to_device", "peer_to_device")
+
+
+class GpuActor:
+    """Makes and takes tables on one GPU of the machine."""
+
+    def __init__(self, number: int) -> None:
+        self.ctx = sa.context(f"cuda:{number}", exportable_pool=True)
+        saeta.ray.receive_into(self.ctx)
+        self.table: Any = None
+
+    def make(self, every_type: bool) -> None:
+        """Makes a table in one allocation, as a read makes it."""
+        source = arrow_data.table() if every_type else {"a": np.arange(ROWS)}
+        made = sa.from_arrow(source, self.ctx) if every_type else sa.table(source, self.ctx)
+        self.table = sa.unpack(*made.pack())
+
+    def give(self) -> sa.Table:
+        return self.table
+
+    def drop(self) -> None:
+        self.table = None
+
+    def used(self) -> int:
+        self.ctx.synchronize()
+        return int(self.ctx.memory.statistics()["current"] or 0)
+
+    def reset(self) -> None:
+        self.ctx.reset_counters()
+
+    def take(self, table: sa.Table) -> tuple[str, dict[str, int], int]:
+        """Returns the device of the table, the bytes that were moved for it, and its last value."""
+        counted = self.ctx.counters()
+        return table.device, {way: counted[way]["bytes"] for way in MOVEMENTS}, table["a"][-1]
+
+    def equals(self, table: sa.Table) -> bool:
+        return bool(table.to_arrow().equals(arrow_data.table()))
+
+
+def start(number: int) -> Any:
+    return ray.remote(num_cpus=0, enable_tensor_transport=True)(GpuActor).remote(number)
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[None]:
+    if not sa.info()["cuda"]["usable"]:
+        pytest.skip("no usable CUDA device")
+    os.environ["RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"] = "1"  # each actor sees all GPUs
+    with cluster():
+        yield
+
+
+@pytest.mark.parametrize("every_type", [False, True])
+def test_on_the_same_gpu_nothing_is_copied(running: None, every_type: bool) -> None:
+    maker, user = start(0), start(0)
+    ray.get(maker.make.remote(every_type))
+    ray.get(maker.reset.remote())
+    made = by_transport(maker.give).remote()
+    if every_type:
+        assert ray.get(user.equals.remote(made))
+    else:
+        ray.get(user.reset.remote())
+        assert ray.get(user.take.remote(made)) == ("cuda:0", dict.fromkeys(MOVEMENTS, 0), ROWS - 1)
+        assert ray.get(user.used.remote()) < 8 * ROWS  # it has no copy
+    ray.get(maker.drop.remote())
+    del made
+    assert eventually(lambda: ray.get(maker.used.remote()) == 0)
+
+
+def test_to_another_gpu_the_bytes_travel_once(running: None) -> None:
+    if len(sa.contexts()) < 2:
+        pytest.skip("one GPU alone")
+    maker, user = start(0), start(1)
+    ray.get(maker.make.remote(False))
+    made = by_transport(maker.give).remote()
+    ray.get(user.reset.remote())
+    device, moved, last = ray.get(user.take.remote(made))
+    assert (device, last) == ("cuda:1", ROWS - 1)
+    assert 8 * ROWS <= sum(moved.values()) <= 8 * ROWS + 4096
+    assert moved["device_to_host"] == 0
+
+
+def test_an_actor_that_is_killed_leaves_what_is_open(running: None) -> None:
+    maker, user = start(0), start(0)
+    ray.get(maker.make.remote(False))
+    kept = ray.get(by_transport(maker.give).remote())
+    ray.kill(maker)
+    assert kept["a"][-1] == ROWS - 1
+    assert ray.get(user.used.remote()) == 0

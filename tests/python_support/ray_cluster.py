@@ -1,0 +1,160 @@
+"""A local cluster of Ray, and the actors and tasks of the tests, which its processes import from here."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # Ray reports to its makers otherwise
+
+import ray
+
+import arrow_data
+import saeta as sa
+import saeta.ray
+
+saeta.ray.register_transport()
+
+
+@contextmanager
+def cluster(cpus: int = 2) -> Iterator[None]:
+    """Runs a cluster of its own, whose processes import what this one can."""
+    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
+    ray.init(
+        "local",  # also where a cluster is running
+        num_cpus=cpus,
+        num_gpus=0,
+        include_dashboard=False,
+        object_store_memory=128 << 20,
+        log_to_driver=False,
+    )
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def eventually(true: Callable[[], bool]) -> bool:
+    """Waits until something is true, a minute at most: Ray frees objects in the background."""
+    deadline = time.monotonic() + 60
+    while not true():
+        if time.monotonic() > deadline:
+            return False
+        gc.collect()
+        time.sleep(0.01)
+    return True
+
+
+def charged() -> int:
+    """Bytes that the host's context of this process is charged."""
+    found = sa.context("host").memory.statistics()
+    return int(found["current"] or 0) + int(found["reserved"] or 0)
+
+
+def mapping_of(column: Any) -> str:
+    """Returns the line of /proc/self/maps that has the values of a column of numbers."""
+    address = np.from_dlpack(column).__array_interface__["data"][0]
+    for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
+        first, last = (int(each, 16) for each in line.split()[0].split("-"))
+        if first <= address < last:
+            return line
+    raise AssertionError(f"address {address:#x} is not mapped")
+
+
+class Actor:
+    """Makes, keeps and uses tables. What it returns by the transport stays in its memory."""
+
+    def __init__(self) -> None:
+        self.kept: Any = None
+        self.values = np.arange(1000)
+
+    def pid(self) -> int:
+        return os.getpid()
+
+    def charged(self) -> int:
+        gc.collect()
+        return charged()
+
+    def every_type(self) -> sa.Table:
+        return sa.from_arrow(arrow_data.table(), "host")
+
+    def several(self) -> dict[str, Any]:
+        tables = [sa.table({"a": [1, 2]}, "host"), sa.table({"b": ["x"]}, "host")]
+        return {"tables": tables, "column": sa.column("c", [1.5, None], ctx="host"), "number": 7}
+
+    def numbers(self, rows: int = 1000) -> sa.Table:
+        return sa.table({"a": np.arange(rows)}, "host")
+
+    def over_my_values(self) -> sa.Table:
+        self.kept = sa.table({"a": self.values}, "host")
+        return self.kept
+
+    def overwrite(self) -> list[int]:
+        """Changes the memory of the table that it has returned, and says what it has there."""
+        self.values[:] = -1
+        return self.kept["a"].to_pylist()[:3]
+
+    def pass_on(self, table: sa.Table) -> sa.Table:
+        return table
+
+    def keep(self, table: Any) -> None:
+        self.kept = table
+
+    def drop(self) -> None:
+        self.kept = None
+        gc.collect()
+
+    def total(self, table: sa.Table) -> int:
+        return int(np.from_dlpack(table["a"]).sum())
+
+    def total_of(self, references: list[Any]) -> int:
+        return sum(self.total(ray.get(each)) for each in references)
+
+    def mapping(self, table: sa.Table) -> str:
+        return mapping_of(table["a"])
+
+    def limit(self, budget: str) -> None:
+        sa.context("host").budget = budget
+
+    def receive_into(self, name: str) -> None:
+        saeta.ray.receive_into(sa.context("host").memory.child(name))
+
+    def context(self, table: sa.Table) -> str:
+        return repr(table.context)
+
+    def equals(self, table: sa.Table) -> bool:
+        return bool(table.to_arrow().equals(arrow_data.table()))
+
+
+def actor(**options: Any) -> Any:
+    """Starts an actor whose methods that make tables use the transport."""
+    made = ray.remote(num_cpus=0, enable_tensor_transport=True, **options)(Actor)
+    return made.remote()
+
+
+def by_transport(method: Any) -> Any:
+    """The method of an actor, with its result by the transport."""
+    return method.options(tensor_transport="SAETA")
+
+
+@ray.remote(num_cpus=0)
+def make(rows: int) -> sa.Table:
+    return sa.table({"a": np.arange(rows)}, "host")
+
+
+@ray.remote(num_cpus=0)
+def add_up(table: sa.Table) -> int:
+    return int(np.from_dlpack(table["a"]).sum())
+
+
+def double(batch: pa.Table) -> pa.Table:
+    return batch.set_column(0, "a", pa.array(batch["a"].to_numpy() * 2))
