@@ -6,8 +6,6 @@
 #include "saeta/transfer/download.hpp"
 #include "saeta/transfer/upload.hpp"
 
-#include <nanobind/stl/pair.h>
-
 #include <memory>
 #include <utility>
 #include <vector>
@@ -31,14 +29,24 @@ table in_own_process(const table& source) {
   return table::make(own, source.fields(), std::move(made));
 }
 
-std::pair<nb::bytes, column_object> pack(const table_object& given) {
+/// A table does not change, so its packed form is made once, unless that would keep a copy of the table.
+nb::object pack(const table_object& given) {
+  const bool inherited = given.value->ctx()->inherited();
+  if (given.packed.get().is_valid() && !inherited) {
+    return given.packed.get();
+  }
   auto [packed, body] = without_gil([&] {
     const table source = in_own_process(*given.value);
     ipc::packed_table made = ipc::pack(source);
     column_object shown = column_of_bytes(source.ctx(), made.body);
     return std::pair(std::move(made), std::move(shown));
   });
-  return {nb::bytes(packed.metadata.data(), packed.metadata.size()), std::move(body)};
+  nb::object made =
+      nb::make_tuple(nb::bytes(packed.metadata.data(), packed.metadata.size()), std::move(body));
+  if (packed.in_place && !inherited) {
+    given.packed.keep(made);
+  }
+  return made;
 }
 
 table_object unpack(nb::handle metadata, const column_object& body, bool validate) {
