@@ -54,6 +54,15 @@ protected:
       EXPECT_TRUE(holds(kept[i], i, small)) << i;
     }
   }
+  /// Page-locks memory for so many tables, because nothing can be page-locked behind a gate.
+  void page_lock(std::size_t tables) const {
+    std::vector<buffer> warm(tables); // the pool keeps them
+    for (buffer& each : warm) {
+      each = buffer::allocate(ctx(), bytes_, ctx()->work_stream(), "warm", 0, memory_kind::pinned);
+    }
+    warm.clear();
+    EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
+  }
   /// A table in a full tier of page-locked memory. The copy to it waits for the gate, and so does the thread
   /// that has begun to move it on to pageable memory.
   struct held_up {
@@ -61,9 +70,7 @@ protected:
     std::unique_ptr<gate> held;
   };
   [[nodiscard]] held_up hold_up() const {
-    // The pool keeps the block: nothing must be page-locked behind a gate.
-    static_cast<void>(buffer::allocate(ctx(), bytes_, ctx()->work_stream(), "warm", 0, memory_kind::pinned));
-    EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
+    page_lock(1);
     held_up made{handle(1, 0, small), close_gate(ctx()->work_stream())};
     EXPECT_EQ(made.kept.spill(pinned), pinned);
     EXPECT_TRUE(comes_true([&] { return seen(pageable).charged == bytes_; }));
@@ -160,6 +167,32 @@ TEST_P(demotions, a_use_does_not_wait_for_the_move) {
   EXPECT_TRUE(becomes(pinned, 0));
   EXPECT_EQ(seen(pageable).demotions, 0U);
   EXPECT_TRUE(holds(moving.kept, 1, small));
+}
+
+TEST_P(demotions, a_table_that_was_written_and_spilled_again_during_the_move_keeps_what_was_written) {
+  use_tiers(8, 8);
+  page_lock(8);
+  std::deque<spill_handle> kept;
+  for (std::uint64_t i = 0; i < 7; ++i) {
+    kept.push_back(handle(i, 0, small));
+  }
+  const auto held = close_gate(ctx()->work_stream());
+  for (const spill_handle& each : kept) {
+    EXPECT_EQ(each.spill(pinned), pinned);
+  }
+  EXPECT_TRUE(comes_true([&] { return seen(pageable).charged == bytes_; })) << "the first one moves on";
+  const auto values_of = [](const spill_use& used) {
+    return used.value().batches().front().columns.front().values();
+  };
+  {
+    const spill_use used = kept.front().use(ctx());
+    fill(values_of(used), 7, ctx()->work_stream());
+  }
+  EXPECT_EQ(kept.front().spill(pinned), pinned);
+  held->open();
+  EXPECT_TRUE(becomes(pinned, 5));
+  EXPECT_EQ(kept.front().tier(), pinned) << "it is the last one that was used";
+  EXPECT_THAT(read(values_of(kept.front().use(ctx()))), ::testing::Each(7));
 }
 
 TEST_P(demotions, a_handle_closed_during_the_move_leaves_nothing) {

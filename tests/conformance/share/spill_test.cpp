@@ -377,21 +377,28 @@ TEST_P(tiers, a_request_looks_again_if_a_use_has_ended_meanwhile) {
   EXPECT_EQ(refused(), 0U);
 }
 
-TEST_P(tiers, a_request_looks_again_if_another_thread_has_moved_a_table_meanwhile) {
+TEST_P(tiers, a_request_looks_again_if_the_move_of_another_thread_has_failed_meanwhile) {
   const spill_handle kept = handle(1);
-  std::optional<buffer> part = body_of(kept);
-  bool searching = false;
-  const auto asked = ctx()->add_pressure_hook("first", 0, [&](std::uint64_t) {
-    searching = true;
-    return std::uint64_t{0};
+  static_cast<void>(in_use()); // no release is pending, for which the request would wait
+  std::atomic<bool> failing{false};
+  std::atomic<bool> searched{false};
+  observe([&](const log_record& record) { // it holds the log: the request must not log before it searches
+    if (record.event == memory_event::spill && record.outcome != "ok" && !failing.exchange(true)) {
+      EXPECT_TRUE(comes_true([&] { return searched.load(); }));
+    }
   });
+  std::optional<full_disk> full(std::in_place);
+  std::jthread mover(
+      [&] { expect_error(errc::io, folder_.string(), [&] { kept.spill(spill_tier::file); }); });
+  EXPECT_TRUE(comes_true([&] { return failing.load(); }));
+  full.reset();
   const support::interrupts meanwhile([&] {
-    if (searching && part) {
-      part.reset();
-      std::thread([&] { EXPECT_NE(kept.spill(), spill_tier::device); }).join();
+    if (!searched.exchange(true)) {
+      mover.join();
     }
   });
   EXPECT_EQ(take(room - 64).size(), room - 64);
+  EXPECT_NE(kept.tier(), spill_tier::device);
   EXPECT_EQ(refused(), 0U);
 }
 
