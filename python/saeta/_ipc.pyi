@@ -175,6 +175,11 @@ def pack(table: saeta._core.Table) -> tuple[bytes, saeta._core.Column]:
     The packed form of a table: its metadata, and its body as a column of uint8.
     """
 
+def body_over(ctx: saeta._core.Context, source: bytes | bytearray | memoryview, alignment: int) -> saeta._core.Column | None:
+    """
+    A column of uint8 that views the memory of an object in the host's context.
+    """
+
 def unpack(metadata: bytes | bytearray | memoryview, body: saeta._core.Column, validate: bool) -> saeta._core.Table:
     """
     The table of a packed form, in the context of its body, which it views.

@@ -25,7 +25,7 @@ public:
   [[nodiscard]] std::size_t index_of(std::string_view name) const;
 
   /// Returns what `make(fields())` made in the first call. It lives as long as the schema. All calls for a
-  /// schema must ask for the same type: only the encoder of the packed form (ipc/pack.cpp) does.
+  /// schema must ask for the same type: only the packed form (ipc/format/packed_schema.hpp) does.
   template <class Made, class Make>
   [[nodiscard]] std::shared_ptr<const Made> derived(Make make) const {
     std::call_once(derived_once_, [&] { derived_ = std::shared_ptr<const Made>(make(fields_)); });

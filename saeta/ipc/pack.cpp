@@ -135,8 +135,7 @@ private:
 } // namespace
 
 packed_table pack(const table& source) {
-  const auto fields = source.shared_fields()->derived<packed_schema>(
-      [](const schema& of) { return detail::encode_schema(of); });
+  const auto fields = detail::packed_form(*source.shared_fields());
   std::vector<std::size_t> symbols;
   for (std::size_t i = 0; i < source.column_count(); ++i) {
     if (source.fields().fields[i].type.is_symbol()) {
@@ -150,7 +149,7 @@ packed_table pack(const table& source) {
     for (const batch& each : batches) {
       encoder.add(each.rows, each.columns);
     }
-    return {encoder.finish(), *std::move(body)};
+    return {encoder.finish(), *std::move(body), symbols.empty()};
   }
   const packed_columns packed = pack_columns(source.ctx(), batches, pack_tag);
   batch_encoder encoder(*fields, packed.body);
@@ -159,7 +158,7 @@ packed_table pack(const table& source) {
     encoder.add(each.rows, left.first(each.columns.size()));
     left = left.subspan(each.columns.size());
   }
-  return {encoder.finish(), packed.body};
+  return {encoder.finish(), packed.body, false};
 }
 
 } // namespace saeta::ipc

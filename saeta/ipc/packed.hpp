@@ -26,7 +26,8 @@ namespace saeta::ipc {
 
 struct packed_table {
   std::vector<std::byte> metadata;
-  buffer body; ///< absent if the table has no bytes
+  buffer body;           ///< absent if the table has no bytes
+  bool in_place = false; ///< the body is the memory of the table
 };
 
 /// Packs a table without a copy if it is packed already, else by one kernel. A table that was packed already

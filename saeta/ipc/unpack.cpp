@@ -186,12 +186,13 @@ public:
     if (!front || detail::read_header(*front).kind != message_header::schema) {
       throw error(errc::format, "its metadata does not begin with a schema");
     }
-    fields_ = detail::decode_schema(*front);
+    schema_ = detail::decode_schema(*front);
+    fields_ = detail::packed_form(*schema_);
     dictionaries_.resize(fields_->dictionaries.trees.size());
     while (const auto flat = messages_.next()) {
       add(*flat);
     }
-    return table::make(ctx_, fields_->shown, std::move(batches_));
+    return table::make_sharing(ctx_, schema_, std::move(batches_));
   }
 
 private:
@@ -277,7 +278,8 @@ private:
   message_list messages_;
   column_checker checker_;
   bool checks_;
-  std::unique_ptr<const packed_schema> fields_;
+  std::shared_ptr<const schema_index> schema_;
+  std::shared_ptr<const packed_schema> fields_;
   std::vector<std::shared_ptr<const column>> dictionaries_; ///< the latest values of each
   std::vector<batch> batches_;
 };

@@ -18,7 +18,7 @@ struct spill_options {
   std::string folder{}; ///< for the files; empty: no table goes to a file
   /// Shares of a budget. A new handle that finds more than `begin` in use makes room until at most `end` is
   /// in use. So does a request that has no room. The distance keeps a program near its limit from spilling at
-  /// every request.
+  /// every request. Tables move on from a tier by the same shares of its limit.
   double begin = 0.85;
   double end = 0.65;
 };

@@ -33,6 +33,8 @@ std::string_view to_string(memory_event kind) noexcept {
     return "spill";
   case memory_event::unspill:
     return "unspill";
+  case memory_event::demote:
+    return "demote";
   }
   return "unknown";
 }

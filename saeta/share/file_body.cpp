@@ -111,6 +111,8 @@ public:
     return staging_ring::of(into)->upload(into, plan, "spill", region).slice(0, bytes_);
   }
 
+  [[nodiscard]] std::vector<std::span<const std::byte>> parts() const override { return {}; } // the last tier
+
 private:
   nameless_file file_;
   std::size_t bytes_;
@@ -134,7 +136,18 @@ spilled file_body(const std::shared_ptr<context>& ctx, const buffer& body, tier_
       file.write(window.first(bytes), at);
     }
   }
-  return std::make_unique<body_in_file>(std::move(charge), std::move(file), body.size());
+  return std::make_shared<body_in_file>(std::move(charge), std::move(file), body.size());
+}
+
+spilled moved_to_file(const spilled_body& from, std::size_t bytes, tier_charge charge,
+                      const std::string& folder) {
+  nameless_file file(folder);
+  std::size_t at = 0;
+  for (const auto& part : from.parts()) {
+    file.write(part, at);
+    at += part.size();
+  }
+  return std::make_shared<body_in_file>(std::move(charge), std::move(file), bytes);
 }
 
 } // namespace saeta

@@ -19,8 +19,9 @@ constexpr std::size_t smallest_piece = std::size_t{1} << 20;
 
 class body_in_pinned_memory final : public spilled_body {
 public:
-  body_in_pinned_memory(tier_charge charge, std::vector<buffer> pieces)
-      : spilled_body(std::move(charge)), pieces_(std::move(pieces)) {}
+  /// @param written  passes when the bytes are in the pieces
+  body_in_pinned_memory(tier_charge charge, std::vector<buffer> pieces, point written)
+      : spilled_body(std::move(charge)), pieces_(std::move(pieces)), written_(written) {}
 
   [[nodiscard]] spill_tier tier() const noexcept override { return spill_tier::pinned; }
 
@@ -32,6 +33,17 @@ public:
     buffer body = buffer::allocate(into, bytes, into->work_stream(), spill_tag);
     copy(*into, body, pieces_, true);
     return body;
+  }
+
+  [[nodiscard]] std::vector<std::span<const std::byte>> parts() const override {
+    point_set awaited;
+    awaited.add(written_);
+    pieces_.front().owner()->ctx()->synchronize(awaited);
+    std::vector<std::span<const std::byte>> found;
+    for (const buffer& piece : pieces_) {
+      found.emplace_back(reinterpret_cast<const std::byte*>(piece.address()), piece.size());
+    }
+    return found;
   }
 
   /// Queues one copy between a body and its pieces.
@@ -63,6 +75,7 @@ public:
 
 private:
   std::vector<buffer> pieces_;
+  point written_;
 };
 
 class body_in_pageable_memory final : public spilled_body {
@@ -77,6 +90,10 @@ public:
     plan.add({memory_.get(), bytes_});
     plan.finish();
     return staging_ring::of(into)->upload(into, plan, spill_tag).slice(0, bytes_);
+  }
+
+  [[nodiscard]] std::vector<std::span<const std::byte>> parts() const override {
+    return {{memory_.get(), bytes_}};
   }
 
 private:
@@ -109,14 +126,26 @@ spilled pinned_body(const std::shared_ptr<context>& ctx, const buffer& body, tie
     pieces.push_back(buffer::allocate(ctx, bytes, ctx->work_stream(), spill_tag, 0, memory_kind::pinned));
   }
   body_in_pinned_memory::copy(*ctx, body, pieces, false);
-  return std::make_unique<body_in_pinned_memory>(std::move(charge), std::move(pieces));
+  return std::make_shared<body_in_pinned_memory>(std::move(charge), std::move(pieces),
+                                                 record(ctx->work_stream()));
 }
 
 spilled pageable_body(const std::shared_ptr<context>& ctx, const buffer& body, tier_charge charge) {
   landing_block memory = host_pool_of(ctx)->take(body.size(), ctx->charge_host(body.size(), spill_tag));
   const download_range all{body, memory.memory.get()};
   staging_ring::of(ctx)->download({&all, 1}, memory.fresh);
-  return std::make_unique<body_in_pageable_memory>(std::move(charge), std::move(memory.memory), body.size());
+  return std::make_shared<body_in_pageable_memory>(std::move(charge), std::move(memory.memory), body.size());
+}
+
+spilled moved_to_pageable(const std::shared_ptr<context>& ctx, const spilled_body& from, std::size_t bytes,
+                          tier_charge charge) {
+  landing_block memory = host_pool_of(ctx)->take(bytes, ctx->charge_host(bytes, spill_tag));
+  std::byte* target = memory.memory.get();
+  for (const auto& part : from.parts()) {
+    target = std::ranges::copy(part, target).out;
+  }
+  ctx->copies().count().host_to_host.add_call(bytes);
+  return std::make_shared<body_in_pageable_memory>(std::move(charge), std::move(memory.memory), bytes);
 }
 
 } // namespace saeta

@@ -8,6 +8,8 @@
 //           room, the bodies of unused handles move to the first tier that has room: page-locked memory,
 //           pageable memory, a file. `use` brings a body back. On the host, whose memory all tiers but files
 //           share, a body moves to a file.
+// Demotion  When more than `spill_options::begin` of a tier is in use, a thread moves its coldest bodies on
+//           to slower tiers, until at most `end` is. Nobody waits for it, unless no tier has room.
 // Order     Handles of the lowest priority leave first, among them the one whose last use is the longest ago.
 //           Copies to and from page-locked memory are queued on the context's work stream. Others have
 //           finished when the call returns.
@@ -71,7 +73,7 @@ public:
   /// Brings the table back, if it has left, and keeps it on the device until the result is dropped.
   /// @param ctx  shares memory with the handle's context; charged for a body that comes back
   [[nodiscard]] spill_use use(const std::shared_ptr<context>& ctx) const;
-  /// Moves the body now, unless it has already left. Returns where it is then. A table without bytes stays.
+  /// Moves the body now, unless it has already left. Returns where it went. A table without bytes stays.
   /// @param only  this tier; nullopt: the first one with room
   /// @throws error busy (somebody has the table), unsupported (no such tier here).
   spill_tier spill(std::optional<spill_tier> only = std::nullopt) const;
@@ -106,9 +108,11 @@ struct spill_tier_statistics {
   /// Bytes charged to the tier, with those of bodies on their way; of the device, to its whole budget.
   std::uint64_t charged = 0;
   std::uint64_t limit = spill_options::unlimited;
-  std::uint64_t spills = 0;        ///< bodies that came here since the context was made
+  std::uint64_t spills = 0;        ///< bodies that came from the device since the context was made
   std::uint64_t spilled_bytes = 0; ///< of these
-  std::uint64_t returns = 0;       ///< bodies that went back from here
+  std::uint64_t demotions = 0;     ///< bodies that came from a faster tier
+  std::uint64_t demoted_bytes = 0;
+  std::uint64_t returns = 0; ///< bodies that went back to the device
   std::uint64_t returned_bytes = 0;
 };
 

@@ -33,18 +33,6 @@ budget* full_level(budget* asked, std::uint64_t bytes) noexcept {
   return level;
 }
 
-/// The bytes of a budget that are in use beyond a share of its limit.
-std::uint64_t excess_over(const budget& level, double share) noexcept {
-  const budget_statistics now = level.statistics();
-  if (now.limit == budget::unlimited) {
-    return 0;
-  }
-  const auto allowed = static_cast<std::uint64_t>(share * static_cast<double>(now.limit));
-  return used_of(now) - std::min(used_of(now), allowed);
-}
-
-std::size_t number_of(spill_tier tier) noexcept { return static_cast<std::size_t>(tier); }
-
 spill_tier settled_tier(const spill_entry& of) noexcept {
   return of.state == spill_state::spilled || of.state == spill_state::returning ? of.lower->tier()
                                                                                 : spill_tier::device;
@@ -60,6 +48,15 @@ bool frees_memory(const spill_entry& of) noexcept {
 error closed_handle() { return {errc::closed, "the handle of the spillable table is closed"}; }
 
 } // namespace
+
+std::uint64_t excess_over(const budget& level, double share) noexcept {
+  const budget_statistics now = level.statistics();
+  if (now.limit == budget::unlimited) {
+    return 0;
+  }
+  const auto allowed = static_cast<std::uint64_t>(share * static_cast<double>(now.limit));
+  return used_of(now) - std::min(used_of(now), allowed);
+}
 
 spill_entry::spill_entry(std::shared_ptr<context> in, std::vector<std::byte> described, buffer kept, int rank)
     : ctx(std::move(in)), metadata(std::move(described)), bytes(kept.size()), priority(rank),
@@ -108,11 +105,11 @@ buffer spill_store::acquire(spill_entry& of, const std::shared_ptr<context>& int
   try {
     back = of.lower->restore(into);
   } catch (...) {
-    log(memory_event::unspill, to_string(from), of, "failed: the table stays where it is");
+    log(memory_event::unspill, to_string(from), of.bytes, "failed: the table stays where it is");
     settle_unmoved(of);
     throw;
   }
-  log(memory_event::unspill, to_string(from), of, "ok");
+  log(memory_event::unspill, to_string(from), of.bytes, "ok");
   settle(of, back, nullptr);
   return back;
 }
@@ -139,8 +136,11 @@ spill_tier spill_store::spill(spill_entry& of, std::optional<spill_tier> only) {
     }
     of.state = spill_state::spilling;
   }
-  move_out(of, only);
-  return tier_of(of);
+  const spill_tier to = move_out(of, only);
+  if (is_closed(of)) {
+    throw closed_handle();
+  }
+  return to; // it may already have moved on
 }
 
 void spill_store::close(spill_entry& of) noexcept {
@@ -286,18 +286,34 @@ std::shared_ptr<spill_entry> spill_store::choose(const budget* within, const ent
   }
 }
 
-void spill_store::move_out(spill_entry& of, std::optional<spill_tier> only) {
+spill_tier spill_store::move_out(spill_entry& of, std::optional<spill_tier> only) {
   spilled lower;
   try {
-    lower = tiers_.take(of.ctx, of.body, only);
+    lower = take(of, only);
   } catch (...) {
-    log(memory_event::spill, "no tier", of, "failed: the table stays where it is");
+    log(memory_event::spill, "no tier", of.bytes, "failed: the table stays where it is");
     settle_unmoved(of);
     throw;
   }
-  log(memory_event::spill, to_string(lower->tier()), of, "ok");
+  const spill_tier to = lower->tier();
+  log(memory_event::spill, to_string(to), of.bytes, "ok");
   of.body = {}; // freed before others are told that there is room
   settle(of, {}, std::move(lower));
+  begin_demotions();
+  return to;
+}
+
+spilled spill_store::take(const spill_entry& of, std::optional<spill_tier> only) {
+  for (;;) {
+    const std::uint64_t seen = demotions_done();
+    try {
+      return tiers_.take(of.ctx, of.body, only);
+    } catch (const error& why) {
+      if (!is_lack_of_room(why.code()) || !wait_for_demotion(seen)) {
+        throw;
+      }
+    }
+  }
 }
 
 void spill_store::settle(spill_entry& of, buffer body, spilled lower) noexcept {
@@ -330,6 +346,7 @@ std::pair<buffer, spilled> spill_store::end_move(spill_entry& of, spill_state no
 }
 
 bool spill_store::wait_for_others() {
+  check_interrupt(); // a request may go round many times without waiting
   lock held(mutex_);
   const std::uint64_t seen = moves_;
   if (!any_spilling()) {
@@ -354,7 +371,7 @@ bool spill_store::any_spilling() const {
                              [](const spill_entry* each) { return each->state == spill_state::spilling; });
 }
 
-void spill_store::log(memory_event event, std::string_view tier, const spill_entry& of,
+void spill_store::log(memory_event event, std::string_view tier, std::uint64_t bytes,
                       const char* outcome) const noexcept {
   event_log& to = *root_.reports().log();
   if (!to.active()) {
@@ -364,7 +381,7 @@ void spill_store::log(memory_event event, std::string_view tier, const spill_ent
     log_record record;
     record.event = event;
     record.device = root_.device();
-    record.bytes = of.bytes;
+    record.bytes = bytes;
     record.label = tag(tier);
     record.outcome = outcome;
     to.write(std::move(record));

@@ -2,14 +2,19 @@
 //
 // What      A handle is resident, spilling, spilled, returning or gone. A thread that sets `spilling` or
 //           `returning` alone moves the body, without the lock. Others wait until it has settled.
+// Demotion  A thread moves spilled bodies on from full tiers to slower ones. They stay `spilled` meanwhile
+//           and can be used or closed: the thread copies the body, and puts the copy in its place only if
+//           the handle still has the body. Both tiers are charged until then.
 // Owner     The contexts of the device (memory/service_registry.hpp). Entries keep their context, and so the
 //           store; the store refers to entries without keeping them.
 // Thread    Any. One lock for the states of all handles.
 #pragma once
 
 #include "saeta/memory/context.hpp"
+#include "saeta/share/background_thread.hpp"
 #include "saeta/share/spill_tiers.hpp"
 
+#include <array>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +27,10 @@
 namespace saeta {
 
 class spill_store;
+
+inline std::size_t number_of(spill_tier tier) noexcept { return static_cast<std::size_t>(tier); }
+/// The bytes of a budget that are in use beyond a share of its limit.
+[[nodiscard]] std::uint64_t excess_over(const budget& level, double share) noexcept;
 
 enum class spill_state : std::uint8_t { resident, spilling, spilled, returning };
 
@@ -80,22 +89,48 @@ private:
   template <class Enough>
   std::uint64_t move_unused(const budget* within, std::uint64_t bytes, entries& failed, const Enough& enough);
   [[nodiscard]] std::shared_ptr<spill_entry> choose(const budget* within, const entries& failed);
-  /// Moves the body of an entry that this thread has set to `spilling`.
-  void move_out(spill_entry& of, std::optional<spill_tier> only);
+  /// Moves the body of an entry that this thread has set to `spilling`. Returns where it went.
+  spill_tier move_out(spill_entry& of, std::optional<spill_tier> only);
+  /// Copies a body to a tier. If none has room, waits for a demotion that is under way.
+  [[nodiscard]] spilled take(const spill_entry& of, std::optional<spill_tier> only);
   /// Ends a move with the body in its new place.
   void settle(spill_entry& of, buffer body, spilled lower) noexcept;
   /// Ends a move that failed.
   void settle_unmoved(spill_entry& of) noexcept;
   /// With the lock held. Returns what has to be dropped without it.
   std::pair<buffer, spilled> end_move(spill_entry& of, spill_state now) noexcept;
-  /// Waits until another thread has moved a body out. False if none is doing so.
+  /// Waits until another thread has moved a body out. False if none is doing so. Can be interrupted.
   bool wait_for_others();
   void wait_until_settled(lock& held, const spill_entry& of);
   [[nodiscard]] bool any_spilling() const;
   /// A number that grows with every use that begins or ends, and every move out that ends.
   [[nodiscard]] std::uint64_t changes() const;
-  void log(memory_event event, std::string_view tier, const spill_entry& of,
+  void log(memory_event event, std::string_view tier, std::uint64_t bytes,
            const char* outcome) const noexcept;
+
+  // Demotion (demotion.cpp).
+  struct demotion {
+    std::weak_ptr<spill_entry> of;
+    spilled body;
+    std::uint64_t bytes;
+    spill_tier to;
+  };
+  /// By the number of a tier: whether it has passed `spill_options::begin` and not yet come down to `end`.
+  using full_tiers = std::array<bool, spill_tiers_count>;
+
+  /// Starts the thread if a tier is full and a body can move on from it.
+  void begin_demotions() noexcept;
+  void demote() noexcept;
+  /// With the lock held.
+  [[nodiscard]] std::optional<demotion> choose_demotion(full_tiers& full) const;
+  [[nodiscard]] std::optional<demotion> coldest_in(spill_tier tier) const;
+  /// Returns false if the demotion failed.
+  bool carry_out(demotion next) noexcept;
+  void end_demotion(demotion& done, spilled& lower) noexcept;
+  /// The number of demotions that have ended, however.
+  [[nodiscard]] std::uint64_t demotions_done() const;
+  /// Waits until one more has ended. False if none is under way.
+  bool wait_for_demotion(std::uint64_t seen);
 
   context& root_;
   spill_options options_;
@@ -104,8 +139,11 @@ private:
   std::set<spill_entry*> entries_;
   std::uint64_t clock_ = 0;
   std::uint64_t moves_ = 0; ///< attempts to move a body out that have settled
+  bool demoting_ = false;   ///< the thread is running, and will look at the tiers once more
+  std::uint64_t demotions_ = 0;
   spill_statistics counted_;
   spill_tiers tiers_;
+  background_thread demoter_;
   hook_registration hook_; ///< removed before the rest is destroyed
 };
 

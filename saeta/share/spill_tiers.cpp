@@ -46,12 +46,6 @@ spill_tiers::spill_tiers(context& root)
   make(spill_tier::file, chosen.files);
 }
 
-spill_tiers::~spill_tiers() {
-  if (grower_.joinable()) {
-    grower_.join();
-  }
-}
-
 spilled spill_tiers::take(const std::shared_ptr<context>& ctx, const buffer& body,
                           std::optional<spill_tier> only) {
   std::vector<spill_tier> tried;
@@ -119,6 +113,21 @@ spilled spill_tiers::take_into(spill_tier tier, const std::shared_ptr<context>& 
   return file_body(ctx, body, std::move(charge), folder_, {window_.memory.get(), window_bytes_});
 }
 
+std::optional<spill_tier> spill_tiers::slower_with_room(spill_tier from, std::uint64_t bytes) const {
+  const auto has_room = [&](spill_tier tier) { return limit_of(tier)->statistics().remaining >= bytes; };
+  if (from < spill_tier::pageable && has_room(spill_tier::pageable) &&
+      root_.pinned_budget()->statistics().remaining >= bytes) {
+    return spill_tier::pageable;
+  }
+  return !folder_.empty() && has_room(spill_tier::file) ? std::optional(spill_tier::file) : std::nullopt;
+}
+
+spilled spill_tiers::move_on(const spilled_body& body, std::uint64_t bytes, spill_tier to) {
+  tier_charge charge(limit_of(to), bytes);
+  return to == spill_tier::file ? moved_to_file(body, bytes, std::move(charge), folder_)
+                                : moved_to_pageable(root_.shared_from_this(), body, bytes, std::move(charge));
+}
+
 void spill_tiers::make_window(const std::shared_ptr<context>& ctx) {
   if (window_.memory == nullptr && !root_.on_host() && !folder_.empty()) {
     window_ = host_pool_of(ctx)->take(window_bytes_, ctx->charge_host(window_bytes_, "spill"));
@@ -154,21 +163,15 @@ bool spill_tiers::has_pinned_for(const buffer& body) {
 }
 
 void spill_tiers::grow(std::vector<std::size_t> sizes) {
-  const std::lock_guard lock(grow_mutex_);
   if (growing_.exchange(true)) {
     return;
   }
-  if (grower_.joinable()) {
-    grower_.join(); // it has ended
-  }
-  try {
-    grower_ = std::thread([this, wanted = std::move(sizes)] {
-      page_lock(wanted);
-      growing_ = false;
-    });
-  } catch (...) {
+  const bool started = grower_.start([this, wanted = std::move(sizes)] {
+    page_lock(wanted);
     growing_ = false;
-    report_current_exception("no thread can be started to page-lock memory for spilled tables");
+  });
+  if (!started) {
+    growing_ = false;
   }
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "saeta/memory/context.hpp"
+#include "saeta/share/background_thread.hpp"
 #include "saeta/share/spilled_body.hpp"
 #include "saeta/staging/host_pool.hpp"
 
@@ -16,7 +17,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <vector>
 
 namespace saeta {
@@ -27,13 +27,16 @@ public:
   explicit spill_tiers(context& root);
   spill_tiers(const spill_tiers&) = delete;
   spill_tiers& operator=(const spill_tiers&) = delete;
-  ~spill_tiers();
 
   /// Copies a body to a tier.
   /// @param only  this tier; nullopt: the first one that takes it
   /// @throws error of the last tier that was tried; unsupported if there is none.
   [[nodiscard]] spilled take(const std::shared_ptr<context>& ctx, const buffer& body,
                              std::optional<spill_tier> only);
+  /// The first tier after `from` that has room for a body now.
+  [[nodiscard]] std::optional<spill_tier> slower_with_room(spill_tier from, std::uint64_t bytes) const;
+  /// Copies a body in host memory to a slower tier.
+  [[nodiscard]] spilled move_on(const spilled_body& body, std::uint64_t bytes, spill_tier to);
   /// The limit of a tier and the bytes in it. Null for the device.
   [[nodiscard]] const std::shared_ptr<budget>& limit_of(spill_tier tier) const noexcept {
     return limits_[static_cast<std::size_t>(tier)];
@@ -54,9 +57,8 @@ private:
   std::mutex window_mutex_;
   std::size_t window_bytes_;
   landing_block window_; ///< host memory that the bytes of a device pass on their way to a file
-  std::mutex grow_mutex_;
   std::atomic<bool> growing_{false};
-  std::thread grower_;
+  background_thread grower_;
 };
 
 } // namespace saeta

@@ -3,7 +3,7 @@
 // Owner     A body owns its memory or file, and its charge to the budget of the tier.
 // Order     Page-locked memory is copied in order on the work stream; a body that is dropped keeps its memory
 //           until queued copies have finished. The other copies have finished when the function returns.
-// Thread    One at a time.
+// Thread    Any: a body never changes, so it may be restored while it is copied to a slower tier.
 // Failure   The `..._body` functions throw and keep nothing. After a failed `restore` the body is unchanged.
 #pragma once
 
@@ -48,6 +48,8 @@ public:
   [[nodiscard]] virtual spill_tier tier() const noexcept = 0;
   /// Copies the bytes into one allocation of `into`, ready on its work stream.
   [[nodiscard]] virtual buffer restore(const std::shared_ptr<context>& into) const = 0;
+  /// The bytes of a body in host memory, in order. Waits for the copy that writes them.
+  [[nodiscard]] virtual std::vector<std::span<const std::byte>> parts() const = 0;
 
 private:
   tier_charge charge_;
@@ -57,7 +59,7 @@ private:
 /// one block would waste up to half of it.
 [[nodiscard]] std::vector<std::size_t> pinned_sizes(std::size_t bytes);
 
-using spilled = std::unique_ptr<const spilled_body>;
+using spilled = std::shared_ptr<const spilled_body>;
 [[nodiscard]] spilled pinned_body(const std::shared_ptr<context>& ctx, const buffer& body,
                                   tier_charge charge);
 [[nodiscard]] spilled pageable_body(const std::shared_ptr<context>& ctx, const buffer& body,
@@ -65,5 +67,12 @@ using spilled = std::unique_ptr<const spilled_body>;
 /// @param window  host memory that the bytes of a device pass; not needed on the host
 [[nodiscard]] spilled file_body(const std::shared_ptr<context>& ctx, const buffer& body, tier_charge charge,
                                 const std::string& folder, std::span<std::byte> window);
+
+/// Copies a body in host memory to pageable memory. @param bytes  of the body
+[[nodiscard]] spilled moved_to_pageable(const std::shared_ptr<context>& ctx, const spilled_body& from,
+                                        std::size_t bytes, tier_charge charge);
+/// Copies a body in host memory to a file.
+[[nodiscard]] spilled moved_to_file(const spilled_body& from, std::size_t bytes, tier_charge charge,
+                                    const std::string& folder);
 
 } // namespace saeta

@@ -56,6 +56,41 @@ def test_what_was_read_whole_is_not_copied(ctx, tmp_path):
     require_same(found, table)
 
 
+def test_a_table_that_is_packed_already_is_packed_once(ctx):
+    table = again(sa.table({"a": [1, 2, None]}, ctx))
+    first, second = table.pack(), table.pack()
+    assert first.metadata is second.metadata
+    assert first.body is second.body
+    require_same(sa.unpack(*second), table)
+
+
+def test_a_table_keeps_no_copy_of_its_rows(host):
+    words = sa.table({"a": ["x", "yz"] * 1000, "b": range(2000)}, host)
+    before = host.memory.statistics()["current"]
+    packed = words.pack()
+    assert host.memory.statistics()["current"] > before
+    del packed
+    assert host.memory.statistics()["current"] == before
+
+
+def test_a_child_of_fork_packs_a_table_of_its_parent_for_itself(run_python):
+    program = """
+import os
+import saeta as sa
+
+table = sa.unpack(*sa.table({"a": [1, 2]}, "host").pack())
+table.pack()
+child = os.fork()
+if child == 0:
+    body = table.pack().body
+    sound = sa.unpack(*table.pack())["a"].to_pylist() == [1, 2] and body.context == sa.context("host")
+    os._exit(0 if sound else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = run_python(program)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "0\n")
+
+
 def test_booleans_of_bytes_and_symbols_come_back_as_such(ctx):
     flags = sa.from_dlpack(np.array([True, False, True]), ctx)
     words = ["Lyon", None, "Brno"]

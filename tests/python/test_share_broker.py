@@ -63,7 +63,7 @@ class Selector:
 def broker():
     """A broker without a socket and a thread."""
     made = _broker.Broker.__new__(_broker.Broker)
-    made._exported, made._peers, made._selector = {}, set(), Selector()
+    made._exported, made._peers, made._silent, made._selector = {}, set(), {}, Selector()
     return made
 
 
@@ -102,7 +102,7 @@ def test_a_request_is_answered_once(broker):
     broker._read(peer)
     assert peer.connection.sent == [b"\0shared"]
     assert peer.lease is entry
-    assert not peer.silent
+    assert peer not in broker._silent
     broker._read(peer)
     assert peer.connection.closed, "there is nothing more to ask"
 
@@ -118,6 +118,23 @@ def test_other_requests_are_refused_with_their_reasons(broker):
         assert reply[0] == code
         assert text in reply[1:].decode()
         assert peer.connection.closed
+
+
+def test_a_request_that_comes_with_its_connection_is_answered_at_once(broker, monkeypatch):
+    entry = exported(broker)
+    made = Connection(_wire.request(_wire.OPEN, entry.token))
+    made.setblocking = lambda value: None
+    waiting = [made]
+
+    def accept():
+        if not waiting:
+            raise BlockingIOError
+        return waiting.pop(), None
+
+    monkeypatch.setattr(_wire, "peer_user", lambda connection: os.geteuid())
+    broker._listener = SimpleNamespace(accept=accept)
+    broker._accept()
+    assert made.sent == [b"\0shared"]
 
 
 def test_a_peer_that_is_gone_before_its_answer_is_dropped(broker):
@@ -165,12 +182,13 @@ def test_the_descriptor_of_a_pool_is_sent_and_closed(broker, monkeypatch):
 def test_the_longest_silent_connection_makes_room(broker, monkeypatch):
     monkeypatch.setattr(_broker, "_MOST_SILENT", 2)
     first, second = (admitted(broker, Connection()) for _ in range(2))
-    second.since = first.since - 1
-    talking = admitted(broker, Connection())
-    assert (first.connection.closed, second.connection.closed) == (False, True)
-    talking.silent = False
+    entry = exported(broker)
+    talking = admitted(broker, Connection(_wire.request(_wire.OPEN, entry.token)))
+    assert (first.connection.closed, second.connection.closed) == (True, False)
+    broker._read(talking)
     admitted(broker, Connection())
-    assert not first.connection.closed
+    assert not second.connection.closed
+    assert not talking.connection.closed
 
 
 def test_silent_connections_end_after_their_time(broker, monkeypatch):
@@ -178,18 +196,18 @@ def test_silent_connections_end_after_their_time(broker, monkeypatch):
     first, second, third = (admitted(broker, Connection()) for _ in range(3))
     now = 1000.0
     monkeypatch.setattr(_broker, "time", SimpleNamespace(monotonic=lambda: now))
-    first.since, second.since, third.since = 995.0, 990.0, 0.0
-    third.silent = False
+    first.since, second.since, third.since = 990.0, 995.0, 0.0
+    del broker._silent[third]
     assert broker._timeout() == pytest.approx(0.01)
-    second.since = 992.5
+    first.since = 992.5
     assert broker._timeout() == pytest.approx(2.51)
     broker._selector.select = lambda timeout: []
     now = 1002.6
     broker._poll()
-    assert [peer.connection.closed for peer in (first, second, third)] == [False, True, False]
-    second.since = first.since = 0.0
+    assert [peer.connection.closed for peer in (first, second, third)] == [True, False, False]
+    second.since = 0.0
     broker._poll()
-    assert first.connection.closed
+    assert second.connection.closed
     assert broker._timeout() is None
 
 
@@ -234,7 +252,7 @@ def test_so_many_connections_are_accepted_at_once(broker, monkeypatch):
         def setblocking(self, value):
             blocking.append(value)
 
-    broker._listener = SimpleNamespace(accept=lambda: (Accepted(), None))
+    broker._listener = SimpleNamespace(accept=lambda: (Accepted(failure=BlockingIOError()), None))
     broker._accept()
     assert (len(broker._peers), blocking) == (3, [False] * 3)
 

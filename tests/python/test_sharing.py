@@ -11,11 +11,7 @@ import os
 import pickle
 import random
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable
-from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -26,78 +22,11 @@ import arrow_data
 import pickled_work
 import saeta as sa
 from saeta._share import broker, tables, wire
+from sharing_peer import Peer, charged, eventually, nothing_is_left, received, sent
 
 pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 
 ROUNDS = int(os.environ.get("SAETA_SHARING_ROUNDS", "60"))
-
-PEER = """
-import sys
-sys.path[:0] = {path!r}
-import gc, os, pickle, time
-import numpy as np
-import arrow_data
-import saeta as sa
-
-def show(token):
-    print(pickle.dumps(token).hex(), flush=True)
-
-def opened(text):
-    return sa.open_shared(pickle.loads(bytes.fromhex(text)), "host")
-
-print("ready", flush=True)
-for line in sys.stdin:
-    exec(bytes.fromhex(line).decode())
-    print("done", flush=True)
-"""
-
-
-class Peer:
-    """Another process, which runs code that a test sends."""
-
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", PEER.format(path=sys.path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.hear("ready")
-
-    def hear(self, last: str) -> list[str]:
-        assert self.process.stdout is not None
-        lines: list[str] = []
-        while (line := self.process.stdout.readline().strip()) != last:
-            assert line, "the other process has ended"
-            lines.append(line)
-        return lines
-
-    def send(self, code: str) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(code.encode().hex() + "\n")
-        self.process.stdin.flush()
-
-    def run(self, code: str) -> list[str]:
-        """Returns the lines that the code has printed."""
-        self.send(code)
-        return self.hear("done")
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.wait(timeout=60)
-        self.process.stdout.close()
-
-    def __enter__(self) -> Peer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 @pytest.fixture
@@ -106,52 +35,9 @@ def peer() -> Any:
         yield other
 
 
-def eventually(true: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 20
-    while not true():
-        if time.monotonic() > deadline:
-            return False
-        gc.collect()
-        time.sleep(0.001)
-    return True
-
-
-def descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
-def charged() -> int:
-    found = sa.context("host").memory.statistics()
-    return int(found["current"] or 0) + int(found["reserved"] or 0)
-
-
 @pytest.fixture(autouse=True)
-def nothing_is_left() -> Any:
-    """Neither descriptors nor bytes. The helpers of multiprocessing keep theirs."""
-    broker.own()
-    resource_tracker.ensure_running()
-    forkserver.ensure_running()
-    gc.collect()
-    before = descriptors(), charged(), maps()
-    yield
-    assert eventually(lambda: (charged(), maps()) == before[1:]), (charged(), maps(), before)
-    assert eventually(lambda: descriptors() <= before[0]), sorted(
-        str(each.readlink()) for each in Path("/proc/self/fd").iterdir() if each.exists()
-    )
-    assert not broker.own()._posted
-
-
-def maps() -> int:
-    return Path("/proc/self/maps").read_text().count("saeta table")
-
-
-def sent(token: sa.SharedTable) -> str:
-    return pickle.dumps(token).hex()
-
-
-def received(text: str) -> sa.SharedTable:
-    found: sa.SharedTable = pickle.loads(bytes.fromhex(text))
-    return found
+def nothing_left() -> Any:
+    yield from nothing_is_left()
 
 
 def test_every_type_arrives(peer: Peer) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -137,6 +138,76 @@ def test_moves_are_recorded_and_drawn(sim, tmp_path):
     assert "spilled: a table that nobody used" in page.read_text()
 
 
+@pytest.fixture
+def tiered(tmp_path):
+    """Page-locked and pageable memory have room for two tables of 1,000 rows, and are full with both."""
+    made = simulator().Device(0, tiers=(36_000, 36_000, str(tmp_path)))
+    made.context.budget = MIB
+    yield made.context
+    assert made.races == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def settled(ctx):
+    """Waits until no table is on its way. Returns the tiers."""
+    deadline = time.monotonic() + 60
+    while True:
+        tiers = sa.spill_statistics(ctx)["tiers"]
+        lower = [tiers[name] for name in ("pinned", "pageable", "file")]
+        if all(each["bytes"] == each["charged"] <= 0.85 * (each["limit"] or MIB) for each in lower):
+            return tiers
+        assert time.monotonic() < deadline, tiers
+        time.sleep(0.001)
+
+
+def test_tables_move_on_from_full_tiers(tiered, tmp_path):
+    with tiered.memory.record() as recording:
+        handles = [tiered.spillable(trips(tiered, i, 1_000)) for i in range(8)]
+        for each in handles:
+            each.spill()
+        tiers = settled(tiered)
+    assert [tiers[name]["handles"] <= 1 for name in ("pinned", "pageable")] == [True, True]
+    assert tiers["file"]["demotions"] == len([each for each in recording.records() if demoted(each, "file")])
+    assert tiers["file"]["demoted_bytes"] == tiers["file"]["demotions"] * handles[0].nbytes > 0
+    assert [fares_of(each)[0] for each in handles] == list(range(8))
+    assert sa.spill_statistics(tiered)["failures"] == 0
+    page = tmp_path.with_suffix(".html")
+    tiered.memory.timeline(page, recording)
+    assert "moved on: a spilled table left a full tier for a slower one" in page.read_text()
+
+
+def demoted(record, tier):
+    return (record["event"], record["tag"], record["outcome"]) == ("demote", tier, "ok")
+
+
+def test_handles_that_end_while_tables_move_on_leave_nothing(tiered):
+    failures = []
+
+    def work(seed):
+        chance = np.random.default_rng(seed)
+        kept = {}
+        for turn in range(60):
+            number = int(chance.integers(0, 6))
+            if number not in kept:
+                kept[number] = tiered.spillable(trips(tiered, number, 1_000))
+            elif turn % 3 == 0:
+                del kept[number]
+            else:
+                kept[number].spill()
+                if fares_of(kept[number])[0] != number:
+                    failures.append((seed, turn))
+                kept[number].spill()
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert failures == []
+    assert all(each["charged"] == 0 for name, each in settled(tiered).items() if name != "device")
+    assert sa.spill_statistics(tiered)["failures"] == 0
+
+
 def test_threads_share_handles(sim):
     handles = [sim.spillable(trips(sim, i, 2_000)) for i in range(60)]
     failures = []
@@ -214,6 +285,51 @@ os.kill(os.getpid(), 9)
 """
     assert run_python(HOST + program, SAETA_SPILL_DIR=str(tmp_path)).returncode == -9
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_takes_no_files_loses_no_table(run_python):
+    program = """
+kept = [trips(i) for i in range(5)]
+try:
+    kept[0].spill()
+except sa.FileError as refused:
+    print("'/proc/self'" in str(refused))
+try:
+    more = [trips(i) for i in (5, 6, 7)]
+except sa.BudgetExceeded as refused:
+    print(refused.limit == 1 << 20)
+print([each.tier for each in kept] == ["device"] * 5, sa.spill_statistics(ctx)["failures"] > 0)
+for i, each in enumerate(kept):
+    with each.use() as table:
+        assert table["fare"].to_pylist()[0] == i
+"""
+    done = run_python(HOST + program, SAETA_SPILL_DIR="/proc/self")
+    assert (done.returncode, done.stderr, done.stdout.split()) == (0, "", ["True"] * 4)
+
+
+def test_a_folder_that_is_removed_and_comes_back_loses_no_table(run_python, tmp_path):
+    program = """
+first, second = trips(1), trips(2)
+first.spill()
+os.rmdir(os.environ["SAETA_SPILL_DIR"])
+try:
+    second.spill()
+except sa.FileError as refused:
+    print(os.environ["SAETA_SPILL_DIR"] in str(refused))
+print(first.tier, second.tier)
+for number, each in ((1, first), (2, second)):
+    with each.use() as table:
+        print(table["fare"].to_pylist()[0] == number)
+    del table
+os.mkdir(os.environ["SAETA_SPILL_DIR"])
+print(first.spill(), second.spill())
+"""
+    folder = tmp_path / "spill"
+    folder.mkdir()
+    done = run_python(HOST + program, SAETA_SPILL_DIR=str(folder))
+    expected = ["True", "file", "device", "True", "True", "file", "file"]
+    assert (done.returncode, done.stderr, done.stdout.split()) == (0, "", expected)
+    assert list(folder.iterdir()) == []
 
 
 def test_the_interpreter_ends_with_handles_alive(on_host):

@@ -4,13 +4,18 @@
 #include "python/src/core/objects.hpp"
 #include "saeta/backend/sim/sim.hpp"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
 #include <cstring>
+#include <optional>
+#include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 namespace saeta::py {
@@ -50,8 +55,12 @@ private:
   std::string seen_;
 };
 
+/// Limits of page-locked and pageable memory in bytes, and the folder for files.
+using tiers_of_test = std::tuple<std::uint64_t, std::uint64_t, std::string>;
+
 struct simulated {
-  simulated(std::int32_t ordinal, const simulated* beside, bool exportable, bool peers) {
+  simulated(std::int32_t ordinal, const simulated* beside, bool exportable, bool peers,
+            const std::optional<tiers_of_test>& tiers) {
     sim::options chosen;
     chosen.ordinal = ordinal;
     chosen.how = sim::pace::automatic;
@@ -60,6 +69,9 @@ struct simulated {
     device = sim::device::create(chosen);
     context_options options;
     options.memory.exportable_pool = exportable;
+    if (tiers) {
+      std::tie(options.spill.pinned, options.spill.pageable, options.spill.folder) = *tiers;
+    }
     ctx = context::create(device, options);
   }
 
@@ -109,8 +121,9 @@ NB_MODULE(saeta_sim, m) {
   m.def("watch_release", &watch_release);
   m.def("watched_releases", &watched_releases);
   nb::class_<simulated>(m, "Device")
-      .def(nb::init<std::int32_t, const simulated*, bool, bool>(), nb::arg("ordinal") = 0,
-           nb::arg("beside").none() = nb::none(), nb::arg("exportable") = false, nb::arg("peers") = true)
+      .def(nb::init<std::int32_t, const simulated*, bool, bool, const std::optional<tiers_of_test>&>(),
+           nb::arg("ordinal") = 0, nb::arg("beside").none() = nb::none(), nb::arg("exportable") = false,
+           nb::arg("peers") = true, nb::arg("tiers").none() = nb::none())
       .def_prop_ro("context", [](const simulated& self) { return context_object{self.ctx}; })
       .def_prop_ro("races", &races)
       .def(

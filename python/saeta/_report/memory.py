@@ -76,10 +76,10 @@ def _spilled(of: Memory) -> list[str]:
         return []
     tiers = module.spill_statistics(of)["tiers"]
     return [
-        f"  {name:<9} {_bytes(seen['bytes'])} ({seen['handles']:,} spillable tables, {seen['spills']:,} came "
-        f"here, {seen['returns']:,} went back)"
+        f"  {name:<9} {_bytes(seen['bytes'])} ({seen['handles']:,} spillable tables, "
+        f"{seen['spills'] + seen['demotions']:,} came here, {seen['returns']:,} went back)"
         for name, seen in tiers.items()
-        if seen["handles"] or seen["spills"]
+        if seen["handles"] or seen["spills"] or seen["demotions"]
     ]
 
 

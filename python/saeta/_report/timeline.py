@@ -35,6 +35,7 @@ MARKS = {
     "relief": "a pressure hook was asked to make room",
     "spill": "spilled: a table that nobody used left the device",
     "unspill": "returned: a spilled table came back to the device",
+    "demote": "moved on: a spilled table left a full tier for a slower one",
 }
 LEVELS = {
     "held": "held: taken from the device, in use or cached",
@@ -51,6 +52,7 @@ COUNTED = {
     "relief": ("call of a pressure hook", "calls of pressure hooks"),
     "spill": ("table was spilled", "tables were spilled"),
     "unspill": ("spilled table came back", "spilled tables came back"),
+    "demote": ("spilled table moved on", "spilled tables moved on"),
 }
 
 

@@ -35,7 +35,6 @@ _REQUEST_TIMEOUT = 10.0  # seconds until a connection without a request is close
 _MOST_SILENT = 64
 # Other users can fill the queue, so it has room for more connections than arrive while one is sent away.
 _MOST_WAITING = 512
-_LARGEST_WRITE = 1 << 30
 _MOST_AT_ONCE = 256  # connections that are accepted before the existing ones are served
 
 
@@ -46,14 +45,14 @@ class File:
         self.number = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         _files.add(self)
 
-    def write(self, content: Any, offset: int) -> int:
-        """Writes all bytes of an object with the buffer protocol. Returns the offset behind them."""
-        left = memoryview(content).cast("B")
-        while left:
-            written = os.pwrite(self.number, left[:_LARGEST_WRITE], offset)
-            left = left[written:]
-            offset += written
-        return offset
+    def write(self, *contents: Any) -> None:
+        """Writes all bytes of objects with the buffer protocol, one object behind the other."""
+        left = [memoryview(each).cast("B") for each in contents]
+        while left := [each for each in left if each]:
+            written = os.writev(self.number, left)
+            for i, each in enumerate(left):
+                left[i] = each[written:]
+                written = max(0, written - len(each))
 
     def seal(self) -> None:
         """Nobody can change the file any more, whoever has its descriptor."""
@@ -93,7 +92,6 @@ class _Peer:
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self.since = time.monotonic()
-        self.silent = True
         self.lease: Exported | None = None
 
 
@@ -104,6 +102,7 @@ class Broker:
         self.name = f"saeta-{os.getpid()}-{secrets.token_hex(16)}".encode()
         self._exported: weakref.WeakValueDictionary[bytes, Exported] = weakref.WeakValueDictionary()
         self._peers: set[_Peer] = set()
+        self._silent: dict[_Peer, None] = {}  # those that have not asked yet, the longest silent one first
         self._posted: dict[bytes, tuple[Exported, int]] = {}  # with the number of tokens on their way
         self._posted_lock = threading.Lock()
         self._asked: deque[Callable[[], object]] = deque()
@@ -172,12 +171,15 @@ class Broker:
             except Exception:
                 _log.exception("a connection of another process failed")
         now = time.monotonic()
-        for peer in [each for each in self._peers if each.silent and now - each.since > _REQUEST_TIMEOUT]:
+        while (peer := self._longest_silent()) and now - peer.since > _REQUEST_TIMEOUT:
             self._drop(peer)
 
+    def _longest_silent(self) -> _Peer | None:
+        return next(iter(self._silent), None)
+
     def _timeout(self) -> float | None:
-        waiting = [each.since for each in self._peers if each.silent]
-        return max(0.0, min(waiting) + _REQUEST_TIMEOUT - time.monotonic()) + 0.01 if waiting else None
+        first = self._longest_silent()
+        return None if first is None else max(0.0, first.since + _REQUEST_TIMEOUT - time.monotonic()) + 0.01
 
     def _run_requests(self) -> None:
         self._wake_receiver.recv(4096)
@@ -202,21 +204,24 @@ class Broker:
             connection.setblocking(False)
             user = wire.peer_user(connection)
             if user == os.geteuid():
-                self._admit(_Peer(connection))
+                peer = _Peer(connection)
+                self._admit(peer)
+                self._read(peer)  # the request mostly follows at once
             else:
                 _reject(connection, user)
 
     def _admit(self, peer: _Peer) -> None:
-        silent = [each for each in self._peers if each.silent]
-        if len(silent) >= _MOST_SILENT:
-            self._drop(min(silent, key=lambda each: each.since))
+        if len(self._silent) >= _MOST_SILENT:
+            self._drop(next(iter(self._silent)))
         self._peers.add(peer)
+        self._silent[peer] = None
         self._selector.register(peer.connection, selectors.EVENT_READ, lambda: self._read(peer))
 
     def _drop(self, peer: _Peer) -> None:
         if peer not in self._peers:  # dropped already, in the same poll
             return
         self._peers.discard(peer)
+        self._silent.pop(peer, None)
         self._selector.unregister(peer.connection)
         peer.connection.close()
         peer.lease = None
@@ -228,10 +233,10 @@ class Broker:
             return
         except OSError:
             data = b""
-        if not data or not peer.silent:
+        if not data or peer not in self._silent:
             self._drop(peer)
             return
-        peer.silent = False
+        del self._silent[peer]
         try:
             self._reply(peer, data)
         except OSError:  # the peer is gone

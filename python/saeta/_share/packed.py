@@ -134,6 +134,10 @@ def body_of(body: Any, ctx: ContextLike, copy: bool | None) -> Column:
 
 def _column_over(body: Any, where: _core.Context, copy: bool | None) -> Column:
     """Takes bytes of host memory. Other memory than bytes is never copied by pyarrow on the way."""
+    if where.device == "host" and not copy:
+        view: Column | None = ipc.module().body_over(where, body, _ALIGNMENT)
+        if view is not None:
+            return view
     import pyarrow as pa
 
     source = pa.py_buffer(body)

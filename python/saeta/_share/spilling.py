@@ -90,7 +90,7 @@ class SpillHandle:
                 has room. On the host the only tier is "file", because the others share its memory.
 
         Returns:
-            Where the table is then.
+            Where the table went.
 
         Raises:
             BusyError: somebody has the table.
@@ -201,9 +201,10 @@ def spill_statistics(ctx: ContextLike = None) -> dict[str, Any]:
     Returns:
         `tiers`: for "device", "pinned", "pageable" and "file" a dict of `handles` and `bytes` (what is
         there), `charged` and `limit` (bytes of the tier's budget, those of tables on their way included; for
-        the device, its whole budget; None: no limit), `spills` and `spilled_bytes` (what came), `returns` and
-        `returned_bytes` (what went back). `refusals_avoided`: requests that found room because tables were
-        moved. `failures`: moves that failed and left the table where it was.
+        the device, its whole budget; None: no limit), `spills` and `spilled_bytes` (what came from the
+        device), `demotions` and `demoted_bytes` (what came from a faster tier that was full), `returns` and
+        `returned_bytes` (what went back to the device). `refusals_avoided`: requests that found room because
+        tables were moved. `failures`: moves that failed and left the table where it was.
 
     Example:
         >>> import saeta as sa

@@ -88,8 +88,27 @@ class SharedTable:
         return f"<saeta.SharedTable of {self.nbytes} bytes on {where}>"
 
 
-def _restored_token(*place: Any) -> SharedTable:
-    return SharedTable._make(_Place(*place))
+def _restored_token(*values: Any) -> SharedTable:
+    """Makes the token of a pickle, which may come from anywhere."""
+    if len(values) != len(_Place._fields):
+        raise FormatError(
+            f"the token of a shared table is broken: {len(values)} values, expected {len(_Place._fields)}"
+        )
+    place = _Place(*values)
+    sound = {
+        "boot": isinstance(place.boot, bytes) and len(place.boot) == 16,
+        "broker": isinstance(place.broker, bytes) and wire.NAME.fullmatch(place.broker) is not None,
+        "token": isinstance(place.token, bytes) and len(place.token) == 16,
+        "device": isinstance(place.device, bytes) and len(place.device) in (0, 16),
+        "nbytes": isinstance(place.nbytes, int) and place.nbytes >= 0,
+        "posted": isinstance(place.posted, bool),
+    }
+    for name, is_sound in sound.items():
+        if not is_sound:
+            raise FormatError(
+                f"the token of a shared table is broken: its {name} is not one that share makes"
+            )
+    return SharedTable._make(place)
 
 
 class _HostMemory:
@@ -105,7 +124,7 @@ class _HostMemory:
         self._process = os.getpid()
         self._promised = where.memory.reserve(self.nbytes)
         self.file = broker.File("saeta table")
-        self.file.write(metadata, self.file.write(content, 0))
+        self.file.write(content, metadata)
         self.file.seal()
 
     def open(self) -> Table:
@@ -127,7 +146,7 @@ class _DeviceMemory:
         self.shared = _core._share_bytes(_core._bytes_of(body)) if len(body) else b""
         self._packed = Packed(metadata, body)
         self.file = broker.File("saeta metadata")
-        self.file.write(metadata, 0)
+        self.file.write(metadata)
         self.file.seal()
 
     def open(self) -> Table:

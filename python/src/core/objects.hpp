@@ -83,10 +83,26 @@ struct column_object {
   std::array<std::int64_t, 2> borrowed{};
 };
 
+/// A Python object that is kept until its owner ends, which must be one, too. A copy starts without it.
+class kept_object {
+public:
+  kept_object() = default;
+  kept_object(const kept_object&) noexcept {}
+  kept_object& operator=(const kept_object&) = delete;
+  ~kept_object() = default;
+  void keep(nb::object of) { kept_ = std::move(of); }
+  /// Null before `keep`.
+  [[nodiscard]] const nb::object& get() const noexcept { return kept_; }
+
+private:
+  nb::object kept_;
+};
+
 struct table_object {
   explicit table_object(table of) : value(std::move(of)) {}
 
   unlocked<table> value;
+  mutable kept_object packed; ///< from `pack`, if that took no memory. Only used with the GIL
 };
 
 struct symbol_table_object {

@@ -6,9 +6,11 @@
 #include "saeta/transfer/download.hpp"
 #include "saeta/transfer/upload.hpp"
 
-#include <nanobind/stl/pair.h>
+#include <nanobind/stl/optional.h>
 
 #include <memory>
+#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -31,14 +33,44 @@ table in_own_process(const table& source) {
   return table::make(own, source.fields(), std::move(made));
 }
 
-std::pair<nb::bytes, column_object> pack(const table_object& given) {
+/// A table does not change, so its packed form is made once, unless that would keep a copy of the table.
+nb::object pack(const table_object& given) {
+  const bool inherited = given.value->ctx()->inherited();
+  if (given.packed.get().is_valid() && !inherited) {
+    return given.packed.get();
+  }
   auto [packed, body] = without_gil([&] {
     const table source = in_own_process(*given.value);
     ipc::packed_table made = ipc::pack(source);
     column_object shown = column_of_bytes(source.ctx(), made.body);
     return std::pair(std::move(made), std::move(shown));
   });
-  return {nb::bytes(packed.metadata.data(), packed.metadata.size()), std::move(body)};
+  nb::object made =
+      nb::make_tuple(nb::bytes(packed.metadata.data(), packed.metadata.size()), std::move(body));
+  if (packed.in_place && !inherited) {
+    given.packed.keep(made);
+  }
+  return made;
+}
+
+/// Host memory of a Python object as a body. None if it begins at an address that an unpacked column may not.
+std::optional<column_object> body_over(const context_object& ctx, nb::handle source, std::size_t alignment) {
+  const auto held = std::make_shared<python_bytes>(source);
+  const std::span<const std::byte> bytes = held->span();
+  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignment != 0) {
+    return std::nullopt;
+  }
+  external_memory memory;
+  memory.pointer = const_cast<std::byte*>(bytes.data()); // read-only
+  memory.bytes = bytes.size();
+  memory.device = ctx.value->device();
+  memory.kind = memory_kind::host;
+  memory.keepalive = held;
+  memory.tag = "packed body";
+  return without_gil([&] {
+    const std::shared_ptr<context> into = ctx.value;
+    return column_of_bytes(into, buffer::adopt(into, std::move(memory)));
+  });
 }
 
 table_object unpack(nb::handle metadata, const column_object& body, bool validate) {
@@ -55,6 +87,10 @@ void bind_packing(nb::module_& m) {
   m.def("pack", &pack, nb::arg("table"),
         nb::sig("def pack(table: saeta._core.Table) -> tuple[bytes, saeta._core.Column]"),
         "The packed form of a table: its metadata, and its body as a column of uint8.");
+  m.def("body_over", &body_over, nb::arg("ctx"), nb::arg("source"), nb::arg("alignment"),
+        nb::sig("def body_over(ctx: saeta._core.Context, source: bytes | bytearray | memoryview, alignment: "
+                "int) -> saeta._core.Column | None"),
+        "A column of uint8 that views the memory of an object in the host's context.");
   m.def("unpack", &unpack, nb::arg("metadata"), nb::arg("body"), nb::arg("validate"),
         nb::sig("def unpack(metadata: bytes | bytearray | memoryview, body: saeta._core.Column, validate: "
                 "bool) -> saeta._core.Table"),

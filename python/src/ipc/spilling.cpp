@@ -81,6 +81,8 @@ nb::dict statistics_dict(const memory_view& of) {
     shown["limit"] = seen.limit == spill_options::unlimited ? nb::none() : nb::object(nb::int_(seen.limit));
     shown["spills"] = seen.spills;
     shown["spilled_bytes"] = seen.spilled_bytes;
+    shown["demotions"] = seen.demotions;
+    shown["demoted_bytes"] = seen.demoted_bytes;
     shown["returns"] = seen.returns;
     shown["returned_bytes"] = seen.returned_bytes;
     tiers[nb::str(std::string(to_string(static_cast<spill_tier>(i))).c_str())] = shown;

@@ -1,5 +1,6 @@
 #include "saeta/ipc/format/packed_schema.hpp"
 
+#include "saeta/base/process.hpp"
 #include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/format/arrow_bridge.hpp"
 #include "saeta/ipc/format/message_encoder.hpp"
@@ -17,6 +18,8 @@
 #include <arrow/type.h>
 
 #include <algorithm>
+#include <cstring>
+#include <mutex>
 #include <numeric>
 #include <utility>
 
@@ -72,9 +75,7 @@ schema read_by_libarrow(std::span<const std::byte> flat) {
   return schema_of(*take(arrow::ipc::ReadSchema(&stream, &dictionaries), form_name), form_name);
 }
 
-} // namespace
-
-std::unique_ptr<const packed_schema> encode_schema(const schema& of) {
+std::unique_ptr<const packed_schema> encode(const schema& of) {
   require_writable(of);
   auto made = std::make_unique<packed_schema>();
   made->shown = of;
@@ -91,7 +92,7 @@ std::unique_ptr<const packed_schema> encode_schema(const schema& of) {
   return made;
 }
 
-std::unique_ptr<const packed_schema> decode_schema(std::span<const std::byte> flat) {
+std::unique_ptr<const packed_schema> decode(std::span<const std::byte> flat) {
   if (const auto order = schema_table(container::stream, flat).scalar<std::int16_t>(schema_endianness, 0);
       order != 0) {
     throw error(errc::unsupported,
@@ -104,6 +105,61 @@ std::unique_ptr<const packed_schema> decode_schema(std::span<const std::byte> fl
   made->shown.metadata = made->fields.metadata;
   std::ranges::transform(made->fields.fields, std::back_inserter(made->shown.fields), shown);
   place_columns(*made);
+  return made;
+}
+
+/// The schemas that were read last, latest first.
+class recent_schemas {
+public:
+  std::shared_ptr<const schema_index> find(std::span<const std::byte> flat) {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find_if(kept_, [&](const auto& each) {
+      const std::vector<std::byte>& known = packed_form(*each)->flat;
+      return known.size() == flat.size() && std::memcmp(known.data(), flat.data(), flat.size()) == 0;
+    });
+    if (found == kept_.end()) {
+      return nullptr;
+    }
+    std::rotate(kept_.begin(), found, found + 1);
+    return kept_.front();
+  }
+  void add(const std::shared_ptr<const schema_index>& made) {
+    std::shared_ptr<const schema_index> dropped;
+    const std::lock_guard lock(mutex_);
+    if (kept_.size() == most) {
+      dropped = std::move(kept_.back());
+      kept_.pop_back();
+    }
+    kept_.insert(kept_.begin(), made);
+  }
+  /// Wider schemas are read each time, and so need no memory.
+  static constexpr std::size_t largest = std::size_t{256} << 10;
+
+private:
+  static constexpr std::size_t most = 8;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<const schema_index>> kept_;
+};
+
+constinit per_process<recent_schemas> recent;
+
+} // namespace
+
+std::shared_ptr<const packed_schema> packed_form(const schema_index& of) {
+  return of.derived<packed_schema>([](const schema& shown) { return encode(shown); });
+}
+
+std::shared_ptr<const schema_index> decode_schema(std::span<const std::byte> flat) {
+  recent_schemas& known = recent.get();
+  if (auto found = known.find(flat)) {
+    return found;
+  }
+  auto decoded = decode(flat);
+  auto made = std::make_shared<const schema_index>(decoded->shown);
+  static_cast<void>(made->derived<packed_schema>([&](const schema&) { return std::move(decoded); }));
+  if (flat.size() <= recent_schemas::largest) {
+    known.add(made);
+  }
   return made;
 }
 

@@ -6,7 +6,7 @@
 // Failure   error unsupported (types that the format can't describe), format.
 #pragma once
 
-#include "saeta/column/schema.hpp"
+#include "saeta/column/schema_index.hpp"
 #include "saeta/ipc/format/column_tree.hpp"
 
 #include <cstddef>
@@ -30,10 +30,12 @@ struct packed_schema {
   dictionary_trees dictionaries;
 };
 
-/// Encodes the schema of a table.
-std::unique_ptr<const packed_schema> encode_schema(const schema& of);
+/// The packed form of a schema, which is encoded once.
+std::shared_ptr<const packed_schema> packed_form(const schema_index& of);
 
-/// Reads a schema message. @param flat  its FlatBuffer
-std::unique_ptr<const packed_schema> decode_schema(std::span<const std::byte> flat);
+/// Reads a schema message. `packed_form` of the result is the same message. The schemas that were read last
+/// are kept, because tables that arrive one after the other often have the same one.
+/// @param flat  the FlatBuffer of the message
+std::shared_ptr<const schema_index> decode_schema(std::span<const std::byte> flat);
 
 } // namespace saeta::ipc::detail

@@ -121,6 +121,7 @@ TEST_P(packed, what_a_whole_read_made_is_packed_already) {
     EXPECT_EQ(each.transfers, 0U);
   }
   EXPECT_EQ(made.body.owner(), source.batches()[0].columns[1].buffers()[1].owner());
+  EXPECT_TRUE(made.in_place);
   EXPECT_TRUE(same_contents(back, source));
 }
 
@@ -138,6 +139,21 @@ TEST_P(packed, a_few_columns_of_a_slab_are_gathered) {
   const ipc::packed_table made = ipc::pack(wide.select(ends));
   EXPECT_LT(made.body.size(), 2 * 9000 * 9U + 1024);
   EXPECT_NE(made.body.owner(), wide.batches()[0].columns[0].buffers()[1].owner());
+  EXPECT_FALSE(made.in_place);
+}
+
+TEST_P(packed, tables_that_arrive_with_one_schema_share_it) {
+  const ipc::packed_table made = ipc::pack(every_type());
+  const auto unpacked = [&] { return ipc::unpack(ctx(), made.metadata, made.body); };
+  const auto fields = unpacked().shared_fields();
+  EXPECT_EQ(unpacked().shared_fields(), fields);
+  for (int i = 0; i < 20; ++i) { // more than are kept
+    schema named{{{concat("column ", i), data_type(type_id::int64), true, {}}}, {{"number", concat(i)}}};
+    const table other = table::make(ctx(), std::move(named), {});
+    EXPECT_EQ(again(other).fields(), other.fields());
+  }
+  EXPECT_NE(unpacked().shared_fields(), fields);
+  EXPECT_EQ(unpacked().fields(), fields->fields());
 }
 
 TEST_P(packed, a_dictionary_of_several_columns_and_batches_is_in_the_body_once) {

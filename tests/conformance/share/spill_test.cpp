@@ -8,14 +8,14 @@
 #include "saeta/observe/sinks/log_sinks.hpp"
 #include "support/child_process.hpp"
 #include "support/golden_files.hpp"
+#include "support/interrupts.hpp"
 
 #include <atomic>
 #include <csignal>
 #include <functional>
 #include <optional>
+#include <stdexcept>
 #include <thread>
-
-#include <sys/resource.h>
 
 namespace saeta::conformance {
 namespace {
@@ -34,30 +34,12 @@ protected:
   void observe(std::function<void(const log_record&)> act) const {
     ctx()->reports().log()->attach(std::make_shared<observer>(std::move(act)));
   }
+  /// A part of a table, which keeps it where it is.
+  [[nodiscard]] buffer body_of(const spill_handle& of) const {
+    return of.use(ctx()).value().batches().front().columns.front().buffers().back();
+  }
   /// A request that needs almost the whole budget.
   [[nodiscard]] buffer take(std::size_t bytes) const { return make(bytes, "request"); }
-};
-
-/// Files can't grow beyond a few bytes, as on a full disk.
-class full_disk {
-public:
-  full_disk() {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    handler_ = std::signal(SIGXFSZ, SIG_IGN);
-    rlimit small = before_;
-    small.rlim_cur = 4096;
-    ::setrlimit(RLIMIT_FSIZE, &small);
-  }
-  full_disk(const full_disk&) = delete;
-  full_disk& operator=(const full_disk&) = delete;
-  ~full_disk() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-
-private:
-  rlimit before_{};
-  void (*handler_)(int) = SIG_DFL;
 };
 
 TEST_P(tiers, every_type_comes_back_from_every_tier) {
@@ -159,9 +141,6 @@ TEST_P(tiers, what_somebody_has_stays) {
   const spill_handle touched = handle(3);
   const spill_handle idle = handle(4);
   const spill_use use = used.use(ctx());
-  const auto body_of = [&](const spill_handle& of) {
-    return of.use(ctx()).value().batches().front().columns.front().buffers().back();
-  };
   std::optional<buffer> view = body_of(exported);
   const export_hold hold({&*view, 1}, access::read);
   view.reset();
@@ -210,6 +189,7 @@ TEST_P(tiers, a_full_tier_passes_tables_on_and_the_last_one_refuses) {
   chosen.spill.pinned = bytes;
   chosen.spill.pageable = bytes;
   chosen.spill.files = bytes;
+  chosen.spill.begin = chosen.spill.end = 1; // nothing moves on by itself
   use_options(chosen);
   std::vector<spill_handle> kept;
   std::vector<spill_tier> taken;
@@ -374,6 +354,68 @@ TEST_P(tiers, who_needs_a_table_or_its_room_waits_for_its_move) {
   EXPECT_TRUE(holds(kept, 1));
   EXPECT_TRUE(holds(other, 2));
   EXPECT_EQ(refused(), 0U);
+}
+
+// A request that has found no table to move asks once whether it is interrupted, before it gives up. What the
+// tests do there happens between its search and its refusal.
+
+TEST_P(tiers, a_request_looks_again_if_a_use_has_ended_meanwhile) {
+  const spill_handle kept = handle(1);
+  std::optional<spill_use> used(kept.use(ctx()));
+  bool searching = false;
+  const auto asked = ctx()->add_pressure_hook("first", 0, [&](std::uint64_t) {
+    searching = true;
+    return std::uint64_t{0};
+  });
+  const support::interrupts meanwhile([&] {
+    if (searching) {
+      used.reset();
+    }
+  });
+  EXPECT_EQ(take(room - 64).size(), room - 64);
+  EXPECT_NE(kept.tier(), spill_tier::device);
+  EXPECT_EQ(refused(), 0U);
+}
+
+TEST_P(tiers, a_request_looks_again_if_the_move_of_another_thread_has_failed_meanwhile) {
+  const spill_handle kept = handle(1);
+  static_cast<void>(in_use()); // no release is pending, for which the request would wait
+  std::atomic<bool> failing{false};
+  std::atomic<bool> searched{false};
+  observe([&](const log_record& record) { // it holds the log: the request must not log before it searches
+    if (record.event == memory_event::spill && record.outcome != "ok" && !failing.exchange(true)) {
+      EXPECT_TRUE(comes_true([&] { return searched.load(); }));
+    }
+  });
+  std::optional<full_disk> full(std::in_place);
+  std::jthread mover(
+      [&] { expect_error(errc::io, folder_.string(), [&] { kept.spill(spill_tier::file); }); });
+  EXPECT_TRUE(comes_true([&] { return failing.load(); }));
+  full.reset();
+  const support::interrupts meanwhile([&] {
+    if (!searched.exchange(true)) {
+      mover.join();
+    }
+  });
+  EXPECT_EQ(take(room - 64).size(), room - 64);
+  EXPECT_NE(kept.tier(), spill_tier::device);
+  EXPECT_EQ(refused(), 0U);
+}
+
+TEST_P(tiers, a_request_that_searches_for_tables_can_be_interrupted) {
+  const spill_handle kept = handle(1);
+  const spill_use used = kept.use(ctx());
+  bool searching = false;
+  const auto asked = ctx()->add_pressure_hook("first", 0, [&](std::uint64_t) {
+    searching = true;
+    return std::uint64_t{0};
+  });
+  const support::interrupts meanwhile([&] {
+    if (searching) {
+      throw std::runtime_error("Ctrl-C");
+    }
+  });
+  EXPECT_THROW(static_cast<void>(take(room - 64)), std::runtime_error);
 }
 
 TEST_P(tiers, a_thread_may_end_while_it_uses_a_table) {

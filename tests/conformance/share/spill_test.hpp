@@ -10,19 +10,46 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include <stdlib.h>
+#include <sys/resource.h>
 
 namespace saeta::conformance {
+
+/// Files can't grow beyond a few bytes, as on a full disk.
+class full_disk {
+public:
+  full_disk() {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    handler_ = std::signal(SIGXFSZ, SIG_IGN);
+    rlimit small = before_;
+    small.rlim_cur = 4096;
+    ::setrlimit(RLIMIT_FSIZE, &small);
+  }
+  full_disk(const full_disk&) = delete;
+  full_disk& operator=(const full_disk&) = delete;
+  ~full_disk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+private:
+  rlimit before_{};
+  void (*handler_)(int) = SIG_DFL;
+};
 
 class spill_test : public context_test {
 protected:
   static constexpr std::uint64_t room = 1 << 20;
   /// More than an eighth of `room`, with what belongs to the column beside its values.
   static constexpr std::int64_t rows = 20'000;
+  /// For tables that are moved many times.
+  static constexpr std::int64_t small = 500;
 
   void SetUp() override {
     std::string pattern = (std::filesystem::path(::testing::TempDir()) / "saeta-spill-XXXXXX").string();
@@ -71,6 +98,24 @@ protected:
   }
   [[nodiscard]] spill_tier_statistics seen(spill_tier tier) const {
     return read_spill_statistics(ctx()).tiers[static_cast<std::size_t>(tier)];
+  }
+  /// What is true of the tiers' budgets at any instant.
+  void expect_exact_budgets() const {
+    const spill_statistics now = read_spill_statistics(ctx());
+    for (const spill_tier_statistics& tier : now.tiers) {
+      EXPECT_LE(tier.charged, tier.limit);
+      // A body that leaves the device counts there until it has settled, and is freed a moment before.
+      EXPECT_TRUE(&tier == now.tiers.data() || tier.bytes <= tier.charged);
+    }
+    EXPECT_EQ(now.failures, 0U);
+  }
+  /// True once no body is on its way. Tables move on from full tiers by themselves.
+  [[nodiscard]] bool settle() const {
+    return comes_true([&] {
+      const auto now = read_spill_statistics(ctx()).tiers;
+      return std::all_of(now.begin() + 1, now.end(),
+                         [](const auto& tier) { return tier.bytes == tier.charged; });
+    });
   }
   [[nodiscard]] std::uint64_t refused() const { return ctx()->memory_budget()->statistics().refused; }
 

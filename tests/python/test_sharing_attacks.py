@@ -1,0 +1,222 @@
+"""Shared tables under attack: mutated tokens, replies and requests, many threads, and producers that end."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import random
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import saeta as sa
+from saeta._share import broker, tables, wire
+from sharing_peer import Peer, charged, eventually, nothing_is_left, received, sent
+
+pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
+
+ROUNDS = 200
+REFUSALS = (sa.Error, PermissionError)
+
+
+@pytest.fixture
+def peer() -> Any:
+    with Peer() as other:
+        yield other
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Any:
+    yield from nothing_is_left()
+
+
+def mutated(value: Any, chance: random.Random) -> Any:
+    """A value of another type, or one with other bytes."""
+    if not isinstance(value, bytes) or chance.random() < 0.2:
+        return chance.choice([None, -1, 1 << 70, 0.5, True, "text", b"", bytes(16), [b"x"]])
+    content = bytearray(value or b"x")
+    turn = chance.randrange(3)
+    if turn == 0:
+        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+    elif turn == 1:
+        del content[chance.randrange(len(content)) :]
+    else:
+        content += chance.randbytes(chance.randrange(1, 40))
+    return bytes(content)
+
+
+def test_mutated_tokens_open_the_table_or_are_refused(peer: Peer) -> None:
+    (text,) = peer.run("kept = sa.table({'a': [1, 2]}, 'host').share(); show(kept)")
+    good = received(text)._place
+    chance = random.Random(5)
+    opened = 0
+    for _ in range(ROUNDS):
+        place = list(good)
+        which = chance.randrange(len(place))
+        place[which] = mutated(place[which], chance)
+        with contextlib.suppress(*REFUSALS):
+            assert sa.open_shared(tables._restored_token(*place))["a"].to_pylist() == [1, 2]
+            opened += 1
+    assert 0 < opened < ROUNDS / 2, "only the number of bytes and the mark of a message may differ"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("boot", "text"),
+        ("broker", b"saeta-1-xyz"),
+        ("token", bytes(15)),
+        ("device", bytes(3)),
+        ("nbytes", -1),
+        ("posted", None),
+    ],
+)
+def test_a_broken_token_is_named(field: str, value: object) -> None:
+    good = sa.table({"a": [1]}, "host").share()._place
+    with pytest.raises(sa.FormatError, match=f"its {field}"):
+        tables._restored_token(*good._replace(**{field: value}))
+    with pytest.raises(sa.FormatError, match="5 values, expected 6"):
+        tables._restored_token(*good[:5])
+
+
+class FalseBroker:
+    """The socket of a process that answers each request with what it is told."""
+
+    def __init__(self, answer: Callable[[socket.socket], None]) -> None:
+        self.name = f"saeta-{os.getpid()}-{random.randbytes(16).hex()}".encode()
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.listener.bind(b"\0" + self.name)
+        self.listener.listen(8)
+        self.answer = answer
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
+
+    def serve(self) -> None:
+        with contextlib.suppress(OSError):  # the listener was shut down
+            while True:
+                connection, _ = self.listener.accept()
+                with connection, contextlib.suppress(OSError):
+                    connection.recv(4096)
+                    self.answer(connection)
+
+    def close(self) -> None:
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.thread.join()
+        self.listener.close()
+
+
+@contextlib.contextmanager
+def sealed_file(content: bytes, sealed: bool = True) -> Iterator[int]:
+    file = broker.File("mutated")
+    file.write(content)
+    if sealed:
+        file.seal()
+    yield file.number
+    file.close()
+
+
+def test_mutated_replies_are_refused_or_a_sound_table() -> None:
+    metadata, body = sa.table({"a": [1, 2, None], "w": ["x", "", "long text"]}, "host").pack()
+    content = body.to_numpy().tobytes()
+    chance = random.Random(7)
+
+    def answer(connection: socket.socket) -> None:
+        file = bytearray(content + metadata)
+        sizes = [len(content), len(metadata)]
+        code = wire.DONE
+        turn = chance.randrange(6)
+        if turn == 0:
+            code = chance.randrange(256)
+        elif turn == 1:
+            sizes[chance.randrange(2)] = chance.choice([0, 1, 7, len(file), 1 << 40, (1 << 64) - 1])
+        else:
+            file[chance.randrange(len(file))] ^= 1 << chance.randrange(8)
+        reply = bytes([code]) + struct.pack("<QQ", *sizes)
+        if turn == 2:
+            reply = reply[: chance.randrange(len(reply))]
+        with sealed_file(bytes(file), sealed=chance.random() < 0.9) as number:
+            socket.send_fds(connection, [reply], [number] * chance.choice([0, 1, 1, 1, 1, 2]))
+
+    false = FalseBroker(answer)
+    opened = 0
+    for _ in range(ROUNDS):
+        place = tables._Place(wire.boot_id(), false.name, random.randbytes(16), b"", 100, False)
+        with contextlib.suppress(*REFUSALS):
+            sa.open_shared(tables._restored_token(*place)).to_arrow().validate(full=True)
+            opened += 1
+    false.close()
+    assert 0 < opened < ROUNDS
+
+
+def test_mutated_requests_do_not_disturb_the_broker(peer: Peer) -> None:
+    (text,) = peer.run("kept = sa.table({'a': [1, 2]}, 'host').share(); show(kept)")
+    place = received(text)._place
+    good = wire.request(wire.OPEN, place.token)
+    chance = random.Random(9)
+    for _ in range(ROUNDS):
+        with contextlib.closing(wire.connect(place.broker)) as connection:
+            request = mutated(good, chance)
+            connection.send(request if isinstance(request, bytes) and request else b"?")
+            if chance.random() < 0.5:
+                connection.recv(4096)
+    assert sa.open_shared(received(text))["a"].to_pylist() == [1, 2]
+
+
+def test_fifty_threads_open_one_token(peer: Peer) -> None:
+    (text,) = peer.run(
+        "before = charged(); kept = sa.table({'a': np.arange(1000)}, 'host').share(); show(kept)"
+    )
+    start = threading.Barrier(50)
+    found: list[sa.Table] = []
+
+    def work() -> None:
+        start.wait()
+        found.append(sa.open_shared(received(text)))
+
+    threads = [threading.Thread(target=work) for _ in range(50)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len(found) == 50
+    assert all(each is found[0] for each in found)
+    assert found[0]["a"].to_pylist() == [*range(1000)]
+    peer.run("del kept")
+    found.clear()
+    gc.collect()
+    assert eventually(lambda: peer.run("gc.collect(); print(charged() == before, flush=True)") == ["True"])
+
+
+def test_a_producer_that_exits_between_share_and_open_is_named() -> None:
+    with Peer() as producer:
+        texts = producer.run(
+            "kept = [sa.table({'a': [i]}, 'host').share() for i in range(2)]\nfor each in kept: show(each)"
+        )
+        found = sa.open_shared(received(texts[0]))
+    with pytest.raises(sa.ClosedError, match="has ended"):
+        sa.open_shared(received(texts[1]))
+    assert found["a"].to_pylist() == [0]
+
+
+def test_hundreds_of_tables_are_open_at_once_and_dropped_at_once() -> None:
+    before = charged()
+    shared = [sa.table({"a": np.arange(i, i + 10)}, "host").share() for i in range(200)]
+    with Peer() as consumer:
+        consumer.run("kept = []")
+        for token in shared:
+            consumer.run(f"kept.append(opened({sent(token)!r}))")
+        del token
+        shared.clear()
+        gc.collect()
+        assert charged() > before
+        assert consumer.run("print([each['a'].to_pylist()[0] for each in kept][::50], flush=True)") == [
+            "[0, 50, 100, 150]"
+        ]
+        consumer.run("kept.clear(); gc.collect()")
+        assert eventually(lambda: charged() == before)
