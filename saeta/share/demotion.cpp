@@ -87,7 +87,7 @@ std::optional<spill_store::demotion> spill_store::coldest_in(spill_tier tier) co
 
 bool spill_store::carry_out(demotion next) noexcept {
   try {
-    spilled lower = tiers_.move_on(*next.body, next.bytes, next.to);
+    spilled_pointer lower = tiers_.move_on(*next.body, next.bytes, next.to);
     end_demotion(next, lower);
     return true;
   } catch (const error& why) {
@@ -105,7 +105,7 @@ bool spill_store::carry_out(demotion next) noexcept {
 }
 
 /// Puts the copy in the place of the body, unless the handle was used or closed meanwhile.
-void spill_store::end_demotion(demotion& done, spilled& lower) noexcept {
+void spill_store::end_demotion(demotion& done, spilled_pointer& lower) noexcept {
   const std::shared_ptr<spill_entry> of = done.of.lock();
   if (of == nullptr) {
     return;

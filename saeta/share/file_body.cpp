@@ -120,8 +120,8 @@ private:
 
 } // namespace
 
-spilled file_body(const std::shared_ptr<context>& ctx, const buffer& body, tier_charge charge,
-                  const std::string& folder, std::span<std::byte> window) {
+spilled_pointer file_body(const std::shared_ptr<context>& ctx, const buffer& body, tier_charge charge,
+                          const std::string& folder, std::span<std::byte> window) {
   nameless_file file(folder);
   if (ctx->on_host()) {
     use_token token(ctx->work_stream(), {reads(body)});
@@ -139,8 +139,8 @@ spilled file_body(const std::shared_ptr<context>& ctx, const buffer& body, tier_
   return std::make_shared<body_in_file>(std::move(charge), std::move(file), body.size());
 }
 
-spilled moved_to_file(const spilled_body& from, std::size_t bytes, tier_charge charge,
-                      const std::string& folder) {
+spilled_pointer moved_to_file(const spilled_body& from, std::size_t bytes, tier_charge charge,
+                              const std::string& folder) {
   nameless_file file(folder);
   std::size_t at = 0;
   for (const auto& part : from.parts()) {

@@ -120,7 +120,7 @@ std::vector<std::size_t> pinned_sizes(std::size_t bytes) {
   return sizes;
 }
 
-spilled pinned_body(const std::shared_ptr<context>& ctx, const buffer& body, tier_charge charge) {
+spilled_pointer pinned_body(const std::shared_ptr<context>& ctx, const buffer& body, tier_charge charge) {
   std::vector<buffer> pieces;
   for (const std::size_t bytes : pinned_sizes(body.size())) {
     pieces.push_back(buffer::allocate(ctx, bytes, ctx->work_stream(), spill_tag, 0, memory_kind::pinned));
@@ -130,15 +130,15 @@ spilled pinned_body(const std::shared_ptr<context>& ctx, const buffer& body, tie
                                                  record(ctx->work_stream()));
 }
 
-spilled pageable_body(const std::shared_ptr<context>& ctx, const buffer& body, tier_charge charge) {
+spilled_pointer pageable_body(const std::shared_ptr<context>& ctx, const buffer& body, tier_charge charge) {
   landing_block memory = host_pool_of(ctx)->take(body.size(), ctx->charge_host(body.size(), spill_tag));
   const download_range all{body, memory.memory.get()};
   staging_ring::of(ctx)->download({&all, 1}, memory.fresh);
   return std::make_shared<body_in_pageable_memory>(std::move(charge), std::move(memory.memory), body.size());
 }
 
-spilled moved_to_pageable(const std::shared_ptr<context>& ctx, const spilled_body& from, std::size_t bytes,
-                          tier_charge charge) {
+spilled_pointer moved_to_pageable(const std::shared_ptr<context>& ctx, const spilled_body& from,
+                                  std::size_t bytes, tier_charge charge) {
   landing_block memory = host_pool_of(ctx)->take(bytes, ctx->charge_host(bytes, spill_tag));
   std::byte* target = memory.memory.get();
   for (const auto& part : from.parts()) {

@@ -144,7 +144,7 @@ spill_tier spill_store::spill(spill_entry& of, std::optional<spill_tier> only) {
 }
 
 void spill_store::close(spill_entry& of) noexcept {
-  std::pair<buffer, spilled> dropped;
+  std::pair<buffer, spilled_pointer> dropped;
   const std::lock_guard held(mutex_);
   of.gone = true;
   if (of.state == spill_state::resident || of.state == spill_state::spilled) {
@@ -287,7 +287,7 @@ std::shared_ptr<spill_entry> spill_store::choose(const budget* within, const ent
 }
 
 spill_tier spill_store::move_out(spill_entry& of, std::optional<spill_tier> only) {
-  spilled lower;
+  spilled_pointer lower;
   try {
     lower = take(of, only);
   } catch (...) {
@@ -303,7 +303,7 @@ spill_tier spill_store::move_out(spill_entry& of, std::optional<spill_tier> only
   return to;
 }
 
-spilled spill_store::take(const spill_entry& of, std::optional<spill_tier> only) {
+spilled_pointer spill_store::take(const spill_entry& of, std::optional<spill_tier> only) {
   for (;;) {
     const std::uint64_t seen = demotions_done();
     try {
@@ -316,8 +316,8 @@ spilled spill_store::take(const spill_entry& of, std::optional<spill_tier> only)
   }
 }
 
-void spill_store::settle(spill_entry& of, buffer body, spilled lower) noexcept {
-  std::pair<buffer, spilled> dropped;
+void spill_store::settle(spill_entry& of, buffer body, spilled_pointer lower) noexcept {
+  std::pair<buffer, spilled_pointer> dropped;
   const std::lock_guard held(mutex_);
   const bool left = lower != nullptr;
   std::swap(of.body, body);
@@ -329,13 +329,13 @@ void spill_store::settle(spill_entry& of, buffer body, spilled lower) noexcept {
 }
 
 void spill_store::settle_unmoved(spill_entry& of) noexcept {
-  std::pair<buffer, spilled> dropped;
+  std::pair<buffer, spilled_pointer> dropped;
   const std::lock_guard held(mutex_);
   ++counted_.failures;
   dropped = end_move(of, of.state == spill_state::spilling ? spill_state::resident : spill_state::spilled);
 }
 
-std::pair<buffer, spilled> spill_store::end_move(spill_entry& of, spill_state now) noexcept {
+std::pair<buffer, spilled_pointer> spill_store::end_move(spill_entry& of, spill_state now) noexcept {
   moves_ += of.state == spill_state::spilling ? 1 : 0;
   of.state = of.gone ? spill_state::resident : now;
   settled_.notify_all();

@@ -51,7 +51,7 @@ struct spill_entry : std::enable_shared_from_this<spill_entry> {
   bool gone = false;           ///< closed; a body on the way is dropped when it settles
   std::uint64_t last_used = 0; ///< by the clock of the store
   buffer body;                 ///< while resident
-  spilled lower;               ///< while spilled
+  spilled_pointer lower;       ///< while spilled
 };
 
 class spill_store final : public context_service {
@@ -92,13 +92,13 @@ private:
   /// Moves the body of an entry that this thread has set to `spilling`. Returns where it went.
   spill_tier move_out(spill_entry& of, std::optional<spill_tier> only);
   /// Copies a body to a tier. If none has room, waits for a demotion that is under way.
-  [[nodiscard]] spilled take(const spill_entry& of, std::optional<spill_tier> only);
+  [[nodiscard]] spilled_pointer take(const spill_entry& of, std::optional<spill_tier> only);
   /// Ends a move with the body in its new place.
-  void settle(spill_entry& of, buffer body, spilled lower) noexcept;
+  void settle(spill_entry& of, buffer body, spilled_pointer lower) noexcept;
   /// Ends a move that failed.
   void settle_unmoved(spill_entry& of) noexcept;
   /// With the lock held. Returns what has to be dropped without it.
-  std::pair<buffer, spilled> end_move(spill_entry& of, spill_state now) noexcept;
+  std::pair<buffer, spilled_pointer> end_move(spill_entry& of, spill_state now) noexcept;
   /// Waits until another thread has moved a body out. False if none is doing so. Can be interrupted.
   bool wait_for_others();
   void wait_until_settled(lock& held, const spill_entry& of);
@@ -111,7 +111,7 @@ private:
   // Demotion (demotion.cpp).
   struct demotion {
     std::weak_ptr<spill_entry> of;
-    spilled body;
+    spilled_pointer body;
     std::uint64_t bytes;
     spill_tier to;
   };
@@ -126,7 +126,7 @@ private:
   [[nodiscard]] std::optional<demotion> coldest_in(spill_tier tier) const;
   /// Returns false if the demotion failed.
   bool carry_out(demotion next) noexcept;
-  void end_demotion(demotion& done, spilled& lower) noexcept;
+  void end_demotion(demotion& done, spilled_pointer& lower) noexcept;
   /// The number of demotions that have ended, however.
   [[nodiscard]] std::uint64_t demotions_done() const;
   /// Waits until one more has ended. False if none is under way.

@@ -46,8 +46,8 @@ spill_tiers::spill_tiers(context& root)
   make(spill_tier::file, chosen.files);
 }
 
-spilled spill_tiers::take(const std::shared_ptr<context>& ctx, const buffer& body,
-                          std::optional<spill_tier> only) {
+spilled_pointer spill_tiers::take(const std::shared_ptr<context>& ctx, const buffer& body,
+                                  std::optional<spill_tier> only) {
   std::vector<spill_tier> tried;
   if (only) {
     tried = {*only};
@@ -89,7 +89,8 @@ spilled spill_tiers::take(const std::shared_ptr<context>& ctx, const buffer& bod
                                  "for them: set SAETA_SPILL_DIR before the context is opened");
 }
 
-spilled spill_tiers::take_into(spill_tier tier, const std::shared_ptr<context>& ctx, const buffer& body) {
+spilled_pointer spill_tiers::take_into(spill_tier tier, const std::shared_ptr<context>& ctx,
+                                       const buffer& body) {
   if (tier == spill_tier::device || (root_.on_host() && tier != spill_tier::file)) {
     throw error(errc::unsupported, concat("a table of ", to_string(root_.device()),
                                           " can't be spilled to the "
@@ -122,7 +123,7 @@ std::optional<spill_tier> spill_tiers::slower_with_room(spill_tier from, std::ui
   return !folder_.empty() && has_room(spill_tier::file) ? std::optional(spill_tier::file) : std::nullopt;
 }
 
-spilled spill_tiers::move_on(const spilled_body& body, std::uint64_t bytes, spill_tier to) {
+spilled_pointer spill_tiers::move_on(const spilled_body& body, std::uint64_t bytes, spill_tier to) {
   tier_charge charge(limit_of(to), bytes);
   return to == spill_tier::file ? moved_to_file(body, bytes, std::move(charge), folder_)
                                 : moved_to_pageable(root_.shared_from_this(), body, bytes, std::move(charge));

@@ -31,19 +31,20 @@ public:
   /// Copies a body to a tier.
   /// @param only  this tier; nullopt: the first one that takes it
   /// @throws error of the last tier that was tried; unsupported if there is none.
-  [[nodiscard]] spilled take(const std::shared_ptr<context>& ctx, const buffer& body,
-                             std::optional<spill_tier> only);
+  [[nodiscard]] spilled_pointer take(const std::shared_ptr<context>& ctx, const buffer& body,
+                                     std::optional<spill_tier> only);
   /// The first tier after `from` that has room for a body now.
   [[nodiscard]] std::optional<spill_tier> slower_with_room(spill_tier from, std::uint64_t bytes) const;
   /// Copies a body in host memory to a slower tier.
-  [[nodiscard]] spilled move_on(const spilled_body& body, std::uint64_t bytes, spill_tier to);
+  [[nodiscard]] spilled_pointer move_on(const spilled_body& body, std::uint64_t bytes, spill_tier to);
   /// The limit of a tier and the bytes in it. Null for the device.
   [[nodiscard]] const std::shared_ptr<budget>& limit_of(spill_tier tier) const noexcept {
     return limits_[static_cast<std::size_t>(tier)];
   }
 
 private:
-  [[nodiscard]] spilled take_into(spill_tier tier, const std::shared_ptr<context>& ctx, const buffer& body);
+  [[nodiscard]] spilled_pointer take_into(spill_tier tier, const std::shared_ptr<context>& ctx,
+                                          const buffer& body);
   /// With the window's lock held. Called with the first body, before host memory is full.
   void make_window(const std::shared_ptr<context>& ctx);
   [[nodiscard]] bool has_pinned_for(const buffer& body);

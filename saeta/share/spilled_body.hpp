@@ -59,20 +59,21 @@ private:
 /// one block would waste up to half of it.
 [[nodiscard]] std::vector<std::size_t> pinned_sizes(std::size_t bytes);
 
-using spilled = std::shared_ptr<const spilled_body>;
-[[nodiscard]] spilled pinned_body(const std::shared_ptr<context>& ctx, const buffer& body,
-                                  tier_charge charge);
-[[nodiscard]] spilled pageable_body(const std::shared_ptr<context>& ctx, const buffer& body,
-                                    tier_charge charge);
+using spilled_pointer = std::shared_ptr<const spilled_body>;
+[[nodiscard]] spilled_pointer pinned_body(const std::shared_ptr<context>& ctx, const buffer& body,
+                                          tier_charge charge);
+[[nodiscard]] spilled_pointer pageable_body(const std::shared_ptr<context>& ctx, const buffer& body,
+                                            tier_charge charge);
 /// @param window  host memory that the bytes of a device pass; not needed on the host
-[[nodiscard]] spilled file_body(const std::shared_ptr<context>& ctx, const buffer& body, tier_charge charge,
-                                const std::string& folder, std::span<std::byte> window);
+[[nodiscard]] spilled_pointer file_body(const std::shared_ptr<context>& ctx, const buffer& body,
+                                        tier_charge charge, const std::string& folder,
+                                        std::span<std::byte> window);
 
 /// Copies a body in host memory to pageable memory. @param bytes  of the body
-[[nodiscard]] spilled moved_to_pageable(const std::shared_ptr<context>& ctx, const spilled_body& from,
-                                        std::size_t bytes, tier_charge charge);
+[[nodiscard]] spilled_pointer moved_to_pageable(const std::shared_ptr<context>& ctx, const spilled_body& from,
+                                                std::size_t bytes, tier_charge charge);
 /// Copies a body in host memory to a file.
-[[nodiscard]] spilled moved_to_file(const spilled_body& from, std::size_t bytes, tier_charge charge,
-                                    const std::string& folder);
+[[nodiscard]] spilled_pointer moved_to_file(const spilled_body& from, std::size_t bytes, tier_charge charge,
+                                            const std::string& folder);
 
 } // namespace saeta
