@@ -54,6 +54,10 @@ FOREIGN = {
     "/usr/src": "a folder of the system",
     "memory-host-4711.csv": "an example",
     "OUT/bench.tar.gz": "a file that gpu_check.sh writes",
+    "saeta.budget.host": "a key of Dask's configuration",
+    "saeta.budget.device": "a key of Dask's configuration",
+    "DASK_SAETA__BUDGET__DEVICE": "a variable that Dask makes a key of",
+    "--preload saeta.dask": "dask",
     "saeta/backend/<name>/": "a pattern",
     "saeta/backend/<name>/CMakeLists.txt": "a pattern",
 }

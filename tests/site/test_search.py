@@ -56,6 +56,7 @@ TASKS = {
     "jax": "guides/jax.html",
     "polars": "guides/polars.html",
     "duckdb": "guides/duckdb.html",
+    "dask": "guides/dask.html",
     "fork multiprocessing": "processes.html",
     "supported types": "reference/types.html",
     "zero copy": "exchange.html",

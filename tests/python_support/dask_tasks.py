@@ -1,0 +1,157 @@
+"""Tasks for the workers of a Dask cluster, and what tells dask in a tree that is not installed about Saeta.
+
+None of the tasks that move tables imports `saeta.dask`: a worker has to find it by itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import os
+import signal
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import arrow_data
+import saeta as sa
+
+PROJECT = Path(__file__).resolve().parents[2]
+TABLES = 200
+
+
+def pretend_to_be_installed(folder: Path) -> None:
+    """Writes the entry points of pyproject.toml where importlib finds them. `folder` must be in the path."""
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    found = folder / "saeta-0.dist-info"
+    found.mkdir()
+    (found / "METADATA").write_text("Metadata-Version: 2.1\nName: saeta\nVersion: 0\n", encoding="utf-8")
+    lines = [
+        line
+        for group, entries in project["entry-points"].items()
+        for line in (f"[{group}]", *(f"{name} = {value}" for name, value in entries.items()))
+    ]
+    (found / "entry_points.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+@functools.cache
+def _every_type(rows: int, nulls: str) -> Any:
+    return sa.from_arrow(arrow_data.pa.table(arrow_data.arrays(rows, nulls)), "host")
+
+
+def make(number: int) -> sa.Table:
+    """Makes one of many tables, which together have every type, slices, batches, nulls and no rows."""
+    whole = _every_type((67, 1, 0, 500)[number % 4], ("some", "none", "all")[number % 3])
+    names = whole.column_names
+    width = 1 + number % 7
+    chosen = [names[(number * 3 + each) % len(names)] for each in range(width)]
+    table = whole.select(list(dict.fromkeys(chosen)))
+    table = table.with_column("number", np.full(table.num_rows, number))
+    if number % 5 == 1:
+        table = table.slice(table.num_rows // 3, table.num_rows // 2)
+    if number % 5 == 2:
+        table = sa.concat_tables([table, table.slice(0, table.num_rows // 2)])
+    return table.replace_schema_metadata({"number": str(number)})
+
+
+def same(number: int, table: sa.Table) -> str:
+    """Returns what is wrong with a table that `make` has made elsewhere, or nothing."""
+    expected = make(number)
+    if not table.equals(expected, check_metadata=True):
+        return f"table {number} differs: {table}"
+    if [each.num_rows for each in table.batches] != [each.num_rows for each in expected.batches]:
+        return f"the batches of table {number} differ"
+    return "" if table.context.device == "host" else f"table {number} is on {table.context}"
+
+
+def column_of(number: int) -> sa.Column:
+    return make(number)["number"]
+
+
+def numbers(rows: int) -> sa.Table:
+    return sa.table({"n": np.arange(rows), "x": np.arange(rows) * 0.5}, "host")
+
+
+def statistics() -> dict[str, int | None]:
+    """What the worker of this process has in use on the host, beside what the tasks here keep."""
+    import saeta.dask
+
+    _every_type.cache_clear()
+    gc.collect()
+    return saeta.dask.worker_context("host").memory.statistics()
+
+
+def arrived(table: sa.Table) -> dict[str, Any]:
+    import saeta.dask
+
+    where = saeta.dask.worker_context("host")
+    return {
+        "own": table.context == where,
+        "budget": where.budget,
+        "rows": table.num_rows,
+        "nbytes": table.nbytes,
+        "charged": where.memory.statistics()["current"],
+        "external": where.memory.statistics()["external"],
+    }
+
+
+def nbytes(table: sa.Table) -> int:
+    return table.nbytes
+
+
+def weights_of_worker(dask_worker: Any) -> dict[str, int]:
+    return {str(key): value.nbytes for key, value in dask_worker.data.items()}
+
+
+def spilled_bytes(dask_worker: Any) -> int:
+    return int(dask_worker.data.spilled_total.memory)
+
+
+def leftovers() -> dict[str, Any]:
+    """What this process holds that another one has to see: shared files, and names of sockets."""
+    names = Path("/proc/net/unix").read_text(encoding="utf-8")
+    held = [str(each.readlink()) for each in Path("/proc/self/fd").iterdir() if each.exists()]
+    return {
+        "files": [each for each in held if "saeta" in each],
+        "names": names.count(f"saeta-{os.getpid()}-"),
+    }
+
+
+class Fuse:
+    """Kills the process that pickles it (at "sending") or that unpickles it (at "receiving"), the first time.
+
+    A file says that it has happened.
+    """
+
+    def __init__(self, path: str, at: str) -> None:
+        self.path = path
+        self.at = at
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.at == "sending":
+            _burn(self.path)
+        return _received, (self.path, self.at)
+
+
+def _received(path: str, at: str) -> Fuse:
+    if at == "receiving":
+        _burn(path)
+    return Fuse(path, at)
+
+
+def _burn(path: str) -> None:
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def make_with_fuse(number: int, path: str, at: str) -> list[Any]:
+    return [make(number), Fuse(path, at)]
+
+
+def same_with_fuse(number: int, pair: list[Any]) -> str:
+    return same(number, pair[0])
