@@ -65,6 +65,15 @@ def workers(client: Any) -> list[str]:
     return sorted(client.scheduler_info()["workers"])
 
 
+@pytest.fixture
+def shared_memory(client: Any) -> Iterator[None]:
+    saeta.dask.share_memory(client, smallest=1)
+    try:
+        yield
+    finally:
+        client.unregister_worker_plugin("saeta-shared-memory")
+
+
 def eventually(true: Callable[[], bool]) -> bool:
     deadline = time.monotonic() + 60
     while not true():
@@ -171,8 +180,52 @@ def test_a_table_arrives_in_the_context_of_the_worker_and_is_not_copied_there(cl
     require_nothing_left(client)
 
 
+@pytest.mark.usefixtures("shared_memory")
+def test_workers_of_a_host_pass_tables_by_shared_memory(client, workers):
+    one, other = workers
+    numbers = range(0, dask_tasks.TABLES, 3)
+    made = client.map(dask_tasks.make, numbers, workers=[one], allow_other_workers=False, pure=False)
+    compared = client.map(
+        dask_tasks.same, numbers, made, workers=[other], allow_other_workers=False, pure=False
+    )
+    assert [each for each in client.gather(compared) if each] == []
+    assert dask_tasks.same(numbers[-1], made[-1].result()) == "", "the client gets bytes"
+
+    sent = run_on(client, one, dask_tasks.numbers, 50_000)
+    assert run_on(client, other, dask_tasks.arrived_by_shared_memory, sent).result()
+    assert not run_on(client, one, dask_tasks.arrived_by_shared_memory, sent).result()
+    charged = client.run(dask_tasks.statistics, workers=[one])[one]["current"]
+    assert charged == 0, "what the other worker has is not charged to the one that has sent it"
+    assert client.run(dask_tasks.leftovers, workers=[one])[one]["files"] == []
+    del made, compared, sent
+    require_nothing_left(client)
+
+
+def test_small_tables_and_tables_without_room_are_sent_as_bytes(client, workers):
+    one, other = workers
+    saeta.dask.share_memory(client, smallest="100 kB")
+    try:
+        small, large = (run_on(client, one, dask_tasks.numbers, rows) for rows in (5_000, 50_000))
+        distributed.wait([small, large])
+        found = [
+            run_on(client, other, dask_tasks.arrived_by_shared_memory, each).result()
+            for each in (small, large)
+        ]
+        assert found == [False, True]
+        full = run_on(client, one, dask_tasks.numbers_in_a_full_context, 50_000)
+        assert run_on(client, other, dask_tasks.arrived, full).result()["rows"] == 50_000
+        assert not run_on(client, other, dask_tasks.arrived_by_shared_memory, full).result()
+    finally:
+        client.unregister_worker_plugin("saeta-shared-memory")
+    del small, large, full, found
+    require_nothing_left(client)
+
+
+@pytest.mark.parametrize("way", ["bytes", "shared memory"])
 @pytest.mark.parametrize("at", ["sending", "receiving"])
-def test_a_task_whose_worker_is_killed_in_a_transfer_runs_again(client, workers, tmp_path, at):
+def test_a_task_whose_worker_is_killed_in_a_transfer_runs_again(client, workers, tmp_path, at, way, request):
+    if way == "shared memory":
+        request.getfixturevalue("shared_memory")
     one, other = workers
     fuse = tmp_path / "burnt"
     made = client.submit(

@@ -83,6 +83,12 @@ def statistics() -> dict[str, int | None]:
     return saeta.dask.worker_context("host").memory.statistics()
 
 
+def numbers_in_a_full_context(rows: int) -> sa.Table:
+    """A packed table, in a context that has no room for another one."""
+    small = sa.context("host").memory.child("full", limit=17 * rows)
+    return sa.unpack(*sa.table({"n": np.arange(rows), "x": np.arange(rows) * 0.5}, small).pack(), small)
+
+
 def arrived(table: sa.Table) -> dict[str, Any]:
     import saeta.dask
 
@@ -95,6 +101,16 @@ def arrived(table: sa.Table) -> dict[str, Any]:
         "charged": where.memory.statistics()["current"],
         "external": where.memory.statistics()["external"],
     }
+
+
+def arrived_by_shared_memory(table: sa.Table) -> bool:
+    """Whether the first column lies in an unnamed file that another process has made."""
+    address = table.column(0).address
+    for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
+        begin, end = (int(each, 16) for each in line.split(" ")[0].split("-"))
+        if begin <= address < end:
+            return "memfd:saeta table" in line
+    return False
 
 
 def nbytes(table: sa.Table) -> int:

@@ -1,6 +1,7 @@
 """The serialisation families "dask" and "cuda" of distributed, for tables and columns in the packed form.
 
-Family "dask": a frame of metadata and a frame with the body, in host memory. Family "cuda": the metadata in
+Family "dask": a frame of metadata and a frame with the body, in host memory, or no frame and a token where
+the receiver can open the memory. Family "cuda": the metadata in
 the header, and the body as device memory. distributed asks for "cuda" first where the transport can send
 memory of a GPU, and a table on the host passes it on to "dask".
 """
@@ -16,6 +17,7 @@ from saeta._core import Column, Table
 from saeta._share.packed import host_bytes, pack, unpack
 from saeta._use import use
 from saeta.dask._contexts import worker_context
+from saeta.dask._same_host import lend, take
 
 _KINDS = (Table, Column)
 Header: TypeAlias = dict[str, Any]  # of what msgpack can encode
@@ -32,16 +34,22 @@ def serialize_on_host(source: Table | Column) -> tuple[Header, list[Any]]:
     """Returns header and frames in host memory, ready to be read."""
     table = _as_table(source)
     on_host = table if table.device == "host" else table.to(worker_context("host"))
+    header = _header(source, table)
+    lent = lend(on_host)
+    if lent is not None:
+        return {**header, "lent": lent}, []
     metadata, body = pack(on_host)
     # distributed receives everything up to the first buffer that is not bytes into one piece of memory, and
     # each buffer after it into a piece of its own. With the metadata as that first buffer, the body begins at
     # an aligned address and is viewed there; otherwise it would have to be copied.
-    return _header(source, table), [bytearray(metadata), host_bytes(body)]
+    return header, [bytearray(metadata), host_bytes(body)]
 
 
 def restore_from_host(header: Header, frames: list[Any]) -> Table | Column:
-    metadata, body = frames
     where = worker_context("host" if header["device"] == "host" else None)
+    if "lent" in header:
+        return _restored(header, take(header["lent"], worker_context("host")).to(where))
+    metadata, body = frames
     return _restored(header, unpack(metadata, body, where))
 
 
