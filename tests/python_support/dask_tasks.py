@@ -135,6 +135,56 @@ def leftovers() -> dict[str, Any]:
     }
 
 
+def make_on_device(number: int) -> sa.Table:
+    import saeta.dask
+
+    return make(number).to(saeta.dask.worker_context())
+
+
+def same_on_device(number: int, table: sa.Table) -> str:
+    import saeta.dask
+
+    if table.context != saeta.dask.worker_context():
+        return f"table {number} is on {table.context}"
+    return same(number, table.to("host"))
+
+
+def late_on_device(number: int, rows: int) -> sa.Table:
+    """Makes a table whose last rows are still being written when it is returned."""
+    import saeta.dask
+
+    values = np.arange(rows) + number
+    table = sa.table({"n": values, "x": values * 0.5}, saeta.dask.worker_context())
+    backwards = sa.column("at", np.arange(rows)[::-1].copy(), ctx=table.context)
+    for _ in range(9):  # an odd number: the rows end up in the opposite order
+        table = table.take(backwards)
+    return table
+
+
+def wrong_rows(number: int, table: sa.Table) -> int:
+    found = table.to("host")
+    expected = (np.arange(table.num_rows) + number)[::-1]
+    wrong = np.from_dlpack(found["n"]) != expected
+    return int((wrong | (np.from_dlpack(found["x"]) != expected * 0.5)).sum())
+
+
+def reset_counters() -> None:
+    import saeta.dask
+
+    saeta.dask.worker_context().reset_counters()
+
+
+def uploaded_bytes(table: sa.Table) -> int:
+    """How many bytes have come to the device of a table from the host since the counters were reset."""
+    return int(table.context.counters()["host_to_device"]["bytes"])
+
+
+def downloaded_bytes() -> int:
+    import saeta.dask
+
+    return int(saeta.dask.worker_context().counters()["device_to_host"]["bytes"])
+
+
 class Fuse:
     """Kills the process that pickles it (at "sending") or that unpickles it (at "receiving"), the first time.
 
