@@ -94,6 +94,33 @@ def test_every_table_comes_back_from_device_memory(ctx):
             require_same(cuda_loads(header, [Received(each) for each in frames]), table)
 
 
+def test_bytes_at_any_address_come_back_without_the_budget_of_the_worker(host, monkeypatch):
+    full = host.memory.child("full", limit=1)
+    monkeypatch.setattr(_families, "worker_context", lambda name=None: full)
+    for table in tables(host):
+        header, (metadata, body) = serialize(table, on_error="raise")
+        for offset in (0, 3, 8):
+            moved = memoryview(bytes(offset) + bytes(body))[offset:]
+            found = deserialize(header, [metadata, moved])
+            assert found.context == full
+            require_same(found.to("host"), table)
+
+
+def test_without_room_on_a_device_a_table_is_sent_by_the_host_and_asked_for_again(ctx):
+    if ctx.device == "host":
+        pytest.skip("it has a budget of its own on a device alone")
+    table = sa.table({"a": np.arange(1000)}, ctx)[1:]
+    ctx.synchronize()
+    ctx.budget = int(ctx.memory.statistics()["current"] or 0)
+    header, frames = serialize(table, serializers=("cuda", "dask"), on_error="raise")
+    assert header["serializer"] == "dask"
+    with pytest.raises(OSError, match="does not fit") as refused:
+        deserialize(header, frames)
+    assert isinstance(refused.value.__cause__, sa.BudgetExceeded)
+    ctx.budget = None
+    require_same(deserialize(header, frames), table)
+
+
 def test_columns_alone_and_in_collections_come_back(ctx):
     table = sa.from_arrow(pa.table({"a": [1, None, 3], "s": ["x", "y", None]}), ctx)
     for column in table.columns:

@@ -10,6 +10,7 @@ import gc
 import os
 import signal
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -75,18 +76,27 @@ def numbers(rows: int) -> sa.Table:
 
 
 def statistics() -> dict[str, int | None]:
-    """What the worker of this process has in use on the host, beside what the tasks here keep."""
-    import saeta.dask
-
+    """What this process has in use on the host, its worker included, beside what the tasks here keep."""
     _every_type.cache_clear()
     gc.collect()
-    return saeta.dask.worker_context("host").memory.statistics()
+    return sa.context("host").memory.statistics()
 
 
-def numbers_in_a_full_context(rows: int) -> sa.Table:
-    """A packed table, in a context that has no room for another one."""
-    small = sa.context("host").memory.child("full", limit=17 * rows)
-    return sa.unpack(*sa.table({"n": np.arange(rows), "x": np.arange(rows) * 0.5}, small).pack(), small)
+def packed_numbers(rows: int) -> sa.Table:
+    """The same, in one piece of memory: nothing is allocated to send it."""
+    return sa.unpack(*numbers(rows).pack())
+
+
+def slice_in_a_full_context(rows: int) -> sa.Table:
+    """A slice, which has to be gathered before it is sent, in a context that has no room for that."""
+    full = sa.context("host").memory.child("full", limit=17 * rows)
+    return sa.unpack(*numbers(rows).to(full).pack(), full)[1:]
+
+
+def limit_the_process(more: int | None) -> None:
+    """Leaves no room for more bytes than that in the context that messages are charged to."""
+    ctx = sa.context("host")
+    ctx.budget = None if more is None else int(ctx.memory.statistics()["current"] or 0) + more
 
 
 def arrived(table: sa.Table) -> dict[str, Any]:
@@ -125,14 +135,13 @@ def spilled_bytes(dask_worker: Any) -> int:
     return int(dask_worker.data.spilled_total.memory)
 
 
-def leftovers() -> dict[str, Any]:
-    """What this process holds that another one has to see: shared files, and names of sockets."""
-    names = Path("/proc/net/unix").read_text(encoding="utf-8")
-    held = [str(each.readlink()) for each in Path("/proc/self/fd").iterdir() if each.exists()]
-    return {
-        "files": [each for each in held if "saeta" in each],
-        "names": names.count(f"saeta-{os.getpid()}-"),
-    }
+def shared_files() -> list[str]:
+    """The unnamed files of shared tables that this process has open."""
+    held = []
+    for each in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            held.append(str(each.readlink()))
+    return [each for each in held if "saeta" in each]
 
 
 def make_on_device(number: int) -> sa.Table:

@@ -4,20 +4,27 @@ Family "dask": a frame of metadata and a frame with the body, in host memory, or
 the receiver can open the memory. Family "cuda": the metadata in
 the header, and the body as device memory. distributed asks for "cuda" first where the transport can send
 memory of a GPU, and a table on the host passes it on to "dask".
+
+After a failure here that is not an OSError, distributed leaves the task that wanted the table waiting for
+ever. So no budget of a worker is charged for bytes on their way, and where a table finds no room on a GPU,
+that is an OSError: the worker asks for it again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from distributed.protocol import cuda_deserialize, cuda_serialize, dask_deserialize, dask_serialize
 
 from saeta import _core
-from saeta._core import Column, Table
+from saeta._core import Column, Table, context
 from saeta._share.packed import host_bytes, pack, unpack
 from saeta._use import use
 from saeta.dask._contexts import worker_context
 from saeta.dask._same_host import lend, take
+from saeta.errors import BudgetExceeded
 
 _KINDS = (Table, Column)
 Header: TypeAlias = dict[str, Any]  # of what msgpack can encode
@@ -33,7 +40,7 @@ def register() -> None:
 def serialize_on_host(source: Table | Column) -> tuple[Header, list[Any]]:
     """Returns header and frames in host memory, ready to be read."""
     table = _as_table(source)
-    on_host = table if table.device == "host" else table.to(worker_context("host"))
+    on_host = table.to(context("host"))
     header = _header(source, table)
     lent = lend(on_host)
     if lent is not None:
@@ -46,11 +53,14 @@ def serialize_on_host(source: Table | Column) -> tuple[Header, list[Any]]:
 
 
 def restore_from_host(header: Header, frames: list[Any]) -> Table | Column:
-    where = worker_context("host" if header["device"] == "host" else None)
     if "lent" in header:
-        return _restored(header, take(header["lent"], worker_context("host")).to(where))
-    metadata, body = frames
-    return _restored(header, unpack(metadata, body, where))
+        table = take(header["lent"], context("host"))
+    else:
+        metadata, body = frames
+        table = unpack(metadata, _aligned(body), context("host"))
+    where = worker_context("host" if header["device"] == "host" else None)
+    with _asking_again_without_room():
+        return _restored(header, table.to(where))
 
 
 def serialize_on_device(source: Table | Column) -> tuple[Header, list[Any]]:
@@ -61,7 +71,10 @@ def serialize_on_device(source: Table | Column) -> tuple[Header, list[Any]]:
     table = _as_table(source)
     if table.device == "host":
         raise NotImplementedError("memory of the host is sent by the family dask")
-    metadata, body = pack(table)
+    try:
+        metadata, body = pack(table)
+    except BudgetExceeded as refused:
+        raise NotImplementedError("no room to gather it: sent by the family dask") from refused
     if len(body):
         with use(reads=[body]) as token:
             token.synchronize()
@@ -70,7 +83,8 @@ def serialize_on_device(source: Table | Column) -> tuple[Header, list[Any]]:
 
 def restore_from_device(header: Header, frames: list[Any]) -> Table | Column:
     body = ReceivedBytes(frames[0]) if frames else b""
-    return _restored(header, unpack(header["metadata"], body, worker_context()))
+    with _asking_again_without_room():
+        return _restored(header, unpack(header["metadata"], body, worker_context()))
 
 
 class ReceivedBytes:
@@ -92,6 +106,26 @@ class ReceivedBytes:
             "data": (pointer, read_only),
             "stream": None,
         }
+
+
+def _aligned(body: Any) -> Any:
+    """Returns bytes that begin at a multiple of 8, as those of a compressed frame or of a file may not."""
+    import pyarrow as pa
+
+    if pa.py_buffer(body).address % 8 == 0:
+        return body
+    found = memoryview(body).cast("B")
+    copied = pa.allocate_buffer(len(found))
+    memoryview(copied).cast("B")[:] = found
+    return copied
+
+
+@contextmanager
+def _asking_again_without_room() -> Iterator[None]:
+    try:
+        yield
+    except BudgetExceeded as refused:
+        raise OSError(f"a table has arrived that does not fit: {refused}") from refused
 
 
 def _as_table(source: Table | Column) -> Table:

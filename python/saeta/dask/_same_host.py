@@ -17,7 +17,7 @@ from distributed.comm import get_address_host
 
 from saeta._core import Context, Table, _parse_bytes
 from saeta._share.tables import SharedTable, share, take_over
-from saeta.errors import BudgetExceeded, ExchangeError
+from saeta.errors import BudgetExceeded
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -39,10 +39,10 @@ _answer: ContextVar[_Answer | None] = ContextVar("saeta.dask.answer", default=No
 def share_memory(client: Client, *, smallest: int | str = "1MiB") -> None:
     """Lets the workers of each host pass tables to each other by shared memory.
 
-    A table is then copied once, into memory that the other worker maps, and not through a socket. It is
-    charged to the budget of its worker until the other worker has it; if it does not fit, the table is sent
-    as before. The workers of a host must belong to one user. Other hosts, the scheduler and clients get
-    bytes, as without it.
+    A table is then copied once, into memory that the other worker maps, and not through a socket. The memory
+    is charged to the process of the sender (`saeta.context("host")`) until the other worker has it; if it
+    does not fit, the table is sent as before. The workers of a host must belong to one user. Other hosts, the
+    scheduler and clients get bytes, as without it.
 
     It holds for all workers of the cluster, also those that come later.
 
@@ -110,9 +110,6 @@ def lend(table: Table) -> bytes | None:
 def take(lent: bytes, ctx: Context) -> Table:
     """Opens a table that another worker lends.
 
-    An OSError, as for a worker that has been killed, lets distributed ask for the data again.
+    If that worker has been killed, it is an OSError, and distributed asks for the data again.
     """
-    try:
-        return take_over(pickle.loads(lent), ctx)
-    except PermissionError as refused:  # would be refused again
-        raise ExchangeError(f"the table of another worker can't be opened: {refused}") from refused
+    return take_over(pickle.loads(lent), ctx)
