@@ -32,6 +32,8 @@ SETTINGS = {
     "distributed.worker.profile.enabled": False,
     "distributed.comm.timeouts.connect": "120s",
     "distributed.scheduler.worker-ttl": None,
+    # After that time a LocalCluster also closes the nanny that has started a killed worker again.
+    "distributed.deploy.lost-worker-timeout": "1 hour",
     "distributed.admin.tick.limit": "120s",
 }
 
