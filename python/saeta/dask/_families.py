@@ -1,13 +1,13 @@
 """The serialisation families "dask" and "cuda" of distributed, for tables and columns in the packed form.
 
 Family "dask": a frame of metadata and a frame with the body, in host memory, or no frame and a token where
-the receiver can open the memory. Family "cuda": the metadata in
-the header, and the body as device memory. distributed asks for "cuda" first where the transport can send
-memory of a GPU, and a table on the host passes it on to "dask".
+the receiver can open the memory. Family "cuda": the metadata in the header, and the body as device memory.
+distributed asks for "cuda" first where the transport can send memory of a GPU, and a table on the host passes
+it on to "dask".
 
 After a failure here that is not an OSError, distributed leaves the task that wanted the table waiting for
-ever. So no budget of a worker is charged for bytes on their way, and where a table finds no room on a GPU,
-that is an OSError: the worker asks for it again.
+ever. So no budget of a worker is charged for bytes on their way, and where a table that has arrived finds no
+room, that is an OSError: the worker asks for it again.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ def serialize_on_host(source: Table | Column) -> tuple[Header, list[Any]]:
 
 
 def restore_from_host(header: Header, frames: list[Any]) -> Table | Column:
-    if "lent" in header:
-        table = take(header["lent"], context("host"))
-    else:
-        metadata, body = frames
-        table = unpack(metadata, _aligned(body), context("host"))
-    where = worker_context("host" if header["device"] == "host" else None)
     with _asking_again_without_room():
+        if "lent" in header:
+            table = take(header["lent"], context("host"))
+        else:
+            metadata, body = frames
+            table = unpack(metadata, body, context("host"))
+        where = worker_context("host" if header["device"] == "host" else None)
         return _restored(header, table.to(where))
 
 
@@ -106,18 +106,6 @@ class ReceivedBytes:
             "data": (pointer, read_only),
             "stream": None,
         }
-
-
-def _aligned(body: Any) -> Any:
-    """Returns bytes that begin at a multiple of 8, as those of a compressed frame or of a file may not."""
-    import pyarrow as pa
-
-    if pa.py_buffer(body).address % 8 == 0:
-        return body
-    found = memoryview(body).cast("B")
-    copied = pa.allocate_buffer(len(found))
-    memoryview(copied).cast("B")[:] = found
-    return copied
 
 
 @contextmanager
