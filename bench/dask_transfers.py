@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Times transfers of tables between two workers of a local Dask cluster, beside those of pyarrow's tables.
 
-    bench/dask_transfers.py [--mib 16 64 256] [--repeats 9] [--columns 8]
+    bench/dask_transfers.py [--mib 16 64 256] [--repeats 9] [--columns 8] [--shard 64MiB]
 
 One worker has a table, and the other adds up its values. The time is what the client sees, from the request
-to the result, without that of the same request where the table is already. The kinds take turns:
+to the result, without that of the same request where the table is already. Beside it stands the time that the
+processors worked for both workers, which says more on a busy machine. The kinds take turns:
 
-saeta             a table, as `saeta.dask` sends it
-saeta, shared     the same after `saeta.dask.share_memory`
+saeta             a table of several allocations, as `saeta.dask` sends it: gathered first
+saeta, packed     a table in one piece of memory, as files and messages leave it
 pyarrow           a table of pyarrow, as distributed sends it: an IPC stream
 pyarrow, pickled  a table of pyarrow inside of an object, which is pickled with buffers out of band
 """
@@ -28,8 +29,7 @@ import pyarrow as pa
 import saeta as sa
 import saeta.dask
 
-SHARED = "saeta, shared"
-KINDS = ("saeta", SHARED, "pyarrow", "pyarrow, pickled")
+KINDS = ("saeta", "saeta, packed", "pyarrow", "pyarrow, pickled")
 SETTINGS = {
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
@@ -50,7 +50,8 @@ def make(kind: str, columns: int, nbytes: int) -> Any:
     rows = nbytes // columns // 8
     values = {f"c{number}": np.arange(rows) + number for number in range(columns)}
     if kind.startswith("saeta"):
-        return sa.table(values, "host")
+        table = sa.table(values, "host")
+        return sa.unpack(*table.pack()) if "packed" in kind else table
     return pa.table(values) if kind == "pyarrow" else Holder(pa.table(values))
 
 
@@ -61,38 +62,44 @@ def add_up(given: Any) -> int:
     return sum(int(each.chunk(0).to_numpy().sum()) for each in table.columns)
 
 
-def seconds_of(client: distributed.Client, worker: str, table: Any) -> tuple[float, int]:
+def processor_seconds(client: distributed.Client) -> float:
+    return sum(client.run(time.process_time).values())
+
+
+def seconds_of(client: distributed.Client, worker: str, table: Any) -> tuple[float, float, int]:
+    """Returns the time that passes, that of the processors, and the result."""
+    worked = processor_seconds(client)
     start = time.perf_counter()
     found = client.submit(add_up, table, workers=[worker], allow_other_workers=False, pure=False).result()
-    return time.perf_counter() - start, found
+    passed = time.perf_counter() - start
+    return passed, processor_seconds(client) - worked, found
 
 
 def measure(client: distributed.Client, mib: int, columns: int, repeats: int) -> dict[str, Any]:
     one, other = sorted(client.scheduler_info()["workers"])
-    moved: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    passed: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    worked: dict[str, list[float]] = {kind: [] for kind in KINDS}
     results = set()
     for _ in range(repeats + 1):  # the first is not counted
-        for kind, times in moved.items():
-            if kind == SHARED:
-                saeta.dask.share_memory(client)
+        for kind in KINDS:
             table = client.submit(make, kind, columns, mib << 20, workers=[one], pure=False)
             distributed.wait(table)
-            first, result = seconds_of(client, other, table)
-            again, _ = seconds_of(client, other, table)
-            times.append(first - again)
-            results.add(result)
+            first = seconds_of(client, other, table)
+            again = seconds_of(client, other, table)
+            passed[kind].append(first[0] - again[0])
+            worked[kind].append(first[1] - again[1])
+            results.add(first[2])
             del table
-            if kind == SHARED:
-                client.unregister_worker_plugin("saeta-shared-memory")
     assert len(results) == 1
-    milliseconds = {kind: statistics.median(times[1:]) * 1e3 for kind, times in moved.items()}
     return {
         "mebibytes": mib,
-        "milliseconds": {kind: round(each, 1) for kind, each in milliseconds.items()},
-        "GB/s": {kind: round((mib << 20) / each / 1e6, 2) for kind, each in milliseconds.items()},
-        "pyarrow / saeta": round(milliseconds["pyarrow"] / milliseconds["saeta"], 2),
-        "pyarrow / saeta, shared": round(milliseconds["pyarrow"] / milliseconds[SHARED], 2),
+        "milliseconds": {kind: median_ms(times) for kind, times in passed.items()},
+        "of the processors": {kind: median_ms(times) for kind, times in worked.items()},
     }
+
+
+def median_ms(times: list[float]) -> float:
+    return round(statistics.median(times[1:]) * 1e3, 1)
 
 
 def main() -> None:
@@ -100,9 +107,10 @@ def main() -> None:
     parser.add_argument("--mib", type=int, nargs="+", default=[16, 64, 256])
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--columns", type=int, default=8)
+    parser.add_argument("--shard", default="64MiB", help="largest part of a body (distributed.comm.shard)")
     given = parser.parse_args()
     with (
-        dask.config.set(SETTINGS),
+        dask.config.set({**SETTINGS, "distributed.comm.shard": given.shard}),
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, memory_limit="8GiB", dashboard_address="127.0.0.1:0"
         ) as cluster,

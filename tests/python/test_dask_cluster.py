@@ -68,15 +68,6 @@ def workers(client: Any) -> list[str]:
     return sorted(client.scheduler_info()["workers"])
 
 
-@pytest.fixture
-def shared_memory(client: Any) -> Iterator[None]:
-    saeta.dask.share_memory(client, smallest=1)
-    try:
-        yield
-    finally:
-        client.unregister_worker_plugin("saeta-shared-memory")
-
-
 def eventually(true: Callable[[], bool]) -> bool:
     deadline = time.monotonic() + 60
     while not true():
@@ -120,14 +111,13 @@ def weights_in_scheduler(client: Any) -> dict[str, int]:
 
 
 def require_nothing_left(client: Any) -> None:
-    """All futures are gone: no worker is charged anything, and none has anything open for others."""
+    """All futures are gone: no worker is charged anything, and none has memory of others."""
 
     def clean() -> bool:
         found = client.run(dask_tasks.statistics).values()
         return all(each["current"] == 0 and each["external"] == 0 for each in found)
 
     assert eventually(clean), client.run(dask_tasks.statistics)
-    assert all(each == [] for each in client.run(dask_tasks.shared_files).values())
 
 
 def test_tables_of_all_types_go_from_worker_to_worker_and_are_spilled(client, workers):
@@ -210,55 +200,8 @@ def test_a_worker_whose_budget_is_spent_sends_its_tables(client, workers):
     require_nothing_left(client)
 
 
-@pytest.mark.usefixtures("shared_memory")
-def test_workers_of_a_host_pass_tables_by_shared_memory(client, workers):
-    one, other = workers
-    numbers = range(0, dask_tasks.TABLES, 3)
-    made = client.map(dask_tasks.make, numbers, workers=[one], allow_other_workers=False, pure=False)
-    compared = client.map(
-        dask_tasks.same, numbers, made, workers=[other], allow_other_workers=False, pure=False
-    )
-    assert [each for each in gather(client, compared) if each] == []
-    for number, table in zip(numbers[:8], gather(client, made[:8]), strict=True):
-        assert dask_tasks.same(number, table) == "", "the client gets bytes"
-
-    sent = run_on(client, one, dask_tasks.numbers, 50_000)
-    assert run_on(client, other, dask_tasks.arrived_by_shared_memory, sent).result(timeout=180)
-    assert not run_on(client, one, dask_tasks.arrived_by_shared_memory, sent).result(timeout=180)
-    charged = client.run(dask_tasks.statistics, workers=[one])[one]["current"]
-    assert charged == 0, "what the other worker has is not charged to the one that has sent it"
-    assert client.run(dask_tasks.shared_files, workers=[one])[one] == []
-    del made, compared, sent
-    require_nothing_left(client)
-
-
-def test_small_tables_and_tables_without_room_are_sent_as_bytes(client, workers):
-    one, other = workers
-    saeta.dask.share_memory(client, smallest="100 kB")
-    try:
-        small, large = (run_on(client, one, dask_tasks.numbers, rows) for rows in (5_000, 50_000))
-        distributed.wait([small, large], timeout=180)
-        found = [
-            run_on(client, other, dask_tasks.arrived_by_shared_memory, each).result(timeout=180)
-            for each in (small, large)
-        ]
-        assert found == [False, True]
-        again = run_on(client, one, dask_tasks.packed_numbers, 50_000)
-        distributed.wait(again, timeout=180)
-        client.run(dask_tasks.limit_the_process, 1000, workers=[one])
-        assert not run_on(client, other, dask_tasks.arrived_by_shared_memory, again).result(timeout=180)
-    finally:
-        client.run(dask_tasks.limit_the_process, None)
-        client.unregister_worker_plugin("saeta-shared-memory")
-    del small, large, again, found
-    require_nothing_left(client)
-
-
-@pytest.mark.parametrize("way", ["bytes", "shared memory"])
 @pytest.mark.parametrize("at", ["sending", "receiving"])
-def test_a_task_whose_worker_is_killed_in_a_transfer_runs_again(client, workers, tmp_path, at, way, request):
-    if way == "shared memory":
-        request.getfixturevalue("shared_memory")
+def test_a_task_whose_worker_is_killed_in_a_transfer_runs_again(client, workers, tmp_path, at):
     one, other = workers
     fuse = tmp_path / "burnt"
     made = client.submit(

@@ -10,7 +10,6 @@ import gc
 import os
 import signal
 import tomllib
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -82,21 +81,10 @@ def statistics() -> dict[str, int | None]:
     return sa.context("host").memory.statistics()
 
 
-def packed_numbers(rows: int) -> sa.Table:
-    """The same, in one piece of memory: nothing is allocated to send it."""
-    return sa.unpack(*numbers(rows).pack())
-
-
 def slice_in_a_full_context(rows: int) -> sa.Table:
     """A slice, which has to be gathered before it is sent, in a context that has no room for that."""
     full = sa.context("host").memory.child("full", limit=17 * rows)
     return sa.unpack(*numbers(rows).to(full).pack(), full)[1:]
-
-
-def limit_the_process(more: int | None) -> None:
-    """Leaves no room for more bytes than that in the context that messages are charged to."""
-    ctx = sa.context("host")
-    ctx.budget = None if more is None else int(ctx.memory.statistics()["current"] or 0) + more
 
 
 def arrived(table: sa.Table) -> dict[str, Any]:
@@ -113,16 +101,6 @@ def arrived(table: sa.Table) -> dict[str, Any]:
     }
 
 
-def arrived_by_shared_memory(table: sa.Table) -> bool:
-    """Whether the first column lies in an unnamed file that another process has made."""
-    address = table.column(0).address
-    for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
-        begin, end = (int(each, 16) for each in line.split(" ")[0].split("-"))
-        if begin <= address < end:
-            return "memfd:saeta table" in line
-    return False
-
-
 def nbytes(table: sa.Table) -> int:
     return table.nbytes
 
@@ -133,15 +111,6 @@ def weights_of_worker(dask_worker: Any) -> dict[str, int]:
 
 def spilled_bytes(dask_worker: Any) -> int:
     return int(dask_worker.data.spilled_total.memory)
-
-
-def shared_files() -> list[str]:
-    """The unnamed files of shared tables that this process has open."""
-    held = []
-    for each in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):  # closed meanwhile
-            held.append(str(each.readlink()))
-    return [each for each in held if "saeta" in each]
 
 
 def make_on_device(number: int) -> sa.Table:

@@ -108,7 +108,7 @@ class _HostMemory:
         self.file.seal()
 
     def open(self) -> Table:
-        return _table_in_file(self.file.number, self.sizes, "host", self, validate=False)
+        return _table_in_file(self.file.number, self.sizes, self, validate=False)
 
     def __del__(self) -> None:
         promised = getattr(self, "_promised", None)
@@ -238,26 +238,6 @@ def open_shared(token: SharedTable, ctx: ContextLike = None, *, validate: bool =
     return table if ctx is None or context_of(ctx) == table.context else table.to(context_of(ctx))
 
 
-def take_over(token: SharedTable, ctx: ContextLike) -> Table:
-    """Opens a table in host memory that its producer keeps until this call returns, and not longer.
-
-    Only this process then has the memory. The producer is not charged for it any more, and may end.
-
-    Raises:
-        OSError: the producer has ended, has dropped the table, or does not reply.
-        FormatError: the shared memory is not a packed table.
-    """
-    connection, sizes, descriptors = _ask(token)
-    connection.close()
-    try:
-        if len(sizes) != _SIZES.size or len(descriptors) != 1:
-            raise FormatError("the process that shared the table sent no table in host memory")
-        return _table_in_file(descriptors[0], sizes, ctx, None, True)
-    finally:
-        for each in descriptors:
-            os.close(each)
-
-
 def _open(token: SharedTable, ctx: ContextLike, validate: bool) -> Table:
     own = broker.own()
     if token._place.broker == own.name:
@@ -276,7 +256,7 @@ def _open(token: SharedTable, ctx: ContextLike, validate: bool) -> Table:
             if token._place.device:
                 table = _table_on_device(token, ctx, shared, descriptors[0], lease, validate)
             else:
-                table = _table_in_file(descriptors[0], shared, "host", lease, validate)
+                table = _table_in_file(descriptors[0], shared, lease, validate)
         finally:
             for each in descriptors:
                 os.close(each)
@@ -298,12 +278,12 @@ def _ask(token: SharedTable) -> tuple[socket.socket, bytes, list[int]]:
         raise
 
 
-def _table_in_file(descriptor: int, sizes: bytes, where: ContextLike, lease: object, validate: bool) -> Table:
+def _table_in_file(descriptor: int, sizes: bytes, lease: object, validate: bool) -> Table:
     body_bytes, metadata_bytes = _SIZES.unpack_from(sizes)
     mapping = _map(descriptor, body_bytes + metadata_bytes)
     mapping.lease = lease
     view = memoryview(mapping)
-    return unpack(bytes(view[body_bytes:]), view[:body_bytes], where, validate=validate)
+    return unpack(bytes(view[body_bytes:]), view[:body_bytes], "host", validate=validate)
 
 
 def _table_on_device(

@@ -2,7 +2,7 @@
 
 With Saeta installed, the scheduler and the workers need no set-up: tables and columns are sent in the packed
 form, and their weights are exact. `read_ipc` makes tasks that read files by batches, and `worker_context` is
-the context that a task should use. `share_memory` lets the workers of a host pass tables without a socket.
+the context that a task should use.
 
 It works with distributed 2026.7 and later releases of that year. For others the import raises
 MissingDependency, which is an ImportError.
@@ -27,9 +27,8 @@ from saeta import _dask_registration  # noqa: E402
 from saeta.dask import _families  # noqa: E402
 from saeta.dask._contexts import worker_context  # noqa: E402
 from saeta.dask._reader import read_ipc  # noqa: E402
-from saeta.dask._same_host import share_memory  # noqa: E402
 
-__all__ = ["read_ipc", "share_memory", "worker_context"]
+__all__ = ["read_ipc", "worker_context"]
 
 _families.register()
 _dask_registration.register(_sizeof)  # for trees that are not installed, where dask finds no entry point

@@ -1,9 +1,8 @@
 """The serialisation families "dask" and "cuda" of distributed, for tables and columns in the packed form.
 
-Family "dask": a frame of metadata and a frame with the body, in host memory, or no frame and a token where
-the receiver can open the memory. Family "cuda": the metadata in the header, and the body as device memory.
-distributed asks for "cuda" first where the transport can send memory of a GPU, and a table on the host passes
-it on to "dask".
+Family "dask": a frame of metadata and a frame with the body, in host memory. Family "cuda": the metadata in
+the header, and the body as device memory. distributed asks for "cuda" first where the transport can send
+memory of a GPU, and a table on the host passes it on to "dask".
 
 After a failure here that is not an OSError, distributed leaves the task that wanted the table waiting for
 ever. So no budget of a worker is charged for bytes on their way, and where a table that has arrived finds no
@@ -23,7 +22,6 @@ from saeta._core import Column, Table, context
 from saeta._share.packed import host_bytes, pack, unpack
 from saeta._use import use
 from saeta.dask._contexts import worker_context
-from saeta.dask._same_host import lend, take
 from saeta.errors import BudgetExceeded
 
 _KINDS = (Table, Column)
@@ -40,25 +38,17 @@ def register() -> None:
 def serialize_on_host(source: Table | Column) -> tuple[Header, list[Any]]:
     """Returns header and frames in host memory, ready to be read."""
     table = _as_table(source)
-    on_host = table.to(context("host"))
-    header = _header(source, table)
-    lent = lend(on_host)
-    if lent is not None:
-        return {**header, "lent": lent}, []
-    metadata, body = pack(on_host)
+    metadata, body = pack(table.to(context("host")))
     # distributed receives everything up to the first buffer that is not bytes into one piece of memory, and
     # each buffer after it into a piece of its own. With the metadata as that first buffer, the body begins at
     # an aligned address and is viewed there; otherwise it would have to be copied.
-    return header, [bytearray(metadata), host_bytes(body)]
+    return _header(source, table), [bytearray(metadata), host_bytes(body)]
 
 
 def restore_from_host(header: Header, frames: list[Any]) -> Table | Column:
+    metadata, body = frames
     with _asking_again_without_room():
-        if "lent" in header:
-            table = take(header["lent"], context("host"))
-        else:
-            metadata, body = frames
-            table = unpack(metadata, body, context("host"))
+        table = unpack(metadata, body, context("host"))
         where = worker_context("host" if header["device"] == "host" else None)
         return _restored(header, table.to(where))
 
