@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times transfers of tables between two workers of a local Dask cluster, beside those of pyarrow's tables.
 
-    bench/dask_transfers.py [--mib 16 64 256] [--repeats 9] [--columns 8] [--shard 64MiB]
+    bench/dask_transfers.py [--mib 16 64 256] [--repeats 9] [--columns 8]
 
 One worker has a table, and the other adds up its values. The time is what the client sees, from the request
 to the result, without that of the same request where the table is already. Beside it stands the time that the
@@ -11,6 +11,8 @@ saeta             a table of several allocations, as `saeta.dask` sends it: gath
 saeta, packed     a table in one piece of memory, as files and messages leave it
 pyarrow           a table of pyarrow, as distributed sends it: an IPC stream
 pyarrow, pickled  a table of pyarrow inside of an object, which is pickled with buffers out of band
+
+DASK_DISTRIBUTED__COMM__SHARD=1GiB lets Dask send bodies of more than 64 MiB undivided.
 """
 
 from __future__ import annotations
@@ -107,10 +109,9 @@ def main() -> None:
     parser.add_argument("--mib", type=int, nargs="+", default=[16, 64, 256])
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--columns", type=int, default=8)
-    parser.add_argument("--shard", default="64MiB", help="largest part of a body (distributed.comm.shard)")
     given = parser.parse_args()
     with (
-        dask.config.set({**SETTINGS, "distributed.comm.shard": given.shard}),
+        dask.config.set(SETTINGS),
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, memory_limit="8GiB", dashboard_address="127.0.0.1:0"
         ) as cluster,

@@ -56,7 +56,7 @@ FOREIGN = {
     "OUT/bench.tar.gz": "a file that gpu_check.sh writes",
     "saeta.budget.host": "a key of Dask's configuration",
     "saeta.budget.device": "a key of Dask's configuration",
-    "distributed.comm.shard: 1GiB": "a line of Dask's configuration",
+    "DASK_DISTRIBUTED__COMM__SHARD=1GiB": "a variable of Dask",
     "DASK_SAETA__BUDGET__DEVICE": "a variable that Dask makes a key of",
     "--preload saeta.dask": "dask",
     "saeta/backend/<name>/": "a pattern",
