@@ -11,7 +11,7 @@ JOBS ?= $(shell nproc)
 PYTHON = $(if $(wildcard .deps/venv/bin/python),.deps/venv/bin/python,python3)
 WITH_PACKAGE = PYTHONPATH=$(CURDIR)/$(BUILD)/python $(PYTHON)
 
-.PHONY: help setup build demo demo-ray check test gpu-test mutants coverage explore lint bench docs wheel wheel-test release clean
+.PHONY: help setup build demo demo-dask demo-ray check test gpu-test mutants coverage explore lint bench docs wheel wheel-test release clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -27,6 +27,11 @@ demo: setup ## the whole trip: a real Arrow file to the best device and back, wi
 	@cmake --preset dev
 	@cmake --build $(BUILD) -j $(JOBS) --target saeta_package
 	@$(WITH_PACKAGE) -m saeta demo
+
+demo-dask: setup ## a data set that is larger than all budgets together, through a Dask cluster of two processes
+	@cmake --preset dev
+	@cmake --build $(BUILD) -j $(JOBS) --target saeta_package
+	@$(WITH_PACKAGE) examples/dask_pipeline.py
 
 demo-ray: setup ## a data set larger than all budgets together through a local cluster of Ray (examples/ray_pipeline.py)
 	@cmake --preset dev

@@ -39,6 +39,13 @@ else:
     raise SystemExit("pyarrow 21 was not refused")
 """
 
+# How the workers of Dask find the package.
+ENTRY_POINT = """
+from importlib.metadata import entry_points
+(found,) = (each for each in entry_points(group="dask.sizeof") if each.name == "saeta")
+found.load()
+"""
+
 
 class CheckError(Exception):
     """A step that failed, with what it printed."""
@@ -108,6 +115,8 @@ def check_one(python: str, major: int, wheel: Path, with_cpp: bool) -> dict[str,
             raise CheckError(f"the module for pyarrow {major} was built with {state['ipc']['built_for']}")
         run(environment / "bin/saeta", "inspect", "trips.arrow", folder=scratch)
         row["command"] = "ok"
+        run(inside, "-c", ENTRY_POINT, folder=scratch)
+        row["entry point"] = "ok"
         run(inside, "-c", REFUSAL, folder=scratch)
         row["other pyarrow"] = "refused"
         row["C++"] = check_cpp(inside, scratch) if with_cpp else "-"

@@ -56,6 +56,11 @@ FOREIGN = {
     "OUT/bench.tar.gz": "a file that gpu_check.sh writes",
     "rmm::device_buffer": "RMM",
     "rmm::out_of_memory": "RMM",
+    "saeta.budget.host": "a key of Dask's configuration",
+    "saeta.budget.device": "a key of Dask's configuration",
+    "DASK_DISTRIBUTED__COMM__SHARD=1GiB": "a variable of Dask",
+    "DASK_SAETA__BUDGET__DEVICE": "a variable that Dask makes a key of",
+    "--preload saeta.dask": "dask",
     "saeta/backend/<name>/": "a pattern",
     "saeta/backend/<name>/CMakeLists.txt": "a pattern",
 }

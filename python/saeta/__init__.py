@@ -170,4 +170,4 @@ __all__ = [
 
 def __dir__() -> list[str]:
     """Returns the public names and modules: what completion shows."""
-    return [*__all__, "cuda", "errors", "exchange", "ipc", "ray", "rmm"]
+    return [*__all__, "cuda", "dask", "errors", "exchange", "ipc", "ray", "rmm"]

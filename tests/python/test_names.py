@@ -12,7 +12,7 @@ import pytest
 import saeta as sa
 
 STUB = Path(__file__).resolve().parents[2] / "python" / "saeta" / "_core.pyi"
-MODULES = ("allocators", "cuda", "hooks", "ray", "rmm", "testing", "xlog")
+MODULES = ("allocators", "cuda", "dask", "hooks", "ray", "rmm", "testing", "xlog")
 
 
 def test_completion_of_the_package_shows_public_names_and_modules():
@@ -23,7 +23,7 @@ def test_completion_of_the_package_shows_public_names_and_modules():
         try:
             importlib.import_module(f"saeta.{name}")
         except sa.MissingDependency:
-            assert name in ("cuda", "ray")
+            assert name in ("cuda", "dask", "ray")
 
 
 @pytest.mark.parametrize("name", MODULES)

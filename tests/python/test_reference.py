@@ -16,7 +16,7 @@ NAMED = Counter(
     for page in PAGES
     for name in re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
 )
-MODULES = ("allocators", "cuda", "hooks", "ray", "rmm", "testing", "xlog")
+MODULES = ("allocators", "cuda", "dask", "hooks", "ray", "rmm", "testing", "xlog")
 
 
 @pytest.mark.parametrize("name", [name for name in sa.__all__ if name not in MODULES])

@@ -12,8 +12,22 @@ from itertools import pairwise
 from types import TracebackType
 from typing import Any
 
-MODULES = ("allocators", "cuda", "hooks", "ray", "rmm", "testing", "xlog")
-PEERS = ("cupy", "duckdb", "jax", "numba", "numpy", "pandas", "polars", "pyarrow", "ray", "rmm", "torch")
+MODULES = ("allocators", "cuda", "dask", "hooks", "ray", "rmm", "testing", "xlog")
+PEERS = (
+    "cupy",
+    "dask",
+    "distributed",
+    "duckdb",
+    "jax",
+    "numba",
+    "numpy",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "ray",
+    "rmm",
+    "torch",
+)
 # What an example names that needs a GPU. A simulated device can stand in for `cuda.Context(0)`.
 ON_GPU = re.compile(r"cuda:0|\bcuda\.Context\(|\bnumba_cuda\b")
 

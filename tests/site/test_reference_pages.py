@@ -12,6 +12,7 @@ MODULES = {
     "saeta": "__init__.py",
     "saeta.allocators": "allocators.py",
     "saeta.cuda": "cuda/__init__.py",
+    "saeta.dask": "dask/__init__.py",
     "saeta.hooks": "hooks.py",
     "saeta.ray": "ray/__init__.py",
     "saeta.rmm": "rmm.py",

@@ -64,6 +64,7 @@ TASKS = {
     "duckdb": "guides/duckdb.html",
     "ray direct transport": "guides/ray.html",
     "ray object store": "guides/ray.html",
+    "dask": "guides/dask.html",
     "fork multiprocessing": "processes.html",
     "supported types": "reference/types.html",
     "zero copy": "exchange.html",

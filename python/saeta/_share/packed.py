@@ -113,6 +113,11 @@ def unpack(
     return made
 
 
+def host_bytes(body: Column) -> Any:
+    """Returns the bytes of a body in host memory, as an object with the buffer protocol, without a copy."""
+    return body.to_arrow().chunk(0).buffers()[1] if len(body) else b""
+
+
 def body_of(body: Any, ctx: ContextLike, copy: bool | None) -> Column:
     """Returns a body as a column of uint8 in a context."""
     if isinstance(body, Column):

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from saeta import _core, ipc
 from saeta._core import Column, Context, DataType, Field, Schema, Table
-from saeta._share.packed import body_of, pack
+from saeta._share.packed import body_of, host_bytes, pack
 from saeta.exchange import ContextLike, context_of
 
 Reduced: TypeAlias = tuple[Any, ...]
@@ -77,7 +77,7 @@ def reduce_table(self: Table, protocol: Any) -> Reduced:
     From protocol 5 on, the body is in a buffer that a `buffer_callback` may take out of band.
     """
     metadata, body = pack(self if self.device == "host" else self.to("host"))
-    content = body.to_arrow().chunk(0).buffers()[1] if len(body) else b""
+    content = host_bytes(body)
     return restored_table, (metadata, pickle.PickleBuffer(content) if protocol >= 5 else bytes(content))
 
 

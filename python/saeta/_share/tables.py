@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, overload
 from saeta import _core
 from saeta._core import Column, Context, Table
 from saeta._share import broker, pools, wire
-from saeta._share.packed import Packed, pack, unpack
+from saeta._share.packed import Packed, host_bytes, pack, unpack
 from saeta.errors import ClosedError, ExchangeError, FormatError, InvalidError, TypeMismatch
 from saeta.exchange import ContextLike, context_of
 
@@ -117,14 +117,13 @@ class _HostMemory:
     device = b""
 
     def __init__(self, where: Context, body: Column, metadata: bytes) -> None:
-        content = body.to_arrow().chunk(0).buffers()[1] if len(body) else b""
         self.sizes = _SIZES.pack(len(body), len(metadata))
         self.nbytes = len(body) + len(metadata)
         self.shared = b""
         self._process = os.getpid()
         self._promised = where.memory.reserve(self.nbytes)
         self.file = broker.File("saeta table")
-        self.file.write(content, metadata)
+        self.file.write(host_bytes(body), metadata)
         self.file.seal()
 
     def open(self) -> Table:

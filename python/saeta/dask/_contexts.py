@@ -1,0 +1,81 @@
+"""The contexts of a worker: one for each device, with a budget of its own."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import dask
+import distributed
+from distributed.worker import Worker
+
+from saeta._core import Context, context, devices
+
+_contexts: WeakKeyDictionary[Any, dict[str, Context]] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def worker_context(device: str | None = None, *, budget: int | str | None = None) -> Context:
+    """Returns the context of the worker that runs this task. There is one for each worker and device.
+
+    It is a child of the process's context of that device (`Context.memory.child`), so workers that share a
+    process share its memory and not their budgets. Tables that arrive from other processes enter it.
+
+    Outside of tasks it is the context of the only worker in this process. Where there is none, or several,
+    it is the process's own context, with its own budget. So a function for workers also runs without them.
+
+    Args:
+        device: the name of a device. None: the first GPU that the process sees, else the host. dask-cuda
+            gives each worker its own first GPU by CUDA_VISIBLE_DEVICES.
+        budget: the limit: bytes, "8GiB", or "50%" of the device's memory. None leaves the limit of a context
+            that exists. A new one gets what the configuration of Dask says, as `saeta.budget.host` or
+            `saeta.budget.device`. Without that the host has the memory limit of the worker, and a GPU is
+            limited by the process's context alone. Outside of workers it is ignored.
+
+    Raises:
+        DeviceError: there is no such device.
+        InvalidError: more than `budget` is in use.
+
+    Example:
+        >>> import saeta.dask
+        >>> saeta.dask.worker_context("host").device
+        'host'
+    """
+    name = _first_device() if device is None else device
+    worker = _find_worker()
+    if worker is None:
+        return context(name)
+    with _lock:
+        own = _contexts.setdefault(worker, {})
+        found = own.get(name)
+        if found is None:
+            limit = _default_budget(worker, name) if budget is None else budget
+            own[name] = found = context(name).memory.child(f"worker {worker.name}", limit)
+        elif budget is not None:
+            found.budget = budget
+        return found
+
+
+def _first_device() -> str:
+    return next((each.name for each in devices() if each.name != "host"), "host")
+
+
+def _find_worker() -> Any:
+    """Returns the worker of this task, or the only one of this process.
+
+    Tables are serialised and restored in threads of the process that run no task.
+    """
+    try:
+        return distributed.get_worker()
+    except ValueError:
+        workers = list(Worker._instances)
+        return workers[0] if len(workers) == 1 else None
+
+
+def _default_budget(worker: Any, device: str) -> int | str | None:
+    kind = "host" if device == "host" else "device"
+    said: int | str | None = dask.config.get(f"saeta.budget.{kind}", None)
+    if said is None and kind == "host":
+        return worker.memory_manager.memory_limit or None
+    return said

@@ -1,0 +1,119 @@
+"""The serialisation families "dask" and "cuda" of distributed, for tables and columns in the packed form.
+
+Family "dask": a frame of metadata and a frame with the body, in host memory. Family "cuda": the metadata in
+the header, and the body as device memory. distributed asks for "cuda" first where the transport can send
+memory of a GPU, and a table on the host passes it on to "dask".
+
+After a failure here that is not an OSError, distributed leaves the task that wanted the table waiting for
+ever. So no budget of a worker is charged for bytes on their way, and where a table that has arrived finds no
+room, that is an OSError: the worker asks for it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from distributed.protocol import cuda_deserialize, cuda_serialize, dask_deserialize, dask_serialize
+
+from saeta import _core
+from saeta._core import Column, Table, context
+from saeta._share.packed import host_bytes, pack, unpack
+from saeta._use import use
+from saeta.dask._contexts import worker_context
+from saeta.errors import BudgetExceeded
+
+_KINDS = (Table, Column)
+Header: TypeAlias = dict[str, Any]  # of what msgpack can encode
+
+
+def register() -> None:
+    dask_serialize.register(_KINDS, serialize_on_host)
+    dask_deserialize.register(_KINDS, restore_from_host)
+    cuda_serialize.register(_KINDS, serialize_on_device)
+    cuda_deserialize.register(_KINDS, restore_from_device)
+
+
+def serialize_on_host(source: Table | Column) -> tuple[Header, list[Any]]:
+    """Returns header and frames in host memory, ready to be read."""
+    table = _as_table(source)
+    metadata, body = pack(table.to(context("host")))
+    # distributed receives everything up to the first buffer that is not bytes into one piece of memory, and
+    # each buffer after it into a piece of its own. With the metadata as that first buffer, the body begins at
+    # an aligned address and is viewed there; otherwise it would have to be copied.
+    return _header(source, table), [bytearray(metadata), host_bytes(body)]
+
+
+def restore_from_host(header: Header, frames: list[Any]) -> Table | Column:
+    metadata, body = frames
+    with _asking_again_without_room():
+        table = unpack(metadata, body, context("host"))
+        where = worker_context("host" if header["device"] == "host" else None)
+        return _restored(header, table.to(where))
+
+
+def serialize_on_device(source: Table | Column) -> tuple[Header, list[Any]]:
+    """Returns header and device memory that no work is pending on.
+
+    The transport reads it without our streams: UCXX synchronises the default stream and no other.
+    """
+    table = _as_table(source)
+    if table.device == "host":
+        raise NotImplementedError("memory of the host is sent by the family dask")
+    try:
+        metadata, body = pack(table)
+    except BudgetExceeded as refused:
+        raise NotImplementedError("no room to gather it: sent by the family dask") from refused
+    if len(body):
+        with use(reads=[body]) as token:
+            token.synchronize()
+    return {**_header(source, table), "metadata": metadata}, [body] if len(body) else []
+
+
+def restore_from_device(header: Header, frames: list[Any]) -> Table | Column:
+    body = ReceivedBytes(frames[0]) if frames else b""
+    with _asking_again_without_room():
+        return _restored(header, unpack(header["metadata"], body, worker_context()))
+
+
+class ReceivedBytes:
+    """A frame of device memory that has been received completely, so that no stream has to be waited for.
+
+    The class of the frame is the transport's choice. RMM's shows an interface of version 0.
+    """
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame  # keeps the memory
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        pointer, read_only = self._frame.__cuda_array_interface__["data"]
+        return {
+            "version": 3,
+            "shape": (self._frame.nbytes,),
+            "typestr": "|u1",
+            "data": (pointer, read_only),
+            "stream": None,
+        }
+
+
+@contextmanager
+def _asking_again_without_room() -> Iterator[None]:
+    try:
+        yield
+    except BudgetExceeded as refused:
+        raise OSError(f"a table has arrived that does not fit: {refused}") from refused
+
+
+def _as_table(source: Table | Column) -> Table:
+    return source if isinstance(source, Table) else _core._from_columns(source.context, [source])
+
+
+def _header(source: Table | Column, table: Table) -> Header:
+    """Says where the table was, so that it comes back to a device of that kind."""
+    return {"device": table.device, "column": isinstance(source, Column)}
+
+
+def _restored(header: Header, table: Table) -> Table | Column:
+    return table.column(0) if header["column"] else table

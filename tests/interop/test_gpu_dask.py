@@ -1,0 +1,101 @@
+"""Tables between the GPUs of two workers of Dask: over UCXX from GPU to GPU, over TCP through the host.
+
+With one GPU both workers are on it. The workers' counters say which way the tables have taken.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import dask_tasks
+import saeta as sa
+
+pytestmark = pytest.mark.gpu
+pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
+distributed = pytest.importorskip("distributed")
+
+import dask  # noqa: E402
+
+import saeta.dask  # noqa: E402
+
+LATE_WRITERS = 100
+SETTINGS = {"distributed.worker.memory.terminate": False, "distributed.comm.timeouts.connect": "120s"}
+
+
+@pytest.fixture(scope="module", params=["tcp", "ucx"])
+def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    if not sa.info()["cuda"]["usable"]:
+        pytest.skip("no usable CUDA device")
+    if request.param == "ucx":
+        pytest.importorskip("distributed_ucxx")
+        pytest.importorskip("rmm")
+    gpus = len([each for each in sa.devices() if each.name != "host"])
+    options = {"dashboard_address": "127.0.0.1:0", "local_directory": str(tmp_path_factory.mktemp("dask"))}
+    folder = tmp_path_factory.mktemp("installed")
+    dask_tasks.pretend_to_be_installed(folder)
+    sys.path.append(str(folder))
+    try:
+        with dask.config.set(SETTINGS):
+            if gpus > 1:
+                cuda = pytest.importorskip("dask_cuda")
+                cluster = cuda.LocalCUDACluster(
+                    n_workers=2, CUDA_VISIBLE_DEVICES=[0, 1], protocol=request.param, **options
+                )
+            else:
+                cluster = distributed.LocalCluster(
+                    n_workers=2, threads_per_worker=1, protocol=f"{request.param}://", **options
+                )
+            with cluster, distributed.Client(cluster) as made:
+                yield made
+    finally:
+        sys.path.remove(str(folder))
+
+
+@pytest.fixture
+def workers(client: Any) -> list[str]:
+    client.wait_for_workers(2, timeout=120)
+    return sorted(client.scheduler_info()["workers"])
+
+
+def run_on(client: Any, worker: str, function: Any, *arguments: Any) -> Any:
+    return client.submit(function, *arguments, workers=[worker], allow_other_workers=False, pure=False)
+
+
+def test_tables_of_all_types_go_from_gpu_to_gpu(client, workers):
+    one, other = workers
+    numbers = range(0, dask_tasks.TABLES, 3)
+    made = client.map(
+        dask_tasks.make_on_device, numbers, workers=[one], allow_other_workers=False, pure=False
+    )
+    compared = client.map(
+        dask_tasks.same_on_device, numbers, made, workers=[other], allow_other_workers=False, pure=False
+    )
+    assert [each for each in client.gather(compared) if each] == []
+
+
+def test_the_counters_say_which_way_a_table_has_taken(client, workers):
+    one, other = workers
+    assert one.partition(":")[0] == other.partition(":")[0] == client.scheduler.address.partition(":")[0]
+    sent = run_on(client, one, dask_tasks.late_on_device, 1, 1 << 20)
+    distributed.wait(sent)
+    client.run(dask_tasks.reset_counters)
+    seen = run_on(client, other, dask_tasks.uploaded_bytes, sent).result()
+    downloaded = client.run(dask_tasks.downloaded_bytes, workers=[one])[one]
+    if one.startswith("ucx"):
+        assert (downloaded, seen) == (0, 0), "from GPU to GPU"
+    else:
+        assert downloaded >= 16 << 20
+        assert seen >= 16 << 20
+
+
+def test_the_receiver_never_sees_a_table_that_is_not_finished(client, workers):
+    one, other = workers
+    wrong = []
+    for number in range(LATE_WRITERS):
+        sent = run_on(client, one, dask_tasks.late_on_device, number, 1 << 18)
+        wrong.append(run_on(client, other, dask_tasks.wrong_rows, number, sent))
+    assert client.gather(wrong) == [0] * LATE_WRITERS

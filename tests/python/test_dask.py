@@ -1,0 +1,391 @@
+"""saeta.dask without a cluster: what is sent, sizes, registration, contexts of workers, files as tasks, and
+the memory of dask-cuda's workers. tests/python/test_dask_cluster.py has two worker processes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import arrow_data
+import dask_tasks
+import saeta as sa
+from contexts import copies
+from sim_devices import DEVICES, contexts_of
+
+pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
+distributed = pytest.importorskip("distributed")
+
+import dask  # noqa: E402
+from dask.sizeof import sizeof  # noqa: E402
+from distributed.protocol import deserialize, deserialize_bytes, serialize, serialize_bytes  # noqa: E402
+from distributed.protocol.cuda import cuda_loads  # noqa: E402
+from fsspec.implementations.local import LocalFileSystem  # noqa: E402
+
+import saeta.dask  # noqa: E402
+from saeta.dask import _families  # noqa: E402
+
+
+@pytest.fixture(params=DEVICES)
+def ctx(request, monkeypatch):
+    """The context of a worker whose device is the host, a simulated one, or a GPU."""
+    for each in contexts_of(request.param):
+        monkeypatch.setattr(
+            _families, "worker_context", lambda name=None, each=each: sa.context(name) if name else each
+        )
+        yield each
+
+
+class Received:
+    """Device memory of another library, as a transport has received it: RMM shows no more than this."""
+
+    def __init__(self, column: sa.Column) -> None:
+        self.nbytes = len(column)
+        self._column = column
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "version": 0,
+            "shape": (self.nbytes,),
+            "strides": None,
+            "typestr": "|u1",
+            "data": (self._column.address, False),
+        }
+
+
+def tables(ctx: sa.Context) -> list[sa.Table]:
+    whole = sa.from_arrow(arrow_data.table(), ctx)
+    flags = sa.from_dlpack(np.array([True, False, True]), "host")
+    symbols = sa.column("s", ["a", "b", "a"], ctx="host").as_symbols()
+    special = sa.table({"flags": flags, "s": symbols}, "host").to(ctx)
+    parts = [whole, whole[3:20], whole[:0], whole.select([]), sa.concat_tables([whole, whole[5:9]]), special]
+    return [*parts, whole.replace_schema_metadata({"key": "value"})]
+
+
+def require_same(found: sa.Table, expected: sa.Table) -> None:
+    assert found.schema == expected.schema
+    assert found.to_arrow().equals(expected.to_arrow(), check_metadata=True)
+    assert [each.num_rows for each in found.batches] == [each.num_rows for each in expected.batches]
+
+
+def test_every_table_comes_back_from_host_memory(ctx):
+    for table in tables(ctx):
+        header, frames = serialize(table, on_error="raise")
+        assert header["serializer"] == "dask"
+        found = deserialize(header, [memoryview(each) for each in frames])
+        assert found.context.device == ctx.device
+        require_same(found, table)
+        require_same(deserialize_bytes(serialize_bytes(table, on_error="raise")), table)
+
+
+def test_every_table_comes_back_from_device_memory(ctx):
+    for table in tables(ctx):
+        header, frames = serialize(table, serializers=("cuda", "dask"), on_error="raise")
+        assert header["serializer"] == ("dask" if ctx.device == "host" else "cuda")
+        if ctx.device != "host":
+            assert len(frames) == (1 if len(table.pack().body) else 0)
+            require_same(cuda_loads(header, [Received(each) for each in frames]), table)
+
+
+def test_bytes_at_any_address_come_back_without_the_budget_of_the_worker(host, monkeypatch):
+    full = host.memory.child("full", limit=1)
+    monkeypatch.setattr(_families, "worker_context", lambda name=None: full)
+    for table in tables(host):
+        header, (metadata, body) = serialize(table, on_error="raise")
+        for offset in (0, 3, 8):
+            moved = memoryview(bytes(offset) + bytes(body))[offset:]
+            found = deserialize(header, [metadata, moved])
+            assert found.context == full
+            require_same(found.to("host"), table)
+
+
+def test_without_room_on_a_device_a_table_is_sent_by_the_host_and_asked_for_again(ctx):
+    if ctx.device == "host":
+        pytest.skip("it has a budget of its own on a device alone")
+    table = sa.table({"a": np.arange(1000)}, ctx)[1:]
+    ctx.synchronize()
+    ctx.budget = int(ctx.memory.statistics()["current"] or 0)
+    header, frames = serialize(table, serializers=("cuda", "dask"), on_error="raise")
+    assert header["serializer"] == "dask"
+    with pytest.raises(OSError, match="does not fit") as refused:
+        deserialize(header, frames)
+    assert isinstance(refused.value.__cause__, sa.BudgetExceeded)
+    ctx.budget = None
+    require_same(deserialize(header, frames), table)
+
+
+def test_columns_alone_and_in_collections_come_back(ctx):
+    table = sa.from_arrow(pa.table({"a": [1, None, 3], "s": ["x", "y", None]}), ctx)
+    for column in table.columns:
+        found = deserialize(*serialize(column, on_error="raise"))
+        assert isinstance(found, sa.Column)
+        assert (found.name, found.to_pylist(), found.device) == (
+            column.name,
+            column.to_pylist(),
+            column.device,
+        )
+    found = deserialize(*serialize({"t": table, "c": [table["a"]]}, on_error="raise"))
+    require_same(found["t"], table)
+    assert found["c"][0].to_pylist() == [1, None, 3]
+
+
+def test_what_is_sent_from_a_device_is_complete(ctx):
+    if not ctx.device.startswith("sim"):
+        pytest.skip("a simulated device shows its memory, with what has not happened yet missing")
+    source = sa.table({"a": np.arange(5000)}, ctx).take(np.arange(4999, -1, -1))
+    _, frames = serialize(source, serializers=("cuda",), on_error="raise")
+    sent = np.frombuffer(ctypes.string_at(frames[0].address, 8 * 5000), np.int64)
+    assert sent.tolist() == list(range(4999, -1, -1))
+
+
+def test_a_table_that_was_read_whole_is_sent_as_it_lies_in_memory(host, tmp_path):
+    sa.table({"a": np.arange(1000)}, "host").write_ipc(tmp_path / "a.arrow")
+    table = sa.read_ipc(tmp_path / "a.arrow", host, copy=True, rechunk=True)
+    host.reset_counters()
+    _, (_, body) = serialize(table, on_error="raise")
+    assert copies(host) == 0
+    assert pa.py_buffer(body).address == table.pack().body.address
+
+
+def test_tables_weigh_what_their_rows_refer_to(ctx):
+    for table in tables(ctx):
+        assert sizeof(table) == table.nbytes
+    table = sa.table({"a": np.arange(1000), "b": np.arange(1000.0)}, ctx)
+    assert (sizeof(table), sizeof(table["a"]), sizeof(table[100:300])) == (16000, 8000, 3200)
+    assert sizeof([table]) == sizeof([]) + 8 + 16000
+
+
+IMPORTS = {
+    "by the entry point alone": "import distributed",
+    "before distributed": "import saeta, distributed",
+    "after distributed": "import distributed, saeta",
+    "long before dask": "import saeta; import dask; import distributed.worker",
+}
+
+
+@pytest.mark.parametrize("order", IMPORTS)
+def test_a_process_finds_out_about_tables_in_every_order_of_imports(run_python, tmp_path, order):
+    dask_tasks.pretend_to_be_installed(tmp_path)
+    done = run_python(
+        f"""
+{IMPORTS[order]}
+import sys
+from distributed.protocol import deserialize_bytes
+assert "saeta.dask" not in sys.modules
+found = deserialize_bytes(bytes.fromhex(sys.argv[1]))
+from dask.sizeof import sizeof
+print(found["a"].to_pylist(), sizeof(found))
+""",
+        serialize_bytes(sa.table({"a": [1, 2, 3]}, "host"), on_error="raise").hex(),
+        PYTHONPATH=os.pathsep.join([str(tmp_path), *filter(None, sys.path)]),
+    )
+    assert done.stdout.strip() == "[1, 2, 3] 24", done.stderr
+
+
+def test_the_import_of_dask_is_not_disturbed_where_distributed_is_missing(run_python, tmp_path):
+    dask_tasks.pretend_to_be_installed(tmp_path)
+    done = run_python(
+        """
+import sys
+sys.modules["distributed"] = None
+import dask, saeta
+from dask.sizeof import sizeof
+print(sizeof(saeta.table({"a": [1]}, "host")))
+try:
+    import saeta.dask
+except saeta.MissingDependency as failure:
+    print("pip install distributed" in str(failure))
+""",
+        PYTHONPATH=os.pathsep.join([str(tmp_path), *filter(None, sys.path)]),
+    )
+    assert done.stdout.split() == ["8", "True"], done.stderr
+
+
+@pytest.mark.parametrize(("version", "age"), [("2026.6.1", "too old"), ("2027.1.0", "too new")])
+def test_another_release_of_distributed_is_refused_with_its_version(run_python, version, age):
+    done = run_python(
+        f"""
+import distributed
+distributed.__version__ = {version!r}
+import saeta
+try:
+    import saeta.dask
+except saeta.MissingDependency as failure:
+    print(failure)
+""",
+    )
+    assert version in done.stdout, done.stderr
+    assert age in done.stdout
+
+
+def test_outside_of_workers_the_context_is_the_process_s_own():
+    assert saeta.dask.worker_context("host") == sa.context("host")
+    assert saeta.dask.worker_context("host", budget="1MiB").budget == sa.context("host").budget
+    with pytest.raises(sa.DeviceError):
+        saeta.dask.worker_context("cuda:4711")
+
+
+def contexts_in_tasks(budget: str | None = None) -> dict[str, Any]:
+    found = saeta.dask.worker_context("host", budget=budget)
+    return {"ctx": found, "again": saeta.dask.worker_context("host") == found, "budget": found.budget}
+
+
+@pytest.mark.parametrize(
+    ("settings", "limit"), [({}, 300 << 20), ({"saeta.budget.host": "5MiB"}, 5 << 20)], ids=["own", "set"]
+)
+def test_each_worker_has_a_context_with_its_memory_limit(settings, limit):
+    with (
+        dask.config.set(settings),
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=False,
+            memory_limit=300 << 20,
+            dashboard_address="127.0.0.1:0",
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        one, other = client.scheduler_info()["workers"]
+        first, second = (
+            client.submit(contexts_in_tasks, workers=[each], pure=False).result() for each in (one, other)
+        )
+        assert (first["budget"], second["budget"]) == (limit, limit)
+        assert first["again"]
+        assert second["again"]
+        assert first["ctx"] != second["ctx"]
+        changed = client.submit(contexts_in_tasks, "1MiB", workers=[one], pure=False).result()
+        assert (changed["ctx"], changed["budget"]) == (first["ctx"], 1 << 20)
+        refused = client.submit(_allocate_too_much, workers=[one], pure=False)
+        with pytest.raises(sa.BudgetExceeded):
+            refused.result()
+        assert saeta.dask.worker_context("host") == sa.context("host"), "two workers: nobody's"
+
+
+def _allocate_too_much() -> None:
+    saeta.dask.worker_context("host").allocate("2MiB")
+
+
+class CountingFiles(LocalFileSystem):
+    """A file system that counts the bytes that are read from it."""
+
+    taken = 0
+
+    def cat_file(self, path: str, start: int, end: int, **options: Any) -> bytes:
+        found: bytes = super().cat_file(path, start, end, **options)
+        CountingFiles.taken += len(found)
+        return found
+
+
+def write_parts(folder: Path, batches: list[list[int]]) -> None:
+    """Writes a file for each list of numbers of rows."""
+    begin = 0
+    for number, rows in enumerate(batches):
+        parts = []
+        for count in rows:
+            parts.append(sa.table({"n": np.arange(begin, begin + count)}, "host"))
+            begin += count
+        path = folder / f"{number}.arrow"
+        (sa.concat_tables(parts) if parts else sa.table({"n": np.arange(0)}, "host")).write_ipc(path)
+
+
+def rows_of(tasks: list[Any]) -> list[int]:
+    return [each.num_rows for each in dask.compute(*tasks, scheduler="synchronous")]
+
+
+def test_files_become_tasks_of_consecutive_batches(tmp_path):
+    write_parts(tmp_path, [[100, 200, 300], [50], [500, 10, 10]])
+    whole = saeta.dask.read_ipc(tmp_path, partition_bytes=8 * 300)
+    assert rows_of(whole) == [300, 300, 50, 500, 20]
+    found = dask.compute(*whole, scheduler="synchronous")
+    assert [row for each in found for row in each["n"].to_pylist()] == list(range(1170))
+    assert rows_of(saeta.dask.read_ipc(tmp_path, partition_bytes=1)) == [100, 200, 300, 50, 500, 10, 10]
+    assert rows_of(saeta.dask.read_ipc(tmp_path)) == [1170]
+    assert rows_of(saeta.dask.read_ipc(str(tmp_path / "[02].arrow"), partition_bytes="2400 B")) == [
+        300,
+        300,
+        500,
+        20,
+    ]
+
+
+def test_bodies_are_read_by_the_tasks_alone(tmp_path):
+    write_parts(tmp_path, [[100_000], [100_000]])
+    CountingFiles.taken = 0
+    tasks = saeta.dask.read_ipc(str(tmp_path), filesystem=CountingFiles(), partition_bytes="800kB")
+    assert 0 < CountingFiles.taken < 200_000
+    assert rows_of(tasks) == [100_000, 100_000]
+    assert CountingFiles.taken > 1_600_000
+
+
+def test_options_of_reading_reach_the_tasks(tmp_path):
+    table = sa.table({"a": [1, 2], "b": [3, 4]}, "host")
+    sa.concat_tables([table, table]).write_ipc(tmp_path / "a.arrow")
+    (task,) = saeta.dask.read_ipc(tmp_path / "a.arrow", columns="b", rechunk=True, device="host")
+    found = task.compute(scheduler="synchronous")
+    assert (found.column_names, found.num_batches, found["b"].to_pylist()) == (["b"], 1, [3, 4, 3, 4])
+
+
+def test_relative_paths_mean_the_folder_of_the_caller(tmp_path, monkeypatch):
+    write_parts(tmp_path, [[3]])
+    monkeypatch.chdir(tmp_path)
+    tasks = saeta.dask.read_ipc("0.arrow")
+    monkeypatch.chdir("/")
+    assert rows_of(tasks) == [3]
+
+
+def test_streams_and_empty_files_are_read_as_a_whole(tmp_path):
+    one = sa.table({"n": np.arange(1)}, "host")
+    sa.concat_tables([one, one, one]).write_ipc(tmp_path / "a.arrows", format="stream")
+    write_parts(tmp_path, [[2, 2]])
+    tasks = saeta.dask.read_ipc([tmp_path / "0.arrow", tmp_path / "a.arrows"], partition_bytes="1MiB")
+    assert sum(rows_of(tasks)) == 7
+    with pa.ipc.new_file(str(tmp_path / "empty.arrow"), pa.schema([("n", pa.int64())])):
+        pass
+    (empty,) = saeta.dask.read_ipc(tmp_path / "empty.arrow")
+    assert empty.compute(scheduler="synchronous").schema.names == ["n"]
+
+
+def test_files_that_tasks_could_not_read_are_refused_before(tmp_path):
+    with pytest.raises(sa.MissingFileError):
+        saeta.dask.read_ipc(tmp_path / "none.arrow")
+    with pytest.raises(sa.TypeMismatch, match="bytes"):
+        saeta.dask.read_ipc(sa.table({"a": [1]}, "host").to_ipc_bytes())
+    with pytest.raises(sa.InvalidError, match="partition_bytes is 0"):
+        saeta.dask.read_ipc(tmp_path, partition_bytes=0)
+    sa.table({"n": [1]}, "host").write_ipc(tmp_path / "a.arrow")
+    sa.table({"m": [1]}, "host").write_ipc(tmp_path / "b.arrow")
+    with pytest.raises(sa.TypeMismatch, match=r"b\.arrow"):
+        saeta.dask.read_ipc(tmp_path)
+
+
+def test_dask_cuda_learns_which_tables_are_on_a_device(ctx):
+    objects = pytest.importorskip("dask_cuda.is_device_object")
+    table = sa.table({"a": [1, 2]}, ctx)
+    on_device = ctx.device != "host"
+    assert objects.is_device_object(table) is on_device
+    assert objects.is_device_object(table["a"]) is on_device
+    assert objects.is_device_object([1, {"t": table}]) is on_device
+
+
+def test_workers_of_dask_cuda_spill_tables_to_the_host_and_to_files(ctx, tmp_path):
+    files = pytest.importorskip("dask_cuda.device_host_file")
+    if ctx.device == "host":
+        pytest.skip("tables on the host are not what it spills")
+    made = [sa.table({"a": np.arange(1000) + each}, ctx) for each in range(12)]
+    store = files.DeviceHostFile(str(tmp_path), device_memory_limit=4 * 8000, memory_limit=5 * 8000)
+    for number, table in enumerate(made):
+        store[f"t{number}"] = table
+    assert len(store.device) <= 4
+    assert len(store.host) > 0
+    assert len(store.disk) > 0
+    for number, table in enumerate(made):
+        found = store[f"t{number}"]
+        assert found.context == ctx
+        require_same(found, table)

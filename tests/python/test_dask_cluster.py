@@ -1,0 +1,240 @@
+"""Tables on a cluster of two worker processes: between workers, from and to the client, stored, spilled, and
+when a worker is killed. The workers know Saeta from its entry point and from what they receive."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dask_tasks
+import saeta as sa
+
+pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
+distributed = pytest.importorskip("distributed")
+
+import dask  # noqa: E402
+
+import saeta.dask  # noqa: E402
+
+LIMIT = 1 << 30
+SETTINGS = {
+    # Only the tables' own bytes count, and few of them are enough to spill.
+    "distributed.worker.memory.target": (1 << 20) / LIMIT,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
+    "distributed.worker.memory.terminate": False,
+    "distributed.worker.profile.enabled": False,
+    "distributed.comm.timeouts.connect": "120s",
+    "distributed.scheduler.worker-ttl": None,
+    # After that time a LocalCluster also closes the nanny that has started a killed worker again.
+    "distributed.deploy.lost-worker-timeout": "1 hour",
+    "distributed.admin.tick.limit": "120s",
+}
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    folder = tmp_path_factory.mktemp("installed")
+    dask_tasks.pretend_to_be_installed(folder)
+    sys.path.append(str(folder))  # workers get the path of this process
+    try:
+        with (
+            dask.config.set(SETTINGS),
+            distributed.LocalCluster(
+                n_workers=2,
+                threads_per_worker=1,
+                processes=True,
+                memory_limit=LIMIT,
+                scheduler_port=0,
+                dashboard_address="127.0.0.1:0",
+                local_directory=str(tmp_path_factory.mktemp("workers")),
+            ) as cluster,
+            distributed.Client(cluster) as made,
+        ):
+            yield made
+    finally:
+        sys.path.remove(str(folder))
+
+
+@pytest.fixture
+def workers(client: Any) -> list[str]:
+    require_two_workers(client)
+    return sorted(client.scheduler_info()["workers"])
+
+
+def eventually(true: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 60
+    while not true():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def require_two_workers(client: Any) -> None:
+    """Waits until two workers answer. After a kill, the scheduler may still know the worker that is gone."""
+
+    def answered() -> bool:
+        try:
+            return len(client.run(os.getpid)) == 2
+        except OSError:
+            return False
+
+    assert eventually(answered)
+
+
+def run_on(client: Any, worker: str, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    return client.submit(
+        function, *arguments, workers=[worker], allow_other_workers=False, pure=False, **options
+    )
+
+
+def gather(client: Any, futures: list[Any]) -> list[Any]:
+    """What the futures hold. A transfer that fails may leave a task waiting, which must not last for ever."""
+    distributed.wait(futures, timeout=180)
+    found: list[Any] = client.gather(futures)
+    return found
+
+
+def weights_in_scheduler(client: Any) -> dict[str, int]:
+    def find(dask_scheduler: Any) -> dict[str, int]:
+        return {str(key): task.nbytes for key, task in dask_scheduler.tasks.items() if task.who_has}
+
+    found: dict[str, int] = client.run_on_scheduler(find)
+    return found
+
+
+def require_nothing_left(client: Any) -> None:
+    """All futures are gone: no worker is charged anything, and none has memory of others."""
+
+    def clean() -> bool:
+        found = client.run(dask_tasks.statistics).values()
+        return all(each["current"] == 0 and each["external"] == 0 for each in found)
+
+    assert eventually(clean), client.run(dask_tasks.statistics)
+
+
+def test_tables_of_all_types_go_from_worker_to_worker_and_are_spilled(client, workers):
+    one, other = workers
+    made = client.map(
+        dask_tasks.make, range(dask_tasks.TABLES), workers=[one], allow_other_workers=False, pure=False
+    )
+    distributed.wait(made, timeout=180)
+    assert client.run(dask_tasks.spilled_bytes, workers=[one])[one] > 0
+    compared = client.map(
+        dask_tasks.same,
+        range(dask_tasks.TABLES),
+        made,
+        workers=[other],
+        allow_other_workers=False,
+        pure=False,
+    )
+    assert [each for each in gather(client, compared) if each] == []
+    assert client.run(dask_tasks.spilled_bytes, workers=[other])[other] > 0, "it stores what it has received"
+
+    # What was spilled comes back as it was, where it was made and where it was received.
+    for worker in (one, other):
+        again = client.map(
+            dask_tasks.same,
+            range(0, dask_tasks.TABLES, 5),
+            made[::5],
+            workers=[worker],
+            allow_other_workers=False,
+            pure=False,
+        )
+        assert [each for each in gather(client, again) if each] == []
+    del made, compared, again
+    require_nothing_left(client)
+
+
+def test_tables_go_to_workers_and_back_to_the_client(client, workers):
+    for worker in workers:
+        numbers = range(0, dask_tasks.TABLES, 11)
+        sent = client.scatter([dask_tasks.make(each) for each in numbers], workers=[worker], hash=False)
+        compared = client.map(dask_tasks.same, numbers, sent, workers=[worker], pure=False)
+        assert [each for each in gather(client, compared) if each] == []
+        for number, table in zip(numbers, gather(client, sent), strict=True):
+            assert dask_tasks.same(number, table) == ""
+            assert table.context == sa.context("host"), "outside of workers: the process's own"
+    column = run_on(client, workers[0], dask_tasks.column_of, 4).result(timeout=180)
+    assert (column.name, column.to_pylist()) == ("number", [4] * 67)
+    del sent, compared
+    require_nothing_left(client)
+
+
+def test_the_scheduler_knows_the_exact_bytes_of_every_table(client, workers):
+    made = client.map(dask_tasks.make, range(0, dask_tasks.TABLES, 7), pure=False)
+    distributed.wait(made, timeout=180)
+    expected = gather(client, client.map(dask_tasks.nbytes, made, pure=False))
+    weights = weights_in_scheduler(client)
+    assert [weights[str(each.key)] for each in made] == expected
+    assert len(set(expected)) > 10
+    del made
+    require_nothing_left(client)
+
+
+def test_a_table_arrives_in_the_context_of_the_worker_and_is_not_copied_there(client, workers):
+    one, other = workers
+    rows = 50_000  # more than distributed joins with other frames, less than is spilled
+    sent = run_on(client, one, dask_tasks.numbers, rows)
+    found = run_on(client, other, dask_tasks.arrived, sent).result(timeout=180)
+    assert (found["own"], found["budget"], found["rows"]) == (True, LIMIT, rows)
+    assert found["nbytes"] == 16 * rows
+    assert found["charged"] == 0, "it views the memory that was received"
+    assert found["external"] >= 16 * rows
+    del sent
+    require_nothing_left(client)
+
+
+def test_a_worker_whose_budget_is_spent_sends_its_tables(client, workers):
+    one, other = workers
+    full = run_on(client, one, dask_tasks.slice_in_a_full_context, 50_000)
+    assert run_on(client, other, dask_tasks.arrived, full).result(timeout=180)["rows"] == 49_999
+    del full
+    require_nothing_left(client)
+
+
+@pytest.mark.parametrize("at", ["sending", "receiving"])
+def test_a_task_whose_worker_is_killed_in_a_transfer_runs_again(client, workers, tmp_path, at):
+    one, other = workers
+    fuse = tmp_path / "burnt"
+    made = client.submit(
+        dask_tasks.make_with_fuse,
+        6,
+        str(fuse),
+        at,
+        workers=[one],
+        allow_other_workers=True,
+        pure=False,
+    )
+    distributed.wait(made, timeout=180)
+    compared = client.submit(
+        dask_tasks.same_with_fuse, 6, made, workers=[other], allow_other_workers=True, pure=False
+    )
+    assert compared.result(timeout=180) == ""
+    assert fuse.exists(), "a worker was killed"
+    del made, compared
+    require_two_workers(client)
+    require_nothing_left(client)
+
+
+def test_files_are_read_by_batches_and_written_by_workers(client, workers, tmp_path):
+    parts = [sa.table({"n": np.arange(1000 * each, 1000 * each + 700)}, "host") for each in range(6)]
+    for number in range(2):
+        sa.concat_tables(parts[3 * number : 3 * number + 3]).write_ipc(tmp_path / f"{number}.arrow")
+    tables = saeta.dask.read_ipc(tmp_path, client, partition_bytes=8 * 700)
+    assert len(tables) == 6
+    assert [each["rows"] for each in gather(client, client.map(dask_tasks.arrived, tables))] == [700] * 6
+    assert all(each["own"] for each in gather(client, client.map(dask_tasks.arrived, tables, pure=False)))
+    names = [str(tmp_path / f"out-{number}.arrows") for number in range(6)]
+    gather(client, client.map(sa.write_ipc, tables, names, pure=False))
+    written = sa.read_ipc(sorted(tmp_path.glob("out-*")), "host")
+    assert written.equals(sa.concat_tables(parts))
+    del tables
+    require_nothing_left(client)
