@@ -53,7 +53,9 @@ def test_lists_and_structs_of_numbers_have_more_dimensions_in_the_interface(sim)
 def test_what_the_interface_can_not_show_is_no_attribute_or_a_buffer_error(sim):
     assert not hasattr(sa.column("s", ["a"], ctx=sim), "__cuda_array_interface__")
     assert not hasattr(sa.column("s", [{"a": "x"}], "struct<a: string>", ctx=sim), "__cuda_array_interface__")
-    assert not hasattr(sa.column("l", [[1], [2, 3]], "list<item: int64>", ctx=sim), "__cuda_array_interface__")
+    assert not hasattr(
+        sa.column("l", [[1], [2, 3]], "list<item: int64>", ctx=sim), "__cuda_array_interface__"
+    )
     with pytest.raises(BufferError, match="1 of 2 values of a int64 column are null"):
         interface(sa.column("n", [1, None], ctx=sim))
     numbers = sa.column("n", [1, 2], ctx=sim)
