@@ -1,4 +1,4 @@
-// Converts an errno to an error of Saeta.
+// Errors of the operating system. They carry the errno, which Python shows as `FileError.errno`.
 #pragma once
 
 #include "saeta/base/text.hpp"
@@ -8,15 +8,19 @@
 #include <string_view>
 #include <system_error>
 
-namespace saeta::ipc::detail {
+namespace saeta {
+
+/// Returns an error io: "reading 8 bytes at file offset 16: Input/output error (errno 5)".
+inline error os_error(std::string_view what, int number,
+                      std::source_location where = std::source_location::current()) {
+  return {errc::io, concat(what, ": ", std::generic_category().message(number), " (errno ", number, ")"),
+          number, where};
+}
 
 /// Returns an error io: "can't open '/data/x.arrow': No such file or directory (errno 2)".
 inline error os_error(std::string_view action, const std::filesystem::path& file, int number,
                       std::source_location where = std::source_location::current()) {
-  return {errc::io,
-          concat("can't ", action, " '", file.string(), "': ", std::generic_category().message(number),
-                 " (errno ", number, ")"),
-          where};
+  return os_error(concat("can't ", action, " '", file.string(), "'"), number, where);
 }
 
-} // namespace saeta::ipc::detail
+} // namespace saeta
