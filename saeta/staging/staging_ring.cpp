@@ -21,7 +21,6 @@
 #include <cerrno>
 #include <cstring>
 #include <iterator>
-#include <system_error>
 #include <thread>
 
 #include <unistd.h>
