@@ -141,10 +141,17 @@ def build_tag(majors: Sequence[int], with_cuda: bool) -> str:
 
 
 def build(
-    tools: Path, others: Sequence[str], pyarrows: Sequence[Path], options: Sequence[str], output: Path
+    tools: Path,
+    cmake: Path,
+    others: Sequence[str],
+    pyarrows: Sequence[Path],
+    options: Sequence[str],
+    output: Path,
 ) -> Path:
     """Builds one wheel with the Python of these tools, for it and for others, and puts it into `output`."""
     environment = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
+    # With ccache, CMake's path is part of each compile command: another one would compile everything again.
+    environment["CMAKE_EXECUTABLE"] = str(cmake)
     environment["SAETA_PYARROWS"] = ";".join(map(str, pyarrows))
     environment["SAETA_OTHER_PYTHONS"] = ";".join(others)
     with tempfile.TemporaryDirectory() as scratch:
@@ -249,7 +256,7 @@ def main() -> int:
         environments = [prepare_environment(pythons[0]) for pythons in wheels]
         pyarrows = [prepare_pyarrow(PYARROWS[major], environments[0] / "python") for major in majors]
         for tools, pythons in zip(environments, wheels, strict=True):
-            wheel = build(tools, pythons[1:], pyarrows, settings, options.output)
+            wheel = build(tools, environments[0] / "cmake", pythons[1:], pyarrows, settings, options.output)
             check(wheel, [tag_of(python) for python in pythons], majors, is_complete=not tag)
             if minor_of(pythons[0]) >= STABLE_ABI:
                 check_stable_abi(wheel, tools)
