@@ -70,7 +70,7 @@ docs: ## the documentation as a site in build/site, with its tests
 	@.deps/venv/bin/python -m pytest -q -p no:cacheprovider tests/site
 	@echo "build/site/index.html"
 
-wheel: setup ## the wheels in dist/, for every Python that is found and every supported pyarrow (WHEELS: arguments)
+wheel: setup ## the wheels in dist/, for Python 3.11 and for later ones, with every supported pyarrow (WHEELS: arguments)
 	@$(PYTHON) scripts/build_wheels.py $(WHEELS)
 
 wheel-test: ## install the wheels of dist/ into clean environments and run the README in each

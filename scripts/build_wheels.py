@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Builds the wheels that are shipped, one for each Python, with modules for every supported pyarrow.
+"""Builds the wheels that are shipped, with modules for every supported pyarrow: one for Python 3.11, and one
+with the stable ABI for 3.12 and later.
 
     build_wheels.py [--python PROGRAM]... [--pyarrow MAJOR,...] [--no-cuda] [--output FOLDER] [--sdist]
                     [-C SETTING]...
@@ -8,7 +9,10 @@
    release of pyarrow. With them, nothing needs a network.
 2. One build in build/wheel for all releases of pyarrow. The libraries are compiled once for all Pythons.
 3. auditwheel names the oldest glibc that the wheel runs on. libarrow stays outside: it is pyarrow's.
-4. Checks of the wheel: its size, and a folder for each release.
+4. Checks of the wheel: its size, a folder for each release, and what its modules use of CPython.
+
+The wheel for 3.12 and later is built with the oldest of these Pythons. What Cython makes needs the structures
+of CPython, which the stable ABI hides, so the wheel has that module for each Python that is found.
 
 A wheel without all releases of pyarrow or without CUDA has a build tag that says so: it is a test, not a
 release. SAETA_REPOSITORY is the address of the public repository, for links and project URLs.
@@ -17,6 +21,7 @@ release. SAETA_REPOSITORY is the address of the public repository, for links and
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -26,6 +31,7 @@ import tempfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PREPARED = ROOT / ".deps" / "wheel"
@@ -33,6 +39,9 @@ PYARROWS = {22: "22.0.0", 23: "23.0.1", 24: "24.0.0", 25: "25.0.1", 26: "26.0.1"
 BUILD_TOOLS = ("cython", "nanobind", "numpy", "packaging", "pathspec", "scikit-build-core")
 LARGEST = 8_000_000
 OLDEST_PYTHON = (3, 11)
+STABLE_ABI = 12  # minor release of Python
+# The functions that python/src/core/exported.hpp declares.
+UNDECLARED = {"PyGILState_Check", "Py_IsFinalizing", "_PyBytes_Resize", "_Py_IsFinalizing"}
 # A copy inside a wheel would be a second one in the process.
 OUTSIDE = ("libarrow*", "libcuda.so.*")
 
@@ -69,10 +78,12 @@ def find_pythons() -> list[str]:
 
 
 def makes_environments(python: str) -> bool:
-    """Returns whether `-m venv` works: pyenv's shims of versions that are not chosen don't even start."""
-    return (
-        subprocess.run([python, "-c", "import ensurepip"], capture_output=True, check=False).returncode == 0
-    )
+    """Returns whether `-m venv` works in a Python with the GIL.
+
+    pyenv's shims of versions that are not chosen don't even start.
+    """
+    program = "import ensurepip, sys; sys.exit('t' in sys.abiflags)"
+    return subprocess.run([python, "-c", program], capture_output=True, check=False).returncode == 0
 
 
 def tag_of(python: str) -> str:
@@ -81,6 +92,17 @@ def tag_of(python: str) -> str:
     if done.returncode != 0:
         raise WheelError(f"{python} is not a Python: {done.stderr.strip()}")
     return done.stdout.strip()
+
+
+def minor_of(python: str) -> int:
+    return int(tag_of(python).removeprefix("cpython-3"))
+
+
+def plan_wheels(pythons: Sequence[str]) -> list[list[str]]:
+    """Returns the Pythons of each wheel. The first of them builds it."""
+    older = [[python] for python in pythons if minor_of(python) < STABLE_ABI]
+    stable = sorted((python for python in pythons if minor_of(python) >= STABLE_ABI), key=minor_of)
+    return [*older, stable] if stable else older
 
 
 def prepare_environment(python: str) -> Path:
@@ -118,10 +140,20 @@ def build_tag(majors: Sequence[int], with_cuda: bool) -> str:
     return "0" + ".".join(parts) if parts else ""
 
 
-def build(tools: Path, pyarrows: Sequence[Path], options: Sequence[str], output: Path) -> Path:
-    """Builds one wheel for the Python of these tools and puts it into `output`."""
+def build(
+    tools: Path,
+    cmake: Path,
+    others: Sequence[str],
+    pyarrows: Sequence[Path],
+    options: Sequence[str],
+    output: Path,
+) -> Path:
+    """Builds one wheel with the Python of these tools, for it and for others, and puts it into `output`."""
     environment = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
+    # With ccache, CMake's path is part of each compile command: another one would compile everything again.
+    environment["CMAKE_EXECUTABLE"] = str(cmake)
     environment["SAETA_PYARROWS"] = ";".join(map(str, pyarrows))
+    environment["SAETA_OTHER_PYTHONS"] = ";".join(others)
     with tempfile.TemporaryDirectory() as scratch:
         pip = [tools / "python", "-m", "pip", "wheel", "--disable-pip-version-check", "--no-deps"]
         settings = [word for option in options for word in ("-C", option)]
@@ -135,21 +167,47 @@ def build(tools: Path, pyarrows: Sequence[Path], options: Sequence[str], output:
         return Path(shutil.move(made, output / made.name))
 
 
-def check(wheel: Path, majors: Sequence[int], is_complete: bool) -> None:
-    """Raises WheelError for a wheel that can't be shipped."""
+def check(wheel: Path, tags: Sequence[str], majors: Sequence[int], is_complete: bool) -> None:
+    """Raises WheelError for a wheel that can't be shipped. It is for the Pythons with these tags."""
     size = wheel.stat().st_size
     if is_complete and size > LARGEST:
         raise WheelError(f"{wheel.name} has {size} bytes, at most {LARGEST} are wanted")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     for major in majors:
-        for module in ("_ipc", "_bridge", "_arrow"):
-            if not any(name.startswith(f"saeta/_pyarrow{major}/{module}.") for name in names):
+        for module in ("_ipc", "_bridge", *(f"_arrow.{tag}-" for tag in tags)):
+            if not any(name.startswith(f"saeta/_pyarrow{major}/{module}") for name in names):
                 raise WheelError(f"{wheel.name} has no {module} for pyarrow {major}")
     foreign = [name for name in names if re.search(r"/libarrow|\.libs/", name)]
     if foreign:
         raise WheelError(f"{wheel.name} holds libraries of others: {', '.join(foreign)}")
     print(f"{wheel}: {size / 1e6:.1f} MB, {len(names)} files")
+
+
+def check_stable_abi(wheel: Path, tools: Path) -> None:
+    """Raises WheelError if a module for the stable ABI uses functions that may be gone in another Python."""
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch, "report.json")
+        words = [tools / "abi3audit", "--report", "--output", report, wheel]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if not report.is_file() or not (text := report.read_text(encoding="utf-8")):
+            raise WheelError(f"abi3audit {wheel.name}: {done.stdout}{done.stderr}")
+    if found := unstable_functions(json.loads(text)) - UNDECLARED:
+        raise WheelError(f"{wheel.name} uses {', '.join(sorted(found))}, which the stable ABI does not have")
+
+
+def unstable_functions(report: dict[str, Any]) -> set[str]:
+    """Returns the functions beyond the stable ABI that a report of abi3audit names.
+
+    Only modules that claim the stable ABI by their name are looked at.
+    """
+    found: set[str] = set()
+    for spec in report["specs"].values():
+        for module in spec["wheel"]:
+            if ".abi3." in module["name"]:
+                result = module["result"]
+                found |= {*result["non_abi3_symbols"], *result["future_abi3_objects"]}
+    return found
 
 
 def build_sdist(tools: Path, output: Path) -> None:
@@ -182,8 +240,10 @@ def main() -> int:
         majors = [int(text) for text in options.pyarrow.split(",")]
         if unknown := set(majors) - set(PYARROWS):
             raise WheelError(f"pyarrow {unknown}: there are {', '.join(map(str, PYARROWS))}")
-        settings = [f"cmake.define.SAETA_CUDA={'OFF' if options.no_cuda else 'ON'}"]
-        settings += [
+        settings = [
+            f"wheel.py-api=cp3{STABLE_ABI}",  # older Pythons ignore it
+            "cmake.version=>=3.26",  # the first one that knows the stable ABI
+            f"cmake.define.SAETA_CUDA={'OFF' if options.no_cuda else 'ON'}",
             "cmake.define.SAETA_IPC=ON",
             "cmake.define.SAETA_BRIDGE=ON",
             "cmake.define.SAETA_RMM=OFF",
@@ -192,10 +252,14 @@ def main() -> int:
         tag = build_tag(majors, with_cuda=not options.no_cuda)
         if tag:
             settings.append(f"wheel.build-tag={tag}")
-        environments = [prepare_environment(python) for python in options.python or find_pythons()]
+        wheels = plan_wheels(options.python or find_pythons())
+        environments = [prepare_environment(pythons[0]) for pythons in wheels]
         pyarrows = [prepare_pyarrow(PYARROWS[major], environments[0] / "python") for major in majors]
-        for tools in environments:
-            check(build(tools, pyarrows, settings, options.output), majors, is_complete=not tag)
+        for tools, pythons in zip(environments, wheels, strict=True):
+            wheel = build(tools, environments[0] / "cmake", pythons[1:], pyarrows, settings, options.output)
+            check(wheel, [tag_of(python) for python in pythons], majors, is_complete=not tag)
+            if minor_of(pythons[0]) >= STABLE_ABI:
+                check_stable_abi(wheel, tools)
         if options.sdist:
             build_sdist(environments[0], options.output)
     except WheelError as error:

@@ -5,7 +5,7 @@
 
 Each pair of a Python and a release of pyarrow has an environment of its own, filled by one command. There the
 Python blocks of the README run, `import saeta.cuda`, and the command `saeta`. With CMake, a C++ project finds
-the library inside the package, once for each Python. A release of pyarrow that the wheel was not built for
+the library inside the package, once for each wheel. A release of pyarrow that the wheel was not built for
 must be refused with the command that helps.
 """
 
@@ -22,7 +22,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from build_wheels import ROOT, find_pythons, tag_of
+from build_wheels import ROOT, STABLE_ABI, find_pythons, minor_of
 
 MAJORS = (22, 24, 26)
 # What the README uses beside pyarrow.
@@ -63,11 +63,10 @@ def run(*command: str | Path, folder: Path) -> str:
 
 
 def wheel_for(python: str, folder: Path) -> Path:
-    """Returns the newest wheel for this Python: its own, or one for the stable ABI."""
-    minor = int(tag_of(python).removeprefix("cpython-3"))
-    stable = [f"-cp3{older}-abi3-" for older in range(12, minor + 1)]
-    wanted = (f"-cp3{minor}-cp3{minor}-", *stable)
-    found = [wheel for wheel in folder.glob("saeta-*.whl") if any(tag in wheel.name for tag in wanted)]
+    """Returns the newest wheel for this Python: its own, or that of the stable ABI."""
+    minor = minor_of(python)
+    wanted = f"-cp3{STABLE_ABI}-abi3-" if minor >= STABLE_ABI else f"-cp3{minor}-cp3{minor}-"
+    found = [wheel for wheel in folder.glob("saeta-*.whl") if wanted in wheel.name]
     if not found:
         raise CheckError(f"{folder} has no wheel for {python} (make wheel)")
     return max(found, key=lambda wheel: wheel.stat().st_mtime)
@@ -141,12 +140,15 @@ def main() -> int:
     parser.add_argument("--no-cpp", action="store_true", help="without the C++ projects")
     options = parser.parse_args()
     rows = []
+    tried_in_cpp: set[Path] = set()
     try:
         for python in options.python or find_pythons():
             wheel = wheel_for(python, options.wheels.resolve())
-            for place, major in enumerate(options.pyarrow.split(",")):
+            for major in options.pyarrow.split(","):
                 print(f"{python}, pyarrow {major}, {wheel.name}", flush=True)
-                rows.append(check_one(python, int(major), wheel, with_cpp=place == 0 and not options.no_cpp))
+                with_cpp = wheel not in tried_in_cpp and not options.no_cpp
+                rows.append(check_one(python, int(major), wheel, with_cpp))
+                tried_in_cpp.add(wheel)
     except CheckError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

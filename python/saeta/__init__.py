@@ -14,6 +14,15 @@ Example:
     [25.0, 16.0]
 """
 
+import sys as _sys
+
+if "t" in _sys.abiflags:
+    raise ImportError(
+        "saeta needs a Python with the GIL, and this is the free-threaded build of Python "
+        f"{_sys.version_info.major}.{_sys.version_info.minor}: use python3.{_sys.version_info.minor}, not "
+        f"python3.{_sys.version_info.minor}t"
+    )
+
 from saeta import _core, _libarrow, allocators, hooks, testing, xlog
 from saeta import rmm as rmm  # not in __all__: a star import would hide RMM itself
 from saeta._convert.build import column, counted_table, from_bytes, table

@@ -107,4 +107,7 @@ def _explain(failure: ImportError, purpose: str, release: str) -> MissingDepende
             f"{purpose}: saeta's module was built with pyarrow {built}, but pyarrow {release} is installed, "
             f"whose libarrow has another name: pip install 'pyarrow=={built}.*'"
         )
-    return MissingDependency(f"this build of saeta has no working module for {purpose}: {failure}")
+    version = ""
+    if isinstance(failure, ModuleNotFoundError):  # a wheel has some modules only for Pythons of its time
+        version = f" with Python {sys.version_info.major}.{sys.version_info.minor}"
+    return MissingDependency(f"this build of saeta has no working module for {purpose}{version}: {failure}")

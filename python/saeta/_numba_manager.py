@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import ctypes
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from saeta import _core
 from saeta._core import Context
 from saeta._optional import load
 from saeta.errors import DeviceError
 
+if TYPE_CHECKING:
+    import numba.cuda
 
-def manager_class(ctx: Context, ordinal: int, tag: str) -> type[Any]:
+
+def manager_class(ctx: Context, ordinal: int, tag: str) -> type[numba.cuda.HostOnlyCUDAMemoryManager]:
     """Makes the class that Numba instantiates. `ordinal` is the number of the context's device."""
     numba_cuda = load("numba.cuda", "Numba's memory manager on a context")
     driver = load("numba.cuda.cudadrv.driver", "Numba's memory manager on a context")

@@ -28,6 +28,7 @@ from saeta.errors import InvalidError
 
 if TYPE_CHECKING:
     import cupy
+    import numba.cuda
     import torch
 
 __all__ = ["GraphPool", "cupy_allocator", "graph_pool", "numba_manager", "torch_allocator", "torch_mem_pool"]
@@ -162,7 +163,7 @@ def cupy_allocator(ctx: Context, tag: str = "cupy") -> Callable[[int], cupy.cuda
     return allocate
 
 
-def numba_manager(ctx: Context, tag: str = "numba") -> type[Any]:
+def numba_manager(ctx: Context, tag: str = "numba") -> type[numba.cuda.HostOnlyCUDAMemoryManager]:
     """Makes a memory manager class for `numba.cuda.set_memory_manager`.
 
     Numba's device memory comes from the context.

@@ -9,6 +9,7 @@ in python/src/core/errors.cpp.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from saeta._text import printable
@@ -239,18 +240,38 @@ class FormatError(Error, ValueError):
 class FileError(Error, OSError):
     """The operating system refused a file operation.
 
+    Attributes:
+        errno: the number that the system gave (`errno.ENOSPC`); None if the failure is not the system's.
+        strerror: the system's text for this number, or None. `str(error)` is the whole message.
+
     Example:
+        >>> import errno
         >>> import saeta as sa
         >>> try:
         ...     sa.read_ipc("/nowhere.arrow", "host")
         ... except sa.FileError as error:
-        ...     print(str(error).partition(':')[0])
-        can't open '/nowhere.arrow'
+        ...     print(error.errno == errno.ENOENT, str(error).partition(':')[0])
+        True can't open '/nowhere.arrow'
     """
+
+    __str__ = Exception.__str__  # OSError's own shows the number and its text in place of the message
+
+    def __init__(self, *arguments: object, errno: int | None = None) -> None:
+        super().__init__(*arguments)
+        if errno is not None:
+            self.errno = errno
+            self.strerror = os.strerror(errno)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild_file_error, (type(self), self.args, self.errno)
+
+
+def _rebuild_file_error(kind: type[FileError], arguments: tuple[Any, ...], number: int | None) -> FileError:
+    return kind(*arguments, errno=number)
 
 
 class MissingFileError(FileError, FileNotFoundError):
-    """The file does not exist.
+    """The file does not exist, or a folder on its path.
 
     Example:
         >>> import saeta as sa

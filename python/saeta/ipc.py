@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import functools
 import operator
-import os
 import resource
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from saeta import _libarrow
@@ -20,7 +17,7 @@ from saeta._core import Schema, Table
 from saeta._files import data_sets, sinks, sources
 from saeta._files.progress import hook as progress_hook
 from saeta._text import number_text
-from saeta.errors import FileError, InvalidError, MissingFileError, OutOfRange, TypeMismatch
+from saeta.errors import InvalidError, OutOfRange, TypeMismatch
 from saeta.exchange import ArrowStream, ContextLike, context_of, table_in_place
 
 if TYPE_CHECKING:
@@ -104,7 +101,7 @@ def read_ipc(
     """
     where = context_of(ctx)
     reader = open_source(source, filesystem, columns, batches, copy, validate, rechunk, schema)
-    with naming_missing_files(source), progress_hook(progress, "reading") as hook:
+    with progress_hook(progress, "reading") as hook:
         made: Table = reader.read_all(where, hook)
         return made
 
@@ -143,15 +140,11 @@ def open_listed(
         return sources.open_reader(ipc, found, chosen, numbers, copy, validate, rechunk, keep_open=keep_open)
 
     if len(listed) == 1 and meant is None and not _is_list(batches):
-        with naming_missing_files(listed[0].source):
-            found = sources.resolve_source(*listed[0])
-            live = isinstance(found, sources.Live)
-            only = _batch_range(batches, lambda: -1 if live else sources.open_reader(ipc, found).num_batches)
-            return opened(found, only)
-    readers = []
-    for each in listed:
-        with naming_missing_files(each.source):
-            readers.append(opened(sources.resolve_source(*each)))
+        found = sources.resolve_source(*listed[0])
+        live = isinstance(found, sources.Live)
+        only = _batch_range(batches, lambda: -1 if live else sources.open_reader(ipc, found).num_batches)
+        return opened(found, only)
+    readers = [opened(sources.resolve_source(*each)) for each in listed]
     made: Reader
     if _is_list(batches):
         made = ipc.join_readers(readers, meant, None, _batch_list(batches, lambda: _count_batches(readers)))
@@ -245,8 +238,7 @@ def write_ipc(
             with sinks.writing(target) as put:
                 written = ipc.write_sink(table, put, target.name, *options, hook)
         else:
-            with naming_missing_files(target, of_folder=True):
-                written = ipc.write_file(table, target, *options, hook, durable, replace_read_only)
+            written = ipc.write_file(table, target, *options, hook, durable, replace_read_only)
         return written
 
 
@@ -273,8 +265,7 @@ def inspect(source: Source, *, filesystem: Any = None) -> dict[str, Any]:
         type, nulls, number of dictionary values and whether a context can hold it.
     """
     ipc = module()
-    with naming_missing_files(source):
-        return sources.describe_source(ipc, sources.resolve_source(source, filesystem))
+    return sources.describe_source(ipc, sources.resolve_source(source, filesystem))
 
 
 @functools.cache
@@ -346,20 +337,3 @@ def _known(count: Callable[[], int]) -> int:
             "batches: the number of batches of a stream is unknown: pass a pair of numbers, not a slice"
         )
     return known
-
-
-@contextmanager
-def naming_missing_files(path: Any, *, of_folder: bool = False) -> Iterator[None]:
-    """Turns the FileError for a missing file (or, for writing, a missing folder) into MissingFileError."""
-    try:
-        yield
-    except FileError as failure:
-        if isinstance(path, os.PathLike) or (isinstance(path, str) and not sources.URL.match(path)):
-            named = Path(os.fsdecode(path))
-            try:
-                (named.parent if of_folder else named).stat()
-            except (FileNotFoundError, NotADirectoryError):
-                raise MissingFileError(str(failure)) from None
-            except (OSError, ValueError):  # a folder that can't be searched, a name that is too long
-                pass
-        raise

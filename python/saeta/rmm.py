@@ -16,12 +16,15 @@ Example:
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from saeta import _core
 from saeta._core import Context
 from saeta._optional import load
 from saeta.errors import InvalidError, MissingDependency, TypeMismatch, UnsupportedError
+
+if TYPE_CHECKING:
+    import rmm.mr
 
 __all__ = ["context", "resource"]
 
@@ -30,7 +33,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-def resource(ctx: Context, tag: str = "rmm") -> Any:
+def resource(ctx: Context, tag: str = "rmm") -> rmm.mr.CallbackMemoryResource:
     """Makes an `rmm.mr.DeviceMemoryResource` that allocates from the context.
 
     Memory is charged to the context's budget under a tag.
@@ -53,7 +56,7 @@ def resource(ctx: Context, tag: str = "rmm") -> Any:
         >>> ctx.memory.by_tag()["rmm"] >= 1 << 20
         True
     """
-    made = load("rmm", "a resource of RMM on a context").mr.CallbackMemoryResource
+    mr = load("rmm", "a resource of RMM on a context").mr
 
     def allocate(nbytes: int, stream: Any) -> int:
         return _core._lend(ctx, nbytes, tag, _core._stream_number(stream))
@@ -61,12 +64,13 @@ def resource(ctx: Context, tag: str = "rmm") -> Any:
     def deallocate(address: int, nbytes: int, stream: Any) -> None:
         _core._take_back(ctx, address, nbytes, _core._stream_number(stream))
 
-    return made(allocate, deallocate)
+    made: rmm.mr.CallbackMemoryResource = mr.CallbackMemoryResource(allocate, deallocate)
+    return made
 
 
 def context(
     device: str,
-    upstream: Any,
+    upstream: rmm.mr.DeviceMemoryResource,
     *,
     budget: int | str | None = None,
     stack: str | None = None,
@@ -91,12 +95,12 @@ def context(
         >>> ctx = saeta.rmm.context("cuda:0", pool, budget="128MiB")
         >>> table = sa.table({"fare": [12.5, 8.0]}, ctx)
     """
-    rmm = load("rmm", "a context over a resource of RMM")
-    if not isinstance(upstream, rmm.mr.DeviceMemoryResource):
+    mr = load("rmm", "a context over a resource of RMM").mr
+    if not isinstance(upstream, mr.DeviceMemoryResource):
         raise TypeMismatch(
             f"upstream is of type {type(upstream).__name__}, expected rmm.mr.DeviceMemoryResource"
         )
-    name = _runs_python(rmm.mr, upstream)
+    name = _runs_python(mr, upstream)
     if name is not None:
         raise UnsupportedError(f"{name} runs Python code, which a resource below a cache must not do")
     return _open(device, upstream, budget, stack, wait)
@@ -105,7 +109,7 @@ def context(
 def _open(
     device: str, upstream: Any, budget: int | str | None, stack: str | None, wait: float | None
 ) -> Context:
-    rmm = load("rmm", "a context over a resource of RMM")
+    mr = load("rmm", "a context over a resource of RMM").mr
     try:
         from saeta import _rmm  # type: ignore[attr-defined]
     except ImportError as failure:
@@ -116,12 +120,12 @@ def _open(
         raise InvalidError(f"wait is {wait} seconds, expected 0 to 1e9")
     ordinal = int(device.partition(":")[2] or 0)
     # RMM hands over its C++ object only as the current resource of a device.
-    before = rmm.mr.get_per_device_resource(ordinal)
-    rmm.mr.set_per_device_resource(ordinal, upstream)
+    before = mr.get_per_device_resource(ordinal)
+    mr.set_per_device_resource(ordinal, upstream)
     try:
         source = _rmm.Source(ordinal, upstream)
     finally:
-        rmm.mr.set_per_device_resource(ordinal, before)
+        mr.set_per_device_resource(ordinal, before)
     ctx: Context = source.open(device, stack, None if wait is None else round(wait * 1000))
     if budget is not None:
         ctx.budget = budget

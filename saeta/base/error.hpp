@@ -2,7 +2,8 @@
 //
 // What      `error` carries a code that callers branch on, a message with the numbers that matter, and the
 //           location that raised it. The message is `printable`, because names of columns and files come from
-//           others. A refused budget charge also carries its numbers as a `budget_refusal`.
+//           others. A refused budget charge also carries its numbers as a `budget_refusal`, and a failed call
+//           of the operating system its errno.
 // Owner     A value; copies share the refusal.
 // Thread    Immutable after construction.
 // Python    Each code becomes one class (python/src/core/errors.cpp), derived from the built-in that the
@@ -73,6 +74,9 @@ struct budget_refusal {
 class error final : public std::exception {
 public:
   error(errc code, std::string message, std::source_location where = std::source_location::current());
+  /// A failed call of the operating system, with its errno (saeta/base/os_error.hpp).
+  error(errc code, std::string message, int error_number,
+        std::source_location where = std::source_location::current());
   /// A budget refusal. The message is made from its numbers.
   explicit error(budget_refusal refusal, std::source_location where = std::source_location::current());
 
@@ -80,11 +84,14 @@ public:
   [[nodiscard]] const char* what() const noexcept override { return message_.c_str(); }
   [[nodiscard]] const std::string& message() const noexcept { return message_; }
   [[nodiscard]] const std::source_location& where() const noexcept { return where_; }
+  /// The errno of the call of the operating system that failed; 0 if there is none.
+  [[nodiscard]] int error_number() const noexcept { return error_number_; }
   /// Null unless `code()` is `budget_exceeded`.
   [[nodiscard]] const budget_refusal* refusal() const noexcept { return refusal_.get(); }
 
 private:
   errc code_;
+  int error_number_ = 0;
   std::string message_;
   std::source_location where_;
   std::shared_ptr<const budget_refusal> refusal_;

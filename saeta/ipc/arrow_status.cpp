@@ -98,14 +98,15 @@ void raise(const arrow::Status& status, std::string_view where) {
   const int number = arrow::internal::ErrnoFromStatus(status);
   const std::string reason =
       number == 0 ? "" : concat(": ", std::generic_category().message(number), " (errno ", number, ")");
-  throw error(code_of(status), concat(where, ": ", status.message(), reason));
+  throw error(code_of(status), concat(where, ": ", status.message(), reason), number);
 }
 
 void rethrow(const error& failure, std::string_view where) {
   if (failure.refusal() != nullptr) {
     throw;
   }
-  throw error(failure.code(), concat(where, ": ", failure.message()), failure.where());
+  throw error(failure.code(), concat(where, ": ", failure.message()), failure.error_number(),
+              failure.where());
 }
 
 arrow::Status current_failure() {

@@ -1,5 +1,5 @@
 // Bodies in files that have no name: the system removes them with their last descriptor.
-#include "saeta/base/text.hpp"
+#include "saeta/base/os_error.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/share/spilled_body.hpp"
 #include "saeta/staging/staging_ring.hpp"
@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <span>
-#include <system_error>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -20,8 +19,7 @@ namespace saeta {
 namespace {
 
 error failed(std::string_view action, const std::string& folder, int number) {
-  return {errc::io, concat("can't ", action, " a spill file in '", folder,
-                           "': ", std::generic_category().message(number), " (errno ", number, ")")};
+  return os_error(concat("can't ", action, " a spill file in '", folder, "'"), number);
 }
 
 /// An open file without a name.

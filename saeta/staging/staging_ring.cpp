@@ -2,8 +2,8 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/base/huge_pages.hpp"
+#include "saeta/base/os_error.hpp"
 #include "saeta/base/report.hpp"
-#include "saeta/base/text.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/staging/chunk_cutter.hpp"
 #include "saeta/staging/host_pool.hpp"
@@ -21,7 +21,6 @@
 #include <cerrno>
 #include <cstring>
 #include <iterator>
-#include <system_error>
 #include <thread>
 
 #include <unistd.h>
@@ -78,9 +77,9 @@ void fetch(std::byte* target, const std::byte* source, std::size_t bytes, const 
       continue;
     }
     if (got <= 0) {
-      throw error(errc::io,
-                  concat("reading ", bytes, " bytes at file offset ", position, ": ",
-                         got == 0 ? "the file was truncated" : std::generic_category().message(errno)));
+      const int number = errno;
+      const std::string what = concat("reading ", bytes, " bytes at file offset ", position);
+      throw got < 0 ? os_error(what, number) : error(errc::io, concat(what, ": the file was truncated"));
     }
     target += got;
     position += static_cast<std::size_t>(got);

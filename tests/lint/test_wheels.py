@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -93,7 +96,7 @@ def test_the_name_of_a_wheel_tells_what_it_lacks() -> None:
 def test_each_python_gets_its_own_wheel_or_one_of_the_stable_abi(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(check_wheels, "tag_of", lambda python: python)
+    monkeypatch.setattr(build_wheels, "tag_of", lambda python: python)
     for tags in ("cp311-cp311", "cp312-abi3"):
         (tmp_path / f"saeta-0.1.0-{tags}-manylinux_2_35_x86_64.whl").touch()
     assert "-cp311-" in check_wheels.wheel_for("cpython-311", tmp_path).name
@@ -101,6 +104,68 @@ def test_each_python_gets_its_own_wheel_or_one_of_the_stable_abi(
         assert "-abi3-" in check_wheels.wheel_for(stable, tmp_path).name
     with pytest.raises(check_wheels.CheckError, match="no wheel"):
         check_wheels.wheel_for("cpython-310", tmp_path)
+
+
+def test_one_wheel_is_for_all_pythons_with_the_stable_abi(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build_wheels, "tag_of", lambda python: python)
+    older, stable, newer = "cpython-311", "cpython-312", "cpython-314"
+    assert build_wheels.plan_wheels([newer, older, stable]) == [[older], [stable, newer]]
+    assert build_wheels.plan_wheels([newer]) == [[newer]]
+    assert build_wheels.plan_wheels([older]) == [[older]]
+
+
+def test_functions_beyond_the_stable_abi_are_found_in_modules_that_claim_it() -> None:
+    def module(name: str, *unknown: str, **newer: str) -> dict[str, object]:
+        return {"name": name, "result": {"non_abi3_symbols": unknown, "future_abi3_objects": newer}}
+
+    modules = [
+        module("_core.abi3.so", "PyGILState_Check", "_Py_Secret", PyObject_GetOptionalAttr="3.13"),
+        module("_arrow.cpython-312-x86_64-linux-gnu.so", "PyBytes_AS_STRING"),
+    ]
+    found = build_wheels.unstable_functions({"specs": {"a.whl": {"kind": "wheel", "wheel": modules}}})
+    assert found == {"PyGILState_Check", "_Py_Secret", "PyObject_GetOptionalAttr"}
+
+
+def test_functions_that_are_allowed_are_those_of_one_header() -> None:
+    header = (ROOT / "python/src/core/exported.hpp").read_text(encoding="utf-8")
+    block = header[header.index('extern "C" {') : header.index("#endif")]
+    assert set(re.findall(r"(_?Py\w+)\(", block)) == build_wheels.UNDECLARED
+
+
+@pytest.fixture
+def free_threaded(tmp_path: Path) -> Path:
+    """A Python that says of itself that it has no GIL."""
+    made = tmp_path / "python3.13"
+    program = "import sys; sys.abiflags = 't'; exec(sys.argv[1])"
+    made.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{program}" "$2"\n', encoding="utf-8")
+    made.chmod(0o755)
+    return made
+
+
+def test_a_python_without_the_gil_gets_no_wheel(free_threaded: Path) -> None:
+    assert build_wheels.makes_environments(sys.executable)
+    assert not build_wheels.makes_environments(str(free_threaded))
+
+
+def test_a_build_for_a_python_without_the_gil_says_why_not(free_threaded: Path, tmp_path: Path) -> None:
+    if shutil.which("cmake") is None:
+        pytest.skip("no cmake")
+    project = f"""
+cmake_minimum_required(VERSION 3.25)
+project(trial LANGUAGES NONE)
+list(APPEND CMAKE_MODULE_PATH "{ROOT}/cmake")
+include(saeta_features)
+saeta_feature(PYTHON "the Python package")
+include(saeta_python)
+add_subdirectory("{ROOT}/python" python)
+"""
+    (tmp_path / "CMakeLists.txt").write_text(project, encoding="utf-8")
+    words = ["cmake", "-DSAETA_PYTHON=ON", f"-DSAETA_PYTHON_EXECUTABLE={free_threaded}"]
+    done = subprocess.run(
+        [*words, "-S", tmp_path, "-B", tmp_path / "build"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert "is a free-threaded Python, and Saeta needs one with the GIL" in " ".join(done.stderr.split())
 
 
 def test_notices_name_what_is_compiled_in() -> None:

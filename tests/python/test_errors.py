@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import pickle
+from pathlib import Path
 
 import pytest
 
 import saeta as sa
+from saeta._files import sources
 
 BUILT_IN = {
     sa.InvalidError: ValueError,
@@ -88,6 +92,69 @@ def test_a_refusal_can_be_pickled():
     again = pickle.loads(pickle.dumps(refusal))
     assert str(again) == "no"
     assert again.numbers() == refusal.numbers()
+
+
+def errno_of(call):
+    """The error's number and text by the system, with the class that stands for the number."""
+    with pytest.raises(sa.FileError) as caught:
+        call()
+    return type(caught.value), caught.value.errno, caught.value.strerror
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "number"),
+    [
+        ("none.arrow", sa.MissingFileError, errno.ENOENT),
+        ("file/below.arrow", sa.MissingFileError, errno.ENOTDIR),
+        ("folder", sa.FileError, errno.EISDIR),
+        ("x" * 300, sa.FileError, errno.ENAMETOOLONG),
+    ],
+)
+def test_errors_of_files_have_the_number_of_the_system(host, tmp_path, source, kind, number):
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    path = tmp_path / source
+    table = sa.table({"a": [1]}, host)
+    expected = (kind, number, os.strerror(number))
+    if source != "folder":  # a data set
+        assert errno_of(lambda: sa.read_ipc(path, host)) == expected
+        assert errno_of(lambda: sa.read_ipc([path, path], host)) == expected
+    assert errno_of(lambda: sa.ipc.inspect(path)) == expected
+    target = path / "below.arrow" if source == "none.arrow" else path
+    assert errno_of(lambda: table.write_ipc(target)) == expected
+    assert errno_of(lambda: sa.ipc_writer(target, schema=table.schema)) == expected
+
+
+def test_a_full_disk_is_told_by_its_number(host):
+    if not Path("/dev/full").is_char_device():
+        pytest.skip("there is no /dev/full")
+    with Path("/dev/full").open("wb", buffering=0) as full:
+        found = errno_of(lambda: sa.table({"a": [1]}, host).write_ipc(full))
+    assert found == (sa.FileError, errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_failure_that_is_not_the_systems_has_no_number(host, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert errno_of(lambda: sa.table({"a": [1]}, host).write_ipc(pipe)) == (sa.FileError, None, None)
+
+
+def test_an_error_of_a_file_shows_its_message_and_can_be_pickled():
+    for kind in (sa.FileError, sa.MissingFileError):
+        failure = kind("can't open 'a'", errno=errno.ENOENT)
+        again = pickle.loads(pickle.dumps(failure))
+        assert type(again) is kind
+        for each in (failure, again):
+            assert (str(each), each.errno) == ("can't open 'a'", errno.ENOENT)
+        assert pickle.loads(pickle.dumps(kind("no number"))).errno is None
+
+
+def test_numbers_of_other_libraries_are_kept_where_they_are_numbers():
+    made = sources.file_error("full", OSError(errno.ENOSPC, "no room"))
+    assert (type(made), made.errno) == (sa.FileError, errno.ENOSPC)
+    made = sources.file_error("gone", FileNotFoundError("bucket/key"))
+    assert (type(made), made.errno) == (sa.MissingFileError, None)
+    assert sources.file_error("odd", OSError("NoSuchKey", "gone")).errno is None
 
 
 def test_codes_of_the_library_arrive_as_their_class(host):

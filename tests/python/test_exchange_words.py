@@ -172,33 +172,6 @@ def test_files_stay_open_while_they_leave_descriptors_for_others(monkeypatch):
     assert ipc._may_stay_open(10**9)
 
 
-def test_what_is_missing_is_said_of_paths_alone(tmp_path):
-    def failing(path, **more):
-        with ipc.naming_missing_files(path, **more):
-            raise sa.FileError("no luck")
-
-    gone, here = tmp_path / "gone", tmp_path / "here"
-    here.write_bytes(b"")
-    for missing, more in (
-        (gone, {}),
-        (str(gone), {}),
-        (here / "below", {}),
-        (gone / "below", {"of_folder": True}),
-    ):
-        with pytest.raises(sa.MissingFileError, match="no luck"):
-            failing(missing, **more)
-    for other, more in (
-        (here, {}),
-        (gone, {"of_folder": True}),
-        ("s3://bucket/gone", {}),
-        (b"gone", {}),
-        ("x" * 5000, {}),
-    ):
-        with pytest.raises(sa.FileError, match="no luck") as refused:
-            failing(other, **more)
-        assert type(refused.value) is sa.FileError, other
-
-
 def choices(**given):
     plain = {"to": "numpy", "matrix": None, "dtype": None, "nulls": "error", "fill": None, "lists": "jagged"}
     return features.Options(**{**plain, "codes": None, **given})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,12 @@ assert "pyarrow" in missing["ipc"], missing
     done = run_python(program)
     assert done.returncode == 0, done.stderr
     assert "on host: 0 rows x 0 columns" in done.stdout
+
+
+def test_a_python_without_the_gil_is_refused(run_python):
+    done = run_python("import sys; sys.abiflags = 't'; import saeta")
+    assert done.returncode != 0
+    assert "ImportError: saeta needs a Python with the GIL" in done.stderr
 
 
 def test_the_command_says_what_it_needs(run_python):
@@ -162,6 +169,12 @@ def test_a_minor_release_whose_libarrow_has_another_name_is_explained():
     assert "no working module for this test" in str(
         _libarrow._explain(ImportError("x"), "this test", "26.0.0")
     )
+
+
+def test_a_module_that_this_python_does_not_have_is_explained():
+    failure = ModuleNotFoundError("No module named 'saeta._arrow'")
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert f"with Python {version}: " in str(_libarrow._explain(failure, "this test", "26.0.0"))
 
 
 def test_another_pyarrow_to_build_with_is_one_option():

@@ -231,8 +231,7 @@ def ipc_writer(
             writer = module.create_sink(put, name, fields, *options, hook, most)
         else:
             name = os.fsdecode(target)
-            with ipc.naming_missing_files(target, of_folder=True):
-                writer = module.create_file(target, fields, *options, hook, most, durable, replace_read_only)
+            writer = module.create_file(target, fields, *options, hook, most, durable, replace_read_only)
         return IpcWriter(writer, name, ends.pop_all())
 
 

@@ -11,15 +11,13 @@ from saeta._convert.numbers import require_count
 from saeta._core import Context, Schema, Table, _unknown_column
 from saeta._files import data_sets
 from saeta._files.scan import Scan, read_ahead
-from saeta._files.sources import URL, filesystem_of, without_secrets
+from saeta._files.sources import URL, file_error, filesystem_of, without_secrets
 from saeta._optional import load
 from saeta.errors import (
     ClosedError,
     ColumnNameError,
     Error,
-    FileError,
     FormatError,
-    MissingFileError,
     TypeMismatch,
 )
 from saeta.exchange import ContextLike, context_of, from_arrow
@@ -185,10 +183,8 @@ def _naming_failures(source: Any, purpose: str) -> Iterator[None]:
         yield
     except Error:
         raise
-    except FileNotFoundError as failure:
-        raise MissingFileError(str(failure)) from failure
     except OSError as failure:
-        raise FileError(f"can't read '{_named(source)}': {failure}") from failure
+        raise file_error(f"can't read '{_named(source)}': {failure}", failure) from failure
     except load("pyarrow", purpose).ArrowInvalid as failure:
         raise FormatError(f"{_named(source)}: {failure}") from failure
 

@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
-from saeta._files.sources import URL, _name_of, filesystem_of
+from saeta._files.sources import URL, _name_of, file_error, filesystem_of
 from saeta._optional import load
-from saeta.errors import Error, FileError, MissingFileError, TypeMismatch
+from saeta.errors import Error, FileError, TypeMismatch
 
 if TYPE_CHECKING:
     Target: TypeAlias = str | os.PathLike[str] | IO[bytes]
@@ -63,8 +63,8 @@ class Sink:
                     f"write() of {type(self._file).__name__} does not take bytes: expected a file that is "
                     f"open in binary mode: {failure}"
                 ) from failure
-            raise FileError(
-                f"can't {deed} '{self.name}': {str(failure) or type(failure).__name__}"
+            raise file_error(
+                f"can't {deed} '{self.name}': {str(failure) or type(failure).__name__}", failure
             ) from failure
 
     def _count(self, taken: Any, size: int) -> int:
@@ -131,11 +131,9 @@ class Upload:
     def _naming_failures(self, verb: str, action: Callable[[], Any]) -> Any:
         try:
             return action()
-        except FileNotFoundError as failure:
-            raise MissingFileError(f"can't {verb} '{self.name}': {failure}") from failure
         except Exception as failure:
-            raise FileError(
-                f"can't {verb} '{self.name}': {str(failure) or type(failure).__name__}"
+            raise file_error(
+                f"can't {verb} '{self.name}': {str(failure) or type(failure).__name__}", failure
             ) from failure
 
 

@@ -236,7 +236,8 @@ def _open_path(path: Any) -> Any:
         else:
             opened = _Descriptor(os.open(path, os.O_RDONLY))
     except OSError as failure:
-        raise FileError(f"can't open '{text}': {failure.strerror} (errno {failure.errno})") from failure
+        reason = f"{failure.strerror} (errno {failure.errno})"
+        raise file_error(f"can't open '{text}': {reason}", failure) from failure
     return _open_live(opened, text)
 
 
@@ -286,10 +287,16 @@ def raise_as_file_errors(name: str) -> Iterator[None]:
         yield
     except Error:
         raise
-    except FileNotFoundError as failure:
-        raise MissingFileError(f"can't open '{name}': {failure}") from failure
     except OSError as failure:
-        raise FileError(f"can't read '{name}': {failure}") from failure
+        verb = "open" if isinstance(failure, FileNotFoundError) else "read"
+        raise file_error(f"can't {verb} '{name}': {failure}", failure) from failure
+
+
+def file_error(message: str, failure: Exception) -> FileError:
+    """Returns the error for an exception of a file system or file object, with its errno if it has one."""
+    kind = MissingFileError if isinstance(failure, FileNotFoundError) else FileError
+    number = getattr(failure, "errno", None)  # may be anything in an OSError that a library made
+    return kind(message, errno=number if type(number) is int else None)
 
 
 def _open_on_filesystem(filesystem: Any, path: str) -> Any:

@@ -14,14 +14,12 @@ from saeta._convert.tables import concat_tables
 from saeta._convert.types import schema as schema_of
 from saeta._core import Context, Schema, Table
 from saeta._files.data_sets import IPC_ENDINGS, PARQUET_ENDINGS, list_sources
-from saeta._files.sources import URL, filesystem_of, without_secrets
+from saeta._files.sources import URL, file_error, filesystem_of, without_secrets
 from saeta._loader.order import Batch, Span
 from saeta._optional import load
 from saeta.errors import (
     ClosedError,
-    FileError,
     InvalidError,
-    MissingFileError,
     TypeMismatch,
     UnsupportedError,
 )
@@ -446,9 +444,9 @@ def _is_parquet(file: str) -> bool:
         with Path(file).open("rb") as opened:
             return opened.read(4) == b"PAR1"
     except FileNotFoundError as failure:
-        raise MissingFileError(f"'{file}' does not exist") from failure
+        raise file_error(f"'{file}' does not exist", failure) from failure
     except OSError as failure:
-        raise FileError(f"can't read '{file}': {failure}") from failure
+        raise file_error(f"can't read '{file}': {failure}", failure) from failure
 
 
 def _parquet_file(file: str) -> Any:
@@ -457,7 +455,7 @@ def _parquet_file(file: str) -> Any:
     try:
         return parquet.ParquetFile(path, filesystem=filesystem)
     except (OSError, load("pyarrow", "reading Parquet").ArrowInvalid) as failure:
-        raise FileError(f"can't read '{_shown(file)}': {failure}") from failure
+        raise file_error(f"can't read '{_shown(file)}': {failure}", failure) from failure
 
 
 def _require_same_schema(file: Any, found: Schema, first_file: Any, first: Schema) -> None:

@@ -3,6 +3,7 @@
 #include "saeta/base/text.hpp"
 
 #include <array>
+#include <cerrno>
 #include <exception>
 #include <new>
 
@@ -24,7 +25,7 @@ std::array error_classes{
     row{errc::out_of_range, "OutOfRange"},
     row{errc::overflow, "SizeOverflow"},
     row{errc::format, "FormatError"},
-    row{errc::io, "FileError"},
+    row{errc::io, "FileError"}, // or the class below
     row{errc::exchange, "ExchangeError"},
     row{errc::unsupported, "UnsupportedError"},
     row{errc::closed, "ClosedError"},
@@ -34,9 +35,14 @@ std::array error_classes{
     row{errc::column_name, "ColumnNameError"},
 };
 
-nb::handle class_of(errc code) {
+PyObject* missing_file_error = nullptr; ///< `MissingFileError`, kept like the classes above
+
+nb::handle class_of(const error& failure) {
+  if (failure.code() == errc::io && (failure.error_number() == ENOENT || failure.error_number() == ENOTDIR)) {
+    return missing_file_error;
+  }
   for (const row& known : error_classes) {
-    if (known.code == code) {
+    if (known.code == failure.code()) {
       return known.type;
     }
   }
@@ -67,14 +73,26 @@ nb::dict numbers_of(const budget_refusal& refusal) {
   return numbers;
 }
 
+/// The keyword arguments of the class.
+nb::dict numbers_of(const error& failure) {
+  if (failure.refusal() != nullptr) {
+    return numbers_of(*failure.refusal());
+  }
+  nb::dict numbers;
+  if (failure.code() == errc::io && failure.error_number() != 0) {
+    numbers["errno"] = failure.error_number();
+  }
+  return numbers;
+}
+
 } // namespace
 
 void raise(const error& failure) {
-  const nb::handle type = class_of(failure.code());
+  const nb::handle type = class_of(failure);
   // Text from a C string or a file may not be valid UTF-8.
   const nb::object message = nb::steal(PyUnicode_DecodeUTF8(
       failure.message().data(), static_cast<Py_ssize_t>(failure.message().size()), "replace"));
-  const nb::dict numbers = failure.refusal() != nullptr ? numbers_of(*failure.refusal()) : nb::dict();
+  const nb::dict numbers = numbers_of(failure);
   // The classes are Python's, so the call may end this thread. It must not be unwound through `message` and
   // `numbers`, which a thread without the GIL can't release.
   const nb::object made = foreign_call([&] { return type(message, **numbers); });
@@ -111,6 +129,7 @@ void bind_errors() {
   for (row& known : error_classes) {
     known.type = nb::object(classes.attr(known.name)).release().ptr();
   }
+  missing_file_error = nb::object(classes.attr("MissingFileError")).release().ptr();
   nb::register_exception_translator(translate);
 }
 

@@ -1,7 +1,8 @@
-// Functions that every CPython exports, and that its limited API does not declare.
+// What the modules need of CPython beyond its limited API.
 //
-// A module for the stable ABI (Py_LIMITED_API) is compiled without CPython's own declarations of them, which
-// therefore stand here.
+// The modules of the wheel for Python 3.12 and later are compiled with Py_LIMITED_API, without CPython's own
+// declarations of these functions. Every CPython exports them, and all but the last are documented.
+// scripts/build_wheels.py checks that the modules use no others.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -9,9 +10,6 @@
 #ifdef Py_LIMITED_API
 extern "C" {
 int PyGILState_Check(void);
-PyInterpreterState* PyInterpreterState_Main(void);
-PyObject* PyType_GetDict(PyTypeObject* type);
-PyObject* _PyType_Lookup(PyTypeObject* type, PyObject* name);
 int _PyBytes_Resize(PyObject** bytes, Py_ssize_t size);
 // The same function: of the first name from 3.13 on, of the second before. The other one is null.
 [[gnu::weak]] int Py_IsFinalizing(void);
@@ -32,12 +30,17 @@ inline bool interpreter_ending() noexcept {
 #endif
 }
 
-/// The dictionary of a type, for additions that its immutability forbids.
-inline nanobind::object dict_of_type(PyTypeObject* type) noexcept {
+/// An attribute of a type; null, without an exception, if it has none.
+inline nanobind::object attribute_of_type(PyTypeObject* type, PyObject* name) noexcept {
 #if PY_VERSION_HEX >= 0x030C0000
-  return nanobind::steal(PyType_GetDict(type));
-#else
-  return nanobind::borrow(type->tp_dict);
+  auto* const object = reinterpret_cast<PyObject*>(type);
+  PyObject* const found = PyObject_HasAttr(object, name) != 0 ? PyObject_GetAttr(object, name) : nullptr;
+  if (found == nullptr) {
+    PyErr_Clear();
+  }
+  return nanobind::steal(found);
+#else // in 3.11, `PyObject_HasAttr` raises an AttributeError and drops it, which takes ten times as long
+  return nanobind::borrow(_PyType_Lookup(type, name));
 #endif
 }
 

@@ -3,7 +3,6 @@
 // For wrong arguments, nanobind raises a TypeError that lists its own signatures, and it has no hook to
 // change the text. So every function of a module gets an entry point that calls nanobind's. After such a
 // failure, saeta/_signatures.py names the argument. A successful call costs one extra comparison.
-#include "python/src/core/exported.hpp"
 #include "python/src/core/module.hpp"
 
 #include <algorithm>
@@ -110,7 +109,10 @@ bool is_function(nb::handle object) { return nb::hasattr(object, "__nb_signature
 /// Writes to the type's dictionary as Cython does for its own types, because nanobind's types are immutable
 /// from Python. `inspect` is imported only when the signature is read.
 void add_signature(PyTypeObject* type, const char* reader) {
-  const nb::object members = dict_of_type(type);
+  const nb::object members = nb::steal(PyObject_GenericGetDict(reinterpret_cast<PyObject*>(type), nullptr));
+  if (!members.is_valid()) {
+    throw nb::python_error();
+  }
   if (PyDict_GetItemString(members.ptr(), "__signature__") != nullptr) {
     return;
   }

@@ -39,7 +39,7 @@ NB_MODULE(_core, m) {
 #undef PyInit__core
 
 extern "C" NB_EXPORT PyObject* PyInit__core() {
-  if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+  if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) { // 0: the main interpreter
     PyErr_SetString(
         PyExc_ImportError,
         "saeta works in the main interpreter of a process only, not in a subinterpreter: "

@@ -2,6 +2,7 @@
 
 #include "python/src/column/column_class.hpp"
 #include "python/src/column/pieces.hpp"
+#include "python/src/core/exported.hpp"
 #include "python/src/dlpack/dlpack_export.hpp"
 #include "saeta/interop/dlpack/allocate.hpp"
 #include "saeta/interop/dlpack/dlpack.hpp"
@@ -162,12 +163,11 @@ const DLPackExchangeAPI own_api{{{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION}, n
 
 const DLPackExchangeAPI* exchange_api_of(PyTypeObject* type) noexcept {
   static PyObject* const name = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
-  // A borrowed reference from CPython's type attribute cache. A missing attribute raises no exception.
-  PyObject* const capsule = _PyType_Lookup(type, name);
-  if (capsule == nullptr || PyCapsule_IsValid(capsule, capsule_name) == 0) {
+  const nb::object capsule = attribute_of_type(type, name);
+  if (!capsule.is_valid() || PyCapsule_IsValid(capsule.ptr(), capsule_name) == 0) {
     return nullptr;
   }
-  auto* header = static_cast<DLPackExchangeAPIHeader*>(PyCapsule_GetPointer(capsule, capsule_name));
+  auto* header = static_cast<DLPackExchangeAPIHeader*>(PyCapsule_GetPointer(capsule.ptr(), capsule_name));
   while (header != nullptr && header->version.major != DLPACK_MAJOR_VERSION) {
     header = header->prev_api;
   }

@@ -73,7 +73,8 @@ private:
         from.get_last_error == nullptr ? nullptr : foreign_call([&] { return from.get_last_error(&from); });
     throw error(code_of(number),
                 concat(name, ": ", call, " failed with errno ", number, " (", std::strerror(number), ")",
-                       why == nullptr ? "" : ": ", why == nullptr ? "" : why));
+                       why == nullptr ? "" : ": ", why == nullptr ? "" : why),
+                number);
   }
 
   arrow_owned<Stream> stream_;

@@ -1,8 +1,8 @@
 #include "saeta/ipc/io/atomic_file.hpp"
 
+#include "saeta/base/os_error.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/ipc/io/disk_sync.hpp"
-#include "saeta/ipc/io/os_error.hpp"
 #include "saeta/ipc/io/temporary_files.hpp"
 
 #include <cerrno>
@@ -67,9 +67,9 @@ void require_replaceable(const std::filesystem::path& target, const struct stat&
   const bool writable = (status.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH)) != 0 &&
                         ::faccessat(AT_FDCWD, target.c_str(), W_OK, AT_EACCESS) == 0;
   if (!writable && !replace_read_only) {
-    throw error(errc::io, concat("can't write '", target.string(),
-                                 "': it is read-only, so it is replaced only with replace_read_only: ",
-                                 std::generic_category().message(EACCES), " (errno ", EACCES, ")"));
+    throw os_error(concat("can't write '", target.string(),
+                          "': it is read-only, so it is replaced only with replace_read_only"),
+                   EACCES);
   }
 }
 

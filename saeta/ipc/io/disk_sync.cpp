@@ -1,7 +1,7 @@
 #include "saeta/ipc/io/disk_sync.hpp"
 
 #include "saeta/base/interruptible_wait.hpp"
-#include "saeta/ipc/io/os_error.hpp"
+#include "saeta/base/os_error.hpp"
 
 #include <cerrno>
 #include <condition_variable>

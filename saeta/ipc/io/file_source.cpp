@@ -1,7 +1,7 @@
 #include "saeta/ipc/io/file_source.hpp"
 
 #include "saeta/base/checked.hpp"
-#include "saeta/ipc/io/os_error.hpp"
+#include "saeta/base/os_error.hpp"
 
 #include <cerrno>
 #include <utility>
@@ -98,11 +98,11 @@ void file_source::read_at(std::uint64_t offset, std::span<std::byte> target) con
     }
     if (got <= 0) {
       const int number = errno;
-      throw error(errc::io,
-                  concat("can't read ", target.size(), " bytes at offset ", offset, " of '", name(), "': ",
-                         got == 0
-                             ? concat("the file was truncated, it ends at offset ", offset + done)
-                             : concat(std::generic_category().message(number), " (errno ", number, ")")));
+      const std::string what =
+          concat("can't read ", target.size(), " bytes at offset ", offset, " of '", name(), "'");
+      throw got < 0
+          ? os_error(what, number)
+          : error(errc::io, concat(what, ": the file was truncated, it ends at offset ", offset + done));
     }
     done += static_cast<std::size_t>(got);
   }

@@ -1,7 +1,7 @@
 #include "saeta/ipc/write/piece_sink.hpp"
 
+#include "saeta/base/os_error.hpp"
 #include "saeta/ipc/arrow_status.hpp"
-#include "saeta/ipc/io/os_error.hpp"
 
 #include <algorithm>
 #include <cerrno>

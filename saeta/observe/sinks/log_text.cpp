@@ -1,11 +1,10 @@
 #include "saeta/observe/sinks/log_text.hpp"
 
-#include "saeta/base/text.hpp"
+#include "saeta/base/os_error.hpp"
 
 #include <array>
 #include <cerrno>
 #include <cstdint>
-#include <system_error>
 
 namespace saeta {
 namespace {
@@ -25,6 +24,12 @@ void append_ascii(std::string& out, char character) {
   } else {
     out += character;
   }
+}
+
+/// `number` is 0 if the stream failed without a call of the system.
+error write_failure(const std::filesystem::path& path, int number) {
+  const std::string what = concat("can't write the log ", path.string());
+  return number != 0 ? os_error(what, number) : error(errc::io, what);
 }
 
 } // namespace
@@ -58,8 +63,7 @@ log_file::log_file(std::filesystem::path path) : path_(std::move(path)) {
   errno = 0;
   file_.open(path_, std::ios::binary | std::ios::trunc);
   if (!file_) {
-    throw error(errc::io,
-                concat("can't write the log ", path_.string(), ": ", std::generic_category().message(errno)));
+    throw write_failure(path_, errno);
   }
 }
 
@@ -92,8 +96,7 @@ void log_file::require_written() {
   if (!file_) {
     const int why = errno;
     file_.clear();
-    throw error(errc::io, concat("can't write the log ", path_.string(), ": ",
-                                 why != 0 ? std::generic_category().message(why) : "write failed"));
+    throw write_failure(path_, why);
   }
 }
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Any, assert_type
 
 import cupy
+import numba.cuda
 import numpy as np
 import numpy.typing as npt
 import pandas
 import polars
 import pyarrow
+import rmm
 import torch
 
 import saeta as sa
 from saeta import allocators, hooks, xlog
+from saeta import rmm as saeta_rmm
 
 ctx = sa.context("cuda:0")
 table = sa.read_ipc("trips.arrow", ctx)
@@ -43,6 +46,9 @@ assert_type(sa.from_arrow(polars.Series([1])), sa.Column)
 assert_type(table.with_column("doubled", torch.ones(3)), sa.Table)
 
 assert_type(allocators.cupy_allocator(ctx)(1024), cupy.cuda.MemoryPointer)
+assert_type(allocators.numba_manager(ctx), type[numba.cuda.HostOnlyCUDAMemoryManager])
+assert_type(saeta_rmm.resource(ctx), rmm.mr.CallbackMemoryResource)
+assert_type(saeta_rmm.context("cuda:0", rmm.mr.DeviceMemoryResource()), sa.Context)
 assert_type(hooks.trim_torch(ctx), sa.MemoryHook)
 assert_type(xlog.dlpack_is_cuda(torch.ones(3)), bool)
 with allocators.graph_pool(ctx) as pool:

@@ -1,7 +1,9 @@
 #include "saeta/base/error.hpp"
+#include "saeta/base/os_error.hpp"
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <limits>
 #include <set>
 #include <type_traits>
@@ -18,6 +20,19 @@ TEST(error, carries_its_code_its_message_and_the_place_that_raised_it) {
   EXPECT_STREQ(raised.what(), raised.message().c_str());
   EXPECT_EQ(raised.where().line(), line);
   EXPECT_EQ(raised.refusal(), nullptr);
+}
+
+TEST(error, of_the_operating_system_carries_its_errno) {
+  const auto line = std::source_location::current().line() + 1;
+  const error raised = os_error("reading 8 bytes", EIO);
+
+  EXPECT_EQ(raised.code(), errc::io);
+  EXPECT_EQ(raised.error_number(), EIO);
+  EXPECT_EQ(raised.message(), "reading 8 bytes: Input/output error (errno 5)");
+  EXPECT_EQ(raised.where().line(), line);
+  EXPECT_EQ(os_error("open", "/a/b", ENOENT).message(),
+            "can't open '/a/b': No such file or directory (errno 2)");
+  EXPECT_EQ(error(errc::io, "the file was truncated").error_number(), 0);
 }
 
 TEST(error, tells_lack_of_room_from_everything_else) {

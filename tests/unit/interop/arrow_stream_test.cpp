@@ -117,6 +117,7 @@ TEST_F(streams, say_where_they_fail_with_number_and_text) {
   source_.last_error = "the disk is gone";
   const error seen = import_error(source_.stream());
   EXPECT_EQ(seen.code(), errc::io);
+  EXPECT_EQ(seen.error_number(), EIO);
   EXPECT_EQ(seen.message(),
             "ArrowArrayStream: get_next failed with errno 5 (Input/output error): the disk is gone");
   EXPECT_EQ(source_.releases, 1);

@@ -1,0 +1,3 @@
+from __future__ import annotations
+
+from numba import cuda as cuda

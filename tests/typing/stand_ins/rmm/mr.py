@@ -1,0 +1,6 @@
+class DeviceMemoryResource:
+    pass
+
+
+class CallbackMemoryResource(DeviceMemoryResource):
+    pass
