@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +80,11 @@ def scans(monkeypatch: pytest.MonkeyPatch) -> Scans:
 
 
 @pytest.fixture(scope="module")
-def scan_saeta() -> Any:
+def scan_saeta() -> Iterator[Any]:
     names: dict[str, Any] = {}
     exec(program("docs/guides/polars.md"), names)
-    return names["scan_saeta"]
+    yield names["scan_saeta"]
+    names.clear()  # the page has tables, and later tests count what is on the host
 
 
 QUERIES = {

@@ -37,13 +37,13 @@ def pretend_to_be_installed(folder: Path) -> None:
 
 
 @functools.cache
-def _every_type(rows: int, nulls: str) -> Any:
+def every_type(rows: int, nulls: str) -> Any:
     return sa.from_arrow(arrow_data.pa.table(arrow_data.arrays(rows, nulls)), "host")
 
 
 def make(number: int) -> sa.Table:
     """Makes one of many tables, which together have every type, slices, batches, nulls and no rows."""
-    whole = _every_type((67, 1, 0, 500)[number % 4], ("some", "none", "all")[number % 3])
+    whole = every_type((67, 1, 0, 500)[number % 4], ("some", "none", "all")[number % 3])
     names = whole.column_names
     width = 1 + number % 7
     chosen = [names[(number * 3 + each) % len(names)] for each in range(width)]
@@ -76,7 +76,7 @@ def numbers(rows: int) -> sa.Table:
 
 def statistics() -> dict[str, int | None]:
     """What this process has in use on the host, its worker included, beside what the tasks here keep."""
-    _every_type.cache_clear()
+    every_type.cache_clear()
     gc.collect()
     return sa.context("host").memory.statistics()
 

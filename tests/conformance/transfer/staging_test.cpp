@@ -363,7 +363,7 @@ TEST_P(staging, begins_in_the_file_where_its_region_does_and_says_where_the_file
             "reading 60 bytes at file offset 90: the file was truncated");
   ::close(descriptor);
   EXPECT_EQ(failure({stand_in.data(), stand_in.size(), descriptor, 50}),
-            "reading 100 bytes at file offset 50: Bad file descriptor");
+            "reading 100 bytes at file offset 50: Bad file descriptor (errno 9)");
 }
 
 TEST_P(staging, has_chunks_of_1024_bytes_and_of_512_for_each_thread_at_least) {
