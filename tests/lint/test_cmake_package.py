@@ -79,6 +79,6 @@ def test_a_wheel_holds_every_extension_module() -> None:
     wheel = (ROOT / "cmake/saeta_install.cmake").read_text(encoding="utf-8").replace("_${major}", "")
     installed = set(re.findall(r"\b_\w+", " ".join(re.findall(r"modules ([^)]+)\)", wheel))))
     assert {"_core", "_ipc", "_bridge", "_rmm"} == modules == installed
-    # Of _arrow there is one for each Python, in a list that both read.
+    # There is an _arrow for each Python, in a list that both read.
     assert "APPEND PROPERTY saeta_classes ${target}" in built
     assert "get_property(classes GLOBAL PROPERTY saeta_classes)" in wheel
