@@ -215,7 +215,7 @@ def test_the_object_store_is_viewed_also_after_a_transport_was_used(pair):
     got = ray.get(ray.put(table))
     assert OBJECT_STORE in mapping_of(got["a"])
     assert not np.from_dlpack(got["a"]).flags.writeable
-    assert charged() == before
+    assert charged() <= before  # what the transport had may have been freed meanwhile
     for each in pair:  # one that has sent by the transport, and one that may not have
         assert OBJECT_STORE in mapping_of(ray.get(each.numbers.remote(1 << 15))["a"])
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from dask.delayed import delayed
 
 from saeta import ipc
 from saeta._core import Table, _parse_bytes
-from saeta._files.data_sets import IPC_ENDINGS, Listed, list_sources
-from saeta._files.sources import URL
+from saeta._files.batch_runs import FileBatch, Run, describe_batches, list_files, run_of
 from saeta.dask._contexts import worker_context
-from saeta.errors import InvalidError, TypeMismatch
+from saeta.errors import InvalidError
 
 if TYPE_CHECKING:
     from dask.delayed import Delayed
@@ -102,10 +98,11 @@ def read_ipc(
     if most < 1:
         raise InvalidError(f"partition_bytes is {most}, expected at least 1")
     names = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
-    files = [_absolute(each) for each in list_sources(source, filesystem, IPC_ENDINGS)]
+    files = list_files(source, filesystem)
     options = {"columns": names, "copy": copy, "validate": validate, "rechunk": rechunk}
-    runs = list(_runs(_batches(files, names, schema), most)) or [[_Batch(files[0], None, 0)]]
-    parts = [_part(run, device, options) for run in runs]
+    runs = list(_runs(describe_batches(files, names, schema), most))
+    runs = runs or [[FileBatch(files[0], None, None, 0, False)]]
+    parts = [_Part(run_of(run), device, options) for run in runs]
     # A part that is read again may find another file under its name: not a pure function.
     if client is not None:
         futures: list[Future] = client.map(_read, parts, key="read_ipc", pure=False)
@@ -114,75 +111,29 @@ def read_ipc(
     return [read(part) for part in parts]
 
 
-class _Batch(NamedTuple):
-    """A batch of a file."""
-
-    file: Listed
-    number: int | None  # in the file; None: all of a file whose batches are not known before they are read
-    nbytes: int
-
-
 class _Part(NamedTuple):
     """What one task reads."""
 
-    sources: list[Any]
-    filesystem: Any
-    batches: tuple[int, int] | None  # [first, last) through all sources; None: all
+    run: Run
     device: str | None
     options: dict[str, Any]  # of saeta.read_ipc
 
 
 def _read(part: _Part) -> Table:
     where = worker_context(part.device)
-    return ipc.read_ipc(part.sources, where, batches=part.batches, filesystem=part.filesystem, **part.options)
+    run = part.run
+    return ipc.read_ipc(run.sources, where, batches=run.batches, filesystem=run.filesystem, **part.options)
 
 
-def _absolute(file: Listed) -> Listed:
-    if not isinstance(file.source, str | os.PathLike):
-        raise TypeMismatch(
-            f"source is of type {type(file.source).__name__}, expected a path or a URL that the workers can "
-            "open"
-        )
-    path = os.fspath(file.source)
-    if file.filesystem is None and not URL.match(path):
-        path = str(Path(path).absolute())
-    return Listed(path, file.filesystem)
-
-
-def _batches(files: Sequence[Listed], columns: list[str] | None, schema: Any) -> Iterator[_Batch]:
-    """Describes the batches of all files without reading them."""
-    meant = schema
-    for file in files:
-        with ipc.open_listed([file], columns, None, None, True, None, meant) as reader:
-            meant = reader.schema if meant is None else meant
-            if not reader.planned:
-                yield _Batch(file, None, 0)
-            else:
-                for number, nbytes in enumerate(reader.batch_bytes):
-                    yield _Batch(file, number, nbytes)
-
-
-def _runs(batches: Iterable[_Batch], most: int) -> Iterator[list[_Batch]]:
+def _runs(batches: Iterable[FileBatch], most: int) -> Iterator[list[FileBatch]]:
     """Cuts batches into runs of at most so many bytes, or of one batch."""
-    run: list[_Batch] = []
+    run: list[FileBatch] = []
     size = 0
     for batch in batches:
-        if run and (size + batch.nbytes > most or not _may_share_a_task(run[-1], batch)):
+        if run and (size + batch.nbytes > most or not run[-1].may_precede(batch)):
             yield run
             run, size = [], 0
         run.append(batch)
         size += batch.nbytes
     if run:
         yield run
-
-
-def _may_share_a_task(one: _Batch, other: _Batch) -> bool:
-    known = one.number is not None and other.number is not None
-    return known and one.file.filesystem is other.file.filesystem
-
-
-def _part(run: list[_Batch], device: str | None, options: dict[str, Any]) -> _Part:
-    files = [file for file, _ in groupby(run, key=lambda batch: batch.file)]
-    first = run[0].number
-    batches = None if first is None else (first, first + len(run))
-    return _Part([each.source for each in files], files[0].filesystem, batches, device, options)

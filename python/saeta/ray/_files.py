@@ -8,90 +8,57 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate, chain, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from ray.data import Datasink, Datasource
 from ray.data.block import BlockAccessor, BlockMetadata
 from ray.data.datasource import ReadTask
 
-from saeta import ipc
-from saeta._files.data_sets import IPC_ENDINGS, Listed, list_sources
+from saeta._files.batch_runs import FileBatch, Run, describe_batches, list_files, run_of
 from saeta._files.ipc_writer import ipc_writer
 from saeta._files.scan import scan_ipc
 from saeta._files.sources import URL
-from saeta.errors import TypeMismatch, UnsupportedError
+from saeta.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from saeta._files.sinks import Compression
     from saeta._files.sources import Sources
 
 
-class _Batch(NamedTuple):
-    """A batch of a file, as the metadata of the file describe it."""
-
-    file: Listed
-    number: int | None  # in the file; None stands for all of a file whose batches are not known
-    rows: int | None
-    nbytes: int | None  # in memory, without dictionaries; None where only decoding tells
-    weight: int  # bytes in the file
-
-
-def _anywhere(file: Listed) -> Listed:
-    """Returns a file by a path that processes with other working directories can open."""
-    if not isinstance(file.source, str | os.PathLike):
-        raise TypeMismatch(
-            f"source is of type {type(file.source).__name__}, expected a path or a URL, which tasks can open"
-        )
-    path = os.fspath(file.source)
-    local = file.filesystem is None and not URL.match(path)
-    return Listed(str(Path(path).absolute()) if local else path, file.filesystem)
-
-
-def batches_of(file: Listed, columns: list[str] | None) -> list[_Batch]:
-    """Describes the batches of a file without reading them."""
-    with ipc.open_listed([file], columns, None, None, True) as reader:
-        if reader.num_batches < 0 or not reader.planned:
-            return [_Batch(file, None, None, None, 0)]
-        sizes = zip(reader.batch_rows, reader.batch_bytes, reader.batch_compressed, strict=True)
-        return [
-            _Batch(file, number, rows, None if compressed else nbytes, nbytes)
-            for number, (rows, nbytes, compressed) in enumerate(sizes)
-        ]
-
-
-def split(batches: list[_Batch], parts: int) -> Iterator[list[_Batch]]:
+def split(batches: list[FileBatch], parts: int) -> Iterator[list[FileBatch]]:
     """Splits batches into at most so many runs of about the same bytes, in their order.
 
     A file whose batches are not known is a run by itself, and so are those of each file system.
     """
-    total = sum(each.weight for each in batches) or 1
-    ends = accumulate(each.weight for each in batches)
+    total = sum(each.nbytes for each in batches) or 1
+    ends = accumulate(each.nbytes for each in batches)
     keyed = [
-        ((end - each.weight // 2) * parts // (total + 1), id(each.file.filesystem), _alone(each))
+        ((end - each.nbytes // 2) * parts // (total + 1), id(each.file.filesystem), _alone(each))
         for each, end in zip(batches, ends, strict=True)
     ]
     for _, run in groupby(zip(keyed, batches, strict=True), key=lambda pair: pair[0]):
         yield [each for _, each in run]
 
 
-def _alone(batch: _Batch) -> int | None:
+def _alone(batch: FileBatch) -> int | None:
     return id(batch.file) if batch.number is None else None
 
 
 class _Read:
     """Reads a run of batches block by block. It is pickled into a task."""
 
-    def __init__(self, run: list[_Batch], columns: list[str] | None) -> None:
-        self._sources = [file.source for file, _ in groupby(run, key=lambda each: each.file)]
-        self._filesystem = run[0].file.filesystem
+    def __init__(self, run: Run, columns: list[str] | None) -> None:
+        self._run = run
         self._columns = columns
-        first = run[0].number
-        self._batches = None if first is None else (first, first + len(run))
 
     def __call__(self) -> Iterator[pa.Table]:
         with scan_ipc(
-            self._sources, "host", columns=self._columns, batches=self._batches, filesystem=self._filesystem
+            self._run.sources,
+            "host",
+            columns=self._columns,
+            batches=self._run.batches,
+            filesystem=self._run.filesystem,
         ) as scan:
             for batch in scan:
                 yield batch.to_arrow() if self._columns != [] else _rows_alone(batch.num_rows)
@@ -107,11 +74,11 @@ class IpcDatasource(Datasource):  # type: ignore[misc] # Ray has no types that m
 
     def __init__(self, source: Sources, columns: str | Iterable[str] | None, filesystem: Any) -> None:
         super().__init__()
-        self._files = [_anywhere(file) for file in list_sources(source, filesystem, IPC_ENDINGS)]
+        self._files = list_files(source, filesystem)
         self._columns = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
 
     def estimate_inmemory_data_size(self) -> int | None:
-        return sum(each.weight for each in self._found())
+        return sum(each.nbytes for each in self._found())
 
     def get_read_tasks(
         self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
@@ -133,18 +100,23 @@ class IpcDatasource(Datasource):  # type: ignore[misc] # Ray has no types that m
             ]
         return made
 
-    def _found(self) -> list[_Batch]:
-        return [batch for file in self._files for batch in batches_of(file, self._columns)]
+    def _found(self) -> list[FileBatch]:
+        return list(describe_batches(self._files, self._columns))
 
-    def _task(self, run: list[_Batch], row_limit: int | None) -> ReadTask:
-        read: Callable[[], Iterator[pa.Table]] = _Read(run, self._columns)
+    def _task(self, run: list[FileBatch], row_limit: int | None) -> ReadTask:
+        read: Callable[[], Iterator[pa.Table]] = _Read(run_of(run), self._columns)
         metadata = BlockMetadata(
             num_rows=_sum(each.rows for each in run),
-            size_bytes=_sum(each.nbytes for each in run),
+            size_bytes=_sum(_bytes_in_memory(each) for each in run),
             input_files=tuple(dict.fromkeys(each.file.source for each in run)),
             exec_stats=None,
         )
         return ReadTask(read, metadata, per_task_row_limit=row_limit)
+
+
+def _bytes_in_memory(batch: FileBatch) -> int | None:
+    """Returns the bytes without dictionaries, or None where only decoding tells."""
+    return None if batch.compressed or batch.number is None else batch.nbytes
 
 
 def _sum(numbers: Iterable[int | None]) -> int | None:

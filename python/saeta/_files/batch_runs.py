@@ -1,0 +1,80 @@
+"""Batches of Arrow IPC files for the tasks of an engine: found without being read, and read in runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from saeta import ipc
+from saeta._files.data_sets import IPC_ENDINGS, Listed, list_sources
+from saeta._files.sources import URL
+from saeta.errors import TypeMismatch
+
+
+class FileBatch(NamedTuple):
+    """A batch of a file, as the metadata of the file describe it."""
+
+    file: Listed
+    number: int | None  # in the file; None stands for all of a file whose batches are not known
+    rows: int | None
+    nbytes: int  # in the file, without dictionaries
+    compressed: bool
+
+    def may_precede(self, other: FileBatch) -> bool:
+        """Whether one read can have both batches."""
+        known = self.number is not None and other.number is not None
+        return known and self.file.filesystem is other.file.filesystem
+
+
+class Run(NamedTuple):
+    """Consecutive batches, as `read_ipc` and `scan_ipc` take them. It can be sent to another process."""
+
+    sources: list[str]
+    filesystem: Any
+    batches: tuple[int, int] | None  # [first, last) through all sources; None: all
+
+
+def list_files(source: Any, filesystem: Any) -> list[Listed]:
+    """Finds files, by paths that processes with other working directories can open.
+
+    Raises:
+        TypeMismatch: a source that is not a path or a URL.
+    """
+    return [_anywhere(file) for file in list_sources(source, filesystem, IPC_ENDINGS)]
+
+
+def describe_batches(
+    files: Sequence[Listed], columns: list[str] | None, schema: Any = None
+) -> Iterator[FileBatch]:
+    """Describes the batches of all files, which must have the schema of the first if none is given."""
+    meant = schema
+    for file in files:
+        with ipc.open_listed([file], columns, None, None, True, None, meant) as reader:
+            meant = reader.schema if meant is None else meant
+            if reader.num_batches < 0 or not reader.planned:
+                yield FileBatch(file, None, None, 0, False)
+                continue
+            sizes = zip(reader.batch_rows, reader.batch_bytes, reader.batch_compressed, strict=True)
+            for number, (rows, nbytes, compressed) in enumerate(sizes):
+                yield FileBatch(file, number, rows, nbytes, compressed)
+
+
+def run_of(batches: Sequence[FileBatch]) -> Run:
+    files = [file for file, _ in groupby(batches, key=lambda each: each.file)]
+    first = batches[0].number
+    numbers = None if first is None else (first, first + len(batches))
+    return Run([each.source for each in files], files[0].filesystem, numbers)
+
+
+def _anywhere(file: Listed) -> Listed:
+    if not isinstance(file.source, str | os.PathLike):
+        raise TypeMismatch(
+            f"source is of type {type(file.source).__name__}, expected a path or a URL that other processes "
+            "can open"
+        )
+    path = os.fspath(file.source)
+    local = file.filesystem is None and not URL.match(path)
+    return Listed(str(Path(path).absolute()) if local else path, file.filesystem)
