@@ -17,7 +17,8 @@ import ray
 import arrow_data
 import saeta as sa
 import saeta.ray
-from ray_cluster import by_transport, cluster, eventually
+from ray_cluster import by_transport, cluster
+from waiting import eventually
 
 pytestmark = pytest.mark.gpu
 

@@ -7,15 +7,13 @@ the lease in `_reply` (python/saeta/_share/broker.py), or `synchronize_handover`
 
 from __future__ import annotations
 
-import gc
 import importlib.util
 import os
 import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +26,7 @@ from cuda_module import DEVICES, cuda, opened, simulated
 from cuda_peer import Peer, RefusedError, handle
 from saeta._share import pools
 from sim_devices import simulator
+from waiting import eventually
 
 SIZES = [0, 1, 1000, 3 << 20]
 ROUNDS = 1000
@@ -68,16 +67,6 @@ def content(size: int) -> bytes:
 
 def pool_is_imported(text: str) -> bool:
     return handle(text)._handle.broker in [broker for broker, _ in pools._pools]
-
-
-def eventually(true: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 60
-    while not true():
-        if time.monotonic() > deadline:
-            return False
-        gc.collect()
-        time.sleep(0.001)
-    return True
 
 
 @pytest.mark.parametrize("size", SIZES)

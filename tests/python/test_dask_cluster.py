@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 
 import dask_tasks
 import saeta as sa
+from waiting import eventually
 
 pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 distributed = pytest.importorskip("distributed")
@@ -69,15 +69,6 @@ def workers(client: Any) -> list[str]:
     return sorted(client.scheduler_info()["workers"])
 
 
-def eventually(true: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 60
-    while not true():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
-
-
 def require_two_workers(client: Any) -> None:
     """Waits until two workers answer. After a kill, the scheduler may still know the worker that is gone."""
 
@@ -87,7 +78,7 @@ def require_two_workers(client: Any) -> None:
         except OSError:
             return False
 
-    assert eventually(answered)
+    assert eventually(answered, collect=False)
 
 
 def run_on(client: Any, worker: str, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -118,7 +109,7 @@ def require_nothing_left(client: Any) -> None:
         found = client.run(dask_tasks.statistics).values()
         return all(each["current"] == 0 and each["external"] == 0 for each in found)
 
-    assert eventually(clean), client.run(dask_tasks.statistics)
+    assert eventually(clean, collect=False), client.run(dask_tasks.statistics)
 
 
 def test_tables_of_all_types_go_from_worker_to_worker_and_are_spilled(client, workers):

@@ -28,11 +28,11 @@ from ray_cluster import (
     by_transport,
     charged,
     cluster,
-    eventually,
     make,
     mapping_of,
 )
 from saeta.ray._transport import TableTransport
+from waiting import eventually
 
 SHARED, OBJECT_STORE = "memfd:saeta table", "plasma"
 

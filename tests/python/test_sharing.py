@@ -22,7 +22,8 @@ import arrow_data
 import pickled_work
 import saeta as sa
 from saeta._share import broker, tables, wire
-from sharing_peer import Peer, charged, eventually, nothing_is_left, received, sent
+from sharing_peer import Peer, charged, nothing_is_left, received, sent
+from waiting import eventually
 
 pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 

@@ -17,7 +17,8 @@ import pytest
 
 import saeta as sa
 from saeta._share import broker, tables, wire
-from sharing_peer import Peer, charged, eventually, nothing_is_left, received, sent
+from sharing_peer import Peer, charged, nothing_is_left, received, sent
+from waiting import eventually
 
 pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 

@@ -19,6 +19,7 @@ import pytest
 import arrow_data
 import saeta as sa
 from sim_devices import simulator
+from waiting import eventually
 
 pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 
@@ -30,16 +31,6 @@ def batched(tmp_path):
     with pa.ipc.new_file(path, table.schema) as writer:
         writer.write_table(table, max_chunksize=10)
     return path
-
-
-def eventually(true):
-    """Whether it becomes true within a minute, which is long also on a busy machine."""
-    deadline = time.monotonic() + 60
-    while not true():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.001)
-    return True
 
 
 def threads():
@@ -180,7 +171,7 @@ def test_a_scan_holds_no_more_than_is_in_flight(host, tmp_path):
     with sa.scan_ipc(path, host, copy=True, window=rows * 8, in_flight=2) as scan:
         for batch in scan:
             if not total:  # the thread runs ahead as far as it may
-                assert eventually(lambda: host.memory.statistics()["current"] >= 3 * rows * 8)
+                assert eventually(lambda: host.memory.statistics()["current"] >= 3 * rows * 8, collect=False)
             total += batch.num_rows
     assert total == rows * count
     # Two in flight, one that is read and one that is used.
@@ -204,9 +195,9 @@ def test_a_scan_goes_on_when_the_budget_has_room_again(host, tmp_path, source):
             seen += int(batch["a"].to_numpy().sum())
             taken += 1
             if source == "object":  # a window is made smaller than the budget
-                assert taken == 6 or eventually(lambda so_far=taken: window.refused >= so_far), (
-                    "there was room"
-                )
+                assert taken == 6 or eventually(
+                    lambda so_far=taken: window.refused >= so_far, collect=False
+                ), "there was room"
             del batch
     assert seen == sum(range(rows * 6))
     held = []
@@ -233,7 +224,7 @@ def test_a_scan_that_is_closed_or_dropped_ends_its_thread(host, batched):
     next(scan)
     del scan
     gc.collect()
-    assert eventually(lambda: threads() == 0)
+    assert eventually(lambda: threads() == 0, collect=False)
 
 
 def _counted(scan, taken):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,17 +40,6 @@ def cluster(cpus: int = 2) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
-
-
-def eventually(true: Callable[[], bool]) -> bool:
-    """Waits until something is true, a minute at most: Ray frees objects in the background."""
-    deadline = time.monotonic() + 60
-    while not true():
-        if time.monotonic() > deadline:
-            return False
-        gc.collect()
-        time.sleep(0.01)
-    return True
 
 
 def charged() -> int:

@@ -6,13 +6,13 @@ import gc
 import pickle
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 
 import saeta as sa
 from saeta._share import broker
+from waiting import eventually
 
 PEER = """
 import sys
@@ -85,16 +85,6 @@ class Peer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def eventually(true: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 20
-    while not true():
-        if time.monotonic() > deadline:
-            return False
-        gc.collect()
-        time.sleep(0.001)
-    return True
 
 
 def descriptors() -> int:
