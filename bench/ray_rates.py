@@ -18,12 +18,9 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import json
 import os
 import platform
-import shlex
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +32,7 @@ import pyarrow as pa
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # Ray reports to its makers otherwise
 
 import ray
+from rates import write_result
 
 import saeta as sa
 import saeta.ray
@@ -192,21 +190,18 @@ def main() -> None:
             f"{name:42}{median * 1e3:9.1f}{tenths[0] * 1e3:9.1f}{tenths[-1] * 1e3:9.1f}"
             f"{nbytes / median / 1e9:8.2f}{times:16.2f}"
         )
-    if options.out is not None:
-        result = {
-            "benchmark": "ray_rates",
-            "commit": options.commit,
-            "command": shlex.join(sys.argv),
-            "machine": {"cores": os.cpu_count(), "system": platform.platform()},
-            "devices": sa.info()["devices"],
-            "device": options.device,
-            "bytes": nbytes,
-            "columns": options.columns,
-            "batches": options.batches,
-            "versions": {name: importlib.metadata.version(name) for name in ("ray", "pyarrow", "numpy")},
-            "seconds": seconds,
-        }
-        options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    write_result(
+        options.out,
+        "ray_rates",
+        options.commit,
+        machine={"cores": os.cpu_count(), "system": platform.platform()},
+        device=options.device,
+        bytes=nbytes,
+        columns=options.columns,
+        batches=options.batches,
+        versions={name: importlib.metadata.version(name) for name in ("ray", "pyarrow", "numpy")},
+        seconds=seconds,
+    )
     ray.shutdown()
 
 
