@@ -7,7 +7,7 @@ Example:
     >>> import numpy as np
     >>> import saeta as sa
     >>> ctx = sa.context("host")  # or "cuda:0"; sa.context() picks the best
-    >>> sa.table({"fare": [12.5, 8.0]}, ctx).write_ipc("trips.arrow")
+    >>> written = sa.table({"fare": [12.5, 8.0]}, ctx).write_ipc("trips.arrow")  # bytes
     >>> table = sa.read_ipc("trips.arrow", ctx)  # a Table on the device
     >>> fare = np.from_dlpack(table["fare"])  # the same memory; on a GPU for torch, CuPy and JAX
     >>> table.with_column("doubled", fare * 2)["doubled"].to_pylist()

@@ -189,10 +189,17 @@ def test_cupy_itself_gives_its_cache_back():
 @pytest.mark.gpu
 def test_rmm_itself_gives_its_pool_back():
     rmm = installed_rmm()
+    runtime = pytest.importorskip("cuda.bindings.runtime")
+    driver = pytest.importorskip("cuda.bindings.driver")
     ctx = gpu()
-    resource = rmm.mr.CudaAsyncMemoryResource(release_threshold=1 << 40)
-    if not hasattr(resource, "pool_handle"):
-        pytest.skip("this RMM does not name the pool of CudaAsyncMemoryResource")
+    properties = runtime.cudaMemPoolProps()
+    properties.allocType = runtime.cudaMemAllocationType.cudaMemAllocationTypePinned
+    properties.location.type = runtime.cudaMemLocationType.cudaMemLocationTypeDevice
+    status, pool = runtime.cudaMemPoolCreate(properties)
+    assert status == runtime.cudaError_t.cudaSuccess
+    keeps_all = runtime.cudaMemPoolAttr.cudaMemPoolAttrReleaseThreshold
+    runtime.cudaMemPoolSetAttribute(pool, keeps_all, driver.cuuint64_t(1 << 40))
+    resource = rmm.mr.CudaAsyncViewMemoryResource(pool)
     stream = rmm.pylibrmm.stream.DEFAULT_STREAM
     block = resource.allocate(64 << 20, stream)
     resource.deallocate(block, 64 << 20, stream)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import pickle
-import time
 from typing import Any
 
 import pytest
@@ -95,25 +94,21 @@ def test_an_exporter_that_is_killed_leaves_what_is_open(ctx: Any, kind: str) -> 
         sa.open_shared(received(text), ctx.saeta)
 
 
-def test_consumers_that_are_killed_free_what_they_held(ctx: Any, kind: str) -> None:
-    table = sa.from_arrow(arrow_data.table(), ctx.saeta)
-    token = table.share()
+def test_consumers_that_are_killed_free_what_they_held(exporter: Peer, kind: str) -> None:
+    used = "ctx.saeta.memory.statistics()['current']"
+    before = exporter.run(f"result = {used}")
+    text = exporter.run("result = show(sa.from_arrow(arrow_data.table(), ctx.saeta))")
     for turn in range(3):
         with Peer(kind) as importer:
             importer.run(PEER)
-            importer.run(f"found = found_in({pickle.dumps(token).hex()!r})")
+            importer.run(f"found = found_in({text!r})")
             if turn % 2:
                 importer.kill()
             else:
                 assert importer.run("result = found.to_arrow().equals(arrow_data.table())") is True
                 importer.run("del found")
-    del token
-    deadline = time.monotonic() + 20
-    del table
-    while ctx.bytes_allocated and time.monotonic() < deadline:
-        gc.collect()
-        ctx.synchronize()
-        time.sleep(0.01)
+    exporter.run("del kept\ngc.collect()\nctx.synchronize()")
+    assert exporter.run(f"result = wait_until(lambda: {used} == {before})") is True
 
 
 def test_a_context_without_an_exportable_pool_names_the_option() -> None:

@@ -179,7 +179,7 @@ def test_the_pool_below_a_resource_of_rmm_is_trimmed(gpu, monkeypatch):
     with pytest.raises(sa.DeviceError, match="trimming an RMM resource: failure"):
         trim(1)
     with pytest.raises(
-        sa.UnsupportedError, match="SimpleNamespace has no driver pool to trim: expected Cuda"
+        sa.UnsupportedError, match="SimpleNamespace has no driver pool to trim: expected a resource"
     ):
         hooks.trim_rmm(gpu, SimpleNamespace(upstream_mr=None))
 

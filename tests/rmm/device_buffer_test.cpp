@@ -1,6 +1,7 @@
 // Bytes of a context as device buffers of RMM and back: no copy, and each side waits for the other.
 #include "conformance/harness/context_test.hpp"
 #include "conformance/harness/graph_capture.hpp"
+#include "conformance/harness/pinned_bytes.hpp"
 #include "rmm/stand_in.hpp"
 #include "saeta/rmm/device_buffer.hpp"
 #include "unit/base/raises.hpp"
@@ -80,14 +81,14 @@ TEST_P(device_buffers, are_read_after_the_last_write) {
   const auto late = close_gate(ctx()->work_stream());
   fill(held, 2, ctx()->work_stream());
   const auto shown = lend_device_buffer(held, on_foreign());
-  std::vector<std::uint8_t> seen(shown_bytes);
+  const pinned_bytes seen(shared_device(), shown_bytes);
   device().copy(seen.data(), shown->data(), shown_bytes, to_host(), foreign().native_handle());
   if (late) {
     EXPECT_FALSE(foreign().idle()) << "the reader did not wait for the writer";
     late->open();
   }
   ctx()->synchronize(foreign());
-  EXPECT_EQ(seen, all(2));
+  EXPECT_TRUE(seen.all_are(2));
 }
 
 TEST_P(device_buffers, are_written_again_behind_the_stream_that_they_were_dropped_on) {
@@ -98,7 +99,7 @@ TEST_P(device_buffers, are_written_again_behind_the_stream_that_they_were_droppe
   auto shown = lend_device_buffer(held, to_cuda_stream(idle.ref().native_handle()));
   shown->set_stream(on_foreign());
   const auto pending = close_gate(foreign());
-  std::vector<std::uint8_t> seen(shown_bytes);
+  const pinned_bytes seen(shared_device(), shown_bytes);
   device().copy(seen.data(), shown->data(), shown_bytes, to_host(), foreign().native_handle());
   shown.reset();
   fill(held, 2, ctx()->work_stream());
@@ -107,7 +108,7 @@ TEST_P(device_buffers, are_written_again_behind_the_stream_that_they_were_droppe
     pending->open();
   }
   ctx()->synchronize(ctx()->work_stream());
-  EXPECT_EQ(seen, all(1));
+  EXPECT_TRUE(seen.all_are(1));
   EXPECT_EQ(read(held), all(2));
 }
 
@@ -122,7 +123,7 @@ TEST_P(device_buffers, of_a_context_become_its_own_memory) {
   EXPECT_EQ(taken.owner().use_count(), 1) << "the loan is over";
   EXPECT_EQ(taken.owner()->tag(), "shuffle");
   EXPECT_EQ(ctx()->memory_budget()->statistics().current, shown_bytes);
-  std::vector<std::uint8_t> seen(shown_bytes);
+  const pinned_bytes seen(shared_device(), shown_bytes);
   queue_read(taken, seen.data(), ctx()->work_stream());
   if (pending) {
     EXPECT_FALSE(ctx()->work_stream().idle())
@@ -130,7 +131,7 @@ TEST_P(device_buffers, of_a_context_become_its_own_memory) {
     pending->open();
   }
   ctx()->synchronize(ctx()->work_stream());
-  EXPECT_EQ(seen, all(3));
+  EXPECT_TRUE(seen.all_are(3));
 }
 
 TEST_P(device_buffers, below_an_adaptor_become_own_memory_if_the_source_is_named) {

@@ -9,20 +9,21 @@ from typing import Any
 from saeta import _core
 from saeta._core import Column, Context
 from saeta.errors import ExchangeError, FormatError, TypeMismatch
+from saeta.exchange import ContextLike, context_of
 
 # Pointer, read-only, typestr, shape, strides in bytes, version, stream, and the object that keeps the memory.
 Fields = tuple[int, bool, str, list[int], list[int] | None, int, int | None, Any]
 
 
 def from_cuda_array(
-    source: Any, ctx: Context | None = None, *, copy: bool | None = None, name: str = ""
+    source: Any, ctx: ContextLike = None, *, copy: bool | None = None, name: str = ""
 ) -> Column:
     """Takes an array with `__cuda_array_interface__` (version 2 or 3) into a context as a column.
 
     Each dimension after the first becomes a fixed-size list.
 
-    The memory must be on the context's GPU (None: the GPU that `source.device` names, else the first). It is
-    shared and kept alive until our last work on it has finished. Our first work waits for the array's stream.
+    `ctx` is a Context or the name of a device. The memory must be on its GPU (None: the GPU that
+    `source.device` names, else the first). It is shared and kept alive until our last work on it has finished. Our first work waits for the array's stream.
     If the interface is of version 2 and names no stream, it waits for all work of the device.
 
     A `mask` with one element per row becomes the validity: a row is valid if its element is not 0.
@@ -38,7 +39,7 @@ def from_cuda_array(
     """
     if not hasattr(source, "__cuda_array_interface__"):
         raise TypeMismatch(f"{type(source).__name__} has no __cuda_array_interface__")
-    where = ctx or _core.context(f"cuda:{_ordinal(source)}")
+    where = context_of(f"cuda:{_ordinal(source)}" if ctx is None else ctx)
     if where.device == "host":
         raise ExchangeError(
             "a __cuda_array_interface__ shows memory of a GPU, and the context is on the host"

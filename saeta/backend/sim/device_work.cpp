@@ -95,7 +95,13 @@ void simulated_device::copy(void* target, const void* source, std::size_t bytes,
       std::memmove(to + now.begin, from + now.begin, now.bytes);
     };
   }
-  machine_->submit(ordering, "copy", {{source, bytes, true}, {target, bytes, false}}, std::move(work));
+  auto queued =
+      machine_->submit(ordering, "copy", {{source, bytes, true}, {target, bytes, false}}, std::move(work));
+  const bool to_pageable = from_device && !to_device && machine_->memory().find_around(target) == nullptr;
+  if (queued && to_pageable) { // as CUDA's copy, which returns when the target has the bytes
+    machine_->wait(held, {std::move(queued)}, ordering.clock);
+    machine_->require_device(*gpu_, "copy");
+  }
 }
 
 void simulated_device::fill(void* target, std::uint8_t value, std::size_t bytes, stream_handle stream) {

@@ -1,5 +1,6 @@
 // DLPack's stream rules and its release, with one side held back by a gate.
 #include "conformance/harness/context_test.hpp"
+#include "conformance/harness/pinned_bytes.hpp"
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/interop/dlpack/dlpack.hpp"
 #include "support/dlpack_tensors.hpp"
@@ -342,7 +343,7 @@ TEST_P(dlpack_order, a_view_of_managed_memory_waits_for_its_producer) {
     const buffer memory = filled(1);
     lent_tensor lent(reinterpret_cast<void*>(memory.address()), static_cast<std::int64_t>(tensor_bytes),
                      support::dtype(kDLUInt, 8), {kDLCUDAManaged, 0});
-    std::vector<std::uint8_t> seen(tensor_bytes);
+    const pinned_bytes seen(shared_device(), tensor_bytes);
     const auto held = close_gate(foreign().native_handle());
     device().fill(lent.tensor().data, 2, tensor_bytes, foreign().native_handle());
     {
@@ -354,7 +355,7 @@ TEST_P(dlpack_order, a_view_of_managed_memory_waits_for_its_producer) {
     EXPECT_FALSE(work.idle()) << "our read did not wait for the producer";
     held->open();
     gpu->synchronize(work);
-    EXPECT_EQ(seen, std::vector<std::uint8_t>(tensor_bytes, 2));
+    EXPECT_TRUE(seen.all_are(2));
     EXPECT_TRUE(gpu->wait_for_releases(std::chrono::seconds(20)));
   }
 }
@@ -366,14 +367,13 @@ TEST_P(dlpack_order, an_upload_of_page_locked_memory_waits_for_its_producer) {
   const buffer content = filled(2);
   context_ = passing_for_cuda(); // whose waits open the gate
   for (const std::optional<std::int64_t> named : {number(foreign()), std::optional<std::int64_t>{}}) {
-    void* const pinned = device().allocate_pinned(tensor_bytes);
-    std::memset(pinned, 1, tensor_bytes);
-    lent_tensor lent(pinned, static_cast<std::int64_t>(tensor_bytes), support::dtype(kDLUInt, 8),
+    const pinned_bytes pinned(shared_device(), tensor_bytes);
+    lent_tensor lent(pinned.data(), static_cast<std::int64_t>(tensor_bytes), support::dtype(kDLUInt, 8),
                      {kDLCUDAHost, 0});
     std::optional<column> taken;
     {
       const auto held = close_gate(foreign().native_handle());
-      device().copy(pinned, reinterpret_cast<const void*>(content.address()), tensor_bytes,
+      device().copy(pinned.data(), reinterpret_cast<const void*>(content.address()), tensor_bytes,
                     copy_kind::device_to_host, foreign().native_handle());
       open_while_the_host_waits(held, [&] {
         taken = import_dlpack(ctx(), lent.get(), {named, copy_policy::when_needed});
@@ -382,7 +382,6 @@ TEST_P(dlpack_order, an_upload_of_page_locked_memory_waits_for_its_producer) {
     EXPECT_TRUE(holds(taken->values(), 2)) << "the memory was read before its producer wrote it";
     EXPECT_EQ(lent.deleted(), 1);
     device().synchronize_stream(foreign().native_handle());
-    EXPECT_TRUE(device().deallocate_pinned(pinned, tensor_bytes));
   }
 }
 

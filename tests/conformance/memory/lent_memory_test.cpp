@@ -1,6 +1,7 @@
 // Memory lent by address counts like a buffer. It is reused only behind the work of every stream using it.
 #include "conformance/harness/context_test.hpp"
 #include "conformance/harness/graph_capture.hpp"
+#include "conformance/harness/pinned_bytes.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/memory/loans/lent_memory.hpp"
@@ -299,14 +300,14 @@ TEST_P(lent_memory, is_kept_by_whoever_has_its_storage) {
   EXPECT_EQ(kept.use_count(), 1);
   const buffer own(std::move(kept));
   EXPECT_EQ(ctx()->memory_budget()->statistics().current, lent_bytes);
-  std::vector<std::uint8_t> found(lent_bytes);
+  const pinned_bytes found(shared_device(), lent_bytes);
   queue_read(own, found.data(), first());
   if (held) {
     EXPECT_FALSE(first().idle()) << "the owner did not wait for the borrower's work";
     held->open();
   }
   ctx()->synchronize(first());
-  EXPECT_EQ(found, std::vector<std::uint8_t>(lent_bytes, 1));
+  EXPECT_TRUE(found.all_are(1));
   EXPECT_EQ(find_lent(nullptr), nullptr);
 }
 

@@ -1,9 +1,9 @@
 // Views and tokens on a stream that captures a graph: the capture stays whole, and no edge is lost for it.
 #include "conformance/harness/context_test.hpp"
 #include "conformance/harness/graph_capture.hpp"
+#include "conformance/harness/pinned_bytes.hpp"
 #include "saeta/device/stream.hpp"
 #include "saeta/memory/export_hold.hpp"
-#include "saeta/resource/driver/driver_resources.hpp"
 
 #include <gtest/gtest.h>
 
@@ -21,10 +21,8 @@ protected:
     context_test::SetUp();
     foreign_.emplace(shared_device());
     ours_.emplace(ctx()->borrow_stream());
-    landing_ = landings_.allocate({captured_bytes, 0, tag("landing"), nullptr, nullptr}, ours());
   }
   void TearDown() override {
-    EXPECT_TRUE(landings_.deallocate(landing_, ours()));
     ours_.reset();
     foreign_.reset();
     context_test::TearDown();
@@ -46,13 +44,12 @@ protected:
     EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
     EXPECT_EQ(ctx()->reports().statistics().budget.current, 0U);
   }
-  [[nodiscard]] std::uint8_t* landing() const { return static_cast<std::uint8_t*>(landing_.pointer); }
+  [[nodiscard]] std::uint8_t* landing() const { return landing_.data(); }
 
 private:
-  pinned_resource landings_{shared_device()}; ///< charged to nobody
+  pinned_bytes landing_{shared_device(), captured_bytes};
   std::optional<stream> foreign_;
   std::optional<stream_lease> ours_;
-  block landing_;
 };
 
 TEST_P(graph_captures, are_told_of_their_stream_alone_and_unharmed_by_the_question) {

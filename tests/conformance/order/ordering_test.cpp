@@ -1,11 +1,11 @@
 // Order between streams, and release after the last use. A gate holds one stream back; others must wait.
 #include "conformance/harness/context_test.hpp"
 #include "conformance/harness/graph_capture.hpp"
+#include "conformance/harness/pinned_bytes.hpp"
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/memory/export_hold.hpp"
-#include "saeta/resource/driver/driver_resources.hpp"
 
 #include <gtest/gtest.h>
 
@@ -26,20 +26,12 @@ protected:
     first_.emplace(ctx()->borrow_stream());
     second_.emplace(ctx()->borrow_stream());
     third_.emplace(ctx()->borrow_stream());
-    host_ = landings_.allocate(ordered_bytes, 0, ctx()->work_stream());
-  }
-  void TearDown() override {
-    EXPECT_TRUE(landings_.deallocate(host_, ctx()->work_stream()));
-    context_test::TearDown();
   }
   [[nodiscard]] stream_ref first() const { return first_->ref(); }
   [[nodiscard]] stream_ref second() const { return second_->ref(); }
   [[nodiscard]] stream_ref third() const { return third_->ref(); }
-  /// Pinned, so that a copy to it does not wait for the device.
-  [[nodiscard]] std::uint8_t* landing() const { return static_cast<std::uint8_t*>(host_.pointer); }
-  [[nodiscard]] bool landed(std::uint8_t value) const {
-    return std::all_of(landing(), landing() + ordered_bytes, [&](std::uint8_t b) { return b == value; });
-  }
+  [[nodiscard]] std::uint8_t* landing() const { return landing_.data(); }
+  [[nodiscard]] bool landed(std::uint8_t value) const { return landing_.all_are(value); }
   /// A closed gate on `stream`; on a backend that runs inline nothing can be held back.
   [[nodiscard]] std::unique_ptr<gate> hold(stream_ref stream) const {
     return close_gate(stream.native_handle());
@@ -107,8 +99,7 @@ private:
   std::optional<stream_lease> first_;
   std::optional<stream_lease> second_;
   std::optional<stream_lease> third_;
-  pinned_resource landings_{shared_device()}; ///< charged to nobody
-  block host_;
+  pinned_bytes landing_{shared_device(), ordered_bytes};
 };
 
 TEST_P(ordering, a_read_waits_for_the_last_write_on_another_stream) {
