@@ -76,10 +76,10 @@ def trim_cupy(ctx: Context, priority: int = 0) -> MemoryHook:
 def trim_rmm(ctx: Context, resource: Any, priority: int = 0) -> MemoryHook:
     """Adds a hook that returns the unused memory of an RMM resource to the driver.
 
-    `resource` is a resource over a pool of the driver that it names, as `CudaAsyncViewMemoryResource` does, or
-    an adaptor on top of one. UnsupportedError for others: RMM's own pools (`PoolMemoryResource`, arenas)
-    return memory only when they are destroyed, and `CudaAsyncMemoryResource` of RMM 26.10 does not name its
-    pool in Python.
+    `resource` is a resource that names its pool of the driver, as `CudaAsyncViewMemoryResource` does, or an
+    adaptor on top of one. UnsupportedError for others: RMM's own pools (`PoolMemoryResource`, arenas) return
+    memory only when they are destroyed, and `CudaAsyncMemoryResource` of RMM 26.10 does not name its pool in
+    Python.
 
     Example:
         >>> import rmm
@@ -122,7 +122,8 @@ def _driver_pool(resource: Any) -> int:
         if upstream is None or type(below).__name__ in ("PoolMemoryResource", "ArenaMemoryResource"):
             raise UnsupportedError(
                 f"{type(resource).__name__} has no driver pool to trim: "
-                "expected a resource that names its pool, as CudaAsyncViewMemoryResource, or an adaptor over one"
+                "expected a resource that names its pool, as CudaAsyncViewMemoryResource, or an adaptor over "
+                "one"
             )
         below = upstream
     return int(below.pool_handle())
