@@ -23,9 +23,9 @@ def from_cuda_array(
     Each dimension after the first becomes a fixed-size list.
 
     `ctx` is a Context or the name of a device. The memory must be on its GPU (None: the GPU that
-    `source.device` names, else the first). It is shared and kept alive until our last work on it has finished.
-    Our first work waits for the array's stream. If the interface is of version 2 and names no stream, it waits
-    for all work of the device.
+    `source.device` names, else the first). It is shared and kept alive until our last work on it has
+    finished. Our first work waits for the array's stream. If the interface is of version 2 and names no
+    stream, it waits for all work of the device.
 
     A `mask` with one element per row becomes the validity: a row is valid if its element is not 0.
     `copy=True` copies into memory of the context. `copy=False` raises ExchangeError if a copy would be
