@@ -4,7 +4,9 @@
     bench/spill.py [--device cuda:0] [--mib 1024] [--folder /tmp] [--out FILE.json] [--commit TEXT]
 
 The peers: torch's copies between the device and page-locked or pageable memory, and `os.pwrite` to a file of
-the same folder. The results are checked.
+the same folder. "oversubscribed" is a program whose tables need three times its budget and are all used in
+each sweep. Its seconds stand beside those that plain copies need for the bytes that moved, one direction
+after the other. The results are checked.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import Any
 import numpy as np
 
 REPEATS = 5
+PARTS, TIMES, SWEEPS = 24, 3, 4
 
 
 def best_rate(work: Callable[[], object], size: int, synchronize: Callable[[], object]) -> float:
@@ -64,6 +67,41 @@ def seconds(work: Callable[[], object], ctx: Any) -> float:
     work()
     ctx.synchronize()
     return time.perf_counter() - start
+
+
+def oversubscribed(ctx: Any, mib: int, rates: dict[str, float]) -> dict[str, float]:
+    """Sweeps there and back over tables that need `TIMES` the budget, without other work in between."""
+    import saeta as sa
+
+    rows = TIMES * (mib << 20) // PARTS // 8
+    ctx.budget = mib << 20
+    values = np.arange(rows)
+    parts = [ctx.spillable(sa.table({"a": values + number}, ctx)) for number in range(PARTS)]
+
+    def sweep(order: list[int]) -> None:
+        for number in order:
+            with parts[number].use() as table:
+                assert table["a"][-1:].to_pylist() == [rows - 1 + number]
+
+    order = list(range(PARTS))
+    sweep(order)  # page-locks memory
+    before = moved_bytes(sa.spill_statistics(ctx))
+    taken = seconds(lambda: [sweep(order[:: 1 if turn % 2 else -1]) for turn in range(SWEEPS)], ctx)
+    left, came = (now - then for now, then in zip(moved_bytes(sa.spill_statistics(ctx)), before, strict=True))
+    assert ctx.memory.statistics()["refused"] == 0
+    parts.clear()
+    ctx.budget = None
+    made = {"bytes that left": left, "bytes that came back": came, "seconds": round(taken, 4)}
+    if rates:
+        plain = left / rates["pinned there"] / 1e9 + came / rates["pinned back"] / 1e9
+        made |= {"seconds of plain copies": round(plain, 4), "ratio": round(taken / plain, 2)}
+    return made
+
+
+def moved_bytes(seen: dict[str, Any]) -> tuple[int, int]:
+    """What has left the device and what has come back, in all tiers."""
+    tiers = [tier for name, tier in seen["tiers"].items() if name != "device"]
+    return sum(each["spilled_bytes"] for each in tiers), sum(each["returned_bytes"] for each in tiers)
 
 
 def plain_copies(size: int, device: str) -> dict[str, float]:
@@ -110,11 +148,15 @@ def measure(device: str, mib: int, folder: str) -> dict[str, Any]:
     with handle.use() as table:
         assert (table["a"].to_numpy() == values[0]).all()
         assert (table["b"].to_numpy() == values[1]).all()
+    size = handle.nbytes
+    del table
+    handle.close()
+    plain = plain_copies(size, device)
     return {
         "device": device,
-        "bytes": handle.nbytes,
-        "GB/s": {"spilled": moved, "plain copies": plain_copies(handle.nbytes, device)}
-        | plain_file(handle.nbytes, folder),
+        "bytes": size,
+        "GB/s": {"spilled": moved, "plain copies": plain} | plain_file(size, folder),
+        "oversubscribed": oversubscribed(ctx, mib, plain),
     }
 
 
