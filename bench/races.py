@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""Counts hand-overs that go wrong: an array that is read before it is written, or written again while another
+library still reads it.
+
+    bench/races.py [--rounds 100] [--out FILE.json] [--commit TEXT]
+
+"late writer": a library writes an array behind a kernel that spins for some 2 ms. Another library takes the
+array and sums it at once on a stream of its own.
+
+"early release": another library takes a finished array on one stream and sums it on a second one, behind such
+a kernel. Array and view are dropped meanwhile, and their library makes new arrays of another value.
+
+Only the calls that the libraries document are used, and no synchronisation by hand. A round is wrong if the
+sum is not that of the array. Needs a GPU, torch and CuPy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import cupy
+import numpy as np
+import torch
+from rates import write_result
+
+import saeta as sa
+
+SIZE = 1 << 20
+SPIN_CYCLES = 4_000_000  # some 2 ms
+OLD, NEW = 1, 3  # sums of SIZE of them differ
+
+spin = cupy.RawKernel(
+    'extern "C" __global__ void spin(long long cycles)'
+    "{ long long begin = clock64(); while (clock64() - begin < cycles) {} }",
+    "spin",
+)
+
+
+class Torch:
+    """Arrays are made, and views are read, on streams of torch."""
+
+    def __init__(self) -> None:
+        self.own, self.taking, self.reading = (torch.cuda.Stream() for _ in range(3))
+
+    def made(self, value: int, late: bool = False) -> Any:
+        with torch.cuda.stream(self.own):
+            array = torch.full((SIZE,), OLD if late else value, dtype=torch.int64, device="cuda:0")
+            if late:
+                self.own.synchronize()
+                torch.cuda._sleep(SPIN_CYCLES)
+                array.fill_(value)
+            return array
+
+    def handing(self) -> AbstractContextManager[Any]:
+        """The stream that wrote the array is the current one when another library takes it."""
+        return torch.cuda.stream(self.own)
+
+    def finish(self) -> None:
+        self.own.synchronize()
+
+    def summed(self, source: Any, take: Callable[[Any], Any] | None, late: bool) -> Callable[[], int]:
+        """Takes the array and queues its sum; the result reads the sum."""
+        with torch.cuda.stream(self.taking):
+            view = (take or torch.from_dlpack)(source)
+        self.reading.wait_stream(self.taking)
+        with torch.cuda.stream(self.reading):
+            if not late:
+                torch.cuda._sleep(SPIN_CYCLES)
+            total = view.sum()
+
+        def result() -> int:
+            self.reading.synchronize()
+            return int(total)
+
+        return result
+
+
+class Cupy:
+    """The same with streams of CuPy."""
+
+    def __init__(self) -> None:
+        self.own, self.taking, self.reading = (cupy.cuda.Stream(non_blocking=True) for _ in range(3))
+
+    def made(self, value: int, late: bool = False) -> Any:
+        with self.own:
+            array = cupy.full(SIZE, OLD if late else value, cupy.int64)
+            if late:
+                self.own.synchronize()
+                spin((1,), (1,), (np.int64(SPIN_CYCLES),))
+                array.fill(value)
+            return array
+
+    def handing(self) -> AbstractContextManager[Any]:
+        return self.own
+
+    def finish(self) -> None:
+        self.own.synchronize()
+
+    def summed(self, source: Any, take: Callable[[Any], Any] | None, late: bool) -> Callable[[], int]:
+        with self.taking:
+            view = (take or cupy.from_dlpack)(source)
+        self.reading.wait_event(self.taking.record())
+        with self.reading:
+            if not late:
+                spin((1,), (1,), (np.int64(SPIN_CYCLES),))
+            total = view.sum()
+
+        def result() -> int:
+            self.reading.synchronize()
+            return int(total.get())
+
+        return result
+
+
+class Saeta:
+    """Columns of a context, written by torch on a stream of its own where a writer is late."""
+
+    def __init__(self) -> None:
+        self.ctx = sa.context("cuda:0")
+        self.own = torch.cuda.Stream()
+
+    def made(self, value: int, late: bool = False) -> Any:
+        column = sa.column("a", np.full(SIZE, OLD if late else value), ctx=self.ctx)
+        if late:
+            self.finish()
+            with torch.cuda.stream(self.own), sa.use(self.own, writes=column) as token:
+                view = torch.as_tensor(token.array(column, "i8"), device="cuda:0")
+                torch.cuda._sleep(SPIN_CYCLES)
+                view.fill_(value)
+        return column
+
+    def handing(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def finish(self) -> None:
+        self.ctx.synchronize()
+
+
+MAKERS = {"saeta": Saeta, "torch": Torch, "CuPy": Cupy}
+TAKERS = {"torch": Torch, "CuPy": Cupy}
+# How each pair meets: None is DLPack.
+PAIRS: list[tuple[str, str, Callable[[Any], Any] | None]] = [
+    ("saeta", "torch", None),
+    ("saeta", "CuPy", None),
+    ("saeta", "CuPy", cupy.asarray),
+    ("torch", "CuPy", None),
+    ("torch", "CuPy", cupy.asarray),
+    ("CuPy", "torch", None),
+]
+
+
+def wrong_late_writes(maker: Any, taker: Any, take: Callable[[Any], Any] | None, rounds: int) -> int:
+    wrong = 0
+    for _ in range(rounds):
+        array = maker.made(NEW, late=True)
+        with maker.handing():
+            total = taker.summed(array, take, late=True)
+        wrong += total() != NEW * SIZE
+    return wrong
+
+
+def wrong_early_releases(maker: Any, taker: Any, take: Callable[[Any], Any] | None, rounds: int) -> int:
+    wrong = 0
+    for _ in range(rounds):
+        array = maker.made(OLD)
+        maker.finish()
+        with maker.handing():
+            total = taker.summed(array, take, late=False)
+        del array
+        again = [maker.made(NEW) for _ in range(3)]
+        wrong += total() != OLD * SIZE
+        del again
+    return wrong
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="counts hand-overs that go wrong")
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--out", type=Path, metavar="FILE.json")
+    parser.add_argument("--commit", default="unknown")
+    given = parser.parse_args()
+    lines = []
+    for made_by, taken_by, take in PAIRS:
+        maker, taker = MAKERS[made_by](), TAKERS[taken_by]()
+        way = "DLPack" if take is None else "CUDA Array Interface"
+        lines.append(
+            {
+                "from": made_by,
+                "to": taken_by,
+                "way": way,
+                "rounds": given.rounds,
+                "wrong late writes": wrong_late_writes(maker, taker, take, given.rounds),
+                "wrong early releases": wrong_early_releases(maker, taker, take, given.rounds),
+            }
+        )
+        print(json.dumps(lines[-1]))
+    write_result(given.out, "races", given.commit, size=SIZE * 8, results=lines)
+
+
+if __name__ == "__main__":
+    main()
