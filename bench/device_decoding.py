@@ -13,10 +13,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import importlib.util
-import json
-import shlex
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from rates import write_result
 
 TOTALS = (128 << 20, 1 << 30)  # bytes that are decoded at once
 FRAMES = (64 << 10, 512 << 10, 2 << 20)  # bytes of values in each
@@ -160,15 +158,13 @@ def main() -> None:
     alone = bool(frame[4] & BLOCKS_ALONE)
     print(f"blocks of an LZ4 frame by pyarrow {pa.__version__} stand alone: {alone}")
     results = measure(library, given.rounds)
-    if given.out:
-        made = {
-            "benchmark": "device_decoding",
-            "commit": given.commit,
-            "command": shlex.join(sys.argv),
-            "lz4_blocks_stand_alone": alone,
-            "results": results,
-        }
-        given.out.write_text(json.dumps(made, indent=1) + "\n")
+    write_result(
+        given.out,
+        "device_decoding",
+        given.commit,
+        lz4_blocks_stand_alone=alone,
+        results=results,
+    )
 
 
 if __name__ == "__main__":

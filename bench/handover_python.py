@@ -14,14 +14,14 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib
-import json
-import shlex
 import statistics
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from rates import write_result
 
 import saeta as sa
 
@@ -140,19 +140,16 @@ def main() -> int:
         middle, high = statistics.median(times), statistics.quantiles(times, n=10)[-1]
         lines.append({"operation": name, "batches": len(times), "p50_ns": middle, "p90_ns": high})
         print(f"{name:44}{middle:10.1f}{high:10.1f}")
-    if options.out is not None:
-        result = {
-            "benchmark": "handover_python",
-            "commit": options.commit,
-            "command": shlex.join(sys.argv),
-            "versions": {name: str(module.__version__) for name, module in modules.items()},
-            "devices": sa.info()["devices"],
-            "device": ctx.device,
-            "rounds": options.rounds,
-            "calls_in_batch": CALLS_IN_BATCH,
-            "results": lines,
-        }
-        options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    write_result(
+        options.out,
+        "handover_python",
+        options.commit,
+        versions={name: str(module.__version__) for name, module in modules.items()},
+        device=ctx.device,
+        rounds=options.rounds,
+        calls_in_batch=CALLS_IN_BATCH,
+        results=lines,
+    )
     return 0
 
 

@@ -14,15 +14,14 @@ bytes are added. A pause before each read and copy shows how a device behaves af
 from __future__ import annotations
 
 import argparse
-import json
 import resource
-import shlex
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from rates import write_result
 
 import saeta as sa
 from saeta.bench import data, limits
@@ -123,18 +122,16 @@ def main() -> None:
         for rows in given.rows
     }
     show(results, lines)
-    if given.out:
-        made = {
-            "benchmark": "read_sizes",
-            "commit": given.commit,
-            "command": shlex.join(sys.argv),
-            "device": ctx.device,
-            "pause": given.pause,
-            "pinned_copy_gb_per_s": copied,
-            "reads": results,
-            "lines": {str(rows): line for rows, line in lines.items()},
-        }
-        given.out.write_text(json.dumps(made, indent=1) + "\n")
+    write_result(
+        given.out,
+        "read_sizes",
+        given.commit,
+        device=ctx.device,
+        pause=given.pause,
+        pinned_copy_gb_per_s=copied,
+        reads=results,
+        lines={str(rows): line for rows, line in lines.items()},
+    )
 
 
 if __name__ == "__main__":

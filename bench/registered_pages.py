@@ -19,12 +19,9 @@ from __future__ import annotations
 import argparse
 import ctypes
 import itertools
-import json
 import mmap
 import os
-import shlex
 import statistics
-import sys
 import tempfile
 import threading
 import time
@@ -35,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rates import write_result
 
 import saeta as sa
 from saeta.bench import data, limits
@@ -219,17 +217,15 @@ def main() -> None:
         whole = os.fstat(file.fileno()).st_size
         results = measure(driver, file.fileno(), whole, given)
         beside = measure_beside(driver, ctx, Path(folder), file.fileno(), whole, given)
-    if given.out:
-        made = {
-            "benchmark": "registered_pages",
-            "commit": given.commit,
-            "command": shlex.join(sys.argv),
-            "bytes": size,
-            "pinned_copy_gb_per_s": link,
-            "results": results,
-            "beside_reads": beside,
-        }
-        given.out.write_text(json.dumps(made, indent=1) + "\n")
+    write_result(
+        given.out,
+        "registered_pages",
+        given.commit,
+        bytes=size,
+        pinned_copy_gb_per_s=link,
+        results=results,
+        beside_reads=beside,
+    )
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shlex
 import statistics
 import subprocess
 import sys
@@ -25,6 +24,8 @@ from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
+
+from rates import write_result
 
 import saeta as sa
 from saeta.bench import data, limits
@@ -140,16 +141,14 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(prefix="saeta-staging-", dir=given.folder) as folder:
         results = compare(given, device, Path(folder))
-    if given.out:
-        made = {
-            "benchmark": "staging_python",
-            "commit": given.commit,
-            "command": shlex.join(sys.argv),
-            "device": device,
-            "bytes": given.mib << 20,
-            "results": results,
-        }
-        given.out.write_text(json.dumps(made, indent=1) + "\n")
+    write_result(
+        given.out,
+        "staging_python",
+        given.commit,
+        device=device,
+        bytes=given.mib << 20,
+        results=results,
+    )
 
 
 if __name__ == "__main__":

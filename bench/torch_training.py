@@ -16,7 +16,6 @@ import argparse
 import importlib.util
 import json
 import platform
-import shlex
 import statistics
 import subprocess
 import sys
@@ -24,6 +23,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from rates import write_result
 
 import saeta as sa
 
@@ -196,17 +197,15 @@ def main() -> int:
             f"{line['launch']:8}{line['allocator']:11}{line['ms']:10.3f}{line['least_ms']:9.3f}"
             f"{line['most_ms']:9.3f}{line['requests']:10}{line['capture_requests']:12}"
         )
-    if options.out is not None:
-        result = {
-            "benchmark": "torch_training",
-            "commit": options.commit,
-            "command": shlex.join(sys.argv),
-            "versions": versions,
-            "budget_bytes": options.budget,
-            "rounds": options.rounds,
-            "results": lines,
-        }
-        options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    write_result(
+        options.out,
+        "torch_training",
+        options.commit,
+        versions=versions,
+        budget_bytes=options.budget,
+        rounds=options.rounds,
+        results=lines,
+    )
     return 0
 
 

@@ -33,9 +33,14 @@ for source in bench/*.cpp bench/micro/*.cpp; do
   fi
 done
 if compgen -G "$build/python/saeta/_core.*.so" >/dev/null; then
-  for name in allocate_python handover_python kernels_python read_sizes staging_python; do
+  for name in allocate_python handover_python kernels_python read_sizes rows staging_python; do
     echo "== $name"
     PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH} "$python" "bench/$name.py" --rounds 2 \
+      --out "$build/bench/$name.json" --commit "$commit"
+  done
+  for name in pack spill; do
+    echo "== $name"
+    PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH} "$python" "bench/$name.py" --mib 64 \
       --out "$build/bench/$name.json" --commit "$commit"
   done
   echo "== movement"
@@ -55,6 +60,6 @@ if compgen -G "$build/python/saeta/_core.*.so" >/dev/null; then
   PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH} "$python" bench/ray_rates.py --mib 64 --rounds 2 \
     --out "$build/bench/ray_rates.json" --commit "$commit" || echo "left out: ray_rates"
 else
-  echo "left out: allocate_python, handover_python, kernels_python, movement, streams, scale_check, cold_reads, ray_rates (the build has no Python package)"
+  echo "left out: the programs in Python (the build has no Python package)"
 fi
 echo "results: $build/bench"

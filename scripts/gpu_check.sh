@@ -101,7 +101,9 @@ for s in $steps; do
       --out "$results/registered_pages.json" --commit "$commit"
     step kernels_python 200 "$python" bench/kernels_python.py --out "$results/kernels_python.json" --commit "$commit"
     step rows 200 "$python" bench/rows.py --out "$results/rows.json" --commit "$commit"
+    step races 120 "$python" bench/races.py --out "$results/races.json" --commit "$commit"
     step pack 120 "$python" bench/pack.py --out "$results/pack.json" --commit "$commit"
+    step share 60 "$python" bench/share.py --device cuda:0
     step spill 200 "$python" bench/spill.py --folder "${SPILL_DIR:-/tmp}" --out "$results/spill.json" --commit "$commit"
     step torch_training 400 "$python" bench/torch_training.py --rounds 3 --out "$results/torch_training.json" --commit "$commit"
     step costs 120 "$build/bin/costs" --out "$results/costs.json" --commit "$commit"
