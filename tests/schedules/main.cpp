@@ -1,6 +1,6 @@
 // Runs random programs on simulated devices, one a seed, and prints the first that goes wrong.
 //
-//   saeta_schedules [--first-seed SEED] [--count N] [--steps N] [--captures] [--devices 1|2]
+//   saeta_schedules [--first-seed SEED] [--count N] [--steps N] [--captures] [--spill] [--devices 1|2]
 //                   [--faults PERCENT]
 //
 // The exit code is 0 when all programs were clean, 1 when one was not, 2 for a wrong command line. To replay
@@ -52,6 +52,10 @@ std::optional<command_line> read(int argc, char** argv) {
     const std::string_view name = argv[i];
     if (name == "--captures") {
       chosen.programs.captures = true;
+      continue;
+    }
+    if (name == "--spill") {
+      chosen.programs.spills = true;
       continue;
     }
     const auto value = ++i < argc ? number_in(argv[i]) : std::nullopt;

@@ -24,6 +24,7 @@ void random_program::run() {
       check_counters();
     }
   }
+  chosen_.fail_percent = 0;
   set_fail_percent(0);
   end();
 }
@@ -71,6 +72,9 @@ void random_program::checked_step(unsigned number) {
 }
 
 const char* random_program::step() {
+  if (chosen_.spills && draw_.chance(50)) {
+    return spill(), "spill";
+  }
   switch (draw_.below(20)) {
   case 0:
   case 1:
@@ -119,10 +123,15 @@ void random_program::expect_code(const error& e, errc code) {
 void random_program::check_counters() {
   for (const site& each : sites_) {
     const memory_statistics now = each.ctx->reports().statistics();
-    const std::uint64_t pending = now.pending_releases == 0 ? 0 : now.budget.current - now.ledger.own;
-    if (now.budget.current != now.ledger.own + pending || now.budget.current > now.budget.limit) {
-      found_.push_back(
-          concat("budget ", now.budget.current, " and live bytes ", now.ledger.own, " disagree"));
+    std::uint64_t live = now.ledger.own;
+    for (const auto& [charged, bytes] : each.ctx->reports().live_by_budget()) {
+      if (charged == each.ctx->pinned_budget()->name()) {
+        live -= bytes; // of tables that have left the device
+      }
+    }
+    const std::uint64_t pending = now.pending_releases == 0 ? 0 : now.budget.current - live;
+    if (now.budget.current != live + pending || now.budget.current > now.budget.limit) {
+      found_.push_back(concat("budget ", now.budget.current, " and live bytes ", live, " disagree"));
     }
   }
 }
@@ -130,6 +139,7 @@ void random_program::check_counters() {
 void random_program::end() {
   capture_.reset();
   lent_.clear();
+  end_tables();
   while (!buffers_.empty()) {
     read();
     drop();
@@ -138,10 +148,14 @@ void random_program::end() {
   for (site& each : sites_) {
     end(each);
   }
-  sites_.front().device->run();
+  for (const site& each : sites_) {
+    each.ctx->synchronize(each.ctx->mark_unknown_work("end")); // the host frees what was copied to it
+  }
   for (const landing& one : landings_) {
     check_landing(one);
   }
+  landings_.clear();
+  arrivals_.clear();
   for (site& each : sites_) {
     each.ctx.reset(); // all of them before anything is counted: each may know the clocks of the others
   }
@@ -178,12 +192,13 @@ void random_program::check_nothing_left(site& last) {
 }
 
 void random_program::check_landing(const landing& one) {
-  const auto wrong = std::mismatch(one.arrived->begin(), one.arrived->end(), one.expected.begin());
-  if (wrong.first != one.arrived->end()) {
-    found_.push_back(concat("wrong bytes: ", int{*wrong.first}, " instead of ", int{*wrong.second},
-                            " at offset ", wrong.first - one.arrived->begin(), " of ", one.arrived->size()));
+  const auto wrong = std::mismatch(one.expected.begin(), one.expected.end(), one.arrived.get());
+  if (wrong.first != one.expected.end()) {
+    found_.push_back(concat("wrong bytes: ", int{*wrong.second}, " instead of ", int{*wrong.first},
+                            " at offset ", wrong.first - one.expected.begin(), " of ", one.expected.size()));
   }
 }
+
 outcome run_program(std::uint64_t seed, const program_options& chosen) {
   random_program made(seed, chosen);
   made.run();

@@ -1,7 +1,8 @@
 // A random program over the memory plane on simulated devices, drawn from a seed.
 //
 // What      Allocates, writes, reads, copies, slices, exports, imports, drops, trims, reserves, captures and
-//           fails, on the contexts' streams and on streams of others. It knows what every buffer must hold.
+//           fails, on the contexts' streams and on streams of others. It may keep tables that leave the
+//           device when there is no room, and come back. It knows what every buffer must hold.
 // Order     No thread of the library, and one thread at a time (tokens end on others): the same seed and
 //           options give the same operations, the same schedule and the same report.
 // Finds     Missing edges (the device sees them whatever the schedule), edges between unrelated streams,
@@ -21,6 +22,7 @@ struct program_options {
   /// memory or tries the event again may end a capture.
   bool captures = false;
   unsigned devices = 1; ///< 1 or 2, of one machine; buffers then live on either and are copied between them
+  bool spills = false;  ///< keeps tables that leave the device; needs a build with IPC
   unsigned fail_percent =
       0; ///< chance that a call of the driver fails; contents are then unknown where it hit
 };

@@ -35,7 +35,7 @@ struct lent {
 
 /// Bytes on their way to the host, and what they must be.
 struct landing {
-  std::shared_ptr<bytes> arrived;
+  std::shared_ptr<std::uint8_t> arrived;
   bytes expected;
 };
 
@@ -82,6 +82,8 @@ private:
   void move(const known& source, site& target);
   void read();
   void read(const known& source, stream_ref stream);
+  /// Memory for bytes that are copied to the host. It stays until the end of the program.
+  std::shared_ptr<std::uint8_t> landing_of(const site& place, std::size_t size);
   /// More readers than a buffer remembers apart.
   void read_everyhome();
   void drop();
@@ -108,6 +110,13 @@ private:
   void import();
   /// While somebody captures a graph no event can be recorded over all work.
   void capture();
+  // steps_of_tables.cpp, or no_tables.cpp in a build without IPC
+  /// Keeps a table in a handle, uses one, makes one leave, or closes one.
+  void spill();
+  void keep();
+  void use_kept(std::size_t number);
+  void end_tables();
+
   /// While a capture runs, uses that would need an event after all work are refused.
   template <class Use>
   bool guarded(Use use) {
@@ -127,9 +136,11 @@ private:
   std::vector<site> sites_;
   std::unique_ptr<testing::foreign_capture> capture_;
   std::vector<known> buffers_;
+  struct kept_tables;
+  std::shared_ptr<kept_tables> tables_; ///< null before the first
   std::vector<lent> lent_;
   std::deque<std::shared_ptr<context>> shares_;
-  std::vector<std::shared_ptr<bytes>> arrivals_;
+  std::vector<std::shared_ptr<std::uint8_t>> arrivals_;
   std::vector<landing> landings_;
   std::vector<std::string> found_;
   std::vector<known*> at_risk_;       ///< what the step changes

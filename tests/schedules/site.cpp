@@ -1,5 +1,6 @@
 #include "schedules/site.hpp"
 
+#include "saeta/memory/buffer.hpp"
 #include "saeta/order/ordering.hpp"
 
 #include <array>
@@ -23,11 +24,18 @@ site make_site(std::uint64_t seed, std::int32_t ordinal, const std::shared_ptr<s
   chosen.pressure.release_wait = std::chrono::milliseconds(0); // a capture by this thread would be waited for
   constexpr std::array bases{resource_kind::caching, resource_kind::caching, resource_kind::async,
                              resource_kind::direct};
+  chosen.spill.pageable = 0; // copies to page-locked memory alone run in the order of streams
   chosen.memory.base = bases.at(choice.below(bases.size()));
   chosen.memory.caching.slab = 64U << 10U;
   chosen.memory.caching.largest_small = 16U << 10U;
   chosen.memory.caching.largest_cached = 64U << 10U;
   made.ctx = context::create(made.device, std::move(chosen));
+  constexpr std::size_t tables = 40;
+  std::vector<buffer> pinned;
+  for (std::size_t i = 0; i < tables; ++i) {
+    pinned.push_back(
+        buffer::allocate(made.ctx, table_bytes, made.ctx->work_stream(), "pinned", 0, memory_kind::pinned));
+  }
   // More streams than a buffer remembers readers apart.
   for (std::size_t i = 0; i < ordering_state::max_reads + 2; ++i) {
     made.leases.push_back(made.ctx->borrow_stream());
@@ -36,6 +44,13 @@ site make_site(std::uint64_t seed, std::int32_t ordinal, const std::shared_ptr<s
     made.foreign.push_back(i == 0 ? made.device->create_blocking_stream() : made.device->create_stream());
   }
   return made;
+}
+
+std::shared_ptr<std::uint8_t> make_landing(const site& of, std::size_t bytes) {
+  auto* const memory = static_cast<std::uint8_t*>(of.device->allocate_pinned(bytes));
+  return {memory, [device = of.device, bytes](std::uint8_t* gone) {
+            static_cast<void>(device->deallocate_pinned(gone, bytes));
+          }};
 }
 
 } // namespace saeta::schedules

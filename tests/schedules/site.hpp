@@ -7,6 +7,8 @@
 #include "saeta/memory/context.hpp"
 #include "schedules/draw.hpp"
 
+#include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace saeta::schedules {
@@ -19,9 +21,15 @@ struct site {
   std::vector<stream_handle> foreign;
 };
 
+/// The only size of tables that leave a device. Page-locked memory for some of them lies ready: no thread of
+/// the library has to make it, so a seed always gives the same program.
+inline constexpr std::size_t table_bytes = 64U << 10U;
+
 /// A device beside `beside`, or the first of a machine, with a context whose resources are drawn.
 [[nodiscard]] site make_site(std::uint64_t seed, std::int32_t ordinal,
                              const std::shared_ptr<sim::device>& beside, std::uint64_t budget, draw& choice);
+/// Page-locked memory of the device: a copy from the device to other host memory would wait until it has run.
+[[nodiscard]] std::shared_ptr<std::uint8_t> make_landing(const site& of, std::size_t bytes);
 
 /// How often calls of the driver fail while this lives, in percent.
 class failure_rate {

@@ -48,11 +48,10 @@ void random_program::lend() {
     std::fill(source.expected.begin(), source.expected.end(), value);
     source.certain = true;
   } else {
-    landing seen{std::make_shared<bytes>(size), source.expected};
-    const auto arrived = seen.arrived;
-    device.launch(user, "consumer reads", {{at, size}}, {}, [=] { std::memcpy(arrived->data(), at, size); });
+    const std::shared_ptr<std::uint8_t> arrived = landing_of(consumer, size);
+    device.launch(user, "consumer reads", {{at, size}}, {}, [=] { std::memcpy(arrived.get(), at, size); });
     if (source.certain) {
-      landings_.push_back(std::move(seen));
+      landings_.push_back({arrived, source.expected});
     }
   }
   lent_.push_back(std::move(next));
@@ -109,4 +108,5 @@ void random_program::capture() {
     capture_ = std::make_unique<testing::foreign_capture>(any_site().device, calls);
   }
 }
+
 } // namespace saeta::schedules

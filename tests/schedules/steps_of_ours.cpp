@@ -156,16 +156,21 @@ void random_program::read() {
 }
 
 void random_program::read(const known& source, stream_ref stream) {
-  landing next{std::make_shared<bytes>(source.expected.size()), source.expected};
-  arrivals_.push_back(next.arrived); // the copy may be queued before something fails
+  const std::shared_ptr<std::uint8_t> arrived = landing_of(*source.place, source.expected.size());
   const bool done = guarded([&] {
     use_token token(stream, {reads(source.memory)});
-    source.place->ctx->copies().copy(next.arrived->data(), token.data<std::uint8_t>(source.memory),
-                                     next.arrived->size(), copy_kind::device_to_host, stream);
+    source.place->ctx->copies().copy(arrived.get(), token.data<std::uint8_t>(source.memory),
+                                     source.expected.size(), copy_kind::device_to_host, stream);
   });
   if (done && source.certain) {
-    landings_.push_back(std::move(next));
+    landings_.push_back({arrived, source.expected});
   }
+}
+
+std::shared_ptr<std::uint8_t> random_program::landing_of(const site& place, std::size_t size) {
+  const failure_rate working = others();
+  arrivals_.push_back(make_landing(place, size)); // the copy may be queued before something fails
+  return arrivals_.back();
 }
 
 void random_program::read_everyhome() {
