@@ -11,8 +11,8 @@ takes for small runs, and what the cores give to as many processes that copy fil
 predicts larger runs, more workers, skew, an exchange of shared tables and tables that do not fit. All of them
 are measured in turns with the small runs. Nothing else should run on the machine meanwhile.
 
-`recorded` compares the model with results of GPUs: those of bench/results on one, and those that
-bench/peers.py has written on two.
+`recorded` compares the model with results of one and of two GPUs: those of bench/results, or a file that
+bench/peers.py has written.
 
 `scheduler` lets two workers of Dask do tasks that do nothing. It says how long the scheduler and the client,
 which are one process, keep a processor busy for each.
@@ -35,11 +35,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scale_constants import LIMITS, LINKS, MOVEMENT, RESULTS, ROOT
+from scale_constants import LIMITS, LINKS, MOVEMENT, RESULTS, ROOT, result
 from scale_model import GB, Cluster, Estimate, Job, Link, estimate
 
 PAGE = ROOT / "docs" / "scale.md"
 LOCAL = RESULTS / "scale-local.json"
+PEERS = result("peers-h100-x2.json")
 TOLERANCE = 0.15
 FRESH = 29.8 * GB
 """Bytes a second that 16 threads write into fresh memory: bench/results/host-pool.md."""
@@ -103,7 +104,11 @@ def on_two_gpus(peers: dict[str, Any]) -> list[Row]:
     one, both = (rates[f"torch: pinned memory to {gpus}"] for gpus in ("one GPU", "both GPUs"))
     links = {"pcie in": Link("gpu", one), "host memory": Link("host", both)}
     rows = []
-    for number, name in ((1, "place: files onto one GPU"), (2, "place: files onto both GPUs")):
+    for number, name in (
+        (1, "place: files onto one GPU"),
+        (2, "place: files onto both GPUs"),
+        (2, "place by bytes: files onto both GPUs"),
+    ):
         rows.append(Row(name, rate_of(links, "read", GB, number), rates[name] / GB))
     peer = rates["torch: one tensor, into memory that is there"]
     rows.append(Row("a read table to the other GPU", peer / GB, rates["saeta: a read table"] / GB))
@@ -192,6 +197,7 @@ def with_tables(page: str) -> str:
         "rates": constants_table(),
         "scale": scale_table(),
         "one GPU": shown(on_one_gpu(), "GB/s"),
+        "two GPUs": shown(on_two_gpus(PEERS), "GB/s"),
         "local": local_table(json.loads(LOCAL.read_text(encoding="utf-8"))),
     }
     for name, text in tables.items():
@@ -222,10 +228,8 @@ def local(options: argparse.Namespace) -> None:
 
 
 def recorded(options: argparse.Namespace) -> None:
-    rows = on_one_gpu()
-    if options.peers is not None:
-        rows += on_two_gpus(json.loads(options.peers.read_text(encoding="utf-8")))
-    print(shown(rows, "GB/s"))
+    peers = PEERS if options.peers is None else json.loads(options.peers.read_text(encoding="utf-8"))
+    print(shown(on_one_gpu() + on_two_gpus(peers), "GB/s"))
 
 
 def nothing(number: int) -> int:
@@ -268,7 +272,7 @@ def parse() -> argparse.Namespace:
     here.add_argument("--commit", default="unknown")
     here.set_defaults(run=local)
     there = commands.add_parser("recorded", help="results from GPUs")
-    there.add_argument("--peers", type=Path, metavar="FILE.json", help="a result of bench/peers.py")
+    there.add_argument("--peers", type=Path, metavar="FILE.json", help="another result of bench/peers.py")
     there.set_defaults(run=recorded)
     central = commands.add_parser("scheduler", help="tasks of Dask")
     central.add_argument("--tasks", type=int, default=2000)
