@@ -158,8 +158,9 @@ void take(stream_handle stream, const take_work& work) {
   }
   const std::int64_t tiles = tiles_of(work);
   const launch_site site(work.uploaded_steps, stream);
-  site.launch_tiles("take", take_steps, tiles, work.uploaded_steps,
-                    static_cast<std::int64_t>(work.steps.size()), tiles, work.uploaded_sources);
+  // One column after the other, so that random reads of a column meet in the cache of the device.
+  site.launch_in_order("take", take_steps, tiles, work.uploaded_steps,
+                       static_cast<std::int64_t>(work.steps.size()), tiles, work.uploaded_sources);
 }
 
 } // namespace saeta::cuda
