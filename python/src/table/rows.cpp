@@ -37,8 +37,7 @@ column_object filtered(const column_object& self, const column_object& mask) {
 }
 
 table_object rows_taken(const table_object& self, const column_object& indices) {
-  const table& source = *self.value;
-  return table_object(take(source, rows_of_indices(source.ctx(), rows_of_pieces(source), *indices.pieces)));
+  return table_object(take(*self.value, *indices.pieces));
 }
 
 table_object rows_permuted(const table_object& self, std::uint64_t key, std::int64_t first,
