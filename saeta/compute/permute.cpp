@@ -2,7 +2,6 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/compute/take.hpp"
-#include "saeta/device/take.hpp"
 #include "saeta/memory/use_token.hpp"
 
 namespace saeta {
@@ -34,23 +33,6 @@ void require_numbers(std::int64_t count, const number_groups& numbers) {
   }
 }
 
-/// @param width  bytes of a number
-buffer permuted_numbers(const std::shared_ptr<context>& ctx, std::int64_t count, std::uint64_t key,
-                        const number_groups& numbers, std::int32_t width) {
-  const stream_ref work = ctx->work_stream();
-  const std::size_t bytes = checked_mul(static_cast<std::size_t>(numbers.count),
-                                        static_cast<std::size_t>(width), "bytes of numbers");
-  buffer made = buffer::allocate(ctx, bytes, work, "permute");
-  use_token token(work, {writes(made)});
-  ctx->kernels().permute_rows(work.native_handle(),
-                              {.order = make_permutation(static_cast<std::uint64_t>(count), key),
-                               .numbers = numbers,
-                               .width = width,
-                               .target = token.mutable_data<std::byte>(made)});
-  token.finish();
-  return made;
-}
-
 } // namespace
 
 column permute_rows(const std::shared_ptr<context>& ctx, std::int64_t count, std::uint64_t key,
@@ -60,20 +42,25 @@ column permute_rows(const std::shared_ptr<context>& ctx, std::int64_t count, std
   if (numbers.count == 0) {
     return column::empty(ctx, type);
   }
-  const buffer values = permuted_numbers(ctx, count, key, numbers, type.byte_width());
+  const stream_ref work = ctx->work_stream();
+  const std::size_t bytes = checked_mul(static_cast<std::size_t>(numbers.count),
+                                        static_cast<std::size_t>(type.byte_width()), "bytes of numbers");
+  const buffer values = buffer::allocate(ctx, bytes, work, "permute");
+  use_token token(work, {writes(values)});
+  ctx->kernels().permute_rows(work.native_handle(),
+                              {.order = make_permutation(static_cast<std::uint64_t>(count), key),
+                               .numbers = numbers,
+                               .width = type.byte_width(),
+                               .target = token.mutable_data<std::byte>(values)});
+  token.finish();
   return column::make(ctx, {type, numbers.count, 0, 0, {{}, values}, {}});
 }
 
 table take_permuted(const table& source, std::uint64_t key, const number_groups& numbers) {
   const std::shared_ptr<context>& ctx = source.ctx();
-  const std::int64_t count = source.rows();
-  // The chosen rows of one batch are the numbers of rows.
-  if (source.batches().size() == 1 && numbers.count != 0 && count <= most_piece_rows) {
-    require_numbers(count, numbers);
-    return take(source, {permuted_numbers(ctx, count, key, numbers, sizeof(std::int64_t)), numbers.count});
-  }
-  const column rows = permute_rows(ctx, count, key, numbers);
-  return take(source, rows_of_indices(ctx, rows_of_pieces(source), std::span(&rows, 1)));
+  const column rows = permute_rows(ctx, source.rows(), key, numbers);
+  // No check is waited for: every number of a permutation is a row.
+  return take(source, queue_rows(ctx, rows_of_pieces(source), std::span(&rows, 1)).rows);
 }
 
 } // namespace saeta

@@ -3,8 +3,8 @@
 // What      Entry k is the place of number `number_at(numbers, k)` in the permutation of a count and a key
 //           (device/permutation.hpp), the same on every device.
 // Owner     The result is charged to the budget of the context.
-// Order     Ready on the context's work stream. The host does not wait for numbers. All of them are rows, so
-//           rows of one batch are taken without the check that `take` waits for.
+// Order     Ready on the context's work stream. The host does not wait for numbers, and for rows only where
+//           `take` waits after its check.
 // Failure   invalid_argument for groups that overlap or have no numbers; out_of_range naming the numbers and
 //           the count; budget_exceeded, out_of_memory.
 #pragma once

@@ -125,15 +125,16 @@ queued_rows queue_rows(const std::shared_ptr<context>& ctx, std::span<const std:
                   concat("indices are of type ", piece.type().name(), ", expected integers"));
     }
   }
-  queued_rows made{allocate_rows(ctx, length_of(indices)), {}, total_of(piece_rows)};
-  if (made.rows.count == 0) {
-    return made;
+  const std::int64_t count = length_of(indices);
+  if (count == 0) {
+    return {};
   }
+  const auto found = static_cast<std::int64_t>(indices.size() * found_numbers);
+  const selected_rows all = allocate_rows(ctx, count + found);
+  queued_rows made{all.slice(0, count), all.slice(count, found).memory, total_of(piece_rows)};
   const stream_ref work = ctx->work_stream();
-  made.found = buffer::allocate(ctx, indices.size() * found_numbers * sizeof(std::int64_t), work, take_label);
   std::vector<use> uses = uses_of(indices);
-  uses.push_back(writes(made.rows.memory));
-  uses.push_back(writes(made.found));
+  uses.push_back(writes(all.memory));
   use_token token(work, uses);
   auto* const first_found = token.mutable_data<std::int64_t>(made.found);
   ctx->copies().fill(first_found, 0xff, made.found.size(), work); // no_row

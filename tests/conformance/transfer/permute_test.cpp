@@ -95,11 +95,13 @@ TEST_P(permuted_rows, of_a_table_are_taken_in_the_order_of_their_numbers) {
   }
 }
 
-TEST_P(permuted_rows, of_one_batch_are_taken_without_waiting) {
-  const table source = table_of(permute_rows(ctx(), 100, 9, {.count = 100}), 1);
-  ctx()->copies().reset_counters();
-  const table taken = take_permuted(source, 5, {.count = 100});
-  EXPECT_EQ(ctx()->copies().count().read().synchronizations, 0U);
+TEST_P(permuted_rows, are_taken_without_waiting) {
+  for (const std::int64_t batches : {1, 4}) {
+    const table source = table_of(permute_rows(ctx(), 100, 9, {.count = 100}), batches);
+    ctx()->copies().reset_counters();
+    const table taken = take_permuted(source, 5, {.count = 100});
+    EXPECT_EQ(ctx()->copies().count().read().synchronizations, 0U);
+  }
 }
 
 TEST_P(permuted_rows, refuse_numbers_that_are_not_rows) {
