@@ -2711,6 +2711,11 @@ class Table:
 
     def _take(self, indices: Column) -> Table: ...
 
+    def _take_permuted(self, key: int, first: int, skipped: int, count: int, group: int, stride: int) -> Table:
+        """
+        Rows in the order of a key, the same on every device. Row k is at the place of the number first + (k + skipped) // group * stride + (k + skipped) % group in the permutation of all rows.
+        """
+
     def _filter(self, mask: Column) -> Table: ...
 
     def _drop_null(self, columns: Sequence[int]) -> Table: ...
@@ -3147,9 +3152,9 @@ class CountedTable:
 
 def _counted_table(capacity: Table, count: Column, num_rows: int | None = None) -> CountedTable: ...
 
-def _permute_rows(where: Context, rows: int, key: int, first: int = 0, skipped: int = 0, count: int | None = None, group: int = 1, stride: int = 1) -> Column:
+def _permute_rows(where: Context, rows: int, key: int) -> Column:
     """
-    Numbers of rows in the order of a key, the same on every device, as a column of uint32, or of int64 for more than 2^32 rows. Entry k is the place of the number first + (k + skipped) // group * stride + (k + skipped) % group in the permutation of all rows. Without a count there are as many as rows.
+    Numbers of rows in the order of a key, the same on every device, as a column of uint32, or of int64 for more than 2^32 rows.
     """
 
 class _Cancellation:

@@ -1,6 +1,7 @@
 #include "saeta/compute/permute.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/compute/take.hpp"
 #include "saeta/memory/use_token.hpp"
 
 namespace saeta {
@@ -53,6 +54,13 @@ column permute_rows(const std::shared_ptr<context>& ctx, std::int64_t count, std
                                .target = token.mutable_data<std::byte>(values)});
   token.finish();
   return column::make(ctx, {type, numbers.count, 0, 0, {{}, values}, {}});
+}
+
+table take_permuted(const table& source, std::uint64_t key, const number_groups& numbers) {
+  const std::shared_ptr<context>& ctx = source.ctx();
+  const column rows = permute_rows(ctx, source.rows(), key, numbers);
+  // No check is waited for: every number of a permutation is a row.
+  return take(source, queue_rows(ctx, rows_of_pieces(source), std::span(&rows, 1)).rows);
 }
 
 } // namespace saeta

@@ -77,9 +77,12 @@ take_step step_of(take_kind kind, const column& piece, const take_step& rows) {
   return made;
 }
 
+constexpr std::size_t found_numbers = 2; // of a piece of indices
+
 /// @throws error out_of_range for index `row` of a piece
 [[noreturn]] void refuse_index(context& ctx, const column& piece, std::int64_t row, std::int64_t before,
-                               std::int64_t limit, const use_token& token) {
+                               std::int64_t limit) {
+  const use_token token(ctx.work_stream(), {reads(piece.values())});
   const auto width = static_cast<std::size_t>(piece.type().byte_width());
   const auto entry = static_cast<std::size_t>(piece.offset() + row);
   std::uint64_t bits = 0;
@@ -112,9 +115,8 @@ selected_rows allocate_rows(const std::shared_ptr<context>& ctx, std::int64_t ro
   return made;
 }
 
-selected_rows rows_of_indices(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
-                              std::span<const column> indices) {
-  constexpr std::size_t found_numbers = 2; // of a piece
+queued_rows queue_rows(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
+                       std::span<const column> indices) {
   require_pieces(piece_rows);
   for (const column& piece : indices) {
     require_device(*ctx, piece, "indices");
@@ -123,28 +125,27 @@ selected_rows rows_of_indices(const std::shared_ptr<context>& ctx, std::span<con
                   concat("indices are of type ", piece.type().name(), ", expected integers"));
     }
   }
-  selected_rows made = allocate_rows(ctx, length_of(indices));
-  if (made.count == 0) {
-    return made;
+  const std::int64_t count = length_of(indices);
+  if (count == 0) {
+    return {};
   }
+  const auto found = static_cast<std::int64_t>(indices.size() * found_numbers);
+  const selected_rows all = allocate_rows(ctx, count + found);
+  queued_rows made{all.slice(0, count), all.slice(count, found).memory, total_of(piece_rows)};
   const stream_ref work = ctx->work_stream();
-  const buffer found =
-      buffer::allocate(ctx, indices.size() * found_numbers * sizeof(std::int64_t), work, take_label);
   std::vector<use> uses = uses_of(indices);
-  uses.push_back(writes(made.memory));
-  uses.push_back(writes(found));
+  uses.push_back(writes(all.memory));
   use_token token(work, uses);
-  auto* const first_found = token.mutable_data<std::int64_t>(found);
-  ctx->copies().fill(first_found, 0xff, found.size(), work); // no_row
-  const std::int64_t limit = total_of(piece_rows);
+  auto* const first_found = token.mutable_data<std::int64_t>(made.found);
+  ctx->copies().fill(first_found, 0xff, made.found.size(), work); // no_row
   take_runner runner(ctx);
   const take_step source = runner.rows_of(piece_rows);
   std::vector<take_step> steps;
   std::int64_t base = 0;
   for (std::size_t i = 0; i < indices.size(); ++i) {
     take_step step = step_of(take_kind::indices, indices[i], source);
-    step.limit = limit;
-    step.target = made.data() + base;
+    step.limit = made.limit;
+    step.target = made.rows.data() + base;
     step.found = first_found + found_numbers * i;
     base += step.count;
     if (step.count != 0) {
@@ -152,18 +153,36 @@ selected_rows rows_of_indices(const std::shared_ptr<context>& ctx, std::span<con
     }
   }
   runner.run(steps);
-  std::vector<std::int64_t> seen(indices.size() * found_numbers);
-  ctx->copies().read_scalars(seen, first_found, work);
-  base = 0;
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (seen[found_numbers * i] != no_row) {
-      refuse_index(*ctx, indices[i], seen[found_numbers * i], base, limit, token);
-    }
-    made.nullable = made.nullable || seen[found_numbers * i + 1] != no_row;
-    base += indices[i].length();
-  }
   token.finish();
   return made;
+}
+
+bool check_rows(const queued_rows& queued, std::span<const column> indices) {
+  if (!queued.found.present()) {
+    return false;
+  }
+  context& ctx = *queued.found.owner()->ctx();
+  use_token token(ctx.work_stream(), {reads(queued.found)});
+  std::vector<std::int64_t> seen(indices.size() * found_numbers);
+  ctx.copies().read_scalars(seen, token.data<std::int64_t>(queued.found), ctx.work_stream());
+  token.finish();
+  bool nullable = false;
+  std::int64_t before = 0;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (seen[found_numbers * i] != no_row) {
+      refuse_index(ctx, indices[i], seen[found_numbers * i], before, queued.limit);
+    }
+    nullable = nullable || seen[found_numbers * i + 1] != no_row;
+    before += indices[i].length();
+  }
+  return nullable;
+}
+
+selected_rows rows_of_indices(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
+                              std::span<const column> indices) {
+  queued_rows queued = queue_rows(ctx, piece_rows, indices);
+  queued.rows.nullable = check_rows(queued, indices);
+  return queued.rows;
 }
 
 selected_rows rows_of_mask(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,

@@ -37,6 +37,18 @@ selected_rows allocate_rows(const std::shared_ptr<context>& ctx, std::int64_t ro
 selected_rows rows_of_indices(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
                               std::span<const column> indices);
 
+/// The two halves of `rows_of_indices`. Between them the rows may be followed, but `rows.nullable` is not
+/// known. Indices that are not rows of the source are null rows.
+struct queued_rows {
+  selected_rows rows;
+  buffer found; ///< what the check finds, behind the rows
+  std::int64_t limit = 0;
+};
+queued_rows queue_rows(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
+                       std::span<const column> indices);
+/// Waits for the check. Returns whether an index is null.
+bool check_rows(const queued_rows& queued, std::span<const column> indices);
+
 /// @param mask  the pieces of a column of booleans (bits or bytes), one for each row; nulls choose no row
 selected_rows rows_of_mask(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
                            std::span<const column> mask);

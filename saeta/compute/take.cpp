@@ -35,6 +35,9 @@ bool share_dictionaries(std::span<const column* const> pieces) {
 
 /// The same pieces with one dictionary, if they have several.
 std::vector<column> with_one_dictionary(std::vector<column> pieces) {
+  if (pieces.size() == 1) {
+    return pieces;
+  }
   std::vector<const column*> all;
   for (const column& each : pieces) {
     if (each.length() != 0) {
@@ -92,6 +95,7 @@ batch take_whole(const std::shared_ptr<context>& ctx, const pieces_of_columns& c
                  const selected_rows& rows) {
   const auto shared = std::make_shared<const selected_rows>(rows);
   std::vector<taken_node> nodes;
+  nodes.reserve(columns.size());
   for (const std::vector<column>& pieces : columns) {
     nodes.push_back(node_of(pieces, shared));
   }
@@ -108,6 +112,7 @@ batch take_whole(const std::shared_ptr<context>& ctx, const pieces_of_columns& c
   }
   token.finish();
   batch made{rows.count, {}};
+  made.columns.reserve(nodes.size());
   for (const taken_node& node : nodes) {
     made.columns.push_back(column_of(ctx, node));
   }
@@ -158,6 +163,7 @@ std::vector<column> take(std::span<const column> source, const selected_rows& ro
 
 table take(const table& source, const selected_rows& rows) {
   pieces_of_columns columns;
+  columns.reserve(source.column_count());
   for (std::size_t i = 0; i < source.column_count(); ++i) {
     std::vector<column> pieces = source.pieces(i);
     if (pieces.empty()) {
@@ -172,6 +178,20 @@ table take(const table& source, const selected_rows& rows) {
   std::vector<batch> batches;
   append_taken(source.ctx(), columns, rows, batches);
   return table::make(source.ctx(), std::move(fields), std::move(batches));
+}
+
+table take(const table& source, std::span<const column> indices) {
+  constexpr std::int64_t few_rows = 1 << 16; // a device takes them sooner than the host queues their kernels
+  queued_rows queued = queue_rows(source.ctx(), rows_of_pieces(source), indices);
+  const bool has_nulls = std::ranges::any_of(
+      indices, [](const column& each) { return each.validity().present() && each.known_null_count() != 0; });
+  if (has_nulls || queued.rows.count > few_rows) {
+    queued.rows.nullable = check_rows(queued, indices);
+    return take(source, queued.rows);
+  }
+  table made = take(source, queued.rows);
+  check_rows(queued, indices);
+  return made;
 }
 
 } // namespace saeta

@@ -7,7 +7,8 @@
 // Owner     The result has memory of its own, charged to the budget of the source's context, without what no
 //           row refers to. Only dictionaries, and the bytes that views point to, are shared with the source.
 // Order     The result is ready on the context's work stream. The host waits for the check of the indices,
-//           and once for each level of nesting, to learn how much memory it needs.
+//           and once for each level of nesting, to learn how much memory it needs. It waits for the check of
+//           few indices when everything is queued.
 // Limits    If 32-bit offsets or run ends cannot count the values, the result has several batches. Chunks of
 //           one column with different dictionaries are joined first (compute/combine.hpp).
 // Failure   As for selected_rows; overflow if a single row is too large, or if the indices of a dictionary
@@ -26,6 +27,8 @@ namespace saeta {
 table take(const table& source, const selected_rows& rows);
 /// The same for the pieces of a column, at least one. Returns at least one piece.
 std::vector<column> take(std::span<const column> source, const selected_rows& rows);
+/// Rows by their numbers. @param indices  as for `rows_of_indices`
+table take(const table& source, std::span<const column> indices);
 
 /// The number of rows of each batch or piece, as `rows_of_indices` and `rows_of_mask` want it.
 [[nodiscard]] std::vector<std::int64_t> rows_of_pieces(const table& source);

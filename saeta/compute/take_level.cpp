@@ -143,7 +143,7 @@ take_step take_level::step_of(take_kind kind, const placed& of, std::int32_t wid
 void take_level::set_sources(take_step& step, const taken_node& node, std::size_t child) {
   const bool aligned = !ctx_->on_host() && step.kind != take_kind::values && step.kind != take_kind::bits &&
                        step.kind != take_kind::validity;
-  std::vector<take_source> sources;
+  short_list<take_source, 1> sources;
   std::int64_t buffers = 0;
   for (const taken_piece& piece : node.pieces) {
     take_source& made = sources.emplace_back(source_of(piece, child));
@@ -235,10 +235,23 @@ void take_level::lay_out(placed& made) {
   }
 }
 
-std::vector<use> take_level::uses() const {
-  std::vector<use> made{writes(slab_)};
+/// The rows that nodes follow. Columns of a table follow the same ones.
+std::vector<use> take_level::uses_of_rows() const {
+  std::vector<use> made;
+  const selected_rows* last = nullptr;
   for (const placed& each : placed_) {
-    made.push_back(reads(buffer(each.node->rows->memory.owner())));
+    if (each.node->rows.get() != last) {
+      last = each.node->rows.get();
+      made.push_back(reads(buffer(last->memory.owner())));
+    }
+  }
+  return made;
+}
+
+std::vector<use> take_level::uses() const {
+  std::vector<use> made = uses_of_rows();
+  made.push_back(writes(slab_));
+  for (const placed& each : placed_) {
     for (const auto& rows : each.made) {
       made.push_back(writes(rows->memory));
     }
@@ -344,6 +357,7 @@ void take_level::add_steps(placed& of) {
 /// Columns that read the same rows form groups, but small ones if there are few rows.
 std::vector<take_step> take_level::grouped_values() const {
   std::vector<take_step> made;
+  made.reserve(placed_.size());
   for (const auto& [rows, columns] : values_) {
     const take_step& one = columns.front();
     const std::int64_t tiles = take_tiles(one) * std::ssize(columns);
@@ -360,8 +374,17 @@ std::vector<take_step> take_level::grouped_values() const {
 }
 
 /// Slabs and rows begin at multiples of 64 bytes, but the ends of buffers do not.
-void take_level::clear_padding() {
+void take_level::plan_padding() {
+  constexpr std::size_t few_bytes = 1 << 20; // a fill of all takes less time than a kernel of many small ones
   plan_.clear_padding();
+  scatter_plan& plan = plan_.plan();
+  if (plan.slab_bytes <= few_bytes && !plan.fills.empty()) {
+    plan.zeroed_bytes = plan.slab_bytes;
+    plan.fills.clear();
+  }
+}
+
+void take_level::clear_padding() {
   const stream_ref work = ctx_->work_stream();
   auto* const slab = reinterpret_cast<std::byte*>(slab_.address());
   std::vector<join_step> steps;
@@ -379,6 +402,7 @@ void take_level::clear_padding() {
 }
 
 void take_level::queue() {
+  plan_padding();
   const std::size_t bytes = plan_.plan().slab_bytes;
   if (bytes != 0) {
     slab_ = buffer::allocate(ctx_, bytes, ctx_->work_stream(), label);
@@ -411,7 +435,7 @@ void take_level::name_children(placed& of) {
   if (node.type->layout() == layout_kind::run_ends && !node.has_runs) {
     node.rows = of.made[0];
     node.has_runs = true;
-    node.buffers.clear();
+    node.buffers = {};
     next_.push_back(&node);
     return;
   }
@@ -425,12 +449,8 @@ void take_level::name_children(placed& of) {
 }
 
 std::vector<taken_node*> take_level::run() {
-  {
-    std::vector<use> rows;
-    for (const placed& each : placed_) {
-      rows.push_back(reads(buffer(each.node->rows->memory.owner())));
-    }
-    use_token token(ctx_->work_stream(), rows);
+  if (!counted_.empty()) {
+    use_token token(ctx_->work_stream(), uses_of_rows());
     counts_ = runner_.count(counted_);
     token.finish();
   }

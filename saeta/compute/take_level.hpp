@@ -6,6 +6,7 @@
 // its last act is to name the nodes of the next one.
 #pragma once
 
+#include "saeta/base/short_list.hpp"
 #include "saeta/compute/selected_rows.hpp"
 #include "saeta/compute/slab_plan.hpp"
 #include "saeta/compute/take_runner.hpp"
@@ -29,13 +30,13 @@ struct taken_piece {
 
 struct taken_node {
   const data_type* type = nullptr;
-  std::vector<taken_piece> pieces; ///< at least one
+  short_list<taken_piece, 1> pieces; ///< at least one
   std::shared_ptr<const selected_rows> rows;
   std::int64_t length = 0; ///< of the result
   /// For a run-end encoded column whose runs are found: `rows` are rows of the run values.
   bool has_runs = false;
   // The result:
-  std::vector<buffer> buffers;
+  short_list<buffer, 3> buffers;
   buffer run_ends;
   std::vector<taken_node> children; ///< for run-end encoded columns, only the values
 };
@@ -58,7 +59,7 @@ public:
 private:
   struct placed {
     taken_node* node = nullptr;
-    std::vector<slab_place> buffers;
+    short_list<slab_place, 3> buffers;
     slab_place run_ends;
     std::size_t first_counted = 0; ///< its steps in `counted_`
     std::size_t counted = 0;
@@ -73,11 +74,13 @@ private:
   void require_counts(const placed& of) const;
   void lay_out(placed& made);
   void make_rows(placed& made, std::int64_t rows, bool nullable);
+  [[nodiscard]] std::vector<use> uses_of_rows() const;
   [[nodiscard]] std::vector<use> uses() const;
   void add_steps(placed& of);
   void add_values(const placed& of, std::size_t index);
   void add_late(take_kind kind, const placed& of, void* target);
   void queue();
+  void plan_padding();
   void clear_padding();
   void name_children(placed& of);
   [[nodiscard]] void* address_of(const slab_place& place) const;

@@ -18,7 +18,7 @@ taken_piece piece_of_child(const data_type& type, const taken_piece& piece, std:
   return made;
 }
 
-std::vector<taken_node> children_of(const data_type& type, std::span<const taken_piece> pieces) {
+std::vector<taken_node> children_of(const data_type& type, const short_list<taken_piece, 1>& pieces) {
   std::vector<taken_node> made;
   const auto fields = type.children();
   for (std::size_t i = type.layout() == layout_kind::run_ends ? run_values : 0; i < fields.size(); ++i) {
@@ -81,7 +81,7 @@ column column_of(const std::shared_ptr<context>& ctx, const taken_node& node) {
     parts.children.push_back(column_of(ctx, child));
   }
   if (type.id() == type_id::dictionary) {
-    parts.dictionary = std::make_shared<const column>(*node.pieces.front().of->dictionary());
+    parts.dictionary = std::make_shared<const column>(*node.pieces[0].of->dictionary());
   }
   return column::make(ctx, std::move(parts));
 }

@@ -205,7 +205,8 @@ void count_taken(stream_handle, const take_work& work, std::int64_t* sums, taken
 }
 
 void take(stream_handle, const take_work& work) {
-  take_now({work.uploaded_steps, work.steps.size()}, work.uploaded_sources);
+  const bool passed = work.uploaded_steps == nullptr;
+  take_now(passed ? work.steps : std::span(work.uploaded_steps, work.steps.size()), work.uploaded_sources);
 }
 
 } // namespace

@@ -94,9 +94,13 @@ struct take_step {
   std::int64_t first_tile = 0; ///< number of tiles in the steps before this one
 };
 
+/// Steps that `take` gets as arguments of its kernel. More of them are uploaded.
+inline constexpr std::size_t most_passed_steps = 20;
+
 /// Steps and the pieces that they name, on the host and in device memory.
 struct take_work {
   std::span<const take_step> steps;
+  /// Null for at most `most_passed_steps` steps of `take`, which are read before the call returns.
   const take_step* uploaded_steps = nullptr;
   std::span<const take_source> sources;
   const take_source* uploaded_sources = nullptr;

@@ -60,7 +60,7 @@ def test_a_table_names_its_batches(host):
 def test_all_rows_of_a_table_in_their_order_are_the_table(host):
     opened = data.data_of(sa.from_arrow(table(3, 2), host), host)
     windows = [[Span(0, 0, 3), Span(1, 0, 2)], [Span(1, 0, 2), Span(0, 0, 3)], [Span(0, 1, 1)]]
-    reading = opened.open(host, ["n"], windows, ahead=True)
+    reading = opened.open(host, ["n"], windows, ahead=2)
     assert reading.next().num_batches == 2, "nothing is joined"
     assert rows_of(reading.next()) == [100, 101, 0, 1, 2]
     assert rows_of(reading.next()) == [1]
@@ -95,7 +95,7 @@ def test_files_name_their_batches_and_read_runs_of_them(host, tmp_path, kind):
     assert [run[:3] for run in runs] == [(0, first, first + 2), (1, 0, 1), (0, first, first + 1)]
     assert [len(run[3]) for run in runs] == [2, 1, 1]
     expected = [1 + 100 * first, 2 + 100 * first, *(100 * (first + 1) + i for i in range(3)), 4, 100 * first]
-    reading = opened.open(host, ["n"], [spans, spans[:1]], ahead=False)
+    reading = opened.open(host, ["n"], [spans, spans[:1]], ahead=0)
     assert rows_of(reading.next()) == expected
     assert rows_of(reading.next()) == expected[:2]
     reading.close()
@@ -119,7 +119,7 @@ def test_files_with_older_metadata_share_their_bytes_among_the_batches_by_rows(h
 def test_a_closed_reading_reads_no_more(host, tmp_path):
     pq.write_table(table(2), tmp_path / "a.parquet")
     for path in (written(tmp_path / "a.arrow", table(2, 2)), str(tmp_path / "a.parquet")):
-        reading = data.data_of([path], host).open(host, ["n"], [[Span(0, 0, 1)]] * 2, ahead=False)
+        reading = data.data_of([path], host).open(host, ["n"], [[Span(0, 0, 1)]] * 2, ahead=0)
         assert rows_of(reading.next()) == [0]
         reading.close()
         with pytest.raises(sa.ClosedError, match="the loader is closed"):
@@ -310,7 +310,7 @@ def test_parquet_at_a_url_is_read_through_its_file_system(host):
     try:
         opened = data.data_of(["memory://loader/a.parquet"], host)
         assert (opened.names, [batch.rows for batch in opened.batches]) == (["a.parquet"], [3])
-        reading = opened.open(host, ["n"], [[Span(0, 1, 2)]], ahead=True)
+        reading = opened.open(host, ["n"], [[Span(0, 1, 2)]], ahead=2)
         assert rows_of(reading.next()) == [1, 2]
         del reading
     finally:

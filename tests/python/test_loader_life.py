@@ -16,6 +16,7 @@ import pytest
 import saeta as sa
 from contexts import clean
 from loader_files import files_of_rows, flat, numbered, rows_of, write_ipc, write_parquet
+from saeta._files.scan import ReadAhead
 from saeta._loader.data import _OfIpc
 from saeta._loader.loader import _torch_class
 from sim_devices import DEVICES, contexts_of
@@ -81,6 +82,20 @@ def test_a_window_without_room_is_read_when_there_is_some(tmp_path, ctx):
         )
         assert sorted(flat(rows_of(loader))) == list(range(20_000))
         loader.close()
+
+
+@pytest.mark.parametrize("shuffle", [False, "rows"])
+def test_no_thread_of_python_takes_the_windows_of_a_device(tmp_path, ctx, shuffle):
+    arrow = files_of_rows(tmp_path, [3000], 100)
+    parquet = files_of_rows(tmp_path, [3000], 100, write_parquet)
+    table = sa.read_ipc(arrow[0], ctx)
+    for source, threads in [(arrow, ctx.device == "host"), (table, ctx.device == "host"), (parquet, True)]:
+        with sa.loader(source, ctx, batch_size=100, window="4KiB", shuffle=shuffle, to="table") as loader:
+            batches = iter(loader)
+            found = flat(rows_of([next(batches)]))
+            assert isinstance(loader._running._reader, ReadAhead) == threads, source
+            found += flat(rows_of(batches))
+        assert sorted(found) == list(range(3000))
 
 
 def test_tensors_without_room_end_the_reading_ahead(tmp_path, ctx):

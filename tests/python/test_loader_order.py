@@ -308,7 +308,13 @@ def plan(shuffle, window, drop_last, most_rows, epoch, begin, rank):
         most_rows=most_rows,
     )
     loads = order.loads(epoch, Rank(begin, *rank))
-    plain = [[tuple(map(tuple, each.spans)), each.taken and tuple(each.taken)] for each in loads]
+    plain = [
+        [
+            tuple(map(tuple, each.spans)),
+            each.taken and (sum(span.rows for span in each.spans), *each.taken),
+        ]
+        for each in loads
+    ]
     return [order.steps(begin, rank[1]), *plain]
 
 

@@ -247,6 +247,22 @@ def test_floats_that_arrow_does_not_have(ctx):
     assert sorted(joined(made, "w").tolist()) == list(range(ROWS))
 
 
+@pytest.mark.parametrize("size", [1, 3, 150, 299, 300, 400])  # up to 300 batches, and less than one
+def test_tensors_of_torch_are_cut_into_batches(size):
+    pytest.importorskip("torch")
+    rows = 300
+    point = pa.array([[each, -each] for each in range(rows)], pa.list_(pa.float32(), 2))
+    table = sa.table({"n": list(range(rows)), "gap": [None, *range(1, rows)], "point": point}, "host")
+    options = {"to": "torch", "nulls": {"gap": "mask"}, "matrix": {"x": ["n"]}}
+    made = batches(table, "host", None, batch_size=size, **options)
+    assert [len(batch["x"]) for batch in made] == [min(size, rows - at) for at in range(0, rows, size)]
+    assert all(batch["gap"][0].shape == batch["gap"][1].shape == (len(batch["x"]),) for batch in made)
+    assert [row for batch in made for row in batch["x"].tolist()] == [[each] for each in range(rows)]
+    assert [valid for batch in made for valid in batch["gap"][1].tolist()] == [False] + [True] * (rows - 1)
+    pairs = [row for batch in made for row in batch["point"].tolist()]
+    assert pairs == [[each, -each] for each in range(rows)]
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("library", ["torch", "cupy"])
 def test_tensors_of_a_gpu_stay_there(file, library):

@@ -14,6 +14,8 @@ from saeta._loader.order import Load, Span, Taken
 class Reading:
     """Windows of numbers; those that are listed have no room the first time."""
 
+    needs_thread = True
+
     def __init__(self, host, loads, refused):
         self._host, self._loads, self._refused = host, list(loads), refused
         self.closed = False
@@ -55,7 +57,7 @@ def test_windows_come_in_their_order_and_then_none(host):
     data = Data()
     read = windows.Windows(data, host, ["n"], loads(2, 3), 2, views=False)
     assert [numbers(read.take()), numbers(read.take()), read.take()] == [[0, 1], [10, 11, 12], None]
-    assert data.opened == [(["n"], [0, 1], True)]
+    assert data.opened == [(["n"], [0, 1], 2)]
     assert read.are_ahead
     read.stop()
     read.wait()
@@ -67,7 +69,7 @@ def test_a_window_without_room_is_read_when_it_is_taken_from_then_on(host):
     assert numbers(read.take()) == [0, 1]
     assert numbers(read.take()) == [10, 11]
     assert not read.are_ahead
-    assert data.opened == [(["n"], [0, 1, 2], True), (["n"], [1, 2], False)]
+    assert data.opened == [(["n"], [0, 1, 2], 1), (["n"], [1, 2], 0)]
     data._refused.append(2)
     with pytest.raises(sa.BudgetExceeded):
         read.take()
@@ -82,7 +84,7 @@ def test_a_failure_names_what_was_read(host):
             def fail():
                 raise sa.FormatError("odd bytes")
 
-            return SimpleNamespace(next=fail, close=lambda: None)
+            return SimpleNamespace(next=fail, close=lambda: None, needs_thread=True)
 
     read = windows.Windows(Broken(), host, ["n"], loads(2), 1, views=False)
     with pytest.raises(sa.FormatError, match="reading batch 0"):
@@ -91,21 +93,23 @@ def test_a_failure_names_what_was_read(host):
     read.wait()
 
 
-def test_rows_that_were_read_are_permuted_again_and_not_read_again(host, monkeypatch):
-    load = Load([Span(0, 0, 4)], Taken(4, 77, 0, 0, 4, 4, 4))
-    reads = []
+def test_rows_that_were_read_are_permuted_again_and_not_read_again(host):
+    load = Load([Span(0, 0, 4)], Taken(77, 0, 0, 4, 4, 4))
+    reads, refusals = [], [1]
     whole = sa.table({"n": [0, 1, 2, 3]}, host)
-    reading = SimpleNamespace(next=lambda: (reads.append(1), whole)[1], close=lambda: reads.append("closed"))
-    source = windows._Source(Data(), reading, [load])
-    real, refusals = windows._core._permute_rows, [1]
 
     def permute(*given):
         if refusals:
             refusals.pop()
             raise sa.BudgetExceeded("no room")
-        return real(*given)
+        return whole._take_permuted(*given)
 
-    monkeypatch.setattr(windows._core, "_permute_rows", permute)
+    reading = SimpleNamespace(
+        next=lambda: (reads.append(1), SimpleNamespace(_take_permuted=permute))[1],
+        close=lambda: reads.append("closed"),
+        needs_thread=True,
+    )
+    source = windows._Source(Data(), reading, [load])
     with pytest.raises(sa.BudgetExceeded):
         source.next()
     window = source.next()

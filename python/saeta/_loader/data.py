@@ -56,13 +56,13 @@ class Data:
         columns: Sequence[str],
         windows: Sequence[Sequence[Span]],
         *,
-        ahead: bool,
+        ahead: int,
         views: bool = False,
     ) -> Reading:
         """Begins to read these columns of windows of spans into a context.
 
         Args:
-            ahead: whether windows may be read before they are requested.
+            ahead: the number of windows that may be read before they are requested.
             views: whether views of files are given, which nobody can write to, where there can be such.
         """
         raise NotImplementedError
@@ -90,7 +90,13 @@ class Data:
 
 
 class Reading:
-    """Windows that are read one after the other. `close` ends a read of another thread."""
+    """Windows that are read one after the other. `close` ends a read of another thread.
+
+    Attributes:
+        needs_thread: whether `next` reads, so that a thread has to call it to be ahead of the program.
+    """
+
+    needs_thread = True
 
     def next(self) -> Table:
         """Returns the rows of the next window, in the order of its spans. One that failed is read again."""
@@ -115,7 +121,7 @@ class _OfTable(Data):
         columns: Sequence[str],
         windows: Sequence[Sequence[Span]],
         *,
-        ahead: bool,
+        ahead: int,
         views: bool = False,
     ) -> Reading:
         return _ReadingTable(self.table.select(columns), windows)
@@ -128,6 +134,8 @@ class _OfTable(Data):
 
 
 class _ReadingTable(Reading):
+    needs_thread = False
+
     def __init__(self, table: Table, windows: Sequence[Sequence[Span]]) -> None:
         self._table = table
         self._pieces = table.batches
@@ -162,7 +170,7 @@ class _OfFiles(Data):
         columns: Sequence[str],
         windows: Sequence[Sequence[Span]],
         *,
-        ahead: bool,
+        ahead: int,
         views: bool = False,
     ) -> Reading:
         return _ReadingFiles(self, ctx, list(columns), windows)
@@ -235,12 +243,12 @@ class _OfIpc(_OfFiles):
         columns: Sequence[str],
         windows: Sequence[Sequence[Span]],
         *,
-        ahead: bool,
+        ahead: int,
         views: bool = False,
     ) -> Reading:
         viewed = views and ctx.device == "host" and not any(batch.whole for batch in self.batches)
         if self._planned is not None and ahead and windows and not viewed:
-            return _ReadingSpans(self._planned, self.batches, ctx, windows)
+            return _ReadingSpans(self._planned, self.batches, ctx, windows, ahead)
         return super().open(ctx, columns, windows, ahead=ahead)
 
     def _inspect(self, file: Any) -> tuple[Schema, list[Batch]]:
@@ -284,18 +292,26 @@ def _batches_by_inspection(file: Any) -> list[Batch]:
 
 
 class _ReadingSpans(Reading):
-    """Reads windows of all files by one plan, ahead of the loader."""
+    """Reads windows of all files by one plan, on threads of the compiled module."""
 
-    AHEAD = 2  # windows: one is planned while the other one is on its way
+    needs_thread = False
+    ON_HOST = 2  # windows: one is planned while the other one is on its way, and the loader's thread has more
 
     def __init__(
-        self, reader: Any, batches: Sequence[Batch], ctx: Context, windows: Sequence[Sequence[Span]]
+        self,
+        reader: Any,
+        batches: Sequence[Batch],
+        ctx: Context,
+        windows: Sequence[Sequence[Span]],
+        ahead: int,
     ) -> None:
         self._batches = batches
         self._windows = windows
         self._number = 0
         self._scan = reader.scan_spans(
-            ctx, [[tuple(span) for span in self._read_for(spans)] for spans in windows], self.AHEAD
+            ctx,
+            [[tuple(span) for span in self._read_for(spans)] for spans in windows],
+            self.ON_HOST if ctx.device == "host" else ahead,
         )
 
     def next(self) -> Table:

@@ -32,6 +32,7 @@ LIBRARIES = ("torch", "cupy", "jax", "numpy")
 NULLS = ("error", "nan", "fill", "mask")
 LISTS = ("jagged", "padded")
 MATRIX = "matrix"
+TORCH_CUTS = 64  # views made at once: more would have left the processor's caches before they are used
 
 # Arrow's format strings of types.
 NUMBERS = tuple("cCsSiIlLefgb")
@@ -309,9 +310,18 @@ def _cut(to: str, source: Column | Table, chosen: dict[str, Any], rows: int) -> 
 
 def _cut_tensor(to: str, made: Any, rows: int) -> Iterable[Any]:
     if to == "torch":
-        parts: Iterable[Any] = made.split(rows)
-        return parts
+        return _cut_for_torch(made, rows)
     return [made[first : first + rows] for first in range(0, len(made), rows)]
+
+
+def _cut_for_torch(made: Any, rows: int) -> Iterator[Any]:
+    """Cuts a tensor by `unbind`, which makes a view in less time than a slice or `split` does."""
+    whole = len(made) // rows
+    batches = made[: whole * rows].view(whole, rows, *made.shape[1:])
+    for some in batches.split(TORCH_CUTS):
+        yield from some.unbind()
+    if whole * rows < len(made):
+        yield made[whole * rows :]
 
 
 def _cut_for_jax(source: Column | Table, chosen: dict[str, Any], rows: int) -> Iterable[Any]:

@@ -551,7 +551,7 @@ def _values_of_dictionaries(name: str, data: Data) -> list[str]:
         )
     found: dict[str, None] = {}
     spans = data.firsts()
-    reading = data.open(_core.context("host"), [name], [[span] for span in spans], ahead=False)
+    reading = data.open(_core.context("host"), [name], [[span] for span in spans], ahead=0)
     for _ in spans:
         for chunk in reading.next().column(name).to_arrow().chunks:
             found.update(dict.fromkeys(each for each in chunk.dictionary.to_pylist() if each is not None))

@@ -39,9 +39,8 @@ class Span(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """Rows of a window in a permuted order, as `_core._permute_rows` makes their numbers."""
+    """Rows of a window in a permuted order, as `Table._take_permuted` takes them."""
 
-    rows: int  # of the window
     key: int
     first: int
     skipped: int
@@ -209,10 +208,9 @@ class Order:
         first, skipped, rows = groups
         size, stride = self.batch_size, self.batch_size * rank.world_size
         key = _key(self._seed, epoch, f"window {number}")
-        of_window = sum(span.rows for span in window)
         while rows > 0:
             count = rows if self._most_rows is None else min(rows, self._most_rows)
-            yield Load(window, Taken(of_window, key, first, skipped, count, size, stride))
+            yield Load(window, Taken(key, first, skipped, count, size, stride))
             rows -= count
             first += (skipped + count) // size * stride
             skipped = (skipped + count) % size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from saeta import _core
@@ -25,7 +25,11 @@ class Window(NamedTuple):
 
 
 class Windows:
-    """Reads the loads of an epoch one after the other, on a thread of its own.
+    """Reads the loads of an epoch one after the other, ahead of the program.
+
+    A thread of Python takes them. The program itself takes and permutes windows of a device that threads of
+    the compiled module read, or that are in memory already: that only queues work, and another thread would
+    wait for the program to release the interpreter, several times a window.
 
     If one has no room, the windows that were read ahead are given back, and from then on each one is read
     when it is taken.
@@ -52,7 +56,12 @@ class Windows:
         self._views = views and all(load.taken is None for load in loads)
         self._taken = 0
         self.are_ahead = True
-        self._reader: ReadAhead | ReadOnRequest = ReadAhead(*self._source(), prefetch, "loader")
+        source = self._source(prefetch)
+        self._reader: ReadAhead | ReadOnRequest
+        if ctx.device != "host" and not source.needs_thread:
+            self._reader = ReadOnRequest(source, source.next, "loader")
+        else:
+            self._reader = ReadAhead(source, source.next, prefetch, "loader")
 
     def take(self) -> Window | None:
         """Returns the next window, or None at the end."""
@@ -71,7 +80,8 @@ class Windows:
         self.stop()
         self.wait()
         self.are_ahead = False
-        self._reader = ReadOnRequest(*self._source(), "loader")
+        source = self._source(0)
+        self._reader = ReadOnRequest(source, source.next, "loader")
 
     def stop(self) -> None:
         """Ends the reading within 50 ms. Taking a window is then a ClosedError."""
@@ -81,12 +91,11 @@ class Windows:
         """Waits until the thread has ended."""
         self._reader.wait()
 
-    def _source(self) -> tuple[_Source, Callable[[], Window | None]]:
+    def _source(self, ahead: int) -> _Source:
         loads = self._loads[self._taken :]
         windows = [load.spans for load in loads]
-        reading = self._data.open(self._ctx, self._columns, windows, ahead=self.are_ahead, views=self._views)
-        source = _Source(self._data, reading, loads)
-        return source, source.next
+        reading = self._data.open(self._ctx, self._columns, windows, ahead=ahead, views=self._views)
+        return _Source(self._data, reading, loads)
 
 
 class _Source:
@@ -94,6 +103,7 @@ class _Source:
 
     def __init__(self, data: Data, reading: Reading, loads: Sequence[Load]) -> None:
         self._data = data
+        self.needs_thread = reading.needs_thread
         self._reading = reading
         self._loads = loads
         self._number = 0
@@ -108,7 +118,7 @@ class _Source:
             rows = self._reading.next() if self._rows is None else self._rows
             if load.taken is not None:
                 self._rows = rows
-                rows = rows._take(_core._permute_rows(rows.context, *load.taken))
+                rows = rows._take_permuted(*load.taken)
         self._rows = None
         self._number += 1
         return Window(rows, load)

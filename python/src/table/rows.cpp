@@ -5,6 +5,7 @@
 #include "python/src/table/table_class.hpp"
 #include "saeta/compute/cast.hpp"
 #include "saeta/compute/nulls.hpp"
+#include "saeta/compute/permute.hpp"
 #include "saeta/compute/take.hpp"
 #include "saeta/transfer/copy_to.hpp"
 
@@ -36,8 +37,13 @@ column_object filtered(const column_object& self, const column_object& mask) {
 }
 
 table_object rows_taken(const table_object& self, const column_object& indices) {
-  const table& source = *self.value;
-  return table_object(take(source, rows_of_indices(source.ctx(), rows_of_pieces(source), *indices.pieces)));
+  return table_object(take(*self.value, *indices.pieces));
+}
+
+table_object rows_permuted(const table_object& self, std::uint64_t key, std::int64_t first,
+                           std::int64_t skipped, std::int64_t count, std::int64_t group,
+                           std::int64_t stride) {
+  return table_object(take_permuted(*self.value, key, {first, skipped, group, stride, count}));
 }
 
 table_object rows_filtered(const table_object& self, const column_object& mask) {
@@ -254,6 +260,10 @@ void bind_rows(table_class& c) {
            "    >>> table.to('host').device\n"
            "    'host'")
       .def("_take", &rows_taken, nb::arg("indices"), nb::call_guard<gil_release>())
+      .def("_take_permuted", &rows_permuted, nb::arg("key"), nb::arg("first"), nb::arg("skipped"),
+           nb::arg("count"), nb::arg("group"), nb::arg("stride"), nb::call_guard<gil_release>(),
+           "Rows in the order of a key, the same on every device. Row k is at the place of the number first "
+           "+ (k + skipped) // group * stride + (k + skipped) % group in the permutation of all rows.")
       .def("_filter", &rows_filtered, nb::arg("mask"), nb::call_guard<gil_release>())
       .def("_drop_null", &without_nulls, nb::arg("columns"), nb::call_guard<gil_release>(),
            nb::sig("def _drop_null(self, columns: collections.abc.Sequence[int]) -> Table"))

@@ -140,8 +140,10 @@ void append_writes(const take_step& step, std::vector<access>& touched) {
 
 /// The steps and the pieces, which must be in device memory before the kernel runs.
 std::vector<access> reads_of(const take_work& work) {
-  std::vector<access> touched{{work.uploaded_steps, work.steps.size_bytes(), true},
-                              {work.uploaded_sources, work.sources.size_bytes(), true}};
+  std::vector<access> touched{{work.uploaded_sources, work.sources.size_bytes(), true}};
+  if (work.uploaded_steps != nullptr) {
+    touched.push_back({work.uploaded_steps, work.steps.size_bytes(), true});
+  }
   for (const take_step& step : work.steps) {
     append_reads(step, work.sources, touched);
   }
@@ -176,8 +178,15 @@ void take(stream_handle stream, const take_work& work) {
   for (const take_step& step : work.steps) {
     append_writes(step, touched);
   }
-  queue(stream, "take", work.uploaded_steps, touched,
-        [stream, kept = uploaded(work)] { reference_kernels().take(stream, kept); });
+  const void* const anchor = work.steps.front().target;
+  if (work.uploaded_steps != nullptr) {
+    return queue(stream, "take", anchor, touched,
+                 [stream, kept = uploaded(work)] { reference_kernels().take(stream, kept); });
+  }
+  queue(stream, "take", anchor, touched,
+        [stream, steps = std::vector(work.steps.begin(), work.steps.end()), kept = uploaded(work)] {
+          reference_kernels().take(stream, {steps, nullptr, {}, kept.uploaded_sources});
+        });
 }
 
 void cast_numbers(stream_handle stream, const cast_work& work) {

@@ -1,4 +1,4 @@
-// Numbers of rows in the order of a key, equal on every backend.
+// Rows, and numbers of rows, in the order of a key, equal on every backend.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/compute/permute.hpp"
 #include "unit/base/raises.hpp"
@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <numeric>
 
 namespace saeta::conformance {
@@ -25,6 +26,17 @@ protected:
   }
   [[nodiscard]] std::vector<std::uint32_t> permuted(std::int64_t count, std::uint64_t key) const {
     return rows_of<std::uint32_t>(permute_rows(ctx(), count, key, {.count = count}));
+  }
+  /// The numbers as a table of so many batches. Its first row has the number 0.
+  [[nodiscard]] table table_of(const column& numbers, std::int64_t batches) const {
+    schema fields;
+    fields.fields.push_back({"n", numbers.type(), false, {}});
+    std::vector<batch> made;
+    const std::int64_t rows = numbers.length() / batches;
+    for (std::int64_t i = 0; i < batches; ++i) {
+      made.push_back({rows, {numbers.slice(i * rows, rows)}});
+    }
+    return table::make(ctx(), std::move(fields), std::move(made));
   }
   [[nodiscard]] std::optional<errc> refusal(std::int64_t count, const number_groups& numbers) const {
     return unit::code_raised_by([&] { static_cast<void>(permute_rows(ctx(), count, 0, numbers)); });
@@ -61,6 +73,35 @@ TEST_P(permuted_rows, of_groups_are_those_of_their_numbers) {
     expected.push_back(all[static_cast<std::size_t>(-2 + k / 7 * 20 + k % 7)]);
   }
   EXPECT_EQ(some, expected);
+}
+
+TEST_P(permuted_rows, of_a_table_are_taken_in_the_order_of_their_numbers) {
+  const column numbers = permute_rows(ctx(), 100, 9, {.count = 100}); // any values
+  const std::vector<std::uint32_t> values = rows_of<std::uint32_t>(numbers);
+  for (const std::int64_t batches : {1, 4}) {
+    for (const number_groups& wanted : {number_groups{.count = 100}, number_groups{.first = 7, .count = 0},
+                                        number_groups{.skipped = 1, .group = 3, .stride = 20, .count = 9}}) {
+      const std::vector<std::uint32_t> rows = rows_of<std::uint32_t>(permute_rows(ctx(), 100, 5, wanted));
+      std::vector<std::uint32_t> expected;
+      std::ranges::transform(rows, std::back_inserter(expected),
+                             [&](std::uint32_t row) { return values[row]; });
+      const table taken = take_permuted(table_of(numbers, batches), 5, wanted);
+      ASSERT_EQ(taken.batches().size(), 1U);
+      EXPECT_EQ(rows_of<std::uint32_t>(taken.batches().front().columns.front()), expected);
+    }
+    EXPECT_EQ(unit::code_raised_by(
+                  [&] { static_cast<void>(take_permuted(table_of(numbers, batches), 0, {.count = 101})); }),
+              errc::out_of_range);
+  }
+}
+
+TEST_P(permuted_rows, are_taken_without_waiting) {
+  for (const std::int64_t batches : {1, 4}) {
+    const table source = table_of(permute_rows(ctx(), 100, 9, {.count = 100}), batches);
+    ctx()->copies().reset_counters();
+    const table taken = take_permuted(source, 5, {.count = 100});
+    EXPECT_EQ(ctx()->copies().count().read().synchronizations, 0U);
+  }
 }
 
 TEST_P(permuted_rows, refuse_numbers_that_are_not_rows) {

@@ -64,6 +64,7 @@ protected:
     }
     return made;
   }
+  [[nodiscard]] table numbered(std::size_t columns) const;
   static std::int64_t rows_of(const std::vector<part>& parts) {
     std::int64_t rows = 0;
     for (const part& each : parts) {
@@ -278,7 +279,7 @@ TEST_P(taken_rows, takes_a_table_of_every_type_at_once) {
   const table source = support::random_table(ctx(), carried_types(), shape);
   const row_numbers rows = random_rows(300, source.rows());
   const column chosen = indices(rows);
-  const table made = take(source, rows_of_indices(ctx(), rows_of_pieces(source), std::span(&chosen, 1)));
+  const table made = take(source, std::span(&chosen, 1));
   ASSERT_EQ(made.batches().size(), 1u);
   ASSERT_EQ(made.rows(), 300);
   EXPECT_EQ(made.fields(), source.fields());
@@ -325,7 +326,7 @@ TEST_P(taken_rows, takes_many_columns_and_rows_in_groups) {
   const table source = table::make(ctx(), fields, {wide});
   const row_numbers chosen = random_rows(60'000, rows);
   const column given = indices(chosen);
-  const table made = take(source, rows_of_indices(ctx(), rows_of_pieces(source), std::span(&given, 1)));
+  const table made = take(source, std::span(&given, 1));
   for (std::size_t c = 0; c < columns; ++c) {
     const std::vector<std::uint8_t> bytes = read(made.pieces(c)[0].values());
     for (std::size_t i = 0; i < chosen.size(); ++i) {
@@ -336,15 +337,62 @@ TEST_P(taken_rows, takes_many_columns_and_rows_in_groups) {
   }
 }
 
+/// The numbers 0 to 49 in each column.
+table taken_rows::numbered(std::size_t columns) const {
+  std::vector<std::int32_t> values(50);
+  std::iota(values.begin(), values.end(), 0);
+  batch made{50, std::vector<column>(columns, numbers(type_id::int32, values))};
+  schema fields;
+  fields.fields.assign(columns, {"x", data_type(type_id::int32), false, {}});
+  return table::make(ctx(), std::move(fields), {std::move(made)});
+}
+
+TEST_P(taken_rows, needs_no_upload_for_few_columns_and_one_wait) {
+  const table source = numbered(16);
+  const column chosen = numbers<std::int64_t>(type_id::int64, {49, 0, 7});
+  ctx()->copies().reset_counters();
+  const table made = take(source, std::span(&chosen, 1));
+  const counter_values seen = ctx()->copies().read_counters();
+  EXPECT_EQ(seen.allocations, 2U) << "the chosen rows with what their check finds, and the columns";
+  EXPECT_EQ(seen.scalars.calls, 1U) << "what the check found";
+  EXPECT_EQ(seen.synchronizations, ctx()->on_host() ? 0U : 1U);
+  for (std::size_t i = 0; i < source.column_count(); ++i) {
+    const std::vector<std::uint8_t> bytes = read(made.pieces(i)[0].values());
+    std::vector<std::int32_t> values(3);
+    std::memcpy(values.data(), bytes.data(), 12);
+    EXPECT_EQ(values, (std::vector<std::int32_t>{49, 0, 7}));
+  }
+}
+
+TEST_P(taken_rows, keeps_nothing_of_rows_whose_check_fails_at_the_end) {
+  const table source = numbered(3);
+  const column chosen = numbers<std::int64_t>(type_id::int64, {3, -1});
+  const std::uint64_t before = used();
+  std::string message;
+  EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(take(source, std::span(&chosen, 1))); }, &message),
+            errc::out_of_range);
+  EXPECT_EQ(message, "index -1 in row 1 of the indices: expected 0 to 49, for 50 rows");
+  ctx()->wait_for_releases(std::chrono::seconds(5));
+  EXPECT_EQ(used(), before);
+}
+
+TEST_P(taken_rows, of_null_indices_are_nullable) {
+  const table source = numbered(2);
+  for (const bool null : {false, true}) {
+    const column chosen = indices({3, null ? no_number : 4});
+    EXPECT_EQ(take(source, std::span(&chosen, 1)).fields().fields[1].nullable, null);
+  }
+}
+
 TEST_P(taken_rows, keeps_the_rows_of_tables_without_columns_and_of_no_batches) {
   const column chosen = indices({1, 0, no_number});
   const table none = table::make(ctx(), {}, {batch{2, {}}});
-  EXPECT_EQ(take(none, rows_of_indices(ctx(), rows_of_pieces(none), std::span(&chosen, 1))).rows(), 3);
+  EXPECT_EQ(take(none, std::span(&chosen, 1)).rows(), 3);
   schema fields;
   fields.fields.push_back({"x", data_type(type_id::string), false, {}});
   const table empty = table::make(ctx(), fields, {});
   const column null = indices({no_number});
-  const table made = take(empty, rows_of_indices(ctx(), rows_of_pieces(empty), std::span(&null, 1)));
+  const table made = take(empty, std::span(&null, 1));
   EXPECT_EQ(made.rows(), 1);
   EXPECT_TRUE(made.fields().fields[0].nullable);
 }

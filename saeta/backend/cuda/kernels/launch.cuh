@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <utility>
 
 namespace saeta::cuda {
@@ -34,8 +35,8 @@ public:
   void launch(const char* name, void (*kernel)(Parameters...), std::int64_t items,
               Arguments&&... arguments) const {
     constexpr std::int64_t items_of_block = std::int64_t{block_threads} * unroll;
-    queue(name, kernel, (items + items_of_block - 1) / items_of_block, 1,
-          std::forward<Arguments>(arguments)...);
+    const std::int64_t blocks = (items + items_of_block - 1) / items_of_block;
+    queue(name, kernel, limit_blocks(name, kernel, blocks, 1), std::forward<Arguments>(arguments)...);
   }
 
   /// Queues a kernel for `tiles` tiles; a block works on one tile at a time (tiles.cuh). The grid has several
@@ -45,7 +46,16 @@ public:
   void launch_tiles(const char* name, void (*kernel)(Parameters...), std::int64_t tiles,
                     Arguments&&... arguments) const {
     constexpr int waves = 4;
-    queue(name, kernel, tiles, waves, std::forward<Arguments>(arguments)...);
+    queue(name, kernel, limit_blocks(name, kernel, tiles, waves), std::forward<Arguments>(arguments)...);
+  }
+
+  /// The same with a block for each tile. The device begins them in their order, so the blocks that run at
+  /// one time have adjacent tiles.
+  template <class... Parameters, class... Arguments>
+  void launch_in_order(const char* name, void (*kernel)(Parameters...), std::int64_t tiles,
+                       Arguments&&... arguments) const {
+    constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+    queue(name, kernel, std::min(tiles, most), std::forward<Arguments>(arguments)...);
   }
 
   /// Queues a fill of bytes.
@@ -56,15 +66,19 @@ private:
   launch_site(std::int32_t ordinal, stream_handle stream);
   static std::int32_t device_of(const void* memory);
   /// @param waves  the largest grid, as a multiple of the blocks that are resident at once.
-  template <class... Parameters, class... Arguments>
-  void queue(const char* name, void (*kernel)(Parameters...), std::int64_t blocks, int waves,
-             Arguments&&... arguments) const {
+  template <class... Parameters>
+  std::int64_t limit_blocks(const char* name, void (*kernel)(Parameters...), std::int64_t blocks,
+                            int waves) const {
     int resident = 0;
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, block_threads, 0), name,
           ": blocks of a multiprocessor");
-    const std::int64_t most = std::int64_t{multiprocessors()} * resident * waves;
+    return std::min(blocks, std::int64_t{multiprocessors()} * resident * waves);
+  }
+  template <class... Parameters, class... Arguments>
+  void queue(const char* name, void (*kernel)(Parameters...), std::int64_t blocks,
+             Arguments&&... arguments) const {
     cudaLaunchConfig_t shape{};
-    shape.gridDim = dim3(static_cast<unsigned>(std::clamp(blocks, std::int64_t{1}, most)));
+    shape.gridDim = dim3(static_cast<unsigned>(std::max(blocks, std::int64_t{1})));
     shape.blockDim = dim3(block_threads);
     shape.stream = stream_;
     check(cudaLaunchKernelEx(&shape, kernel, std::forward<Arguments>(arguments)...), name, ": ", blocks,

@@ -7,6 +7,8 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
+
 namespace saeta::cuda {
 namespace {
 
@@ -73,9 +75,17 @@ __device__ void do_tile(const take_step* step, const take_source* sources, std::
   }
 }
 
+/// An upload of few steps would take longer than their kernel.
+struct passed_steps {
+  take_step at[most_passed_steps];
+};
+static_assert(sizeof(passed_steps) + 64 <= 4096, "the parameters of a kernel");
+
+/// @param uploaded  null if the steps are passed.
 __global__ void __launch_bounds__(block_threads)
-    take_steps(const take_step* __restrict__ steps, std::int64_t count, std::int64_t tiles,
-               const take_source* __restrict__ sources) {
+    take_steps(const take_step* uploaded, const __grid_constant__ passed_steps passed, std::int64_t count,
+               std::int64_t tiles, const take_source* __restrict__ sources) {
+  const take_step* const steps = uploaded != nullptr ? uploaded : passed.at;
   for_each_tile(steps, count, tiles,
                 [&](std::int64_t at, std::int64_t tile) { do_tile(steps + at, sources, tile); });
 }
@@ -157,9 +167,14 @@ void take(stream_handle stream, const take_work& work) {
     return;
   }
   const std::int64_t tiles = tiles_of(work);
-  const launch_site site(work.uploaded_steps, stream);
-  site.launch_tiles("take", take_steps, tiles, work.uploaded_steps,
-                    static_cast<std::int64_t>(work.steps.size()), tiles, work.uploaded_sources);
+  passed_steps passed;
+  if (work.uploaded_steps == nullptr) {
+    std::copy(work.steps.begin(), work.steps.end(), passed.at);
+  }
+  const launch_site site(work.steps.front().target, stream);
+  // One column after the other, so that random reads of a column meet in the cache of the device.
+  site.launch_in_order("take", take_steps, tiles, work.uploaded_steps, passed,
+                       static_cast<std::int64_t>(work.steps.size()), tiles, work.uploaded_sources);
 }
 
 } // namespace saeta::cuda
