@@ -41,7 +41,7 @@ field described(const field& of) {
 field shown(const field& of) {
   field made = resolve_symbols(of);
   const auto mark = std::ranges::find(made.metadata, byte_bool_mark);
-  if (made.type == data_type::bool8() && mark != made.metadata.end()) {
+  if (mark != made.metadata.end() && made.type == data_type::bool8()) {
     made.type = data_type::byte_bool();
     made.metadata.erase(mark);
   }
