@@ -66,6 +66,18 @@ class _Pool:
         broker.own().watch(connection, forget)
 
 
+# By the name of a device. To ask the driver takes as long as the rest of an export.
+_uuids: dict[str, bytes] = {}
+
+
+def uuid_of(ctx: _core.Context) -> bytes:
+    """Returns the 16 bytes that name the device in every process of the machine."""
+    known = _uuids.get(ctx.device)
+    if known is None:
+        known = _uuids[ctx.device] = _core._device_uuid(ctx)
+    return known
+
+
 _lock = threading.Lock()
 _pools: dict[Key, _Pool] = {}  # by broker and device
 

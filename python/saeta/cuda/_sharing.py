@@ -29,7 +29,7 @@ def export(kept: Any, home: _core.Context, known: broker.Exported | None) -> bro
 def handle_of(entry: broker.Exported) -> Handle:
     return Handle(
         wire.boot_id(),
-        _devices.uuid_of(entry.home),
+        pools.uuid_of(entry.home),
         entry.token,
         entry.kept.size,
         entry.broker.name,
@@ -43,7 +43,7 @@ def open_memory(home: _core.Context, handle: Handle) -> _core.Buffer:
     """
     if handle.boot != wire.boot_id():
         raise OSError("the handle was made on another machine, or before this one was started again")
-    if handle.device != _devices.uuid_of(home):
+    if handle.device != pools.uuid_of(home):
         raise pa.ArrowInvalid(f"the handle is of memory of another device than {home.device}")
     own = broker.own()
     if handle.broker == own.name:
