@@ -75,20 +75,34 @@ private:
   std::unordered_set<const column*> dictionaries_;
 };
 
-/// True if its buffers need no change in the packed form: they are copied whole, and nothing is read first.
-bool is_whole(const column& of) {
+bool has_nulls(const column& of) { return of.type().has_validity() && of.known_null_count() != 0; }
+
+bool has_bits(const column& of) {
+  for (std::size_t i = 0; i < of.type().buffer_count(); ++i) {
+    if (of.type().buffer(i).role == buffer_role::bits) {
+      return true;
+    }
+  }
+  return has_nulls(of);
+}
+
+/// True if its rows need no change in the packed form: their bytes are copied, and nothing is read first.
+bool is_plain(const column& of) {
   const data_type& type = of.type();
-  if (of.sliced() || of.known_null_count() == column::unknown_nulls || type.offset_width() != 0 ||
+  if (of.known_null_count() == column::unknown_nulls || type.offset_width() != 0 ||
       type.mapping() == row_mapping::run_ends) {
     return false;
   }
+  if (of.sliced()) {
+    return type.children().empty() && (of.offset() % 8 == 0 || !has_bits(of));
+  }
   const auto rows = rows_of_children(type, 0, of.length());
   return std::ranges::all_of(of.children(), [&](const column& child) {
-    return (!rows || child.length() == rows->count) && is_whole(child);
+    return (!rows || child.length() == rows->count) && is_plain(child);
   });
 }
 
-/// Copies columns into one slab: whole ones buffer by buffer, the rows of others as a join of one piece.
+/// Copies columns into one slab: the bytes of plain ones, the rows of others as a join of one piece.
 /// Joins leave dictionaries and the bytes behind views in place. So these are copied like columns of their
 /// own, and the results are then put in their places.
 class column_gatherer {
@@ -108,7 +122,7 @@ public:
       node.begin_group();
       node.take(0);
     }
-    join_slab slab(ctx_, nodes, 0, 1, tag, whole_);
+    join_slab slab(ctx_, nodes, 0, 1, tag, plain_);
     joined_ = slab.columns();
     slab_ = &slab;
     for (dictionary& each : dictionaries_) {
@@ -127,8 +141,8 @@ private:
   /// What a column of the result is made from.
   struct source {
     const column* from = nullptr;
-    bool whole = false;
-    std::size_t first = 0; ///< index of its first buffer in `whole_`, or of its join in `inputs_`
+    bool plain = false;
+    std::size_t first = 0; ///< index of its first buffer in `plain_`, or of its join in `inputs_`
   };
   struct dictionary {
     source from;
@@ -145,8 +159,8 @@ private:
       return;
     }
     for (const buffer& each : of.buffers().subspan(of.type().buffer_count())) {
-      if (each.size() != 0 && bytes_.try_emplace(range_of(each), whole_.size()).second) {
-        whole_.push_back({&each, each.size()});
+      if (each.size() != 0 && bytes_.try_emplace(range_of(each), plain_.size()).second) {
+        plain_.push_back({&each, {0, each.size()}});
       }
     }
     for (const column& child : of.children()) {
@@ -161,36 +175,41 @@ private:
   }
 
   source add(const column& of) {
-    if (is_whole(of)) {
-      const source made{&of, true, whole_.size()};
-      add_buffers(of);
+    if (is_plain(of)) {
+      const source made{&of, true, plain_.size()};
+      add_bytes(of);
       return made;
     }
     inputs_.push_back({of});
     return {&of, false, inputs_.size() - 1};
   }
 
-  /// Adds the buffers of a whole column, in the order in which `copied` takes them.
-  void add_buffers(const column& of) {
+  /// Adds the bytes of a plain column, in the order in which `copied` takes them.
+  void add_bytes(const column& of) {
     if (of.length() == 0) {
       return;
     }
     for (std::size_t i = 0; i < of.type().buffer_count(); ++i) {
-      const bool no_nulls = of.type().buffer(i).role == buffer_role::validity && of.known_null_count() == 0;
-      whole_.push_back({&of.buffers()[i], no_nulls ? 0 : required_bytes(of.type(), i, of.length())});
+      const buffer_spec spec = of.type().buffer(i);
+      byte_window window =
+          bytes_of_rows(spec, static_cast<std::size_t>(of.offset()), static_cast<std::size_t>(of.length()));
+      if (spec.role == buffer_role::validity && !has_nulls(of)) {
+        window.bytes = 0;
+      }
+      plain_.push_back({&of.buffers()[i], window});
     }
     for (const column& child : of.children()) {
-      add_buffers(child);
+      add_bytes(child);
     }
   }
 
   [[nodiscard]] column packed(const source& of) const {
     std::size_t next = of.first;
-    return of.whole ? copied(*of.from, next) : complete(*of.from, joined_[of.first]);
+    return of.plain ? copied(*of.from, next) : complete(*of.from, joined_[of.first]);
   }
 
-  /// A whole column over its copied buffers.
-  /// @param next  index of its first buffer in `whole_`; becomes that of the next column
+  /// A plain column over its copied bytes.
+  /// @param next  index of its first buffer in `plain_`; becomes that of the next column
   [[nodiscard]] column copied(const column& from, std::size_t& next) const {
     if (from.length() == 0) {
       return column::empty(ctx_, from.type());
@@ -200,7 +219,7 @@ private:
     parts.length = from.length();
     parts.null_count = from.known_null_count();
     for (std::size_t i = 0; i < parts.type.buffer_count(); ++i) {
-      parts.buffers.push_back(slab_->whole(next++));
+      parts.buffers.push_back(slab_->plain(next++));
     }
     for (const column& child : from.children()) {
       parts.children.push_back(copied(child, next));
@@ -227,7 +246,7 @@ private:
 
   [[nodiscard]] column with_referenced(const column& from, column::parts& parts) const {
     for (const buffer& each : from.buffers().subspan(parts.type.buffer_count())) {
-      parts.buffers.push_back(each.size() == 0 ? each : slab_->whole(bytes_.at(range_of(each))));
+      parts.buffers.push_back(each.size() == 0 ? each : slab_->plain(bytes_.at(range_of(each))));
     }
     if (from.dictionary() != nullptr) {
       parts.dictionary = dictionaries_[numbers_.at(from.dictionary())].packed;
@@ -236,11 +255,11 @@ private:
   }
 
   std::shared_ptr<context> ctx_;
-  std::vector<whole_bytes> whole_;
+  std::vector<plain_bytes> plain_;
   std::vector<std::vector<column>> inputs_; ///< what is joined, one piece each
   std::vector<column> joined_;              ///< one for each input
   const join_slab* slab_ = nullptr;         ///< known while the results are made
-  std::map<byte_range, std::size_t> bytes_; ///< index in `whole_` of each buffer of bytes
+  std::map<byte_range, std::size_t> bytes_; ///< index in `plain_` of each buffer of bytes
   std::vector<dictionary> dictionaries_;
   std::map<const column*, std::size_t> numbers_; ///< index in `dictionaries_`
 };
