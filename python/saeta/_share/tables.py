@@ -11,7 +11,6 @@ import fcntl
 import functools
 import mmap
 import os
-import socket
 import struct
 import threading
 import weakref
@@ -20,7 +19,7 @@ from typing import Any, NamedTuple, overload
 
 from saeta import _core
 from saeta._core import Column, Context, Table
-from saeta._share import broker, pools, wire
+from saeta._share import broker, leases, pools, wire
 from saeta._share.packed import Packed, host_bytes, pack, unpack
 from saeta.errors import ClosedError, ExchangeError, FormatError, InvalidError, TypeMismatch
 from saeta.exchange import ContextLike, context_of
@@ -248,7 +247,8 @@ def open_shared(token: SharedTable, ctx: ContextLike = None, *, validate: bool =
         if table is None:
             table = _open(token, ctx, validate)
         elif token._place.posted:
-            pools.Lease(_ask(token)[0])  # says that the token has arrived
+            for each in _ask(token)[2]:  # asking says that the token has arrived
+                os.close(each)
     except wire.GoneError as gone:
         raise ClosedError(f"the table can't be opened: {gone}") from None
     except PermissionError:
@@ -268,8 +268,7 @@ def _open(token: SharedTable, ctx: ContextLike, validate: bool) -> Table:
         if token._place.posted:
             own.note_arrival(entry)
     else:
-        connection, shared, descriptors = _ask(token)
-        lease = pools.Lease(connection)
+        lease, shared, descriptors = _ask(token)
         try:
             if len(shared) < _SIZES.size or len(descriptors) != 1:
                 raise FormatError("the process that shared the table sent no table")
@@ -286,16 +285,9 @@ def _open(token: SharedTable, ctx: ContextLike, validate: bool) -> Table:
     return table
 
 
-def _ask(token: SharedTable) -> tuple[socket.socket, bytes, list[int]]:
-    connection = wire.connect(token._place.broker)
-    try:
-        return (
-            connection,
-            *wire.ask(connection, wire.TAKE if token._place.posted else wire.OPEN, token._place.token),
-        )
-    except BaseException:
-        connection.close()
-        raise
+def _ask(token: SharedTable) -> tuple[leases.Lease, bytes, list[int]]:
+    place = token._place
+    return leases.ask(place.broker, wire.TAKE if place.posted else wire.OPEN, place.token)
 
 
 def _table_in_file(descriptor: int, sizes: bytes, lease: object, validate: bool) -> Table:
@@ -307,7 +299,7 @@ def _table_in_file(descriptor: int, sizes: bytes, lease: object, validate: bool)
 
 
 def _table_on_device(
-    token: SharedTable, ctx: ContextLike, shared: bytes, descriptor: int, lease: pools.Lease, validate: bool
+    token: SharedTable, ctx: ContextLike, shared: bytes, descriptor: int, lease: leases.Lease, validate: bool
 ) -> Table:
     body_bytes, metadata_bytes = _SIZES.unpack_from(shared)
     _require_sealed(descriptor, metadata_bytes)

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from saeta import _core
-from saeta._share import broker, pools, wire
+from saeta._share import broker, leases, pools, wire
 from saeta.cuda import _devices
 from saeta.cuda._handle import Handle
 
@@ -52,13 +52,7 @@ def open_memory(home: _core.Context, handle: Handle) -> _core.Buffer:
             raise OSError("the buffer is not shared any more: keep it, or its handle, until it is opened")
         memory: _core.Buffer = entry.kept._memory
         return memory
-    connection = wire.connect(handle.broker)
-    try:
-        shared, descriptors = wire.ask(connection, wire.OPEN, handle.token)
-    except BaseException:
-        connection.close()
-        raise
-    lease = pools.Lease(connection)
+    lease, shared, descriptors = leases.ask(handle.broker, wire.OPEN, handle.token)
     for each in descriptors:
         os.close(each)
     size = int.from_bytes(shared[-8:], "little") if shared else 0
