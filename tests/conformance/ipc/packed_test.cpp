@@ -160,6 +160,17 @@ TEST_P(packed, a_few_columns_of_a_slab_are_gathered) {
   EXPECT_FALSE(made.in_place);
 }
 
+TEST_P(packed, a_gather_of_a_thousand_columns_is_described_in_parts) {
+  const std::vector<data_type> types(1000, data_type(type_id::int32));
+  const table source = random_table(ctx(), types, {.batch_rows = {7, 9}});
+  ctx()->copies().reset_counters();
+  const ipc::packed_table made = ipc::pack(source);
+  if (!ctx()->on_host()) {
+    EXPECT_GT(ctx()->copies().read_counters().scalars.bytes, 2 * 64 * 1024U);
+  }
+  EXPECT_TRUE(same_contents(ipc::unpack(ctx(), made.metadata, made.body), source));
+}
+
 TEST_P(packed, tables_that_arrive_with_one_schema_share_it) {
   const ipc::packed_table made = ipc::pack(every_type());
   const auto unpacked = [&] { return ipc::unpack(ctx(), made.metadata, made.body); };
