@@ -37,8 +37,8 @@ piece_rows runs_of(const join_span& span, std::int64_t row_base) {
 } // namespace
 
 join_slab::join_slab(std::shared_ptr<context> ctx, std::vector<join_node>& nodes, std::size_t first,
-                     std::size_t end, std::string tag)
-    : ctx_(std::move(ctx)), nodes_(nodes), first_(first), end_(end), tag_(std::move(tag)),
+                     std::size_t end, std::string tag, std::span<const plain_bytes> plain)
+    : ctx_(std::move(ctx)), nodes_(nodes), first_(first), end_(end), tag_(std::move(tag)), plain_(plain),
       plan_("bytes of joined columns") {}
 
 /// A validity is needed if a span has nulls or may have some.
@@ -278,6 +278,11 @@ std::vector<use> join_slab::uses(const std::vector<joined>& of) const {
       made.push_back(reads(buffer(source->owner())));
     }
   }
+  for (const plain_bytes& each : plain_) { // the token merges storages that are named again
+    if (each.window.bytes != 0 && each.from->owner() != made.back().used.owner()) {
+      made.push_back(reads(buffer(each.from->owner())));
+    }
+  }
   return made;
 }
 
@@ -315,6 +320,10 @@ void join_slab::run(std::vector<joined>& of) {
   ctx_->copies().fill(slab, 0, plan.zeroed_bytes, work);
   for (joined& each : of) {
     add_steps(each);
+  }
+  for (std::size_t i = 0; i < plain_.size(); ++i) {
+    plan_.add_copy(plain_[i].from->address() + plain_[i].window.offset, plain_places_[i], 0,
+                   static_cast<std::int64_t>(plain_[i].window.bytes));
   }
   plan_.clear_padding();
   const device_copy<std::int64_t> tables(ctx_, plan.tables);
@@ -377,6 +386,10 @@ std::vector<column> join_slab::columns() {
   std::vector<joined> made;
   for (join_node& node : nodes_) {
     made.push_back(lay_out(node));
+  }
+  plain_places_.reserve(plain_.size());
+  for (const plain_bytes& each : plain_) {
+    plain_places_.push_back(plan_.add_place(each.window.bytes));
   }
   plan_.end_layout();
   upload_dictionaries(made);

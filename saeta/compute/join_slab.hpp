@@ -16,17 +16,26 @@
 
 namespace saeta {
 
+/// Bytes of a buffer, which are copied into the slab as they are. Their copy is absent if there are none.
+struct plain_bytes {
+  const buffer* from = nullptr;
+  byte_window window;
+};
+
 class join_slab {
 public:
   /// Joins pieces [first, end), which the nodes have taken as one group.
+  /// @param plain  copied beside them; must outlive the slab
   join_slab(std::shared_ptr<context> ctx, std::vector<join_node>& nodes, std::size_t first, std::size_t end,
-            std::string tag = "combine");
+            std::string tag = "combine", std::span<const plain_bytes> plain = {});
 
   /// Allocates the slab, queues the kernel, and waits for unknown null counts.
   /// @throws error budget_exceeded, out_of_memory, invalid_argument (misaligned external memory)
   [[nodiscard]] std::vector<column> columns();
   /// The memory of the columns, once they are made.
   [[nodiscard]] const buffer& slab() const noexcept { return slab_; }
+  /// The copy of bytes `index` of `plain`, once the columns are made.
+  [[nodiscard]] buffer plain(std::size_t index) const { return in_slab(plain_places_[index]); }
 
 private:
   /// A column of the result, or a child of one.
@@ -77,6 +86,8 @@ private:
   std::size_t first_;
   std::size_t end_;
   std::string tag_;
+  std::span<const plain_bytes> plain_;
+  std::vector<slab_place> plain_places_;
   slab_plan plan_;
   std::vector<std::int64_t> counted_;
   buffer slab_;

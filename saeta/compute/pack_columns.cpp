@@ -75,35 +75,77 @@ private:
   std::unordered_set<const column*> dictionaries_;
 };
 
-/// Copies columns into one slab. Joins leave dictionaries and the bytes behind views in place. So these are
-/// joined like columns of their own, and the results are then put in their places.
+bool has_nulls(const column& of) { return of.type().has_validity() && of.known_null_count() != 0; }
+
+bool has_bits(const column& of) {
+  for (std::size_t i = 0; i < of.type().buffer_count(); ++i) {
+    if (of.type().buffer(i).role == buffer_role::bits) {
+      return true;
+    }
+  }
+  return has_nulls(of);
+}
+
+/// True if its rows need no change in the packed form: their bytes are copied, and nothing is read first.
+bool is_plain(const column& of) {
+  const data_type& type = of.type();
+  if (of.known_null_count() == column::unknown_nulls || type.offset_width() != 0 ||
+      type.mapping() == row_mapping::run_ends) {
+    return false;
+  }
+  if (of.sliced()) {
+    return type.children().empty() && (of.offset() % 8 == 0 || !has_bits(of));
+  }
+  const auto rows = rows_of_children(type, 0, of.length());
+  return std::ranges::all_of(of.children(), [&](const column& child) {
+    return (!rows || child.length() == rows->count) && is_plain(child);
+  });
+}
+
+/// Copies columns into one slab: the bytes of plain ones, the rows of others as a join of one piece.
+/// Joins leave dictionaries and the bytes behind views in place. So these are copied like columns of their
+/// own, and the results are then put in their places.
 class column_gatherer {
 public:
   explicit column_gatherer(std::shared_ptr<context> ctx) : ctx_(std::move(ctx)) {}
 
-  packed_columns run(std::span<const column> columns, const std::string& tag) {
-    for (const column& each : columns) {
-      add(each);
+  packed_columns run(std::span<const batch> batches, const std::string& tag) {
+    std::vector<source> sources;
+    for (const batch& each : batches) {
+      for (const column& of : each.columns) {
+        add_referenced(of);
+        sources.push_back(add(of));
+      }
     }
-    const std::size_t first = inputs_.size();
-    for (const column& each : columns) {
-      inputs_.push_back({each});
+    std::vector<join_node> nodes = join_nodes(ctx_, inputs_);
+    for (join_node& node : nodes) {
+      node.begin_group();
+      node.take(0);
+    }
+    join_slab slab(ctx_, nodes, 0, 1, tag, plain_);
+    joined_ = slab.columns();
+    slab_ = &slab;
+    for (dictionary& each : dictionaries_) {
+      each.packed = std::make_shared<const column>(packed(each.from));
     }
     packed_columns made;
-    join(tag, made.body);
-    for (dictionary& each : dictionaries_) {
-      each.packed = std::make_shared<const column>(complete(*each.from, joined_[each.input]));
+    made.columns.reserve(sources.size());
+    for (const source& each : sources) {
+      made.columns.push_back(packed(each));
     }
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-      made.columns.push_back(complete(columns[i], joined_[first + i]));
-    }
+    made.body = slab.slab();
     return made;
   }
 
 private:
-  struct dictionary {
+  /// What a column of the result is made from.
+  struct source {
     const column* from = nullptr;
-    std::size_t input = 0;
+    bool plain = false;
+    std::size_t first = 0; ///< index of its first buffer in `plain_`, or of its join in `inputs_`
+  };
+  struct dictionary {
+    source from;
     std::shared_ptr<const column> packed{};
   };
   using byte_range = std::pair<std::uintptr_t, std::size_t>;
@@ -112,47 +154,77 @@ private:
 
   /// Adds the dictionaries and the bytes behind views of a column. Dictionaries inside the values of another
   /// one come first.
-  void add(const column& of) {
+  void add_referenced(const column& of) {
     if (of.length() == 0) {
       return;
     }
-    const std::size_t own = of.type().buffer_count();
-    for (const buffer& each : of.buffers().subspan(own)) {
-      if (each.size() != 0 && bytes_.try_emplace(range_of(each), inputs_.size()).second) {
-        inputs_.push_back({as_bytes(each)});
+    for (const buffer& each : of.buffers().subspan(of.type().buffer_count())) {
+      if (each.size() != 0 && bytes_.try_emplace(range_of(each), plain_.size()).second) {
+        plain_.push_back({&each, {0, each.size()}});
       }
     }
     for (const column& child : of.children()) {
-      add(child);
+      add_referenced(child);
     }
     const column* const values = of.dictionary();
     if (values != nullptr && numbers_.try_emplace(values, 0).second) {
-      add(*values);
+      add_referenced(*values);
       numbers_[values] = dictionaries_.size();
-      dictionaries_.push_back({values, inputs_.size()});
-      inputs_.push_back({*values});
+      dictionaries_.push_back({add(*values)});
     }
   }
 
-  [[nodiscard]] column as_bytes(const buffer& of) const {
+  source add(const column& of) {
+    if (is_plain(of)) {
+      const source made{&of, true, plain_.size()};
+      add_bytes(of);
+      return made;
+    }
+    inputs_.push_back({of});
+    return {&of, false, inputs_.size() - 1};
+  }
+
+  /// Adds the bytes of a plain column, in the order in which `copied` takes them.
+  void add_bytes(const column& of) {
+    if (of.length() == 0) {
+      return;
+    }
+    for (std::size_t i = 0; i < of.type().buffer_count(); ++i) {
+      const buffer_spec spec = of.type().buffer(i);
+      byte_window window =
+          bytes_of_rows(spec, static_cast<std::size_t>(of.offset()), static_cast<std::size_t>(of.length()));
+      if (spec.role == buffer_role::validity && !has_nulls(of)) {
+        window.bytes = 0;
+      }
+      plain_.push_back({&of.buffers()[i], window});
+    }
+    for (const column& child : of.children()) {
+      add_bytes(child);
+    }
+  }
+
+  [[nodiscard]] column packed(const source& of) const {
+    std::size_t next = of.first;
+    return of.plain ? copied(*of.from, next) : complete(*of.from, joined_[of.first]);
+  }
+
+  /// A plain column over its copied bytes.
+  /// @param next  index of its first buffer in `plain_`; becomes that of the next column
+  [[nodiscard]] column copied(const column& from, std::size_t& next) const {
+    if (from.length() == 0) {
+      return column::empty(ctx_, from.type());
+    }
     column::parts parts;
-    parts.type = data_type(type_id::uint8);
-    parts.length = checked_cast<std::int64_t>(of.size(), "bytes of a buffer");
-    parts.null_count = 0;
-    parts.buffers = {buffer(), of};
-    return column::make(ctx_, std::move(parts));
-  }
-
-  /// Joins each input as a group of one piece, all in one slab.
-  void join(const std::string& tag, buffer& body) {
-    std::vector<join_node> nodes = join_nodes(ctx_, inputs_);
-    for (join_node& node : nodes) {
-      node.begin_group();
-      node.take(0);
+    parts.type = from.type();
+    parts.length = from.length();
+    parts.null_count = from.known_null_count();
+    for (std::size_t i = 0; i < parts.type.buffer_count(); ++i) {
+      parts.buffers.push_back(slab_->plain(next++));
     }
-    join_slab slab(ctx_, nodes, 0, 1, tag);
-    joined_ = slab.columns();
-    body = slab.slab();
+    for (const column& child : from.children()) {
+      parts.children.push_back(copied(child, next));
+    }
+    return with_referenced(from, parts);
   }
 
   /// A joined column with packed dictionaries and packed bytes behind its views.
@@ -164,14 +236,17 @@ private:
     parts.type = joined.type();
     parts.length = joined.length();
     parts.null_count = joined.known_null_count();
-    const std::size_t own = parts.type.buffer_count();
-    for (std::size_t i = 0; i < joined.buffers().size(); ++i) {
-      const buffer& each = joined.buffers()[i];
-      parts.buffers.push_back(i < own || each.size() == 0 ? each
-                                                          : joined_[bytes_.at(range_of(each))].buffers()[1]);
-    }
+    const auto own = joined.buffers().first(parts.type.buffer_count());
+    parts.buffers.assign(own.begin(), own.end());
     for (std::size_t i = 0; i < joined.children().size(); ++i) {
       parts.children.push_back(complete(from.children()[i], joined.children()[i]));
+    }
+    return with_referenced(from, parts);
+  }
+
+  [[nodiscard]] column with_referenced(const column& from, column::parts& parts) const {
+    for (const buffer& each : from.buffers().subspan(parts.type.buffer_count())) {
+      parts.buffers.push_back(each.size() == 0 ? each : slab_->plain(bytes_.at(range_of(each))));
     }
     if (from.dictionary() != nullptr) {
       parts.dictionary = dictionaries_[numbers_.at(from.dictionary())].packed;
@@ -180,9 +255,11 @@ private:
   }
 
   std::shared_ptr<context> ctx_;
-  std::vector<std::vector<column>> inputs_;
+  std::vector<plain_bytes> plain_;
+  std::vector<std::vector<column>> inputs_; ///< what is joined, one piece each
   std::vector<column> joined_;              ///< one for each input
-  std::map<byte_range, std::size_t> bytes_; ///< input of each buffer of bytes
+  const join_slab* slab_ = nullptr;         ///< known while the results are made
+  std::map<byte_range, std::size_t> bytes_; ///< index in `plain_` of each buffer of bytes
   std::vector<dictionary> dictionaries_;
   std::map<const column*, std::size_t> numbers_; ///< index in `dictionaries_`
 };
@@ -201,17 +278,15 @@ std::optional<buffer> find_packed(std::span<const batch> batches) {
 
 packed_columns pack_columns(const std::shared_ptr<context>& ctx, std::span<const batch> batches,
                             const std::string& tag) {
-  std::vector<column> columns;
   for (const batch& each : batches) {
-    columns.insert(columns.end(), each.columns.begin(), each.columns.end());
-  }
-  for (const column& each : columns) {
-    if (!each.ctx()->shares_with(*ctx)) {
-      throw error(errc::invalid_argument, concat("can't pack a column on ", to_string(each.ctx()->device()),
-                                                 " in the context of ", to_string(ctx->device())));
+    for (const column& of : each.columns) {
+      if (!of.ctx()->shares_with(*ctx)) {
+        throw error(errc::invalid_argument, concat("can't pack a column on ", to_string(of.ctx()->device()),
+                                                   " in the context of ", to_string(ctx->device())));
+      }
     }
   }
-  return column_gatherer(ctx).run(columns, tag);
+  return column_gatherer(ctx).run(batches, tag);
 }
 
 } // namespace saeta

@@ -69,9 +69,14 @@ void device_copies::read_scalars(std::span<std::int64_t> target, const std::int6
 }
 
 void device_copies::send_description(void* target, std::span<const std::byte> source, stream_ref stream) {
-  stream.owner().copy(target, source.data(), source.size(),
-                      kind_between(memory_kind::host, own_kind(core_.device->device())),
-                      stream.native_handle());
+  // The driver waits for the stream if it is given more bytes of pageable memory at a time.
+  constexpr std::size_t most = 64 * 1024;
+  const copy_kind kind = kind_between(memory_kind::host, own_kind(core_.device->device()));
+  for (std::size_t at = 0; at < source.size(); at += most) {
+    const auto part = source.subspan(at, std::min(most, source.size() - at));
+    stream.owner().copy(static_cast<std::byte*>(target) + at, part.data(), part.size(), kind,
+                        stream.native_handle());
+  }
   counted_.scalars.add_transfer();
   counted_.scalars.add_call(source.size());
 }

@@ -11,6 +11,7 @@ namespace saeta {
 
 use_token::use_token(stream_ref stream, std::span<const use> uses)
     : stream_(stream), holder_(std::this_thread::get_id()) {
+  held_.reserve(uses.size());
   for (const use& u : uses) {
     if (!u.used.present()) {
       continue;

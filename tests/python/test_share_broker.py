@@ -16,6 +16,7 @@ from saeta import _core
 cuda = pytest.importorskip("saeta.cuda")
 
 from saeta._share import broker as _broker  # noqa: E402
+from saeta._share import leases as _leases  # noqa: E402
 from saeta._share import pools as _pools  # noqa: E402
 from saeta._share import wire as _wire  # noqa: E402
 from saeta.cuda import _sharing  # noqa: E402
@@ -104,7 +105,84 @@ def test_a_request_is_answered_once(broker):
     assert peer.lease is entry
     assert peer not in broker._silent
     broker._read(peer)
-    assert peer.connection.closed, "there is nothing more to ask"
+    assert peer.connection.closed, "a connection holds one lease"
+
+
+def test_a_connection_whose_lease_has_ended_serves_again(broker):
+    entry = exported(broker)
+    peer = admitted(broker, Connection(_wire.request(_wire.OPEN, entry.token)))
+    broker._read(peer)
+    peer.connection.data = _wire.END_OF_LEASE
+    broker._read(peer)
+    assert peer.lease is None
+    assert not peer.connection.closed
+    peer.connection.data = _wire.request(_wire.OPEN, entry.token)
+    broker._read(peer)
+    assert peer.lease is entry
+    assert peer.connection.sent == [b"\0shared"] * 2
+
+
+class Exporter:
+    """Says how many connections it has been asked for, and answers every request with its token."""
+
+    def __init__(self, monkeypatch):
+        self.sockets = []
+        monkeypatch.setattr(_leases, "_idle", [])
+        monkeypatch.setattr(_wire, "connect", self.connect)
+        monkeypatch.setattr(_wire, "ask", lambda connection, _, token: (connection.asked(token), []))
+
+    def connect(self, broker):
+        made = Connection()
+        made.asked = lambda token: token
+        self.sockets.append(made)
+        return made
+
+
+def test_a_connection_is_used_again_when_its_lease_has_ended(monkeypatch):
+    exporter = Exporter(monkeypatch)
+    for turn in range(3):
+        lease, reply, _ = _leases.ask(b"broker", _wire.OPEN, bytes([turn]))
+        assert reply == bytes([turn])
+        del lease
+    (connection,) = exporter.sockets
+    assert connection.sent == [_wire.END_OF_LEASE] * 3
+    first, *_ = _leases.ask(b"broker", _wire.OPEN, b"")
+    second, *_ = _leases.ask(b"broker", _wire.OPEN, b"")
+    other, *_ = _leases.ask(b"another", _wire.OPEN, b"")
+    assert len(exporter.sockets) == 3, "one for each lease, and for each broker"
+    del first, second, other
+    assert len(_leases._idle) == 3
+
+
+def test_few_connections_are_kept_without_a_lease(monkeypatch):
+    exporter = Exporter(monkeypatch)
+    held = [_leases.ask(b"broker", _wire.OPEN, b"")[0] for _ in range(20)]
+    held.clear()
+    assert [each.closed for each in exporter.sockets].count(False) == _leases._MOST_IDLE
+
+
+def test_a_connection_that_ended_without_a_lease_is_replaced(monkeypatch):
+    exporter = Exporter(monkeypatch)
+    _leases.ask(b"broker", _wire.OPEN, b"")
+
+    def gone(token):
+        raise _wire.GoneError("ended")
+
+    (first,) = exporter.sockets
+    first.asked = gone
+    assert _leases.ask(b"broker", _wire.OPEN, b"token")[1] == b"token"
+    assert first.closed
+    assert len(exporter.sockets) == 2
+
+
+def test_a_lease_of_an_exporter_that_has_ended_closes_its_connection(monkeypatch):
+    exporter = Exporter(monkeypatch)
+    lease, *_ = _leases.ask(b"broker", _wire.OPEN, b"")
+    (connection,) = exporter.sockets
+    connection.failure = BrokenPipeError()
+    del lease
+    assert connection.closed
+    assert _leases._idle == []
 
 
 def test_other_requests_are_refused_with_their_reasons(broker):

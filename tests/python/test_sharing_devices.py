@@ -13,6 +13,7 @@ import arrow_data
 import saeta as sa
 from cuda_module import DEVICES, opened, simulated
 from cuda_peer import Peer
+from saeta import _core
 
 PEER = """
 import pickle
@@ -117,6 +118,13 @@ def test_a_context_without_an_exportable_pool_names_the_option() -> None:
         with pytest.raises(sa.UnsupportedError, match=r"exportable_pool=True"):
             table.share()
         del table
+
+
+def test_a_device_is_asked_for_its_name_once(ctx: Any, monkeypatch: Any) -> None:
+    sa.table({"a": [1]}, ctx.saeta).share()
+    monkeypatch.delattr(_core, "_device_uuid")
+    token = sa.table({"a": [2]}, ctx.saeta).share()
+    assert sa.open_shared(token, ctx.saeta)["a"].to_pylist() == [2]
 
 
 def test_a_gpu_that_is_not_here_names_the_way(ctx: Any, exporter: Peer) -> None:

@@ -2,8 +2,8 @@
 
 An export (a buffer of saeta.cuda, a shared table) stays in place as long as its handle or token, or another
 process holds it. The open connection of another process stands for its hold. Without it the driver's pool
-would reuse the memory while the process still sees it, so the buffer is kept until the connection ends, for
-whatever reason.
+would reuse the memory while the process still sees it, so the buffer is kept until the process ends its
+lease, or the connection ends, for whatever reason.
 """
 
 from __future__ import annotations
@@ -233,10 +233,13 @@ class Broker:
             return
         except OSError:
             data = b""
-        if not data or peer not in self._silent:
+        if data == wire.END_OF_LEASE:
+            peer.lease = None
+            return
+        if not data or peer.lease is not None:  # a connection holds one lease
             self._drop(peer)
             return
-        del self._silent[peer]
+        self._silent.pop(peer, None)
         try:
             self._reply(peer, data)
         except OSError:  # the peer is gone

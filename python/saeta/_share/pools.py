@@ -1,29 +1,16 @@
-"""Opens device memory of other processes: their pools are imported once, and leases end with what is open."""
+"""Opens device memory of other processes, whose pools are imported once."""
 
 from __future__ import annotations
 
 import os
-import socket
 import threading
 from typing import TypeAlias
 
 from saeta import _core
 from saeta._share import broker, wire
+from saeta._share.leases import Lease
 
 Key: TypeAlias = tuple[bytes, bytes]  # the broker of a process, and the device
-
-
-class Lease:
-    """Closes its connection when it is dropped.
-
-    The end of the connection tells the exporter that its memory is not used any more.
-    """
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-
-    def __del__(self) -> None:
-        self._connection.close()
 
 
 class _Pool:
@@ -64,6 +51,18 @@ class _Pool:
 
         connection.settimeout(None)
         broker.own().watch(connection, forget)
+
+
+# By the name of a device. To ask the driver takes as long as the rest of an export.
+_uuids: dict[str, bytes] = {}
+
+
+def uuid_of(ctx: _core.Context) -> bytes:
+    """Returns the 16 bytes that name the device in every process of the machine."""
+    known = _uuids.get(ctx.device)
+    if known is None:
+        known = _uuids[ctx.device] = _core._device_uuid(ctx)
+    return known
 
 
 _lock = threading.Lock()

@@ -8,9 +8,9 @@ file. A process that opens the table maps the file, or the memory of the pool.
 from __future__ import annotations
 
 import fcntl
+import functools
 import mmap
 import os
-import socket
 import struct
 import threading
 import weakref
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, overload
 
 from saeta import _core
 from saeta._core import Column, Context, Table
-from saeta._share import broker, pools, wire
+from saeta._share import broker, leases, pools, wire
 from saeta._share.packed import Packed, host_bytes, pack, unpack
 from saeta.errors import ClosedError, ExchangeError, FormatError, InvalidError, TypeMismatch
 from saeta.exchange import ContextLike, context_of
@@ -139,7 +139,7 @@ class _DeviceMemory:
     """A body in an exportable pool, and an unnamed file with the metadata."""
 
     def __init__(self, where: Context, body: Column, metadata: bytes) -> None:
-        self.device = _core._device_uuid(where)
+        self.device = pools.uuid_of(where)
         self.sizes = _SIZES.pack(len(body), len(metadata))
         self.nbytes = len(body) + len(metadata)
         self.shared = _core._share_bytes(_core._bytes_of(body)) if len(body) else b""
@@ -247,7 +247,8 @@ def open_shared(token: SharedTable, ctx: ContextLike = None, *, validate: bool =
         if table is None:
             table = _open(token, ctx, validate)
         elif token._place.posted:
-            pools.Lease(_ask(token)[0])  # says that the token has arrived
+            for each in _ask(token)[2]:  # asking says that the token has arrived
+                os.close(each)
     except wire.GoneError as gone:
         raise ClosedError(f"the table can't be opened: {gone}") from None
     except PermissionError:
@@ -267,8 +268,7 @@ def _open(token: SharedTable, ctx: ContextLike, validate: bool) -> Table:
         if token._place.posted:
             own.note_arrival(entry)
     else:
-        connection, shared, descriptors = _ask(token)
-        lease = pools.Lease(connection)
+        lease, shared, descriptors = _ask(token)
         try:
             if len(shared) < _SIZES.size or len(descriptors) != 1:
                 raise FormatError("the process that shared the table sent no table")
@@ -285,16 +285,9 @@ def _open(token: SharedTable, ctx: ContextLike, validate: bool) -> Table:
     return table
 
 
-def _ask(token: SharedTable) -> tuple[socket.socket, bytes, list[int]]:
-    connection = wire.connect(token._place.broker)
-    try:
-        return (
-            connection,
-            *wire.ask(connection, wire.TAKE if token._place.posted else wire.OPEN, token._place.token),
-        )
-    except BaseException:
-        connection.close()
-        raise
+def _ask(token: SharedTable) -> tuple[leases.Lease, bytes, list[int]]:
+    place = token._place
+    return leases.ask(place.broker, wire.TAKE if place.posted else wire.OPEN, place.token)
 
 
 def _table_in_file(descriptor: int, sizes: bytes, lease: object, validate: bool) -> Table:
@@ -306,10 +299,11 @@ def _table_in_file(descriptor: int, sizes: bytes, lease: object, validate: bool)
 
 
 def _table_on_device(
-    token: SharedTable, ctx: ContextLike, shared: bytes, descriptor: int, lease: pools.Lease, validate: bool
+    token: SharedTable, ctx: ContextLike, shared: bytes, descriptor: int, lease: leases.Lease, validate: bool
 ) -> Table:
     body_bytes, metadata_bytes = _SIZES.unpack_from(shared)
-    metadata = bytes(_map(descriptor, metadata_bytes))
+    _require_sealed(descriptor, metadata_bytes)
+    metadata = os.pread(descriptor, metadata_bytes, 0)
     home = _home_of(token, ctx)
     if body_bytes == 0:
         return unpack(metadata, b"", home)
@@ -320,6 +314,11 @@ def _table_on_device(
 
 def _map(descriptor: int, size: int) -> _Mapping:
     """Maps the first bytes of an unnamed file that nobody can shorten or change."""
+    _require_sealed(descriptor, size)
+    return _Mapping(descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ)
+
+
+def _require_sealed(descriptor: int, size: int) -> None:
     try:
         seals = fcntl.fcntl(descriptor, broker.F_GET_SEALS)
     except OSError:
@@ -330,20 +329,24 @@ def _map(descriptor: int, size: int) -> _Mapping:
             f"the process that shared the table sent a file of {found} bytes with seals {seals:#x}, expected "
             f"at least {size} bytes and seals {broker.SEALS:#x}"
         )
-    return _Mapping(descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ)
+
+
+@functools.cache
+def _gpus() -> list[str]:
+    """Returns the names of the GPUs. Their descriptions, which are read with them, take 100 microseconds."""
+    return [each.name for each in _core.devices() if each.name != "host"]
 
 
 def _home_of(token: SharedTable, ctx: ContextLike) -> Context:
     """Returns the context of the GPU that has the memory."""
     if ctx is not None:
         where = context_of(ctx)
-        if where.device != "host" and _core._device_uuid(where) == token._place.device:
+        if where.device != "host" and pools.uuid_of(where) == token._place.device:
             return where
-    for each in _core.devices():
-        if each.name != "host":
-            where = _core._shareable_context(each.name)
-            if _core._device_uuid(where) == token._place.device:
-                return where
+    for name in _gpus():
+        where = _core._shareable_context(name)
+        if pools.uuid_of(where) == token._place.device:
+            return where
     raise InvalidError(
         "the shared table is on a GPU that this process does not have: copy it through the host (share "
         "table.to('host'))"

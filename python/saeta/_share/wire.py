@@ -19,7 +19,8 @@ MAGIC = b"SAETAIPC"
 VERSION = 1
 NAME = re.compile(rb"saeta-[0-9]{1,10}-[0-9a-f]{32}")
 WAIT = 30.0  # seconds to wait for the other side, which may work with the GIL held
-POOL, OPEN, TAKE = 1, 2, 3  # requests; TAKE opens by a token that was posted
+# Requests. TAKE opens by a token that was posted. END ends the lease of the connection and has no reply.
+POOL, OPEN, TAKE, END = 1, 2, 3, 4
 DONE, GONE, FORBIDDEN, FAILED = range(4)  # replies
 _REQUEST = struct.Struct("<8sHB16s")
 _LARGEST = 4096
@@ -41,6 +42,9 @@ def boot_id() -> bytes:
 
 def request(kind: int, token: bytes) -> bytes:
     return _REQUEST.pack(MAGIC, VERSION, kind, token)
+
+
+END_OF_LEASE = request(END, bytes(16))
 
 
 def read_request(data: bytes) -> tuple[int, bytes] | None:

@@ -12,7 +12,6 @@ TAG = "saeta.cuda"
 
 # Contexts used in place of GPUs, by number. Tests put simulated devices here.
 stand_ins: dict[int, Context] = {}
-_uuids: dict[str, bytes] = {}
 _shares: dict[str, tuple[Context, Context]] = {}
 
 
@@ -41,14 +40,6 @@ def share(of: Context) -> Context:
 def holding(memory: Buffer) -> Context:
     """Returns the context of the device that has the memory, whichever part of its budget pays for it."""
     return _core.context("host") if memory.device == "host" else home(number_of(memory.context))
-
-
-def uuid_of(ctx: Context) -> bytes:
-    """Returns the 16 bytes that name the device in every process of the machine."""
-    known = _uuids.get(ctx.device)
-    if known is None:
-        known = _uuids[ctx.device] = _core._device_uuid(ctx)
-    return known
 
 
 def number_of(ctx: Context) -> int:

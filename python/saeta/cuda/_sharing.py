@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from saeta import _core
-from saeta._share import broker, pools, wire
+from saeta._share import broker, leases, pools, wire
 from saeta.cuda import _devices
 from saeta.cuda._handle import Handle
 
@@ -29,7 +29,7 @@ def export(kept: Any, home: _core.Context, known: broker.Exported | None) -> bro
 def handle_of(entry: broker.Exported) -> Handle:
     return Handle(
         wire.boot_id(),
-        _devices.uuid_of(entry.home),
+        pools.uuid_of(entry.home),
         entry.token,
         entry.kept.size,
         entry.broker.name,
@@ -43,7 +43,7 @@ def open_memory(home: _core.Context, handle: Handle) -> _core.Buffer:
     """
     if handle.boot != wire.boot_id():
         raise OSError("the handle was made on another machine, or before this one was started again")
-    if handle.device != _devices.uuid_of(home):
+    if handle.device != pools.uuid_of(home):
         raise pa.ArrowInvalid(f"the handle is of memory of another device than {home.device}")
     own = broker.own()
     if handle.broker == own.name:
@@ -52,13 +52,7 @@ def open_memory(home: _core.Context, handle: Handle) -> _core.Buffer:
             raise OSError("the buffer is not shared any more: keep it, or its handle, until it is opened")
         memory: _core.Buffer = entry.kept._memory
         return memory
-    connection = wire.connect(handle.broker)
-    try:
-        shared, descriptors = wire.ask(connection, wire.OPEN, handle.token)
-    except BaseException:
-        connection.close()
-        raise
-    lease = pools.Lease(connection)
+    lease, shared, descriptors = leases.ask(handle.broker, wire.OPEN, handle.token)
     for each in descriptors:
         os.close(each)
     size = int.from_bytes(shared[-8:], "little") if shared else 0

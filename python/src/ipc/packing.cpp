@@ -17,13 +17,10 @@
 namespace saeta::py {
 namespace {
 
-/// In a forked child, the rows of a table of its parent are copied to the child's own context, because the
-/// parent's can't allocate there. Any other table stays as it is.
-table in_own_process(const table& source) {
+/// In a forked child, copies the rows of a table of its parent to the child's own context, because the
+/// parent's can't allocate there.
+table copy_of_inherited(const table& source) {
   const std::shared_ptr<context> own = context_pointer(source.ctx());
-  if (own == source.ctx()) {
-    return source;
-  }
   dictionary_cache dictionaries;
   std::vector<batch> made;
   for (const batch& each : source.batches()) {
@@ -40,7 +37,9 @@ nb::object pack(const table_object& given) {
     return given.packed.get();
   }
   auto [packed, body] = without_gil([&] {
-    const table source = in_own_process(*given.value);
+    const std::optional<table> copied =
+        inherited ? std::optional(copy_of_inherited(*given.value)) : std::nullopt;
+    const table& source = copied ? *copied : *given.value;
     ipc::packed_table made = ipc::pack(source);
     column_object shown = column_of_bytes(source.ctx(), made.body);
     return std::pair(std::move(made), std::move(shown));

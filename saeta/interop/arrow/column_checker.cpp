@@ -6,12 +6,23 @@
 #include "saeta/memory/use_token.hpp"
 #include "saeta/transfer/download.hpp"
 
+#include <algorithm>
 #include <unordered_set>
 #include <vector>
 
 namespace saeta {
+namespace {
+
+bool may_refer_elsewhere(const column& of) {
+  return of.type().check().has_value() || !of.type().children().empty();
+}
+
+} // namespace
 
 void column_checker::check(std::span<const column> columns, std::span<const field> fields) {
+  if (std::ranges::none_of(columns, may_refer_elsewhere)) {
+    return; // plain values: a table may have thousands of such columns
+  }
   std::vector<buffer> views;
   for (const column& each : columns) {
     append_buffers(each, views);

@@ -41,7 +41,7 @@ field described(const field& of) {
 field shown(const field& of) {
   field made = resolve_symbols(of);
   const auto mark = std::ranges::find(made.metadata, byte_bool_mark);
-  if (made.type == data_type::bool8() && mark != made.metadata.end()) {
+  if (mark != made.metadata.end() && made.type == data_type::bool8()) {
     made.type = data_type::byte_bool();
     made.metadata.erase(mark);
   }
@@ -108,37 +108,61 @@ std::unique_ptr<const packed_schema> decode(std::span<const std::byte> flat) {
   return made;
 }
 
-/// The schemas that were read last, latest first.
+/// The schemas that were encoded or read last, latest first. Tables that are made or arrive one after the
+/// other often have the same one, and encoding a thousand fields takes longer than packing their columns.
 class recent_schemas {
 public:
-  std::shared_ptr<const schema_index> find(std::span<const std::byte> flat) {
-    const std::lock_guard lock(mutex_);
-    const auto found = std::ranges::find_if(kept_, [&](const auto& each) {
-      const std::vector<std::byte>& known = packed_form(*each)->flat;
-      return known.size() == flat.size() && std::memcmp(known.data(), flat.data(), flat.size()) == 0;
-    });
-    if (found == kept_.end()) {
-      return nullptr;
-    }
-    std::rotate(kept_.begin(), found, found + 1);
-    return kept_.front();
+  /// The form of an equal schema; null if there is none.
+  std::shared_ptr<const packed_schema> find(const schema& shown) {
+    return find_if([&](const entry& each) { return each.form->shown == shown; }).form;
   }
-  void add(const std::shared_ptr<const schema_index>& made) {
-    std::shared_ptr<const schema_index> dropped;
+  /// The schema that was read from the same bytes; null if there is none.
+  std::shared_ptr<const schema_index> find(std::span<const std::byte> flat) {
+    return find_if([&](const entry& each) {
+             const std::vector<std::byte>& known = each.form->flat;
+             return each.read != nullptr && known.size() == flat.size() &&
+                    std::memcmp(known.data(), flat.data(), flat.size()) == 0;
+           })
+        .read;
+  }
+  /// @param read  null if the form was encoded
+  void add(std::shared_ptr<const packed_schema> form, std::shared_ptr<const schema_index> read) {
+    const bool has_symbols =
+        std::ranges::any_of(form->shown.fields, [](const field& each) { return each.type.is_symbol(); });
+    if (form->flat.size() > largest || (read == nullptr && has_symbols)) {
+      return; // symbols would keep their table
+    }
+    entry dropped;
     const std::lock_guard lock(mutex_);
     if (kept_.size() == most) {
       dropped = std::move(kept_.back());
       kept_.pop_back();
     }
-    kept_.insert(kept_.begin(), made);
+    kept_.insert(kept_.begin(), {std::move(form), std::move(read)});
   }
-  /// Wider schemas are read each time, and so need no memory.
-  static constexpr std::size_t largest = std::size_t{256} << 10;
 
 private:
+  struct entry {
+    std::shared_ptr<const packed_schema> form;
+    std::shared_ptr<const schema_index> read;
+  };
+
+  template <class Predicate>
+  entry find_if(Predicate is_it) {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find_if(kept_, is_it);
+    if (found == kept_.end()) {
+      return {};
+    }
+    std::rotate(kept_.begin(), found, found + 1);
+    return kept_.front();
+  }
+
   static constexpr std::size_t most = 8;
+  /// Wider schemas are encoded and read each time, and so need no memory.
+  static constexpr std::size_t largest = std::size_t{256} << 10;
   std::mutex mutex_;
-  std::vector<std::shared_ptr<const schema_index>> kept_;
+  std::vector<entry> kept_;
 };
 
 constinit per_process<recent_schemas> recent;
@@ -146,7 +170,14 @@ constinit per_process<recent_schemas> recent;
 } // namespace
 
 std::shared_ptr<const packed_schema> packed_form(const schema_index& of) {
-  return of.derived<packed_schema>([](const schema& shown) { return encode(shown); });
+  return of.derived<packed_schema>([](const schema& shown) {
+    auto form = recent.get().find(shown);
+    if (form == nullptr) {
+      form = encode(shown);
+      recent.get().add(form, nullptr);
+    }
+    return form;
+  });
 }
 
 std::shared_ptr<const schema_index> decode_schema(std::span<const std::byte> flat) {
@@ -154,12 +185,10 @@ std::shared_ptr<const schema_index> decode_schema(std::span<const std::byte> fla
   if (auto found = known.find(flat)) {
     return found;
   }
-  auto decoded = decode(flat);
-  auto made = std::make_shared<const schema_index>(decoded->shown);
-  static_cast<void>(made->derived<packed_schema>([&](const schema&) { return std::move(decoded); }));
-  if (flat.size() <= recent_schemas::largest) {
-    known.add(made);
-  }
+  const std::shared_ptr<const packed_schema> form = decode(flat);
+  auto made = std::make_shared<const schema_index>(form->shown);
+  static_cast<void>(made->derived<packed_schema>([&](const schema&) { return form; }));
+  known.add(form, made);
   return made;
 }
 

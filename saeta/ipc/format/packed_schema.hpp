@@ -30,7 +30,7 @@ struct packed_schema {
   dictionary_trees dictionaries;
 };
 
-/// The packed form of a schema, which is encoded once.
+/// The packed form of a schema, which is encoded once. Equal schemas that were used last share it.
 std::shared_ptr<const packed_schema> packed_form(const schema_index& of);
 
 /// Reads a schema message. `packed_form` of the result is the same message. The schemas that were read last

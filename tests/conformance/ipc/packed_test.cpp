@@ -99,6 +99,24 @@ TEST_P(packed, slices_are_packed_without_the_rest) {
   EXPECT_LT(ipc::pack(wide.slice(1000, 10)).body.size(), ipc::pack(wide).body.size() / 20);
 }
 
+TEST_P(packed, rows_of_children_behind_those_of_their_parents_are_left_out) {
+  const data_type number(type_id::int64);
+  const auto values = [&](std::int64_t rows) {
+    return random_table(ctx(), {number}, {.batch_rows = {rows}}).batches()[0].columns[0];
+  };
+  const data_type point = data_type::nested("+s", std::vector<field>{{"x", number, true, {}}});
+  const auto points = [&](std::int64_t child_rows) {
+    return column::make(
+        ctx(),
+        {.type = point, .length = 10, .null_count = 0, .buffers = {{}}, .children = {values(child_rows)}});
+  };
+  const schema fields{{{"whole", point, true, {}}, {"part", point, true, {}}}, {}};
+  const table source = table::make(ctx(), fields, {batch{10, {points(10), points(5000)}}});
+  const ipc::packed_table made = ipc::pack(source);
+  EXPECT_LE(made.body.size(), 512U);
+  EXPECT_TRUE(same_contents(ipc::unpack(ctx(), made.metadata, made.body), source));
+}
+
 TEST_P(packed, tables_without_rows_columns_or_batches_keep_their_schema_and_rows) {
   const table source = every_type();
   for (const table& each :
@@ -140,6 +158,17 @@ TEST_P(packed, a_few_columns_of_a_slab_are_gathered) {
   EXPECT_LT(made.body.size(), 2 * 9000 * 9U + 1024);
   EXPECT_NE(made.body.owner(), wide.batches()[0].columns[0].buffers()[1].owner());
   EXPECT_FALSE(made.in_place);
+}
+
+TEST_P(packed, a_gather_of_a_thousand_columns_is_described_in_parts) {
+  const std::vector<data_type> types(1000, data_type(type_id::int32));
+  const table source = random_table(ctx(), types, {.batch_rows = {7, 9}});
+  ctx()->copies().reset_counters();
+  const ipc::packed_table made = ipc::pack(source);
+  if (!ctx()->on_host()) {
+    EXPECT_GT(ctx()->copies().read_counters().scalars.bytes, 2 * 64 * 1024U);
+  }
+  EXPECT_TRUE(same_contents(ipc::unpack(ctx(), made.metadata, made.body), source));
 }
 
 TEST_P(packed, tables_that_arrive_with_one_schema_share_it) {
