@@ -28,12 +28,12 @@ std::size_t chain_windows::open() {
   while (chains_.size() < size_ && next_ < begins_.size()) {
     chains_.emplace_back().at = begins_[next_++];
   }
-  last_ = clock::now() + window_time;
+  last_ = clock::time_point();
   return chains_.size();
 }
 
 void chain_windows::close() noexcept {
-  if (clock::now() < last_ && next_ < begins_.size()) { // the window ended early: too few chains
+  if (clock::now() < last_.load() && next_ < begins_.size()) { // the window ended early: too few chains
     size_ *= 2;
   }
 }

@@ -2,13 +2,16 @@
 //
 // What      After each window the program can report progress and be interrupted, without the ring's lock.
 //           Windows are long enough that threads seldom wait for each other. A chain that did not finish, or
-//           did not begin, in its window continues in the next one. Decoding readers are reused from chain to
-//           chain: their state and input buffers would cost a page fault per page if they were made anew.
+//           did not begin, in its window continues in the next one. The time of a window begins with its
+//           first chain, because the threads may still work on another scatter. Decoding readers are reused
+//           from chain to chain: their state and input buffers would cost a page fault per page if they were
+//           made anew.
 // Thread    Between `open` and `close` several threads may process different chains. Other calls: one thread.
 #pragma once
 
 #include "saeta/staging/chunk_cutter.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -43,7 +46,11 @@ public:
   template <class Bring>
   void process_chain(std::size_t number, Bring bring) {
     chunk_chain& chain = chains_[number];
-    if (number != 0 && clock::now() >= last_) {
+    clock::time_point last{};
+    if (const auto mine = clock::now() + window_time; last_.compare_exchange_strong(last, mine)) {
+      last = mine;
+    }
+    if (number != 0 && clock::now() >= last) {
       return;
     }
     if (chain.decoding == nullptr) {
@@ -52,7 +59,7 @@ public:
     do {
       chain.at = bring(chain);
       chain.done = cutter_.begins_chain(chain.at);
-    } while (!chain.done && clock::now() < last_);
+    } while (!chain.done && clock::now() < last);
     if (chain.done && chain.decoding != nullptr) {
       chain.decoding->finish();
       keep_idle(std::move(chain.decoding));
@@ -72,7 +79,7 @@ private:
   std::vector<chunk_chain> chains_;
   std::mutex idle_mutex_;
   std::vector<std::unique_ptr<ordered_reader>> idle_;
-  clock::time_point last_; ///< no chunk begins after this time
+  std::atomic<clock::time_point> last_; ///< no chunk begins after this time; its default before the first one
 };
 
 } // namespace saeta

@@ -98,5 +98,21 @@ TEST(chain_windows, leave_a_chain_that_lasts_longer_its_reader) {
   EXPECT_LE(count.made, chains);
 }
 
+TEST(chain_windows, begin_their_time_with_the_first_chain) {
+  const std::vector<scatter_step> steps = some_chains(4, 2);
+  const chunk_cutter cutter(steps, window_chunk, decoded_at);
+  chain_windows windows(cutter, threads);
+  const std::size_t chains = windows.open();
+  std::this_thread::sleep_for(2 * chain_windows::window_time); // the threads work on another scatter
+  int begun = 0;
+  windows.process_chain(1, [&](chunk_chain& chain) {
+    ++begun;
+    cut_chunk chunk;
+    return cutter.cut(chain.at, chunk);
+  });
+  EXPECT_EQ(chains, 4U);
+  EXPECT_GT(begun, 0);
+}
+
 } // namespace
 } // namespace saeta
