@@ -1,11 +1,11 @@
 // Processes the chunks of a scatter in time windows of some milliseconds.
 //
 // What      After each window the program can report progress and be interrupted, without the ring's lock.
-//           Windows are long enough that threads seldom wait for each other. A chain that did not finish, or
-//           did not begin, in its window continues in the next one. The time of a window begins with its
-//           first chain, because the threads may still work on another scatter. Decoding readers are reused
-//           from chain to chain: their state and input buffers would cost a page fault per page if they were
-//           made anew.
+//           Windows are long enough that threads seldom wait for each other. The longest chains of a window
+//           begin first, so that all threads have work until its end. A chain that did not finish, or did not
+//           begin, in its window continues in the next one. The time of a window begins with its first chain,
+//           because the threads may still work on another scatter. Decoding readers are reused from chain to
+//           chain: their state and input buffers would cost a page fault per page if they were made anew.
 // Thread    Between `open` and `close` several threads may process different chains. Other calls: one thread.
 #pragma once
 
@@ -14,6 +14,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -21,10 +22,16 @@
 
 namespace saeta {
 
+struct chain_begin {
+  chunk_cursor at;
+  std::uint64_t bytes = 0; ///< of the whole chain
+};
+
 /// Chunks that are transferred one after the other, and the position reached.
 struct chunk_chain {
   chunk_cursor at;
-  std::unique_ptr<ordered_reader> decoding; ///< made on first use
+  std::uint64_t bytes = 0;                            ///< of the whole chain
+  std::unique_ptr<ordered_reader> decoding = nullptr; ///< made on first use
   bool done = false;
 };
 
@@ -73,7 +80,7 @@ private:
   void keep_idle(std::unique_ptr<ordered_reader> reader);
 
   const chunk_cutter& cutter_;
-  std::vector<chunk_cursor> begins_;
+  std::vector<chain_begin> begins_;
   std::size_t next_ = 0; ///< index in `begins_`
   std::size_t size_;     ///< maximum number of chains in a window
   std::vector<chunk_chain> chains_;
