@@ -1,19 +1,21 @@
 #include "saeta/staging/chain_windows.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace saeta {
 namespace {
 
-std::vector<chunk_cursor> find_chain_begins(const chunk_cutter& cutter, chunk_cursor at) {
-  std::vector<chunk_cursor> begins;
+std::vector<chain_begin> find_chain_begins(const chunk_cutter& cutter, chunk_cursor at) {
+  std::vector<chain_begin> begins;
   cut_chunk chunk;
   while (!cutter.done(at)) {
     if (cutter.begins_chain(at)) {
-      begins.push_back(at);
+      begins.push_back({at});
     }
     at = cutter.cut(at, chunk);
+    begins.back().bytes += chunk.read;
   }
   return begins;
 }
@@ -26,14 +28,16 @@ chain_windows::chain_windows(const chunk_cutter& cutter, std::size_t threads, ch
 std::size_t chain_windows::open() {
   std::erase_if(chains_, [](const chunk_chain& each) { return each.done; });
   while (chains_.size() < size_ && next_ < begins_.size()) {
-    chains_.emplace_back().at = begins_[next_++];
+    const chain_begin& begin = begins_[next_++];
+    chains_.push_back({.at = begin.at, .bytes = begin.bytes});
   }
-  last_ = clock::now() + window_time;
+  std::ranges::stable_sort(chains_, std::greater(), &chunk_chain::bytes);
+  last_ = clock::time_point();
   return chains_.size();
 }
 
 void chain_windows::close() noexcept {
-  if (clock::now() < last_ && next_ < begins_.size()) { // the window ended early: too few chains
+  if (clock::now() < last_.load() && next_ < begins_.size()) { // the window ended early: too few chains
     size_ *= 2;
   }
 }

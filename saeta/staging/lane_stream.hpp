@@ -2,7 +2,7 @@
 //
 // Owner     The staging ring. Each lane refers to the stream that its chunks travel on (staging_lane.hpp).
 //           The stream is made on first use and kept.
-// Thread    `begin`: not concurrently with any other call. The rest: any.
+// Thread    The first `begin`: not concurrently with any other call. The rest: any.
 #pragma once
 
 #include "saeta/memory/context.hpp"

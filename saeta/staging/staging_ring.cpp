@@ -271,12 +271,21 @@ void staging_ring::download(std::span<const download_range> ranges, bool fresh) 
 }
 
 void staging_ring::land_by_lanes(std::span<const piece> pieces) {
-  run(pieces.size(), [&](staging_lane& lane, std::size_t, std::size_t task) {
-    const piece& p = pieces[task];
-    auto& chunk = lane.next();
-    ctx_.copies().copy(chunk.memory.pointer, p.source, p.bytes, p.kind, lane.stream());
-    lane.mark(chunk);
-    chunk.landing = {p.target, p.bytes};
+  const auto turn = turn_.lock("a transfer");
+  run_on(streams_, [&](const auto& stream_at) {
+    for (const auto& lane : lanes_) {
+      lane->abandon(); // left over from a failed download
+    }
+    team_->run(pieces.size(), [&](std::size_t member, std::size_t task) {
+      stream_at(member);
+      staging_lane& lane = *lanes_[member];
+      const piece& p = pieces[task];
+      auto& chunk = lane.next();
+      ctx_.copies().copy(chunk.memory.pointer, p.source, p.bytes, p.kind, lane.stream());
+      lane.mark(chunk);
+      chunk.landing = {p.target, p.bytes};
+    });
+    team_->run(lanes_.size(), [&](std::size_t, std::size_t lane) { lanes_[lane]->land_all(); });
   });
 }
 
@@ -358,10 +367,9 @@ staging_ring::slicing staging_ring::slices_of_pages(std::size_t largest) const n
 }
 
 // The caller holds a token on the work stream. The other streams start after the work stream, and it then
-// waits for them. One point of the work stream thus covers all.
+// waits for them. One point of the work stream thus covers all, and perhaps copies of a scatter beside it.
 template <class Work>
-void staging_ring::run_in_turn(const streams& used, const Work& work) {
-  const auto turn = turn_.lock("a transfer");
+void staging_ring::run_on(const streams& used, const Work& work) {
   const stream_ref ctx = ctx_.work_stream();
   const point start = mark(ctx);
   std::vector<char> begun(used.size(), 0); // each is touched by one thread at a time
@@ -387,24 +395,21 @@ void staging_ring::run_in_turn(const streams& used, const Work& work) {
   }
 }
 
-void staging_ring::run(std::size_t tasks,
-                       const std::function<void(staging_lane&, std::size_t lane, std::size_t task)>& work) {
-  run_in_turn(streams_, [&](const auto& stream_at) {
-    for (const auto& lane : lanes_) {
-      lane->abandon(); // left over from a failed movement
-    }
+void staging_ring::run_chains(std::size_t tasks, const lane_work& work) {
+  const auto turn = turn_.lock_shared("a transfer");
+  run_on(streams_, [&](const auto& stream_at) {
     team_->run(tasks, [&](std::size_t member, std::size_t task) {
       stream_at(member);
       work(*lanes_[member], member, task);
     });
-    team_->run(lanes_.size(), [&](std::size_t, std::size_t lane) { lanes_[lane]->land_all(); });
   });
 }
 
 std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, shared_movement& moved,
                                      clock::time_point last) {
+  const auto turn = turn_.lock("a transfer");
   std::size_t begun = 0;
-  run_in_turn(shared_streams_, [&](const auto& stream_at) {
+  run_on(shared_streams_, [&](const auto& stream_at) {
     // One chunk needs one stream, also for its kernels.
     const std::size_t used = chunks == 1 ? 1 : shared_streams + (moved.uses_kernels() ? 1 : 0);
     for (std::size_t i = 0; i < used; ++i) {

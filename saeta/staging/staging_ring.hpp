@@ -6,12 +6,13 @@
 // Order     `upload` returns when every byte has been read from its source. The slab is ordered by its
 //           buffer: its last write covers the streams of all workers. `download` returns when the bytes are
 //           in host memory.
-// Thread    Any. Movements of one context take turns.
+// Thread    Any. Movements of one context take turns, except that scatters decode side by side: when one has
+//           no more chains to begin, threads go on with those of another.
 // Failure   A failed read (errc::io names the file offset) or device call ends the movement. Nothing is half
 //           consumed and the slab is freed. The host first waits for the copies in flight.
 #pragma once
 
-#include "saeta/base/interruptible_lock.hpp"
+#include "saeta/base/interruptible_shared_lock.hpp"
 #include "saeta/memory/buffer.hpp"
 #include "saeta/memory/context.hpp"
 #include "saeta/staging/scatter.hpp"
@@ -83,12 +84,13 @@ private:
   static constexpr std::size_t least_chunk_bytes = 1u << 20; ///< smaller copies can't fill the link
 
   staging_ring(context& ctx, const staging_options& options);
-  /// Runs a movement on some streams, in its turn. `work(stream_at)` gets the streams by number. Only one
-  /// thread at a time may ask for the same number.
+  /// Runs a movement on some streams. The caller holds a turn. `work(stream_at)` gets the streams by number.
+  /// Only one thread at a time may ask for the same number.
   template <class Work>
-  void run_in_turn(const streams& used, const Work& work);
-  void run(std::size_t tasks,
-           const std::function<void(staging_lane&, std::size_t lane, std::size_t task)>& work);
+  void run_on(const streams& used, const Work& work);
+  using lane_work = std::function<void(staging_lane&, std::size_t lane, std::size_t task)>;
+  /// Runs chains of decoded chunks, beside those of other scatters. Each member of the team has its lane.
+  void run_chains(std::size_t tasks, const lane_work& work);
   /// Runs the first chunk and those that begin before `last`. Returns how many.
   /// @param chunks  maximum number of chunks
   std::size_t run_shared(std::size_t chunks, std::size_t slices, shared_movement& moved,
@@ -119,7 +121,7 @@ private:
   [[nodiscard]] slicing slices_of_pages(std::size_t largest) const noexcept;
 
   context& ctx_;                          ///< owns this ring
-  interruptible_mutex turn_;              ///< one movement at a time
+  interruptible_shared_mutex turn_;       ///< held by each movement, and shared by those that decode
   std::size_t lane_bytes_;                ///< bytes of a worker's own chunk
   std::size_t chunk_bytes_;               ///< bytes of a chunk that all workers share
   std::unique_ptr<lane_words> words_;     ///< for the chunks of all lanes; outlives the lanes

@@ -232,7 +232,7 @@ private:
       return next;
     };
     by_windows(windows, [&](std::size_t chains) {
-      const auto turn = ring_.turn_.lock("a transfer");
+      const auto turn = ring_.turn_.lock_shared("a transfer");
       ring_.team_->run(chains, [&](std::size_t member, std::size_t task) {
         windows.process_chain(task, [&](chunk_chain& chain) { return bring(member, chain); });
       });
@@ -249,7 +249,7 @@ private:
       return next;
     };
     by_windows(windows, [&](std::size_t chains) {
-      ring_.run(chains, [&](staging_lane& lane, std::size_t member, std::size_t task) {
+      ring_.run_chains(chains, [&](staging_lane& lane, std::size_t member, std::size_t task) {
         windows.process_chain(task, [&](chunk_chain& chain) { return bring(lane, member, chain); });
       });
     });

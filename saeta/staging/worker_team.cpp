@@ -1,11 +1,31 @@
 #include "saeta/staging/worker_team.hpp"
 
 #include "saeta/base/interrupt_pace.hpp"
+#include "saeta/base/interruptible_wait.hpp"
 
 #include <algorithm>
-#include <utility>
+#include <exception>
 
 namespace saeta {
+
+/// The tasks of one call of `run`.
+struct worker_team::round {
+  const task_function& work;
+  std::size_t tasks;
+  const std::shared_ptr<const condition>& may_sleep;
+  std::atomic<std::size_t> next = 0;
+  std::size_t busy = 0; ///< threads that take part, beside the caller; changed under the mutex
+  std::exception_ptr failure = nullptr;
+
+  [[nodiscard]] bool is_open() const noexcept { return next < tasks; }
+  /// Keeps the current exception if it is the first, and begins no further task. The caller holds the mutex.
+  void fail() noexcept {
+    next = tasks;
+    if (!failure) {
+      failure = std::current_exception();
+    }
+  }
+};
 
 worker_team::~worker_team() {
   {
@@ -21,20 +41,12 @@ worker_team::~worker_team() {
 void worker_team::run(std::size_t tasks, const task_function& work,
                       const std::shared_ptr<const condition>& may_sleep) {
   const std::size_t wanted = std::min(tasks, members_);
-  {
+  round mine{.work = work, .tasks = tasks, .may_sleep = may_sleep};
+  if (wanted > 1) {
     const std::lock_guard lock(mutex_);
-    if (wanted > 1) {
-      start();
-    }
-    work_ = &work;
-    tasks_ = tasks;
-    next_ = 0;
-    failure_ = nullptr;
-    if (wanted > 1) {
-      may_sleep_ = may_sleep;
-      open_ = true;
-      ++round_;
-    }
+    start();
+    rounds_.insert(std::ranges::upper_bound(rounds_, tasks, {}, &round::tasks), &mine);
+    ++rounds_begun_;
   }
   if (wanted == members_) {
     begun_.notify_all();
@@ -43,13 +55,31 @@ void worker_team::run(std::size_t tasks, const task_function& work,
       begun_.notify_one();
     }
   }
-  take_part(0);
   std::unique_lock lock(mutex_);
-  open_ = false;
-  left_.wait(lock, [&] { return busy_ == 0; });
-  if (failure_) {
-    std::rethrow_exception(std::exchange(failure_, nullptr));
+  lead(lock, mine);
+  std::erase(rounds_, &mine);
+  left_.wait(lock, [&] { return mine.busy == 0; });
+  if (mine.failure) {
+    std::rethrow_exception(mine.failure);
   }
+}
+
+void worker_team::lead(std::unique_lock<std::mutex>& lock, round& mine) {
+  try {
+    wait_interruptibly(left_, lock, std::chrono::steady_clock::time_point::max(),
+                       [&] { return !led_ || (!mine.is_open() && mine.busy == 0); });
+  } catch (...) {
+    return mine.fail();
+  }
+  if (led_) {
+    return;
+  }
+  led_ = true;
+  lock.unlock();
+  take_part(0, mine);
+  lock.lock();
+  led_ = false;
+  left_.notify_all();
 }
 
 void worker_team::start() {
@@ -59,57 +89,55 @@ void worker_team::start() {
 }
 
 void worker_team::loop(std::size_t member) {
-  std::size_t seen = 0;
+  std::unique_lock lock(mutex_);
   for (;;) {
-    {
-      std::unique_lock lock(mutex_);
-      begun_.wait(lock, [&] { return stop_ || round_ != seen; });
-      if (stop_) {
-        return;
-      }
-      seen = round_;
-      if (!open_) {
-        continue; // the others had done all tasks when it woke up
-      }
-      ++busy_;
+    round* joined = nullptr;
+    begun_.wait(lock, [&] { return stop_ || (joined = find_open()) != nullptr; });
+    if (stop_) {
+      return;
     }
-    take_part(member);
-    std::shared_ptr<const condition> may_sleep;
-    {
-      const std::lock_guard lock(mutex_);
-      may_sleep = may_sleep_;
-      --busy_;
+    ++joined->busy;
+    lock.unlock();
+    take_part(member, *joined);
+    lock.lock();
+    const std::shared_ptr<const condition> may_sleep = joined->may_sleep;
+    if (--joined->busy == 0) {
+      left_.notify_all(); // the round may be gone when the lock is released
     }
-    left_.notify_one();
-    if (may_sleep) {
-      stay_awake(seen, *may_sleep);
+    if (may_sleep && find_open() == nullptr) {
+      const std::size_t rounds = rounds_begun_;
+      lock.unlock();
+      stay_awake(rounds, *may_sleep);
+      lock.lock();
     }
   }
 }
 
-void worker_team::stay_awake(std::size_t round, const condition& may_sleep) const {
+worker_team::round* worker_team::find_open() const noexcept {
+  const auto found = std::ranges::find_if(rounds_, &round::is_open);
+  return found == rounds_.end() ? nullptr : *found;
+}
+
+void worker_team::stay_awake(std::size_t rounds, const condition& may_sleep) const {
   using clock = std::chrono::steady_clock;
   const auto awake_until = clock::now() + most_awake;
-  while (!stop_ && round_ == round && !may_sleep() && clock::now() < awake_until) {
+  while (!stop_ && rounds_begun_ == rounds && !may_sleep() && clock::now() < awake_until) {
     std::this_thread::yield();
   }
 }
 
-void worker_team::take_part(std::size_t member) noexcept {
+void worker_team::take_part(std::size_t member, round& in) noexcept {
   try {
     interrupt_pace pace;
-    for (std::size_t task = next_++; task < tasks_; task = next_++) {
-      (*work_)(member, task);
+    for (std::size_t task = in.next++; task < in.tasks; task = in.next++) {
+      in.work(member, task);
       if (member == 0) {
         pace.check_if_due();
       }
     }
   } catch (...) {
-    next_ = tasks_;
     const std::lock_guard lock(mutex_);
-    if (!failure_) {
-      failure_ = std::current_exception();
-    }
+    in.fail();
   }
 }
 

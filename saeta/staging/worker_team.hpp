@@ -1,7 +1,10 @@
 // A team of threads that runs numbered tasks together with the caller.
 //
 // Owner     The staging ring. Threads start with the first `run` of more than one task and end with the team.
-// Thread    One `run` at a time; the caller is member 0.
+// Thread    Several calls of `run` at a time. A member without a task takes one of any call, so no member is
+//           idle during the last tasks of one call while another call has tasks. One caller at a time is
+//           member 0. The others wait for it, or for the end of their tasks.
+// Order     Calls with fewer tasks go first. They may be what a longer one needs: the offsets of strings.
 // Interrupt The caller checks for an interrupt (base/interrupt.hpp) between two tasks, now and then. It is a
 //           failure like any other.
 // Sleep     Members without work sleep. `run` wakes no more of them than there are tasks, and does not wait
@@ -16,7 +19,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -46,25 +48,27 @@ public:
            const std::shared_ptr<const condition>& may_sleep = nullptr);
 
 private:
+  struct round;
+
   void start();
   void loop(std::size_t member);
-  void take_part(std::size_t member) noexcept;
-  void stay_awake(std::size_t round, const condition& may_sleep) const;
+  /// Takes part in a round as member 0. If another caller is member 0, waits for it or for the round's end.
+  /// @param lock  held; released meanwhile.
+  void lead(std::unique_lock<std::mutex>& lock, round& mine);
+  /// Returns the first round with a task that nobody has begun; null if there is none.
+  [[nodiscard]] round* find_open() const noexcept;
+  void take_part(std::size_t member, round& in) noexcept;
+  void stay_awake(std::size_t rounds, const condition& may_sleep) const;
 
   std::size_t members_;
   std::vector<std::thread> threads_;
   std::mutex mutex_;
   std::condition_variable begun_;
   std::condition_variable left_;
-  std::atomic<std::size_t> round_{0}; ///< changed under the mutex, like `stop_`
-  bool open_ = false;                 ///< threads may still take part in the round
-  std::size_t busy_ = 0;              ///< threads that take part
+  std::atomic<std::size_t> rounds_begun_{0}; ///< changed under the mutex, like `stop_`
+  std::vector<round*> rounds_;               ///< of more than one task, by ascending number of tasks
+  bool led_ = false;                         ///< a caller takes part as member 0
   std::atomic<bool> stop_{false};
-  std::shared_ptr<const condition> may_sleep_;
-  const task_function* work_ = nullptr;
-  std::size_t tasks_ = 0;
-  std::atomic<std::size_t> next_{0};
-  std::exception_ptr failure_;
 };
 
 } // namespace saeta

@@ -1,7 +1,8 @@
 // Reads the windows of a source ahead, in two threads, and gives them out in order.
 //
 // What      One thread cuts and plans a window while the other's is on its way, so that the link does not
-//           wait for plans.
+//           wait for plans. Of compressed windows the ring decodes both at once where one has no work for
+//           all of its threads (staging_ring.hpp).
 // Budget, Order, Thread, Failure  see ipc/scan.hpp.
 #pragma once
 

@@ -369,7 +369,14 @@ TEST_P(whole_read, tells_of_batches_rows_and_bytes) {
           throw std::runtime_error("stop");
         }
       };
-      EXPECT_THROW(static_cast<void>(read({}, stop)), std::runtime_error);
+      bool stopped = false;
+      try {
+        static_cast<void>(read({}, stop));
+      } catch (const std::runtime_error&) {
+        stopped = true;
+      }
+      EXPECT_EQ(stopped, calls > call) << "how often it tells is a matter of time";
+      EXPECT_TRUE(stopped || call != 0) << "never told";
       EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
       EXPECT_EQ(ctx()->reports().statistics().budget.current, 0U);
     }

@@ -16,7 +16,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <latch>
+#include <mutex>
 #include <random>
+#include <semaphore>
 #include <thread>
 
 namespace saeta::conformance {
@@ -410,6 +413,84 @@ TEST_P(scatter, tells_how_far_it_is_and_ends_when_it_is_told_to) {
       EXPECT_EQ(ctx->reports().statistics().budget.current, before);
     }
     expect_scattered(ctx, plan, source, memory_of(source));
+  }
+}
+
+/// Decodes by copying, and tells each position that it begins at.
+class told_reader final : public ordered_reader {
+public:
+  using teller = std::function<void(std::uint64_t position)>;
+
+  told_reader(const std::vector<std::byte>& bytes, teller tell) : bytes_(bytes), tell_(std::move(tell)) {}
+  void read(std::uint64_t position, std::span<std::byte> target) override {
+    tell_(position);
+    std::memcpy(target.data(), bytes_.data() + position, target.size());
+  }
+  void finish() override {}
+
+private:
+  const std::vector<std::byte>& bytes_;
+  teller tell_;
+};
+
+scatter_source decoded(const std::vector<std::byte>& bytes, const told_reader::teller& tell) {
+  scatter_source made = memory_of(bytes);
+  made.ordered_from = 0;
+  made.in_order = [&bytes, tell]() -> std::unique_ptr<ordered_reader> {
+    return std::make_unique<told_reader>(bytes, tell);
+  };
+  return made;
+}
+
+/// Ranges of which each is decoded by itself.
+scatter_plan decoded_plan(std::size_t ranges, std::size_t bytes) {
+  scatter_plan plan;
+  for (std::size_t i = 0; i < ranges; ++i) {
+    scatter_step& step = plan.steps.emplace_back();
+    step.source = i * (bytes + scatter_source::ordered_gap);
+    step.target = i * bytes;
+    step.count = static_cast<std::int64_t>(bytes);
+  }
+  plan.slab_bytes = ranges * bytes;
+  return plan;
+}
+
+TEST_P(scatter, decodes_while_another_one_decodes_its_last_range) {
+  constexpr std::size_t range = 20'000;
+  const scatter_plan plan = decoded_plan(9, range);
+  const auto source = random_bytes(plan.steps.back().source + range, 13);
+  for (const bool fails : {false, true}) {
+    const auto ctx = new_context(support::ring_options(3, 4096));
+    std::latch last_begun(1);
+    std::binary_semaphore other_begun(0);
+    std::atomic<bool> met{false};
+    std::thread first([&] {
+      const auto tell = [&](std::uint64_t position) {
+        if (position == plan.steps.back().source) {
+          last_begun.count_down();
+          met = other_begun.try_acquire_for(std::chrono::seconds(60));
+          if (fails) {
+            throw error(errc::io, "the file was truncated");
+          }
+        }
+      };
+      if (fails) {
+        EXPECT_THROW(
+            static_cast<void>(staging_ring::of(ctx)->scatter(ctx, plan, decoded(source, tell), "slab")),
+            error);
+      } else {
+        expect_scattered(ctx, plan, source, decoded(source, tell));
+      }
+    });
+    last_begun.wait();
+    std::once_flag once;
+    expect_scattered(ctx, plan, source, decoded(source, [&](std::uint64_t) {
+                       std::call_once(once, [&] { other_begun.release(); });
+                     }));
+    first.join();
+    EXPECT_TRUE(met) << "the second waited for the end of the first";
+    EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_EQ(ctx->reports().statistics().ledger.buffers, 0U);
   }
 }
 

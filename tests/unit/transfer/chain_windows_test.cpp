@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -96,6 +97,44 @@ TEST(chain_windows, leave_a_chain_that_lasts_longer_its_reader) {
   EXPECT_GT(opened, 1U) << "windows last 40 ms, a chain 100";
   EXPECT_EQ(count.finished, chains) << "each once";
   EXPECT_LE(count.made, chains);
+}
+
+TEST(chain_windows, begin_with_the_longest_chains) {
+  std::vector<scatter_step> steps = some_chains(5, 4);
+  constexpr std::array<std::int64_t, 5> chunks{1, 3, 2, 4, 3};
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    steps[i].count = chunks.at(i) * static_cast<std::int64_t>(window_chunk);
+  }
+  const chunk_cutter cutter(steps, window_chunk, decoded_at);
+  chain_windows windows(cutter, threads);
+  std::vector<std::size_t> begun;
+  const std::size_t chains = windows.open();
+  for (std::size_t number = 0; number < chains; ++number) {
+    windows.process_chain(number, [&](chunk_chain& chain) {
+      if (chain.at.done == 0) {
+        begun.push_back(chain.at.step);
+      }
+      cut_chunk chunk;
+      return cutter.cut(chain.at, chunk);
+    });
+  }
+  EXPECT_EQ(begun, (std::vector<std::size_t>{3, 1, 4, 2, 0})) << "in the order of the source if equally long";
+}
+
+TEST(chain_windows, begin_their_time_with_the_first_chain) {
+  const std::vector<scatter_step> steps = some_chains(4, 2);
+  const chunk_cutter cutter(steps, window_chunk, decoded_at);
+  chain_windows windows(cutter, threads);
+  const std::size_t chains = windows.open();
+  std::this_thread::sleep_for(2 * chain_windows::window_time); // the threads work on another scatter
+  int begun = 0;
+  windows.process_chain(1, [&](chunk_chain& chain) {
+    ++begun;
+    cut_chunk chunk;
+    return cutter.cut(chain.at, chunk);
+  });
+  EXPECT_EQ(chains, 4U);
+  EXPECT_GT(begun, 0);
 }
 
 } // namespace

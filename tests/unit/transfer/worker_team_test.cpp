@@ -3,11 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <barrier>
 #include <chrono>
 #include <latch>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -222,6 +225,147 @@ TEST(worker_team, all_members_take_part_where_each_waits_for_the_others) {
       EXPECT_EQ(tasks, 1);
     }
   }
+}
+
+TEST(worker_team, goes_on_with_the_tasks_of_another_call_while_the_last_ones_of_a_call_run) {
+  worker_team team(3);
+  std::latch last_runs(1);
+  std::latch other_done(1);
+  std::thread first([&] {
+    std::atomic<int> done{0};
+    team.run(10, [&](std::size_t, std::size_t task) {
+      if (task == 9) {
+        last_runs.count_down();
+        other_done.wait();
+      }
+      ++done;
+    });
+    EXPECT_EQ(done, 10);
+  });
+  last_runs.wait();
+  std::atomic<int> done{0};
+  team.run(20, [&](std::size_t, std::size_t) { ++done; });
+  EXPECT_EQ(done, 20);
+  other_done.count_down();
+  first.join();
+}
+
+TEST(worker_team, has_one_caller_at_a_time_as_member_0) {
+  worker_team team(3);
+  std::array<std::atomic<int>, 3> inside{};
+  const auto call = [&] {
+    for (int round = 0; round < 200; ++round) {
+      std::atomic<int> done{0};
+      team.run(7, [&](std::size_t member, std::size_t) {
+        EXPECT_EQ(++inside.at(member), 1) << "two threads are this member";
+        ++done;
+        --inside.at(member);
+      });
+      EXPECT_EQ(done, 7);
+    }
+  };
+  std::thread other(call);
+  call();
+  other.join();
+}
+
+/// A call of two tasks that keeps member 0 and the only thread of a team of two until it is told to end.
+class blocking_call {
+public:
+  explicit blocking_call(worker_team& team)
+      : caller_([this, &team] {
+          team.run(2, [this](std::size_t, std::size_t) {
+            both_run_.arrive_and_wait();
+            end_.wait();
+          });
+        }) {
+    both_run_.arrive_and_wait();
+  }
+  blocking_call(const blocking_call&) = delete;
+  blocking_call& operator=(const blocking_call&) = delete;
+  ~blocking_call() { end(); }
+
+  void end() {
+    if (caller_.joinable()) {
+      end_.count_down();
+      caller_.join();
+    }
+  }
+
+private:
+  std::latch both_run_{3};
+  std::latch end_{1};
+  std::thread caller_;
+};
+
+TEST(worker_team, begins_the_call_with_the_fewest_tasks_first) {
+  std::mutex mutex;
+  std::set<std::thread::id> waiting; // callers ask for an interrupt while they wait for member 0
+  const support::interrupts hook([&] {
+    const std::lock_guard lock(mutex);
+    waiting.insert(std::this_thread::get_id());
+  });
+  const auto await_waiting = [&](std::size_t callers) {
+    for (std::size_t found = 0; found < callers; std::this_thread::yield()) {
+      const std::lock_guard lock(mutex);
+      found = waiting.size();
+    }
+  };
+  worker_team team(2);
+  blocking_call busy(team);
+  std::atomic<bool> few_begun{false};
+  std::thread many(
+      [&] { team.run(50, [&](std::size_t member, std::size_t) { EXPECT_TRUE(member == 0 || few_begun); }); });
+  await_waiting(1);
+  std::barrier both(2);
+  std::thread few([&] {
+    team.run(2, [&](std::size_t member, std::size_t) {
+      few_begun = few_begun || member == 1;
+      both.arrive_and_wait(); // needs the caller and the thread
+    });
+  });
+  await_waiting(2);
+  busy.end();
+  many.join();
+  few.join();
+}
+
+TEST(worker_team, a_caller_that_waits_for_another_can_be_interrupted) {
+  struct interrupted {};
+  worker_team team(2);
+  blocking_call busy(team);
+  {
+    const support::interrupts hook([] { throw interrupted(); });
+    EXPECT_THROW(team.run(5, [](std::size_t, std::size_t) { ADD_FAILURE() << "a task began"; }), interrupted);
+  }
+  busy.end();
+  int done = 0;
+  team.run(1, [&](std::size_t, std::size_t) { ++done; });
+  EXPECT_EQ(done, 1);
+}
+
+TEST(worker_team, throws_a_failure_from_the_call_that_has_the_task) {
+  worker_team team(3);
+  std::latch both(2);
+  std::thread failing([&] {
+    EXPECT_THROW(team.run(100,
+                          [&](std::size_t, std::size_t task) {
+                            if (task == 0) {
+                              both.arrive_and_wait();
+                              throw std::runtime_error("task 0");
+                            }
+                          }),
+                 std::runtime_error);
+  });
+  std::atomic<int> done{0};
+  EXPECT_NO_THROW(team.run(100, [&](std::size_t, std::size_t task) {
+    if (task == 0) {
+      both.arrive_and_wait();
+    }
+    ++done;
+  }));
+  EXPECT_EQ(done, 100);
+  failing.join();
 }
 
 } // namespace
