@@ -125,6 +125,7 @@ private:
   std::unique_ptr<lane_words> words_;     ///< for the chunks of all lanes; outlives the lanes
   streams streams_;                       ///< one for each worker's lane
   streams shared_streams_;                ///< for shared chunks, and one for their kernels
+  streams work_stream_;                   ///< one, for a movement of a single chunk
   lanes lanes_;                           ///< one for each worker
   lanes shared_;                          ///< one for each shared chunk
   std::vector<std::size_t> longest_sent_; ///< indices of `shared_`, the one sent last at the end
