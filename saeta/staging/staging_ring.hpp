@@ -65,6 +65,10 @@ public:
                                   const scatter_progress& progress = {},
                                   const std::function<void()>& after_early = {},
                                   std::uint64_t movement_bytes = 0);
+  /// Returns the most bytes of device memory that a scatter takes besides its slab, for chunks that land.
+  /// @param movement_bytes  as for `scatter`
+  [[nodiscard]] std::size_t landing_bytes(std::size_t slab_bytes,
+                                          std::uint64_t movement_bytes) const noexcept;
   /// Calls `work` for each task in [0, tasks) on the ring's threads (worker_team.hpp). Takes a turn as
   /// movements do.
   void run_in_parallel(std::size_t tasks, const std::function<void(std::size_t task)>& work);

@@ -141,6 +141,14 @@ void staging_ring::run_in_parallel(std::size_t tasks, const std::function<void(s
   team_->run(tasks, [&](std::size_t, std::size_t task) { work(task); });
 }
 
+std::size_t staging_ring::landing_bytes(std::size_t slab_bytes, std::uint64_t movement_bytes) const noexcept {
+  if (ctx_.on_host() || slab_bytes <= most_read_by_kernel) {
+    return 0;
+  }
+  const std::size_t chunk = chunk_for(std::max<std::size_t>(movement_bytes, slab_bytes), least_chunk_bytes);
+  return std::min(slab_bytes / chunk + 1, shared_.size()) * chunk;
+}
+
 /// The parts of a scatter that read the source.
 class staging_ring::scattering {
 public:
