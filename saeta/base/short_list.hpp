@@ -53,18 +53,21 @@ public:
       push_back(*first);
     }
   }
-  void push_back(T value) { emplace_back(std::move(value)); }
-  template <class... Values>
-  T& emplace_back(Values&&... values) {
+  void push_back(T value) {
     if (size_ == N && many_.empty()) {
       resize_elsewhere(N);
     }
     if (!many_.empty()) {
-      many_.emplace_back(std::forward<Values>(values)...);
+      many_.push_back(std::move(value));
     } else {
-      few_[size_] = T(std::forward<Values>(values)...);
+      few_[size_] = std::move(value);
     }
-    return data()[size_++];
+    ++size_;
+  }
+  template <class... Values>
+  T& emplace_back(Values&&... values) {
+    push_back(T(std::forward<Values>(values)...));
+    return data()[size_ - 1];
   }
   void resize(std::size_t size) {
     if (size > N || !many_.empty()) {

@@ -192,7 +192,7 @@ column::column(std::shared_ptr<context> ctx, std::shared_ptr<const shared_parts>
                std::int64_t length)
     : ctx_(std::move(ctx)), parts_(std::move(from)), offset_(offset), length_(length) {}
 
-column column::make(std::shared_ptr<context> ctx, parts from) {
+column column::make(std::shared_ptr<context> ctx, parts&& from) {
   if (ctx == nullptr) {
     throw error(errc::invalid_argument, concat("column of ", from.type.name(), ": the context is null"));
   }

@@ -43,7 +43,7 @@ public:
 
   /// @throws error invalid_argument or out_of_range naming the buffer, the bytes needed and the bytes
   /// present.
-  static column make(std::shared_ptr<context> ctx, parts from);
+  static column make(std::shared_ptr<context> ctx, parts&& from);
   /// A column without rows. It allocates no memory.
   static column empty(const std::shared_ptr<context>& ctx, const data_type& type);
 

@@ -53,8 +53,9 @@ public:
   /// Adds nothing for 0 bytes.
   /// @param byte  offset in the place
   void add_copy(std::uint64_t source, const slab_place& to, std::uint64_t byte, std::int64_t bytes);
-  /// Adds the rows of buffer `index`, which has values of `width` bytes, with a kind that changes the values.
-  /// The caller sets the rest of the step.
+  /// Adds the rows of buffer `index`, which has values of `width` bytes, as they are.
+  void add_values(const piece_rows& piece, std::size_t index, std::int32_t width, const slab_place& to);
+  /// The same with a kind that changes the values. The caller sets the rest of the step.
   scatter_step& add_changed(join_kind kind, const piece_rows& piece, std::size_t index, std::int32_t width,
                             const slab_place& to);
   void add_bits(const piece_rows& piece, std::size_t index, const slab_place& to,
@@ -76,8 +77,6 @@ public:
   [[nodiscard]] const scatter_plan& plan() const noexcept { return made_; }
 
 private:
-  void add_values(const piece_rows& piece, std::size_t index, std::int32_t width, const slab_place& to);
-
   const char* what_;
   std::uint64_t bits_bytes_ = 0;
   std::uint64_t other_bytes_ = 0;

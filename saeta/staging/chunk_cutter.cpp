@@ -8,8 +8,13 @@ namespace {
 constexpr std::size_t part_alignment = 64;
 constexpr std::size_t step_alignment = alignof(join_step);
 
+/// @param unit  a power of two; a division would take longer than the rest of a step
+constexpr std::size_t offset_in(std::uint64_t value, std::size_t unit) noexcept {
+  return static_cast<std::size_t>(value) & (unit - 1);
+}
+
 constexpr std::size_t aligned_up(std::size_t value, std::size_t unit) noexcept {
-  return (value + unit - 1) / unit * unit;
+  return (value + unit - 1) & ~(unit - 1);
 }
 
 /// Bytes of one value in the source. For bits: one byte, which holds eight values.
@@ -48,8 +53,11 @@ scatter_step rest_of(const scatter_step& step, std::int64_t done) noexcept {
 
 /// Number of values of a step that lie in the first `bytes` of its source.
 std::int64_t values_in(const scatter_step& step, std::size_t bytes) noexcept {
+  if (bytes >= source_bytes(step)) {
+    return step.count;
+  }
   const auto values = static_cast<std::int64_t>(bytes / value_bytes(step));
-  return std::min(step.count, step.kind == join_kind::bits ? values * 8 - step.bits.source_first : values);
+  return step.kind == join_kind::bits ? values * 8 - step.bits.source_first : values;
 }
 
 } // namespace
@@ -73,12 +81,12 @@ std::size_t chunk_cutter::place(const cut_chunk& chunk, std::uint64_t source,
     const std::uint64_t end = last.source + last.bytes;
     if (source >= last.source && source <= end + max_gap) {
       const std::size_t at = last.at + static_cast<std::size_t>(source - last.source);
-      if (at % alignment == 0) {
+      if (offset_in(at, alignment) == 0) {
         return at;
       }
     }
   }
-  const std::size_t phase = source % alignment == 0 ? static_cast<std::size_t>(source % part_alignment) : 0;
+  const std::size_t phase = offset_in(source, alignment) == 0 ? offset_in(source, part_alignment) : 0;
   return aligned_up(chunk.bytes, part_alignment) + phase;
 }
 
@@ -124,7 +132,7 @@ chunk_cursor chunk_cutter::cut(chunk_cursor at, cut_chunk& chunk) const {
     const std::size_t place_of = place(chunk, step.source, alignment_of(step));
     const std::size_t taken = (chunk.steps.size() + 1) * sizeof(join_step) + step_alignment;
     const std::size_t room = chunk_bytes_ > taken + place_of ? chunk_bytes_ - taken - place_of : 0;
-    const std::int64_t count = std::min(step.count, values_in(step, std::min(room, source_bytes(step))));
+    const std::int64_t count = values_in(step, room);
     if (count <= 0) {
       break;
     }

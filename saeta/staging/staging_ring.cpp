@@ -181,14 +181,15 @@ staging_ring::staging_ring(context& ctx, const staging_options& options)
     to.push_back(std::make_unique<staging_lane>(ctx_, bytes, chunks, words_->at(word), by));
     word += chunks;
   };
-  const auto new_stream = [this] { return std::make_unique<lane_stream>(ctx_); };
+  const auto new_stream = [this] { return std::make_unique<lane_stream>(ctx_, lane_stream::kind::own); };
   std::generate_n(std::back_inserter(streams_), team_->members(), new_stream);
   std::generate_n(std::back_inserter(shared_streams_), shared_streams + 1, new_stream);
+  work_stream_.push_back(std::make_unique<lane_stream>(ctx_, lane_stream::kind::work));
   for (const auto& by : streams_) {
     add(lanes_, lane_chunk_count, lane_bytes_, *by);
   }
   for (std::size_t i = 0; i < shared_chunk_count; ++i) {
-    add(shared_, 1, chunk_bytes_, *shared_streams_.front());
+    add(shared_, 1, chunk_bytes_, *work_stream_.front());
     longest_sent_.push_back(i);
   }
 }
@@ -409,10 +410,12 @@ std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, sha
                                      clock::time_point last) {
   const auto turn = turn_.lock("a transfer");
   std::size_t begun = 0;
-  run_on(shared_streams_, [&](const auto& stream_at) {
-    // One chunk needs one stream, also for its kernels.
-    const std::size_t used = chunks == 1 ? 1 : shared_streams + (moved.uses_kernels() ? 1 : 0);
-    for (std::size_t i = 0; i < used; ++i) {
+  // One chunk needs no streams beside the work stream, also for its kernels.
+  const streams& used = chunks == 1 ? work_stream_ : shared_streams_;
+  const std::size_t in_turn = chunks == 1 ? 1 : shared_streams;
+  run_on(used, [&](const auto& stream_at) {
+    const std::size_t needed = chunks != 1 && moved.uses_kernels() ? in_turn + 1 : in_turn;
+    for (std::size_t i = 0; i < needed; ++i) {
       stream_at(i);
     }
     std::size_t slots = 0; // as many as the host's budget has room for; the first one is required
@@ -423,7 +426,7 @@ std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, sha
     std::vector<std::size_t> order = longest_sent_;
     std::erase_if(order, [&](std::size_t slot) { return slot >= slots; });
     for (std::size_t i = 0; i < slots; ++i) {
-      shared_[order[i]]->use_stream(*shared_streams_[i % shared_streams]);
+      shared_[order[i]]->use_stream(*used[i % in_turn]);
     }
     shared_chunks turns(order, chunks, slices, last);
     std::atomic<std::size_t> sent{0};
@@ -446,7 +449,7 @@ std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, sha
             // stream.
             if (moved.to_device()) {
               const std::size_t number = sent++;
-              shared_[slot]->use_stream(*shared_streams_[number % shared_streams]);
+              shared_[slot]->use_stream(*used[number % in_turn]);
               moved.end(*shared_[slot], slot, chunk);
               sent_as[slot] = number + 1;
             }

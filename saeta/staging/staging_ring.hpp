@@ -66,6 +66,10 @@ public:
                                   const scatter_progress& progress = {},
                                   const std::function<void()>& after_early = {},
                                   std::uint64_t movement_bytes = 0);
+  /// Returns the most bytes of device memory that a scatter takes besides its slab, for chunks that land.
+  /// @param movement_bytes  as for `scatter`
+  [[nodiscard]] std::size_t landing_bytes(std::size_t slab_bytes,
+                                          std::uint64_t movement_bytes) const noexcept;
   /// Calls `work` for each task in [0, tasks) on the ring's threads (worker_team.hpp). Takes a turn as
   /// movements do.
   void run_in_parallel(std::size_t tasks, const std::function<void(std::size_t task)>& work);
@@ -127,6 +131,7 @@ private:
   std::unique_ptr<lane_words> words_;     ///< for the chunks of all lanes; outlives the lanes
   streams streams_;                       ///< one for each worker's lane
   streams shared_streams_;                ///< for shared chunks, and one for their kernels
+  streams work_stream_;                   ///< one, for a movement of a single chunk
   lanes lanes_;                           ///< one for each worker
   lanes shared_;                          ///< one for each shared chunk
   std::vector<std::size_t> longest_sent_; ///< indices of `shared_`, the one sent last at the end

@@ -141,6 +141,14 @@ void staging_ring::run_in_parallel(std::size_t tasks, const std::function<void(s
   team_->run(tasks, [&](std::size_t, std::size_t task) { work(task); });
 }
 
+std::size_t staging_ring::landing_bytes(std::size_t slab_bytes, std::uint64_t movement_bytes) const noexcept {
+  if (ctx_.on_host() || slab_bytes <= most_read_by_kernel) {
+    return 0;
+  }
+  const std::size_t chunk = chunk_for(std::max<std::size_t>(movement_bytes, slab_bytes), least_chunk_bytes);
+  return std::min(slab_bytes / chunk + 1, shared_.size()) * chunk;
+}
+
 /// The parts of a scatter that read the source.
 class staging_ring::scattering {
 public:
@@ -222,7 +230,7 @@ private:
       if (chunk.direct) {
         fetch(chunk, source_, chain, slab_ + chunk.steps.front().target);
       } else {
-        scratch[member].resize(chunk_bytes_);
+        scratch[member].resize(std::max(scratch[member].size(), chunk.bytes));
         fetch(chunk, source_, chain, scratch[member].data());
         finish_steps(member, chunk.steps, scratch[member].data());
         join_now(steps_[member]);
@@ -259,7 +267,9 @@ private:
   chunk_cursor bring_shared(const chunk_cutter& cutter, std::span<const scatter_step> all) {
     const std::size_t slots = std::min(ring_.shared_.size(), most_slots_for(all));
     chunk_sequence chunks(cutter);
-    const std::size_t known = chunks.find(slots + 1); // all chunks, if there are few
+    // All chunks are looked for if there may be few. A search of many would only delay the first one.
+    const std::size_t wanted = slab_bytes_ / chunk_bytes_ > slots ? 2 : slots + 1;
+    const std::size_t known = chunks.find(wanted);
     if (known == 0) {
       return chunks.end();
     }
@@ -267,7 +277,7 @@ private:
     const slicing slices = ring_.slices_of(known == 1 ? cut_.front().bytes : chunk_bytes_);
     placed_chunks moved(*this, slots, chunks, slices.bytes);
     for (std::size_t first = 0; chunks.find(first + 1) > first;) {
-      const std::size_t most = known <= slots ? known - first : expected_chunks(first);
+      const std::size_t most = known < wanted ? known - first : expected_chunks(first);
       moved.begin_at(first, most);
       first += ring_.run_shared(most, slices.count, moved,
                                 chain_windows::clock::now() + chain_windows::window_time);

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from saeta._optional import load
@@ -14,19 +14,14 @@ if TYPE_CHECKING:
     Hook = Callable[[Progress], object]
 
 
-@contextmanager
-def hook(progress: bool | Hook | None, description: str) -> Iterator[Hook | None]:
-    """Returns what to call after each batch.
+def hook(progress: bool | Hook | None, description: str) -> AbstractContextManager[Hook | None]:
+    """Returns a context whose value is what to call after each batch.
 
     This is None, the caller's callable, or for True a bar on standard error.
     """
-    if progress is None or progress is False:
-        yield None
-    elif progress is True:
-        with _bar(description) as shown:
-            yield shown
-    else:
-        yield progress
+    if progress is True:
+        return _bar(description)
+    return nullcontext(None if progress is False else progress)
 
 
 @contextmanager

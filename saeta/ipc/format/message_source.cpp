@@ -12,6 +12,7 @@
 #include <arrow/ipc/reader.h>
 #include <arrow/type.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
@@ -69,16 +70,25 @@ void message_source::open_file() {
   const std::string label = concat(from_->name(), ": footer");
   constexpr std::uint64_t magic = 6;
   constexpr std::uint64_t front = 8; // the magic and its padding
-  constexpr std::uint64_t tail = sizeof(std::int32_t) + magic;
-  std::array<std::byte, sizeof(std::int32_t)> raw{};
-  from_->read_at(from_->size() - tail, raw);
-  const auto size = std::bit_cast<std::int32_t>(raw);
+  constexpr std::uint64_t word_bytes = sizeof(std::int32_t);
+  constexpr std::uint64_t tail = word_bytes + magic;
+  constexpr std::uint64_t expected = 4096; // most footers are read with the word of their size
+  std::vector<std::byte> last(std::min(from_->size() - magic, expected));
+  from_->read_at(from_->size() - magic - last.size(), last);
+  std::int32_t size = 0;
+  std::memcpy(&size, last.data() + last.size() - word_bytes, word_bytes);
   if (size <= 0 || from_->size() < front + tail ||
       static_cast<std::uint64_t>(size) > from_->size() - front - tail) {
     throw error(errc::format, concat(label, " of ", size, " bytes in a file of ", from_->size(), " bytes"));
   }
-  front_.resize(static_cast<std::size_t>(size));
-  from_->read_at(from_->size() - tail - front_.size(), front_);
+  const auto bytes = static_cast<std::size_t>(size);
+  last.resize(last.size() - word_bytes);
+  if (bytes <= last.size()) {
+    front_.assign(last.end() - size, last.end());
+  } else {
+    front_.resize(bytes);
+    from_->read_at(from_->size() - tail - bytes, front_);
+  }
   try {
     footer_ = read_footer(front_);
   } catch (const error& failure) {

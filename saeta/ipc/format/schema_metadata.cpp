@@ -176,10 +176,10 @@ class field_reader {
 public:
   field read(const flat_table& described, int depth = 0) {
     require(depth <= data_type::max_depth && ++fields_ <= max_fields && described.is_placed_well());
-    field made;
-    made.name = plain_text(described, field_name);
-    made.nullable = described.scalar<std::uint8_t>(field_nullable, 0) != 0;
-    made.type = type_of(described, depth);
+    field made{.name = std::string(plain_text(described, field_name)),
+               .type = type_of(described, depth),
+               .nullable = described.scalar<std::uint8_t>(field_nullable, 0) != 0,
+               .metadata = {}};
     if (!described.place(field_metadata)) {
       return made;
     }

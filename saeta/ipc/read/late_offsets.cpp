@@ -15,6 +15,9 @@ void sort_by_source(std::vector<scatter_step>& steps) {
 }
 
 bool has_deferred_bytes(const piece_table& pieces, const piece_group& group, std::size_t number) {
+  if (pieces.tree->nodes[number].type->layout() != layout_kind::bytes) {
+    return false;
+  }
   for (std::size_t piece = group.first; piece != group.end; ++piece) {
     if (pieces.span(piece, number).deferred) {
       return true;
@@ -25,8 +28,11 @@ bool has_deferred_bytes(const piece_table& pieces, const piece_group& group, std
 
 void whole_plan::add_deferred_offsets(const planned_table& table) {
   for (const planned_group& group : table.groups) {
-    for (std::size_t piece = group.pieces.first; piece != group.pieces.end; ++piece) {
-      for (std::size_t number = 0; number < group.nodes.size(); ++number) {
+    for (std::size_t number = 0; number < group.nodes.size(); ++number) {
+      if (!has_deferred_bytes(table.pieces, group.pieces, number)) {
+        continue;
+      }
+      for (std::size_t piece = group.pieces.first; piece != group.pieces.end; ++piece) {
         const piece_span& span = table.pieces.span(piece, number);
         if (!span.deferred) {
           continue;

@@ -246,9 +246,10 @@ private:
       if (spec.role == buffer_role::validity && span.nulls == 0) {
         continue;
       }
-      last = place(node.buffer + shift + i, required_bytes(type, i, end), spec.name);
+      const std::size_t needed = required_bytes(type, i, end);
+      last = place(node.buffer + shift + i, needed, spec.name);
       span.at[i] = last.at;
-      pieces_.kept_bytes[piece] += required_bytes(type, i, span.rows);
+      pieces_.kept_bytes[piece] += span.first == 0 ? needed : required_bytes(type, i, span.rows);
     }
     if (type.offset_width() != 0) {
       read_offsets(type, span, said,

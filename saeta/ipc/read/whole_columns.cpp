@@ -44,11 +44,9 @@ column whole_columns::make(const planned_table& table, const planned_group& grou
   parts.null_count = type.id() == type_id::null                     ? parts.length
                      : planned.counter == scatter_step::not_counted ? 0
                                                                     : made_.counted[planned.counter];
-  for (std::size_t i = 0; i < type.buffer_count(); ++i) {
-    parts.buffers.push_back(in_slab(planned.buffers[i]));
-  }
-  if (type.has_validity() && parts.null_count == 0) {
-    parts.buffers[0] = {};
+  parts.buffers.resize(type.buffer_count());
+  for (std::size_t i = type.has_validity() && parts.null_count == 0 ? 1 : 0; i < type.buffer_count(); ++i) {
+    parts.buffers[i] = in_slab(planned.buffers[i]);
   }
   for (const slab_place& each : planned.variadic) {
     parts.buffers.push_back(in_slab(each));

@@ -62,6 +62,10 @@ void whole_plan::lay_out_node(const planned_table& table, planned_group& group, 
         role == buffer_role::bytes && has_deferred_bytes(table.pieces, group.pieces, number);
     node.buffers[i] = slab_.add_buffer(type, i, rows, group.pieces.sums[number].pointed, !deferred);
   }
+  if (type.layout() == layout_kind::fixed && !node.buffers[0].present() &&
+      !holds_run_ends(*table.pieces.tree, number)) {
+    node.copied_width = type.byte_width();
+  }
   if (!type.has_variadic_buffers()) {
     return;
   }
@@ -332,6 +336,9 @@ void whole_plan::add_piece(const planned_table& table, planned_group& group, std
   const data_type& type = *tree.nodes[number].type;
   const piece_span& span = table.pieces.span(piece, number);
   planned_node& node = group.nodes[number];
+  if (node.copied_width != 0) { // most columns; wide tables and small batches have many pieces of them
+    return slab_.add_values(span, 1, node.copied_width, node.buffers[1]);
+  }
   if (span.rows == 0 || holds_run_ends(tree, number)) {
     return;
   }

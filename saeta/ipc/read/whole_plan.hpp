@@ -24,6 +24,7 @@ struct planned_node {
   std::array<slab_place, 3> buffers;
   std::vector<slab_place> variadic;
   std::uint32_t counter = scatter_step::not_counted;
+  std::int32_t copied_width = 0; ///< bytes of a value if all pieces are copies of values; 0: they are not
   std::size_t ones = slab_plan::no_fill; ///< the last fill of ones in its validity
   std::size_t variadic_done = 0;         ///< variadic buffers that have steps
 };

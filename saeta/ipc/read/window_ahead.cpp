@@ -5,6 +5,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/read/planned_dictionaries.hpp"
 #include "saeta/memory/context.hpp"
+#include "saeta/staging/staging_ring.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -19,10 +20,15 @@ constexpr std::size_t reading_threads = 2;
 /// A window that the budget refuses is not made smaller than this.
 constexpr std::uint64_t least_window_bytes = 64u << 10;
 
-/// Windows that are read, wait and are used at the same time must fit into the budget.
-std::uint64_t fitting_bytes(const context& ctx, std::uint64_t window_bytes, std::size_t ahead) {
-  const std::uint64_t most = ctx.memory_budget()->statistics().limit / (ahead + reading_threads);
-  return std::max(std::min(window_bytes, most), least_window_bytes);
+/// Windows that are read, wait and are used at the same time must fit into the budget. With the chunks that
+/// land while one is read, they take no more memory than as many windows of the requested size.
+std::uint64_t fitting_bytes(const std::shared_ptr<context>& ctx, std::uint64_t movement_bytes,
+                            std::uint64_t window_bytes, std::size_t ahead) {
+  const std::size_t windows = ahead + reading_threads;
+  const std::uint64_t landing = staging_ring::of(ctx)->landing_bytes(window_bytes, movement_bytes);
+  const std::uint64_t wanted = window_bytes - std::min(landing / windows, window_bytes / 2);
+  const std::uint64_t most = ctx->memory_budget()->statistics().limit / windows;
+  return std::max(std::min(wanted, most), least_window_bytes);
 }
 
 } // namespace
@@ -30,7 +36,8 @@ std::uint64_t fitting_bytes(const context& ctx, std::uint64_t window_bytes, std:
 window_ahead::window_ahead(std::shared_ptr<context> ctx, std::shared_ptr<const planned_source> from,
                            scan_list list, const scan_options& options)
     : ctx_(std::move(ctx)), from_(std::move(from)), ahead_(std::max<std::size_t>(options.windows_ahead, 1)),
-      window_bytes_(fitting_bytes(*ctx_, options.window_bytes, ahead_)), cutter_(from_, std::move(list)) {}
+      window_bytes_(fitting_bytes(ctx_, from_->body_bytes(), options.window_bytes, ahead_)),
+      cutter_(from_, std::move(list)) {}
 
 window_ahead::~window_ahead() { stop(); }
 

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <limits>
+#include <utility>
 
 namespace saeta::conformance {
 namespace {
@@ -212,9 +213,9 @@ TEST_P(columns, know_their_nulls_where_that_takes_no_work) {
   EXPECT_EQ(some.slice(10, 1).known_null_count(), column::unknown_nulls);
   column::parts one = good_parts();
   one.null_count = 1;
-  EXPECT_EQ(column::make(ctx(), one).slice(0, 5).known_null_count(), column::unknown_nulls);
+  EXPECT_EQ(column::make(ctx(), column::parts(one)).slice(0, 5).known_null_count(), column::unknown_nulls);
   one.length = 1;
-  EXPECT_EQ(column::make(ctx(), one).known_null_count(), 1);
+  EXPECT_EQ(column::make(ctx(), std::move(one)).known_null_count(), 1);
   const column nothing = imported(random_array(data_type(), {100}, 5));
   EXPECT_EQ(nothing.known_null_count(), 100);
   EXPECT_EQ(nothing.slice(10, 20).known_null_count(), 20);

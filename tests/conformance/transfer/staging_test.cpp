@@ -97,6 +97,24 @@ TEST_P(staging, brings_them_by_chunks_that_all_threads_share) {
   }
 }
 
+TEST_P(staging, sends_a_single_chunk_without_events) {
+  const auto counted = std::make_shared<saeta::testing::faulty_backend>(shared_device());
+  const auto ctx = watch(context::create(counted, ring_options(3, chunk)));
+  const auto ring = staging_ring::of(ctx);
+  const auto source = random_bytes(chunk / 2, 3);
+  transfer_plan plan;
+  plan.add(source);
+  plan.finish();
+  for (int i = 0; i < 20; ++i) { // more than there are chunks, each of which is made once
+    static_cast<void>(ring->upload(ctx, plan, "first"));
+    ctx->synchronize(ctx->work_stream());
+  }
+  counted->fail_at(3); // the copy, and the word that follows it, are the only calls of the device
+  const buffer slab = ring->upload(ctx, plan, "slab");
+  EXPECT_FALSE(counted->failed());
+  counted->fail_at(0);
+}
+
 TEST_P(staging, takes_no_more_pinned_memory_than_it_may) {
   for (const std::size_t threads : {1U, 3U}) {
     const context_options options = ring_options(threads, 2 * chunk); // those of threads are whole pages
