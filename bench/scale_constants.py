@@ -33,7 +33,7 @@ def result(name: str) -> Any:
 
 MOVEMENT = result("movement-h100.json")
 LIMITS = {name: rate * GB for name, rate in MOVEMENT["limits"]["16"].items()}
-KERNELS = {each["operation"]: each for each in result("kernels-python-h200.json")["results"]}
+KERNELS = {each["operation"]: each for each in result("kernels-python-h100.json")["results"]}
 
 # Two H200, docs/decisions/peer-copies.md: large copies, and pieces, each with a call of the driver.
 PEER = 395 * GB
@@ -72,7 +72,7 @@ LINKS: dict[str, Source] = {
     "device memory": Source(
         Link("gpu", plain_copy()),
         "measured",
-        "`kernels-python-h200.json`: each byte read and written, one H200",
+        "`kernels-python-h100.json`: each byte read and written, one H100",
     ),
     "peer": Source(
         Link("gpu", PEER, PIECE_SECONDS),
