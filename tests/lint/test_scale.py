@@ -202,6 +202,7 @@ def test_a_result_of_two_gpus_is_compared(tmp_path):
             line("torch: pinned memory to both GPUs", 100),
             line("torch: pinned memory to one GPU", 55),
             line("place: files onto both GPUs", 90),
+            line("place by bytes: files onto both GPUs", 98),
             line("place: files onto one GPU", 52),
         ]
     }
