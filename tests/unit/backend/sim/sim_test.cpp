@@ -85,12 +85,31 @@ TEST_F(simulated, device_reports_a_read_that_does_not_wait_for_the_write) {
 }
 
 TEST_F(simulated, device_reports_a_write_that_does_not_wait_for_a_read) {
+  void* const landing = on->allocate_pinned(block_bytes);
   on->fill(memory, 1, block_bytes, a);
   order(a, b);
-  on->copy(target.data(), memory, block_bytes, copy_kind::device_to_host, b);
+  on->copy(landing, memory, block_bytes, copy_kind::device_to_host, b);
   on->fill(memory, 2, block_bytes, a);
   expect_one_race("(reads)", "fill");
-  on->run();
+  on->synchronize_stream(b);
+  EXPECT_TRUE(on->deallocate_pinned(landing, block_bytes));
+}
+
+TEST_F(simulated, device_waits_in_the_call_for_a_copy_to_pageable_memory) {
+  options lazy = seeded(1);
+  lazy.run_percent = 0; // nothing runs before somebody waits
+  on = device::create(lazy);
+  a = on->create_stream();
+  memory = on->allocate(block_bytes, 0);
+  auto* const landing = static_cast<std::uint8_t*>(on->allocate_pinned(block_bytes));
+  landing[0] = 0;
+  on->fill(memory, 2, block_bytes, a);
+  on->copy(landing, memory, block_bytes, copy_kind::device_to_host, a);
+  EXPECT_EQ(landing[0], 0) << "page-locked memory is not waited for";
+  on->copy(target.data(), memory, block_bytes, copy_kind::device_to_host, a);
+  EXPECT_THAT(target, ::testing::Each(2));
+  on->synchronize_stream(a);
+  EXPECT_TRUE(on->deallocate_pinned(landing, block_bytes));
 }
 
 TEST_F(simulated, device_accepts_two_reads_at_once) {
