@@ -185,7 +185,7 @@ std::shared_ptr<const schema_index> decode_schema(std::span<const std::byte> fla
   if (auto found = known.find(flat)) {
     return found;
   }
-  const std::shared_ptr<const packed_schema> form = decode(flat);
+  std::shared_ptr<const packed_schema> form = decode(flat);
   auto made = std::make_shared<const schema_index>(form->shown);
   static_cast<void>(made->derived<packed_schema>([&](const schema&) { return form; }));
   known.add(form, made);
