@@ -211,8 +211,10 @@ TEST_P(demotions, a_context_may_end_during_the_move) {
   std::optional<held_up> moving(hold_up());
   const std::unique_ptr<gate> held = std::move(moving->held);
   moving.reset();
+  const std::weak_ptr<context> ended = context_->weak_from_this();
   context_.reset(); // the thread of the move is the last to have it
   held->open();
+  EXPECT_TRUE(comes_true([&] { return ended.expired(); }));
 }
 
 TEST_P(demotions, a_table_that_finds_no_room_waits_for_the_move) {
