@@ -247,13 +247,14 @@ def test_floats_that_arrow_does_not_have(ctx):
     assert sorted(joined(made, "w").tolist()) == list(range(ROWS))
 
 
+@pytest.mark.parametrize("library", ["torch", "numpy"])
 @pytest.mark.parametrize("size", [1, 3, 150, 299, 300, 400])  # up to 300 batches, and less than one
-def test_tensors_of_torch_are_cut_into_batches(size):
-    pytest.importorskip("torch")
+def test_tensors_are_cut_into_batches(size, library):
+    pytest.importorskip(library)
     rows = 300
     point = pa.array([[each, -each] for each in range(rows)], pa.list_(pa.float32(), 2))
     table = sa.table({"n": list(range(rows)), "gap": [None, *range(1, rows)], "point": point}, "host")
-    options = {"to": "torch", "nulls": {"gap": "mask"}, "matrix": {"x": ["n"]}}
+    options = {"to": library, "nulls": {"gap": "mask"}, "matrix": {"x": ["n"]}}
     made = batches(table, "host", None, batch_size=size, **options)
     assert [len(batch["x"]) for batch in made] == [min(size, rows - at) for at in range(0, rows, size)]
     assert all(batch["gap"][0].shape == batch["gap"][1].shape == (len(batch["x"]),) for batch in made)
@@ -261,6 +262,17 @@ def test_tensors_of_torch_are_cut_into_batches(size):
     assert [valid for batch in made for valid in batch["gap"][1].tolist()] == [False] + [True] * (rows - 1)
     pairs = [row for batch in made for row in batch["point"].tolist()]
     assert pairs == [[each, -each] for each in range(rows)]
+
+
+def test_torch_differentiates_with_respect_to_a_batch():
+    torch = pytest.importorskip("torch")
+    first, second = batches(sa.table({"x": [1.0, 2.0, 3.0]}, "host"), "host", None, batch_size=2, to="torch")
+    weight = torch.tensor(3.0, dtype=torch.float64, requires_grad=True)
+    values = first["x"].requires_grad_()
+    (weight * values**2).sum().backward()
+    assert weight.grad.item() == 5
+    assert values.grad.tolist() == [6, 12]
+    assert not second["x"].requires_grad
 
 
 @pytest.mark.gpu

@@ -164,7 +164,8 @@ class Loader(Generic[Batch_co]):
             >>> batches.state_dict()["batch"]
             1
         """
-        return {"version": VERSION, "epoch": self._epoch, "batch": self._batch, **self._identity()}
+        batch = min(self._batch, self._order.batches)  # the last step may begin the epoch again
+        return {"version": VERSION, "epoch": self._epoch, "batch": batch, **self._identity()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next `iter` continue the epoch after the last batch that the state counts.
@@ -256,7 +257,7 @@ class Loader(Generic[Batch_co]):
                 while groups:
                     with naming(functools.partial(self._place, load), ADVICE):
                         for batch in self._converted(groups.pop(0), windows):
-                            taken = min(taken + self._world_size, self._order.batches)
+                            taken += self._world_size
                             if self._running is windows:
                                 self._batch = taken
                             yield batch
