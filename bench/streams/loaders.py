@@ -22,6 +22,8 @@ GATHER_BYTES = INDEX + len(COLUMNS) * (FETCHED + VALUE)
 """Bytes that the memory moves for a random row: an index, and a random read and a value for each column."""
 GATHER = "the gather's limit: copy of the bytes that it moves"
 COPY_BYTES = 1 << 30
+VIEWS = 64
+"""Views of a column that torch makes at once. More of them would leave the processor's caches."""
 
 
 def from_files(work: Work) -> list[Contender]:
@@ -35,6 +37,8 @@ def _on_device(work: Work) -> list[Contender]:
     ordered, shuffled = other_loaders(work)
     bars = (Rate(0.85, (LINK,)), Rate(20, (plain.name,)), *(Rate(100, (each.name,)) for each in of_torch[:1]))
     made = [work.link, plain, mixed, *of_torch, *ordered, *shuffled]
+    if work.array_name == "torch":
+        made.append(_peer(work, "torch alone, views of one window", lambda: _views(work)))
     for shuffle in (False, "batches", "rows"):
         made += [_from_file(work, shuffle, matrix=matrix, bars=bars) for matrix in (False, True)]
     return made
@@ -147,6 +151,17 @@ def _indexed(work: Work, held: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for first in range(0, work.rows, SMALL_ROWS):
         rows = order[first : first + SMALL_ROWS]
         yield {name: each[rows] for name, each in held.items()}
+
+
+def _views(work: Work) -> Iterator[dict[str, Any]]:
+    """As many mini-batches of columns as an epoch has, all of them views of one window that is there."""
+    torch = work.arrays
+    window = torch.empty(len(COLUMNS), VIEWS * SMALL_ROWS, device="cuda")
+    for first in range(0, work.rows // SMALL_ROWS, VIEWS):
+        sizes = [SMALL_ROWS] * min(VIEWS, work.rows // SMALL_ROWS - first)
+        columns = window[:, : sum(sizes)].unbind()
+        for views in zip(*(torch.unsafe_split_with_sizes(each, sizes) for each in columns), strict=True):
+            yield dict(zip(COLUMNS, views, strict=True))
 
 
 def _permutation(work: Work) -> Any:
