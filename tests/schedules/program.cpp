@@ -103,9 +103,9 @@ const char* random_program::step() {
   case 14:
     return fail(), "fail";
   case 15:
-    return read_everyhome(), "read everywhere";
+    return read_everywhere(), "read everywhere";
   case 16:
-    return end_elsehome(), "end elsewhere";
+    return end_elsewhere(), "end elsewhere";
   case 17:
   case 18:
     return work_apart(), "work apart";

@@ -173,7 +173,7 @@ std::shared_ptr<std::uint8_t> random_program::landing_of(const site& place, std:
   return arrivals_.back();
 }
 
-void random_program::read_everyhome() {
+void random_program::read_everywhere() {
   if (buffers_.empty() || !draw_.chance(30)) {
     return;
   }
@@ -270,7 +270,7 @@ void random_program::refuse(const site& place) {
   }
 }
 
-void random_program::end_elsehome() {
+void random_program::end_elsewhere() {
   if (buffers_.empty()) {
     return;
   }
