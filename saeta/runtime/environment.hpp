@@ -1,4 +1,4 @@
-// The environment variables of Saeta, read in one place and mapped to typed options. docs/options.md lists them.
+// Reads the environment variables of Saeta (docs/options.md) into typed options.
 //
 // What      Defaults for options that the caller does not set in code. Explicit arguments override the
 //           environment. An empty variable counts as not set.
