@@ -51,9 +51,8 @@ private:
   static constexpr std::size_t most_buffers = 12;
 
   // program.cpp
-  void set_fail_percent(unsigned percent);
   /// Other libraries' work never fails.
-  [[nodiscard]] failure_rate others() const { return {sites_, 0, chosen_.fail_percent}; }
+  [[nodiscard]] failure_rate others() { return {sites_, 0}; }
   void checked_step(unsigned number);
   /// Returns the name of what it did.
   const char* step();

@@ -201,7 +201,7 @@ void random_program::drop(known& gone) {
 }
 
 void random_program::trim(const site& place) {
-  const failure_rate rate(sites_, std::min(10 * chosen_.fail_percent, 100U), chosen_.fail_percent);
+  const failure_rate rate(sites_, std::min(10 * chosen_.fail_percent, 100U));
   place.ctx->trim();
 }
 
