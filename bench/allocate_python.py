@@ -16,10 +16,9 @@ import argparse
 import gc
 import importlib
 import importlib.metadata
-import json
 import platform
 import random
-import shlex
+import statistics
 import sys
 import threading
 import time
@@ -27,6 +26,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from rates import write_result
 
 import saeta as sa
 
@@ -235,15 +236,6 @@ def measure(peer: Peer, pattern: Pattern, batches: int, streams: Sequence[int]) 
     return [sample for of_thread in samples for sample in of_thread]
 
 
-def quantile(samples: Sequence[float], share: float) -> float:
-    """Interpolated between neighbours."""
-    ordered = sorted(samples)
-    at = share * (len(ordered) - 1)
-    below = int(at)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] * (1 - (at - below)) + ordered[above] * (at - below)
-
-
 def measure_all(peers: Peers, options: argparse.Namespace, streams: Sequence[int]) -> list[dict[str, Any]]:
     """Lines of the result. Peers take turns, round by round."""
     lines = []
@@ -254,20 +246,22 @@ def measure_all(peers: Peers, options: argparse.Namespace, streams: Sequence[int
                 for peer in peers.found:
                     samples[peer.name] += measure(peer, pattern, options.batches, streams[:threads])
             for name, times in samples.items():
-                line: dict[str, Any] = {
-                    "pattern": pattern.name,
-                    "threads": threads,
-                    "peer": f"{name} (Python)",
-                }
-                line["batches"] = len(times)
-                line |= {f"p{percent}_ns": quantile(times, percent / 100) for percent in (10, 50, 90, 99)}
-                lines.append(line)
+                hundredths = statistics.quantiles(times, n=100, method="inclusive")
+                lines.append(
+                    {
+                        "pattern": pattern.name,
+                        "threads": threads,
+                        "peer": f"{name} (Python)",
+                        "batches": len(times),
+                        **{f"p{percent}_ns": hundredths[percent - 1] for percent in (10, 50, 90, 99)},
+                    }
+                )
     return lines
 
 
-def describe(peers: Peers, options: argparse.Namespace, device: str) -> dict[str, Any]:
-    """What the result begins with; the same members as those of the C++ programs."""
-    machine = [
+def list_devices() -> list[dict[str, Any]]:
+    """The devices with the same members as in results of the C++ programs."""
+    return [
         {
             "id": each["name"],
             "name": each["model"],
@@ -275,17 +269,6 @@ def describe(peers: Peers, options: argparse.Namespace, device: str) -> dict[str
         }
         for each in sa.info()["devices"]
     ]
-    return {
-        "benchmark": "allocate_python",
-        "commit": options.commit,
-        "command": shlex.join(sys.argv),
-        "versions": peers.versions,
-        "devices": machine,
-        "device": device,
-        "budget_bytes": BUDGET,
-        "rounds": options.rounds,
-        "pairs_in_batch": PAIRS_IN_BATCH,
-    }
 
 
 def numbers(text: str) -> list[int]:
@@ -320,15 +303,20 @@ def main() -> int:
     del owners
     print(f"{'pattern':10}{'threads':<9}{'peer':28}{'p50 ns':>12}{'p99 ns':>12}")
     for line in lines:
-        times = (
-            f"failed: {line['failure']}"
-            if "failure" in line
-            else f"{line['p50_ns']:12.1f}{line['p99_ns']:12.1f}"
-        )
+        times = f"{line['p50_ns']:12.1f}{line['p99_ns']:12.1f}"
         print(f"{line['pattern']:10}{line['threads']:<9}{line['peer']:28}{times}")
-    if options.out is not None:
-        result = describe(peers, options, ctx.device) | {"results": lines}
-        options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    write_result(
+        options.out,
+        "allocate_python",
+        options.commit,
+        versions=peers.versions,
+        devices=list_devices(),
+        device=ctx.device,
+        budget_bytes=BUDGET,
+        rounds=options.rounds,
+        pairs_in_batch=PAIRS_IN_BATCH,
+        results=lines,
+    )
     return 0
 
 

@@ -13,12 +13,9 @@ Storage (the kernel module nvidia-fs), which could bypass the host's memory.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import errno
-import json
 import mmap
 import os
-import shlex
 import statistics
 import sys
 import tempfile
@@ -32,6 +29,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from rates import write_result
 
 import saeta as sa
 
@@ -143,26 +141,21 @@ def main() -> None:
             made = measure(path, size, threads, given.rounds, ctx)
         except OSError as failure:
             sys.exit(f"cold_reads: {failure}")
-    made = {
-        "benchmark": "cold_reads",
-        "commit": given.commit,
-        "command": shlex.join(sys.argv),
-        "device": str(ctx.device),
-        "bytes": size,
-        "gpudirect_storage": Path("/proc/driver/nvidia-fs").exists(),
-        **made,
-    }
+    direct = Path("/proc/driver/nvidia-fs").exists()
     for name, rate in made["gb_per_s"].items():
         print(f"{name:28} {rate:6.2f} GB/s")
     for name, why in made["missing"].items():
         print(f"{name:28} {why}")
-    print(
-        "GPUDirect Storage: " + ("there" if made["gpudirect_storage"] else "not there (no module nvidia-fs)")
+    print("GPUDirect Storage: " + ("there" if direct else "not there (no module nvidia-fs)"))
+    write_result(
+        given.out,
+        "cold_reads",
+        given.commit,
+        device=ctx.device,
+        bytes=size,
+        gpudirect_storage=direct,
+        **made,
     )
-    if given.out:
-        with contextlib.suppress(FileExistsError):
-            given.out.parent.mkdir(parents=True)
-        given.out.write_text(json.dumps(made, indent=1) + "\n")
 
 
 if __name__ == "__main__":

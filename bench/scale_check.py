@@ -26,9 +26,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import shlex
 import statistics
-import sys
 import textwrap
 import time
 from dataclasses import dataclass
@@ -212,19 +210,16 @@ def with_tables(page: str) -> str:
 
 def local(options: argparse.Namespace) -> None:
     import scale_workers
+    from rates import write_result
 
     made = scale_workers.measure(options.rounds, options.file_mib << 20, options.folder)
     result = {
-        "benchmark": "scale_check",
-        "commit": options.commit,
-        "command": shlex.join(sys.argv),
         **made.context,
         "seconds": [dataclasses.asdict(Row(*each)) for each in made.rows],
         "bytes": [dataclasses.asdict(Row(*each)) for each in made.moved],
     }
     print(local_table(result))
-    if options.out is not None:
-        options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    write_result(options.out, "scale_check", options.commit, **result)
 
 
 def recorded(options: argparse.Namespace) -> None:

@@ -2,7 +2,7 @@
 """Data that goes through the device in parts: scans, results that are written meanwhile, and mini-batches.
 
     streams.py [--quick] [--device D] [--batches N] [--window SIZE] [--rounds N] [--only GROUP,...]
-               [--folder F] [--json] [--out FILE.json] [--commit TEXT]
+               [--folder F] [--out FILE.json] [--commit TEXT]
 
 The files hold 16 columns of random float32 in `--batches` batches of 64Ki rows (977: 3.8 GiB), the same rows
 in batches of 8Ki, and half as many bytes of strings, nulls and others, plain and compressed. All contenders
@@ -17,14 +17,13 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
-import shlex
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from rates import write_result
 from streams import loaders, scans, small
 from streams.measure import LINK, Contender, Result, Results, measure
 from streams.work import Work, make_files, silence_torch
@@ -113,7 +112,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="default 5, 2 with --quick")
     parser.add_argument("--only", help=f"groups with commas between: {', '.join(GROUPS)}")
     parser.add_argument("--folder", type=Path, default=Path("/dev/shm"))
-    parser.add_argument("--json", action="store_true", help="prints JSON in place of the table")
     parser.add_argument("--out", type=Path, metavar="FILE.json")
     parser.add_argument("--commit", default="unknown")
     options = parser.parse_args()
@@ -132,10 +130,9 @@ def run(work: Work, options: argparse.Namespace) -> list[dict[str, Any]]:
         results = measure(GROUPS[group](work), options.rounds, work.ctx, work.synchronize)
         found = [describe(group, each, results) for each in results.values()]
         lines += found
-        if not options.json:
-            print(f"\n{group}")
-            for line in found:
-                show(line)
+        print(f"\n{group}")
+        for line in found:
+            show(line)
         del results
         gc.collect()
     return lines
@@ -149,35 +146,27 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="saeta-streams-", dir=options.folder) as folder:
         work = Work(ctx, Path(folder), options.batches, options.window)
         make_files(work)
-        if not options.json:
-            print(
-                f"streams on {ctx.device}, {work.bytes / (1 << 30):.2f} GiB in {options.batches} batches of "
-                f"64Ki rows, windows of {options.window / (1 << 20):g} MiB, medians of "
-                f"{options.rounds} rounds"
-            )
-            show_header()
+        print(
+            f"streams on {ctx.device}, {work.bytes / (1 << 30):.2f} GiB in {options.batches} batches of "
+            f"64Ki rows, windows of {options.window / (1 << 20):g} MiB, medians of {options.rounds} rounds"
+        )
+        show_header()
         lines = run(work, options)
-    found = sa.info()
-    result = {
-        "benchmark": "streams",
-        "commit": options.commit,
-        "command": shlex.join(sys.argv),
-        "versions": {name: found["packages"].get(name) for name in PACKAGES} | {"saeta": sa.__version__},
-        "devices": found["devices"],
-        "device": ctx.device,
-        "batches": options.batches,
-        "window": options.window,
-        "rounds": options.rounds,
-        "missing": work.missing,
-        "results": lines,
-    }
-    if options.json:
-        print(json.dumps(result, indent=1))
-    else:
-        for reason in work.missing:
-            print(f"not measured: {reason}")
-    if options.out is not None:
-        options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    for reason in work.missing:
+        print(f"not measured: {reason}")
+    packages = sa.info()["packages"]
+    write_result(
+        options.out,
+        "streams",
+        options.commit,
+        versions={name: packages.get(name) for name in PACKAGES} | {"saeta": sa.__version__},
+        device=ctx.device,
+        batches=options.batches,
+        window=options.window,
+        rounds=options.rounds,
+        missing=work.missing,
+        results=lines,
+    )
     return int(any(each["ours"] and "failed" in each for each in lines))
 
 

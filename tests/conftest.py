@@ -17,6 +17,7 @@ import pytest
 
 if TYPE_CHECKING:
     import saeta as sa
+    from sharing_peer import Peer
 
 PROJECT = Path(__file__).resolve().parents[1]
 
@@ -55,6 +56,23 @@ def anywhere(request: pytest.FixtureRequest) -> Iterator[sa.Context]:
         pytest.skip("no usable CUDA device")
     with clean(request.param) as ctx:
         yield ctx
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    """Another process, which shares and opens tables."""
+    from sharing_peer import Peer
+
+    with Peer() as other:
+        yield other
+
+
+@pytest.fixture
+def nothing_left() -> Iterator[None]:
+    """Fails a test of sharing that leaves descriptors or bytes behind."""
+    from sharing_peer import nothing_is_left
+
+    yield from nothing_is_left()
 
 
 @pytest.fixture(scope="session")

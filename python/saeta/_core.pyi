@@ -50,7 +50,7 @@ class Device:
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        """Raises TypeMismatch, which names what makes one."""
+        """Raises TypeMismatch, which names the function that makes one."""
 
     def __copy__(self) -> Self: ...
 
@@ -181,7 +181,7 @@ def _parse_bytes(text: str) -> int:
 
 def _runtime() -> dict[str, Any]:
     """
-    What this build and this machine can do, and why CUDA can't be used where it can't.
+    What this build and this machine can do, and if CUDA can't be used, why.
     """
 
 class GraphCapture:
@@ -196,7 +196,7 @@ class GraphCapture:
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        """Raises TypeMismatch, which names what makes one."""
+        """Raises TypeMismatch, which names the function that makes one."""
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
         """Raises TypeMismatch, which names what to do instead."""
@@ -219,7 +219,7 @@ class StrictMode:
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        """Raises TypeMismatch, which names what makes one."""
+        """Raises TypeMismatch, which names the function that makes one."""
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
         """Raises TypeMismatch, which names what to do instead."""
@@ -243,7 +243,7 @@ class Context:
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        """Raises TypeMismatch, which names what makes one."""
+        """Raises TypeMismatch, which names the function that makes one."""
 
     def __copy__(self) -> Self: ...
 
@@ -268,7 +268,7 @@ class Context:
     @property
     def budget(self) -> int | None:
         """
-        Limit in bytes, None for no limit. Set it with an int, "8GiB" or "50%" (of the device's memory); InvalidError when more is live already.
+        Limit in bytes, None for no limit. Set it to an int, "8GiB" or "50%" (of the device's memory). InvalidError if more bytes are already in use.
 
         Example:
             >>> import saeta as sa
@@ -283,7 +283,7 @@ class Context:
     @property
     def memory(self) -> Memory:
         """
-        What its memory is used for.
+        Statistics, budgets and records of its memory.
 
         Example:
             >>> import saeta as sa
@@ -295,7 +295,7 @@ class Context:
     @property
     def options(self) -> dict[str, Any]:
         """
-        What it was made with: `stack` (top first), `wait` (seconds), `guard_quarantine`, `exportable_pool` (whether other processes can open its memory), `pool_threshold` (bytes; None: all), `record` (events kept from the start), `staging_threads` (0: the machine's, at most 16), `staging_pinned` (bytes; None: 96 MiB, and 12 MiB a thread), `host_cache` (bytes of host memory kept for downloads), and where tables of `spillable` go: `spill_folder` ("": no files), and the limits in bytes `spill_pinned`, `spill_pageable` and `spill_files` (None: no limit). The budget has an attribute of its own.
+        The options that it was made with: `stack` (top first), `wait` (seconds), `guard_quarantine`, `exportable_pool` (whether other processes can open its memory), `pool_threshold` (bytes; None: all), `record` (events kept from the start), `staging_threads` (0: the machine's, at most 16), `staging_pinned` (bytes; None: 96 MiB, and 12 MiB a thread), `host_cache` (bytes of host memory kept for downloads), and where tables of `spillable` go: `spill_folder` ("": no files), and the limits in bytes `spill_pinned`, `spill_pageable` and `spill_files` (None: no limit). The budget has an attribute of its own.
 
         Example:
             >>> import saeta as sa
@@ -318,7 +318,7 @@ class Context:
 
     def counters(self) -> dict[str, Any]:
         """
-        What was moved, allocated and waited for since the last reset. For each direction a dict of `transfers` (planned movements), `calls` (copies given to the driver) and `bytes`; `peer_to_device` came from another GPU by peer access. Beside them `allocations`, `imports` and `exports` (views taken in and handed out without a copy), `synchronizations` (waits of the host), `staged` (tables that came from another GPU through the host, because the two have no peer access) and `events` (recorded to order streams: work on one stream needs none).
+        What was moved, allocated and waited for since the last reset. For each direction a dict of `transfers` (planned movements), `calls` (copies given to the driver) and `bytes`; `peer_to_device` came from another GPU by peer access. Beside them `allocations`, `imports` and `exports` (imported and exported views), `synchronizations` (waits of the host), `staged` (tables copied from another GPU through the host, because the two have no peer access) and `events` (recorded to order streams; work on one stream needs none).
 
         Example:
             >>> import saeta as sa
@@ -355,7 +355,7 @@ class Context:
         """
         Keeps a table that may leave the device while nobody uses it. When a request does not fit, the tables of unused handles move to the host: to page-locked memory, pageable memory or a file, the first that has room. Those of the lowest `priority` move first, among them the one that was unused for the longest time. `SpillHandle.use` brings the table back.
 
-        The handle keeps the table packed: one that is packed already, as every read leaves it, is not copied; others are gathered by one kernel under the budget of this context. Drop the table after this call, because one that somebody has can't leave.
+        The handle keeps the table packed: one that is packed already, as every read leaves it, is not copied; others are gathered by one kernel under the budget of this context. Drop the table after this call, because a table that is still referenced can't leave.
 
         Raises InvalidError for a table of another device, UnsupportedError for types that the IPC format can't describe, BudgetExceeded if the gathered copy does not fit.
 
@@ -370,7 +370,7 @@ class Context:
 
     def capturing(self) -> GraphCapture:
         """
-        Says that a CUDA graph is captured inside a `with` block around the capture: views that are dropped meanwhile are released afterwards, where the driver would otherwise end the capture. Needed on streams that do not synchronise with the legacy default stream, as those of torch.cuda.graph, unless the capture itself takes a view or opens a token on its stream. Does nothing on the host.
+        Announces that a CUDA graph is captured inside a `with` block. Views that are dropped meanwhile are released after the capture; otherwise their release could end it. Needed on streams that do not synchronise with the legacy default stream, as those of torch.cuda.graph, unless the capture itself takes a view or opens a token on its stream. Does nothing on the host.
 
         Example:
             >>> import torch
@@ -401,7 +401,7 @@ class Context:
 
     def synchronize(self) -> None:
         """
-        Waits for all work on the device that was queued so far, by whomever, and for memory whose release waits for it. While a graph is captured, for the context's own stream alone.
+        Waits for all work on the device that was queued so far, also by other libraries, and for memory whose release waits for it. While a graph is captured, for the context's own stream alone.
 
         Example:
             >>> import saeta as sa
@@ -411,7 +411,7 @@ class Context:
 
     def close(self) -> dict[str, int]:
         """
-        Refuses new work from now on. Returns the bytes that are still alive, by tag; they stay valid until their owners drop them. Of a reservation what was not drawn returns at once.
+        Refuses new work from now on. Returns the bytes that are still alive, by tag; they stay valid until their owners drop them. Bytes of a reservation that were not drawn return at once.
 
         Example:
             >>> import saeta as sa
@@ -438,7 +438,7 @@ def context(device: str | None = None, *, budget: int | str | None = None, stack
     """
     The context of a device ("host", "cuda", "cuda:1"; None: the best there is), made on first use.
 
-    `budget` is its limit: bytes, "8GiB", or "50%" of the device's memory; None takes it as it is. `stack` names its resources, top first ("logging, budget, guard, caching"); `wait` is how many seconds a request that does not fit waits in line for others to free. With `exportable_pool` other processes can open its memory (`saeta.cuda`); the host has no pool. All of them belong to the first use: InvalidError where the context exists with others. Set `Context.budget` to change the limit of the process, and take `Context.memory.child` to limit your own part. DeviceError where there is no such device, with the reason.
+    `budget` is its limit: bytes, "8GiB", or "50%" of the device's memory; None leaves it unchanged. `stack` names its resources, top first ("logging, budget, guard, caching"); `wait` is the number of seconds for which a request that does not fit waits in line. With `exportable_pool` other processes can open its memory (`saeta.cuda`); the host has no pool. All of them apply at the first use: InvalidError if the context exists with other ones. Set `Context.budget` to change the limit of the process, and take `Context.memory.child` to limit your own part. DeviceError where there is no such device, with the reason.
 
     Example:
         >>> import saeta as sa
@@ -449,7 +449,7 @@ def context(device: str | None = None, *, budget: int | str | None = None, stack
 
 class Memory:
     """
-    What the memory of a context is used for.
+    Statistics, budgets and records of a context's memory.
 
     Example:
         >>> import saeta as sa
@@ -460,7 +460,7 @@ class Memory:
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        """Raises TypeMismatch, which names what makes one."""
+        """Raises TypeMismatch, which names the function that makes one."""
 
     def __copy__(self) -> Self: ...
 
@@ -472,7 +472,7 @@ class Memory:
 
     def statistics(self) -> dict[str, int | None]:
         """
-        Bytes of the context's budget: `limit`, `current`, `reserved` (promised and not drawn yet), `remaining` (None: no limit), `peak`; its counts of accepted `requests` and `refused` ones. Bytes of the device: `own` (held by buffers), `external` (views of the memory of others), `pinned` (page-locked host memory), `held` (taken from the device: in use or cached), `foreign` (used on the device by others; 0 on the host), `host_held` (ordinary host memory taken for downloads: in use, where it counts as `own`, or kept for the next); counts of live `buffers` and of `pending_releases` (waiting for work to finish).
+        Bytes of the context's budget: `limit`, `current`, `reserved` (promised and not drawn yet), `remaining` (None: no limit), `peak`; its counts of accepted `requests` and `refused` ones. Bytes of the device: `own` (held by buffers), `external` (views of foreign memory), `pinned` (page-locked host memory), `held` (taken from the device: in use or cached), `foreign` (used on the device by others; 0 on the host), `host_held` (ordinary host memory taken for downloads: in use, where it counts as `own`, or kept for the next); counts of live `buffers` and of `pending_releases` (waiting for work to finish).
 
         Example:
             >>> import saeta as sa
@@ -484,7 +484,7 @@ class Memory:
 
     def by_tag(self) -> dict[str, int]:
         """
-        Live bytes by tag, largest first; views of the memory of others as "external:TAG". Of a child budget what is charged to it.
+        Live bytes by tag, largest first; views of foreign memory as "external:TAG". For a child budget, the bytes charged to it.
 
         Example:
             >>> import saeta as sa
@@ -545,7 +545,7 @@ class Memory:
 
     def trim(self) -> int:
         """
-        Gives memory that is pooled and not in use back to the device; returns the bytes.
+        Returns unused memory of the pools to the device. Returns the number of bytes.
 
         Example:
             >>> import saeta as sa
@@ -555,7 +555,7 @@ class Memory:
 
     def guard_check(self) -> list[str]:
         """
-        Checks canaries and freed memory, waiting for all work of the device; returns what the guard has found so far, one line each. InvalidError where the stack has no guard.
+        Checks canaries and freed memory, waiting for all work of the device; returns what the guard has found so far, one line each. InvalidError if the stack has no guard.
 
         Example:
             >>> import saeta as sa
@@ -566,7 +566,7 @@ class Memory:
 
     def child(self, name: str, limit: int | str | None = None) -> Context:
         """
-        A context of this device whose allocations count against a budget of their own (None: no limit) and against this one. As a context manager it closes at the end; what it holds then stays valid and charged.
+        A context of this device with a budget of its own (None: no limit), whose allocations count in this one, too. As a context manager it closes at the end; memory in use stays valid and charged.
 
         Example:
             >>> import saeta as sa
@@ -578,7 +578,7 @@ class Memory:
 
     def reserve(self, nbytes: int | str, overbook: bool = False) -> Context:
         """
-        A context of this device whose allocations draw from bytes that are set aside now: inside them no budget refuses, beyond them every request is refused. As a context manager it returns what was not drawn at the end. BudgetExceeded when there is no room, unless `overbook` promises it all the same; then draws of the promised part may be refused.
+        A context of this device whose allocations draw from bytes that are set aside now. No budget refuses them, and every request beyond them is refused. As a context manager it returns the bytes that were not drawn at the end. BudgetExceeded if there is no room. With `overbook`, bytes beyond the limit are promised anyway, and drawing them may be refused.
 
         Example:
             >>> import saeta as sa
@@ -592,7 +592,7 @@ class Memory:
     @property
     def reservation(self) -> dict[str, int] | None:
         """
-        What this context draws from: `bytes` as reserved, `left` of them, and how many of those are `overbooked`. None where it draws from none.
+        The reservation that this context draws from: `bytes` reserved, `left`, and how many of these are `overbooked`. None without a reservation.
 
         Example:
             >>> import saeta as sa
@@ -604,7 +604,7 @@ class Memory:
 
     def window(self) -> MemoryWindow:
         """
-        Measures peak, requests and refusals of the budget apart from now on.
+        Measures peak, requests and refusals of the budget from now on.
 
         Example:
             >>> import saeta as sa
@@ -617,7 +617,7 @@ class Memory:
 
     def reset_peak(self) -> None:
         """
-        Restarts the peak from what is live now.
+        Resets the peak to the bytes in use now.
 
         Example:
             >>> import saeta as sa
@@ -627,7 +627,7 @@ class Memory:
 
     def add_hook(self, fn: Callable[[int], int | None], *, name: str, priority: int = 0) -> MemoryHook:
         """
-        Asks `fn(bytes_needed)` to make room when a request on this device does not fit; it returns the bytes that it freed, None for 0. Higher priorities are asked earlier, on the thread of the request. An exception goes to sys.unraisablehook and counts as 0.
+        Asks `fn(bytes_needed)` to make room when a request on this device does not fit; it returns the bytes that it freed, None for 0. Hooks of higher priority are called earlier, on the thread of the request. An exception goes to sys.unraisablehook and counts as 0.
 
         Example:
             >>> import saeta as sa
@@ -639,7 +639,7 @@ class Memory:
 
     def record(self, *, capacity: int = 1048576) -> MemoryRecording:
         """
-        Records every allocation, free, refusal and trim of the device, and every view of the memory of others, from now on, at most the last `capacity` of them.
+        Records every allocation, free, refusal and trim of the device, and every view of foreign memory, from now on. Keeps the last `capacity` records.
 
         Example:
             >>> import saeta as sa
@@ -653,7 +653,7 @@ class Memory:
     @property
     def recording(self) -> MemoryRecording | None:
         """
-        What the device has recorded since its context was made; None unless SAETA_RECORD asked for it.
+        The records of the device since its context was made; None unless SAETA_RECORD is set.
 
         Example:
             >>> import saeta as sa
@@ -663,7 +663,7 @@ class Memory:
 
     def log_to(self, target: str) -> MemoryLog:
         """
-        Writes the events of the device to "csv:PATH", "jsonl:PATH" or "trace:PATH" (Chrome's trace format, for Perfetto) from now on. InvalidError for another kind, FileError where the file can't be opened.
+        Writes the events of the device to "csv:PATH", "jsonl:PATH" or "trace:PATH" (Chrome's trace format, for Perfetto) from now on. InvalidError for another kind, FileError if the file can't be opened.
 
         Example:
             >>> import saeta as sa
@@ -675,7 +675,7 @@ class Memory:
     @property
     def log_dropped(self) -> int:
         """
-        Records that a log could not write (a full disk).
+        Number of records that a log could not write, because the disk was full.
 
         Example:
             >>> import saeta as sa
@@ -686,7 +686,7 @@ class Memory:
 
 class MemoryWindow:
     """
-    What a budget saw since `memory.window()`. The numbers follow it until the end of a `with` block and stay as they were then; windows nest.
+    Counts of a budget since `memory.window()`. They change until the end of a `with` block and stay fixed then. Windows may be nested.
 
     Example:
         >>> import saeta as sa
@@ -698,7 +698,7 @@ class MemoryWindow:
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        """Raises TypeMismatch, which names what makes one."""
+        """Raises TypeMismatch, which names the function that makes one."""
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
         """Raises TypeMismatch, which names what to do instead."""
@@ -792,7 +792,7 @@ class MemoryHook:
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        """Raises TypeMismatch, which names what makes one."""
+        """Raises TypeMismatch, which names the function that makes one."""
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
         """Raises TypeMismatch, which names what to do instead."""
@@ -802,7 +802,7 @@ class MemoryHook:
     @property
     def name(self) -> str:
         """
-        The name that it was added under.
+        The name under which it was added.
 
         Example:
             >>> import saeta as sa
@@ -814,7 +814,7 @@ class MemoryHook:
 
     def remove(self) -> None:
         """
-        It is not asked again. Does nothing the second time.
+        Removes the hook. Does nothing the second time.
 
         Example:
             >>> import saeta as sa
@@ -841,7 +841,7 @@ class MemoryRecording:
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        """Raises TypeMismatch, which names what makes one."""
+        """Raises TypeMismatch, which names the function that makes one."""
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
         """Raises TypeMismatch, which names what to do instead."""
@@ -850,7 +850,7 @@ class MemoryRecording:
 
     def records(self) -> list[dict[str, Any]]:
         """
-        The records, oldest first: `order`, `time_ns`, `event`, `device`, `thread`, `stream`, `bytes`, `address`, `generation`, `tag`, `account` (the budget that was charged), `limit`, `outcome`, and where the memory of the device changed `reserved` and `held` of it.
+        The records, oldest first: `order`, `time_ns`, `event`, `device`, `thread`, `stream`, `bytes`, `address`, `generation`, `tag`, `account` (the budget that was charged), `limit`, `outcome`, and, if the memory of the device changed, its `reserved` and `held`.
 
         Example:
             >>> import saeta as sa
@@ -864,7 +864,7 @@ class MemoryRecording:
     @property
     def forgotten(self) -> int:
         """
-        Records that later ones pushed out.
+        Number of records that were dropped for later ones.
 
         Example:
             >>> import saeta as sa
@@ -891,7 +891,7 @@ class MemoryLog:
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        """Raises TypeMismatch, which names what makes one."""
+        """Raises TypeMismatch, which names the function that makes one."""
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
         """Raises TypeMismatch, which names what to do instead."""
@@ -915,9 +915,9 @@ class MemoryLog:
 
 class SymbolTable:
     """
-    Names and their symbols: numbers from 0 on, one more for each new name. Names are never taken out. The process has one, `saeta.symbols`; others are made with `SymbolTable()`.
+    Names and their symbols: numbers from 0 on, in the order in which names were added. Names are never removed. The process has one, `saeta.symbols`; others are made with `SymbolTable()`.
 
-    Safe to use from any thread: look-ups of names that are there don't wait. The memory belongs to no context and no budget counts it.
+    Safe to use from any thread: look-ups of known names don't wait. The memory belongs to no context and no budget counts it.
 
     Example:
         >>> import saeta as sa
@@ -933,11 +933,11 @@ class SymbolTable:
     """
 
     def __init__(self, limit: int | None = None) -> None:
-        """`limit`: the most names that it takes, 2**32 without one."""
+        """`limit`: the maximum number of names, 2**32 by default."""
 
     def intern(self, name: str) -> int:
         """
-        The symbol of a name, which is added where it is new. SizeOverflow where the table is full.
+        The symbol of a name, which is added if it is new. SizeOverflow if the table is full.
 
         Example:
             >>> import saeta as sa
@@ -990,14 +990,14 @@ class SymbolTable:
         """
 
     def __contains__(self, name: object) -> bool:
-        """Whether it has a name."""
+        """Whether the table has the name."""
 
     def __len__(self) -> int: ...
 
     @property
     def limit(self) -> int:
         """
-        The most names that it takes.
+        The maximum number of names.
 
         Example:
             >>> import saeta as sa
@@ -1008,7 +1008,7 @@ class SymbolTable:
     @property
     def nbytes(self) -> int:
         """
-        Bytes of host memory that it holds.
+        Bytes of host memory in use.
 
         Example:
             >>> import saeta as sa
@@ -1019,7 +1019,7 @@ class SymbolTable:
         """
 
     def __eq__(self, other: object, /) -> bool:
-        """True where both are one table."""
+        """True if both are the same table."""
 
     def __hash__(self) -> int: ...
 
@@ -1037,7 +1037,7 @@ symbols: SymbolTable = ...
 
 class DataType:
     """
-    An Arrow data type, made from its name in Arrow's words ("int64", "timestamp[us, tz=UTC]"), from a type of another Arrow library, as pyarrow's, or from a dtype of NumPy or torch. Python's `float` is float64, as NumPy has it, while Arrow's word "float" is float32. Equal to its name as text.
+    An Arrow data type, made from its Arrow name ("int64", "timestamp[us, tz=UTC]"), from a type of another Arrow library such as pyarrow, or from a dtype of NumPy or torch. Python's `float` is float64, as in NumPy, while Arrow's name "float" is float32. Compares equal to its name as text.
 
     Example:
         >>> import saeta as sa
@@ -1053,7 +1053,7 @@ class DataType:
     @property
     def name(self) -> str:
         """
-        In Arrow's words: "timestamp[us, tz=UTC]".
+        The Arrow name: "timestamp[us, tz=UTC]".
 
         Example:
             >>> import saeta as sa
@@ -1086,7 +1086,7 @@ class DataType:
     @property
     def dtype(self) -> str | None:
         """
-        Name of the element type as NumPy spells it, for fixed-size lists and structs of one type that of their numbers; None where a tensor has no such type.
+        NumPy's name of the element type. For fixed-size lists and structs of one type, that of their numbers. None if tensors have no such type.
 
         Example:
             >>> import saeta as sa
@@ -1097,7 +1097,7 @@ class DataType:
     @property
     def is_bool8(self) -> bool:
         """
-        True for booleans of one byte: bool8, which tensors have, and the extension arrow.bool8.
+        True for booleans of one byte: bool8, as in tensors, and the extension arrow.bool8.
 
         Example:
             >>> import saeta as sa
@@ -1163,7 +1163,7 @@ class DataType:
     @property
     def fields(self) -> list[Field]:
         """
-        Fields of the children of a nested type, as the Arrow format has them; the entries of a map are one struct.
+        Fields of the children of a nested type, as in the Arrow format; the entries of a map are one struct.
 
         Example:
             >>> import saeta as sa
@@ -1211,7 +1211,7 @@ def _nested_type(format: str, fields: Sequence[Field], keys_sorted: bool = False
 def _dictionary_type(indices: DataType, values: DataType, ordered: bool) -> DataType: ...
 
 def _type_state(type: DataType) -> tuple[Any, ...]:
-    """What `_type_of_state` makes the type of again."""
+    """The state from which `_type_of_state` makes the type again."""
 
 def _type_of_state(special: str, format: bytes, fields: Sequence[Field], keys_sorted: bool, index: DataType | None, value: DataType | None, ordered: bool, extension: bytes, metadata: bytes) -> DataType: ...
 
@@ -1221,7 +1221,7 @@ def _byte_bool_type() -> DataType: ...
 
 def _narrow_float_type(name: str) -> DataType | None:
     """
-    A float that Arrow has no type for, as "bfloat16"; None for other names.
+    A float for which Arrow has no type, such as "bfloat16"; None for other names.
     """
 
 def _symbol_type(table: SymbolTable | None = None) -> DataType: ...
@@ -1512,12 +1512,12 @@ class Schema:
 
 def _unknown_column(name: object, names: Sequence[str]) -> str:
     """
-    What an error says of the name of a column that there is not: the closest name, and all names.
+    The text of an error about an unknown column: the closest name, and all names.
     """
 
 def _require_memory_for(objects: int, label: str) -> None:
     """
-    OutOfMemory where so many Python objects take more than the memory that is available.
+    Raises OutOfMemory if so many Python objects take more than the available memory.
     """
 
 class Column:
@@ -1534,7 +1534,7 @@ class Column:
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        """Raises TypeMismatch, which names what makes one."""
+        """Raises TypeMismatch, which names the function that makes one."""
 
     @overload
     def __getitem__(self, index: int) -> Any: ...
@@ -1542,7 +1542,7 @@ class Column:
     @overload
     def __getitem__(self, index: slice) -> Column:
         """
-        One value (None for a null), which a device column downloads, or a slice with step 1, which is free.
+        One value (None for a null), downloaded from a device, or a slice with step 1, without a copy.
         """
 
     def __setitem__(self, index: Never, value: Never) -> Never:
@@ -1554,7 +1554,7 @@ class Column:
         """
         All values as Python objects, None for nulls. A device column is downloaded.
 
-        OutOfMemory, before any of them is made, where they take more than the memory that is available: nulls, runs and lists of a fixed size need no bytes in a file. FormatError where the column views a mapped file that was rewritten or cut short since it was read.
+        OutOfMemory, before any of them is made, if they take more than the available memory: nulls, runs and fixed-size lists need no bytes in a file. FormatError if the column views a mapped file that was rewritten or truncated since it was read.
 
         Example:
             >>> import saeta as sa
@@ -1565,7 +1565,7 @@ class Column:
 
     def _raw_values(self, most: int | None = None) -> list[bytes | bool | None]:
         """
-        Values as the Arrow layout holds them; dictionaries give their values. Of each at most so many values inside of it, and of each text so many bytes.
+        Values in the Arrow layout, with dictionaries decoded. Each has at most so many values inside, and each text so many bytes.
         """
 
     def slice(self, offset: int = 0, length: int | None = None) -> Column:
@@ -1666,7 +1666,7 @@ class Column:
     @property
     def null_count(self) -> int:
         """
-        Number of nulls; counted on the device where it is not known yet, then remembered.
+        Number of nulls. If it is not known yet, it is counted on the device and remembered.
 
         Example:
             >>> import saeta as sa
@@ -1716,7 +1716,7 @@ class Column:
     @staticmethod
     def from_chunks(chunks: Sequence[Column], name: str | None = None) -> Column:
         """
-        One column of the chunks of several, in order; no copy. TypeMismatch where their types differ.
+        One column of the chunks of several columns, in order; no copy. TypeMismatch if their types differ.
 
         Example:
             >>> import saeta as sa
@@ -1727,7 +1727,7 @@ class Column:
 
     def combine_chunks(self) -> Column:
         """
-        The same rows in one chunk: one kernel on the device, into memory under the budget. A column of one chunk is returned as it is. More than one chunk is left only where 32-bit offsets, run ends or dictionary indices can't count the rows.
+        The same rows in one chunk: one kernel on the device, into memory under the budget. A column of one chunk is returned unchanged. More than one chunk is left only if 32-bit offsets, run ends or dictionary indices can't count the rows.
 
         Example:
             >>> import saeta as sa
@@ -1740,14 +1740,14 @@ class Column:
 
     def __eq__(self, other: object, /) -> bool:
         """
-        True where both show the same rows of the same memory under the same field, False where fields or numbers of rows differ. UnsupportedError where only their values could tell: `equals` compares them.
+        True if both show the same rows of the same memory under the same field, False if fields or numbers of rows differ. Otherwise UnsupportedError: `equals` compares values.
         """
 
     def equals(self, other: Column, *, check_metadata: bool = False) -> bool:
         """
         Whether both columns have the same data: types and numbers of rows are the same, nulls are at the same rows, and valid values are equal, to any depth. The columns are compared on their device; only the answer leaves it.
 
-        Names do not count, nor does the way in which the data is laid out: chunks, offsets, what lies below a null, the order of dictionaries, runs. As in pyarrow, a NaN is not equal to itself and 0.0 is equal to -0.0. Other than in pyarrow, dictionaries of another order are equal where their rows have equal values.
+        Names and the layout of the data do not count: chunks, offsets, values under nulls, the order of dictionaries, runs. As in pyarrow, a NaN is not equal to itself and 0.0 is equal to -0.0. Unlike in pyarrow, columns with dictionaries in different order are equal if their rows have equal values.
 
         Args:
             other: a Column of the same context.
@@ -1801,7 +1801,7 @@ class Column:
 
     def cast(self, type: Any, *, cast: Literal['round'] | None = None) -> Column:
         """
-        The column as another type of numbers, converted by a kernel a chunk; nulls stay null.
+        The column as another type of numbers, converted by one kernel per chunk; nulls stay null.
 
         Args:
             type: what `saeta.DataType` takes: an integer or a float. Also a type over the same bytes, such as the integers of a timestamp, without a copy.
@@ -1823,7 +1823,7 @@ class Column:
         Args:
             value: a value that the type has exactly, or a Column of one row and this type.
 
-        Chunks without nulls stay where they are if their values have 1, 2, 4 or 8 bytes.
+        Chunks without nulls are not copied if their values have 1, 2, 4 or 8 bytes.
 
         Example:
             >>> import saeta as sa
@@ -1834,7 +1834,7 @@ class Column:
 
     def is_null(self) -> Column:
         """
-        A column of bool8, one byte a row: 1 where a value is null, 0 where it is not. One kernel a chunk.
+        A column of bool8, one byte a row: 1 where a value is null, 0 where it is not. One kernel per chunk.
 
         Example:
             >>> import saeta as sa
@@ -1845,7 +1845,7 @@ class Column:
 
     def drop_null(self) -> Column:
         """
-        The rows that are not null, copied as `filter` does. A column without nulls is returned as it is.
+        The rows that are not null, copied as `filter` does. A column without nulls is returned unchanged.
 
         Example:
             >>> import saeta as sa
@@ -1877,7 +1877,7 @@ class Column:
 
     def as_bool8(self, *, extension: bool = True) -> Column:
         """
-        Booleans as booleans of one byte, which tensors can view: of one bit by one kernel a chunk, of one byte the same memory. As the extension arrow.bool8, which Arrow consumers get without a copy; with extension=False as bool8, as tensors have them, of which Arrow consumers get bits.
+        Booleans as booleans of one byte, which tensors can view. Booleans of one bit are converted by one kernel per chunk; those of one byte share their memory. The result is of the extension type arrow.bool8, which Arrow consumers get without a copy. With extension=False it is bool8, which Arrow consumers get as bits.
 
         Example:
             >>> import saeta as sa
@@ -1905,7 +1905,7 @@ class Column:
         """
         Strings, dictionaries of strings, or the numbers of symbols (uint32, int32) as symbols of a SymbolTable, without one of the process's.
 
-        The values of a dictionary are interned once, used or not, and its indices become symbols on the device. Strings are downloaded from a device. Numbers stay where they are, after a look at all of them: OutOfRange names the first row whose number the table does not have. ExchangeError for numbers that the metadata call symbols of another process.
+        The values of a dictionary are interned once, used or not, and its indices become symbols on the device. Strings are downloaded from a device. Numbers are not copied, but all are checked: OutOfRange names the first row whose number the table does not have. ExchangeError for numbers that are symbols of another process according to the metadata.
 
         Example:
             >>> import saeta as sa
@@ -1955,7 +1955,7 @@ class Column:
     @overload
     def to_numpy(self, *, copy: bool | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[True]) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]:
         """
-        A NumPy array. `copy=None` copies only where it must (device memory, several chunks, types that NumPy does not have) and gives a read-only view elsewhere; False raises ExchangeError instead of copying; True always copies. Nulls and types without a tensor type: as for `to_torch`; without `reinterpret` and `codes`, times and dictionaries are what pyarrow makes of them.
+        A NumPy array. `copy=None` copies only if necessary (device memory, several chunks, types that NumPy does not have) and otherwise returns a read-only view; False raises ExchangeError instead of copying; True always copies. Nulls and types without a tensor type: as for `to_torch`; without `reinterpret` and `codes`, pyarrow converts times and dictionaries.
 
         Example:
             >>> import saeta as sa
@@ -1975,7 +1975,7 @@ class Column:
         """
         A torch tensor on the column's device, without a copy. It must not be written to.
 
-        Nulls are ExchangeError unless one of three says what becomes of them. `nulls='nan'` (floats) and `fill=value` copy where there are nulls, with one kernel, into memory under the budget. `with_mask=True` gives a pair (values, mask): the values without a copy, with anything where a null is, and a bool tensor that is True where the value is valid. `reinterpret=True` gives the integers of dates, times, timestamps and durations, `codes=True` the indices of a dictionary. `dtype` names another type of number, which is a copy: any float, rounded to the nearest, or an integer type that has all values of the column's type.
+        Nulls are an ExchangeError unless one of three keywords handles them. `nulls='nan'` (floats) and `fill=value` copy if there are nulls, with one kernel, into memory under the budget. `with_mask=True` gives a pair (values, mask): the values without a copy, undefined at nulls, and a bool tensor that is True where the value is valid. `reinterpret=True` gives the integers of dates, times, timestamps and durations, `codes=True` the indices of a dictionary. `dtype` names another type of number, which is a copy: any float, rounded to the nearest, or an integer type that has all values of the column's type.
 
         A column of fixed-size lists has a dimension more, of `arrow.fixed_shape_tensor` those of its shape in the order of its permutation, of structs whose fields are of one type a last one for the fields; all without a copy, the last where the fields are equally spaced in one allocation. Choices about nulls speak of rows; nulls of values inside of rows are ExchangeError.
 
@@ -2010,7 +2010,7 @@ class Column:
     @overload
     def to_numba(self, *, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[True]) -> tuple[Any, Any]:
         """
-        A device array of Numba, for a kernel, without a copy. It must not be written to. Numba waits for our last write before it returns. Bools are one byte a value, which is a copy of packed ones. Keywords as for `to_torch`. ExchangeError for a column on the host.
+        A device array of Numba, for a kernel, without a copy. It must not be written to. Numba waits for our last write before it returns. Bools become one byte per value, so packed ones are copied. Keywords as for `to_torch`. ExchangeError for a column on the host.
 
         Example:
             >>> import saeta as sa
@@ -2038,7 +2038,7 @@ class Column:
 
     def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> CapsuleType:
         """
-        A DLPack capsule, zero-copy and read-only: a 1-D tensor, of more dimensions for fixed-size lists and structs of one type. The consumer's stream waits for our last write: None and 1 the legacy default stream, 2 the per-thread one, -1 no ordering, above 2 a handle; on the host it must be None. Several chunks are joined, which is a copy. BufferError for nulls, for types without a DLPack type, and for a copy that copy=False forbids.
+        A DLPack capsule, zero-copy and read-only: a 1-D tensor, of more dimensions for fixed-size lists and structs of one type. The consumer's stream waits for our last write: None and 1 the legacy default stream, 2 the per-thread one, -1 no ordering, above 2 a handle. On the host it must be None. Several chunks are joined, which is a copy. BufferError for nulls, for types without a DLPack type, and for a copy that copy=False forbids.
         """
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -2070,7 +2070,7 @@ class Column:
 
     def is_valid(self) -> Column:
         """
-        A column of bool8, one byte a row: 1 where a value is not null, 0 where it is. One kernel a chunk.
+        A column of bool8, one byte a row: 1 where a value is not null, 0 where it is. One kernel per chunk.
 
         Example:
             >>> import saeta as sa
@@ -2102,7 +2102,7 @@ class Column:
 
 class Buffer:
     """
-    Bytes on a device, from `Context.allocate`. They are touched inside `saeta.use`; slices share them.
+    Bytes on a device, from `Context.allocate`. Access them inside `saeta.use`. Slices share memory.
 
     Example:
         >>> import saeta as sa
@@ -2113,7 +2113,7 @@ class Buffer:
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        """Raises TypeMismatch, which names what makes one."""
+        """Raises TypeMismatch, which names the function that makes one."""
 
     def __copy__(self) -> Self: ...
 
@@ -2150,7 +2150,7 @@ class Buffer:
     @property
     def generation(self) -> int:
         """
-        A number that tells apart the blocks that had this address one after the other.
+        A number that distinguishes this block from earlier ones at the same address.
 
         Example:
             >>> import saeta as sa
@@ -2199,7 +2199,7 @@ class Buffer:
     @property
     def address(self) -> int:
         """
-        An identity. To touch the bytes there, ask a token of `saeta.use` for the pointer.
+        The address as an identity. For access to the bytes, use the pointer of a token of `saeta.use`.
 
         Example:
             >>> import saeta as sa
@@ -2221,7 +2221,7 @@ def _to_bytes(where: Context, size: int | str) -> int:
 
 def _stream_number(stream: Any) -> int | None:
     """
-    A stream as `__dlpack__` numbers it, None for None. TypeMismatch for what is not a stream.
+    A stream as `__dlpack__` numbers it, None for None. TypeMismatch for other objects.
     """
 
 class UseToken:
@@ -2274,7 +2274,7 @@ class UseToken:
 
     def synchronize(self) -> None:
         """
-        Makes the host wait for the token's stream: for what the token waits for, and for what was queued since. Does nothing on the host. ClosedError outside the `with` block.
+        Makes the host wait for the token's stream: for the work that the token waits for, and for work queued since. Does nothing on the host. ClosedError outside the `with` block.
 
         Example:
             >>> import saeta as sa
@@ -2285,7 +2285,7 @@ class UseToken:
 
     def pointer(self, memory: Buffer | Column) -> int:
         """
-        Device address of a buffer's first byte, or of the first row of a column in one chunk. InvalidError where it was not named, ClosedError outside the `with` block.
+        Device address of a buffer's first byte, or of the first row of a column in one chunk. InvalidError if it was not named, ClosedError outside the `with` block.
 
         Example:
             >>> import saeta as sa
@@ -2297,7 +2297,7 @@ class UseToken:
 
     def writable(self, memory: Buffer | Column) -> bool:
         """
-        True where it was named in `writes`.
+        True if it was named in `writes`.
 
         Example:
             >>> import saeta as sa
@@ -2309,7 +2309,7 @@ class UseToken:
 
     def array(self, memory: Buffer | Column, dtype: object = None) -> Any:
         """
-        A 1-D array over a buffer (dtype None: bytes) or a column without nulls (None: its own type): an object with `__cuda_array_interface__` (version 3), on the host with `__array_interface__`. Page-locked and managed memory have both: the host waits for the stream when it asks for the latter. Only inside the `with` block. Read-only unless it was named in `writes`. The consumer works on this token's stream and need not wait.
+        A 1-D array over a buffer (dtype None: bytes) or a column without nulls (None: its own type): an object with `__cuda_array_interface__` (version 3), on the host with `__array_interface__`. Page-locked and managed memory have both; reading the latter waits for the stream. Only inside the `with` block. Read-only unless it was named in `writes`. The consumer works on this token's stream and need not wait.
 
         Example:
             >>> import saeta as sa
@@ -2337,7 +2337,7 @@ class Table:
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        """Raises TypeMismatch, which names what makes one."""
+        """Raises TypeMismatch, which names the function that makes one."""
 
     @property
     def schema(self) -> Schema:
@@ -2473,7 +2473,7 @@ class Table:
 
     def __eq__(self, other: object, /) -> bool:
         """
-        True where both show the same rows of the same memory under the same schema, False where schemas or numbers of rows differ. UnsupportedError where only their values could tell: `equals` compares them.
+        True if both show the same rows of the same memory under the same schema, False if schemas or numbers of rows differ. Otherwise UnsupportedError: `equals` compares values.
         """
 
     def equals(self, other: Table, *, check_metadata: bool = False) -> bool:
@@ -2549,14 +2549,14 @@ class Table:
 
     def __iter__(self) -> Never:
         """
-        Raises TypeMismatch: columns, column_names, batches and to_pylist are what can be meant.
+        Raises TypeMismatch, which names columns, column_names, batches and to_pylist instead.
         """
 
     def __setitem__(self, key: Never, value: Never) -> Never:
-        """Raises TypeMismatch: with_column is what can be meant."""
+        """Raises TypeMismatch, which names with_column instead."""
 
     def __delitem__(self, key: Never) -> Never:
-        """Raises TypeMismatch: drop_columns is what can be meant."""
+        """Raises TypeMismatch, which names drop_columns instead."""
 
     def __len__(self) -> int: ...
 
@@ -2573,7 +2573,7 @@ class Table:
 
     def head(self, rows: int = 5) -> Table:
         """
-        The first rows, or for a negative number all but as many at the end; no copy.
+        The first `rows` rows; a negative number leaves out as many at the end. No copy.
 
         Example:
             >>> import saeta as sa
@@ -2584,7 +2584,7 @@ class Table:
 
     def tail(self, rows: int = 5) -> Table:
         """
-        The last rows, or for a negative number all but as many at the beginning; no copy.
+        The last `rows` rows; a negative number leaves out as many at the beginning. No copy.
 
         Example:
             >>> import saeta as sa
@@ -2631,9 +2631,9 @@ class Table:
         The rows with these numbers, in this order, copied on the table's device. One kernel takes the values of all columns of fixed width.
 
         Args:
-            indices: a Column of integers, a DLPack tensor, a NumPy array or a sequence of numbers, in any order and as often as wanted. A negative number does not count from the end. A null gives a null row.
+            indices: a Column of integers, a DLPack tensor, a NumPy array or a sequence of numbers, in any order, with repeats. Negative numbers do not count from the end. A null gives a null row.
 
-        Returns a Table of one batch, under the budget of its context; of several only where 32-bit offsets or run ends can't count the values. Raises OutOfRange naming the first index that is not a row, TypeMismatch for anything but integers, and BudgetExceeded.
+        Returns a Table of one batch, under the budget of its context; of several only if 32-bit offsets or run ends can't count the values. Raises OutOfRange naming the first index that is not a row, TypeMismatch for anything but integers, and BudgetExceeded.
 
         Example:
             >>> import saeta as sa
@@ -2682,7 +2682,7 @@ class Table:
 
     def drop_null(self, columns: str | int | Iterable[str | int] | None = None) -> Table:
         """
-        The rows without a null in these columns, by name or number (None: in any column), copied as `filter` does. A table without nulls is returned as it is.
+        The rows without a null in these columns, by name or number (None: in any column), copied as `filter` does. A table without nulls is returned unchanged.
 
         Example:
             >>> import saeta as sa
@@ -2724,7 +2724,7 @@ class Table:
 
     def to_pydict(self) -> dict[str, list[Any]]:
         """
-        A list of Python values for each name. A device table is downloaded. InvalidError where names repeat.
+        A list of Python values for each name. A device table is downloaded. InvalidError if names repeat.
 
         Example:
             >>> import saeta as sa
@@ -2735,7 +2735,7 @@ class Table:
 
     def to_pylist(self) -> list[dict[str, Any]]:
         """
-        A dict from names to Python values for each row. A device table is downloaded. InvalidError where names repeat.
+        A dict from names to Python values for each row. A device table is downloaded. InvalidError if names repeat.
 
         Example:
             >>> import saeta as sa
@@ -2745,11 +2745,11 @@ class Table:
         """
 
     def _raw_values(self, most: int) -> list[list[bytes | bool | None]]:
-        """For each column what `Column._raw_values` gives."""
+        """The result of `Column._raw_values` for each column."""
 
     def with_column(self, name: str | Field, values: Any) -> Table:
         """
-        The table with a column in the place of the one of that name, or at the end; no copy of columns on its device. `values` is what `saeta.column` takes.
+        The table with a column that replaces the one of that name, or is added at the end; no copy of columns on its device. `values` is what `saeta.column` takes.
 
         Example:
             >>> import saeta as sa
@@ -2760,7 +2760,7 @@ class Table:
 
     def to_batches(self, max_chunksize: int | None = None) -> list[Table]:
         """
-        The batches, each as a table, cut where they have more than `max_chunksize` rows; no copy.
+        The batches, each as a table, cut to at most `max_chunksize` rows; no copy.
 
         Example:
             >>> import saeta as sa
@@ -2771,7 +2771,7 @@ class Table:
 
     def append_column(self, name: str | Field, values: Any) -> Table:
         """
-        The table with one more column at the end, even where the name is there already. A Field gives its type, nullability and metadata as well.
+        The table with one more column at the end, even if the name exists. A Field also gives type, nullability and metadata.
 
         Example:
             >>> import saeta as sa
@@ -2793,7 +2793,7 @@ class Table:
 
     def set_column(self, index: int, name: str | Field, values: Any) -> Table:
         """
-        The table with another column in the place of column `index`.
+        The table with another column instead of column `index`.
 
         Example:
             >>> import saeta as sa
@@ -2815,7 +2815,7 @@ class Table:
 
     def rename_columns(self, names: Sequence[str] | Mapping[str, str]) -> Table:
         """
-        The same columns under other names: a name for each, or a mapping from old names to new ones. InvalidError for another number of names, or for an old name that is not there.
+        The same columns under other names: a name for each, or a mapping from old names to new ones. InvalidError for another number of names, or for an unknown old name.
 
         Example:
             >>> import saeta as sa
@@ -2837,7 +2837,7 @@ class Table:
 
     def combine_chunks(self) -> Table:
         """
-        The same rows in one batch, so that each column is one piece of memory: one kernel on the device for the whole table, into memory under the budget. A table of one batch is returned as it is. More than one batch is left only where 32-bit offsets, run ends or dictionary indices can't count the rows. Dictionaries that differ become one.
+        The same rows in one batch, so that each column is one piece of memory: one kernel on the device for the whole table, into memory under the budget. A table of one batch is returned unchanged. More than one batch is left only if 32-bit offsets, run ends or dictionary indices can't count the rows. Dictionaries that differ become one.
 
         Example:
             >>> import saeta as sa
@@ -2910,7 +2910,7 @@ class Table:
         """
         The table in the packed form: metadata, which is an Arrow IPC stream without bodies, and one contiguous body in the memory of the table, as a Column of uint8. `saeta.unpack` makes the table again, without a copy.
 
-        A table that is packed already, as every whole read leaves one, shares its memory with the body: nothing is copied and no kernel runs. Its body may have bytes between the columns that belong to none of them: up to an eighth of it, or 4 KiB. Other tables are gathered by one kernel into memory of their context, under its budget: slices without the rest, dictionaries and the bytes behind views as a whole. Symbols become dictionaries of their names.
+        A table that is packed already, as after every whole read, shares its memory with the body: nothing is copied and no kernel runs. Its body may have unused bytes between the columns: up to an eighth of it, or 4 KiB. Other tables are gathered by one kernel into memory of their context, under its budget. Of slices only the rows are copied; dictionaries and the bytes behind views are copied as a whole. Symbols become dictionaries of their names.
 
         Raises UnsupportedError for types that the IPC format can't describe, as `write_ipc` does.
 
@@ -2941,7 +2941,7 @@ class Table:
 
     def __arrow_c_stream__(self, requested_schema: object | None = None, **kwargs: Any) -> CapsuleType:
         """
-        A capsule of a stream of the batches in host memory; a device table downloads each when it is asked for.
+        A capsule of a stream of the batches in host memory; a device table downloads each batch on request.
         """
 
     def __arrow_c_device_stream__(self, requested_schema: object | None = None, **kwargs: Any) -> CapsuleType:
@@ -2967,9 +2967,9 @@ class Table:
         """
         A torch tensor of rows and columns on the table's device. It must not be written to unless it is a copy.
 
-        All columns must be of one type; `dtype` names one for columns of several types: any float, to which values are rounded, or an integer type that has all values of the columns. TypeMismatch otherwise.
+        All columns must have one type. For columns of several types, `dtype` names the type: any float, to which values are rounded, or an integer type that has all values of the columns. TypeMismatch otherwise.
 
-        No copy is made where the columns are equally spaced in one allocation and there is one batch: the strides say so, and the values of a column lie side by side. Else one kernel a batch gathers all columns into memory under the budget. `order='row'` makes the values of a row lie side by side, `order='column'` those of a column; None takes either where it saves the copy, else 'row'. Nulls, `reinterpret` and `codes`: as for `Column.to_torch`; the mask has rows and columns, too.
+        No copy is made if the columns are equally spaced in one allocation and there is one batch: the tensor then has strides, and the values of a column are contiguous. Otherwise one kernel per batch gathers all columns into memory under the budget. `order='row'` makes the values of a row contiguous, `order='column'` those of a column; None takes either if that saves the copy, else 'row'. Nulls, `reinterpret` and `codes`: as for `Column.to_torch`; the mask has rows and columns, too.
 
         Example:
             >>> import saeta as sa
@@ -2999,7 +2999,7 @@ class Table:
     @overload
     def to_jax(self, *, order: Literal['row', 'column'] | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[True]) -> tuple[jax.Array, jax.Array]:
         """
-        A JAX array of rows and columns on the table's device. Keywords as for `to_torch`. JAX takes arrays without gaps alone: the default of `order` is 'row'.
+        A JAX array of rows and columns on the table's device. Keywords as for `to_torch`. JAX takes only arrays without gaps, so the default of `order` is 'row'.
 
         Example:
             >>> import saeta as sa
@@ -3014,7 +3014,7 @@ class Table:
     @overload
     def to_numpy(self, *, order: Literal['row', 'column'] | None = None, copy: bool | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[True]) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]:
         """
-        A NumPy array of rows and columns. `copy=False` raises ExchangeError instead of copying, True always copies, None copies where it must. Other keywords as for `to_torch`.
+        A NumPy array of rows and columns. `copy=False` raises ExchangeError instead of copying, True always copies, None copies if necessary. Other keywords as for `to_torch`.
 
         Example:
             >>> import saeta as sa
@@ -3025,7 +3025,7 @@ class Table:
 
     def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> CapsuleType:
         """
-        A DLPack capsule of a tensor of rows and columns, whose columns are of one type: zero-copy and read-only where they are equally spaced in one allocation, else gathered by one kernel a batch, row by row. Streams as for `Column.__dlpack__`. BufferError for nulls and for a copy that copy=False forbids, TypeMismatch for columns of several types.
+        A DLPack capsule of a tensor of rows and columns, whose columns are of one type: zero-copy and read-only if they are equally spaced in one allocation, else gathered by one kernel per batch, row by row. Streams as for `Column.__dlpack__`. BufferError for nulls and for a copy that copy=False forbids, TypeMismatch for columns of several types.
         """
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -3036,7 +3036,7 @@ def _from_columns(where: Context, columns: Sequence[Column]) -> Table:
 
 def _from_bytes(where: Context, schema: Schema, columns: Sequence[object]) -> Table:
     """
-    A table of raw little-endian values, one object with the buffer protocol a field; one transfer.
+    A table of raw little-endian values, one object with the buffer protocol per field; one transfer.
     """
 
 def _concat_tables(tables: Sequence[Table], schema: Schema) -> Table:
@@ -3046,7 +3046,7 @@ def _concat_tables(tables: Sequence[Table], schema: Schema) -> Table:
 
 class CountedTable:
     """
-    A table with room for more rows than there are, and a number on the device that says how many are valid: what a kernel makes that does not know how many rows it finds. The number is read when it is asked for, once.
+    A table with room for more rows than there are, and a number on the device that says how many are valid: the result of a kernel that can't know in advance how many rows it finds. The number is read once, on request.
 
     Example:
         >>> import saeta as sa
@@ -3056,7 +3056,7 @@ class CountedTable:
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        """Raises TypeMismatch, which names what makes one."""
+        """Raises TypeMismatch, which names the function that makes one."""
 
     def __copy__(self) -> Self: ...
 
@@ -3069,7 +3069,7 @@ class CountedTable:
     @property
     def capacity(self) -> Table:
         """
-        The Table of all rows that there is room for. Those behind the count hold nothing.
+        The Table of all rows that there is room for. Those beyond the count are undefined.
 
         Example:
             >>> import saeta as sa
@@ -3093,7 +3093,7 @@ class CountedTable:
     @property
     def num_rows(self) -> int:
         """
-        Number of valid rows; one number is copied from the device the first time. OutOfRange where it is past the capacity.
+        Number of valid rows; one number is copied from the device the first time. OutOfRange if it exceeds the capacity.
 
         Example:
             >>> import saeta as sa
@@ -3105,7 +3105,7 @@ class CountedTable:
     @property
     def known_num_rows(self) -> int | None:
         """
-        The same without a copy: None as long as it was not read.
+        The number of valid rows if it was read before, else None. Copies nothing.
 
         Example:
             >>> import saeta as sa
@@ -3130,7 +3130,7 @@ class CountedTable:
 
     def to_table(self) -> Table:
         """
-        The valid rows as a Table, over the same memory. Reads the count. OutOfRange where it is past the capacity.
+        The valid rows as a Table, over the same memory. Reads the count. OutOfRange if it exceeds the capacity.
 
         Example:
             >>> import saeta as sa
@@ -3189,7 +3189,7 @@ def _import_device_array(where: Context, type: object, array: object, copy: bool
 
 def _device_of_capsule(capsule: object) -> tuple[int, int]:
     """
-    Device type and number of a capsule with an Arrow device array or stream, which stays as it is.
+    Device type and number of a capsule with an Arrow device array or stream. The capsule stays unconsumed.
     """
 
 def _import_field(capsule: object) -> Field:
@@ -3216,10 +3216,10 @@ def from_dlpack(source: Any, ctx: Context | Device | str | None = None, *, copy:
     """
     Takes a tensor into a context as a column without nulls, or with columns=True as a table.
 
-    Memory is shared and kept alive until our last work on it has finished; our first work waits for the producer's. Bools become bool8: a copy has 0 and 1, a view keeps its bytes, of which any but 0 is true.
+    Memory is shared and kept alive until our last work on it has finished; our first work waits for the producer's. Bools become bool8: a copy has 0 and 1, a view keeps its bytes, and every byte except 0 is true.
 
     Args:
-        source: an object with `__dlpack__` and `__dlpack_device__`, one with `to_dlpack` alone (cuDF's series), or a capsule. A raw capsule says nothing about streams: from a device it waits for all work queued so far.
+        source: an object with `__dlpack__` and `__dlpack_device__`, one with `to_dlpack` alone (cuDF's series), or a capsule. A raw capsule names no stream: from a device it waits for all work queued so far.
         ctx: a Context, a Device or the name of one. None: the context of the tensor's device.
         copy: True copies into memory of the context, under its budget; False raises ExchangeError where a copy would be needed. A strided tensor is gathered by one kernel into memory of the context. A tensor of another GPU than the context's needs True, and is copied as `Column.to` does.
         name: of the column.
@@ -3245,7 +3245,7 @@ def from_dlpack(source: Any, ctx: Context | Device | str | None = None, *, copy:
 
 def _tensor_device(capsule: object) -> tuple[int, int]:
     """
-    Device type and number of the tensor in a capsule, which stays as it is.
+    Device type and number of the tensor in a capsule. The capsule stays unconsumed.
     """
 
 class _TensorChoices:
@@ -3253,7 +3253,7 @@ class _TensorChoices:
 
     def __init__(self, nulls: str | None = None, fill: Any = None, with_mask: bool = False, reinterpret: bool = False, codes: bool = False, order: str | None = None, dtype: Any = None) -> None:
         """
-        InvalidError for another word than the documented ones, and where more than one says what becomes of nulls.
+        InvalidError for an unknown word, and if more than one keyword handles nulls.
         """
 
     def __copy__(self) -> Self: ...
@@ -3266,22 +3266,22 @@ class _TensorChoices:
 
     @property
     def is_default(self) -> bool:
-        """True where no keyword was given."""
+        """True if no keyword was given."""
 
     @property
     def refuses_nulls(self) -> bool:
-        """True where nothing says what becomes of nulls."""
+        """True if no keyword handles nulls."""
 
     @property
     def with_mask(self) -> bool:
-        """True where a mask is wanted beside the values."""
+        """True if a mask is wanted besides the values."""
 
     def mask(self) -> _TensorChoices:
         """The choices of that mask."""
 
 class _ChosenTensor:
     """
-    A column or table with its choices, for `from_dlpack` of any library. `on_host` downloads it where it is on a device and the consumer names none, `copy` counts where the consumer says nothing.
+    A column or table with its choices, for `from_dlpack` of any library. `on_host` downloads it from a device if the consumer names none. `copy` applies if the consumer does not choose.
     """
 
     def __init__(self, source: Column | Table, chosen: _TensorChoices, *, on_host: bool = False, copy: bool | None = None) -> None: ...
@@ -3310,7 +3310,7 @@ def _lend_ready(where: Context, nbytes: int, tag: str) -> int:
 
 def _take_back(where: Context, address: int, nbytes: int, stream: int | None) -> None:
     """
-    Ends a loan behind what is queued on the stream (None: on the whole device). Never raises.
+    Ends a loan behind the work queued on the stream (None: on the whole device). Never raises.
     """
 
 class _LentMemory:
@@ -3348,15 +3348,15 @@ def _copy_bytes(target: Buffer, target_offset: int, source: Buffer, source_offse
     """Copies among buffers in order; the host does not wait."""
 
 def _foreign_bytes(where: Context, address: int, nbytes: int, owner: object, tag: str) -> Buffer:
-    """A view of memory that the device reaches, kept by `owner`."""
+    """A view of memory that the device can access and `owner` keeps alive."""
 
 def _kind_at(where: Context, address: int) -> str:
     """
-    What the driver says of the memory at an address: "device", "managed", "pinned", or "host" for memory that it does not know.
+    The kind of the memory at an address according to the driver: "device", "managed", "pinned", or "host" for memory that it does not know.
     """
 
 def _driver_context(where: Context) -> int:
-    """The CUcontext that the context works in; 0 where there is none."""
+    """The CUcontext that the context works in; 0 if there is none."""
 
 class _ImportedPool:
     """The memory pool of another process."""
@@ -3370,7 +3370,7 @@ class _ImportedPool:
 
 def _shareable_context(device: str) -> Context:
     """
-    The context of a device, opened with an exportable pool where it was not open.
+    The context of a device, opened with an exportable pool if it was not open.
     """
 
 def _device_uuid(where: Context) -> bytes:
@@ -3380,14 +3380,14 @@ def _share_pool(where: Context) -> int:
     """A descriptor of the context's memory pool, which the caller closes."""
 
 def _bytes_of(column: Column) -> Buffer:
-    """The bytes of a column of uint8 that has some."""
+    """The buffer of a column of uint8, which must have rows."""
 
 def _column_of(buffer: Buffer) -> Column:
     """A column of uint8 over the bytes."""
 
 def _share_bytes(of: Buffer) -> bytes:
     """
-    What another process needs to open the bytes, behind their last writes. They must be kept until it has closed them.
+    The description with which another process can open the bytes, after their last writes. The bytes must be kept until it has closed them.
     """
 
 class GraphPool:
@@ -3412,7 +3412,7 @@ class GraphPool:
 
     def release(self) -> None:
         """
-        Returns the memory to the context, behind all work of the device; what is still in use, when it comes back. The graphs that were captured with it must not be launched any more.
+        Returns the memory to the context, behind all work of the device; memory still in use returns when it is freed. The graphs that were captured with it must not be launched any more.
 
         Example:
             >>> import saeta as sa

@@ -1,4 +1,4 @@
-"""Where the C++ library inside the installed package lies, for other builds."""
+"""Locates the C++ library inside the installed package, for builds of other projects."""
 
 from __future__ import annotations
 

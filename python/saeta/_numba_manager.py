@@ -39,29 +39,29 @@ def manager_class(ctx: Context, ordinal: int, tag: str) -> type[numba.cuda.HostO
             return 1
 
         def memalloc(self, size: int) -> Any:
-            home = self._home()
-            address = _core._lend_ready(home, size, tag)
+            served = self._served()
+            address = _core._lend_ready(served, size, tag)
 
             def give_back() -> None:
-                _core._take_back(home, address, size, None)
+                _core._take_back(served, address, size, None)
 
             given: dict[str, Any] = {"context": self.context} if with_context else {}
             return driver.MemoryPointer(
                 pointer=ctypes.c_void_p(address), size=size, finalizer=give_back, **given
             )
 
-        def _home(self) -> Context:
+        def _served(self) -> Context:
             number = self.context.device.id
             return ctx if number == ordinal else _core.context(f"cuda:{number}")
 
         def get_memory_info(self) -> Any:
-            home = self._home()
-            memory = home.memory.statistics()
+            served = self._served()
+            memory = served.memory.statistics()
             if memory["limit"] is not None:
                 return numba_cuda.MemoryInfo(free=memory["remaining"] or 0, total=memory["limit"])
             for device in _core.devices():
-                if device.name == home.device and device.free_bytes is not None:
+                if device.name == served.device and device.free_bytes is not None:
                     return numba_cuda.MemoryInfo(free=device.free_bytes, total=device.total_bytes)
-            raise DeviceError(f"the free memory of {home.device} is not known")
+            raise DeviceError(f"the free memory of {served.device} is not known")
 
     return SaetaManager

@@ -126,7 +126,7 @@ private:
   friend class budget_tree;
   friend class budget_window;
   friend class reservation;
-  friend struct budget_probe; // probe.hpp
+  friend struct budget_probe; // tests/support
   struct node;
   budget(std::string name, std::shared_ptr<budget> parent, std::shared_ptr<budget_tree> tree,
          std::uint64_t limit);

@@ -183,7 +183,7 @@ private:
   budget_refusal refuse_locked(node& at, std::uint64_t bytes);
   void give(node& at, std::uint64_t bytes) noexcept;
 
-  // The line (line.cpp)
+  // The waiting line (line.cpp)
   bool admit(node& at, std::uint64_t bytes) noexcept;
   bool is_held_up(const node& at) noexcept;
   bool is_contested(const node& at) const noexcept;
@@ -191,7 +191,7 @@ private:
   void serve_line() noexcept;
   void leave_line(waiter& gone) noexcept;
 
-  /// Counts locks for `budget_probe`: numbers that are read under two locks belong to two moments.
+  /// Counts locks for tests: numbers that are read under two locks are not a consistent snapshot.
   struct counted_mutex : std::mutex {
     void lock() {
       std::mutex::lock();

@@ -27,7 +27,7 @@ public:
   /// first row. For run-end encoded arrays, buffer 1 means the run ends.
   virtual std::int64_t number(std::size_t buffer, std::int64_t row, std::int32_t width) = 0;
   virtual std::int64_t child_rows(std::size_t child) = 0;
-  /// Size of a data buffer of views.
+  /// The size of data buffer `buffer` of a column of views.
   virtual std::int64_t variadic_bytes(std::size_t buffer) = 0;
   /// The bytes of a string, valid until the next call. Only checks of text use it.
   virtual std::span<const std::byte> text(std::int64_t) { return {}; }

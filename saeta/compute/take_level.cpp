@@ -360,7 +360,7 @@ std::vector<take_step> take_level::grouped_values() const {
   made.reserve(placed_.size());
   for (const auto& [rows, columns] : values_) {
     const take_step& one = columns.front();
-    const std::int64_t tiles = take_tiles(one) * std::ssize(columns);
+    const std::int64_t tiles = count_tiles(one) * std::ssize(columns);
     const std::int64_t column_bytes = std::max<std::int64_t>(one.from.count * one.width * one.units, 1);
     const std::int64_t most = std::min(tiles / least_tiles, most_group_bytes / column_bytes);
     const std::size_t of_group = std::clamp<std::size_t>(static_cast<std::size_t>(most), 1, columns.size());

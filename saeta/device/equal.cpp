@@ -160,14 +160,6 @@ bool same_rows(const equal_task& task, equal_extent* extents) noexcept {
 
 } // namespace
 
-void number_tiles(std::span<equal_task> tasks) noexcept {
-  std::int64_t total = 0;
-  for (equal_task& task : tasks) {
-    task.first_tile = total;
-    total += equal_tiles(task);
-  }
-}
-
 void compare_now(std::span<const equal_task> tasks, const equal_results& results) noexcept {
   std::fill_n(results.extents, results.count, equal_extent{});
   const bool same =

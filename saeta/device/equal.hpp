@@ -12,6 +12,8 @@
 // Standard  Arrow columnar format, arrow.apache.org/docs/format/Columnar.html.
 #pragma once
 
+#include "saeta/device/tiles.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -125,12 +127,9 @@ constexpr std::int64_t equal_tile_units(equal_kind kind) noexcept {
     return equal_tile_rows;
   }
 }
-constexpr std::int64_t equal_tiles(const equal_task& of) noexcept {
+constexpr std::int64_t count_tiles(const equal_task& of) noexcept {
   return (equal_units(of) + equal_tile_units(of.kind) - 1) / equal_tile_units(of.kind);
 }
-
-/// Sets `first_tile` of every task. Call it before the upload.
-void number_tiles(std::span<equal_task> tasks) noexcept;
 
 /// The kernels as plain loops on the calling thread.
 void compare_now(std::span<const equal_task> tasks, const equal_results& results) noexcept;

@@ -1,6 +1,7 @@
 #include "saeta/device/join.hpp"
 
 #include "saeta/device/bit_run.hpp"
+#include "saeta/device/requested_value.hpp"
 #include "saeta/device/unaligned.hpp"
 
 #include <algorithm>
@@ -168,36 +169,7 @@ void run(const join_step& step) noexcept {
   }
 }
 
-std::int64_t signed_value(const value_request& request, std::int64_t index) noexcept {
-  return with_signed(request.width, [&]<class Value>(Value) {
-    return std::int64_t{load_unaligned<Value>(request.at, index)};
-  });
-}
-
-std::int64_t first_above(const value_request& request) noexcept {
-  std::int64_t low = 0;
-  std::int64_t high = request.count;
-  while (low < high) {
-    const std::int64_t middle = low + (high - low) / 2;
-    if (signed_value(request, middle) > request.greater) {
-      high = middle;
-    } else {
-      low = middle + 1;
-    }
-  }
-  return low;
-}
-
 } // namespace
-
-std::int64_t number_tiles(std::span<join_step> steps) noexcept {
-  std::int64_t total = 0;
-  for (join_step& step : steps) {
-    step.first_tile = total;
-    total += join_tiles(step);
-  }
-  return total;
-}
 
 void join_now(std::span<const join_step> steps) noexcept {
   for (const join_step& step : steps) {
@@ -207,7 +179,7 @@ void join_now(std::span<const join_step> steps) noexcept {
 
 void read_values_now(std::span<const value_request> requests, std::int64_t* values) noexcept {
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    values[i] = requests[i].search ? first_above(requests[i]) : signed_value(requests[i], 0);
+    values[i] = requested_value(requests[i]);
   }
 }
 

@@ -5,6 +5,8 @@
 // Thread    A step belongs to the code that makes it; kernels only read it.
 #pragma once
 
+#include "saeta/device/tiles.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -100,7 +102,7 @@ constexpr std::int64_t join_value_bytes(const join_step& of) noexcept {
 
 /// The number of tiles of a step. They are counted from the 16 bytes, or the word, in which its target
 /// starts. Only the last may be partial.
-inline std::int64_t join_tiles(const join_step& of) noexcept {
+inline std::int64_t count_tiles(const join_step& of) noexcept {
   constexpr std::int64_t vector_bytes = 16;
   std::int64_t units = of.count;
   if (of.kind == join_kind::bits || of.kind == join_kind::ones) {
@@ -111,17 +113,14 @@ inline std::int64_t join_tiles(const join_step& of) noexcept {
   return (units * join_value_bytes(of) + join_tile_bytes - 1) / join_tile_bytes;
 }
 
-/// Sets `first_tile` of every step. Call it before the upload. Returns the number of tiles.
-std::int64_t number_tiles(std::span<join_step> steps) noexcept;
-
 /// One value that `read_values` fetches.
 struct value_request {
   const void* at = nullptr;
   std::int32_t width = 0; ///< 2, 4 or 8 bytes, signed; at any alignment
-  bool search = false;    ///< true: search among rising values instead of reading one value
+  bool search = false;    ///< true: binary search in ascending values instead of reading one value
   std::int64_t count = 0; ///< number of values to search
-  std::int64_t greater =
-      0; ///< a search returns the index of the first value above this, or `count` if there is none
+  /// A search returns the index of the first value above this, or `count` if there is none.
+  std::int64_t greater = 0;
 };
 
 /// The kernels as plain loops on the calling thread.

@@ -1,10 +1,10 @@
-#include "saeta/base/text.hpp"
 #include "saeta/device/bit_run.hpp"
 #include "saeta/device/kernels.hpp"
 #include "saeta/device/reference_cast.hpp"
 #include "saeta/device/reference_gather.hpp"
 #include "saeta/device/reference_permute.hpp"
 #include "saeta/device/take.hpp"
+#include "saeta/device/with_width.hpp"
 
 #include <cstring>
 
@@ -114,23 +114,6 @@ void rebase_offsets32(stream_handle, const std::int32_t* source, std::int64_t co
 
 void rebase_offsets64(stream_handle, const std::int64_t* source, std::int64_t count, std::int64_t* target) {
   rebase_offsets<std::int64_t, std::uint64_t>(source, count, target);
-}
-
-/// Calls `run` with an unsigned integer of `width` bytes, which can copy any value of that width.
-template <class Run>
-void with_width(std::int32_t width, Run run) {
-  switch (width) {
-  case 1:
-    return run(std::uint8_t{});
-  case 2:
-    return run(std::uint16_t{});
-  case 4:
-    return run(std::uint32_t{});
-  case 8:
-    return run(std::uint64_t{});
-  default:
-    throw error(errc::invalid_argument, concat("values of ", width, " bytes, expected 1, 2, 4 or 8"));
-  }
 }
 
 void fill_nulls(stream_handle, const std::uint8_t* validity, std::int64_t bit_offset, const void* source,

@@ -191,15 +191,6 @@ void run(const take_step& step, const take_source* sources) noexcept {
 
 } // namespace
 
-std::int64_t number_tiles(std::span<take_step> steps) noexcept {
-  std::int64_t total = 0;
-  for (take_step& step : steps) {
-    step.first_tile = total;
-    total += take_tiles(step);
-  }
-  return total;
-}
-
 void take_now(std::span<const take_step> steps, const take_source* sources) noexcept {
   for (const take_step& step : steps) {
     run(step, sources);

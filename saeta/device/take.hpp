@@ -15,6 +15,8 @@
 // Standard  Arrow columnar format, arrow.apache.org/docs/format/Columnar.html.
 #pragma once
 
+#include "saeta/device/tiles.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -128,13 +130,10 @@ constexpr std::int64_t take_tile_units(take_kind kind) noexcept {
     return take_tile_rows;
   }
 }
-constexpr std::int64_t take_tiles(const take_step& of) noexcept {
+constexpr std::int64_t count_tiles(const take_step& of) noexcept {
   const std::int64_t units = take_tile_units(of.kind);
   return of.columns == 0 ? 0 : (of.count + units - 1) / units;
 }
-
-/// Sets `first_tile` of every step. Call it before the upload. Returns the number of tiles.
-std::int64_t number_tiles(std::span<take_step> steps) noexcept;
 
 /// The kernels as plain loops on the calling thread.
 void take_now(std::span<const take_step> steps, const take_source* sources) noexcept;

@@ -159,14 +159,6 @@ std::int64_t first_bad(const value_check& check) noexcept {
 
 } // namespace
 
-void number_tiles(std::span<value_check> checks) noexcept {
-  std::int64_t total = 0;
-  for (value_check& check : checks) {
-    check.first_tile = total;
-    total += check_tiles(check);
-  }
-}
-
 void check_values_now(std::span<const value_check> checks, std::int64_t* bad_rows) noexcept {
   for (std::size_t i = 0; i < checks.size(); ++i) {
     bad_rows[i] = first_bad(checks[i]);

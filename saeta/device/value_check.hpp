@@ -6,6 +6,8 @@
 // Standard  Arrow columnar format, arrow.apache.org/docs/format/Columnar.html.
 #pragma once
 
+#include "saeta/device/tiles.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -50,12 +52,9 @@ inline constexpr std::int64_t no_bad_row = std::numeric_limits<std::int64_t>::ma
 /// Rows that a block of threads checks at a time.
 inline constexpr std::int64_t check_tile_rows = 8192;
 
-constexpr std::int64_t check_tiles(const value_check& of) noexcept {
+constexpr std::int64_t count_tiles(const value_check& of) noexcept {
   return (of.count + check_tile_rows - 1) / check_tile_rows;
 }
-
-/// Sets `first_tile` of every check. Call it before the upload.
-void number_tiles(std::span<value_check> checks) noexcept;
 
 /// The kernel as plain loops on the calling thread. Stores the first row that fails each check, or
 /// no_bad_row.

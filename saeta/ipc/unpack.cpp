@@ -25,7 +25,7 @@ using detail::packed_schema;
 using detail::tree_node;
 
 constexpr const char* form_name = "packed table";
-constexpr std::size_t body_unit = 8; // that a kernel needs at most
+constexpr std::size_t body_unit = 8; // the largest alignment that a kernel needs
 
 /// The messages of the metadata, one after the other.
 class message_list {
@@ -126,7 +126,7 @@ private:
     }
     try {
       return column::make(ctx_, std::move(parts));
-    } catch (const error& failure) { // what does not fit was said by the metadata
+    } catch (const error& failure) { // the metadata claims more than the body has
       throw failure.code() == errc::overflow ? failure : error(errc::format, failure.message());
     }
   }

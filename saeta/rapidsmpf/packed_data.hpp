@@ -40,8 +40,8 @@ inline void require_gpu(const context& ctx) {
   }
 }
 
-/// @param to      whose data it becomes; its device is that of the table
-/// @param stream  of the data from now on
+/// @param to      the resource that owns the data afterwards, on the device of the table
+/// @param stream  the stream of the data from now on
 [[nodiscard]] inline rapidsmpf::PackedData pack_data(const table& source, rapidsmpf::BufferResource& to,
                                                      cuda::stream_ref stream) {
   require_gpu(*source.ctx());
@@ -51,9 +51,9 @@ inline void require_gpu(const context& ctx) {
           to.move(lend_device_buffer(packed.body, stream), stream)};
 }
 
-/// @param ctx    the bytes are memory of its device
-/// @param from   whose data it is
-/// @param check  structure: nothing of the body is read, for senders that are trusted
+/// @param ctx    a context of the device that has the bytes
+/// @param from   the resource that owns the data
+/// @param check  structure: for trusted senders, nothing of the body is read
 [[nodiscard]] inline table unpack_data(const std::shared_ptr<context>& ctx, rapidsmpf::PackedData packed,
                                        rapidsmpf::BufferResource& from, validation check = validation::full) {
   require_gpu(*ctx);

@@ -133,12 +133,12 @@ static_assert(cuda::mr::resource_with<lent_buffer, cuda::mr::device_accessible>)
   }
   const auto* const lent = cuda::mr::resource_cast<lent_buffer>(&source);
   const auto* const lender = cuda::mr::resource_cast<context_resource>(&source);
-  const context* const home = lent != nullptr     ? lent->shown().owner()->ctx().get()
-                              : lender != nullptr ? lender->ctx().get()
-                                                  : nullptr;
-  if (home != nullptr && home->device() != ctx->device()) {
+  const context* const owner = lent != nullptr     ? lent->shown().owner()->ctx().get()
+                               : lender != nullptr ? lender->ctx().get()
+                                                   : nullptr;
+  if (owner != nullptr && owner->device() != ctx->device()) {
     throw error(errc::invalid_argument,
-                concat("a device buffer of ", bytes, " bytes is memory of ", to_string(home->device()),
+                concat("a device buffer of ", bytes, " bytes is memory of ", to_string(owner->device()),
                        ", and the context is that of ", to_string(ctx->device())));
   }
   const stream_ref last(*ctx->device_backend(), to_handle(from->stream()));
@@ -146,7 +146,7 @@ static_assert(cuda::mr::resource_with<lent_buffer, cuda::mr::device_accessible>)
     throw error(errc::busy, concat("a device buffer of ", bytes,
                                    " bytes can't be taken over while its stream captures a graph"));
   }
-  if (home != nullptr && home->shares_with(*ctx)) {
+  if (owner != nullptr && owner->shares_with(*ctx)) {
     const buffer own = lent != nullptr ? lent->shown() : buffer(find_lent(from->data()));
     if (own.present()) {
       from.reset(); // the loan ends on the stream of the device buffer

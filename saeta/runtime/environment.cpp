@@ -3,7 +3,6 @@
 #include "saeta/base/text.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <optional>
@@ -31,40 +30,6 @@ constexpr const char* spill_folder_name = "SAETA_SPILL_DIR";
 constexpr const char* spill_pinned_name = "SAETA_SPILL_PINNED";
 constexpr const char* spill_pageable_name = "SAETA_SPILL_PAGEABLE";
 constexpr const char* spill_files_name = "SAETA_SPILL_FILES";
-
-constexpr std::array<environment_variable, 15> table{{
-    {budget_name, "bytes like 8GiB, or a share of the device's memory like 50%",
-     "limit of each device's budget", "none"},
-    {resource_name, "caching, async or direct",
-     "where memory comes from: a cache over the driver's pool, the pool itself, or one driver call each",
-     "caching"},
-    {stack_name, "words from logging, statistics, budget, guard, top first; a resource may come last",
-     "decorators on top of the resource", "logging, budget"},
-    {guard_name, "bytes like 64MiB; 0 for none",
-     "guards memory against misuse and keeps up to this many freed bytes in quarantine", "no guard"},
-    {threshold_name, "bytes like 8GiB, or a share of the device's memory like 50%",
-     "how much memory the driver's pool keeps; unused memory beyond it is returned when the host waits",
-     "everything"},
-    {wait_name, "milliseconds from 0 to 86400000",
-     "how long a request that does not fit waits for others to free memory", "0"},
-    {log_name, "csv:PATH, jsonl:PATH or trace:PATH, several with ; between them",
-     "files that receive every memory event; the device's name is put before the extension", "none"},
-    {record_name, "0 to 16777216", "how many of the latest memory events are kept, from the start", "0"},
-    {threads_name, "0 to 256", "threads of the staging ring; 0 asks for the machine's", "0"},
-    {pinned_name, "bytes like 64MiB, at least 1MiB",
-     "how much page-locked memory the staging ring takes at most, which decides the size of its chunks",
-     "96MiB, and 12MiB a thread"},
-    {cache_name, "bytes like 8GiB, or a share of the machine's memory like 5%; 0 for none",
-     "how much host memory is kept for the next downloads", "an eighth of the machine's"},
-    {spill_folder_name, "a folder", "where spilled tables go that find no room in host memory",
-     "none: nothing is spilled to files"},
-    {spill_pinned_name, "bytes like 8GiB, or a share of the machine's memory like 5%; 0 for none",
-     "limit for spilled tables of each device in page-locked memory", "an eighth of the machine's"},
-    {spill_pageable_name, "bytes like 8GiB, or a share of the machine's memory like 5%; 0 for none",
-     "limit for spilled tables of each device in pageable memory", "the budget of the host"},
-    {spill_files_name, "bytes like 100GiB; 0 for none", "limit for spilled tables of each device in files",
-     "the room on the disk"},
-}};
 
 constexpr std::size_t most_threads = 256;
 constexpr std::size_t most_records = 1u << 24;
@@ -149,8 +114,6 @@ std::uint64_t pinned_of(std::string_view text) {
 }
 
 } // namespace
-
-std::span<const environment_variable> environment_variables() noexcept { return table; }
 
 environment_options read_environment(std::uint64_t device_bytes, environment_lookup lookup) {
   const auto text_of = [&](const char* name) -> std::optional<std::string> {

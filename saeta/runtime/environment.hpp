@@ -1,4 +1,4 @@
-// The environment variables of Saeta: one table, read in one place, mapped to typed options.
+// Reads the environment variables of Saeta (docs/options.md) into typed options.
 //
 // What      Defaults for options that the caller does not set in code. Explicit arguments override the
 //           environment. An empty variable counts as not set.
@@ -11,22 +11,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace saeta {
-
-struct environment_variable {
-  std::string_view name;
-  std::string_view values; ///< accepted values, in words
-  std::string_view meaning;
-  std::string_view standard; ///< the default
-};
-
-/// All of them, for documentation and `saeta info`.
-std::span<const environment_variable> environment_variables() noexcept;
 
 struct environment_options {
   std::uint64_t budget = budget::unlimited; ///< bytes

@@ -47,7 +47,7 @@ inline constexpr std::size_t spill_tiers_count = 4;
 
 struct spill_entry;
 
-/// A table in use. Its memory stays on the device as long as anybody has it.
+/// A table in use. Its memory stays on the device as long as it is referenced.
 class spill_use {
 public:
   spill_use(std::shared_ptr<spill_entry> of, table used);
@@ -122,7 +122,7 @@ struct spill_statistics {
   std::uint64_t failures = 0;         ///< moves that failed
 };
 
-/// What became of the handles of a context's device, all at one moment.
+/// Returns a consistent snapshot of the handles of a context's device.
 [[nodiscard]] spill_statistics read_spill_statistics(const std::shared_ptr<context>& ctx);
 
 } // namespace saeta

@@ -127,7 +127,7 @@ private:
   /// Returns false if the demotion failed.
   bool carry_out(demotion next) noexcept;
   void end_demotion(demotion& done, spilled_pointer& lower) noexcept;
-  /// The number of demotions that have ended, however.
+  /// The number of demotions that have ended, with or without success.
   [[nodiscard]] std::uint64_t demotions_done() const;
   /// Waits until one more has ended. False if none is under way.
   bool wait_for_demotion(std::uint64_t seen);

@@ -42,7 +42,7 @@ std::vector<use> reads_of(const table& source) {
 }
 
 std::vector<batch> uploaded(const table& source, const std::shared_ptr<context>& target) {
-  use_token token(source.ctx()->work_stream(), reads_of(source)); // waits for writes, and keeps others away
+  use_token token(source.ctx()->work_stream(), reads_of(source)); // waits for writes, and blocks new ones
   dictionary_cache dictionaries;
   std::vector<batch> made;
   for (const batch& each : source.batches()) {

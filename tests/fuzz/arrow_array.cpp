@@ -86,15 +86,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace saeta::fuzz;
   input from(data, size);
   const bool batches = from.ConsumeBool();
-  const auto run = [&](const std::shared_ptr<saeta::context>& ctx) {
+  run_on_any_device(from, [&](const std::shared_ptr<saeta::context>& ctx) {
     batches ? import_rows(ctx, from) : import_one(ctx, from);
-  };
-  if (from.ConsumeBool()) {
-    const simulation& device = simulated_device();
-    run(device.ctx);
-    require_clean(device);
-  } else {
-    run(host_context());
-  }
+  });
   return 0;
 }

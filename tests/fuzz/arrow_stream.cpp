@@ -139,12 +139,6 @@ void run(const std::shared_ptr<context>& ctx, input& from) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace saeta::fuzz;
   input from(data, size);
-  if (from.ConsumeBool()) {
-    const simulation& device = simulated_device();
-    run(device.ctx, from);
-    require_clean(device);
-  } else {
-    run(host_context(), from);
-  }
+  run_on_any_device(from, [&](const std::shared_ptr<saeta::context>& ctx) { run(ctx, from); });
   return 0;
 }

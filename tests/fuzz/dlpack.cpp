@@ -195,15 +195,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace saeta::fuzz;
   input from(data, size);
   const bool legacy = from.ConsumeBool();
-  const auto run = [&](const std::shared_ptr<saeta::context>& ctx) {
+  run_on_any_device(from, [&](const std::shared_ptr<saeta::context>& ctx) {
     legacy ? import_one<DLManagedTensor>(ctx, from) : import_one<DLManagedTensorVersioned>(ctx, from);
-  };
-  if (from.ConsumeBool()) {
-    const simulation& device = simulated_device();
-    run(device.ctx);
-    require_clean(device);
-  } else {
-    run(host_context());
-  }
+  });
   return 0;
 }

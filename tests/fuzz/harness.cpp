@@ -6,6 +6,7 @@
 #include "saeta/memory/context.hpp"
 #include "support/ring_options.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -31,6 +32,12 @@ void require_input_error(const error& failure) {
     return;
   default:
     require(false, concat("bad input is an error of another code: ", failure.what()));
+  }
+}
+
+void require_input_or_memory_error(const error& failure) {
+  if (failure.code() != errc::budget_exceeded && failure.code() != errc::out_of_memory) {
+    require_input_error(failure);
   }
 }
 
@@ -66,6 +73,10 @@ void require_clean(const simulation& used) {
           "a buffer was left behind on the simulated device");
   const auto races = used.device->races();
   require(races.empty(), races.empty() ? "" : races.front().text);
+}
+
+bool has_few_rows(const table& read) {
+  return std::ranges::all_of(read.batches(), [](const batch& part) { return part.rows < many_rows; });
 }
 
 void settle(context& ctx) {

@@ -10,6 +10,7 @@
 
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/column/column.hpp"
+#include "saeta/column/table.hpp"
 #include "support/arrays.hpp"
 
 #include <cstddef>
@@ -29,6 +30,9 @@ void require(bool holds, std::string_view promise);
 /// The error is one that bad input may cause: nothing broke on our side.
 void require_input_error(const error& failure);
 
+/// Likewise, where the input may also ask for more memory than the small device has.
+void require_input_or_memory_error(const error& failure);
+
 std::shared_ptr<context> host_context();
 
 /// A simulated device with a context. It is made anew now and then, because its journal grows with every
@@ -43,6 +47,26 @@ const simulation& simulated_device();
 
 /// Ends the program when a race was found on the simulated device, or something of the input is alive there.
 void require_clean(const simulation& used);
+
+/// Calls `run` with the context of a simulated device, which must be clean afterwards, or with that of the
+/// host, as the input says.
+template <class Run>
+void run_on_any_device(input& from, Run run) {
+  if (from.ConsumeBool()) {
+    const simulation& machine = simulated_device();
+    run(machine.ctx);
+    require_clean(machine);
+  } else {
+    run(host_context());
+  }
+}
+
+/// Rows beyond this number are not looked at one by one. Rows of a null column take no bytes, so an input can
+/// have any number of them.
+inline constexpr std::int64_t many_rows = 100'000;
+
+/// Whether no batch has many rows.
+bool has_few_rows(const table& read);
 
 /// After the last user of everything that was imported: every release has happened when it returns.
 void settle(context& ctx);

@@ -9,8 +9,6 @@ in `held_buffer` (early release) in saeta/bridge/held_buffer.cpp.
 from __future__ import annotations
 
 import gc
-import importlib.util
-import os
 import subprocess
 import sys
 import textwrap
@@ -24,7 +22,7 @@ import pytest
 
 import saeta as sa
 from contexts import clean
-from cuda_module import cuda, opened
+from cuda_module import cuda, opened, run_pyarrows_tests
 from device_producer import Producer
 from gpu_frameworks import cupy_spinner, cupy_with_a_device, numba_with_a_device
 
@@ -282,23 +280,10 @@ def test_the_tests_of_pyarrow_cuda_pass(suite: str, tmp_path: Path) -> None:
     """pyarrow's own tests, over this module. A sitecustomize installs it in the processes that they start."""
     if cuda.Context.get_num_devices() == 0:
         pytest.skip("no usable CUDA device")
-    if importlib.util.find_spec(f"pyarrow.tests.{suite}") is None:
-        pytest.skip("this pyarrow comes without its tests")
     if "numba" in suite:
         numba_with_a_device()
     (tmp_path / "sitecustomize.py").write_text("import saeta.cuda\nsaeta.cuda.install()\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    command += ["-k", f"not ({NOT_HERE[suite]})", "--pyargs", f"pyarrow.tests.{suite}"]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        cwd="/",
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
-    )
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    run_pyarrows_tests(suite, f"not ({NOT_HERE[suite]})", tmp_path)
 
 
 def test_many_exchanges_with_pyarrow_leave_nothing(ctx: Any) -> None:

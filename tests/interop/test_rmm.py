@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import sys
-import threading
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -20,6 +19,7 @@ import saeta.rmm
 from contexts import leaving_nothing
 from gpu_frameworks import installed_rmm
 from saeta import _core
+from threads import run_in_threads
 
 MIB = 1 << 20
 HAS_SOURCE = importlib.util.find_spec("saeta._rmm") is not None
@@ -110,22 +110,13 @@ def test_what_comes_back_wrongly_is_reported_and_never_raises(host, rmm, stream,
 
 def test_many_threads_allocate_through_rmm(host, rmm, stream):
     resource = saeta.rmm.resource(host, tag="threads")
-    failures = []
 
-    def live():
-        try:
-            for size in range(1, 200):
-                address = resource.allocate(size * 64, stream)
-                resource.deallocate(address, size * 64, stream)
-        except Exception as failure:
-            failures.append(failure)
+    def live(_):
+        for size in range(1, 200):
+            address = resource.allocate(size * 64, stream)
+            resource.deallocate(address, size * 64, stream)
 
-    threads = [threading.Thread(target=live) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    run_in_threads(4, live)
     host.synchronize()
     assert host.memory.by_tag() == {}
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 import saeta.allocators
+from threads import run_in_threads
 from torch_hooks import TorchHooks
 
 MIB = 1 << 20
@@ -136,27 +137,17 @@ def test_a_pool_of_torch_is_charged_to_the_context_that_served_at_its_beginning(
 
 
 def test_threads_open_and_leave_pools_of_torch_at_once(host, torch_hooks):
-    failures = []
-
     def capture(number):
         mine = threading.get_ident()
-        try:
-            for _ in range(50):
-                torch_hooks.begin_pool(number, 0, admits=lambda stream: threading.get_ident() == mine)
-                sizes = [1024 * (1 + each) for each in range(10)]
-                for address, size in [(torch_hooks.allocate(size), size) for size in sizes]:
-                    torch_hooks.free(address, size)
-                torch_hooks.end_pool(number, 0)
-                torch_hooks.release_pool(number, 0)
-        except Exception as failure:
-            failures.append(failure)
+        for _ in range(50):
+            torch_hooks.begin_pool(number, 0, admits=lambda stream: threading.get_ident() == mine)
+            sizes = [1024 * (1 + each) for each in range(10)]
+            for address, size in [(torch_hooks.allocate(size), size) for size in sizes]:
+                torch_hooks.free(address, size)
+            torch_hooks.end_pool(number, 0)
+            torch_hooks.release_pool(number, 0)
 
-    threads = [threading.Thread(target=capture, args=(1 + each,)) for each in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    run_in_threads(4, capture)
     host.synchronize()
     assert host.memory.by_tag() == {}
 

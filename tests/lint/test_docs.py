@@ -17,8 +17,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 DECISION_LINES = 65
-# Pages of machinery that is being taken out.
-OLD_DECISIONS = ("clock.md", "credit.md", "residency.md")
 
 
 def text(path: str) -> str:
@@ -103,8 +101,6 @@ def test_named_files_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.name)
 def test_a_decision_says_what_why_and_what_else_in_a_page(page: Path) -> None:
-    if page.name in OLD_DECISIONS:
-        pytest.skip("goes with what it describes")
     lines = page.read_text(encoding="utf-8").splitlines()
     headings = [line for line in lines if line.startswith("## ")]
     assert headings == ["## Decided", "## Why", "## What else was tried"]

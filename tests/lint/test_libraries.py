@@ -79,9 +79,7 @@ def libraries_below(folder: Path) -> list[Path]:
     return [file for file in sorted(folder.rglob("*.so*")) if file.is_file() and not file.is_symlink()]
 
 
-def test_no_library_of_the_build_looks_in_the_current_directory() -> None:
-    build = build_folder()
-    found = libraries_below(build / "lib") + libraries_below(build / "python")
+def require_folders_of_ours(found: list[Path]) -> None:
     assert any(file.name.startswith("libsaeta.so") for file in found)
     wrong = {
         file.name: path
@@ -90,6 +88,11 @@ def test_no_library_of_the_build_looks_in_the_current_directory() -> None:
         if not all(map(is_folder_of_ours, path.split(":")))
     }
     assert wrong == {}
+
+
+def test_no_library_of_the_build_looks_in_the_current_directory() -> None:
+    build = build_folder()
+    require_folders_of_ours(libraries_below(build / "lib") + libraries_below(build / "python"))
 
 
 def test_no_library_of_an_install_looks_in_the_current_directory(tmp_path: Path) -> None:
@@ -99,15 +102,7 @@ def test_no_library_of_an_install_looks_in_the_current_directory(tmp_path: Path)
         pytest.skip("the build is not complete")
     command = ["cmake", "--install", str(build_folder()), "--prefix", str(tmp_path)]
     subprocess.run(command, capture_output=True, check=True, timeout=300)
-    found = libraries_below(tmp_path)
-    assert any(file.name.startswith("libsaeta.so") for file in found)
-    wrong = {
-        file.name: path
-        for file in found
-        for path in run_paths(file)
-        if not all(map(is_folder_of_ours, path.split(":")))
-    }
-    assert wrong == {}
+    require_folders_of_ours(libraries_below(tmp_path))
 
 
 def test_the_library_that_loads_the_driver_adds_no_folder_to_the_loaders_own() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 import saeta as sa
 from cuda_module import DEVICES, KINDS, cuda, opened, simulated
 from saeta import _core
+from threads import run_in_threads
 
 SIZES = [0, 1, 1000]
 
@@ -283,23 +283,13 @@ def test_memory_is_not_reused_before_a_reader_that_nobody_announced_is_done() ->
 
 
 def test_threads_share_a_context(ctx: Any) -> None:
-    failures: list[BaseException] = []
-
     def work(number: int) -> None:
-        try:
-            for turn in range(20):
-                data = bytes([number, turn]) * 500
-                made = ctx.buffer_from_data(data)
-                assert made.slice(10).to_pybytes() == data[10:]
-        except BaseException as failure:
-            failures.append(failure)
+        for turn in range(20):
+            data = bytes([number, turn]) * 500
+            made = ctx.buffer_from_data(data)
+            assert made.slice(10).to_pybytes() == data[10:]
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert failures == []
+    run_in_threads(8, work)
 
 
 def test_many_exchanges_leave_nothing(ctx: Any) -> None:

@@ -7,12 +7,9 @@ the lease in `_reply` (python/saeta/_share/broker.py), or `synchronize_handover`
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
-import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,10 +19,11 @@ import pyarrow as pa
 import pytest
 
 import saeta as sa
-from cuda_module import DEVICES, cuda, opened, simulated
+from cuda_module import DEVICES, cuda, opened, run_pyarrows_tests, simulated
 from cuda_peer import Peer, RefusedError, handle
 from saeta._share import pools
 from sim_devices import simulator
+from threads import run_in_threads
 from waiting import eventually
 
 SIZES = [0, 1, 1000, 3 << 20]
@@ -342,22 +340,13 @@ def test_threads_open_and_close_at_the_same_time(ctx: Any, exporter: Peer) -> No
         "made = [ctx.buffer_from_data(bytes([number]) * 3000) for number in range(8)]\n"
         "result = [export(each) for each in made]"
     )
-    failures: list[BaseException] = []
 
     def work(number: int) -> None:
-        try:
-            for turn in range(30):
-                which = (number + turn) % 8
-                assert ctx.open_ipc_buffer(handle(texts[which])).to_pybytes() == bytes([which]) * 3000
-        except BaseException as failure:
-            failures.append(failure)
+        for turn in range(30):
+            which = (number + turn) % 8
+            assert ctx.open_ipc_buffer(handle(texts[which])).to_pybytes() == bytes([which]) * 3000
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert failures == []
+    run_in_threads(8, work)
     ctx.synchronize()
     assert (
         exporter.run("del made\ngc.collect()\nresult = wait_until(lambda: ctx.bytes_allocated == 0)") is True
@@ -461,28 +450,5 @@ def test_pyarrows_own_test_of_handles_passes(tmp_path: Path) -> None:
     """The test starts a process with multiprocessing. On a GPU all of pyarrow's tests run
     (tests/interop/test_gpu_cuda_module.py)."""
     simulator()
-    if importlib.util.find_spec("pyarrow.tests.test_cuda") is None:
-        pytest.skip("this pyarrow comes without its tests")
     (tmp_path / "sitecustomize.py").write_text(SIMULATED.format(path=sys.path))
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-k",
-            "test_IPC",
-            "--pyargs",
-            "pyarrow.tests.test_cuda",
-        ],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        cwd="/",
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
-    )
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-    assert "3 passed" in done.stdout
+    assert "3 passed" in run_pyarrows_tests("test_cuda", "test_IPC", tmp_path)

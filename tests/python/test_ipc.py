@@ -16,6 +16,7 @@ import pytest
 import arrow_data
 import saeta as sa
 from contexts import copies
+from threads import run_in_threads
 
 needs_ipc = pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 
@@ -242,14 +243,10 @@ def test_readers_on_several_threads_agree(host, batched):
     expected = arrow_data.table(60)
     equal = []
 
-    def read():
+    def read(_):
         equal.extend(sa.read_ipc(batched, host, copy=True).to_arrow().equals(expected) for _ in range(10))
 
-    threads = [threading.Thread(target=read) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(4, read)
     assert equal == [True] * 40
 
 

@@ -6,7 +6,6 @@ import csv
 import gc
 import json
 import sys
-import threading
 import weakref
 from contextlib import contextmanager
 
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 
 import saeta as sa
+from threads import run_in_threads
 
 KIB = 1024
 
@@ -380,18 +380,14 @@ def test_threads_share_a_reservation_exactly(host):
     kept, refused = [], []
     with host.memory.reserve(32 * KIB) as promised:
 
-        def draw():
+        def draw(_):
             for _ in range(16):
                 try:
                     kept.append(promised.allocate(KIB))
                 except sa.BudgetExceeded:
                     refused.append(1)
 
-        threads = [threading.Thread(target=draw) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_in_threads(4, draw)
         assert promised.memory.reservation["left"] == 0
     assert (len(kept), len(refused)) == (32, 32)
     assert host.memory.statistics()["current"] == 32 * KIB

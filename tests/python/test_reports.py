@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import threading
 
 from saeta import _core
+from threads import run_in_threads
 
 UNKNOWN = 0x1234000
 
@@ -26,11 +26,7 @@ def test_reports_are_logged(caplog):
 
 
 def test_reports_of_other_threads_are_logged_in_order_and_none_is_lost(caplog):
-    threads = [threading.Thread(target=give_back_what_nobody_lent, args=(200,)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(4, lambda _: give_back_what_nobody_lent(200))
     give_back_what_nobody_lent()
     assert sum(record.name == "saeta" for record in caplog.records) == 801
 

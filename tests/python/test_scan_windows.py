@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 import arrow_data
 import saeta as sa
 from sim_devices import DEVICES, contexts_of
+from threads import run_in_threads
 
 pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 
@@ -136,15 +136,11 @@ def test_batches_go_to_any_thread_and_each_to_one(device, tmp_path):
     found: list[int] = []
     with sa.scan_ipc(path, device, copy=True, window="64KiB") as scan:
 
-        def take() -> None:
+        def take(_: int) -> None:
             for part in scan:
                 found.extend(part["a"].to_pylist())
 
-        threads = [threading.Thread(target=take) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_in_threads(4, take)
     assert sorted(found) == list(range(40_000))
 
 

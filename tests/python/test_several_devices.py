@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import threading
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +12,7 @@ import arrow_data
 import saeta as sa
 from saeta import exchange
 from sim_devices import simulator
+from threads import run_in_threads
 
 SOURCE = pa.table(arrow_data.arrays())
 
@@ -169,11 +169,7 @@ def test_threads_exchange_tables_in_both_directions(pair):
             moved = tables[number].to(pair.contexts[1 - number])
             seen[number].update(moved["x"].to_pylist())
 
-    threads = [threading.Thread(target=move, args=(number,)) for number in range(2)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    run_in_threads(2, move)
     assert seen == [{0}, {1}]
 
 

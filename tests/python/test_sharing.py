@@ -22,23 +22,14 @@ import arrow_data
 import pickled_work
 import saeta as sa
 from saeta._share import broker, tables, wire
-from sharing_peer import Peer, charged, nothing_is_left, received, sent
+from sharing_peer import Peer, charged, received, sent
 from waiting import eventually
 
 pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
 ROUNDS = int(os.environ.get("SAETA_SHARING_ROUNDS", "60"))
-
-
-@pytest.fixture
-def peer() -> Any:
-    with Peer() as other:
-        yield other
-
-
-@pytest.fixture(autouse=True)
-def nothing_left() -> Any:
-    yield from nothing_is_left()
 
 
 def test_every_type_arrives(peer: Peer) -> None:

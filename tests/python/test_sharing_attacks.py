@@ -17,24 +17,16 @@ import pytest
 
 import saeta as sa
 from saeta._share import broker, tables, wire
-from sharing_peer import Peer, charged, nothing_is_left, received, sent
+from sharing_peer import Peer, charged, received, sent
+from threads import run_in_threads
 from waiting import eventually
 
 pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
 ROUNDS = 200
 REFUSALS = (sa.Error, PermissionError)
-
-
-@pytest.fixture
-def peer() -> Any:
-    with Peer() as other:
-        yield other
-
-
-@pytest.fixture(autouse=True)
-def nothing_left() -> Any:
-    yield from nothing_is_left()
 
 
 def mutated(value: Any, chance: random.Random) -> Any:
@@ -176,15 +168,11 @@ def test_fifty_threads_open_one_token(peer: Peer) -> None:
     start = threading.Barrier(50)
     found: list[sa.Table] = []
 
-    def work() -> None:
+    def work(_: int) -> None:
         start.wait()
         found.append(sa.open_shared(received(text)))
 
-    threads = [threading.Thread(target=work) for _ in range(50)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    run_in_threads(50, work)
     assert len(found) == 50
     assert all(each is found[0] for each in found)
     assert found[0]["a"].to_pylist() == [*range(1000)]

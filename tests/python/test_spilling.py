@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import threading
 import time
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 
 import saeta as sa
 from sim_devices import simulator
+from threads import run_in_threads
 
 MIB = 1 << 20
 
@@ -181,8 +181,6 @@ def demoted(record, tier):
 
 
 def test_handles_that_end_while_tables_move_on_leave_nothing(tiered):
-    failures = []
-
     def work(seed):
         chance = np.random.default_rng(seed)
         kept = {}
@@ -194,34 +192,22 @@ def test_handles_that_end_while_tables_move_on_leave_nothing(tiered):
                 del kept[number]
             else:
                 kept[number].spill()
-                if fares_of(kept[number])[0] != number:
-                    failures.append((seed, turn))
+                assert fares_of(kept[number])[0] == number, (seed, turn)
                 kept[number].spill()
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert failures == []
+    run_in_threads(8, work)
     assert all(each["charged"] == 0 for name, each in settled(tiered).items() if name != "device")
     assert sa.spill_statistics(tiered)["failures"] == 0
 
 
 def test_threads_share_handles(sim):
     handles = [sim.spillable(trips(sim, i, 2_000)) for i in range(60)]
-    failures = []
 
     def work(seed):
-        chosen = np.random.default_rng(seed).integers(0, len(handles), 30)
-        failures.extend(i for i in chosen if fares_of(handles[i])[0] != i)
+        for i in np.random.default_rng(seed).integers(0, len(handles), 30):
+            assert fares_of(handles[i])[0] == i
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert failures == []
+    run_in_threads(8, work)
     assert sim.memory.statistics()["refused"] == 0
 
 

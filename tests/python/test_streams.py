@@ -19,6 +19,7 @@ import pytest
 import arrow_data
 import saeta as sa
 from sim_devices import simulator
+from threads import run_in_threads
 from waiting import eventually
 
 pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
@@ -502,15 +503,11 @@ def test_threads_share_the_views_of_a_scan(tmp_path, host, batch_rows):
     before = threading.active_count()
     scan = sa.scan_ipc(path, host, batch_rows=batch_rows)
 
-    def take(found: list[int]) -> None:
+    def take(number: int) -> None:
         start.wait()
         for batch in scan:
-            found += batch["row"].to_pylist()
+            taken[number] += batch["row"].to_pylist()
 
-    threads = [threading.Thread(target=take, args=(found,)) for found in taken]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(len(taken), take)
     assert threading.active_count() == before
     assert sorted(row for found in taken for row in found) == list(range(20_000))

@@ -7,7 +7,6 @@ import itertools
 import subprocess
 import sys
 import textwrap
-import threading
 import weakref
 
 import numpy as np
@@ -20,6 +19,7 @@ import saeta as sa
 from protocols import OnlyArray, OnlyStream
 from saeta import xlog
 from saeta._convert.to_python import decoder_of, text_of
+from threads import run_in_threads
 
 CITIES = ["Lyon", None, "Bern", "Lyon", "", "Zürich"]
 CALLED = {"xlog.symbol": "true"}
@@ -108,11 +108,7 @@ def test_threads_agree_on_symbols():
         order = names[turn * 100 :] + names[: turn * 100]
         found.append(dict(zip(order, table.intern_all(order), strict=True)))
 
-    threads = [threading.Thread(target=work, args=(turn,)) for turn in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(8, work)
     assert all(each == found[0] for each in found)
     assert sorted(found[0].values()) == list(range(2000))
 

@@ -13,6 +13,7 @@ import pytest
 import saeta as sa
 from saeta._core import _stream_number
 from sim_devices import simulator
+from threads import run_in_threads
 
 
 def fill(lent, values):
@@ -195,7 +196,7 @@ def test_writers_of_several_threads_take_turns(host):
         fill(token.array(made, "i8"), [0])
     ready = threading.Barrier(4)
 
-    def count():
+    def count(_):
         ready.wait()
         for _ in range(300):
             with sa.use(writes=[made]) as token:
@@ -204,11 +205,7 @@ def test_writers_of_several_threads_take_turns(host):
                 sum(range(1000))  # long enough for another thread's turn
                 view[0] = before + 1
 
-    threads = [threading.Thread(target=count) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(4, count)
     with sa.use(reads=[made]) as token:
         assert np.asarray(token.array(made, "i8")).tolist() == [1200]
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -61,6 +66,28 @@ def leaving_nothing(ctx: Any) -> Iterator[Any]:
     yield ctx
     gc.collect()
     assert ctx.bytes_allocated == before
+
+
+def run_pyarrows_tests(suite: str, chosen: str, path: Path) -> str:
+    """Runs tests of `pyarrow.tests` in a new process, which finds the modules of `path` first.
+
+    Returns what pytest has printed.
+    """
+    if importlib.util.find_spec(f"pyarrow.tests.{suite}") is None:
+        pytest.skip("this pyarrow comes without its tests")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += ["-k", chosen, "--pyargs", f"pyarrow.tests.{suite}"]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd="/",
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(path), *sys.path])},
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    return done.stdout
 
 
 def example() -> pa.RecordBatch:

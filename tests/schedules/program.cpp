@@ -14,7 +14,7 @@ random_program::random_program(std::uint64_t seed, const program_options& chosen
     const auto beside = sites_.empty() ? nullptr : sites_.front().device;
     sites_.push_back(make_site(seed, static_cast<std::int32_t>(i), beside, budget_bytes, draw_));
   }
-  set_fail_percent(chosen.fail_percent);
+  set_fail_percent(sites_, chosen.fail_percent);
 }
 
 void random_program::run() {
@@ -25,7 +25,7 @@ void random_program::run() {
     }
   }
   chosen_.fail_percent = 0;
-  set_fail_percent(0);
+  set_fail_percent(sites_, 0);
   end();
 }
 
@@ -38,12 +38,6 @@ std::string random_program::findings() const {
     all += r.text + "\n";
   }
   return all;
-}
-
-void random_program::set_fail_percent(unsigned percent) {
-  for (const site& each : sites_) {
-    each.device->set_fail_percent(percent);
-  }
 }
 
 void random_program::checked_step(unsigned number) {
@@ -103,9 +97,9 @@ const char* random_program::step() {
   case 14:
     return fail(), "fail";
   case 15:
-    return read_everyhome(), "read everywhere";
+    return read_everywhere(), "read everywhere";
   case 16:
-    return end_elsehome(), "end elsewhere";
+    return end_elsewhere(), "end elsewhere";
   case 17:
   case 18:
     return work_apart(), "work apart";

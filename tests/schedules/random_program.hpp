@@ -51,9 +51,8 @@ private:
   static constexpr std::size_t most_buffers = 12;
 
   // program.cpp
-  void set_fail_percent(unsigned percent);
   /// Other libraries' work never fails.
-  [[nodiscard]] failure_rate others() const { return {sites_, 0, chosen_.fail_percent}; }
+  [[nodiscard]] failure_rate others() { return {sites_, 0}; }
   void checked_step(unsigned number);
   /// Returns the name of what it did.
   const char* step();
@@ -85,7 +84,7 @@ private:
   /// Memory for bytes that are copied to the host. It stays until the end of the program.
   std::shared_ptr<std::uint8_t> landing_of(const site& place, std::size_t size);
   /// More readers than a buffer remembers apart.
-  void read_everyhome();
+  void read_everywhere();
   void drop();
   void drop(known& gone);
   /// Calls of the driver fail often meanwhile: a free that fails has to leave everything as it was.
@@ -96,7 +95,7 @@ private:
   /// A refused request frees nothing, where nothing that it could free counts against the budget.
   void refuse(const site& place);
   /// A token over the per-thread default stream, which another thread ends, as a garbage collector does.
-  void end_elsehome();
+  void end_elsewhere();
   /// Work of others on a stream of their own delays nobody else: neither an allocation that gets a free
   /// block, nor a use of memory whose unknown users have finished.
   void work_apart();

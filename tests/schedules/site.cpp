@@ -46,6 +46,13 @@ site make_site(std::uint64_t seed, std::int32_t ordinal, const std::shared_ptr<s
   return made;
 }
 
+void set_fail_percent(std::vector<site>& sites, unsigned percent) {
+  for (site& each : sites) {
+    each.device->set_fail_percent(percent);
+    each.fail_percent = percent;
+  }
+}
+
 std::shared_ptr<std::uint8_t> make_landing(const site& of, std::size_t bytes) {
   auto* const memory = static_cast<std::uint8_t*>(of.device->allocate_pinned(bytes));
   return {memory, [device = of.device, bytes](std::uint8_t* gone) {

@@ -19,6 +19,7 @@ struct site {
   std::shared_ptr<context> ctx;
   std::vector<stream_lease> leases;
   std::vector<stream_handle> foreign;
+  unsigned fail_percent = 0; ///< how often calls of its driver fail
 };
 
 /// The only size of tables that leave a device. Page-locked memory for some of them lies ready: no thread of
@@ -31,26 +32,22 @@ inline constexpr std::size_t table_bytes = 64U << 10U;
 /// Page-locked memory of the device: a copy from the device to other host memory would wait until it has run.
 [[nodiscard]] std::shared_ptr<std::uint8_t> make_landing(const site& of, std::size_t bytes);
 
-/// How often calls of the driver fail while this lives, in percent.
+void set_fail_percent(std::vector<site>& sites, unsigned percent);
+
+/// How often calls of the driver fail while this lives, in percent. May be nested.
 class failure_rate {
 public:
-  failure_rate(const std::vector<site>& sites, unsigned percent, unsigned afterwards)
-      : sites_(sites), afterwards_(afterwards) {
-    set(percent);
+  failure_rate(std::vector<site>& sites, unsigned percent)
+      : sites_(sites), before_(sites.front().fail_percent) {
+    set_fail_percent(sites, percent);
   }
   failure_rate(const failure_rate&) = delete;
   failure_rate& operator=(const failure_rate&) = delete;
-  ~failure_rate() { set(afterwards_); }
+  ~failure_rate() { set_fail_percent(sites_, before_); }
 
 private:
-  void set(unsigned percent) {
-    for (const site& each : sites_) {
-      each.device->set_fail_percent(percent);
-    }
-  }
-
-  const std::vector<site>& sites_;
-  unsigned afterwards_;
+  std::vector<site>& sites_;
+  unsigned before_;
 };
 
 } // namespace saeta::schedules

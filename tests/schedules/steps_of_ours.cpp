@@ -173,7 +173,7 @@ std::shared_ptr<std::uint8_t> random_program::landing_of(const site& place, std:
   return arrivals_.back();
 }
 
-void random_program::read_everyhome() {
+void random_program::read_everywhere() {
   if (buffers_.empty() || !draw_.chance(30)) {
     return;
   }
@@ -201,7 +201,7 @@ void random_program::drop(known& gone) {
 }
 
 void random_program::trim(const site& place) {
-  const failure_rate rate(sites_, std::min(10 * chosen_.fail_percent, 100U), chosen_.fail_percent);
+  const failure_rate rate(sites_, std::min(10 * chosen_.fail_percent, 100U));
   place.ctx->trim();
 }
 
@@ -270,7 +270,7 @@ void random_program::refuse(const site& place) {
   }
 }
 
-void random_program::end_elsehome() {
+void random_program::end_elsewhere() {
   if (buffers_.empty()) {
     return;
   }

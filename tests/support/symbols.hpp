@@ -2,9 +2,13 @@
 #pragma once
 
 #include "saeta/symbols/symbol_table.hpp"
+#include "saeta/symbols/symbols.hpp"
 #include "support/tables.hpp"
 
 #include <cstring>
+#include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
 namespace saeta::support {
@@ -20,6 +24,17 @@ inline std::vector<cell> names_of(const column& source) {
     }
   }
   return rows;
+}
+
+/// The table with its first column, of strings, as symbols.
+inline table with_symbols(const table& strings, const std::shared_ptr<symbol_table>& names) {
+  schema fields = strings.fields();
+  fields.fields[0].type = symbol_type(names);
+  std::vector<batch> batches(strings.batches().begin(), strings.batches().end());
+  for (batch& each : batches) {
+    each.columns[0] = as_symbols(std::span(&each.columns[0], 1), names).front();
+  }
+  return table::make(strings.ctx(), fields, std::move(batches));
 }
 
 } // namespace saeta::support

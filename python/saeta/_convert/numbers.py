@@ -14,7 +14,7 @@ MOST = (1 << 63) - 1
 def whole_number(given: Any, least: int | None = None, most: int | None = None) -> int | None:
     """Returns an argument as an int; None unless it is a whole number from `least` to `most`.
 
-    What has `__index__` is one, as a NumPy integer has. A bool is none.
+    Objects with `__index__`, such as NumPy integers, are accepted. A bool is not.
     """
     if isinstance(given, bool):
         return None

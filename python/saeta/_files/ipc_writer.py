@@ -107,7 +107,7 @@ class IpcWriter:
             True
         """
         if self._process != os.getpid():
-            return self._writer.close()  # raises ClosedError, and the target is the parent's
+            return self._writer.close()  # raises ClosedError: the target belongs to the parent
         with self._ends.pop_all():  # an object is flushed, an upload is completed, or aborted on failure
             try:
                 return self._writer.close()

@@ -19,8 +19,7 @@ from saeta._report.info import info
 Say = Callable[[str], object]
 PACKAGES = ("numpy", "pyarrow", "torch", "cupy")
 
-# What a run needs at least before it says anything of a machine: below, caches and the start of work are
-# what is timed.
+# The least with which a run says something about a machine. A smaller run times caches and the start of work.
 LEAST_BYTES, LEAST_ROUNDS = 256 << 20, 3
 # The bars are those of a GPU, with so many threads to fill its link.
 BAR_THREADS = 16

@@ -39,23 +39,23 @@ class Context:
         known = self.get_num_devices()
         if not 0 <= device_number < known:
             raise ValueError(f"device_number argument must be non-negative less than {known}")
-        home = _devices.home(device_number)
+        ctx = _devices.context_of(device_number)
         if handle:
-            own = _core._driver_context(home)
+            own = _core._driver_context(ctx)
             if handle != own:
                 raise ValueError(
                     f"context {handle:#x} is not the primary context of device {device_number}, which is "
                     f"{own:#x}: Saeta works in primary contexts alone"
                 )
-        self._open(home)
+        self._open(ctx)
 
-    def _open(self, home: _core.Context) -> None:
-        self._home = home
+    def _open(self, ctx: _core.Context) -> None:
+        self._ctx = ctx
 
     @property
     def _share(self) -> _core.Context:
         """The context that pays for buffers. A child of fork has its own."""
-        return _devices.share(self._home)
+        return _devices.share(self._ctx)
 
     @classmethod
     def from_saeta(cls, ctx: _core.Context) -> Context:
@@ -115,7 +115,7 @@ class Context:
             >>> cuda.Context(0).device_number
             0
         """
-        return _devices.number_of(self._home)
+        return _devices.number_of(self._ctx)
 
     @property
     def handle(self) -> int:
@@ -125,7 +125,7 @@ class Context:
             >>> import saeta.cuda as cuda
             >>> handle = cuda.Context(0).handle
         """
-        return _core._driver_context(self._home)
+        return _core._driver_context(self._ctx)
 
     @property
     def saeta(self) -> _core.Context:
@@ -135,7 +135,7 @@ class Context:
             >>> import saeta.cuda as cuda
             >>> current = cuda.Context(0).saeta.memory.statistics()["current"]
         """
-        return self._home
+        return self._ctx
 
     @property
     def bytes_allocated(self) -> int:
@@ -150,7 +150,7 @@ class Context:
         """
         memory = self._share.memory
         if memory.statistics()["pending_releases"]:
-            self._home.synchronize()
+            self._ctx.synchronize()
         return memory.statistics()["current"] or 0
 
     @property
@@ -183,7 +183,7 @@ class Context:
             >>> import saeta.cuda as cuda
             >>> cuda.Context(0).synchronize()
         """
-        self._home.synchronize()
+        self._ctx.synchronize()
 
     def get_device_address(self, address: int) -> int:
         """Returns the address at which kernels access device, managed or page-locked host memory.
@@ -197,9 +197,9 @@ class Context:
             >>> ctx.get_device_address(buffer.address) == buffer.address
             True
         """
-        if self._home.device != "host" and _core._kind_at(self._home, address) == "host":
+        if self._ctx.device != "host" and _core._kind_at(self._ctx, address) == "host":
             raise OSError(
-                f"address {address:#x} is not memory that {self._home.device} can reach (device, managed or "
+                f"address {address:#x} is not memory that {self._ctx.device} can reach (device, managed or "
                 "page-locked)"
             )
         return address
@@ -238,7 +238,7 @@ class Context:
         if not address:
             raise ValueError(f"{size} bytes at address 0")
         reached = self.get_device_address(address)
-        return wrap(_core._foreign_bytes(self._home, reached, size, base, _devices.TAG))
+        return wrap(_core._foreign_bytes(self._ctx, reached, size, base, _devices.TAG))
 
     def open_ipc_buffer(self, ipc_handle: IpcMemHandle) -> CudaBuffer:
         """Opens memory of another process by its handle, without a copy.
@@ -262,7 +262,7 @@ class Context:
 
         if not isinstance(ipc_handle, IpcMemHandle):
             raise TypeError(f"expected an IpcMemHandle, got {type(ipc_handle).__name__}")
-        return wrap(_sharing.open_memory(self._home, ipc_handle._handle))
+        return wrap(_sharing.open_memory(self._ctx, ipc_handle._handle))
 
     def buffer_from_data(self, data: Any, offset: int = 0, size: int = -1) -> CudaBuffer:
         """Makes a device buffer with a copy of the bytes of `data` from `offset` on; size -1: all of them.
@@ -317,7 +317,7 @@ class Context:
         return self.foreign_buffer(address + start, end - start, base=obj)
 
     def __repr__(self) -> str:
-        return f"<saeta.cuda.Context of {self._home.device}>"
+        return f"<saeta.cuda.Context of {self._ctx.device}>"
 
 
 def wrap(memory: _core.Buffer) -> CudaBuffer:
@@ -517,8 +517,8 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
         """
         from saeta.cuda import _sharing
 
-        home = self.context._home
-        self._exported = _sharing.export(wrap(self._memory), home, self._exported)
+        ctx = self.context._ctx
+        self._exported = _sharing.export(wrap(self._memory), ctx, self._exported)
         return IpcMemHandle._make(_sharing.handle_of(self._exported), self._exported)
 
     def slice(self, offset: int = 0, length: int | None = None) -> CudaBuffer:

@@ -21,7 +21,7 @@ def count() -> int:
     return sum(1 for each in _core.devices() if each.name.startswith("cuda"))
 
 
-def home(number: int) -> Context:
+def context_of(number: int) -> Context:
     """Returns the process's context of a GPU. Opens it with an exportable pool if it is not open."""
     return stand_ins[number] if number in stand_ins else _core._shareable_context(f"cuda:{number}")
 
@@ -39,7 +39,7 @@ def share(of: Context) -> Context:
 
 def holding(memory: Buffer) -> Context:
     """Returns the context of the device that has the memory, whichever part of its budget pays for it."""
-    return _core.context("host") if memory.device == "host" else home(number_of(memory.context))
+    return _core.context("host") if memory.device == "host" else context_of(number_of(memory.context))
 
 
 def number_of(ctx: Context) -> int:
@@ -48,4 +48,4 @@ def number_of(ctx: Context) -> int:
 
 
 os.register_at_fork(after_in_child=_shares.clear)  # a child of fork makes its own contexts
-bridge.register(home)
+bridge.register(context_of)

@@ -64,8 +64,8 @@ def new_host_buffer(size: int, device: int = 0) -> HostBuffer:
     known = _devices.count()
     if known and not 0 <= device < known:
         raise ValueError(f"device argument must be non-negative less than {known}")
-    home = _devices.home(device) if known else _core.context("host")
+    ctx = _devices.context_of(device) if known else _core.context("host")
     made = HostBuffer.__new__(HostBuffer)
-    made._memory = home.allocate(size, tag=_devices.TAG, kind="pinned")
+    made._memory = ctx.allocate(size, tag=_devices.TAG, kind="pinned")
     made._take(bridge.wrap_host(made._memory))
     return made

@@ -13,7 +13,7 @@ from saeta.cuda import _devices
 from saeta.cuda._handle import Handle
 
 
-def export(kept: Any, home: _core.Context, known: broker.Exported | None) -> broker.Exported:
+def export(kept: Any, ctx: _core.Context, known: broker.Exported | None) -> broker.Exported:
     """Shares the bytes of a CudaBuffer, after their last writes.
 
     Returns `known`, an earlier export of the same bytes, where it is still valid.
@@ -21,7 +21,7 @@ def export(kept: Any, home: _core.Context, known: broker.Exported | None) -> bro
     shared = _core._share_bytes(kept._memory) if kept.size else b""
     own = broker.own()
     if known is None or known.broker is not own:
-        known = broker.Exported(own, home, kept, shared)
+        known = broker.Exported(own, ctx, kept, shared)
         own.add(known)
     return known
 
@@ -36,15 +36,15 @@ def handle_of(entry: broker.Exported) -> Handle:
     )
 
 
-def open_memory(home: _core.Context, handle: Handle) -> _core.Buffer:
+def open_memory(ctx: _core.Context, handle: Handle) -> _core.Buffer:
     """Opens the shared bytes in this process.
 
     In the process that exported them, returns the memory of the buffer.
     """
     if handle.boot != wire.boot_id():
         raise OSError("the handle was made on another machine, or before this one was started again")
-    if handle.device != pools.uuid_of(home):
-        raise pa.ArrowInvalid(f"the handle is of memory of another device than {home.device}")
+    if handle.device != pools.uuid_of(ctx):
+        raise pa.ArrowInvalid(f"the handle is of memory of another device than {ctx.device}")
     own = broker.own()
     if handle.broker == own.name:
         entry = own.find(handle.token)
@@ -59,5 +59,5 @@ def open_memory(home: _core.Context, handle: Handle) -> _core.Buffer:
     if size != handle.size:
         raise OSError(f"the handle is of {handle.size} bytes, but the shared buffer has {size}")
     if not shared:
-        return home.allocate(0, tag=_devices.TAG)
-    return pools.open_bytes(home, (handle.broker, handle.device), handle.token, shared, lease, _devices.TAG)
+        return ctx.allocate(0, tag=_devices.TAG)
+    return pools.open_bytes(ctx, (handle.broker, handle.device), handle.token, shared, lease, _devices.TAG)

@@ -55,8 +55,7 @@ void bind_graph_pool(nb::module_& m) {
       "Memory for what is allocated while a CUDA graph is captured, from `saeta.allocators.graph_pool`. "
       "Inside a `with` block around one capture, Saeta's allocators for CuPy and RMM take from it what this "
       "thread allocates on capturing streams. All of it stays charged to the context until `release` or "
-      "until the "
-      "pool is dropped: keep the pool as long as its graphs. The block announces the capture, as "
+      "until the pool is dropped: keep the pool as long as its graphs. The block announces the capture, as "
       "`Context.capturing` does."
       "\n\nExample:\n"
       "    >>> import saeta as sa\n"
@@ -77,8 +76,8 @@ void bind_graph_pool(nb::module_& m) {
           "__exit__", [](graph_pool_object& self, const nb::args&) { self.leave(); },
           nb::sig("def __exit__(self, *exception: object) -> None"))
       .def("release", &graph_pool_object::release,
-           "Returns the memory to the context, behind all work of the device; what is still in use, when it "
-           "comes back. The graphs that were captured with it must not be launched any more."
+           "Returns the memory to the context, behind all work of the device; memory still in use returns "
+           "when it is freed. The graphs that were captured with it must not be launched any more."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> pool = sa.allocators.graph_pool(sa.context('host'))\n"

@@ -95,7 +95,7 @@ void bind_lent(nb::module_& m) {
   m.def("_take_back", &take_back, nb::arg("where"), nb::arg("address"), nb::arg("nbytes"),
         nb::arg("stream").none(),
         nb::sig("def _take_back(where: Context, address: int, nbytes: int, stream: int | None) -> None"),
-        "Ends a loan behind what is queued on the stream (None: on the whole device). Never raises.");
+        "Ends a loan behind the work queued on the stream (None: on the whole device). Never raises.");
   nb::class_<lent_object>(m, "_LentMemory",
                           "Memory charged to a context until this is dropped; reused behind all work.")
       .def(nb::init<const context_object&, std::size_t, const std::string&, std::optional<std::int64_t>>(),
@@ -106,8 +106,7 @@ void bind_lent(nb::module_& m) {
   m.def("_serve_torch", &serve_tensors, nb::arg("where"), nb::arg("ordinal"), nb::arg("tag"),
         nb::sig("def _serve_torch(where: Context, ordinal: int, tag: str) -> dict[str, int]"),
         "Makes saeta_torch_allocate of this library lend from the context for the device of that number. "
-        "Returns "
-        "the addresses of the hooks, by the names of the setters of torch's allocator.");
+        "Returns the addresses of the hooks, by the names of the setters of torch's allocator.");
   m.def("_serve_torch_segments", &serve_segments, nb::arg("where"), nb::arg("ordinal"), nb::arg("tag"),
         nb::sig("def _serve_torch_segments(where: Context, ordinal: int, tag: str) -> None"),
         "As `_serve_torch`, for saeta_torch_allocate_segment.");

@@ -55,11 +55,10 @@ void* allocate(std::size_t bytes, std::int32_t ordinal, void* stream) {
   if (on.made_in_capture() && graph_pool_scope::open_for(on.owner()) == nullptr) {
     throw error(
         errc::invalid_argument,
-        concat(
-            "'", from.label.name(), "': ", bytes,
-            " bytes can't be allocated on a stream that captures a graph, because torch has opened no pool "
-            "for it: capture with torch.cuda.graph, or with saeta.allocators.graph_pool around the "
-            "capture; for a torch.cuda.MemPool use saeta.allocators.torch_mem_pool"));
+        concat("'", from.label.name(), "': ", bytes,
+               " bytes can't be allocated on a stream that captures a graph, because torch has opened no "
+               "pool for it: capture with torch.cuda.graph, or with saeta.allocators.graph_pool around the "
+               "capture; for a torch.cuda.MemPool use saeta.allocators.torch_mem_pool"));
   }
   return lend_memory(from.ctx, bytes, on, from.label);
 }

@@ -153,12 +153,10 @@ nb::object capsule_name(nb::handle object) {
 void bind_arrow(nb::module_& m) {
   m.def("_import_stream", &from_stream, nb::arg("where"), nb::arg("stream"), nb::arg("copy") = nb::none(),
         nb::arg("as_column") = false,
-        nb::sig(
-            "def _import_stream(where: Context, stream: object, copy: bool | None = None, as_column: bool = "
-            "False) -> Table | Column"),
+        nb::sig("def _import_stream(where: Context, stream: object, copy: bool | None = None, as_column: "
+                "bool = False) -> Table | Column"),
         "Takes an \"arrow_array_stream\" capsule: a stream of structs becomes a table unless `as_column`, "
-        "any other a "
-        "column.");
+        "any other a column.");
   m.def("_import_array", &from_array, nb::arg("where"), nb::arg("type"), nb::arg("array"),
         nb::arg("copy") = nb::none(), nb::arg("as_column") = false,
         nb::sig("def _import_array(where: Context, type: object, array: object, copy: bool | None = None, "
@@ -167,18 +165,17 @@ void bind_arrow(nb::module_& m) {
   m.def("_import_device_stream", &from_device_stream, nb::arg("where"), nb::arg("stream"),
         nb::arg("copy") = nb::none(), nb::arg("as_column") = false,
         nb::sig("def _import_device_stream(where: Context, stream: object, copy: bool | None = None, "
-                "as_column: bool = "
-                "False) -> Table | Column"),
+                "as_column: bool = False) -> Table | Column"),
         "Takes an \"arrow_device_array_stream\" capsule, as `_import_stream`.");
   m.def("_import_device_array", &from_device_array, nb::arg("where"), nb::arg("type"), nb::arg("array"),
         nb::arg("copy") = nb::none(), nb::arg("as_column") = false,
-        nb::sig(
-            "def _import_device_array(where: Context, type: object, array: object, copy: bool | None = None, "
-            "as_column: bool = False) -> Table | Column"),
+        nb::sig("def _import_device_array(where: Context, type: object, array: object, copy: bool | None = "
+                "None, as_column: bool = False) -> Table | Column"),
         "Takes an \"arrow_device_array\" capsule described by an \"arrow_schema\" one.");
   m.def("_device_of_capsule", &device_of_arrow_capsule, nb::arg("capsule"),
         nb::sig("def _device_of_capsule(capsule: object) -> tuple[int, int]"),
-        "Device type and number of a capsule with an Arrow device array or stream, which stays as it is.");
+        "Device type and number of a capsule with an Arrow device array or stream. The capsule stays "
+        "unconsumed.");
   m.def(
       "_import_field",
       [](nb::handle capsule) { return saeta::resolve_symbols(import_field(schema_of(capsule))); },

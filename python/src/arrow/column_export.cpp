@@ -17,12 +17,10 @@ void bind_protocols(column_class& c) {
             return array_capsules(*shown.described, single_piece(shown, "__arrow_c_array__"));
           },
           nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
-          nb::sig(
-              "def __arrow_c_array__(self, requested_schema: object | None = None, **kwargs: typing.Any) -> "
-              "tuple[typing_extensions.CapsuleType, typing_extensions.CapsuleType]"),
+          nb::sig("def __arrow_c_array__(self, requested_schema: object | None = None, **kwargs: typing.Any) "
+                  "-> tuple[typing_extensions.CapsuleType, typing_extensions.CapsuleType]"),
           "Capsules of schema and array, in host memory: zero-copy from a host column, downloaded from a "
-          "device. "
-          "BufferError for several chunks.")
+          "device. BufferError for several chunks.")
       .def(
           "__arrow_c_stream__",
           [](const column_object& self, nb::handle requested, const nb::kwargs&) {
@@ -30,9 +28,8 @@ void bind_protocols(column_class& c) {
             return stream_capsule(*shown.described, *shown.pieces);
           },
           nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
-          nb::sig(
-              "def __arrow_c_stream__(self, requested_schema: object | None = None, **kwargs: typing.Any) -> "
-              "typing_extensions.CapsuleType"),
+          nb::sig("def __arrow_c_stream__(self, requested_schema: object | None = None, **kwargs: "
+                  "typing.Any) -> typing_extensions.CapsuleType"),
           "A capsule of a stream of the chunks, in host memory.")
       .def(
           "__arrow_c_device_array__",
@@ -44,8 +41,7 @@ void bind_protocols(column_class& c) {
           nb::sig("def __arrow_c_device_array__(self, requested_schema: object | None = None, **kwargs: "
                   "typing.Any) -> tuple[typing_extensions.CapsuleType, typing_extensions.CapsuleType]"),
           "Capsules of schema and array where the memory is, without a copy. The array's sync_event is "
-          "behind our last "
-          "write. BufferError for several chunks.")
+          "behind our last write. BufferError for several chunks.")
       .def(
           "__arrow_c_device_stream__",
           [](const column_object& self, nb::handle requested, const nb::kwargs&) {

@@ -133,7 +133,7 @@ nb::list raw_list(const column_object& self, std::optional<std::int64_t> most) {
 }
 
 constexpr const char* item_doc =
-    "One value (None for a null), which a device column downloads, or a slice with step 1, which is free.";
+    "One value (None for a null), downloaded from a device, or a slice with step 1, without a copy.";
 
 void bind_values(column_class& c) {
   c.def("__getitem__", in_python("saeta._convert.to_python", "column_item"),
@@ -143,9 +143,8 @@ void bind_values(column_class& c) {
       .def(
           "__setitem__",
           [](const column_object&, nb::handle, nb::handle) {
-            throw error(errc::type_mismatch,
-                        "a column can't be changed: make another one, by saeta.column or "
-                        "with a framework that takes this one by DLPack");
+            throw error(errc::type_mismatch, "a column can't be changed: make another one, by saeta.column "
+                                             "or with a framework that takes this one by DLPack");
           },
           nb::sig("def __setitem__(self, index: typing.Never, value: typing.Never) -> typing.Never"),
           "Raises TypeMismatch: columns are immutable.")
@@ -154,11 +153,9 @@ void bind_values(column_class& c) {
       .def("to_pylist", in_python("saeta._convert.to_python", "column_list"),
            nb::sig("def to_pylist(self) -> list[typing.Any]"),
            "All values as Python objects, None for nulls. A device column is downloaded.\n\n"
-           "OutOfMemory, before any of them is made, where they take more than the memory that is available: "
-           "nulls, runs and "
-           "lists of a fixed size need no bytes in a file. FormatError where the column views a mapped file "
-           "that was "
-           "rewritten or cut short since it was read."
+           "OutOfMemory, before any of them is made, if they take more than the available memory: nulls, "
+           "runs and fixed-size lists need no bytes in a file. FormatError if the column views a mapped file "
+           "that was rewritten or truncated since it was read."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
@@ -166,9 +163,8 @@ void bind_values(column_class& c) {
            "    [12.5, None, 8.0]")
       .def("_raw_values", &raw_list, nb::arg("most") = nb::none(),
            nb::sig("def _raw_values(self, most: int | None = None) -> list[bytes | bool | None]"),
-           "Values as the Arrow layout holds them; dictionaries give their values. Of each at most so many "
-           "values inside of it, and "
-           "of each text so many bytes.")
+           "Values in the Arrow layout, with dictionaries decoded. Each has at most so many values inside, "
+           "and each text so many bytes.")
       .def("slice", &sliced_column, nb::arg("offset") = 0, nb::arg("length") = nb::none(),
            nb::sig("def slice(self, offset: int = 0, length: int | None = None) -> Column"),
            "Rows [offset, offset + length), to the end without a length; no copy. OutOfRange outside the "
@@ -182,30 +178,28 @@ void bind_values(column_class& c) {
 
 void bind_objects(column_class& c) {
   c.def("__eq__", &equal_columns, nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"),
-        "True where both show the same rows of the same memory under the same field, False where fields or "
-        "numbers of "
-        "rows differ. UnsupportedError where only their values could tell: `equals` compares them.")
-      .def(
-          "equals", &column_has_equal_data, nb::arg("other"), nb::kw_only(),
-          nb::arg("check_metadata") = false, nb::call_guard<gil_release>(),
-          "Whether both columns have the same data: types and numbers of rows are the same, nulls are at the "
-          "same rows, and valid values are equal, to any depth. The columns are compared on their device; "
-          "only the answer leaves it.\n\n"
-          "Names do not count, nor does the way in which the data is laid out: chunks, offsets, what lies "
-          "below a null, the order of dictionaries, runs. As in pyarrow, a NaN is not equal to itself and "
-          "0.0 is equal to -0.0. Other than in pyarrow, dictionaries of another order are equal where their "
-          "rows have equal values.\n\n"
-          "Args:\n"
-          "    other: a Column of the same context.\n"
-          "    check_metadata: metadata of the fields, and the names of the values of lists, count as "
-          "well.\n\n"
-          "Raises InvalidError for a column of another context or device, and TypeMismatch for anything "
-          "that is not a Column: `saeta.from_arrow` makes one."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-          "    >>> fare.equals(fare.take([0, 1, 2]))\n"
-          "    True")
+        "True if both show the same rows of the same memory under the same field, False if fields or numbers "
+        "of rows differ. Otherwise UnsupportedError: `equals` compares values.")
+      .def("equals", &column_has_equal_data, nb::arg("other"), nb::kw_only(),
+           nb::arg("check_metadata") = false, nb::call_guard<gil_release>(),
+           "Whether both columns have the same data: types and numbers of rows are the same, nulls are at "
+           "the same rows, and valid values are equal, to any depth. The columns are compared on their "
+           "device; only the answer leaves it.\n\n"
+           "Names and the layout of the data do not count: chunks, offsets, values under nulls, the order of "
+           "dictionaries, runs. As in pyarrow, a NaN is not equal to itself and 0.0 is equal to -0.0. Unlike "
+           "in pyarrow, columns with dictionaries in different order are equal if their rows have equal "
+           "values.\n\n"
+           "Args:\n"
+           "    other: a Column of the same context.\n"
+           "    check_metadata: metadata of the fields, and the names of the values of lists, count as "
+           "well.\n\n"
+           "Raises InvalidError for a column of another context or device, and TypeMismatch for anything "
+           "that is not a Column: `saeta.from_arrow` makes one."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+           "    >>> fare.equals(fare.take([0, 1, 2]))\n"
+           "    True")
       .def(copied_as_itself())
       .def(pickled_by("reduce_column"))
       .def("__repr__", in_python("saeta._report.display", "column_text"),
@@ -225,7 +219,7 @@ void bind_column(nb::module_& m) {
       "_require_memory_for",
       [](std::uint64_t objects, const std::string& label) { require_memory_for(objects, label); },
       nb::arg("objects"), nb::arg("label"),
-      "OutOfMemory where so many Python objects take more than the memory that is available.");
+      "Raises OutOfMemory if so many Python objects take more than the available memory.");
   column_class c(m, "Column",
                  "A named, typed, immutable column on a device, in one or several chunks. Slices and "
                  "selections share its memory."
@@ -295,7 +289,7 @@ void bind_column(nb::module_& m) {
           "    >>> sa.Column.from_chunks([fare, fare]).num_chunks\n"
           "    2")
       .def_prop_ro("null_count", &null_count, nb::call_guard<gil_release>(),
-                   "Number of nulls; counted on the device where it is not known yet, then remembered."
+                   "Number of nulls. If it is not known yet, it is counted on the device and remembered."
                    "\n\nExample:\n"
                    "    >>> import saeta as sa\n"
                    "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
@@ -308,16 +302,15 @@ void bind_column(nb::module_& m) {
                    "    >>> age = sa.column('age', [31, 54, 8], ctx='host')\n"
                    "    >>> age.nbytes\n"
                    "    24")
-      .def_prop_ro(
-          "address", &address,
-          "Address of the first row's value (index of a dictionary, offset of a string), to prove that "
-          "memory is shared. BufferError for several chunks."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> import numpy as np\n"
-          "    >>> age = sa.column('age', [31, 54, 8], ctx='host')\n"
-          "    >>> np.from_dlpack(age).ctypes.data == age.address\n"
-          "    True")
+      .def_prop_ro("address", &address,
+                   "Address of the first row's value (index of a dictionary, offset of a string), to prove "
+                   "that memory is shared. BufferError for several chunks."
+                   "\n\nExample:\n"
+                   "    >>> import saeta as sa\n"
+                   "    >>> import numpy as np\n"
+                   "    >>> age = sa.column('age', [31, 54, 8], ctx='host')\n"
+                   "    >>> np.from_dlpack(age).ctypes.data == age.address\n"
+                   "    True")
       .def("__len__", [](const column_object& self) { return total_rows(*self.pieces); })
       .def("with_name", &rename, nb::arg("name"),
            "The same column under another name."
@@ -328,18 +321,19 @@ void bind_column(nb::module_& m) {
            "    'price'")
       .def_static(
           "from_chunks", &from_chunks, nb::arg("chunks"), nb::arg("name") = nb::none(),
-          nb::sig("def from_chunks(chunks: collections.abc.Sequence[Column], name: str | None = None) -> "
-                  "Column"),
-          "One column of the chunks of several, in order; no copy. TypeMismatch where their types differ."
+          nb::sig(
+              "def from_chunks(chunks: collections.abc.Sequence[Column], name: str | None = None) -> Column"),
+          "One column of the chunks of several columns, in order; no copy. TypeMismatch if their types "
+          "differ."
           "\n\nExample:\n"
           "    >>> import saeta as sa\n"
           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
           "    >>> sa.Column.from_chunks([fare, fare]).to_pylist()\n"
           "    [12.5, None, 8.0, 12.5, None, 8.0]")
       .def("combine_chunks", &combined_column, nb::call_guard<gil_release>(),
-           "The same rows in one chunk: one kernel on the device, into memory under the budget. A column "
-           "of one chunk is returned as it is. More than one chunk is left only where 32-bit offsets, run "
-           "ends or dictionary indices can't count the rows."
+           "The same rows in one chunk: one kernel on the device, into memory under the budget. A column of "
+           "one chunk is returned unchanged. More than one chunk is left only if 32-bit offsets, run ends or "
+           "dictionary indices can't count the rows."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"

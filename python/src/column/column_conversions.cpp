@@ -64,9 +64,10 @@ column_object symbols(const column_object& self, const std::optional<symbol_tabl
 
 void bind_conversions(column_class& c) {
   c.def("as_bool8", &column_bytes, nb::kw_only(), nb::arg("extension") = true, nb::call_guard<gil_release>(),
-        "Booleans as booleans of one byte, which tensors can view: of one bit by one kernel a chunk, of one "
-        "byte the same memory. As the extension arrow.bool8, which Arrow consumers get without a copy; with "
-        "extension=False as bool8, as tensors have them, of which Arrow consumers get bits."
+        "Booleans as booleans of one byte, which tensors can view. Booleans of one bit are converted by one "
+        "kernel per chunk; those of one byte share their memory. The result is of the extension type "
+        "arrow.bool8, which Arrow consumers get without a copy. With extension=False it is bool8, which "
+        "Arrow consumers get as bits."
         "\n\nExample:\n"
         "    >>> import saeta as sa\n"
         "    >>> flag = sa.column('flag', [True, False], ctx='host')\n"
@@ -88,15 +89,11 @@ void bind_conversions(column_class& c) {
       .def("_masked", &mask_rows, nb::arg("valid"), nb::call_guard<gil_release>())
       .def("as_symbols", &symbols, nb::arg("table") = nb::none(), nb::call_guard<gil_release>(),
            "Strings, dictionaries of strings, or the numbers of symbols (uint32, int32) as symbols of a "
-           "SymbolTable, without "
-           "one of the process's.\n\n"
+           "SymbolTable, without one of the process's.\n\n"
            "The values of a dictionary are interned once, used or not, and its indices become symbols on the "
-           "device. "
-           "Strings are downloaded from a device. Numbers stay where they are, after a look at all of them: "
-           "OutOfRange "
-           "names the first row whose number the table does not have. ExchangeError for numbers that the "
-           "metadata call "
-           "symbols of another process."
+           "device. Strings are downloaded from a device. Numbers are not copied, but all are checked: "
+           "OutOfRange names the first row whose number the table does not have. ExchangeError for numbers "
+           "that are symbols of another process according to the metadata."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> city = sa.column('city', ['Lyon', 'Bern', 'Lyon'], ctx='host')\n"

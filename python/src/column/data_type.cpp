@@ -111,10 +111,9 @@ data_type restore_type(const std::string& special, const nb::bytes& format, std:
 void bind_data_type(nb::module_& m) {
   nb::class_<data_type>(
       m, "DataType",
-      "An Arrow data type, made from its name in Arrow's words (\"int64\", "
-      "\"timestamp[us, tz=UTC]\"), from a type of another Arrow library, as pyarrow's, or from a dtype "
-      "of NumPy or torch. Python's `float` is float64, as NumPy has it, while Arrow's word \"float\" is "
-      "float32. Equal to its name as text."
+      "An Arrow data type, made from its Arrow name (\"int64\", \"timestamp[us, tz=UTC]\"), from a type of "
+      "another Arrow library such as pyarrow, or from a dtype of NumPy or torch. Python's `float` is "
+      "float64, as in NumPy, while Arrow's name \"float\" is float32. Compares equal to its name as text."
       "\n\nExample:\n"
       "    >>> import saeta as sa\n"
       "    >>> sa.DataType('timestamp[us, tz=UTC]').byte_width\n"
@@ -124,7 +123,7 @@ void bind_data_type(nb::module_& m) {
           nb::arg("type").none(), nb::sig("def __init__(self, type: DataType | str | object) -> None"),
           "InvalidError for text that is not a type. A schema is taken for a struct.")
       .def_prop_ro("name", &data_type::name,
-                   "In Arrow's words: \"timestamp[us, tz=UTC]\"."
+                   "The Arrow name: \"timestamp[us, tz=UTC]\"."
                    "\n\nExample:\n"
                    "    >>> import saeta as sa\n"
                    "    >>> sa.DataType('list<item: int32>').name\n"
@@ -141,16 +140,15 @@ void bind_data_type(nb::module_& m) {
                    "    >>> import saeta as sa\n"
                    "    >>> sa.DataType('float64').byte_width\n"
                    "    8")
-      .def_prop_ro(
-          "dtype", &tensor_dtype,
-          "Name of the element type as NumPy spells it, for fixed-size lists and structs of one type that of "
-          "their numbers; None where a tensor has no such type."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> sa.DataType('float64').dtype\n"
-          "    'float64'")
+      .def_prop_ro("dtype", &tensor_dtype,
+                   "NumPy's name of the element type. For fixed-size lists and structs of one type, that of "
+                   "their numbers. None if tensors have no such type."
+                   "\n\nExample:\n"
+                   "    >>> import saeta as sa\n"
+                   "    >>> sa.DataType('float64').dtype\n"
+                   "    'float64'")
       .def_prop_ro("is_bool8", &data_type::is_bool8,
-                   "True for booleans of one byte: bool8, which tensors have, and the extension arrow.bool8."
+                   "True for booleans of one byte: bool8, as in tensors, and the extension arrow.bool8."
                    "\n\nExample:\n"
                    "    >>> import saeta as sa\n"
                    "    >>> sa.DataType('bool8').is_bool8\n"
@@ -202,8 +200,8 @@ void bind_data_type(nb::module_& m) {
           [](const data_type& self) {
             return std::vector<field>(self.children().begin(), self.children().end());
           },
-          "Fields of the children of a nested type, as the Arrow format has them; the entries of a map are "
-          "one struct."
+          "Fields of the children of a nested type, as in the Arrow format; the entries of a map are one "
+          "struct."
           "\n\nExample:\n"
           "    >>> import saeta as sa\n"
           "    >>> [field.name for field in sa.DataType('struct<x: int32, y: int32>').fields]\n"
@@ -257,7 +255,7 @@ void bind_type(nb::module_& m) {
         nb::arg("ordered"));
   m.def("_type_state", &state_of, nb::arg("type"),
         nb::sig("def _type_state(type: DataType) -> tuple[typing.Any, ...]"),
-        "What `_type_of_state` makes the type of again.");
+        "The state from which `_type_of_state` makes the type again.");
   m.def("_type_of_state", &restore_type, nb::arg("special"), nb::arg("format"), nb::arg("fields"),
         nb::arg("keys_sorted"), nb::arg("index").none(), nb::arg("value").none(), nb::arg("ordered"),
         nb::arg("extension"), nb::arg("metadata"));
@@ -265,7 +263,7 @@ void bind_type(nb::module_& m) {
   m.def("_byte_bool_type", &data_type::byte_bool);
   m.def(
       "_narrow_float_type", [](const std::string& name) { return narrow_float_type(name); }, nb::arg("name"),
-      "A float that Arrow has no type for, as \"bfloat16\"; None for other names.");
+      "A float for which Arrow has no type, such as \"bfloat16\"; None for other names.");
   m.def(
       "_symbol_type",
       [](const std::optional<symbol_table_object>& table) {

@@ -120,14 +120,13 @@ constexpr const char* mapping_doc =
     "    >>> import saeta as sa\n"
     "    >>> sa.schema([('a', 'int8')], metadata={'source': 'meter'}).metadata\n"
     "    {b'source': b'meter'}";
-constexpr const char* field_doc =
-    "The only field of that name (InvalidError when there is none or there are several), or the one of that "
-    "number; negative numbers count from the end."
-    "\n\nExample:\n"
-    "    >>> import saeta as sa\n"
-    "    >>> schema = sa.schema([('city', 'string'), ('fare', 'float64')])\n"
-    "    >>> schema.field(0).name\n"
-    "    'city'";
+constexpr const char* field_doc = "The only field of that name (InvalidError when there is none or there are "
+                                  "several), or the one of that number; negative numbers count from the end."
+                                  "\n\nExample:\n"
+                                  "    >>> import saeta as sa\n"
+                                  "    >>> schema = sa.schema([('city', 'string'), ('fare', 'float64')])\n"
+                                  "    >>> schema.field(0).name\n"
+                                  "    'city'";
 constexpr const char* metadata_sig_field =
     "def with_metadata(self, metadata: collections.abc.Mapping[typing.Any, typing.Any] | None) -> Field";
 constexpr const char* metadata_sig_schema =
@@ -157,9 +156,8 @@ void bind_field(nb::module_& m) {
           },
           nb::arg("name"), nb::arg("type"), nb::arg("nullable") = true,
           nb::arg("metadata").none() = nb::none(),
-          nb::sig(
-              "def __init__(self, name: str, type: DataType | str | object, nullable: bool = True, metadata: "
-              "collections.abc.Mapping[typing.Any, typing.Any] | None = None) -> None"),
+          nb::sig("def __init__(self, name: str, type: DataType | str | object, nullable: bool = True, "
+                  "metadata: collections.abc.Mapping[typing.Any, typing.Any] | None = None) -> None"),
           "`type` is what `DataType` takes; `metadata` maps text or bytes to text or bytes.")
       .def_ro("name", &field::name,
               "Its name; may be empty."
@@ -251,12 +249,10 @@ void bind_schema(nb::module_& m) {
           },
           nb::arg("fields"), nb::arg("metadata").none() = nb::none(),
           nb::sig("def __init__(self, fields: object, metadata: collections.abc.Mapping[typing.Any, "
-                  "typing.Any] | "
-                  "None = None) -> None"),
+                  "typing.Any] | None = None) -> None"),
           "`fields` is a sequence of Field objects, of fields of another Arrow library or of pairs (name, "
-          "type), a "
-          "mapping of names to types, or an object with `__arrow_c_schema__`, whose metadata is kept unless "
-          "`metadata` is given.")
+          "type), a mapping of names to types, or an object with `__arrow_c_schema__`, whose metadata is "
+          "kept unless `metadata` is given.")
       .def_prop_ro("names", &names_of,
                    "Names of the fields, in order."
                    "\n\nExample:\n"
@@ -345,7 +341,7 @@ void bind_schema(nb::module_& m) {
       },
       nb::arg("name"), nb::arg("names"),
       nb::sig("def _unknown_column(name: object, names: collections.abc.Sequence[str]) -> str"),
-      "What an error says of the name of a column that there is not: the closest name, and all names.");
+      "The text of an error about an unknown column: the closest name, and all names.");
 }
 
 } // namespace saeta::py

@@ -84,12 +84,10 @@ std::string shown_symbols(const symbol_table_object& self) {
 void bind_symbols(nb::module_& m) {
   nb::class_<symbol_table_object>(
       m, "SymbolTable",
-      "Names and their symbols: numbers from 0 on, one more for each new name. Names are never taken out. "
-      "The "
-      "process has one, `saeta.symbols`; others are made with `SymbolTable()`.\n\n"
-      "Safe to use from any thread: look-ups of names that are there don't wait. The memory belongs to no "
-      "context "
-      "and no budget counts it."
+      "Names and their symbols: numbers from 0 on, in the order in which names were added. Names are never "
+      "removed. The process has one, `saeta.symbols`; others are made with `SymbolTable()`.\n\n"
+      "Safe to use from any thread: look-ups of known names don't wait. The memory belongs to no context and "
+      "no budget counts it."
       "\n\nExample:\n"
       "    >>> import saeta as sa\n"
       "    >>> number = sa.symbols.intern('Lyon')\n"
@@ -106,9 +104,9 @@ void bind_symbols(nb::module_& m) {
           [](symbol_table_object* self, std::optional<std::uint64_t> limit) {
             new (self) symbol_table_object{symbol_table::make(limit.value_or(symbol_table::most_symbols))};
           },
-          nb::arg("limit") = nb::none(), "`limit`: the most names that it takes, 2**32 without one.")
+          nb::arg("limit") = nb::none(), "`limit`: the maximum number of names, 2**32 by default.")
       .def("intern", &intern, nb::arg("name"), nb::sig("def intern(self, name: str) -> int"),
-           "The symbol of a name, which is added where it is new. SizeOverflow where the table is full."
+           "The symbol of a name, which is added if it is new. SizeOverflow if the table is full."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> sa.SymbolTable().intern('Lyon')\n"
@@ -150,18 +148,19 @@ void bind_symbols(nb::module_& m) {
           [](const symbol_table_object& self, nb::handle name) {
             return nb::isinstance<nb::str>(name) && self.value->find(utf8_of(name)).has_value();
           },
-          nb::arg("name"), nb::sig("def __contains__(self, name: object) -> bool"), "Whether it has a name.")
+          nb::arg("name"), nb::sig("def __contains__(self, name: object) -> bool"),
+          "Whether the table has the name.")
       .def("__len__", [](const symbol_table_object& self) { return self.value->size(); })
       .def_prop_ro(
           "limit", [](const symbol_table_object& self) { return self.value->limit(); },
-          "The most names that it takes."
+          "The maximum number of names."
           "\n\nExample:\n"
           "    >>> import saeta as sa\n"
           "    >>> sa.SymbolTable().limit > 0\n"
           "    True")
       .def_prop_ro(
           "nbytes", [](const symbol_table_object& self) { return self.value->byte_size(); },
-          "Bytes of host memory that it holds."
+          "Bytes of host memory in use."
           "\n\nExample:\n"
           "    >>> import saeta as sa\n"
           "    >>> table = sa.SymbolTable()\n"
@@ -175,12 +174,11 @@ void bind_symbols(nb::module_& m) {
                    nb::cast<const symbol_table_object&>(other).value == self.value;
           },
           nb::arg().none(), nb::sig("def __eq__(self, other: object, /) -> bool"),
-          "True where both are one table.")
+          "True if both are the same table.")
       .def("__hash__", [](const symbol_table_object& self) { return self.value->number(); })
       .def(copied_as_itself())
-      .def(not_pickled(
-          "the other process has a table of its own. Columns of symbols are pickled with their names, "
-          "and a list of the names is pickled as it is"))
+      .def(not_pickled("the other process has a table of its own. Columns of symbols are pickled with their "
+                       "names, and a list of the names is pickled as it is"))
       .def("__repr__", &shown_symbols);
   m.attr("symbols") = nb::cast(symbol_table_object{process_symbols()});
 }

@@ -40,10 +40,9 @@ NB_MODULE(_core, m) {
 
 extern "C" NB_EXPORT PyObject* PyInit__core() {
   if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) { // 0: the main interpreter
-    PyErr_SetString(
-        PyExc_ImportError,
-        "saeta works in the main interpreter of a process only, not in a subinterpreter: "
-        "import it there, or in a process of its own (in mod_wsgi: WSGIApplicationGroup %{GLOBAL})");
+    PyErr_SetString(PyExc_ImportError,
+                    "saeta works in the main interpreter of a process only, not in a subinterpreter: import "
+                    "it there, or in a process of its own (in mod_wsgi: WSGIApplicationGroup %{GLOBAL})");
     return nullptr;
   }
   return nanobind_init_core();

@@ -63,7 +63,7 @@ public:
                                                   " can't be made by calling its class: use ", maker));
         },
         nb::sig("def __init__(self, *args: object, **kwargs: object) -> None"),
-        "Raises TypeMismatch, which names what makes one.");
+        "Raises TypeMismatch, which names the function that makes one.");
   }
 
 private:

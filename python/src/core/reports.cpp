@@ -34,7 +34,7 @@ std::vector<std::unique_ptr<waiting_report>> take_all() {
   return taken;
 }
 
-/// With the GIL held.
+/// The caller holds the GIL.
 void log_one(const waiting_report& report) {
   try {
     const nb::object text = nb::steal(

@@ -54,13 +54,12 @@ column_object from_cuda_array(const context_object& ctx, const array_fields& val
 } // namespace
 
 void bind_cuda_array(nb::module_& m) {
-  m.def(
-      "_import_cuda_array", &from_cuda_array, nb::arg("where"), nb::arg("values"), nb::arg("mask").none(),
-      nb::arg("copy").none(), nb::arg("name"),
-      nb::sig("def _import_cuda_array(where: Context, values: tuple[int, bool, str, list[int], list[int] | "
-              "None, int, int | None, object], mask: tuple[int, bool, str, list[int], list[int] | None, int, "
-              "int | None, object] | None, copy: bool | None, name: str) -> Column"),
-      "Takes an array of the CUDA Array Interface, field by field, and keeps its last field alive.");
+  m.def("_import_cuda_array", &from_cuda_array, nb::arg("where"), nb::arg("values"), nb::arg("mask").none(),
+        nb::arg("copy").none(), nb::arg("name"),
+        nb::sig("def _import_cuda_array(where: Context, values: tuple[int, bool, str, list[int], list[int] | "
+                "None, int, int | None, object], mask: tuple[int, bool, str, list[int], list[int] | None, "
+                "int, int | None, object] | None, copy: bool | None, name: str) -> Column"),
+        "Takes an array of the CUDA Array Interface, field by field, and keeps its last field alive.");
 }
 
 } // namespace saeta::py

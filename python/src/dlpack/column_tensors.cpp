@@ -110,37 +110,34 @@ nb::dict array_interface(nb::handle self) {
 }
 
 void bind_arrays(column_class& c) {
-  bind_tensor(
-      c, "to_numpy", in_python("saeta._convert.to_libraries", "column_to_numpy"),
-      "numpy.typing.NDArray[typing.Any]", "copy: bool | None = None, ",
-      "A NumPy array. `copy=None` copies only where it must (device memory, several chunks, types that NumPy "
-      "does not have) and gives a read-only view elsewhere; False raises ExchangeError instead of copying; "
-      "True always copies. Nulls and types without a tensor type: as for `to_torch`; without `reinterpret` "
-      "and `codes`, times and dictionaries are what pyarrow makes of them."
-      "\n\nExample:\n"
-      "    >>> import saeta as sa\n"
-      "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-      "    >>> fare.to_numpy(nulls='nan').tolist()\n"
-      "    [12.5, nan, 8.0]\n"
-      "    >>> values, valid = fare.to_numpy(with_mask=True)\n"
-      "    >>> valid.tolist()\n"
-      "    [True, False, True]");
+  bind_tensor(c, "to_numpy", in_python("saeta._convert.to_libraries", "column_to_numpy"),
+              "numpy.typing.NDArray[typing.Any]", "copy: bool | None = None, ",
+              "A NumPy array. `copy=None` copies only if necessary (device memory, several chunks, types "
+              "that NumPy does not have) and otherwise returns a read-only view; False raises ExchangeError "
+              "instead of copying; True always copies. Nulls and types without a tensor type: as for "
+              "`to_torch`; without `reinterpret` and `codes`, pyarrow converts times and dictionaries."
+              "\n\nExample:\n"
+              "    >>> import saeta as sa\n"
+              "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+              "    >>> fare.to_numpy(nulls='nan').tolist()\n"
+              "    [12.5, nan, 8.0]\n"
+              "    >>> values, valid = fare.to_numpy(with_mask=True)\n"
+              "    >>> valid.tolist()\n"
+              "    [True, False, True]");
   bind_tensor(
       c, "to_torch", &to_torch, "torch.Tensor", "",
       "A torch tensor on the column's device, without a copy. It must not be written to.\n\n"
-      "Nulls are ExchangeError unless one of three says what becomes of them. `nulls='nan'` (floats) and "
-      "`fill=value` copy where there are nulls, with one kernel, into memory under the budget. "
-      "`with_mask=True` gives a pair (values, mask): the values without a copy, with anything where a null "
-      "is, and a bool tensor that is True where the value is valid. `reinterpret=True` gives the integers of "
-      "dates, times, timestamps and durations, `codes=True` the indices of a dictionary. `dtype` names "
-      "another "
-      "type of number, which is a copy: any float, rounded to the nearest, or an integer type that has all "
-      "values of the column's type.\n\n"
+      "Nulls are an ExchangeError unless one of three keywords handles them. `nulls='nan'` (floats) and "
+      "`fill=value` copy if there are nulls, with one kernel, into memory under the budget. `with_mask=True` "
+      "gives a pair (values, mask): the values without a copy, undefined at nulls, and a bool tensor that is "
+      "True where the value is valid. `reinterpret=True` gives the integers of dates, times, timestamps and "
+      "durations, `codes=True` the indices of a dictionary. `dtype` names another type of number, which is a "
+      "copy: any float, rounded to the nearest, or an integer type that has all values of the column's "
+      "type.\n\n"
       "A column of fixed-size lists has a dimension more, of `arrow.fixed_shape_tensor` those of its shape "
-      "in "
-      "the order of its permutation, of structs whose fields are of one type a last one for the fields; all "
-      "without a copy, the last where the fields are equally spaced in one allocation. Choices about nulls "
-      "speak of rows; nulls of values inside of rows are ExchangeError."
+      "in the order of its permutation, of structs whose fields are of one type a last one for the fields; "
+      "all without a copy, the last where the fields are equally spaced in one allocation. Choices about "
+      "nulls speak of rows; nulls of values inside of rows are ExchangeError."
       "\n\nExample:\n"
       "    >>> import saeta as sa\n"
       "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
@@ -149,26 +146,23 @@ void bind_arrays(column_class& c) {
       "    >>> values, valid = fare.to_torch(with_mask=True)\n"
       "    >>> valid.tolist()\n"
       "    [True, False, True]");
-  bind_tensor(
-      c, "to_cupy", in_python("saeta._convert.to_libraries", "column_to_cupy"), "cupy.ndarray", "",
-      "A CuPy array on the column's device, without a copy. It must not be written to. Keywords as for "
-      "`to_torch`."
-      "\n\nExample:\n"
-      "    >>> import saeta as sa\n"
-      "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='cuda:0')\n"
-      "    >>> float(fare.to_cupy(fill=0).sum())\n"
-      "    20.5");
-  bind_tensor(
-      c, "to_numba", in_python("saeta._convert.to_libraries", "column_to_numba"), "typing.Any", "",
-      "A device array of Numba, for a kernel, without a copy. It must not be written to. Numba waits for our "
-      "last write before it returns. Bools are one byte a value, which is a copy of packed ones. Keywords as "
-      "for "
-      "`to_torch`. ExchangeError for a column on the host."
-      "\n\nExample:\n"
-      "    >>> import saeta as sa\n"
-      "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='cuda:0')\n"
-      "    >>> fare.to_numba(fill=0).copy_to_host().tolist()\n"
-      "    [12.5, 0.0, 8.0]");
+  bind_tensor(c, "to_cupy", in_python("saeta._convert.to_libraries", "column_to_cupy"), "cupy.ndarray", "",
+              "A CuPy array on the column's device, without a copy. It must not be written to. Keywords as "
+              "for `to_torch`."
+              "\n\nExample:\n"
+              "    >>> import saeta as sa\n"
+              "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='cuda:0')\n"
+              "    >>> float(fare.to_cupy(fill=0).sum())\n"
+              "    20.5");
+  bind_tensor(c, "to_numba", in_python("saeta._convert.to_libraries", "column_to_numba"), "typing.Any", "",
+              "A device array of Numba, for a kernel, without a copy. It must not be written to. Numba waits "
+              "for our last write before it returns. Bools become one byte per value, so packed ones are "
+              "copied. Keywords as for `to_torch`. ExchangeError for a column on the host."
+              "\n\nExample:\n"
+              "    >>> import saeta as sa\n"
+              "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='cuda:0')\n"
+              "    >>> fare.to_numba(fill=0).copy_to_host().tolist()\n"
+              "    [12.5, 0.0, 8.0]");
   bind_tensor(c, "to_jax", in_python("saeta._convert.to_libraries", "column_to_jax"), "jax.Array", "",
               "A JAX array on the column's device, without a copy. Keywords as for `to_torch`."
               "\n\nExample:\n"
@@ -184,12 +178,11 @@ void bind_tensors(column_class& c) {
   bind_arrays(c);
   bind_exchange_api(c);
   bind_dlpack_protocol(
-      c,
-      "A DLPack capsule, zero-copy and read-only: a 1-D tensor, of more dimensions for fixed-size lists and "
-      "structs of one type. The consumer's stream waits for our last write: None and 1 the legacy default "
-      "stream, 2 the per-thread one, -1 no ordering, above 2 a handle; on the host it must be None. Several "
-      "chunks are joined, which is a copy. BufferError for nulls, for types without a DLPack type, and for a "
-      "copy that copy=False forbids.");
+      c, "A DLPack capsule, zero-copy and read-only: a 1-D tensor, of more dimensions for fixed-size lists "
+         "and structs of one type. The consumer's stream waits for our last write: None and 1 the legacy "
+         "default stream, 2 the per-thread one, -1 no ordering, above 2 a handle. On the host it must be "
+         "None. Several chunks are joined, which is a copy. BufferError for nulls, for types without a "
+         "DLPack type, and for a copy that copy=False forbids.");
   c.def_prop_ro("__cuda_array_interface__", &array_interface,
                 nb::for_getter(nb::sig("def __cuda_array_interface__(self) -> dict[str, typing.Any]")),
                 "The CUDA Array Interface, version 3, of a column on a GPU: zero-copy and read-only, ordered "
@@ -197,31 +190,26 @@ void bind_tensors(column_class& c) {
                 "of the device that was queued by then is done. BufferError for nulls (consumers drop masks) "
                 "and for several chunks.")
       .def("offsets_and_values", &offset_columns, nb::kw_only(), nb::arg("with_mask") = false,
-           nb::sig(
-               "def offsets_and_values(self, *, with_mask: typing.Literal[False] = False) -> tuple[Column, "
-               "Column]"))
-      .def(
-          "offsets_and_values", &offset_columns, nb::kw_only(), nb::arg("with_mask") = false,
-          nb::sig("def offsets_and_values(self, *, with_mask: typing.Literal[True]) -> tuple[Column, Column, "
-                  "Column]"),
-          "Strings, binaries, lists and maps as two columns, which libraries take as tensors: row i has the "
-          "values [offsets[i], offsets[i + 1]).\n\n"
-          "The offsets are int32 or int64, one more than there are rows. The values are the bytes of strings "
-          "and "
-          "binaries as uint8, of lists the values of every row. No copy: a slice has a part of the offsets "
-          "and "
-          "all of the values, so its offsets need not begin at 0. `with_mask=True` gives a third column of "
-          "bool8, "
-          "1 where a row is not null; without it a null is ExchangeError, as are string views. Several "
-          "chunks are joined, which is a copy."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> words = sa.column('word', ['to', 'be', 'or'], ctx='host')\n"
-          "    >>> offsets, letters = words.offsets_and_values()\n"
-          "    >>> offsets.to_pylist()\n"
-          "    [0, 2, 4, 6]")
+           nb::sig("def offsets_and_values(self, *, with_mask: typing.Literal[False] = False) -> "
+                   "tuple[Column, Column]"))
+      .def("offsets_and_values", &offset_columns, nb::kw_only(), nb::arg("with_mask") = false,
+           nb::sig("def offsets_and_values(self, *, with_mask: typing.Literal[True]) -> tuple[Column, "
+                   "Column, Column]"),
+           "Strings, binaries, lists and maps as two columns, which libraries take as tensors: row i has the "
+           "values [offsets[i], offsets[i + 1]).\n\n"
+           "The offsets are int32 or int64, one more than there are rows. The values are the bytes of "
+           "strings and binaries as uint8, of lists the values of every row. No copy: a slice has a part of "
+           "the offsets and all of the values, so its offsets need not begin at 0. `with_mask=True` gives a "
+           "third column of bool8, 1 where a row is not null; without it a null is ExchangeError, as are "
+           "string views. Several chunks are joined, which is a copy."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> words = sa.column('word', ['to', 'be', 'or'], ctx='host')\n"
+           "    >>> offsets, letters = words.offsets_and_values()\n"
+           "    >>> offsets.to_pylist()\n"
+           "    [0, 2, 4, 6]")
       .def("is_valid", &valid, nb::call_guard<gil_release>(),
-           "A column of bool8, one byte a row: 1 where a value is not null, 0 where it is. One kernel a "
+           "A column of bool8, one byte a row: 1 where a value is not null, 0 where it is. One kernel per "
            "chunk."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"

@@ -208,30 +208,28 @@ tensor_device device_of(const chosen_tensor& source) {
 
 void bind_chosen_tensors(nb::module_& m) {
   nb::class_<tensor_choices>(m, "_TensorChoices", "The keywords of a `to_...` call, checked.")
-      .def(
-          "__init__", &make_choices, nb::arg("nulls") = nb::none(), nb::arg("fill") = nb::none(),
-          nb::arg("with_mask") = false, nb::arg("reinterpret") = false, nb::arg("codes") = false,
-          nb::arg("order") = nb::none(), nb::arg("dtype") = nb::none(),
-          nb::sig("def __init__(self, nulls: str | None = None, fill: typing.Any = None, with_mask: bool = "
-                  "False, reinterpret: bool = False, codes: bool = False, order: str | None = None, dtype: "
-                  "typing.Any = None) -> None"),
-          "InvalidError for another word than the documented ones, and where more than one says what becomes "
-          "of nulls.")
+      .def("__init__", &make_choices, nb::arg("nulls") = nb::none(), nb::arg("fill") = nb::none(),
+           nb::arg("with_mask") = false, nb::arg("reinterpret") = false, nb::arg("codes") = false,
+           nb::arg("order") = nb::none(), nb::arg("dtype") = nb::none(),
+           nb::sig("def __init__(self, nulls: str | None = None, fill: typing.Any = None, with_mask: bool = "
+                   "False, reinterpret: bool = False, codes: bool = False, order: str | None = None, dtype: "
+                   "typing.Any = None) -> None"),
+           "InvalidError for an unknown word, and if more than one keyword handles nulls.")
       .def(copied_as_itself())
       .def(not_pickled("make one where the tensor is"))
-      .def_prop_ro("is_default", &is_default, "True where no keyword was given.")
+      .def_prop_ro("is_default", &is_default, "True if no keyword was given.")
       .def_prop_ro(
           "refuses_nulls", [](const tensor_choices& self) { return self.nulls == tensor_nulls::refuse; },
-          "True where nothing says what becomes of nulls.")
+          "True if no keyword handles nulls.")
       .def_prop_ro(
           "with_mask", [](const tensor_choices& self) { return self.nulls == tensor_nulls::masked; },
-          "True where a mask is wanted beside the values.")
+          "True if a mask is wanted besides the values.")
       .def("mask", &mask_of, "The choices of that mask.");
 
   nb::class_<chosen_tensor> c(
       m, "_ChosenTensor",
-      "A column or table with its choices, for `from_dlpack` of any library. `on_host` downloads it where it "
-      "is on a device and the consumer names none, `copy` counts where the consumer says nothing.");
+      "A column or table with its choices, for `from_dlpack` of any library. `on_host` downloads it from a "
+      "device if the consumer names none. `copy` applies if the consumer does not choose.");
   c.def("__init__", &make_chosen_tensor, nb::arg("source"), nb::arg("chosen"), nb::kw_only(),
         nb::arg("on_host") = false, nb::arg("copy") = nb::none(),
         nb::sig("def __init__(self, source: Column | Table, chosen: _TensorChoices, *, on_host: bool = "

@@ -11,16 +11,14 @@ void bind_arrays(table_class& c) {
       c, "to_torch", in_python("saeta._convert.to_libraries", "table_to_torch"), "torch.Tensor", order,
       "A torch tensor of rows and columns on the table's device. It must not be written to unless it is a "
       "copy.\n\n"
-      "All columns must be of one type; `dtype` names one for columns of several types: any float, to which "
-      "values are rounded, or an integer type that has all values of the columns. TypeMismatch otherwise.\n\n"
-      "No copy is made where the columns are equally spaced in one allocation and there is one batch: the "
-      "strides "
-      "say so, and the values of a column lie side by side. Else one kernel a batch gathers all columns into "
-      "memory under the budget. `order='row'` makes the values of a row lie side by side, `order='column'` "
-      "those of "
-      "a column; None takes either where it saves the copy, else 'row'. Nulls, `reinterpret` and `codes`: as "
-      "for "
-      "`Column.to_torch`; the mask has rows and columns, too."
+      "All columns must have one type. For columns of several types, `dtype` names the type: any float, to "
+      "which values are rounded, or an integer type that has all values of the columns. TypeMismatch "
+      "otherwise.\n\n"
+      "No copy is made if the columns are equally spaced in one allocation and there is one batch: the "
+      "tensor then has strides, and the values of a column are contiguous. Otherwise one kernel per batch "
+      "gathers all columns into memory under the budget. `order='row'` makes the values of a row contiguous, "
+      "`order='column'` those of a column; None takes either if that saves the copy, else 'row'. Nulls, "
+      "`reinterpret` and `codes`: as for `Column.to_torch`; the mask has rows and columns, too."
       "\n\nExample:\n"
       "    >>> import saeta as sa\n"
       "    >>> table = sa.table({'x': [1, 2], 'y': [0.5, 1.5]}, 'host')\n"
@@ -35,23 +33,22 @@ void bind_arrays(table_class& c) {
               "    [[1.0, 0.5], [2.0, 1.5]]");
   bind_tensor(c, "to_jax", in_python("saeta._convert.to_libraries", "table_to_jax"), "jax.Array", order,
               "A JAX array of rows and columns on the table's device. Keywords as for `to_torch`. JAX takes "
-              "arrays without gaps alone: the default of `order` is 'row'."
+              "only arrays without gaps, so the default of `order` is 'row'."
               "\n\nExample:\n"
               "    >>> import saeta as sa\n"
               "    >>> table = sa.table({'x': [1, 2], 'y': [0.5, 1.5]}, 'host')\n"
               "    >>> table.to_jax(dtype='float32').tolist()\n"
               "    [[1.0, 0.5], [2.0, 1.5]]");
-  bind_tensor(
-      c, "to_numpy", in_python("saeta._convert.to_libraries", "table_to_numpy"),
-      "numpy.typing.NDArray[typing.Any]",
-      "order: typing.Literal['row', 'column'] | None = None, copy: bool | None = None, ",
-      "A NumPy array of rows and columns. `copy=False` raises ExchangeError instead of copying, True always "
-      "copies, None copies where it must. Other keywords as for `to_torch`."
-      "\n\nExample:\n"
-      "    >>> import saeta as sa\n"
-      "    >>> table = sa.table({'x': [1, 2], 'y': [0.5, None]}, 'host')\n"
-      "    >>> table.to_numpy(dtype='float32', fill=0).tolist()\n"
-      "    [[1.0, 0.5], [2.0, 0.0]]");
+  bind_tensor(c, "to_numpy", in_python("saeta._convert.to_libraries", "table_to_numpy"),
+              "numpy.typing.NDArray[typing.Any]",
+              "order: typing.Literal['row', 'column'] | None = None, copy: bool | None = None, ",
+              "A NumPy array of rows and columns. `copy=False` raises ExchangeError instead of copying, True "
+              "always copies, None copies if necessary. Other keywords as for `to_torch`."
+              "\n\nExample:\n"
+              "    >>> import saeta as sa\n"
+              "    >>> table = sa.table({'x': [1, 2], 'y': [0.5, None]}, 'host')\n"
+              "    >>> table.to_numpy(dtype='float32', fill=0).tolist()\n"
+              "    [[1.0, 0.5], [2.0, 0.0]]");
 }
 
 } // namespace
@@ -59,11 +56,10 @@ void bind_arrays(table_class& c) {
 void bind_tensors(table_class& c) {
   bind_arrays(c);
   bind_dlpack_protocol(
-      c,
-      "A DLPack capsule of a tensor of rows and columns, whose columns are of one type: zero-copy and "
-      "read-only where they are equally spaced in one allocation, else gathered by one kernel a batch, row "
-      "by row. Streams as for `Column.__dlpack__`. BufferError for nulls and for a copy that copy=False "
-      "forbids, TypeMismatch for columns of several types.");
+      c, "A DLPack capsule of a tensor of rows and columns, whose columns are of one type: zero-copy and "
+         "read-only if they are equally spaced in one allocation, else gathered by one kernel per batch, row "
+         "by row. Streams as for `Column.__dlpack__`. BufferError for nulls and for a copy that copy=False "
+         "forbids, TypeMismatch for columns of several types.");
 }
 
 } // namespace saeta::py

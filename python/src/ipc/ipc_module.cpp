@@ -426,16 +426,15 @@ NB_MODULE(_ipc, m) {
                    "collections.abc.Callable[[Progress], object] | None = None) -> saeta._core.Table"),
            "All batches from here on, as a table of the context. `progress` is called now and then, at least "
            "at the end.")
-      .def(
-          "scan_windows", &scan_windows, nb::arg("where"), nb::arg("window_bytes"), nb::arg("windows_ahead"),
-          nb::arg("batch_rows"),
-          nb::sig("def scan_windows(self, where: saeta._core.Context, window_bytes: int, windows_ahead: int, "
-                  "batch_rows: int) -> WindowScan | None"),
-          "Begins to read all batches from here on in windows. None where batches are read one by one.")
+      .def("scan_windows", &scan_windows, nb::arg("where"), nb::arg("window_bytes"), nb::arg("windows_ahead"),
+           nb::arg("batch_rows"),
+           nb::sig("def scan_windows(self, where: saeta._core.Context, window_bytes: int, windows_ahead: "
+                   "int, batch_rows: int) -> WindowScan | None"),
+           "Begins to read all batches from here on in windows. None where batches are read one by one.")
       .def("scan_spans", &scan_spans, nb::arg("where"), nb::arg("windows"), nb::arg("windows_ahead"),
            nb::sig("def scan_spans(self, where: saeta._core.Context, windows: "
-                   "collections.abc.Sequence[collections.abc.Sequence[tuple[int, int, int]]], "
-                   "windows_ahead: int) -> WindowScan"),
+                   "collections.abc.Sequence[collections.abc.Sequence[tuple[int, int, int]]], windows_ahead: "
+                   "int) -> WindowScan"),
            "Begins to read windows, each as one table. A window is a sequence of (batch, first row, rows); "
            "rows is -1 for all that follow. Batches may occur in any order and repeatedly. A window that the "
            "budget refuses can be requested again. UnsupportedError if not `planned`.")
@@ -445,8 +444,7 @@ NB_MODULE(_ipc, m) {
       .def_prop_ro("live", &reader_object::live, "Whether it reads a stream that is still being sent.")
       .def("close", &reader_object::close,
            "Lets the source go. Columns that view it keep it. Using the reader then is ClosedError, also for "
-           "a "
-           "thread that reads: it ends within 50 ms, of a live stream when its call has returned, and lets "
+           "a thread that reads: it ends within 50 ms, of a live stream when its call has returned, and lets "
            "the source go.")
       .def(
           "__enter__", [](nb::handle self) { return nb::borrow(self); },
@@ -455,26 +453,20 @@ NB_MODULE(_ipc, m) {
           "__exit__", [](reader_object& self, const nb::args&) { self.close(); },
           nb::sig("def __exit__(self, *exception: object) -> None"));
 
-  m.def(
-      "open_file", &open_file, nb::arg("path"), nb::arg("columns") = nb::none(),
-      nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(), nb::arg("validate") = true,
-      nb::arg("rechunk") = nb::none(), nb::arg("keep_open") = true,
-      nb::sig(
-          "def open_file(path: str | os.PathLike[str], columns: collections.abc.Sequence[str] | None = None, "
-          "batches: tuple[int, int] | None = None, copy: bool | None = None, validate: bool | str = True, "
-          "rechunk: bool | None = None, keep_open: bool = True) -> "
-          "Reader"),
-      "Opens a file. It is mapped only where columns view it. Files that are not kept open share a limited "
-      "number of descriptors.");
+  m.def("open_file", &open_file, nb::arg("path"), nb::arg("columns") = nb::none(),
+        nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(), nb::arg("validate") = true,
+        nb::arg("rechunk") = nb::none(), nb::arg("keep_open") = true,
+        nb::sig("def open_file(path: str | os.PathLike[str], columns: collections.abc.Sequence[str] | None = "
+                "None, batches: tuple[int, int] | None = None, copy: bool | None = None, validate: bool | "
+                "str = True, rechunk: bool | None = None, keep_open: bool = True) -> Reader"),
+        "Opens a file. It is mapped only where columns view it. Files that are not kept open share a limited "
+        "number of descriptors.");
   m.def("open_bytes", &open_bytes, nb::arg("source"), nb::arg("columns") = nb::none(),
         nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(), nb::arg("validate") = true,
         nb::arg("rechunk") = nb::none(),
-        nb::sig(
-            "def open_bytes(source: bytes | bytearray | memoryview, columns: collections.abc.Sequence[str] | "
-            "None = None, "
-            "batches: tuple[int, int] | None = None, copy: bool | None = None, validate: bool | str = True, "
-            "rechunk: bool | None = None) -> "
-            "Reader"),
+        nb::sig("def open_bytes(source: bytes | bytearray | memoryview, columns: "
+                "collections.abc.Sequence[str] | None = None, batches: tuple[int, int] | None = None, copy: "
+                "bool | None = None, validate: bool | str = True, rechunk: bool | None = None) -> Reader"),
         "Opens bytes, which columns of a host context may view for as long as they live.");
   m.def(
       "open_ranges", &open_ranges, nb::arg("read"), nb::arg("name"), nb::arg("size"),
@@ -488,22 +480,19 @@ NB_MODULE(_ipc, m) {
   m.def("open_live", &open_live, nb::arg("read"), nb::arg("name"), nb::arg("columns") = nb::none(),
         nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(), nb::arg("validate") = true,
         nb::arg("rechunk") = nb::none(),
-        nb::sig(
-            "def open_live(read: collections.abc.Callable[[memoryview], int], name: str, "
-            "columns: collections.abc.Sequence[str] | None = None, batches: tuple[int, int] | None = None, "
-            "copy: bool | None = None, validate: bool | str = True, rechunk: bool | None = None) -> Reader"),
+        nb::sig("def open_live(read: collections.abc.Callable[[memoryview], int], name: str, columns: "
+                "collections.abc.Sequence[str] | None = None, batches: tuple[int, int] | None = None, copy: "
+                "bool | None = None, validate: bool | str = True, rechunk: bool | None = None) -> Reader"),
         "Opens a stream that is still being sent. `read(target)` fills the beginning of the target and "
-        "returns how many "
-        "bytes, 0 at the end.");
-  m.def(
-      "join_readers", &join_readers, nb::arg("readers"), nb::arg("schema").none() = nb::none(),
-      nb::arg("batch_range") = nb::none(), nb::arg("batches") = nb::none(),
-      nb::sig("def join_readers(readers: collections.abc.Sequence[Reader], schema: saeta._core.Schema | None "
-              "= None, batch_range: tuple[int, int] | None = None, batches: "
-              "collections.abc.Sequence[int] | None = None) -> Reader"),
-      "Makes one reader of several that were opened with the same options and without batches. They are "
-      "then closed. `schema` is what all must have, by default what the first one has. `batch_range` or "
-      "`batches` are numbers through all of them.");
+        "returns how many bytes, 0 at the end.");
+  m.def("join_readers", &join_readers, nb::arg("readers"), nb::arg("schema").none() = nb::none(),
+        nb::arg("batch_range") = nb::none(), nb::arg("batches") = nb::none(),
+        nb::sig("def join_readers(readers: collections.abc.Sequence[Reader], schema: saeta._core.Schema | "
+                "None = None, batch_range: tuple[int, int] | None = None, batches: "
+                "collections.abc.Sequence[int] | None = None) -> Reader"),
+        "Makes one reader of several that were opened with the same options and without batches. They are "
+        "then closed. `schema` is what all must have, by default what the first one has. `batch_range` or "
+        "`batches` are numbers through all of them.");
   bind_writing(m);
   bind_packing(m);
   bind_spilling(m);
@@ -518,8 +507,8 @@ NB_MODULE(_ipc, m) {
                 "size: int) -> dict[str, typing.Any]"),
         "What a source says about itself, as `open_ranges` takes it.");
   m.def("inspect_live", &inspect_live, nb::arg("read"), nb::arg("name"),
-        nb::sig("def inspect_live(read: collections.abc.Callable[[memoryview], int], name: str) -> "
-                "dict[str, typing.Any]"),
+        nb::sig("def inspect_live(read: collections.abc.Callable[[memoryview], int], name: str) -> dict[str, "
+                "typing.Any]"),
         "What a stream says about itself, as `open_live` takes it. Reads it to its end.");
   m.def("built_arrow_version", &ipc::built_arrow_version,
         "Release of libarrow that this module was built with.");

@@ -123,10 +123,11 @@ void bind_spilling(nb::module_& m) {
       .def_prop_ro(
           "context", [](const handle_object& of) { return context_object{of.value()->ctx()}; },
           nb::sig("def context(self) -> saeta._core.Context"));
-  m.def("spillable", &make_handle, nb::arg("ctx"), nb::arg("table"), nb::arg("priority"),
-        nb::sig("def spillable(ctx: saeta._core.Context, table: saeta._core.Table, priority: int) -> "
-                "SpillHandle"),
-        "Keeps a table where it may leave the device.");
+  m.def(
+      "spillable", &make_handle, nb::arg("ctx"), nb::arg("table"), nb::arg("priority"),
+      nb::sig(
+          "def spillable(ctx: saeta._core.Context, table: saeta._core.Table, priority: int) -> SpillHandle"),
+      "Keeps a table where it may leave the device.");
   m.def("spill_statistics", &statistics_dict, nb::arg("memory"),
         nb::sig("def spill_statistics(memory: saeta._core.Memory) -> dict[str, typing.Any]"),
         "What became of the handles of a device.");

@@ -154,15 +154,13 @@ void bind_writing(nb::module_& m) {
         nb::arg("format") = "file", nb::arg("progress") = nb::none(), nb::arg("durable") = true,
         nb::arg("replace_read_only") = false,
         nb::sig("def write_file(source: saeta._core.Table, path: str | os.PathLike[str], compression: str = "
-                "'none', "
-                "format: str = 'file', progress: collections.abc.Callable[[Progress], object] | None = None, "
-                "durable: bool = True, replace_read_only: bool = False) -> int"),
+                "'none', format: str = 'file', progress: collections.abc.Callable[[Progress], object] | None "
+                "= None, durable: bool = True, replace_read_only: bool = False) -> int"),
         "Writes a table, atomically; returns the bytes of the file.");
   m.def("write_sink", &write_sink, nb::arg("source"), nb::arg("put"), nb::arg("name"),
         nb::arg("compression") = "none", nb::arg("format") = "file", nb::arg("progress") = nb::none(),
         nb::sig("def write_sink(source: saeta._core.Table, put: collections.abc.Callable[[bytes], object], "
-                "name: str, "
-                "compression: str = 'none', format: str = 'file', progress: "
+                "name: str, compression: str = 'none', format: str = 'file', progress: "
                 "collections.abc.Callable[[Progress], object] | None = None) -> int"),
         "Writes a table by calls of `put` with the next bytes, a few MiB at most; returns how many there "
         "were.");
@@ -210,10 +208,10 @@ void bind_writing(nb::module_& m) {
   m.def("create_sink", &create_sink, nb::arg("put"), nb::arg("name"), nb::arg("schema") = nb::none(),
         nb::arg("compression") = "none", nb::arg("format") = "file", nb::arg("progress") = nb::none(),
         nb::arg("pending_bytes") = default_pending,
-        nb::sig("def create_sink(put: collections.abc.Callable[[bytes], object], name: str, "
-                "schema: saeta._core.Schema | None = None, compression: str = 'none', format: str = 'file', "
-                "progress: collections.abc.Callable[[Progress], object] | None = None, "
-                "pending_bytes: int = 268435456) -> Writer"),
+        nb::sig("def create_sink(put: collections.abc.Callable[[bytes], object], name: str, schema: "
+                "saeta._core.Schema | None = None, compression: str = 'none', format: str = 'file', "
+                "progress: collections.abc.Callable[[Progress], object] | None = None, pending_bytes: int = "
+                "268435456) -> Writer"),
         "Begins a file or stream whose bytes `put` gets, on the thread of the writer.");
   m.def("write_bytes", &write_memory, nb::arg("source"), nb::arg("compression") = "none",
         nb::arg("format") = "file",

@@ -66,17 +66,16 @@ std::string describe_window(const window_object& self) {
 
 void bind_window(nb::module_& m) {
   using values = budget_window::values;
-  nb::class_<window_object>(
-      m, "MemoryWindow",
-      "What a budget saw since `memory.window()`. The numbers follow it until the end of a `with` "
-      "block and stay as they were then; windows nest."
-      "\n\nExample:\n"
-      "    >>> import saeta as sa\n"
-      "    >>> ctx = sa.context('host')\n"
-      "    >>> with ctx.memory.window() as window:\n"
-      "    ...     block = ctx.allocate('1KiB')\n"
-      "    >>> window.current - window.start\n"
-      "    1024")
+  nb::class_<window_object>(m, "MemoryWindow",
+                            "Counts of a budget since `memory.window()`. They change until the end of a "
+                            "`with` block and stay fixed then. Windows may be nested."
+                            "\n\nExample:\n"
+                            "    >>> import saeta as sa\n"
+                            "    >>> ctx = sa.context('host')\n"
+                            "    >>> with ctx.memory.window() as window:\n"
+                            "    ...     block = ctx.allocate('1KiB')\n"
+                            "    >>> window.current - window.start\n"
+                            "    1024")
       .def(made_by("Context.memory.window"))
       .def(not_pickled("make one where the work is"))
       .def("__repr__", &describe_window)
@@ -140,46 +139,40 @@ void bind_budgets(nb::module_& m, memory_class& memory) {
   memory
       .def("child", &child, nb::arg("name"), nb::arg("limit") = nb::none(),
            nb::sig("def child(self, name: str, limit: int | str | None = None) -> Context"),
-           "A context of this device whose allocations count against a budget of their own (None: no limit) "
-           "and "
-           "against this one. As a context manager it closes at the end; what it holds then stays valid and "
-           "charged."
+           "A context of this device with a budget of its own (None: no limit), whose allocations count in "
+           "this one, too. As a context manager it closes at the end; memory in use stays valid and charged."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> ctx = sa.context('host')\n"
            "    >>> query = ctx.memory.child('query 7', limit='1MiB')\n"
            "    >>> query.budget\n"
            "    1048576")
-      .def(
-          "reserve", &reserve, nb::arg("nbytes"), nb::arg("overbook") = false,
-          nb::sig("def reserve(self, nbytes: int | str, overbook: bool = False) -> Context"),
-          "A context of this device whose allocations draw from bytes that are set aside now: inside them no "
-          "budget refuses, beyond them every request is refused. As a context manager it returns what was "
-          "not "
-          "drawn at the end. BudgetExceeded when there is no room, unless `overbook` promises it all the "
-          "same; "
-          "then draws of the promised part may be refused."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> ctx = sa.context('host')\n"
-          "    >>> with ctx.memory.reserve('1MiB') as promised:\n"
-          "    ...     block = promised.allocate('512KiB')\n"
-          "    >>> block.nbytes\n"
-          "    524288")
-      .def_prop_ro(
-          "reservation", &reservation_of,
-          nb::for_getter(nb::sig("def reservation(self) -> dict[str, int] | None")),
-          "What this context draws from: `bytes` as reserved, `left` of them, and how many of those are "
-          "`overbooked`. None where it draws from none."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> ctx = sa.context('host')\n"
-          "    >>> with ctx.memory.reserve('1MiB') as promised:\n"
-          "    ...     promised.memory.reservation['bytes']\n"
-          "    1048576")
+      .def("reserve", &reserve, nb::arg("nbytes"), nb::arg("overbook") = false,
+           nb::sig("def reserve(self, nbytes: int | str, overbook: bool = False) -> Context"),
+           "A context of this device whose allocations draw from bytes that are set aside now. No budget "
+           "refuses them, and every request beyond them is refused. As a context manager it returns the "
+           "bytes that were not drawn at the end. BudgetExceeded if there is no room. With `overbook`, bytes "
+           "beyond the limit are promised anyway, and drawing them may be refused."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> ctx = sa.context('host')\n"
+           "    >>> with ctx.memory.reserve('1MiB') as promised:\n"
+           "    ...     block = promised.allocate('512KiB')\n"
+           "    >>> block.nbytes\n"
+           "    524288")
+      .def_prop_ro("reservation", &reservation_of,
+                   nb::for_getter(nb::sig("def reservation(self) -> dict[str, int] | None")),
+                   "The reservation that this context draws from: `bytes` reserved, `left`, and how many of "
+                   "these are `overbooked`. None without a reservation."
+                   "\n\nExample:\n"
+                   "    >>> import saeta as sa\n"
+                   "    >>> ctx = sa.context('host')\n"
+                   "    >>> with ctx.memory.reserve('1MiB') as promised:\n"
+                   "    ...     promised.memory.reservation['bytes']\n"
+                   "    1048576")
       .def(
           "window", [](const memory_view& self) { return window_object(*self.value->memory_budget()); },
-          "Measures peak, requests and refusals of the budget apart from now on."
+          "Measures peak, requests and refusals of the budget from now on."
           "\n\nExample:\n"
           "    >>> import saeta as sa\n"
           "    >>> ctx = sa.context('host')\n"
@@ -189,7 +182,7 @@ void bind_budgets(nb::module_& m, memory_class& memory) {
           "    1")
       .def(
           "reset_peak", [](const memory_view& self) { self.value->memory_budget()->reset_peak(); },
-          "Restarts the peak from what is live now."
+          "Resets the peak to the bytes in use now."
           "\n\nExample:\n"
           "    >>> import saeta as sa\n"
           "    >>> ctx = sa.context('host')\n"

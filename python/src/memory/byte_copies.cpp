@@ -150,23 +150,23 @@ void bind_bytes(nb::module_& m) {
         nb::sig("def _copy_bytes(target: Buffer, target_offset: int, source: Buffer, source_offset: int, "
                 "nbytes: int) -> None"),
         "Copies among buffers in order; the host does not wait.");
-  m.def("_foreign_bytes", &foreign_bytes, nb::arg("where"), nb::arg("address"), nb::arg("nbytes"),
-        nb::arg("owner").none(), nb::arg("tag"),
-        nb::sig("def _foreign_bytes(where: Context, address: int, nbytes: int, owner: object, tag: str) -> "
-                "Buffer"),
-        "A view of memory that the device reaches, kept by `owner`.");
+  m.def(
+      "_foreign_bytes", &foreign_bytes, nb::arg("where"), nb::arg("address"), nb::arg("nbytes"),
+      nb::arg("owner").none(), nb::arg("tag"),
+      nb::sig(
+          "def _foreign_bytes(where: Context, address: int, nbytes: int, owner: object, tag: str) -> Buffer"),
+      "A view of memory that the device can access and `owner` keeps alive.");
   m.def("_kind_at", &kind_at, nb::arg("where"), nb::arg("address"),
         nb::sig("def _kind_at(where: Context, address: int) -> str"),
-        "What the driver says of the memory at an address: \"device\", \"managed\", \"pinned\", or \"host\" "
-        "for "
-        "memory that it does not know.");
+        "The kind of the memory at an address according to the driver: \"device\", \"managed\", \"pinned\", "
+        "or \"host\" for memory that it does not know.");
   m.def(
       "_driver_context",
       [](const context_object& ctx) {
         return without_gil([&] { return driver_context(ctx.value->device()); });
       },
       nb::arg("where"), nb::sig("def _driver_context(where: Context) -> int"),
-      "The CUcontext that the context works in; 0 where there is none.");
+      "The CUcontext that the context works in; 0 if there is none.");
 }
 
 } // namespace saeta::py

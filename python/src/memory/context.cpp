@@ -198,15 +198,15 @@ std::string describe_context(const context_object& self) {
 
 void bind_life(nb::class_<context_object>& c) {
   c.def("synchronize", &synchronize_context, nb::call_guard<gil_release>(),
-        "Waits for all work on the device that was queued so far, by whomever, and for memory whose "
-        "release waits for it. While a graph is captured, for the context's own stream alone."
+        "Waits for all work on the device that was queued so far, also by other libraries, and for memory "
+        "whose release waits for it. While a graph is captured, for the context's own stream alone."
         "\n\nExample:\n"
         "    >>> import saeta as sa\n"
         "    >>> ctx = sa.context('host')\n"
         "    >>> ctx.synchronize()")
       .def("close", &close_context, nb::sig("def close(self) -> dict[str, int]"),
            "Refuses new work from now on. Returns the bytes that are still alive, by tag; they stay valid "
-           "until their owners drop them. Of a reservation what was not drawn returns at once."
+           "until their owners drop them. Bytes of a reservation that were not drawn return at once."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> query = sa.context('host').memory.child('query', limit='1MiB')\n"
@@ -215,8 +215,7 @@ void bind_life(nb::class_<context_object>& c) {
            "    {'scratch': 1024}")
       .def("__enter__", &enter_context, nb::sig("def __enter__(self) -> Context"),
            "A context of `memory.child` or `memory.reserve` closes at the end of a `with` block. The context "
-           "of "
-           "the process does not: InvalidError.")
+           "of the process does not: InvalidError.")
       .def("__exit__", &leave_context, nb::sig("def __exit__(self, *exception: object) -> None"))
       .def(
           "__eq__", [](const context_object& a, const context_object& b) { return a.value == b.value; },
@@ -300,8 +299,7 @@ void bind_context(nb::module_& m) {
   c.def(made_by("saeta.context"));
   c.def(copied_as_itself());
   c.def(not_pickled("pass the name of its device and call saeta.context(name) there. Tables that are "
-                    "unpickled go into the host "
-                    "context, or into the one of `with saeta.unpickling(ctx):`"));
+                    "unpickled go into the host context, or into the one of `with saeta.unpickling(ctx):`"));
   c.def_prop_ro(
        "device", [](const context_object& self) { return to_string(self.value->device()); },
        "\"host\" or \"cuda:0\"."
@@ -318,8 +316,8 @@ void bind_context(nb::module_& m) {
           &set_budget, nb::for_setter(nb::arg("limit").none()),
           nb::for_getter(nb::sig("def budget(self) -> int | None")),
           nb::for_setter(nb::sig("def budget(self, limit: int | str | None, /) -> None")),
-          "Limit in bytes, None for no limit. Set it with an int, \"8GiB\" or \"50%\" (of the device's "
-          "memory); InvalidError when more is live already."
+          "Limit in bytes, None for no limit. Set it to an int, \"8GiB\" or \"50%\" (of the device's "
+          "memory). InvalidError if more bytes are already in use."
           "\n\nExample:\n"
           "    >>> import saeta as sa\n"
           "    >>> ctx = sa.context('host').memory.child('part', '1MiB')\n"
@@ -327,27 +325,26 @@ void bind_context(nb::module_& m) {
           "    1048576")
       .def_prop_ro(
           "memory", [](const context_object& self) { return memory_view{self.value}; },
-          "What its memory is used for."
+          "Statistics, budgets and records of its memory."
           "\n\nExample:\n"
           "    >>> import saeta as sa\n"
           "    >>> ctx = sa.context('host')\n"
           "    >>> print(ctx.memory.report().splitlines()[0])\n"
           "    memory of host")
-      .def_prop_ro("options", &options_dict, nb::sig("def options(self) -> dict[str, typing.Any]"),
-                   "What it was made with: `stack` (top first), `wait` (seconds), `guard_quarantine`, "
-                   "`exportable_pool` (whether other processes can open its memory), "
-                   "`pool_threshold` (bytes; None: all), `record` (events kept from the start), "
-                   "`staging_threads` (0: the machine's, at most 16), "
-                   "`staging_pinned` (bytes; None: 96 MiB, and 12 MiB a thread), "
-                   "`host_cache` (bytes of host memory kept for downloads), and where tables of `spillable` "
-                   "go: `spill_folder` (\"\": no files), and the limits in bytes `spill_pinned`, "
-                   "`spill_pageable` and `spill_files` (None: no limit). "
-                   "The budget has an attribute of its own."
-                   "\n\nExample:\n"
-                   "    >>> import saeta as sa\n"
-                   "    >>> ctx = sa.context('host')\n"
-                   "    >>> 'stack' in ctx.options\n"
-                   "    True")
+      .def_prop_ro(
+          "options", &options_dict, nb::sig("def options(self) -> dict[str, typing.Any]"),
+          "The options that it was made with: `stack` (top first), `wait` (seconds), `guard_quarantine`, "
+          "`exportable_pool` (whether other processes can open its memory), `pool_threshold` (bytes; None: "
+          "all), `record` (events kept from the start), `staging_threads` (0: the machine's, at most 16), "
+          "`staging_pinned` (bytes; None: 96 MiB, and 12 MiB a thread), `host_cache` (bytes of host memory "
+          "kept for downloads), and where tables of `spillable` go: `spill_folder` (\"\": no files), and the "
+          "limits in bytes `spill_pinned`, `spill_pageable` and `spill_files` (None: no limit). The budget "
+          "has an attribute of its own."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> ctx = sa.context('host')\n"
+          "    >>> 'stack' in ctx.options\n"
+          "    True")
       .def_prop_ro(
           "closed", [](const context_object& self) { return self.value->closed(); },
           "Whether it refuses new work."
@@ -359,11 +356,10 @@ void bind_context(nb::module_& m) {
       .def("counters", &counters_dict, nb::sig("def counters(self) -> dict[str, typing.Any]"),
            "What was moved, allocated and waited for since the last reset. For each direction a dict of "
            "`transfers` (planned movements), `calls` (copies given to the driver) and `bytes`; "
-           "`peer_to_device` came from another GPU by peer access. Beside them "
-           "`allocations`, `imports` and `exports` (views taken in and handed out without a copy), "
-           "`synchronizations` (waits of the host), `staged` (tables that came from another GPU through the "
-           "host, because the two have no peer access) and `events` (recorded to order streams: work on one "
-           "stream needs none)."
+           "`peer_to_device` came from another GPU by peer access. Beside them `allocations`, `imports` and "
+           "`exports` (imported and exported views), `synchronizations` (waits of the host), `staged` "
+           "(tables copied from another GPU through the host, because the two have no peer access) and "
+           "`events` (recorded to order streams; work on one stream needs none)."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> ctx = sa.context('host')\n"
@@ -399,11 +395,10 @@ void bind_context(nb::module_& m) {
           "Keeps a table that may leave the device while nobody uses it. When a request does not fit, the "
           "tables of unused handles move to the host: to page-locked memory, pageable memory or a file, the "
           "first that has room. Those of the lowest `priority` move first, among them the one that was "
-          "unused "
-          "for the longest time. `SpillHandle.use` brings the table back.\n\n"
+          "unused for the longest time. `SpillHandle.use` brings the table back.\n\n"
           "The handle keeps the table packed: one that is packed already, as every read leaves it, is not "
           "copied; others are gathered by one kernel under the budget of this context. Drop the table after "
-          "this call, because one that somebody has can't leave.\n\n"
+          "this call, because a table that is still referenced can't leave.\n\n"
           "Raises InvalidError for a table of another device, UnsupportedError for types that the IPC format "
           "can't describe, BudgetExceeded if the gathered copy does not fit."
           "\n\nExample:\n"
@@ -415,11 +410,10 @@ void bind_context(nb::module_& m) {
           "    [12.5, None]")
       .def(
           "capturing", [](const context_object& self) { return capture_object(self); },
-          "Says that a CUDA graph is captured inside a `with` block around the capture: views that are "
-          "dropped meanwhile are released afterwards, where the driver would otherwise end the capture. "
-          "Needed on streams that do not synchronise with the legacy default stream, as those of "
-          "torch.cuda.graph, unless the capture itself takes a view or opens a token on its stream. Does "
-          "nothing on the host."
+          "Announces that a CUDA graph is captured inside a `with` block. Views that are dropped meanwhile "
+          "are released after the capture; otherwise their release could end it. Needed on streams that do "
+          "not synchronise with the legacy default stream, as those of torch.cuda.graph, unless the capture "
+          "itself takes a view or opens a token on its stream. Does nothing on the host."
           "\n\nExample:\n"
           "    >>> import torch\n"
           "    >>> import saeta as sa\n"
@@ -436,8 +430,7 @@ void bind_context(nb::module_& m) {
           "forbid_downloads", [](const context_object& self) { return strict_object(self); },
           "Strict mode inside a `with` block: copying data from this device to the host raises "
           "DownloadForbidden before anything is copied, on every thread. Scalars that metadata needs are "
-          "still "
-          "read. Copies that other libraries make are not seen, and on the host there is nothing to "
+          "still read. Copies that other libraries make are not seen, and on the host there is nothing to "
           "download."
           "\n\nExample:\n"
           "    >>> import saeta as sa\n"
@@ -448,28 +441,24 @@ void bind_context(nb::module_& m) {
           "    [3]");
   bind_life(c);
 
-  m.def(
-      "context", &open, nb::arg("device") = nb::none(), nb::kw_only(), nb::arg("budget") = nb::none(),
-      nb::arg("stack") = nb::none(), nb::arg("wait") = nb::none(), nb::arg("exportable_pool") = nb::none(),
-      nb::sig("def context(device: str | None = None, *, budget: int | str | None = None, "
-              "stack: str | None = None, wait: float | None = None, exportable_pool: bool | None = None) -> "
-              "Context"),
-      "The context of a device (\"host\", \"cuda\", \"cuda:1\"; None: the best there is), made on first "
-      "use.\n\n"
-      "`budget` is its limit: bytes, \"8GiB\", or \"50%\" of the device's memory; None takes it as it is. "
-      "`stack` names its resources, top first (\"logging, budget, guard, caching\"); `wait` is how many "
-      "seconds "
-      "a request that does not fit waits in line for others to free. With `exportable_pool` other "
-      "processes can open its memory (`saeta.cuda`); the host has no pool. All of them belong to the first "
-      "use: "
-      "InvalidError where the context exists with others. Set `Context.budget` to change the limit of the "
-      "process, and take `Context.memory.child` to limit your own part. DeviceError where there is no such "
-      "device, with the reason."
-      "\n\nExample:\n"
-      "    >>> import saeta as sa\n"
-      "    >>> ctx = sa.context('host')\n"
-      "    >>> ctx.device\n"
-      "    'host'");
+  m.def("context", &open, nb::arg("device") = nb::none(), nb::kw_only(), nb::arg("budget") = nb::none(),
+        nb::arg("stack") = nb::none(), nb::arg("wait") = nb::none(), nb::arg("exportable_pool") = nb::none(),
+        nb::sig("def context(device: str | None = None, *, budget: int | str | None = None, stack: str | "
+                "None = None, wait: float | None = None, exportable_pool: bool | None = None) -> Context"),
+        "The context of a device (\"host\", \"cuda\", \"cuda:1\"; None: the best there is), made on first "
+        "use.\n\n"
+        "`budget` is its limit: bytes, \"8GiB\", or \"50%\" of the device's memory; None leaves it "
+        "unchanged. `stack` names its resources, top first (\"logging, budget, guard, caching\"); `wait` is "
+        "the number of seconds for which a request that does not fit waits in line. With `exportable_pool` "
+        "other processes can open its memory (`saeta.cuda`); the host has no pool. All of them apply at the "
+        "first use: InvalidError if the context exists with other ones. Set `Context.budget` to change the "
+        "limit of the process, and take `Context.memory.child` to limit your own part. DeviceError where "
+        "there is no such device, with the reason."
+        "\n\nExample:\n"
+        "    >>> import saeta as sa\n"
+        "    >>> ctx = sa.context('host')\n"
+        "    >>> ctx.device\n"
+        "    'host'");
 }
 
 } // namespace saeta::py

@@ -93,8 +93,7 @@ void bind_device(nb::module_& m) {
       .def_prop_ro(
           "free_bytes", [](const device_entry& d) { return d.properties.free_bytes; },
           "Bytes free in the whole device when this object was made. None for a CUDA device that this "
-          "process "
-          "does not use yet: only a CUDA context can tell, and asking makes none."
+          "process does not use yet: only a CUDA context can tell, and asking makes none."
           "\n\nExample:\n"
           "    >>> import saeta as sa\n"
           "    >>> sa.devices()[-1].free_bytes > 0\n"
@@ -110,8 +109,7 @@ void bind_device(nb::module_& m) {
 
   m.def("devices", &devices, nb::call_guard<gil_release>(),
         "Devices that can be used now: CUDA devices first, then the host. Needs no driver, makes no CUDA "
-        "context "
-        "and takes no memory of any device."
+        "context and takes no memory of any device."
         "\n\nExample:\n"
         "    >>> import saeta as sa\n"
         "    >>> [device.name for device in sa.devices() if device.name == 'host']\n"
@@ -122,7 +120,7 @@ void bind_device(nb::module_& m) {
       "_parse_bytes", [](const std::string& text) { return parse_bytes(text); }, nb::arg("text"),
       "Bytes of a size for people, as \"8GiB\".");
   m.def("_runtime", &runtime_dict, nb::sig("def _runtime() -> dict[str, typing.Any]"),
-        "What this build and this machine can do, and why CUDA can't be used where it can't.");
+        "What this build and this machine can do, and if CUDA can't be used, why.");
 }
 
 } // namespace saeta::py

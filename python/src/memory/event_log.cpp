@@ -117,9 +117,8 @@ void bind_classes(nb::module_& m) {
       .def("__repr__", &describe_recording)
       .def("records", &records, nb::sig("def records(self) -> list[dict[str, typing.Any]]"),
            "The records, oldest first: `order`, `time_ns`, `event`, `device`, `thread`, `stream`, `bytes`, "
-           "`address`, `generation`, `tag`, `account` (the budget that was charged), `limit`, `outcome`, and "
-           "where the memory of the device changed "
-           "`reserved` and `held` of it."
+           "`address`, `generation`, `tag`, `account` (the budget that was charged), `limit`, `outcome`, "
+           "and, if the memory of the device changed, its `reserved` and `held`."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> ctx = sa.context('host')\n"
@@ -129,7 +128,7 @@ void bind_classes(nb::module_& m) {
            "    ['allocate']")
       .def_prop_ro(
           "forgotten", [](const recording_object& self) { return self.kept->forgotten(); },
-          "Records that later ones pushed out."
+          "Number of records that were dropped for later ones."
           "\n\nExample:\n"
           "    >>> import saeta as sa\n"
           "    >>> ctx = sa.context('host')\n"
@@ -180,9 +179,8 @@ void bind_log(nb::module_& m, memory_class& memory) {
   bind_classes(m);
   memory
       .def("record", &record, nb::kw_only(), nb::arg("capacity") = memory_sink::standard_capacity,
-           "Records every allocation, free, refusal and trim of the device, and every view of the memory of "
-           "others, from now on, at most the last "
-           "`capacity` of them."
+           "Records every allocation, free, refusal and trim of the device, and every view of foreign "
+           "memory, from now on. Keeps the last `capacity` records."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> ctx = sa.context('host')\n"
@@ -190,27 +188,24 @@ void bind_log(nb::module_& m, memory_class& memory) {
            "    ...     block = ctx.allocate('1KiB', tag='scratch')\n"
            "    >>> [each['tag'] for each in recording.records()]\n"
            "    ['scratch']")
-      .def_prop_ro(
-          "recording", &recorder_of,
-          "What the device has recorded since its context was made; None unless SAETA_RECORD asked for it."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> sa.context('host').memory.recording is None\n"
-          "    True")
-      .def(
-          "log_to", &log_to, nb::arg("target"),
-          "Writes the events of the device to \"csv:PATH\", \"jsonl:PATH\" or \"trace:PATH\" (Chrome's trace "
-          "format, for Perfetto) from now on. InvalidError for another kind, FileError where the file can't "
-          "be "
-          "opened."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> ctx = sa.context('host')\n"
-          "    >>> with ctx.memory.log_to('csv:memory.csv'):\n"
-          "    ...     block = ctx.allocate('1KiB')")
+      .def_prop_ro("recording", &recorder_of,
+                   "The records of the device since its context was made; None unless SAETA_RECORD is set."
+                   "\n\nExample:\n"
+                   "    >>> import saeta as sa\n"
+                   "    >>> sa.context('host').memory.recording is None\n"
+                   "    True")
+      .def("log_to", &log_to, nb::arg("target"),
+           "Writes the events of the device to \"csv:PATH\", \"jsonl:PATH\" or \"trace:PATH\" (Chrome's "
+           "trace format, for Perfetto) from now on. InvalidError for another kind, FileError if the file "
+           "can't be opened."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> ctx = sa.context('host')\n"
+           "    >>> with ctx.memory.log_to('csv:memory.csv'):\n"
+           "    ...     block = ctx.allocate('1KiB')")
       .def_prop_ro(
           "log_dropped", [](const memory_view& self) { return self.value->reports().log()->dropped(); },
-          "Records that a log could not write (a full disk)."
+          "Number of records that a log could not write, because the disk was full."
           "\n\nExample:\n"
           "    >>> import saeta as sa\n"
           "    >>> ctx = sa.context('host')\n"

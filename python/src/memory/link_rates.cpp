@@ -89,12 +89,11 @@ private:
 } // namespace
 
 void bind_measure(nb::module_& m) {
-  nb::class_<plain_copies>(m, "_PlainCopies",
-                           "Copies of so many bytes, one at a time and to be timed in turns with others: "
-                           "\"memcpy\" (one thread, ordinary "
-                           "memory), \"host_to_device\" or \"device_to_host\" (page-locked memory). The "
-                           "memory stays with the object. The "
-                           "last two count as copies of the context.")
+  nb::class_<plain_copies>(
+      m, "_PlainCopies",
+      "Copies of so many bytes, one at a time and to be timed in turns with others: \"memcpy\" (one thread, "
+      "ordinary memory), \"host_to_device\" or \"device_to_host\" (page-locked memory). The memory stays "
+      "with the object. The last two count as copies of the context.")
       .def(nb::init<const context_object&, std::size_t, const std::string&>(), nb::arg("where"),
            nb::arg("bytes"), nb::arg("kind"), nb::call_guard<gil_release>())
       .def("time", &plain_copies::time, nb::call_guard<gil_release>(), "Seconds that one copy takes.");

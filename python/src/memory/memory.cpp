@@ -56,31 +56,28 @@ std::string describe_memory(const memory_view& self) {
 }
 
 void bind_reports(memory_class& c) {
-  c.def(
-       "statistics", &statistics_dict, nb::sig("def statistics(self) -> dict[str, int | None]"),
-       "Bytes of the context's budget: `limit`, `current`, `reserved` (promised and not drawn yet), "
-       "`remaining` "
-       "(None: no limit), `peak`; its counts of accepted `requests` and `refused` ones. Bytes of the device: "
-       "`own` (held by buffers), `external` (views of the memory of others), `pinned` (page-locked host "
-       "memory), `held` (taken from the device: in use or cached), `foreign` (used on the device by others; "
-       "0 "
-       "on the host), `host_held` (ordinary host memory taken for downloads: in use, where it counts as "
-       "`own`, or "
-       "kept for the next); counts of live `buffers` and of `pending_releases` (waiting for work to finish)."
-       "\n\nExample:\n"
-       "    >>> import saeta as sa\n"
-       "    >>> ctx = sa.context('host').memory.child('query', '1MiB')\n"
-       "    >>> block = ctx.allocate('1KiB')\n"
-       "    >>> ctx.memory.statistics()['current']\n"
-       "    1024")
+  c.def("statistics", &statistics_dict, nb::sig("def statistics(self) -> dict[str, int | None]"),
+        "Bytes of the context's budget: `limit`, `current`, `reserved` (promised and not drawn yet), "
+        "`remaining` (None: no limit), `peak`; its counts of accepted `requests` and `refused` ones. Bytes "
+        "of the device: `own` (held by buffers), `external` (views of foreign memory), `pinned` (page-locked "
+        "host memory), `held` (taken from the device: in use or cached), `foreign` (used on the device by "
+        "others; 0 on the host), `host_held` (ordinary host memory taken for downloads: in use, where it "
+        "counts as `own`, or kept for the next); counts of live `buffers` and of `pending_releases` (waiting "
+        "for work to finish)."
+        "\n\nExample:\n"
+        "    >>> import saeta as sa\n"
+        "    >>> ctx = sa.context('host').memory.child('query', '1MiB')\n"
+        "    >>> block = ctx.allocate('1KiB')\n"
+        "    >>> ctx.memory.statistics()['current']\n"
+        "    1024")
       .def(
           "by_tag",
           [](const memory_view& self) {
             return bytes_dict(without_gil([&] { return self.value->reports().live_by_tag(); }));
           },
           nb::sig("def by_tag(self) -> dict[str, int]"),
-          "Live bytes by tag, largest first; views of the memory of others as \"external:TAG\". Of a child "
-          "budget what is charged to it."
+          "Live bytes by tag, largest first; views of foreign memory as \"external:TAG\". For a child "
+          "budget, the bytes charged to it."
           "\n\nExample:\n"
           "    >>> import saeta as sa\n"
           "    >>> ctx = sa.context('host').memory.child('query', '1MiB')\n"
@@ -111,12 +108,10 @@ void bind_reports(memory_class& c) {
            "    memory of host")
       .def("timeline", in_python("saeta._report.memory", "memory_timeline"),
            nb::sig("def timeline(self, path: str | os.PathLike[str], recording: MemoryRecording | None = "
-                   "None, *, phases: "
-                   "collections.abc.Sequence[tuple[str, int]] = ()) -> None"),
+                   "None, *, phases: collections.abc.Sequence[tuple[str, int]] = ()) -> None"),
            "Writes a recording of `record` (None: the one that SAETA_RECORD began) as one self-contained "
-           "HTML page: bytes over time by tag, the "
-           "budget, refusals and trims. `phases` names stretches of it: (name, number of records when it "
-           "ended), in order."
+           "HTML page: bytes over time by tag, the budget, refusals and trims. `phases` names stretches of "
+           "it: (name, number of records when it ended), in order."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> ctx = sa.context('host')\n"
@@ -130,7 +125,7 @@ void bind_reports(memory_class& c) {
 void bind_memory(nb::module_& m) {
   bind_context(m);
   memory_class c(m, "Memory",
-                 "What the memory of a context is used for."
+                 "Statistics, budgets and records of a context's memory."
                  "\n\nExample:\n"
                  "    >>> import saeta as sa\n"
                  "    >>> ctx = sa.context('host')\n"
@@ -151,15 +146,14 @@ void bind_memory(nb::module_& m) {
           "    'host'")
       .def(
           "trim", [](const memory_view& self) { return self.value->trim(); }, nb::call_guard<gil_release>(),
-          "Gives memory that is pooled and not in use back to the device; returns the bytes."
+          "Returns unused memory of the pools to the device. Returns the number of bytes."
           "\n\nExample:\n"
           "    >>> import saeta as sa\n"
           "    >>> ctx = sa.context('host')\n"
           "    >>> freed = ctx.memory.trim()")
       .def("guard_check", &guard_check, nb::call_guard<gil_release>(),
            "Checks canaries and freed memory, waiting for all work of the device; returns what the guard has "
-           "found "
-           "so far, one line each. InvalidError where the stack has no guard."
+           "found so far, one line each. InvalidError if the stack has no guard."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> ctx = sa.context('host', stack='budget, guard, direct')\n"

@@ -106,7 +106,7 @@ void bind_hooks(nb::module_& m, memory_class& memory) {
           "__repr__",
           [](const hook_object& self) { return printable(concat("<saeta.MemoryHook '", self.name(), "'>")); })
       .def_prop_ro("name", &hook_object::name,
-                   "The name that it was added under."
+                   "The name under which it was added."
                    "\n\nExample:\n"
                    "    >>> import saeta as sa\n"
                    "    >>> ctx = sa.context('host')\n"
@@ -114,7 +114,7 @@ void bind_hooks(nb::module_& m, memory_class& memory) {
                    "    ...     hook.name\n"
                    "    'cache'")
       .def("remove", &hook_object::remove,
-           "It is not asked again. Does nothing the second time."
+           "Removes the hook. Does nothing the second time."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> ctx = sa.context('host')\n"
@@ -130,10 +130,8 @@ void bind_hooks(nb::module_& m, memory_class& memory) {
              nb::sig("def add_hook(self, fn: collections.abc.Callable[[int], int | None], *, name: str, "
                      "priority: int = 0) -> MemoryHook"),
              "Asks `fn(bytes_needed)` to make room when a request on this device does not fit; it returns "
-             "the bytes that it "
-             "freed, None for 0. Higher priorities are asked earlier, on the thread of the request. An "
-             "exception goes "
-             "to sys.unraisablehook and counts as 0."
+             "the bytes that it freed, None for 0. Hooks of higher priority are called earlier, on the "
+             "thread of the request. An exception goes to sys.unraisablehook and counts as 0."
              "\n\nExample:\n"
              "    >>> import saeta as sa\n"
              "    >>> ctx = sa.context('host')\n"

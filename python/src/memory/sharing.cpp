@@ -92,7 +92,7 @@ void bind_sharing(nb::module_& m) {
            "finished and they are unmapped.");
   m.def("_shareable_context", &shareable_context, nb::arg("device"),
         nb::sig("def _shareable_context(device: str) -> Context"),
-        "The context of a device, opened with an exportable pool where it was not open.");
+        "The context of a device, opened with an exportable pool if it was not open.");
   m.def("_device_uuid", &uuid_of, nb::arg("where"), nb::sig("def _device_uuid(where: Context) -> bytes"),
         "16 bytes that name the device in every process of the machine.");
   m.def(
@@ -105,14 +105,14 @@ void bind_sharing(nb::module_& m) {
   m.def(
       "_bytes_of", [](const column_object& of) { return buffer_object(bytes_of_column(of)); },
       nb::arg("column"), nb::sig("def _bytes_of(column: Column) -> Buffer"),
-      "The bytes of a column of uint8 that has some.");
+      "The buffer of a column of uint8, which must have rows.");
   m.def(
       "_column_of", [](const buffer_object& of) { return column_of_bytes(of.owner().ctx(), *of.value); },
       nb::arg("buffer"), nb::sig("def _column_of(buffer: Buffer) -> Column"),
       "A column of uint8 over the bytes.");
   m.def("_share_bytes", &share, nb::arg("of"), nb::sig("def _share_bytes(of: Buffer) -> bytes"),
-        "What another process needs to open the bytes, behind their last writes. They must be kept until it "
-        "has closed them.");
+        "The description with which another process can open the bytes, after their last writes. The bytes "
+        "must be kept until it has closed them.");
 }
 
 } // namespace saeta::py

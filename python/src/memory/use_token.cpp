@@ -166,10 +166,9 @@ nb::object handle_of(nb::handle stream) {
       return nb::getattr(handle, "value", handle); // handles of ctypes have `value`
     }
   }
-  throw error(errc::type_mismatch,
-              concat(nb::type_name(stream.type()).c_str(),
-                     " is not a stream: expected None, a number, or an object with __cuda_stream__, "
-                     "cuda_stream, ptr or handle"));
+  throw error(errc::type_mismatch, concat(nb::type_name(stream.type()).c_str(),
+                                          " is not a stream: expected None, a number, or an object with "
+                                          "__cuda_stream__, cuda_stream, ptr or handle"));
 }
 
 /// The DLPack number of a stream: None and numbers unchanged, otherwise the handle of a framework's stream.
@@ -221,8 +220,7 @@ std::string describe_buffer(const buffer_object& self) {
 void bind_buffer(nb::module_& m) {
   nb::class_<buffer_object>(
       m, "Buffer",
-      "Bytes on a device, from `Context.allocate`. They are touched inside `saeta.use`; slices share "
-      "them."
+      "Bytes on a device, from `Context.allocate`. Access them inside `saeta.use`. Slices share memory."
       "\n\nExample:\n"
       "    >>> import saeta as sa\n"
       "    >>> ctx = sa.context('host')\n"
@@ -250,7 +248,7 @@ void bind_buffer(nb::module_& m) {
           "    'scratch'")
       .def_prop_ro(
           "generation", [](const buffer_object& self) { return self.owner().generation(); },
-          "A number that tells apart the blocks that had this address one after the other."
+          "A number that distinguishes this block from earlier ones at the same address."
           "\n\nExample:\n"
           "    >>> import saeta as sa\n"
           "    >>> ctx = sa.context('host')\n"
@@ -284,7 +282,7 @@ void bind_buffer(nb::module_& m) {
           "    'host'")
       .def_prop_ro(
           "address", [](const buffer_object& self) { return self.value->address(); },
-          "An identity. To touch the bytes there, ask a token of `saeta.use` for the pointer."
+          "The address as an identity. For access to the bytes, use the pointer of a token of `saeta.use`."
           "\n\nExample:\n"
           "    >>> import saeta as sa\n"
           "    >>> block = sa.context('host').allocate('1KiB')\n"
@@ -310,12 +308,11 @@ void bind_use(nb::module_& m) {
 
   m.def("_stream_number", &stream_number, nb::arg("stream").none(),
         nb::sig("def _stream_number(stream: typing.Any) -> int | None"),
-        "A stream as `__dlpack__` numbers it, None for None. TypeMismatch for what is not a stream.");
+        "A stream as `__dlpack__` numbers it, None for None. TypeMismatch for other objects.");
 
   nb::class_<use_object>(
       m, "UseToken",
-      "Access to buffers and columns for work on one stream; `saeta.use` makes it, a `with` block opens "
-      "it."
+      "Access to buffers and columns for work on one stream; `saeta.use` makes it, a `with` block opens it."
       "\n\nExample:\n"
       "    >>> import saeta as sa\n"
       "    >>> import numpy as np\n"
@@ -328,8 +325,7 @@ void bind_use(nb::module_& m) {
       .def(nb::init<std::optional<std::int64_t>, nb::iterable, nb::iterable>(), nb::arg("stream").none(),
            nb::arg("reads"), nb::arg("writes"),
            nb::sig("def __init__(self, stream: int | None, reads: collections.abc.Iterable[Buffer | Column], "
-                   "writes: "
-                   "collections.abc.Iterable[Buffer | Column]) -> None"))
+                   "writes: collections.abc.Iterable[Buffer | Column]) -> None"))
       .def(not_pickled("make one where the work is"))
       .def_prop_ro("stream", &use_object::stream,
                    "Handle of the stream to launch on, as `__dlpack__` numbers it; None on the host."
@@ -351,20 +347,18 @@ void bind_use(nb::module_& m) {
            [](const use_object& self) {
              return concat("<saeta.UseToken, ", self.is_open() ? "open>" : "not open>");
            })
-      .def(
-          "synchronize", &use_object::synchronize,
-          "Makes the host wait for the token's stream: for what the token waits for, and for what was queued "
-          "since. Does nothing on the host. ClosedError outside the `with` block."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> block = sa.context('host').allocate(16)\n"
-          "    >>> with sa.use(writes=[block]) as token:\n"
-          "    ...     token.synchronize()")
+      .def("synchronize", &use_object::synchronize,
+           "Makes the host wait for the token's stream: for the work that the token waits for, and for work "
+           "queued since. Does nothing on the host. ClosedError outside the `with` block."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> block = sa.context('host').allocate(16)\n"
+           "    >>> with sa.use(writes=[block]) as token:\n"
+           "    ...     token.synchronize()")
       .def("pointer", &use_object::pointer, nb::arg("memory"),
            nb::sig("def pointer(self, memory: Buffer | Column) -> int"),
            "Device address of a buffer's first byte, or of the first row of a column in one chunk. "
-           "InvalidError where "
-           "it was not named, ClosedError outside the `with` block."
+           "InvalidError if it was not named, ClosedError outside the `with` block."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> block = sa.context('host').allocate(16)\n"
@@ -373,7 +367,7 @@ void bind_use(nb::module_& m) {
            "    True")
       .def("writable", &use_object::writable, nb::arg("memory"),
            nb::sig("def writable(self, memory: Buffer | Column) -> bool"),
-           "True where it was named in `writes`."
+           "True if it was named in `writes`."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> block = sa.context('host').allocate(16)\n"
@@ -383,13 +377,10 @@ void bind_use(nb::module_& m) {
       .def("array", in_python("saeta._use", "borrowed_array"),
            nb::sig("def array(self, memory: Buffer | Column, dtype: object = None) -> typing.Any"),
            "A 1-D array over a buffer (dtype None: bytes) or a column without nulls (None: its own type): an "
-           "object with "
-           "`__cuda_array_interface__` (version 3), on the host with `__array_interface__`. Page-locked and "
-           "managed memory have both: the host waits for the stream when it asks for the latter. Only inside "
-           "the `with` "
-           "block. Read-only unless it was named in `writes`. The consumer works on this token's stream and "
-           "need "
-           "not wait."
+           "object with `__cuda_array_interface__` (version 3), on the host with `__array_interface__`. "
+           "Page-locked and managed memory have both; reading the latter waits for the stream. Only inside "
+           "the `with` block. Read-only unless it was named in `writes`. The consumer works on this token's "
+           "stream and need not wait."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> block = sa.context('host').allocate(16)\n"

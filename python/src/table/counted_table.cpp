@@ -34,9 +34,8 @@ table_object valid_rows(const counted_object& self) { return table_object(self.v
 void bind_counted_table(nb::module_& m) {
   nb::class_<counted_object> c(m, "CountedTable",
                                "A table with room for more rows than there are, and a number on the device "
-                               "that says how many are valid: what a "
-                               "kernel makes that does not know how many rows it finds. The number is read "
-                               "when it is asked for, once."
+                               "that says how many are valid: the result of a kernel that can't know in "
+                               "advance how many rows it finds. The number is read once, on request."
                                "\n\nExample:\n"
                                "    >>> import saeta as sa\n"
                                "    >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), "
@@ -49,7 +48,7 @@ void bind_counted_table(nb::module_& m) {
   c.def(not_pickled("pickle the Table that to_table() makes of its rows"));
   c.def_prop_ro(
        "capacity", [](const counted_object& self) { return table_object(self.value->capacity()); },
-       "The Table of all rows that there is room for. Those behind the count hold nothing."
+       "The Table of all rows that there is room for. Those beyond the count are undefined."
        "\n\nExample:\n"
        "    >>> import saeta as sa\n"
        "    >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), sa.column('n', [2], 'uint32', "
@@ -75,9 +74,8 @@ void bind_counted_table(nb::module_& m) {
             const gil_release release;
             return self.value->rows();
           },
-          "Number of valid rows; one number is copied from the device the first time. OutOfRange where it is "
-          "past the "
-          "capacity."
+          "Number of valid rows; one number is copied from the device the first time. OutOfRange if it "
+          "exceeds the capacity."
           "\n\nExample:\n"
           "    >>> import saeta as sa\n"
           "    >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), sa.column('n', [2], "
@@ -86,7 +84,7 @@ void bind_counted_table(nb::module_& m) {
           "    2")
       .def_prop_ro(
           "known_num_rows", [](const counted_object& self) { return self.value->known_rows(); },
-          "The same without a copy: None as long as it was not read."
+          "The number of valid rows if it was read before, else None. Copies nothing."
           "\n\nExample:\n"
           "    >>> import saeta as sa\n"
           "    >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), sa.column('n', [2], "
@@ -108,8 +106,8 @@ void bind_counted_table(nb::module_& m) {
              return self.value->rows();
            })
       .def("to_table", &valid_rows, nb::call_guard<gil_release>(),
-           "The valid rows as a Table, over the same memory. Reads the count. OutOfRange where it is past "
-           "the capacity."
+           "The valid rows as a Table, over the same memory. Reads the count. OutOfRange if it exceeds the "
+           "capacity."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), sa.column('n', [2], "
@@ -129,9 +127,8 @@ void bind_counted_table(nb::module_& m) {
             return stream_capsule(as_requested(*valid_rows(self).value, requested));
           },
           nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
-          nb::sig(
-              "def __arrow_c_stream__(self, requested_schema: object | None = None, **kwargs: typing.Any) -> "
-              "typing_extensions.CapsuleType"),
+          nb::sig("def __arrow_c_stream__(self, requested_schema: object | None = None, **kwargs: "
+                  "typing.Any) -> typing_extensions.CapsuleType"),
           "As that of Table, of the valid rows. Reads the count.")
       .def(
           "__arrow_c_device_stream__",

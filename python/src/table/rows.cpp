@@ -100,8 +100,7 @@ void bind_rows(column_class& c) {
   c.def("take", in_python("saeta._convert.rows", "take"),
         nb::sig("def take(self, indices: typing.Any) -> Column"),
         "The rows with these numbers, in this order, as a Column of one chunk. `Table.take` describes the "
-        "indices "
-        "and the errors."
+        "indices and the errors."
         "\n\nExample:\n"
         "    >>> import saeta as sa\n"
         "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
@@ -117,13 +116,12 @@ void bind_rows(column_class& c) {
            "    >>> fare.filter([True, False, True]).to_pylist()\n"
            "    [12.5, 8.0]")
       .def("cast", in_python("saeta._convert.rows", "cast"),
-           nb::sig("def cast(self, type: typing.Any, *, cast: typing.Literal['round'] | None = None) -> "
-                   "Column"),
-           "The column as another type of numbers, converted by a kernel a chunk; nulls stay null.\n\n"
+           nb::sig(
+               "def cast(self, type: typing.Any, *, cast: typing.Literal['round'] | None = None) -> Column"),
+           "The column as another type of numbers, converted by one kernel per chunk; nulls stay null.\n\n"
            "Args:\n"
            "    type: what `saeta.DataType` takes: an integer or a float. Also a type over the same bytes, "
-           "such "
-           "as the integers of a timestamp, without a copy.\n"
+           "such as the integers of a timestamp, without a copy.\n"
            "    cast: None: every value must be equal in the other type. 'round': floats become the nearest "
            "integer, ties to even, and numbers become the nearest float. Integers must still have the "
            "range.\n\n"
@@ -139,27 +137,28 @@ void bind_rows(column_class& c) {
            "The column with every null replaced by one value, on its device.\n\n"
            "Args:\n"
            "    value: a value that the type has exactly, or a Column of one row and this type.\n\n"
-           "Chunks without nulls stay where they are if their values have 1, 2, 4 or 8 bytes."
+           "Chunks without nulls are not copied if their values have 1, 2, 4 or 8 bytes."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
            "    >>> fare.fill_null(0.0).to_pylist()\n"
            "    [12.5, 0.0, 8.0]")
       .def("is_null", &nulls, nb::call_guard<gil_release>(),
-           "A column of bool8, one byte a row: 1 where a value is null, 0 where it is not. One kernel a "
+           "A column of bool8, one byte a row: 1 where a value is null, 0 where it is not. One kernel per "
            "chunk."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
            "    >>> fare.is_null().to_pylist()\n"
            "    [False, True, False]")
-      .def("drop_null", &column_without_nulls, nb::call_guard<gil_release>(),
-           "The rows that are not null, copied as `filter` does. A column without nulls is returned as it is."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-           "    >>> fare.drop_null().to_pylist()\n"
-           "    [12.5, 8.0]")
+      .def(
+          "drop_null", &column_without_nulls, nb::call_guard<gil_release>(),
+          "The rows that are not null, copied as `filter` does. A column without nulls is returned unchanged."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+          "    >>> fare.drop_null().to_pylist()\n"
+          "    [12.5, 8.0]")
       .def("to", in_python("saeta._convert.rows", "to"),
            nb::sig("def to(self, ctx: Context | Device | str) -> Column"),
            "The column in the memory of another context of this process, as `Table.to`."
@@ -179,15 +178,12 @@ void bind_rows(table_class& c) {
   c.def("take", in_python("saeta._convert.rows", "take"),
         nb::sig("def take(self, indices: typing.Any) -> Table"),
         "The rows with these numbers, in this order, copied on the table's device. One kernel takes the "
-        "values of "
-        "all columns of fixed width.\n\n"
+        "values of all columns of fixed width.\n\n"
         "Args:\n"
         "    indices: a Column of integers, a DLPack tensor, a NumPy array or a sequence of numbers, in any "
-        "order "
-        "and as often as wanted. A negative number does not count from the end. A null gives a null row.\n\n"
-        "Returns a Table of one batch, under the budget of its context; of several only where 32-bit "
-        "offsets or run ends can't count the values. Raises OutOfRange naming the first index that is not a "
-        "row, "
+        "order, with repeats. Negative numbers do not count from the end. A null gives a null row.\n\n"
+        "Returns a Table of one batch, under the budget of its context; of several only if 32-bit offsets or "
+        "run ends can't count the values. Raises OutOfRange naming the first index that is not a row, "
         "TypeMismatch for anything but integers, and BudgetExceeded."
         "\n\nExample:\n"
         "    >>> import saeta as sa\n"
@@ -199,11 +195,9 @@ void bind_rows(table_class& c) {
            "The rows whose mask is true, copied on the table's device.\n\n"
            "Args:\n"
            "    mask: a Column of booleans, of bits or bytes, a DLPack tensor, a NumPy array or a sequence, "
-           "with "
-           "one boolean for each row. A null drops its row.\n\n"
+           "with one boolean for each row. A null drops its row.\n\n"
            "Returns a Table as `take` does. Raises InvalidError for a mask of another length, and "
-           "TypeMismatch "
-           "for anything but booleans."
+           "TypeMismatch for anything but booleans."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
@@ -213,8 +207,7 @@ void bind_rows(table_class& c) {
            nb::sig("def cast(self, types: collections.abc.Mapping[str, typing.Any], *, cast: "
                    "typing.Literal['round'] | None = None) -> Table"),
            "The table with some columns as other types of numbers: a type for each name, as `Column.cast` "
-           "takes "
-           "it."
+           "takes it."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> table = sa.table({'age': [31, 54]}, 'host')\n"
@@ -230,35 +223,34 @@ void bind_rows(table_class& c) {
            "    >>> table.fill_null({'fare': 0.0})['fare'].to_pylist()\n"
            "    [12.5, 0.0, 8.0]")
       .def("drop_null", in_python("saeta._convert.rows", "drop_null"),
-           nb::sig(
-               "def drop_null(self, columns: str | int | collections.abc.Iterable[str | int] | None = None) "
-               "-> Table"),
+           nb::sig("def drop_null(self, columns: str | int | collections.abc.Iterable[str | int] | None = "
+                   "None) -> Table"),
            "The rows without a null in these columns, by name or number (None: in any column), copied as "
-           "`filter` does. A table without nulls is returned as it is."
+           "`filter` does. A table without nulls is returned unchanged."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
            "    >>> table.drop_null()['city'].to_pylist()\n"
            "    ['Lyon']")
-      .def("to", in_python("saeta._convert.rows", "to"),
-           nb::sig("def to(self, ctx: Context | Device | str) -> Table"),
-           "The table in the memory of another context of this process: uploaded from the host to a device, "
-           "downloaded, or copied from one GPU to another. Types, symbols, dictionaries and batches stay the "
-           "same.\n\n"
-           "From one GPU to another it is one copy by peer access, ordered on both. Many small columns are "
-           "joined by a kernel first, in at most 64 MiB of the source's budget. GPUs without peer access "
-           "exchange it through the host; `Context.counters()` has both, as `peer_to_device` and "
-           "`staged`.\n\n"
-           "Args:\n"
-           "    ctx: a Context or the name of a device. A context of the table's own device copies "
-           "nothing.\n\n"
-           "The result is charged to the budget of that context. Raises BudgetExceeded, and "
-           "DownloadForbidden in strict mode for a way to or through the host."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-           "    >>> table.to('host').device\n"
-           "    'host'")
+      .def(
+          "to", in_python("saeta._convert.rows", "to"),
+          nb::sig("def to(self, ctx: Context | Device | str) -> Table"),
+          "The table in the memory of another context of this process: uploaded from the host to a device, "
+          "downloaded, or copied from one GPU to another. Types, symbols, dictionaries and batches stay the "
+          "same.\n\n"
+          "From one GPU to another it is one copy by peer access, ordered on both. Many small columns are "
+          "joined by a kernel first, in at most 64 MiB of the source's budget. GPUs without peer access "
+          "exchange it through the host; `Context.counters()` has both, as `peer_to_device` and `staged`.\n\n"
+          "Args:\n"
+          "    ctx: a Context or the name of a device. A context of the table's own device copies "
+          "nothing.\n\n"
+          "The result is charged to the budget of that context. Raises BudgetExceeded, and DownloadForbidden "
+          "in strict mode for a way to or through the host."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+          "    >>> table.to('host').device\n"
+          "    'host'")
       .def("_take", &rows_taken, nb::arg("indices"), nb::call_guard<gil_release>())
       .def("_take_permuted", &rows_permuted, nb::arg("key"), nb::arg("first"), nb::arg("skipped"),
            nb::arg("count"), nb::arg("group"), nb::arg("stride"), nb::call_guard<gil_release>(),

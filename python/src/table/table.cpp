@@ -65,26 +65,24 @@ bool table_has_equal_data(const table_object& self, const table_object& other, b
 
 void bind_objects(table_class& c) {
   c.def("__eq__", &equal_tables, nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"),
-        "True where both show the same rows of the same memory under the same schema, False where schemas or "
-        "numbers "
-        "of rows differ. UnsupportedError where only their values could tell: `equals` compares them.")
-      .def(
-          "equals", &table_has_equal_data, nb::arg("other"), nb::kw_only(), nb::arg("check_metadata") = false,
-          nb::call_guard<gil_release>(),
-          "Whether both tables have the same data: names, types and nullability of the columns in order, the "
-          "number of rows, and the columns as `Column.equals` compares them. The tables are compared on "
-          "their device, all columns at once; only the answer leaves it.\n\n"
-          "Args:\n"
-          "    other: a Table of the same context.\n"
-          "    check_metadata: metadata of the schema and of the fields, and the names of the values of "
-          "lists, count as well.\n\n"
-          "Raises InvalidError for a table of another context or device, and TypeMismatch for anything that "
-          "is not a Table: `saeta.from_arrow` makes one."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-          "    >>> table.equals(table.select(['city', 'fare']))\n"
-          "    True")
+        "True if both show the same rows of the same memory under the same schema, False if schemas or "
+        "numbers of rows differ. Otherwise UnsupportedError: `equals` compares values.")
+      .def("equals", &table_has_equal_data, nb::arg("other"), nb::kw_only(),
+           nb::arg("check_metadata") = false, nb::call_guard<gil_release>(),
+           "Whether both tables have the same data: names, types and nullability of the columns in order, "
+           "the number of rows, and the columns as `Column.equals` compares them. The tables are compared on "
+           "their device, all columns at once; only the answer leaves it.\n\n"
+           "Args:\n"
+           "    other: a Table of the same context.\n"
+           "    check_metadata: metadata of the schema and of the fields, and the names of the values of "
+           "lists, count as well.\n\n"
+           "Raises InvalidError for a table of another context or device, and TypeMismatch for anything that "
+           "is not a Table: `saeta.from_arrow` makes one."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+           "    >>> table.equals(table.select(['city', 'fare']))\n"
+           "    True")
       .def(copied_as_itself()) // `saeta.from_arrow(table, ctx, copy=True)` makes a real copy
       .def(pickled_by("reduce_table"))
       .def("_ipython_key_completions_", &column_names, "Names for tab completion.")
@@ -101,8 +99,7 @@ void bind_objects(table_class& c) {
 void bind_values(table_class& c) {
   c.def("to_pydict", in_python("saeta._convert.tables", "to_pydict"),
         nb::sig("def to_pydict(self) -> dict[str, list[typing.Any]]"),
-        "A list of Python values for each name. A device table is downloaded. InvalidError where names "
-        "repeat."
+        "A list of Python values for each name. A device table is downloaded. InvalidError if names repeat."
         "\n\nExample:\n"
         "    >>> import saeta as sa\n"
         "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
@@ -110,9 +107,8 @@ void bind_values(table_class& c) {
         "    {'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}")
       .def("to_pylist", in_python("saeta._convert.tables", "to_pylist"),
            nb::sig("def to_pylist(self) -> list[dict[str, typing.Any]]"),
-           "A dict from names to Python values for each row. A device table is downloaded. InvalidError "
-           "where names "
-           "repeat."
+           "A dict from names to Python values for each row. A device table is downloaded. InvalidError if "
+           "names repeat."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
@@ -120,7 +116,7 @@ void bind_values(table_class& c) {
            "    [{'city': 'Lyon', 'fare': 12.5}]")
       .def("_raw_values", &raw_columns, nb::arg("most"),
            nb::sig("def _raw_values(self, most: int) -> list[list[bytes | bool | None]]"),
-           "For each column what `Column._raw_values` gives.");
+           "The result of `Column._raw_values` for each column.");
 }
 
 void bind_conversions(table_class& c) {
@@ -149,12 +145,11 @@ void bind_conversions(table_class& c) {
            "    >>> table.to_polars().shape\n"
            "    (3, 2)")
       .def("write_ipc", in_python("saeta.ipc", "write_ipc"),
-           nb::sig(
-               "def write_ipc(self, path: str | os.PathLike[str] | typing.IO[bytes], *, compression: "
-               "typing.Literal['lz4', 'zstd'] | None = None, format: typing.Literal['file', 'stream'] = "
-               "'file', progress: bool | collections.abc.Callable[[saeta._ipc.Progress], object] | None = "
-               "None, durable: bool = True, replace_read_only: bool = False, filesystem: typing.Any = None) "
-               "-> int"),
+           nb::sig("def write_ipc(self, path: str | os.PathLike[str] | typing.IO[bytes], *, compression: "
+                   "typing.Literal['lz4', 'zstd'] | None = None, format: typing.Literal['file', 'stream'] = "
+                   "'file', progress: bool | collections.abc.Callable[[saeta._ipc.Progress], object] | None "
+                   "= None, durable: bool = True, replace_read_only: bool = False, filesystem: typing.Any = "
+                   "None) -> int"),
            "Writes the table as an Arrow IPC file, to a path, a URL or an object with `write()`; see "
            "`saeta.write_ipc`."
            "\n\nExample:\n"
@@ -164,13 +159,10 @@ void bind_conversions(table_class& c) {
            "    >>> sa.read_ipc('trips.arrow', 'host').equals(table)\n"
            "    True")
       .def("to_ipc_bytes", in_python("saeta.ipc", "to_ipc_bytes"),
-           nb::sig(
-               "def to_ipc_bytes(self, *, compression: typing.Literal['lz4', 'zstd'] | None = None, format: "
-               "typing.Literal['file', 'stream'] = 'file') -> bytes"),
+           nb::sig("def to_ipc_bytes(self, *, compression: typing.Literal['lz4', 'zstd'] | None = None, "
+                   "format: typing.Literal['file', 'stream'] = 'file') -> bytes"),
            "The table as the bytes of an Arrow IPC file, or with format='stream' of a stream. `compression` "
-           "is "
-           "None, "
-           "'lz4' or 'zstd'. A device table is downloaded. The bytes are not charged to a budget."
+           "is None, 'lz4' or 'zstd'. A device table is downloaded. The bytes are not charged to a budget."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
@@ -181,11 +173,11 @@ void bind_conversions(table_class& c) {
            "The table in the packed form: metadata, which is an Arrow IPC stream without bodies, and one "
            "contiguous body in the memory of the table, as a Column of uint8. `saeta.unpack` makes the table "
            "again, without a copy.\n\n"
-           "A table that is packed already, as every whole read leaves one, shares its memory with the body: "
-           "nothing is copied and no kernel runs. Its body may have bytes between the columns that belong to "
-           "none of them: up to an eighth of it, or 4 KiB. Other tables are gathered by one kernel into "
-           "memory of their context, under its budget: slices without the rest, dictionaries and the bytes "
-           "behind views as a whole. Symbols become dictionaries of their names.\n\n"
+           "A table that is packed already, as after every whole read, shares its memory with the body: "
+           "nothing is copied and no kernel runs. Its body may have unused bytes between the columns: up to "
+           "an eighth of it, or 4 KiB. Other tables are gathered by one kernel into memory of their context, "
+           "under its budget. Of slices only the rows are copied; dictionaries and the bytes behind views "
+           "are copied as a whole. Symbols become dictionaries of their names.\n\n"
            "Raises UnsupportedError for types that the IPC format can't describe, as `write_ipc` does."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
@@ -193,22 +185,21 @@ void bind_conversions(table_class& c) {
            "    >>> metadata, body = table.pack()\n"
            "    >>> sa.unpack(metadata, body).equals(table)\n"
            "    True")
-      .def(
-          "share", in_python("saeta._share.tables", "share"),
-          nb::sig("def share(self) -> saeta._share.tables.SharedTable"),
-          "Shares the table with other processes of the same user on this machine. Returns a token that can "
-          "be pickled; `saeta.open_shared` opens it.\n\n"
-          "A host table is copied once into an unnamed file in memory that nobody can change, and the copy "
-          "is charged to its context. A table on a GPU is shared where it is, packed: its context needs an "
-          "exportable pool (`saeta.context('cuda:0', exportable_pool=True)`). Every call for a table that is "
-          "still shared returns a token for the same memory. The memory is kept as long as this process has "
-          "a token, or another process has the table open."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-          "    >>> token = table.share()\n"
-          "    >>> sa.open_shared(token).equals(table)\n"
-          "    True")
+      .def("share", in_python("saeta._share.tables", "share"),
+           nb::sig("def share(self) -> saeta._share.tables.SharedTable"),
+           "Shares the table with other processes of the same user on this machine. Returns a token that can "
+           "be pickled; `saeta.open_shared` opens it.\n\n"
+           "A host table is copied once into an unnamed file in memory that nobody can change, and the copy "
+           "is charged to its context. A table on a GPU is shared where it is, packed: its context needs an "
+           "exportable pool (`saeta.context('cuda:0', exportable_pool=True)`). Every call for a table that "
+           "is still shared returns a token for the same memory. The memory is kept as long as this process "
+           "has a token, or another process has the table open."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+           "    >>> token = table.share()\n"
+           "    >>> sa.open_shared(token).equals(table)\n"
+           "    True")
       .def(
           "__arrow_c_schema__", [](const table_object& self) { return schema_capsule(self.value->fields()); },
           nb::sig("def __arrow_c_schema__(self) -> typing_extensions.CapsuleType"),
@@ -219,11 +210,10 @@ void bind_conversions(table_class& c) {
             return stream_capsule(as_requested(*self.value, requested));
           },
           nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
-          nb::sig(
-              "def __arrow_c_stream__(self, requested_schema: object | None = None, **kwargs: typing.Any) -> "
-              "typing_extensions.CapsuleType"),
-          "A capsule of a stream of the batches in host memory; a device table downloads each when it is "
-          "asked for.")
+          nb::sig("def __arrow_c_stream__(self, requested_schema: object | None = None, **kwargs: "
+                  "typing.Any) -> typing_extensions.CapsuleType"),
+          "A capsule of a stream of the batches in host memory; a device table downloads each batch on "
+          "request.")
       .def(
           "__arrow_c_device_stream__",
           [](const table_object& self, nb::handle requested, const nb::kwargs&) {
@@ -233,8 +223,7 @@ void bind_conversions(table_class& c) {
           nb::sig("def __arrow_c_device_stream__(self, requested_schema: object | None = None, **kwargs: "
                   "typing.Any) -> typing_extensions.CapsuleType"),
           "A capsule of a stream of the batches where their memory is, without a copy. The sync_event of "
-          "each array is "
-          "behind our last write.")
+          "each array is behind our last write.")
       .def(
           "__arrow_c_device_array__",
           [](const table_object& self, nb::handle requested, const nb::kwargs&) {
@@ -250,15 +239,13 @@ void bind_conversions(table_class& c) {
           nb::sig("def __arrow_c_device_array__(self, requested_schema: object | None = None, **kwargs: "
                   "typing.Any) -> tuple[typing_extensions.CapsuleType, typing_extensions.CapsuleType]"),
           "Capsules of the schema and of a struct array of the one batch where its memory is, without a "
-          "copy, as "
-          "`pyarrow.record_batch` takes it. ExchangeError for a table of several batches.")
+          "copy, as `pyarrow.record_batch` takes it. ExchangeError for a table of several batches.")
       .def(
           "_device_array", [](const table_object& self) { return device_array_capsules(*self.value); },
           nb::sig("def _device_array(self) -> tuple[typing_extensions.CapsuleType, "
                   "typing_extensions.CapsuleType]"),
           "Schema and device array of the table as one struct array. No protocol of its own: consumers take "
-          "an "
-          "object with `__arrow_c_device_array__` for a column of structs.");
+          "an object with `__arrow_c_device_array__` for a column of structs.");
 }
 
 } // namespace
@@ -266,8 +253,7 @@ void bind_conversions(table_class& c) {
 void bind_table(nb::module_& m) {
   table_class c(
       m, "Table",
-      "Columns of equal length on one device, in batches. Slices and selections share the "
-      "memory."
+      "Columns of equal length on one device, in batches. Slices and selections share the memory."
       "\n\nExample:\n"
       "    >>> import saeta as sa\n"
       "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"

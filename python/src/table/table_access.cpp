@@ -108,8 +108,7 @@ bool has_column(const table_object& self, nb::handle name) {
 }
 
 constexpr const char* item_doc = "A column by its name (which must be the only one of that name) or number, "
-                                 "columns by a list of names, or rows by "
-                                 "a slice with step 1; no copy.";
+                                 "columns by a list of names, or rows by a slice with step 1; no copy.";
 
 } // namespace
 
@@ -161,23 +160,23 @@ void bind_access(table_class& c) {
                         "a table can't be iterated: use .columns, .column_names, .batches or .to_pylist()");
           },
           nb::sig("def __iter__(self) -> typing.Never"),
-          "Raises TypeMismatch: columns, column_names, batches and to_pylist are what can be meant.")
+          "Raises TypeMismatch, which names columns, column_names, batches and to_pylist instead.")
       .def(
           "__setitem__",
           [](const table_object&, nb::handle, nb::handle) {
-            throw error(errc::type_mismatch, "a table can't be changed: Table.with_column returns one with "
-                                             "the new column");
+            throw error(errc::type_mismatch,
+                        "a table can't be changed: Table.with_column returns one with the new column");
           },
           nb::sig("def __setitem__(self, key: typing.Never, value: typing.Never) -> typing.Never"),
-          "Raises TypeMismatch: with_column is what can be meant.")
+          "Raises TypeMismatch, which names with_column instead.")
       .def(
           "__delitem__",
           [](const table_object&, nb::handle) {
-            throw error(errc::type_mismatch, "a table can't be changed: Table.drop_columns returns one "
-                                             "without the column");
+            throw error(errc::type_mismatch,
+                        "a table can't be changed: Table.drop_columns returns one without the column");
           },
           nb::sig("def __delitem__(self, key: typing.Never) -> typing.Never"),
-          "Raises TypeMismatch: drop_columns is what can be meant.")
+          "Raises TypeMismatch, which names drop_columns instead.")
       .def("__len__", [](const table_object& self) { return self.value->rows(); })
       .def("slice", &sliced_table, nb::arg("offset") = 0, nb::arg("length") = nb::none(),
            nb::sig("def slice(self, offset: int = 0, length: int | None = None) -> Table"),
@@ -189,14 +188,14 @@ void bind_access(table_class& c) {
            "    >>> table.slice(1, 2)['city'].to_pylist()\n"
            "    ['Bern', None]")
       .def("head", &head, nb::arg("rows") = 5,
-           "The first rows, or for a negative number all but as many at the end; no copy."
+           "The first `rows` rows; a negative number leaves out as many at the end. No copy."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
            "    >>> table.head(2).num_rows\n"
            "    2")
       .def("tail", &tail, nb::arg("rows") = 5,
-           "The last rows, or for a negative number all but as many at the beginning; no copy."
+           "The last `rows` rows; a negative number leaves out as many at the beginning. No copy."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"

@@ -72,8 +72,8 @@ table_object combined_table(const table_object& self) { return table_object(comb
 void bind_changes(nb::module_& m, table_class& c) {
   c.def("with_column", in_python("saeta._convert.build", "with_column"),
         nb::sig("def with_column(self, name: str | Field, values: typing.Any) -> Table"),
-        "The table with a column in the place of the one of that name, or at the end; no copy of columns "
-        "on its device. `values` is what `saeta.column` takes."
+        "The table with a column that replaces the one of that name, or is added at the end; no copy of "
+        "columns on its device. `values` is what `saeta.column` takes."
         "\n\nExample:\n"
         "    >>> import saeta as sa\n"
         "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
@@ -81,7 +81,7 @@ void bind_changes(nb::module_& m, table_class& c) {
         "    ['city', 'fare', 'tip']")
       .def("to_batches", in_python("saeta._convert.tables", "to_batches"),
            nb::sig("def to_batches(self, max_chunksize: int | None = None) -> list[Table]"),
-           "The batches, each as a table, cut where they have more than `max_chunksize` rows; no copy."
+           "The batches, each as a table, cut to at most `max_chunksize` rows; no copy."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
@@ -89,9 +89,8 @@ void bind_changes(nb::module_& m, table_class& c) {
            "    [2, 1]")
       .def("append_column", in_python("saeta._convert.build", "append_column"),
            nb::sig("def append_column(self, name: str | Field, values: typing.Any) -> Table"),
-           "The table with one more column at the end, even where the name is there already. A Field gives "
-           "its "
-           "type, nullability and metadata as well."
+           "The table with one more column at the end, even if the name exists. A Field also gives type, "
+           "nullability and metadata."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
@@ -107,7 +106,7 @@ void bind_changes(nb::module_& m, table_class& c) {
            "    ['tip', 'city', 'fare']")
       .def("set_column", in_python("saeta._convert.build", "set_column"),
            nb::sig("def set_column(self, index: int, name: str | Field, values: typing.Any) -> Table"),
-           "The table with another column in the place of column `index`."
+           "The table with another column instead of column `index`."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
@@ -122,11 +121,10 @@ void bind_changes(nb::module_& m, table_class& c) {
            "    >>> table.remove_column(0).column_names\n"
            "    ['fare']")
       .def("rename_columns", in_python("saeta._convert.tables", "rename_columns"),
-           nb::sig(
-               "def rename_columns(self, names: collections.abc.Sequence[str] | collections.abc.Mapping[str, "
-               "str]) -> Table"),
+           nb::sig("def rename_columns(self, names: collections.abc.Sequence[str] | "
+                   "collections.abc.Mapping[str, str]) -> Table"),
            "The same columns under other names: a name for each, or a mapping from old names to new ones. "
-           "InvalidError for another number of names, or for an old name that is not there."
+           "InvalidError for another number of names, or for an unknown old name."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
@@ -134,8 +132,7 @@ void bind_changes(nb::module_& m, table_class& c) {
            "    ['city', 'price']")
       .def("replace_schema_metadata", in_python("saeta._convert.tables", "replace_schema_metadata"),
            nb::sig("def replace_schema_metadata(self, metadata: collections.abc.Mapping[typing.Any, "
-                   "typing.Any] | None "
-                   "= None) -> Table"),
+                   "typing.Any] | None = None) -> Table"),
            "The same table with this metadata of the schema and no other."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
@@ -144,9 +141,9 @@ void bind_changes(nb::module_& m, table_class& c) {
            "    {b'source': b'meter'}")
       .def("combine_chunks", &combined_table, nb::call_guard<gil_release>(),
            "The same rows in one batch, so that each column is one piece of memory: one kernel on the device "
-           "for the whole table, into memory under the budget. A table of one batch is returned as it is. "
-           "More than one batch is left only where 32-bit offsets, run ends or dictionary indices can't "
-           "count the rows. Dictionaries that differ become one."
+           "for the whole table, into memory under the budget. A table of one batch is returned unchanged. "
+           "More than one batch is left only if 32-bit offsets, run ends or dictionary indices can't count "
+           "the rows. Dictionaries that differ become one."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
@@ -160,7 +157,7 @@ void bind_changes(nb::module_& m, table_class& c) {
   m.def("_from_bytes", &from_bytes, nb::arg("where"), nb::arg("schema"), nb::arg("columns"),
         nb::sig("def _from_bytes(where: Context, schema: Schema, columns: collections.abc.Sequence[object]) "
                 "-> Table"),
-        "A table of raw little-endian values, one object with the buffer protocol a field; one transfer.");
+        "A table of raw little-endian values, one object with the buffer protocol per field; one transfer.");
   m.def("_concat_tables", &concatenate, nb::arg("tables"), nb::arg("schema"),
         "The batches of several tables one after the other, described by one schema; no copy.");
 }

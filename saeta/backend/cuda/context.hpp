@@ -32,7 +32,7 @@ private:
   bool pushed_ = false;
 };
 
-/// A `current_context` for all other calls.
+/// A `current_context` in which calls do not disturb captures of other libraries.
 ///
 /// While it lives, the thread's capture mode is "relaxed". In the default mode a query or an allocation on
 /// this thread would invalidate a capture that another library has begun on any thread. Our calls never

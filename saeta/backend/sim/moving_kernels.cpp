@@ -162,7 +162,7 @@ void count_taken(stream_handle stream, const take_work& work, std::int64_t* sums
     return;
   }
   std::vector<access> touched = reads_of(work);
-  const count tiles = work.steps.back().first_tile + take_tiles(work.steps.back());
+  const count tiles = work.steps.back().first_tile + count_tiles(work.steps.back());
   touched.push_back(writing(sums, tiles, sizeof *sums));
   touched.push_back(writing(found, static_cast<count>(work.steps.size()), sizeof *found));
   queue(stream, "count_taken", sums, touched, [stream, kept = uploaded(work), sums, found] {

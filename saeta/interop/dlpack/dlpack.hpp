@@ -43,7 +43,7 @@ enum class tensor_nulls {
 /// A value of the column's type. Integers must be exact; a double is rounded to a narrower float.
 using tensor_fill = std::variant<std::int64_t, std::uint64_t, double>;
 
-/// The order of a table's rows and columns in a tensor that is a copy, and which tensors need no copy.
+/// How a tensor that is a copy of a table is laid out, which also decides whether a copy is needed.
 enum class tensor_order {
   any,    ///< unchanged if no copy is needed, else as `row`
   row,    ///< the values of a row are contiguous

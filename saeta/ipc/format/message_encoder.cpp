@@ -9,7 +9,7 @@
 namespace saeta::ipc::detail {
 namespace {
 
-constexpr std::size_t unit = 8; // of everything in a message
+constexpr std::size_t unit = 8; // alignment of everything in a message
 
 /// Appends the prefix of a message, and zeros for its metadata. Returns where the metadata begins.
 std::size_t append_room(std::vector<std::byte>& to, std::size_t bytes) {

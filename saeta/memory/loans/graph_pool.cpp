@@ -45,7 +45,7 @@ struct graph_pool::lane {
   stream_ref stream;
   bool captured;
   span_map spans;
-  point_set pending; ///< later uses, outside of the capture, of memory that captures may take again
+  point_set pending; ///< uses outside of the capture of memory that later captures may reuse
 
   /// In a capture streams are compared by handle, because refs have no identity there.
   [[nodiscard]] bool serves(const stream_ref& other) const {

@@ -20,7 +20,7 @@ using support::carried_types;
 using support::nulls;
 using support::random_array;
 
-/// As another library has it.
+/// The array in memory that another library owns.
 class foreign_stream final : public arrow::Device::Stream {
 public:
   foreign_stream() : Stream(&handle_, [](void*) {}) {}
@@ -34,7 +34,7 @@ private:
 class arrow_arrays : public bridge_test {
 protected:
   [[nodiscard]] batch_ptr there(const batch_ptr& of) const { return take(of->CopyTo(manager())); }
-  /// By way of the C Device interface, as from another library.
+  /// Imports through the C Device interface, as if another library had exported.
   [[nodiscard]] batch_ptr passed_on(const batch_ptr& of,
                                     std::shared_ptr<arrow::Device::SyncEvent> written = nullptr) const {
     ArrowDeviceArray array;
@@ -106,7 +106,7 @@ TEST_P(arrow_arrays, are_imported_after_their_late_writer_strings_too) {
   const auto host_offsets = strings->data()->buffers[1];
   const auto host_text = strings->data()->buffers[2];
   for (const bool with_event : {true, false}) {
-    // Memory that we know nothing of, as another library has it.
+    // Memory of another library, which Saeta does not know.
     void* const offsets = device().allocate(64, 256);
     void* const letters = device().allocate(64, 256);
     {
@@ -146,10 +146,10 @@ TEST_P(arrow_arrays, of_ours_that_came_with_an_event_are_used_behind_it) {
     GTEST_SKIP() << nothing_pends;
   }
   constexpr std::int64_t rows = 1 << 16;
-  for (const bool sliced : {false, true}) { // a slice has the event of what it is a slice of
+  for (const bool sliced : {false, true}) { // a slice has the event of its parent
     const buffer ours = make(rows);
     fill(ours, 'o', ctx()->work_stream());
-    const buffer_ptr values = arrow_buffer(ours); // nobody is said to write it
+    const buffer_ptr values = arrow_buffer(ours); // no writer was announced
     const buffer sink = make(rows);
     const auto data = arrow::ArrayData::Make(arrow::int8(), rows, {nullptr, values}, 0);
     const batch_ptr shown = arrow::RecordBatch::Make(arrow::schema({arrow::field("x", arrow::int8())}), rows,
@@ -214,7 +214,7 @@ TEST_P(arrow_arrays, have_streams_and_events_of_the_device) {
 }
 
 TEST_P(arrow_arrays, find_registered_devices) {
-  static std::weak_ptr<context> current; // a type is registered once a process
+  static std::weak_ptr<context> current; // a type can be registered only once per process
   current = ctx()->weak_from_this();
   const auto open = [](std::int64_t ordinal) { return ordinal == 0 ? current.lock() : nullptr; };
   EXPECT_THROW(register_devices(arrow::DeviceAllocationType::kCPU, open), error);

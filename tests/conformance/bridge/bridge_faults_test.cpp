@@ -19,7 +19,7 @@ protected:
     faulty_ = std::make_shared<faulty_backend>(shared_device());
     context_options options;
     options.budget = limit;
-    options.releases = release_thread::none; // so that positions mean the same in every run
+    options.releases = release_thread::none; // so that calls have the same numbers in every run
     options.staging.threads = 1;
     context_ = watch(context::create(faulty_, options));
   }
@@ -29,9 +29,9 @@ protected:
     EXPECT_EQ(faulty_->alive(), 0);
   }
 
-  /// Does it with the first call failed, then the second, until it ends without a failure.
+  /// Runs it with the first call failing, then the second, until no call fails.
   void fail_everywhere(const std::function<void()>& life) {
-    life(); // what is made once is there: streams, the ring
+    life(); // creates what is created once: streams, the ring
     drop_pending();
     const std::uint64_t live = ctx()->reports().statistics().budget.current;
     int failures = 0;

@@ -36,7 +36,7 @@ protected:
     return [here = manager()](ArrowDeviceType type,
                               std::int64_t) -> arrow::Result<std::shared_ptr<arrow::MemoryManager>> {
       if (type == ARROW_DEVICE_CPU) {
-        return cpu(); // of arrays without any buffer, too
+        return cpu(); // also for arrays without buffers
       }
       if (type != static_cast<ArrowDeviceType>(here->device()->device_type())) {
         return arrow::Status::Invalid("device type ", type);
@@ -59,7 +59,7 @@ protected:
     return take(arrow::Buffer::Copy(bytes, cpu()))->ToString();
   }
 
-  /// A null for a null pointer, an int as whatever the builder's type is.
+  /// Appends a null for a null pointer, otherwise the int as a value of the builder's type.
   template <class Builder, class Value>
   static void append(Builder& builder, const Value& value) {
     if constexpr (std::is_same_v<Value, std::nullptr_t>) {

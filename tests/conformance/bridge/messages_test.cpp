@@ -27,7 +27,7 @@ protected:
   [[nodiscard]] buffer_ptr sent(const batch_ptr& batch) const {
     return arrow_buffer(serialize_batch(ctx(), batch));
   }
-  /// With the dictionaries that its message leaves out.
+  /// Reads it with the dictionaries that its message leaves out.
   [[nodiscard]] batch_ptr read(const batch_ptr& like, const buffer_ptr& message) const {
     arrow::ipc::DictionaryMemo memo;
     check(memo.fields().AddSchemaFields(*like->schema()));
@@ -224,7 +224,7 @@ TEST_P(bridge_messages, whose_body_is_not_aligned_are_refused) {
   EXPECT_THAT(message, HasSubstr("not a multiple of 8"));
 }
 
-/// libarrow leaves the values of a single message as they are.
+/// libarrow does not swap the values of a single message.
 TEST_P(bridge_messages, of_another_byte_order_are_turned_around) {
   const auto foreign = [](const batch_ptr& of) {
     return of->schema()->WithEndianness(arrow::Endianness::Native == arrow::Endianness::Little
@@ -237,7 +237,7 @@ TEST_P(bridge_messages, of_another_byte_order_are_turned_around) {
       read_batch(ctx(), foreign(plain), nullptr, there(encoded(plain)), arrow::default_memory_pool());
   EXPECT_TRUE(seen->schema()->is_native_endian());
   EXPECT_TRUE(on_cpu(seen)->column(0)->Equals(*array(arrow::Int32Builder(), 1, nullptr, 2)));
-  // What says how long others are, too: values of 2^24 bytes would be refused.
+  // Offsets are swapped, too: unswapped ones would name 2^24 bytes, and be refused.
   const batch_ptr strings = one(array(arrow::StringBuilder(), "one", nullptr, "three"));
   std::string bytes = encoded(strings);
   const std::array<std::int32_t, 4> offsets{0, 3, 3, 8};
@@ -330,7 +330,7 @@ TEST_P(bridge_messages, with_values_that_point_outside_are_refused) {
     std::string changed = whole;
     std::memcpy(changed.data() + at + static_cast<std::size_t>(which) * 4, &value, 4);
     if (ctx()->on_host() && which != 3 && which != 0) {
-      continue; // there libarrow's own check of the structure is what it is
+      continue; // libarrow's own check of the structure applies there
     }
     EXPECT_EQ(refusal(original, changed).code(), errc::format) << which << ": " << value;
   }

@@ -1,4 +1,4 @@
-// Null counts of device arrays that nobody knows (saeta/bridge/bridge.hpp).
+// Unknown null counts of device arrays (saeta/bridge/bridge.hpp).
 #include "conformance/bridge/bridge_test.hpp"
 #include "unit/base/raises.hpp"
 
@@ -14,7 +14,7 @@ class null_counts : public bridge_test {
 protected:
   using data_ptr = std::shared_ptr<arrow::ArrayData>;
 
-  /// On the device, with all that is in it, and no count known.
+  /// A copy on the device in which no null count is known, at any depth.
   [[nodiscard]] data_ptr uncounted(const array_ptr& of) const {
     const data_ptr made = take(of->CopyTo(manager()))->data()->Copy();
     forget(*made);

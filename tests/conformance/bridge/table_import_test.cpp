@@ -41,7 +41,7 @@ void expect_same(const column& ours, const column& theirs, bool shared) {
   }
 }
 
-/// Returns how many batches they have.
+/// Returns the number of batches.
 std::size_t expect_same(const table& ours, const table& theirs, bool shared) {
   EXPECT_EQ(ours.fields(), theirs.fields());
   EXPECT_EQ(ours.rows(), theirs.rows());
@@ -214,7 +214,7 @@ TEST_P(table_imports, are_not_for_memory_of_a_device) {
   const bool on_host = ctx()->on_host();
   EXPECT_EQ(saeta::on_cpu(*elsewhere), on_host);
   EXPECT_EQ(saeta::on_cpu(*table_of({rows, elsewhere})), on_host);
-  // One column of many, and below it a child of many.
+  // One of many columns, and then one of many children.
   for (const char* const name : {"ints", "structs", "dictionary"}) {
     const int at = rows->schema()->GetFieldIndex(name);
     const table_ptr mixed = take(table_of({rows})->SetColumn(

@@ -1,6 +1,6 @@
 // Booleans of one bit and of one byte.
 
-#include "conformance/harness/context_test.hpp"
+#include "conformance/harness/arrow_test.hpp"
 #include "saeta/column/bits.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
 #include "support/arrays.hpp"
@@ -14,12 +14,8 @@ using support::nulls;
 using support::random_array;
 using support::shared_array;
 
-class column_bits : public context_test {
+class column_bits : public arrow_test {
 protected:
-  [[nodiscard]] column imported(const shared_array& source) const {
-    owned_array given = support::to_c(source);
-    return import_column(ctx(), {"x", source->type, true, {}}, given.get());
-  }
   /// The rows as 0, 1 or -1 for null, from a boolean column in host memory.
   [[nodiscard]] static std::vector<int> rows_of(const column& source) {
     owned_array given;

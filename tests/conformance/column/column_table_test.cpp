@@ -1,6 +1,6 @@
 // Tables: schemas and batches of columns.
 
-#include "conformance/harness/context_test.hpp"
+#include "conformance/harness/arrow_test.hpp"
 #include "saeta/column/table.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
 #include "support/arrays.hpp"
@@ -17,11 +17,11 @@ using support::random_array;
 using support::same_rows;
 using support::shared_array;
 
-class tables : public context_test {
+class tables : public arrow_test {
 protected:
   /// Two columns with the same name, batches of 5, 0 and 70 rows.
   void SetUp() override {
-    context_test::SetUp();
+    arrow_test::SetUp();
     fields_ = {{{"a", data_type(type_id::int64), true, {}}, {"a", data_type(type_id::string), true, {}}},
                {{"k", "v"}}};
     for (const std::int64_t rows : {5, 0, 70}) {
@@ -35,10 +35,6 @@ protected:
       made.push_back({numbers_[i]->length, {imported(numbers_[i]), imported(words_[i])}});
     }
     return made;
-  }
-  [[nodiscard]] column imported(const shared_array& source) const {
-    owned_array given = support::to_c(source);
-    return import_column(ctx(), {"x", source->type, true, {}}, given.get());
   }
   [[nodiscard]] static owned_array exported(const column& source) {
     owned_array given;

@@ -1,6 +1,6 @@
 // Columns: what `make` accepts, slices, null counts and sizes.
 
-#include "conformance/harness/context_test.hpp"
+#include "conformance/harness/arrow_test.hpp"
 #include "saeta/column/column.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
 #include "support/arrays.hpp"
@@ -18,12 +18,8 @@ using support::nulls;
 using support::random_array;
 using support::shared_array;
 
-class columns : public context_test {
+class columns : public arrow_test {
 protected:
-  [[nodiscard]] column imported(const shared_array& source) const {
-    owned_array given = support::to_c(source);
-    return import_column(ctx(), {"x", source->type, true, {}}, given.get());
-  }
   /// Ten rows of int32 from row 6, some null.
   [[nodiscard]] column::parts good_parts() const {
     return {data_type(type_id::int32), 10, 6, column::unknown_nulls, {make(2), make(64)}, nullptr};

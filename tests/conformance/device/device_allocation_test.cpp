@@ -29,7 +29,7 @@ protected:
     device().synchronize_stream(stream);
     return content;
   }
-  /// So much that `rounds` of it are more than a GPU has.
+  /// A size of which `rounds` do not fit on a GPU.
   static constexpr int rounds = 20;
   std::size_t large() const {
     return device().device().kind == device_kind::cuda ? device().properties().free_bytes.value_or(0) / 16
@@ -106,7 +106,7 @@ TEST_P(device_allocation, freed_stream_ordered_memory_can_be_had_again) {
   }
   device().synchronize_stream(handle());
   device().trim_pool(0);
-  void* const pointer = device().allocate(size, 0); // the pool holds nothing back
+  void* const pointer = device().allocate(size, 0); // the pool keeps no memory
   EXPECT_TRUE(device().deallocate(pointer, size, 0));
 }
 

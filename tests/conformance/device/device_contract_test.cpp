@@ -135,7 +135,7 @@ TEST_P(device_contract, a_word_is_written_when_the_work_before_it_has_finished) 
     EXPECT_EQ(std::atomic_ref(word).load(), 0U);
     held->open();
   }
-  while (std::atomic_ref(word).load(std::memory_order_acquire) != 77) { // asks the driver nothing
+  while (std::atomic_ref(word).load(std::memory_order_acquire) != 77) { // does not call the driver
     std::this_thread::yield();
   }
   EXPECT_EQ(std::memcmp(landing.get(), bytes(size, 5).data(), size), 0);
@@ -191,7 +191,7 @@ TEST_P(device_contract, threads_wait_for_events_side_by_side) {
     threads.emplace_back([&awaited] { awaited.ref().synchronize(); });
   }
   unhindered.ref().record(free.ref());
-  unhindered.ref().synchronize(); // would never end if it waited behind the others
+  unhindered.ref().synchronize(); // hangs if it waits for the others
   if (held) {
     EXPECT_FALSE(events[0].ref().complete());
     held->open();
@@ -248,7 +248,7 @@ TEST_P(device_contract, a_wait_is_for_what_the_event_covered_when_it_was_queued)
   const auto held = close_gate(second.ref().native_handle());
   recorded.ref().record(second.ref());
 
-  device().synchronize_stream(handle()); // would never end if the wait had moved along
+  device().synchronize_stream(handle()); // hangs if the wait moved on to the later record
   if (!held) {
     GTEST_SKIP() << nothing_pends;
   }
@@ -315,7 +315,7 @@ TEST_P(device_contract, a_context_wide_event_does_not_cover_later_work) {
   ASSERT_EQ(device().record_context(everything.ref().native_handle()), fence_outcome::recorded);
   const auto held = close_gate(handle());
 
-  everything.ref().synchronize(); // would never end
+  everything.ref().synchronize(); // hangs if it waits for the gate
   EXPECT_TRUE(everything.ref().complete());
 }
 

@@ -15,7 +15,7 @@
 namespace saeta::conformance {
 namespace {
 
-/// Around the ends of what a vector, a thread, a block and a tile look at, for rows of every width.
+/// Lengths around those of a vector, a thread, a block and a tile, for rows of every width.
 const std::vector<std::int64_t> different_places{0,      1,      7,      15,     16,      17,     255,
                                                  256,    1023,   1024,   2047,   2048,    16'383, 16'384,
                                                  32'767, 32'768, 32'769, 65'535, 131'071, 140'000};
@@ -39,7 +39,7 @@ protected:
   T* there(const std::vector<T>& values) {
     return memory_.emplace_back(work(), raw(values)).template as<T>();
   }
-  /// The same bytes, `skew` bytes behind an aligned address.
+  /// The same bytes at `skew` bytes past an aligned address.
   const std::uint8_t* there_at(const std::vector<std::uint8_t>& values, std::size_t skew) {
     std::vector<std::uint8_t> moved(skew);
     moved.insert(moved.end(), values.begin(), values.end());
@@ -125,7 +125,7 @@ TEST_P(equal_kernels, find_values_of_every_width_that_differ) {
     task.units = units;
     task.count = 40'000;
 
-    task.left.first = 1; // the rows of both sides are the same numbers, one of them further on
+    task.left.first = 1; // both sides have the same numbers, one side from a later row on
     task.right.first = 1;
     expect_found(task, pattern(static_cast<std::size_t>((task.count + 1) * width * units)), 0, 0);
   }
@@ -223,7 +223,7 @@ TEST_P(equal_kernels, go_by_indices_to_other_rows) {
   }
   for (const std::int64_t place : different_places) {
     std::vector<std::uint16_t> changed = right_indices;
-    changed[static_cast<std::size_t>(place)] = 300; // outside, which is a null
+    changed[static_cast<std::size_t>(place)] = 300; // out of range, which counts as a null
     equal_step step{
         .kind = equal_step_kind::indices, .width = 2, .values = there(left_indices), .count = 300};
     std::vector<equal_step> steps{step, step, step};
@@ -243,7 +243,7 @@ TEST_P(equal_kernels, go_by_indices_to_other_rows) {
   }
 }
 
-/// Lists of i % 4 values each; the child of the right side begins with 10 values that belong to none.
+/// Lists of i % 4 values each; the child of the right side begins with 10 values that no list refers to.
 TEST_P(equal_kernels, say_where_the_values_of_lists_lie_and_expand_those_that_are_scattered) {
   constexpr std::int64_t count = 5000;
   std::vector<std::int64_t> left{0};

@@ -1,4 +1,4 @@
-// The kernel that gathers columns into a matrix, against a model that goes value by value.
+// The kernel that gathers columns into a matrix, against a model that works value by value.
 
 #include "conformance/device/raw_bytes.hpp"
 #include "conformance/harness/backends.hpp"

@@ -1,4 +1,4 @@
-// The kernels that put pieces together, against a model that goes value by value, at random places and sizes.
+// The kernels that join pieces, against a model that works value by value, at random places and sizes.
 #include "conformance/device/raw_bytes.hpp"
 #include "conformance/harness/backends.hpp"
 #include "conformance/harness/device_memory.hpp"
@@ -164,7 +164,7 @@ void join::add_indices(std::int64_t count) {
   for (std::int64_t i = 0; i < entries; ++i) {
     tables_.push_back(below(120));
   }
-  for (std::int64_t i = 0; i < count; i += 2) { // the others are anything, as under nulls
+  for (std::int64_t i = 0; i < count; i += 2) { // the others have random values, as under nulls
     const auto known = static_cast<Index>(below(entries));
     std::memcpy(source_.data() + made.source + static_cast<std::size_t>(i) * sizeof(Index), &known,
                 sizeof known);

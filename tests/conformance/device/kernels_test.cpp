@@ -1,4 +1,4 @@
-// Every kernel against a model that goes bit by bit, at random alignments, offsets and lengths.
+// Every kernel against a model that works bit by bit, at random alignments, offsets and lengths.
 
 #include "conformance/device/raw_bytes.hpp"
 #include "conformance/harness/backends.hpp"
@@ -35,7 +35,7 @@ protected:
     return std::uniform_int_distribution<std::int64_t>(0, end - 1)(random_);
   }
 
-  /// Bytes of which about half are zero: good as bits and as bools.
+  /// Bytes of which about half are zero, for use as bits and as bools.
   bytes random_bytes(std::size_t count) {
     bytes content(count);
     for (auto& byte : content) {
@@ -49,7 +49,7 @@ protected:
     std::generate(content.begin(), content.end(), [&] { return static_cast<std::uint8_t>(random_()); });
     return content;
   }
-  /// Offsets as a slice has them: rising from anywhere.
+  /// Ascending offsets that need not begin at 0, as those of a slice.
   template <class Offset>
   std::vector<Offset> random_offsets(std::int64_t count) {
     std::vector<Offset> offsets(static_cast<std::size_t>(count));
@@ -81,7 +81,7 @@ private:
   std::mt19937_64 random_{20'240'611};
 };
 
-/// A run of bits in memory that ends with the byte of its last bit.
+/// A run of bits. The memory ends with the byte that has its last bit.
 struct bit_source {
   std::int64_t misalignment; ///< bytes that the run's base lies past an aligned address
   std::int64_t bit_offset;
@@ -107,7 +107,7 @@ std::ostream& operator<<(std::ostream& out, const bit_source& source) {
              << source.misalignment;
 }
 
-/// The bitmap of `length` bits that `bit` gives, padded, and the guard behind it.
+/// A bitmap of `length` bits from `bit(i)`, its padding, and then the guard.
 template <class Bit>
 bytes expected_bitmap(std::int64_t length, Bit bit) {
   bytes expected(bitmap_bytes(length));
@@ -186,7 +186,7 @@ TEST_P(kernels, copy_bitmap_masks_the_last_bits_at_every_shift) {
       for (std::int64_t length = 249; length <= 257; ++length) { // around the end of a second 16-byte word
         const bit_source source{misalignment, bit_offset, length};
         SCOPED_TRACE(::testing::Message() << source);
-        const bytes content(source.size(), 0xff); // bits past the run are set: each that is not masked shows
+        const bytes content(source.size(), 0xff); // bits past the run are set, so that a missing mask shows
         const device_memory input(work(), content);
         const device_memory target(work(), bytes(bitmap_bytes(length) + guard, poison));
 
@@ -222,7 +222,7 @@ TEST_P(kernels, count_nulls_counts_the_zero_bits_of_the_run_alone) {
     for (int round = 0; round < rounds; ++round) {
       const bit_source source{round == 0 ? 0 : random_below(17), round == 0 ? 0 : random_below(300), length};
       SCOPED_TRACE(::testing::Message() << source);
-      // All set, none set, then anything: a bit too many or too few shows in the first two.
+      // All set, none set, then random: a bit too many or too few shows in the first two.
       const bytes content = round == 1   ? bytes(source.size(), 0xff)
                             : round == 2 ? bytes(source.size(), 0)
                                          : random_bits(source.size());
@@ -295,7 +295,7 @@ void kernels::expect_filled(std::uint64_t fill) {
                                         << ", from value " << skipped << " to value " << before);
       const auto count = static_cast<std::size_t>(length);
       const bytes content = random_bits((skipped + count) * sizeof(Value));
-      // All set, none set, then anything.
+      // All set, none set, then random.
       const bytes bits = round == 1   ? bytes(valid.size(), 0xff)
                          : round == 2 ? bytes(valid.size(), 0)
                                       : random_bits(valid.size());

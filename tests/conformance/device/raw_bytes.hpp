@@ -7,7 +7,7 @@
 
 namespace saeta::conformance {
 
-/// What lies where a kernel must not write.
+/// The byte that fills memory that a kernel must not write.
 inline constexpr std::uint8_t poison = 0xa5;
 
 template <class T>

@@ -16,7 +16,7 @@
 namespace saeta::conformance {
 namespace {
 
-/// Around the ends of what a thread, a block and a tile look at.
+/// Lengths around those of a thread, a block and a tile.
 const std::vector<std::int64_t> bad_places{0, 1, 7, 255, 256, 1023, 1024, 8191, 8192, 8193, 20'000};
 constexpr std::int64_t tested_rows = 20'001;
 
@@ -44,7 +44,7 @@ protected:
     return seen;
   }
 
-  /// Breaks `values` at each place in turn, by `worsen(value)`. Expects the row that `check` names.
+  /// Breaks `values` at each place in turn by calling `worsen(value)`. Expects the row that `check` names.
   template <class T>
   void expect_found(std::vector<T> values, const std::function<value_check(const T*)>& check,
                     const std::function<void(std::vector<T>&, std::int64_t)>& worsen,
@@ -54,7 +54,7 @@ protected:
     for (const std::int64_t place : bad_places) {
       std::vector<T> broken = values;
       worsen(broken, place);
-      if (place + 5 < tested_rows) { // the first counts, not the last
+      if (place + 5 < tested_rows) { // the first bad row is reported, not the last
         worsen(broken, place + 5);
       }
       checks.push_back(check(there(broken)));
@@ -139,7 +139,7 @@ TEST_P(value_checks, ask_nothing_of_indices_below_nulls) {
   validity[(5 + 9000) / 8] = static_cast<std::uint8_t>(1u << ((5 + 9000) % 8));
   check.validity = there(validity);
   checks.push_back(check);
-  check.limit = 256; // all that a byte can say
+  check.limit = 256; // every value of a byte
   checks.push_back(check);
   EXPECT_EQ(run(checks), (std::vector<std::int64_t>{no_bad_row, 9000, no_bad_row}));
 }
@@ -238,7 +238,7 @@ TEST_P(value_checks, find_views_that_leave_their_buffer_or_begin_otherwise) {
       broken[static_cast<std::size_t>(place)] = bad;
     });
   }
-  // Short ones hold their bytes themselves.
+  // Short views contain their bytes.
   const std::vector<view> inlined(static_cast<std::size_t>(tested_rows), view{12, 1, 77, -5});
   EXPECT_EQ(run({check(there(inlined))}), (std::vector<std::int64_t>{no_bad_row}));
 }
@@ -259,7 +259,7 @@ TEST_P(value_checks, find_run_ends_that_do_not_rise) {
   };
   const auto worsen = [](auto& values, std::int64_t place) {
     values[static_cast<std::size_t>(place)] =
-        place == 0 ? 0 : values[static_cast<std::size_t>(place) - 1]; // as the one before
+        place == 0 ? 0 : values[static_cast<std::size_t>(place) - 1]; // equal to the one before
   };
   expect_found<std::int16_t>(ends(std::int16_t{}), check(2), worsen);
   expect_found<std::int32_t>(ends(std::int32_t{}), check(4), worsen);
@@ -300,7 +300,7 @@ TEST_P(value_checks, find_texts_that_are_not_utf8) {
       expected.push_back(place);
       checks.push_back(check_of(broken, even_rows));
       expected.push_back(place % 2 == 0 ? place : no_bad_row);
-      // A character does not end in the next row.
+      // A character must not continue in the next row.
       broken = bytes;
       broken[row + 15 + static_cast<std::size_t>(place % 9)] = 0xE2;
       checks.push_back(check_of(broken, nullptr));
@@ -324,7 +324,7 @@ TEST_P(value_checks, leave_offsets_that_lead_outside_to_others) {
 
 TEST_P(value_checks, find_views_of_texts_that_are_not_utf8) {
   std::vector<std::uint8_t> bytes(64, std::uint8_t{'a'});
-  bytes[40] = 0xC3; // half of a character
+  bytes[40] = 0xC3; // the first byte of a character of two bytes
   const std::vector<std::int64_t> table{
       64, static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(there(bytes)))};
   const std::int64_t* const known = there(table);

@@ -105,7 +105,7 @@ backend_test::~backend_test() {
   for (const auto& each : {device_, second_}) {
     if (const auto& alive = GetParam().alive; alive && each) {
       EXPECT_TRUE(comes_true([&] {
-        static_cast<void>(timelines::collect_orphans()); // whose work may have finished meanwhile
+        static_cast<void>(timelines::collect_orphans()); // their work may have finished meanwhile
         return alive(*each).empty();
       })) << "left behind on "
           << to_string(each->device()) << ": " << alive(*each);

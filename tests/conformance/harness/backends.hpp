@@ -23,11 +23,11 @@ namespace saeta::conformance {
 struct backend_entry {
   std::string name; ///< the last part of the tests' names
   std::function<std::shared_ptr<saeta::backend>()> make;
-  /// A backend of another device; null where the machine has one device alone.
+  /// Makes a backend of another device. Returns null if the machine has only one.
   std::function<std::shared_ptr<saeta::backend>()> make_second;
-  /// Stops a stream created by a backend until the gate is opened; empty where work can't be pending.
+  /// Holds a stream of a backend back until the gate is opened; empty if work is never pending.
   std::function<std::unique_ptr<gate>(saeta::backend&, stream_handle)> close_gate;
-  /// The missing edges that a backend has seen, one a line; empty where it can't see them.
+  /// Lists the missing edges that a backend has seen, one per line; empty if it can't see them.
   std::function<std::string(const saeta::backend&)> races;
   /// The allocations, streams and events of the device that are alive. Returns an empty text where there are
   /// none; the function is empty where the backend can't say.
@@ -47,7 +47,7 @@ std::string backend_name(const ::testing::TestParamInfo<backend_entry>& info);
 class backend_test : public ::testing::TestWithParam<backend_entry> {
 protected:
   ~backend_test() override;
-  /// To be called by fixtures that override it, before they let go of their contexts.
+  /// Fixtures that override it call it before they drop their contexts.
   void TearDown() override { contexts_.check(); }
 
   [[nodiscard]] saeta::backend& device() const { return *device_; }
@@ -65,14 +65,14 @@ protected:
   /// The same for a stream of either device.
   [[nodiscard]] std::unique_ptr<gate> close_gate(stream_ref stream) const;
   static constexpr const char* nothing_pends = "nothing is ever pending on the host";
-  /// Every context of a test is made or passed through here; derived ones may be.
+  /// Watches a context until the test ends. Tests pass every root context, and may pass derived ones.
   [[nodiscard]] std::shared_ptr<context> watch(std::shared_ptr<context> made) {
     return contexts_.add(std::move(made));
   }
   [[nodiscard]] std::shared_ptr<context> new_context(context_options options = {}) {
     return watch(context::create(shared_device(), std::move(options)));
   }
-  /// For tests that leave out an edge on purpose: then the backend must have seen it.
+  /// For tests that leave out an edge on purpose. The backend must have seen it.
   void expect_races() { races_expected_ = true; }
 
 private:

@@ -14,7 +14,7 @@ namespace saeta::conformance {
 
 class context_test : public backend_test {
 protected:
-  /// Most tests want a budget small enough to see.
+  /// A small budget, so that tests can fill it.
   static constexpr std::uint64_t limit = 64 << 20;
 
   void SetUp() override {

@@ -10,7 +10,7 @@
 namespace saeta::conformance {
 namespace {
 
-/// Only a test that fails waits that long.
+/// Only a failing test waits this long.
 constexpr std::chrono::seconds long_enough{20};
 
 std::uint64_t sum(const bytes_by_name& by_name) {

@@ -16,12 +16,12 @@
 
 namespace saeta::conformance {
 
-/// Waits until it is true; false after twenty seconds. For what another thread is about to finish.
+/// Waits until it is true, for at most twenty seconds: another thread may be about to finish.
 bool comes_true(const std::function<bool()>& condition);
 
 class context_watch {
 public:
-  /// Returns what it was given, so that making and adding are one expression.
+  /// Returns the context, so that creating and adding it are one expression.
   [[nodiscard]] std::shared_ptr<context> add(std::shared_ptr<context> made);
   /// Waits for the pending releases of the contexts that are still there.
   void check() const;

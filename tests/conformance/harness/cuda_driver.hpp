@@ -6,7 +6,7 @@
 
 namespace saeta::conformance {
 
-/// @throws error device where the driver is not installed or has no such call.
+/// @throws error device if the driver is not installed or lacks the call.
 void* cuda_driver_symbol(const char* name);
 
 /// `Function` is the type of a pointer to the call.

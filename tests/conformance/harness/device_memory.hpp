@@ -35,13 +35,13 @@ public:
     return static_cast<T*>(pointer_);
   }
 
-  /// Has finished when it returns.
+  /// The copy has finished when it returns.
   void upload(std::span<const std::uint8_t> content) const {
     work_.owner().copy(pointer_, content.data(), content.size(), copy_kind::host_to_device,
                        work_.native_handle());
     work_.owner().synchronize_stream(work_.native_handle());
   }
-  /// Everything, after all work queued so far.
+  /// Returns all bytes, after all work queued so far.
   [[nodiscard]] std::vector<std::uint8_t> download() const {
     std::vector<std::uint8_t> content(bytes_);
     work_.owner().copy(content.data(), pointer_, bytes_, copy_kind::device_to_host, work_.native_handle());

@@ -10,13 +10,13 @@ namespace saeta::conformance {
 
 class graph_capture {
 public:
-  /// Captures nothing on the host, which knows no graphs.
+  /// Does nothing on the host, which has no graphs.
   graph_capture(backend& device, stream_handle stream);
   graph_capture(const graph_capture&) = delete;
   graph_capture& operator=(const graph_capture&) = delete;
   ~graph_capture();
 
-  /// Drops the graph. False when something has ended the capture before.
+  /// Drops the graph. Returns false if the capture had ended before.
   bool end();
 
 private:

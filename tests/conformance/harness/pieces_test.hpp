@@ -1,10 +1,7 @@
 // A fixture for columns in several pieces, each imported from an array of its own.
 #pragma once
 
-#include "conformance/harness/context_test.hpp"
-#include "saeta/interop/arrow/c_data.hpp"
-#include "saeta/interop/arrow/owned.hpp"
-#include "support/arrays.hpp"
+#include "conformance/harness/arrow_test.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -18,12 +15,9 @@ struct part {
   std::int64_t rows = 0;
 };
 
-class pieces_test : public context_test {
+class pieces_test : public arrow_test {
 protected:
-  [[nodiscard]] column imported(const support::shared_array& source) const {
-    owned_array given = support::to_c(source);
-    return import_column(ctx(), {"x", source->type, true, {}}, given.get());
-  }
+  using arrow_test::imported;
   [[nodiscard]] std::vector<column> imported(const std::vector<part>& parts) const {
     std::vector<column> made;
     for (const part& each : parts) {

@@ -15,7 +15,7 @@ namespace saeta::conformance {
 
 class pinned_bytes {
 public:
-  /// Zeros.
+  /// The bytes are zero.
   pinned_bytes(std::shared_ptr<saeta::backend> device, std::size_t size)
       : device_(std::move(device)), size_(size),
         data_(static_cast<std::uint8_t*>(device_->allocate_pinned(size))) {

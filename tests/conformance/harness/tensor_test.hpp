@@ -50,7 +50,7 @@ protected:
                                 {},
                                 {}});
   }
-  /// Rows of `size` values of the child each.
+  /// A column of fixed-size lists of `size` values of the child.
   [[nodiscard]] column lists(std::int32_t size, const column& child, buffer validity = {}) const {
     const data_type type =
         data_type::nested("+w:" + std::to_string(size), {field{"item", child.type(), true, {}}});

@@ -29,7 +29,7 @@ protected:
     context_test::TearDown();
   }
   [[nodiscard]] stream_handle foreign() const { return foreign_->ref().native_handle(); }
-  /// Bytes that `value(i)` gives.
+  /// Bytes filled with `value(i)`.
   [[nodiscard]] buffer filled(const std::function<std::uint8_t(std::size_t)>& value) const {
     std::vector<std::uint8_t> content(interface_bytes);
     for (std::size_t i = 0; i < interface_bytes; ++i) {
@@ -128,7 +128,7 @@ TEST_P(array_interface, strides_are_bytes) {
 }
 
 TEST_P(array_interface, an_import_waits_for_the_streams_of_the_array_and_of_its_mask) {
-  for (const bool by_version : {false, true}) { // of version 2: which says no stream
+  for (const bool by_version : {false, true}) { // version 2 names no stream
     const buffer memory = filled([](std::size_t) { return std::uint8_t{1}; });
     const buffer valid = filled([](std::size_t) { return std::uint8_t{0}; });
     cuda_array values = array_of(memory);

@@ -20,7 +20,7 @@ using support::shared_array;
 
 class arrow_bools : public context_test {
 protected:
-  /// Rows as a tensor has them, with nulls and any byte for true.
+  /// Rows as in a tensor, with nulls, and with any nonzero byte for true.
   [[nodiscard]] column bytes() const {
     const shared_array source = random_array(data_type::bool8(), {100, 9, nulls::some, false}, 3);
     owned_array given = support::to_c(source);

@@ -1,6 +1,6 @@
 // Arrow C Data import and export: every carried type, every shape of its rows, on each backend.
 
-#include "conformance/harness/context_test.hpp"
+#include "conformance/harness/arrow_test.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
 #include "support/arrays.hpp"
 #include "support/test_size.hpp"
@@ -19,12 +19,8 @@ using support::shared_array;
 
 constexpr std::array all_patterns{nulls::absent, nulls::none, nulls::some, nulls::all};
 
-class arrow_c : public context_test {
+class arrow_c : public arrow_test {
 protected:
-  [[nodiscard]] column imported(const shared_array& source, const import_options& options = {}) const {
-    owned_array given = support::to_c(source);
-    return import_column(ctx(), {"x", source->type, true, {}}, given.get(), options);
-  }
   [[nodiscard]] static owned_array exported(const column& source) {
     owned_array given;
     export_column(source, *given.out());
@@ -64,7 +60,7 @@ TEST_P(arrow_c, round_trips_every_type_in_every_shape) {
             return;
           }
         }
-        known = !known; // so that each pattern meets both
+        known = !known; // so that each pattern is tested with both
       }
     }
   }
@@ -97,7 +93,7 @@ TEST_P(arrow_c, sends_the_window_of_a_nested_slice_alone) {
     EXPECT_EQ(now.host_to_device.transfers + now.host_to_host.transfers, 1U);
     EXPECT_LT(now.host_to_device.bytes + now.host_to_host.bytes, 20'000U) << type.name();
     EXPECT_TRUE(same_rows(exported(seen).get(), *source));
-    // What comes back of a slice on a device is its window, too.
+    // Only the window of a slice on a device is downloaded.
     const column whole = imported(random_array(type, shape, 5));
     ctx()->copies().reset_counters();
     EXPECT_TRUE(same_rows(exported(whole.slice(50'000, 20)).get(), *source));
@@ -205,7 +201,7 @@ TEST_P(arrow_c, believes_who_says_that_no_row_is_null) {
     const bool points = type.id() == type_id::dictionary || type.layout() == layout_kind::views ||
                         type.layout() == layout_kind::list_view;
     if (!type.has_validity() || points) {
-      continue; // what points somewhere may point anywhere below a null
+      continue; // values under a null may point anywhere
     }
     for (const std::int64_t offset : {0, 4}) {
       SCOPED_TRACE(::testing::Message() << type.name() << ", offset " << offset);

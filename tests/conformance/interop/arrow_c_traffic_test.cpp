@@ -202,7 +202,7 @@ TEST_P(arrow_c_traffic, an_export_hands_out_the_same_memory_on_the_host_and_down
 
 TEST_P(arrow_c_traffic, an_export_keeps_the_memory_of_its_dictionary) {
   import_options copied;
-  copied.copy = copy_policy::always; // into memory of ours, which the arrays would not keep
+  copied.copy = copy_policy::always; // into our memory, so that the arrays are released
   owned_array out;
   {
     owned_array given = support::to_c(plain_[3]);

@@ -1,5 +1,5 @@
 // Arrow C Device import and export: every type where it is, in order at hand-over and at release.
-#include "conformance/harness/context_test.hpp"
+#include "conformance/harness/arrow_test.hpp"
 #include "saeta/interop/arrow/device.hpp"
 #include "saeta/interop/arrow/owned.hpp"
 #include "support/arrays.hpp"
@@ -23,12 +23,8 @@ using support::shared_array;
 
 constexpr std::size_t array_bytes = 1 << 20;
 
-class arrow_device : public context_test {
+class arrow_device : public arrow_test {
 protected:
-  [[nodiscard]] column imported(const shared_array& source) const {
-    owned_array given = support::to_c(source);
-    return import_column(ctx(), {"x", source->type, true, {}}, given.get());
-  }
   [[nodiscard]] static owned_device_array on_device(const column& source) {
     owned_device_array made;
     export_device_column(source, *made.out());
@@ -42,7 +38,7 @@ protected:
     export_column(source, *made.out());
     return made;
   }
-  /// The struct as the standard has it for memory of this context.
+  /// The struct that the standard requires for memory of this context.
   void expect_device(const ArrowDeviceArray& seen) const {
     EXPECT_EQ(seen.device_type, static_cast<std::int32_t>(ctx()->device().kind));
     EXPECT_EQ(seen.device_id, ctx()->on_host() ? -1 : ctx()->device().ordinal);
@@ -62,7 +58,7 @@ protected:
     const auto content = read(used);
     return std::ranges::all_of(content, [&](std::uint8_t b) { return b == value; });
   }
-  /// What a consumer does: its stream waits for the event, where there is one.
+  /// Acts as a consumer: its stream waits for the event, if there is one.
   void wait_like_a_consumer(const ArrowDeviceArray& seen, stream_handle consumer) const {
     if (seen.sync_event != nullptr) {
       device().wait_event(consumer, *static_cast<const event_handle*>(seen.sync_event));
@@ -217,7 +213,7 @@ TEST_P(arrow_device, memory_is_given_to_others_after_the_release_and_the_consume
     queue_foreign_read(seen.get().array, sink, foreign.ref().native_handle());
     seen.reset(); // while the read is pending
   }
-  const buffer other = make(array_bytes); // the same memory perhaps, in stream order
+  const buffer other = make(array_bytes); // perhaps the same memory, in stream order
   fill(other, 9, ctx()->work_stream());
   if (held) {
     held->open();
@@ -301,14 +297,14 @@ TEST_P(arrow_device, refuses_what_was_released) {
   }
 }
 
-/// An array of which one value points to where nothing is.
+/// An array with one value that points out of range.
 struct bad_value {
   data_type type;
   std::size_t child; ///< 0: the array itself, 1: its first child
   std::size_t buffer;
   std::int64_t value;
   std::string_view said;
-  std::int64_t row = 1500; ///< of the array or child; of run ends one that no search of an upload meets
+  std::int64_t row = 1500; ///< for run ends, one that the search of an upload does not read
 };
 
 template <class T>
@@ -438,7 +434,7 @@ TEST_P(arrow_device, nulls_of_dictionaries_and_of_what_is_inside_of_them_are_cou
   const shared_array source = support::random_indices(coded, {50, 9, nulls::some, false}, values, 8);
   const column ours = imported(source);
   for (int time = 0; time < 2;
-       ++time) { // the count is of the exported array, not of the column that others share
+       ++time) { // the count is stored in the exported array, not in the shared column
     const owned_device_array made = on_device(ours);
     ASSERT_NE(made.get().array.dictionary, nullptr);
     const ArrowArray& dictionary = *made.get().array.dictionary;

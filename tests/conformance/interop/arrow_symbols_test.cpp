@@ -1,5 +1,5 @@
 // Symbols at the border to Arrow: dictionaries on the host, numbers with metadata on devices, and both back.
-#include "conformance/harness/context_test.hpp"
+#include "conformance/harness/arrow_test.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/interop/arrow/device.hpp"
 #include "saeta/interop/arrow/owned.hpp"
@@ -23,15 +23,11 @@ using support::names_of;
 
 using entries = metadata_list;
 
-class arrow_symbols : public context_test {
+class arrow_symbols : public arrow_test {
 protected:
   static inline const data_type encoded =
       data_type::dictionary(data_type(type_id::uint32), data_type(type_id::string));
 
-  [[nodiscard]] column imported(const support::shared_array& source) const {
-    owned_array given = support::to_c(source);
-    return import_column(ctx(), {"x", source->type, true, {}}, given.get());
-  }
   [[nodiscard]] column symbols_of(const std::vector<std::string_view>& names,
                                   const std::shared_ptr<symbol_table>& table = process_symbols()) const {
     const column text = imported(support::strings(names));
@@ -56,7 +52,7 @@ protected:
     array.buffers = {{}, {bytes.begin(), bytes.end()}};
     return imported(std::make_shared<const support::plain_array>(std::move(array)));
   }
-  /// Numbers that nobody looked at, as symbols.
+  /// Numbers as symbols, without a check.
   [[nodiscard]] column unchecked(const std::vector<symbol>& values) const {
     const column plain = numbers(values);
     column::parts parts;

@@ -196,7 +196,7 @@ TEST_P(copied_arrays, are_padded_with_zeros) {
   }
 }
 
-/// A dictionary that is copied may have nothing of others but what lies inside of it.
+/// A dictionary that is copied must not refer to foreign memory.
 TEST_P(copied_arrays, have_dictionaries_of_their_own_whatever_is_of_others_in_them) {
   const auto stranger = [&](const shared_array& source) { // memory of `ctx()` for the taker
     ArrowDeviceArray given = passed_on(exported(made(source)), 0, source->length);

@@ -13,7 +13,7 @@ using extents = std::vector<std::int64_t>;
 
 class dlpack_nested : public tensor_test {
 protected:
-  /// Row 1 of every four is null.
+  /// Every fourth row is null, from row 1 on.
   [[nodiscard]] buffer one_of_four() const { return filled(std::vector<std::uint8_t>(8, 0b1101'1101)); }
   [[nodiscard]] column tensors(const column& child, std::int32_t size, std::string metadata) const {
     const column plain = lists(size, child);

@@ -53,7 +53,7 @@ protected:
   [[nodiscard]] std::optional<std::int64_t> unordered() const {
     return ctx()->on_host() ? std::nullopt : std::optional<std::int64_t>(-1);
   }
-  /// What a foreign kernel does: it knows a pointer and a stream, and no token.
+  /// Acts as a foreign kernel, which knows a pointer and a stream but has no token.
   void queue_foreign_read(const DLTensor& tensor, stream_handle stream) const {
     device().copy(reinterpret_cast<void*>(sink_.address()), tensor.data, tensor_bytes, within(), stream);
   }
@@ -192,7 +192,7 @@ void dlpack_order::expect_released_memory_is_not_given_to_others(copy_policy cop
   queue_foreign_read(tensor->dl_tensor, foreign().native_handle());
   tensor.reset();
   values.reset();
-  std::vector<buffer> next; // whatever address they get, the held read must not see them
+  std::vector<buffer> next; // the held read must not see them, whatever their address
   for (int i = 0; i < 4; ++i) {
     next.push_back(buffer::allocate(ctx(), tensor_bytes, ours(), "next"));
     fill(next.back(), 0xAA, ours());
@@ -294,13 +294,13 @@ TEST_P(dlpack_order, a_view_that_nobody_used_goes_back_before_its_producer_has_f
   static_cast<void>(import_dlpack(ctx(), lent.get(), {number(foreign()), copy_policy::never}));
   EXPECT_EQ(lent.deleted(), 1) << "its own work was waited for";
   held->open();
-  device().synchronize_stream(foreign().native_handle()); // as the owner of the memory does before its end
+  device().synchronize_stream(foreign().native_handle()); // as the owner does before it frees it
 }
 
 TEST_P(dlpack_order, a_view_that_was_used_goes_back_after_our_work) { expect_back_after_our_work(foreign()); }
 
 TEST_P(dlpack_order, a_view_that_was_used_on_the_stream_that_lent_it_goes_back_after_our_work) {
-  expect_back_after_our_work(ours()); // which is in the epoch that was open when the memory was lent
+  expect_back_after_our_work(ours()); // our work is in the epoch that was open when the memory was lent
 }
 
 TEST_P(dlpack_order, an_import_after_minus_1_waits_for_nothing) {
@@ -365,7 +365,7 @@ TEST_P(dlpack_order, an_upload_of_page_locked_memory_waits_for_its_producer) {
     GTEST_SKIP() << "needs a device without CUDA that passes for one with it";
   }
   const buffer content = filled(2);
-  context_ = passing_for_cuda(); // whose waits open the gate
+  context_ = passing_for_cuda(); // its waits open the gate
   for (const std::optional<std::int64_t> named : {number(foreign()), std::optional<std::int64_t>{}}) {
     const pinned_bytes pinned(shared_device(), tensor_bytes);
     lent_tensor lent(pinned.data(), static_cast<std::int64_t>(tensor_bytes), support::dtype(kDLUInt, 8),

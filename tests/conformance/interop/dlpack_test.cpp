@@ -1,4 +1,4 @@
-// DLPack on every backend: what the structs say, whose memory they show, and what an exchange costs.
+// DLPack on every backend: fields of the structs, whose memory they refer to, and the cost of an exchange.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/interop/dlpack/allocate.hpp"
@@ -49,7 +49,7 @@ protected:
   [[nodiscard]] dlpack_export here(copy_policy copy = copy_policy::when_needed) const {
     return {dlpack_import_stream(*ctx()), std::nullopt, copy};
   }
-  /// The import of what such a producer ordered.
+  /// An import from a producer that works on the context's own stream.
   [[nodiscard]] dlpack_import ordered(copy_policy copy = copy_policy::when_needed) const {
     return {dlpack_import_stream(*ctx()), copy};
   }
@@ -435,7 +435,7 @@ TEST_P(dlpack, a_million_exchanges_leave_nothing_behind) {
       reinterpret_cast<void*>(source.values().address()), 256, support::dtype(kDLFloat, 32),
       {static_cast<DLDeviceType>(ctx()->device().kind), ctx()->device().ordinal});
   const memory_statistics before = ctx()->reports().statistics();
-  const int rounds = ctx()->on_host() ? 500'000 : 50'000; // of two exchanges; a device takes longer for each
+  const int rounds = ctx()->on_host() ? 500'000 : 50'000; // two exchanges each; a device takes longer
   for (int i = 0; i < rounds; ++i) {
     const column back = import_dlpack(ctx(), export_dlpack_versioned(source, here()), ordered());
     ASSERT_EQ(back.values().address(), source.values().address());

@@ -1,6 +1,6 @@
 // Arrow arrays at their edges: null counts and addresses of their inner arrays, values that are not aligned,
 // and work that is still pending at the hand-over.
-#include "conformance/harness/context_test.hpp"
+#include "conformance/harness/arrow_test.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/interop/arrow/device.hpp"
 #include "saeta/interop/arrow/owned.hpp"
@@ -26,12 +26,8 @@ using ::testing::HasSubstr;
 
 constexpr std::int64_t handed_rows = 1 << 12;
 
-class handed_out_arrays : public context_test {
+class handed_out_arrays : public arrow_test {
 protected:
-  [[nodiscard]] column imported(const shared_array& source, const import_options& options = {}) const {
-    owned_array given = support::to_c(source);
-    return import_column(ctx(), {"x", source->type, true, {}}, given.get(), options);
-  }
   [[nodiscard]] static owned_device_array on_device(const column& source) {
     owned_device_array made;
     export_device_column(source, *made.out());
@@ -53,7 +49,7 @@ protected:
     return std::make_shared<const plain_array>(std::move(made));
   }
 
-  /// An int64 column, and columns that have one inside; with it the array of those values.
+  /// An int64 column, and columns with one inside, each with the array of those values.
   struct with_numbers {
     shared_array array;
     ArrowArray& (*inner)(ArrowArray&);
@@ -121,7 +117,7 @@ TEST_P(handed_out_arrays, that_are_not_aligned_on_the_host_are_copied_whatever_i
   }
 }
 
-/// A producer may hand out what a GPU still writes into memory that the CPU reads.
+/// A producer may hand out memory of the CPU that a GPU still writes.
 TEST_P(handed_out_arrays, in_page_locked_memory_are_read_behind_their_event) {
   if (GetParam().name != "sim") {
     GTEST_SKIP() << "needs a device without CUDA that passes for one with it";
@@ -224,7 +220,7 @@ TEST_P(handed_out_arrays, of_a_device_know_their_nulls_and_those_of_all_inside) 
       source.dictionary = random_array(text, {9, 0, nulls::some, false}, 5);
     }
     forget_counts(source);
-    import_options unchecked; // a value may be a null of the dictionary
+    import_options unchecked; // an index may refer to a null of the dictionary
     unchecked.check = validation::structure;
     const column ours = imported(shared(source), unchecked);
     expect_counts(on_device(ours).get().array, source);

@@ -1,4 +1,4 @@
-// Memory of ours that comes back in an Arrow array, also through other libraries. It is shared together with
+// Our memory that comes back in an Arrow array, also through other libraries. It is shared together with
 // its order and does not count as an import.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/interop/arrow/device.hpp"
@@ -17,7 +17,6 @@ using support::carried_types;
 using support::nulls;
 using support::passed_on;
 using support::random_array;
-using support::shared_array;
 
 class own_arrays : public context_test {
 protected:
@@ -38,7 +37,7 @@ protected:
     EXPECT_EQ(from.array.release, nullptr);
     return seen;
   }
-  /// Buffer by buffer the same storage, children and dictionary included.
+  /// Whether all buffers, those of children and dictionary included, share their storages.
   static void expect_same_storages(const column& seen, const column& ours) {
     ASSERT_GE(seen.buffers().size(), ours.type().buffer_count());
     for (std::size_t i = 0; i < ours.buffers().size(); ++i) {
@@ -111,7 +110,7 @@ TEST_P(own_arrays, are_known_as_long_as_an_export_lives) {
   first.array.release(&first.array);
   EXPECT_EQ(taken(ctx(), type, second).values().owner(), ours.values().owner())
       << "one export of two is over";
-  // The same addresses with no export behind them: whoever says so may have got them anywhere.
+  // The same addresses without an export of ours: they may come from anywhere.
   owned_device_array shown = exported(ours);
   ArrowDeviceArray bare = shown.get();
   const std::vector<const void*> buffers{nullptr, bare.array.buffers[1]};

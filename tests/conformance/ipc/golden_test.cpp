@@ -37,7 +37,7 @@ protected:
     }
   }
 
-  /// Batch by batch, as the file has them.
+  /// The batches of the file, not joined.
   [[nodiscard]] table read(const std::filesystem::path& path) const {
     return ipc::reader::open(path, {.rechunk = false})->read_all(ctx());
   }

@@ -73,13 +73,7 @@ TEST_P(ipc_trip, symbols_come_back_with_their_names) {
   const table strings = random_table(host_, {data_type(type_id::string), data_type(type_id::int64)},
                                      {.batch_rows = {90, 0, 7}});
   const auto names = symbol_table::make();
-  schema fields = strings.fields();
-  fields.fields[0].type = symbol_type(names);
-  std::vector<batch> batches(strings.batches().begin(), strings.batches().end());
-  for (batch& each : batches) {
-    each.columns[0] = as_symbols(std::span(&each.columns[0], 1), names).front();
-  }
-  const table symbols = table::make(host_, fields, std::move(batches));
+  const table symbols = support::with_symbols(strings, names);
   for (const auto format : containers) {
     ipc::write(symbols, file(), {.format = format});
     const table seen = read();

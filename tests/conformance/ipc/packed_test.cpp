@@ -176,7 +176,7 @@ TEST_P(packed, tables_that_arrive_with_one_schema_share_it) {
   const auto unpacked = [&] { return ipc::unpack(ctx(), made.metadata, made.body); };
   const auto fields = unpacked().shared_fields();
   EXPECT_EQ(unpacked().shared_fields(), fields);
-  for (int i = 0; i < 20; ++i) { // more than are kept
+  for (int i = 0; i < 20; ++i) { // more than the cache keeps
     schema named{{{concat("column ", i), data_type(type_id::int64), true, {}}}, {{"number", concat(i)}}};
     const table other = table::make(ctx(), std::move(named), {});
     EXPECT_EQ(again(other).fields(), other.fields());
@@ -201,13 +201,7 @@ TEST_P(packed, symbols_come_back_with_their_names) {
   const table strings = random_table(ctx(), {data_type(type_id::string), data_type(type_id::int64)},
                                      {.batch_rows = {90, 0, 7}});
   const auto names = symbol_table::make();
-  schema fields = strings.fields();
-  fields.fields[0].type = symbol_type(names);
-  std::vector<batch> batches(strings.batches().begin(), strings.batches().end());
-  for (batch& each : batches) {
-    each.columns[0] = as_symbols(std::span(&each.columns[0], 1), names).front();
-  }
-  const table back = again(table::make(ctx(), fields, std::move(batches)));
+  const table back = again(support::with_symbols(strings, names));
   EXPECT_TRUE(back.fields().fields[0].type == symbol_type());
   for (std::size_t b = 0; b < strings.batches().size(); ++b) {
     EXPECT_EQ(support::names_of(back.batches()[b].columns[0]),

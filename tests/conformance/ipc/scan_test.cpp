@@ -214,7 +214,7 @@ TEST_P(scanned_file, can_be_asked_again_after_a_refusal) {
   constexpr std::int64_t rows = 50'000;
   const table original =
       random_table(host_, {data_type(type_id::int64)}, {.batch_rows = {rows, rows, rows, rows}});
-  ipc::write(original, file(), {.body = ipc::compression::lz4}); // such a batch is not cut
+  ipc::write(original, file(), {.body = ipc::compression::lz4}); // a compressed batch is not cut
   const auto small = watch(ctx()->with_budget("small", 600'000));
   ipc::read_options options;
   options.copy = copy_policy::always;

@@ -1,16 +1,6 @@
 // Batches that are larger than a window leave a device in parts.
-#include "conformance/harness/folder_test.hpp"
-#include "saeta/backend/host/host_backend.hpp"
-#include "saeta/base/error.hpp"
-#include "saeta/base/report.hpp"
-#include "saeta/ipc/reader.hpp"
-#include "saeta/ipc/writer.hpp"
-#include "support/faulty_backend.hpp"
+#include "conformance/ipc/write_test.hpp"
 #include "support/interrupts.hpp"
-#include "support/ring_options.hpp"
-#include "support/tables.hpp"
-
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
@@ -26,7 +16,6 @@ using support::nulls;
 using support::random_array;
 using support::same_contents;
 
-constexpr std::array body_forms{ipc::compression::none, ipc::compression::lz4, ipc::compression::zstd};
 constexpr std::array written_forms{ipc::container::file, ipc::container::stream};
 
 bool has_dictionary(const data_type& type) {
@@ -40,35 +29,9 @@ bool is_written(const data_type& type) {
          std::ranges::all_of(type.children(), [](const field& child) { return is_written(child.type); });
 }
 
-class streamed_write : public folder_test {
+class streamed_write : public write_test {
 protected:
-  static constexpr std::size_t window_bytes = 4096;
-  const std::size_t ring_bytes = support::small_ring(2, 8192).pinned_bytes;
-
-  void SetUp() override {
-    context_ = small_context(shared_device());
-    make_folder();
-  }
-  std::shared_ptr<context> small_context(std::shared_ptr<saeta::backend> on) {
-    context_options options = support::ring_options(2, 8192);
-    options.budget = limit;
-    options.pinned_budget = budget::create("the host's memory");
-    return watch(context::create(std::move(on), options));
-  }
-
-  /// By libarrow.
-  [[nodiscard]] table read() const { return ipc::reader::open(file(), {.rechunk = false})->read_all(host_); }
-  [[nodiscard]] static table there(const std::shared_ptr<context>& ctx, const table& original) {
-    const std::string bytes = ipc::write_bytes(original, {.format = ipc::container::stream});
-    return ipc::reader::open(std::as_bytes(std::span(bytes)), nullptr,
-                             {.copy = copy_policy::always, .rechunk = false})
-        ->read_all(ctx);
-  }
-  [[nodiscard]] static ipc::write_options options(ipc::compression body,
-                                                  ipc::container format = ipc::container::file) {
-    return {.format = format, .body = body, .durable = false, .window_bytes = window_bytes};
-  }
-  /// Arrays that begin in the middle of their buffers, of which nobody has counted the nulls.
+  /// Arrays that begin in the middle of their buffers, whose null counts are unknown.
   [[nodiscard]] table batch_of(const std::vector<data_type>& types, std::int64_t rows) const {
     constexpr std::array patterns{nulls::some, nulls::absent, nulls::all, nulls::none};
     schema fields;
@@ -86,8 +49,6 @@ protected:
     return types;
   }
   [[nodiscard]] std::uint64_t staged() const { return ctx()->pinned_budget()->statistics().current; }
-
-  std::shared_ptr<context> host_ = watch(context::create(make_host_backend()));
 };
 
 TEST_P(streamed_write, of_every_type_is_what_a_write_at_once_is) {
@@ -98,7 +59,7 @@ TEST_P(streamed_write, of_every_type_is_what_a_write_at_once_is) {
     const table part = here.slice(first, rows);
     const table expected = original.slice(first, rows);
     for (const auto format : written_forms) {
-      for (const auto body : body_forms) {
+      for (const auto body : bodies) {
         SCOPED_TRACE(::testing::Message()
                      << first << " + " << rows << ", container " << static_cast<int>(format)
                      << ", compression " << static_cast<int>(body));
@@ -122,7 +83,7 @@ TEST_P(streamed_write, of_dictionaries_that_differ_by_batch_unites_them_wherever
       host_, types,
       {.batch_rows = {700, 0, 900, 5}, .one_dictionary = false, .in_dictionaries = nulls::some});
   const table source = there(ctx(), original);
-  for (const auto body : body_forms) {
+  for (const auto body : bodies) {
     ipc::write(source, file(), options(body));
     EXPECT_TRUE(same_contents(read(), original));
     ipc::write(source.slice(3, 1597), file(), options(body));
@@ -142,7 +103,7 @@ TEST_P(streamed_write, of_columns_of_several_allocations_takes_each_from_its_own
   const auto mixed = [&](const std::shared_ptr<context>& ctx, const table& a, const table& b) {
     return table::make(ctx, a.fields(), {{999, {a.batches()[0].columns[0], b.batches()[0].columns[1]}}});
   };
-  // What lies behind a column in its own allocation lies as far from it as what is written next.
+  // Bytes behind a column in its allocation are as far from it as the bytes that are written next.
   ipc::write(mixed(ctx(), there(ctx(), first), there(ctx(), second)), file(),
              options(ipc::compression::none));
   EXPECT_TRUE(same_contents(read(), mixed(host_, first, second)));
@@ -178,7 +139,7 @@ TEST_P(streamed_write, of_large_and_small_batches_keeps_their_order) {
       host_, {data_type(type_id::int64), encoded, data_type(type_id::string_view), encoded},
       {.batch_rows = {3, 900, 0, 1, 700, 2, 2}, .one_dictionary = false});
   const table here = there(ctx(), original);
-  for (const auto body : body_forms) {
+  for (const auto body : bodies) {
     ipc::write(here, file(), options(body, ipc::container::stream));
     EXPECT_TRUE(same_contents(read(), original));
     std::vector<std::int64_t> rows;
@@ -209,7 +170,7 @@ TEST_P(streamed_write, compresses_one_window_while_the_next_is_on_its_way) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
-  const table zeros = [&] { // which take next to nothing when they are compressed
+  const table zeros = [&] { // they compress to almost nothing
     auto values = std::make_shared<support::plain_array>();
     values->type = data_type(type_id::int64);
     values->length = 100'000;
@@ -223,7 +184,7 @@ TEST_P(streamed_write, compresses_one_window_while_the_next_is_on_its_way) {
     const auto written = ipc::write(here, file(), options(body));
     EXPECT_EQ(ctx()->copies().read_counters().device_to_host.transfers,
               (800'000 + window_bytes - 1) / window_bytes);
-    // Two windows, blocks in as much memory as they may need, and what has become of them.
+    // Two windows, blocks of the largest size that compression may need, and the compressed bytes.
     EXPECT_LE(charged.read().peak,
               ring_bytes + 2 * (window_bytes + 64) + 2 * 16 * window_bytes + 2 * written);
     EXPECT_GE(charged.read().peak, staged() + 2 * window_bytes) << "both at once";
@@ -237,10 +198,10 @@ TEST_P(streamed_write, is_refused_by_the_budget_of_the_host_and_leaves_nothing) 
     GTEST_SKIP() << "the host views columns without a copy";
   }
   const table here = there(ctx(), batch_of({data_type(type_id::int64), data_type(type_id::string)}, 20'000));
-  ipc::write(here, file(), options(ipc::compression::none)); // makes chunks of the ring, not always all
+  ipc::write(here, file(), options(ipc::compression::none)); // allocates chunks of the ring, not always all
   std::filesystem::remove(file());
-  for (const auto body : body_forms) {
-    // Room for a window and not for two, then for windows and not for what becomes of them.
+  for (const auto body : bodies) {
+    // Room for one window, then for two windows without their compressed bytes.
     for (const std::uint64_t room : {window_bytes + 100, 4 * window_bytes}) {
       if (body == ipc::compression::none && room > 3 * window_bytes) {
         continue;
@@ -274,7 +235,7 @@ TEST_P(streamed_write, of_small_batches_is_charged_for_what_is_compressed) {
   whole.window_bytes = 1 << 20; // all batches together
   ipc::write(here, file(), whole);
   const std::uint64_t before = charged->statistics().current;
-  const std::uint64_t ring = ctx()->on_host() ? 0 : ring_bytes; // lanes make their chunks when they need them
+  const std::uint64_t ring = ctx()->on_host() ? 0 : ring_bytes; // lanes allocate chunks when needed
   for (const auto body : {ipc::compression::lz4, ipc::compression::zstd}) {
     whole.body = body;
     const budget_window window = charged->open_window();
@@ -300,40 +261,12 @@ TEST_P(streamed_write, of_small_batches_is_charged_for_what_is_compressed) {
 }
 
 TEST_P(streamed_write, leaves_nothing_where_any_call_fails) {
-  const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
   const table original =
       batch_of({data_type(type_id::int64), data_type(type_id::string), data_type(type_id::string),
                 data_type::nested("+l", {{"item", data_type(type_id::int16), true, {}}})},
                1000);
-  const report_sink reports = set_report_sink([](std::string_view, std::string_view) noexcept {});
-  for (const auto body : body_forms) {
-    const auto ctx = small_context(faulty);
-    const table here = there(ctx, original);
-    bool failed = true;
-    std::uint64_t position = 0;
-    while (failed) {
-      SCOPED_TRACE(++position);
-      faulty->fail_at(position);
-      bool written = true;
-      try {
-        ipc::write(here, file(), options(body));
-      } catch (const error&) {
-        written = false;
-        EXPECT_TRUE(faulty->failed());
-      }
-      failed = faulty->failed();
-      faulty->fail_at(0);
-      EXPECT_EQ(std::filesystem::exists(file()), written);
-      if (written) {
-        EXPECT_TRUE(same_contents(read(), original));
-        std::filesystem::remove(file());
-      }
-      EXPECT_TRUE(std::filesystem::is_empty(folder_));
-      EXPECT_LE(ctx->pinned_budget()->statistics().current, ring_bytes);
-    }
-    EXPECT_GT(position, ctx->on_host() ? 0U : 40U);
-  }
-  set_report_sink(reports);
+  fail_each_call(original, 40,
+                 [&](const table& here, ipc::compression body) { ipc::write(here, file(), options(body)); });
 }
 
 TEST_P(streamed_write, ends_with_an_interrupt) {
@@ -343,7 +276,7 @@ TEST_P(streamed_write, ends_with_an_interrupt) {
   struct interrupted {};
   const table original = batch_of({data_type(type_id::int64)}, 400'000);
   const table here = there(ctx(), original);
-  for (const auto body : body_forms) {
+  for (const auto body : bodies) {
     for (const int last : {1, 2}) {
       std::atomic<int> looks{0};
       const support::interrupts hook([&] {

@@ -1,17 +1,6 @@
 // A file that is written table by table: from every device, of pending work, and where calls fail.
-#include "conformance/harness/folder_test.hpp"
-#include "saeta/backend/host/host_backend.hpp"
-#include "saeta/base/error.hpp"
-#include "saeta/base/report.hpp"
-#include "saeta/ipc/reader.hpp"
-#include "saeta/ipc/writer.hpp"
-#include "support/faulty_backend.hpp"
-#include "support/ring_options.hpp"
-#include "support/tables.hpp"
+#include "conformance/ipc/write_test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <array>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -22,36 +11,10 @@ namespace {
 
 using support::same_contents;
 
-constexpr std::array writer_bodies{ipc::compression::none, ipc::compression::lz4, ipc::compression::zstd};
-
-class table_writer : public folder_test {
+class table_writer : public write_test {
 protected:
-  static constexpr std::size_t window_bytes = 4096;
-
-  void SetUp() override {
-    context_ = small_context(shared_device());
-    make_folder();
-  }
-  std::shared_ptr<context> small_context(std::shared_ptr<saeta::backend> on) {
-    context_options options;
-    options.budget = limit;
-    options.pinned_budget = budget::create("the host's memory");
-    options.staging = support::small_ring(2, 8192);
-    return watch(context::create(std::move(on), options));
-  }
-
-  [[nodiscard]] table read() const { return ipc::reader::open(file(), {.rechunk = false})->read_all(host_); }
-  [[nodiscard]] static table there(const std::shared_ptr<context>& ctx, const table& original) {
-    const std::string bytes = ipc::write_bytes(original, {.format = ipc::container::stream});
-    return ipc::reader::open(std::as_bytes(std::span(bytes)), nullptr,
-                             {.copy = copy_policy::always, .rechunk = false})
-        ->read_all(ctx);
-  }
   [[nodiscard]] table original_of(const std::vector<data_type>& types, std::vector<std::int64_t> rows) const {
     return support::random_table(host_, types, {.batch_rows = std::move(rows)});
-  }
-  static ipc::write_options options(ipc::compression body, ipc::container format = ipc::container::file) {
-    return {.format = format, .body = body, .durable = false, .window_bytes = window_bytes};
   }
   /// Writes each batch as a table of its own.
   static std::uint64_t write_each(const table& source, ipc::writer& to) {
@@ -60,7 +23,7 @@ protected:
     }
     return to.close();
   }
-  /// 64 bytes that `value` is written to on a stream.
+  /// A table of 64 bytes that a fill on a stream sets to `value`.
   [[nodiscard]] table pending(std::uint8_t value, stream_ref on) const {
     const buffer bytes = make(64);
     fill(bytes, value, on);
@@ -69,15 +32,13 @@ protected:
         ctx(), {.type = type, .length = 64, .offset = 0, .null_count = 0, .buffers = {{}, bytes}});
     return table::make(ctx(), {{{"x", type, true, {}}}, {}}, {{64, {made}}});
   }
-
-  std::shared_ptr<context> host_ = watch(context::create(make_host_backend()));
 };
 
 TEST_P(table_writer, of_every_type_keeps_the_rows_of_large_and_small_batches) {
   const table original = original_of(support::file_types(), {3, 900, 0, 1, 700});
   const table here = there(ctx(), original);
   for (const auto format : {ipc::container::file, ipc::container::stream}) {
-    for (const auto body : writer_bodies) {
+    for (const auto body : bodies) {
       ipc::writer to(file(), original.fields(), options(body, format));
       const auto written = write_each(here, to);
       EXPECT_EQ(written, std::filesystem::file_size(file()));
@@ -108,7 +69,7 @@ TEST_P(table_writer, waits_for_pending_work_in_the_background_and_joins_what_wai
   for (std::uint8_t i = 0; i < tables; ++i) {
     rows.push_back(pending(0, side.ref()));
   }
-  { // makes the chunks of the ring
+  { // allocates the chunks of the ring
     ipc::writer to(file(), std::nullopt, joined);
     to.write(rows.front());
     to.close();
@@ -138,37 +99,11 @@ TEST_P(table_writer, waits_for_pending_work_in_the_background_and_joins_what_wai
 }
 
 TEST_P(table_writer, leaves_nothing_where_any_call_fails) {
-  const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
   const table original = original_of({data_type(type_id::int64), data_type(type_id::string)}, {1000, 3, 700});
-  const report_sink reports = set_report_sink([](std::string_view, std::string_view) noexcept {});
-  for (const auto body : writer_bodies) {
-    const auto ctx = small_context(faulty);
-    const table here = there(ctx, original);
-    bool failed = true;
-    std::uint64_t position = 0;
-    while (failed) {
-      SCOPED_TRACE(++position);
-      faulty->fail_at(position);
-      bool written = true;
-      try {
-        ipc::writer to(file(), std::nullopt, options(body));
-        write_each(here, to);
-      } catch (const error&) {
-        written = false;
-        EXPECT_TRUE(faulty->failed());
-      }
-      failed = faulty->failed();
-      faulty->fail_at(0);
-      EXPECT_EQ(std::filesystem::exists(file()), written);
-      if (written) {
-        EXPECT_TRUE(same_contents(read(), original));
-        std::filesystem::remove(file());
-      }
-      EXPECT_TRUE(std::filesystem::is_empty(folder_));
-    }
-    EXPECT_GT(position, ctx->on_host() ? 0U : 20U);
-  }
-  set_report_sink(reports);
+  fail_each_call(original, 20, [&](const table& here, ipc::compression body) {
+    ipc::writer to(file(), std::nullopt, options(body));
+    write_each(here, to);
+  });
 }
 
 SAETA_CONFORMANCE_SUITE(table_writer);

@@ -62,7 +62,7 @@ protected:
     return watch(context::create(std::move(on), options));
   }
 
-  /// Joined, unless the options say otherwise; on a device that is what they do without a word.
+  /// Joined, unless the options say otherwise. On a device this is the default.
   [[nodiscard]] table read(ipc::read_options options = {}, const ipc::progress_hook& hook = {}) const {
     options.copy = copy_policy::always;
     if (!options.rechunk && ctx()->on_host()) {
@@ -74,7 +74,7 @@ protected:
     const counter_values now = ctx()->copies().read_counters();
     return ctx()->on_host() ? now.host_to_host : now.host_to_device;
   }
-  /// Every row of every column, whatever the batches.
+  /// Every row of every column, independent of batches.
   static void expect_rows(const table& seen, const table& expected) {
     ASSERT_EQ(seen.fields(), expected.fields());
     ASSERT_EQ(seen.rows(), expected.rows());
@@ -272,7 +272,7 @@ TEST_P(whole_read, takes_the_table_and_a_constant_of_memory) {
       // A landing chunk for each chunk that threads share, and what describes the work.
       EXPECT_LE(window.read().peak, seen.byte_size() + 12 * chunk_bytes + 160'000);
       EXPECT_LE(kept, window.read().peak);
-      // Decoded, too, bytes only pass through the chunks of the ring.
+      // Decoded bytes also only pass through the chunks of the ring.
       if (!ctx()->on_host()) {
         EXPECT_LE(staged.read().peak, ctx()->options().staging.pinned_bytes);
       }
@@ -425,7 +425,7 @@ TEST_P(whole_read, leaves_nothing_where_any_call_fails) {
   set_report_sink(before);
 }
 
-/// The checks of the device have to hold where a reader's own ones end.
+/// The checks on the device must find what the reader does not check itself.
 TEST_P(whole_read, of_damaged_bytes_is_an_error_or_other_values) {
   constexpr std::size_t changes = 40;
   const table original = random_table(host_, support::file_types(), {.batch_rows = {9, 40, 0, 5}});
@@ -449,7 +449,7 @@ TEST_P(whole_read, of_damaged_bytes_is_an_error_or_other_values) {
         const auto reading = ipc::reader::open(std::as_bytes(std::span(damaged)), nullptr,
                                                {.copy = copy_policy::always, .rechunk = i % 3 != 0});
         const table read = reading->read_all(ctx());
-        if (read.rows() < 1000) { // rows of a null column cost nothing, whatever their number
+        if (read.rows() < 1000) { // a null column can have any number of rows
           for (std::size_t c = 0; c < read.column_count(); ++c) {
             support::cells(read, c);
           }

@@ -307,7 +307,7 @@ TEST_P(contexts, trim_tells_what_went_back) {
   const memory_statistics before = ctx->reports().statistics();
   EXPECT_EQ(before.pinned, 8192U);
   EXPECT_GT(before.held, 1000U);
-  const std::uint64_t pool = ctx->device_backend()->pool_bytes(); // goes back in larger pieces than slabs
+  const std::uint64_t pool = ctx->device_backend()->pool_bytes(); // the pool returns larger pieces
   const std::size_t went_back = ctx->trim();
   EXPECT_GE(went_back, before.held + before.pinned);
   EXPECT_LE(went_back, std::max(before.held, pool) + before.pinned);

@@ -52,7 +52,7 @@ protected:
     foreign_.reset();
     context_test::TearDown();
   }
-  /// Streams of another library. Graphs are captured on the first. The refs know of a capture that is active.
+  /// Streams of another library. Graphs are captured on the first.
   [[nodiscard]] stream_ref foreign() const { return foreign_->ref(); }
   [[nodiscard]] stream_ref other() const { return other_->ref(); }
   [[nodiscard]] stream_ref ours() const { return ours_->ref(); }
@@ -64,7 +64,7 @@ protected:
     EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(60)));
     return ctx()->memory_budget()->statistics().current;
   }
-  /// On the capturing stream; the allocator of another library knows its own context alone.
+  /// Allocates on the capturing stream, as the allocator of another library does.
   [[nodiscard]] void* lend(std::size_t size = pool_bytes) const {
     return lend_memory(ctx(), size, foreign(), "array");
   }

@@ -26,7 +26,7 @@ constexpr std::size_t size = 5000;
 class imported_pools : public backend_test {
 protected:
   [[nodiscard]] bool on_host() const { return device().device().kind == device_kind::cpu; }
-  /// Whether one process may be both.
+  /// Whether one process may both export and import.
   [[nodiscard]] bool imports_own() const { return backend_name({GetParam(), 0}) == "sim"; }
 
   std::shared_ptr<context> exportable(resource_kind base = resource_kind::caching) {
@@ -64,7 +64,7 @@ protected:
     EXPECT_EQ(::close(descriptor), 0);
     return pool;
   }
-  /// Whether it has been dropped when asked.
+  /// Whether it was dropped by the time of the call.
   static std::shared_ptr<void> lease(bool& dropped) {
     return {&dropped, [](void* flag) { *static_cast<bool*>(flag) = true; }};
   }
@@ -217,13 +217,13 @@ TEST_P(imported_pools, are_closed_after_the_importers_work_and_before_the_export
   if (!imports_own()) {
     GTEST_SKIP() << "one process alone";
   }
-  const auto ctx = exportable(resource_kind::async); // whose memory goes back to the driver at once
+  const auto ctx = exportable(resource_kind::async); // its memory goes back to the driver at once
   auto kept = std::make_shared<kept_bytes>(filled(ctx, 7));
   auto pool = import(*ctx);
   const shared_bytes named = share_bytes(kept->bytes);
   const std::weak_ptr<kept_bytes> held = kept;
   buffer opened = pool->open_bytes(ctx, named, std::move(kept), "opened");
-  pool.reset(); // what is open keeps it
+  pool.reset(); // open memory keeps the pool
   stream side(shared_device());
   auto gate = close_gate(side.native_handle());
   {

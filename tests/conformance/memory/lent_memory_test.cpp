@@ -45,7 +45,7 @@ protected:
     ctx()->wait_for_releases(std::chrono::seconds(60));
     return ctx()->memory_budget()->statistics().current;
   }
-  /// What a borrower does with the memory: nobody holds a token.
+  /// Acts as a borrower, which uses the memory without a token.
   void work_on(void* address, std::uint8_t value, stream_ref stream) const {
     device().fill(address, value, lent_bytes, stream.native_handle());
   }
@@ -247,7 +247,7 @@ TEST_P(lent_memory, is_reused_behind_a_use_that_another_thread_noted_on_its_defa
   std::unique_ptr<gate> held;
   std::latch noted(1);
   std::latch over(1);
-  std::thread other([&] { // which has its stream for as long as it lives
+  std::thread other([&] { // the thread has its stream as long as it runs
     const stream_ref mine(device(), per_thread_stream);
     held = hold(mine);
     work_on(lent, 1, mine);

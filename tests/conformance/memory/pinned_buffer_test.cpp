@@ -92,7 +92,7 @@ TEST_P(pinned_buffers, that_are_unused_make_room_for_others) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the budget of the context is the host's";
   }
-  static_cast<void>(pinned(600'000)); // rounded up to all of the limit, and kept
+  static_cast<void>(pinned(600'000)); // rounded up to the whole limit, and kept by the cache
   settle();
   EXPECT_EQ(ctx()->reports().statistics().pinned, host_limit);
   const buffer small = pinned(100'000);

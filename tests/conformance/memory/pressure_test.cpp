@@ -56,7 +56,7 @@ TEST_P(pressure_steps, a_request_waits_for_pending_releases) {
   const auto writer = ctx->borrow_stream();
   const auto held = drop_pending(ctx, writer.ref());
   std::atomic<bool> waits{false};
-  const support::interrupts hook([&] { // asked once the request waits
+  const support::interrupts hook([&] { // called once the request waits
     if (held) {
       held->open();
     }
@@ -125,7 +125,7 @@ TEST_P(pressure_steps, what_is_kept_for_nothing_is_trimmed_unless_the_policy_say
 TEST_P(pressure_steps, a_refusal_of_a_child_leaves_the_cache_of_the_device_to_its_neighbours) {
   const auto ctx = with("budget, caching", {});
   const auto child = watch(ctx->with_budget("child", 1000));
-  const auto live = [&] { // of a neighbour, who comes back to the same sizes
+  const auto live = [&] { // acts as a neighbour that allocates the same sizes again and again
     for (const std::size_t bytes : {std::size_t{100}, std::size_t{5000}, std::size_t{70'000}, room / 4}) {
       static_cast<void>(take(ctx, bytes));
     }

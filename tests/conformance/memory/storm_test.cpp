@@ -1,4 +1,4 @@
-// Many threads on one context, watched from outside: what must hold at every instant does.
+// Many threads on one context, and another that checks its numbers at every instant.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
 
@@ -54,7 +54,7 @@ protected:
     context_ = new_context(options);
   }
 
-  /// One look at the context; a failure for each number that can't be.
+  /// Reads the context once. Adds a failure for each impossible number.
   void sample(const holdings& all) const {
     const auto before = words(all);
     const budget_statistics now = ctx()->memory_budget()->statistics();

@@ -36,7 +36,7 @@ protected:
     ctx()->synchronize(ctx()->work_stream());
     return made;
   }
-  /// Work of ours may be pending when a call of another library comes.
+  /// Our work may be pending when another library calls.
   [[nodiscard]] bool asynchronous() const { return !ctx()->on_host(); }
   [[nodiscard]] std::uint64_t waits() const { return ctx()->copies().read_counters().synchronizations; }
   [[nodiscard]] std::uint64_t pending() const { return ctx()->reports().statistics().pending_releases; }
@@ -96,7 +96,7 @@ TEST_P(graph_captures, hold_back_the_views_of_everybody_until_they_have_ended) {
 TEST_P(graph_captures, are_followed_where_nothing_is_waited_for) {
   const auto memory = filled(1);
   auto another = std::optional(filled(2));
-  external_memory lent; // of which no work is known
+  external_memory lent; // its pending work is unknown
   lent.pointer = reinterpret_cast<void*>(memory.address());
   lent.bytes = memory.size();
   lent.device = ctx()->device();
@@ -187,7 +187,7 @@ TEST_P(graph_captures, make_their_stream_another_one_for_as_long_as_they_go_on) 
 }
 
 TEST_P(graph_captures, may_lose_their_stream_once_they_have_ended) {
-  for (int round = 0; round < 3; ++round) { // companions are used again
+  for (int round = 0; round < 3; ++round) { // companion streams are reused
     auto b = std::optional(filled(1));
     std::optional<stream> brief(shared_device());
     graph_capture capture(device(), brief->ref().native_handle());

@@ -32,7 +32,7 @@ protected:
   [[nodiscard]] stream_ref third() const { return third_->ref(); }
   [[nodiscard]] std::uint8_t* landing() const { return landing_.data(); }
   [[nodiscard]] bool landed(std::uint8_t value) const { return landing_.all_are(value); }
-  /// A closed gate on `stream`; on a backend that runs inline nothing can be held back.
+  /// A closed gate on `stream`; null on a backend that runs inline.
   [[nodiscard]] std::unique_ptr<gate> hold(stream_ref stream) const {
     return close_gate(stream.native_handle());
   }
@@ -59,7 +59,7 @@ protected:
     return made;
   }
 
-  /// Fills the buffer as a consumer does who has a view of it.
+  /// Fills the buffer as a consumer with a view does.
   void fill_unannounced(const buffer& of, std::uint8_t value, const stream& foreign) const {
     device().fill(reinterpret_cast<void*>(of.address()), value, ordered_bytes, foreign.ref().native_handle());
   }
@@ -82,9 +82,9 @@ protected:
                                         const std::unique_ptr<gate>& held) const {
     open_while_the_host_waits(held, [&] { synchronize_handover(std::array{b}); });
     EXPECT_TRUE(writer.idle()) << "handed over before the write";
-    open(held); // where it has failed
+    open(held); // if it has failed
   }
-  /// One of both; afterwards the writer has finished.
+  /// Either of the two. Afterwards the writer has finished.
   void expect_handover_in_order(const buffer& b, const stream& writer, const std::unique_ptr<gate>& held,
                                 std::uint8_t value, bool for_host) const {
     if (for_host) {
@@ -374,16 +374,14 @@ TEST_P(ordering, unknown_work_is_settled_once) {
   for (const access consumer : {access::read, access::write}) {
     for (const access mode : {access::read, access::write}) {
       const auto use_it = [&] { const use_token token(first(), {{b, mode}}); };
-      {
-        const use_token known(first(), {writes(b)});
-      } // so that the next one needs no event of another stream
+      { const use_token known(first(), {writes(b)}); } // so that the use needs no event of another stream
       { const export_hold view(std::array{b}, consumer); }
       const bool conflict = consumer == access::write || mode == access::write;
       std::uint64_t before = events();
       use_it();
       EXPECT_EQ(events() - before, conflict ? one : 0);
       before = events();
-      const std::shared_ptr<void> capture = ctx()->capturing(); // in which a second one would be refused
+      const std::shared_ptr<void> capture = ctx()->capturing(); // refuses events over all work
       EXPECT_NO_THROW(use_it());
       EXPECT_NO_THROW(use_it());
       EXPECT_EQ(events() - before, 0U) << "asked for all work of the device again";
@@ -511,7 +509,7 @@ TEST_P(ordering, streams_of_two_backends_with_the_same_id_are_not_the_same) {
   if (!second) {
     GTEST_SKIP() << one_device_alone;
   }
-  std::vector<stream> there; // until one has the id of `first`, where devices count for themselves
+  std::vector<stream> there; // until one has the id of `first`, in case each device numbers its own
   do {
     there.emplace_back(second);
   } while (there.back().ref().id() < first().id() && there.size() < 64);
@@ -528,7 +526,7 @@ TEST_P(ordering, streams_of_two_backends_with_the_same_id_are_not_the_same) {
 
 TEST(ordering_of_two_backends, a_host_stream_waits_for_a_device_stream_with_the_same_id) {
   sim::options chosen;
-  chosen.run_percent = 0; // nothing runs unless somebody waits
+  chosen.run_percent = 0; // work runs only when the host waits
   const auto device = sim::device::create(chosen);
   const auto host = make_host_backend();
   const stream_ref theirs(*device, legacy_stream);

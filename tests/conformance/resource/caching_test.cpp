@@ -159,7 +159,7 @@ TEST_P(caching, a_steal_a_trim_and_a_large_free_leave_the_captures_of_others_alo
   const stream others(shared_device());
   put(get(size, first()), first());
   const block beyond = get(most + 1, first());
-  graph_capture capture(device(), others.ref().native_handle()); // which nobody announced
+  graph_capture capture(device(), others.ref().native_handle()); // not announced to Saeta
   const block stolen = get(size, second());
   EXPECT_EQ(cache_->statistics().steals, 1U);
   put(stolen, second());
@@ -181,7 +181,7 @@ TEST_P(caching, a_block_of_an_idle_stream_waits_for_nobody_else) {
   const block stolen = get(size, second());
   EXPECT_EQ(stolen.pointer, idle.pointer);
   fill(stolen, 2, second());
-  device().synchronize_stream(second().native_handle()); // for ever, if it had waited
+  device().synchronize_stream(second().native_handle()); // hangs if the allocation waited
   if (held) {
     held->open();
   }
@@ -259,7 +259,7 @@ TEST_P(caching, an_upstream_failure_leaves_no_trace) {
     EXPECT_EQ(cache_->statistics().slabs, 0U);
     put(get(bytes, first()), first());
     cache_->trim();
-    // Otherwise the pool may get the memory back only later, and a retry after the next failure succeeds.
+    // Otherwise the pool may get the memory back later, and a retry after the next failure would succeed.
     const std::optional<point> freed = clocks_->mark_device();
     ASSERT_TRUE(freed.has_value());
     synchronize(*freed);
@@ -284,7 +284,7 @@ TEST_P(caching, what_another_thread_freed_on_a_stream_is_found_there) {
     passed.push_back(get(size, first()));
     addresses.insert(passed.back().pointer);
   }
-  std::jthread([&] { // and leaves what it freed behind when it ends
+  std::jthread([&] { // the thread ends and leaves its freed blocks to others
     for (const block& each : passed) {
       put(each, first());
     }

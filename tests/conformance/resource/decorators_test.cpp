@@ -1,4 +1,4 @@
-// Decorators on every backend: what they see, what they find, and that they stand in any order.
+// Decorators on every backend: what they record, what they detect, and that any order works.
 
 #include "conformance/harness/backends.hpp"
 #include "saeta/base/error.hpp"
@@ -21,7 +21,7 @@ protected:
   static constexpr std::uint64_t limit_bytes = 16 << 20;
 
   void SetUp() override {
-    before_ = set_report_sink([](std::string_view, std::string_view) noexcept {}); // failures here are meant
+    before_ = set_report_sink([](std::string_view, std::string_view) noexcept {}); // failures are expected
   }
   void TearDown() override {
     EXPECT_EQ(limit->statistics().current, 0u) << "every charge was given back";
@@ -54,7 +54,7 @@ private:
 
 std::uint8_t* bytes_of(const block& of) { return static_cast<std::uint8_t*>(of.pointer); }
 
-/// A record without what differs from run to run.
+/// A record without the members that differ from run to run.
 struct seen {
   std::uint64_t order;
   memory_event what;
@@ -255,7 +255,7 @@ TEST_P(decorators, guard_fills_new_memory_and_keeps_freed_memory_from_reuse) {
   EXPECT_EQ(stack.guard->check(), 0u);
 }
 
-/// Hands the same memory out to everybody.
+/// Returns the same memory for every request.
 class overlapping_resource final : public decorator {
 public:
   overlapping_resource(std::shared_ptr<resource> upstream, const stream_ref& stream)
@@ -382,7 +382,7 @@ TEST_P(decorators, stand_in_any_order_over_any_base) {
       EXPECT_GE(limit->statistics().current, 100u);
       finish();
       EXPECT_TRUE(stack.top->deallocate(made, work.ref()));
-      stack.top->trim(); // below a guard, the log sees the free only now
+      stack.top->trim(); // below a guard, the log records the free only now
       log->detach(sink);
       EXPECT_EQ(limit->statistics().current, 0u);
       EXPECT_EQ(stack.statistics->read().live(), 0u);

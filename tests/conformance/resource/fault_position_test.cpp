@@ -86,7 +86,7 @@ protected:
     ctx->synchronize(token.stream());
     return result;
   }
-  /// False for an error that no fault of the device explains.
+  /// Returns false for an error that a fault of the device can't cause.
   template <class Life>
   [[nodiscard]] static bool throws_or_ends(Life life) {
     try {
@@ -101,7 +101,7 @@ protected:
     context_options chosen;
     chosen.budget = 1 << 20;
     chosen.memory.base = base;
-    chosen.releases = release_thread::none; // so that positions mean the same in every run
+    chosen.releases = release_thread::none; // so that calls have the same numbers in every run
     return chosen;
   }
 

@@ -47,7 +47,7 @@ protected:
     driver->synchronize_stream(work.ref().native_handle());
     return content;
   }
-  /// The next call of the driver fails, so that who makes one is found out.
+  /// Makes the next call of the driver fail, so that an unexpected call shows.
   void forbid_driver_calls() const { driver->fail_at(1); }
   void allow_driver_calls() const { driver->fail_at(0); }
 
@@ -156,7 +156,7 @@ TEST_P(resources, async_frees_an_unused_block_in_one_driver_call) {
   const block unused = stack.top->allocate(1000, 0, work.ref());
   driver->synchronize_stream(work.ref().native_handle());
   EXPECT_TRUE(has_passed(unused.ready));
-  forbid_driver_calls(); // but the one that frees
+  forbid_driver_calls(); // except for the free
   EXPECT_TRUE(stack.top->deallocate(unused, std::span<const point>()));
   EXPECT_FALSE(driver->failed()) << "a wait of the host, too";
   allow_driver_calls();
@@ -176,7 +176,7 @@ TEST_P(resources, a_large_block_beside_direct_slabs_is_freed_without_a_wait_of_t
     use_token token(busy.ref(), {writes(*large)});
     ctx->copies().fill(token.mutable_data<char>(*large), 1, large->size(), busy.ref());
   }
-  large.reset(); // for ever, if it waited
+  large.reset(); // hangs if it waits
   EXPECT_EQ(ctx->reports().statistics().pending_releases, held ? 1U : 0U);
   if (held) {
     held->open();

@@ -212,7 +212,7 @@ TEST_P(demotions, a_context_may_end_during_the_move) {
   const std::unique_ptr<gate> held = std::move(moving->held);
   moving.reset();
   const std::weak_ptr<context> ended = context_->weak_from_this();
-  context_.reset(); // the thread of the move is the last to have it
+  context_.reset(); // the thread of the move then has the last reference
   held->open();
   EXPECT_TRUE(comes_true([&] { return ended.expired(); }));
 }
@@ -235,7 +235,7 @@ TEST_P(demotions, a_table_that_finds_no_room_waits_for_the_move) {
 }
 
 TEST_P(demotions, a_full_disk_loses_nothing_and_is_tried_again) {
-  constexpr std::int64_t large = 4 * small; // more than the disk takes
+  constexpr std::int64_t large = 4 * small; // more than fits on the disk
   std::deque<spill_handle> kept;
   context_options chosen = options(budget::unlimited);
   chosen.spill.pinned = 0;

@@ -1,4 +1,4 @@
-// Handles of tables: what leaves the device, where it goes, and that it comes back as it was.
+// Spill handles: which tables leave the device, where they go, and that they come back unchanged.
 #include "conformance/share/spill_test.hpp"
 
 #include "saeta/interop/arrow/owned.hpp"
@@ -34,7 +34,7 @@ protected:
   void observe(std::function<void(const log_record&)> act) const {
     ctx()->reports().log()->attach(std::make_shared<observer>(std::move(act)));
   }
-  /// A part of a table, which keeps it where it is.
+  /// A slice of a table, which keeps the table where it is.
   [[nodiscard]] buffer body_of(const spill_handle& of) const {
     return of.use(ctx()).value().batches().front().columns.front().buffers().back();
   }
@@ -88,7 +88,7 @@ TEST_P(tiers, a_request_without_room_moves_the_lowest_priority_and_then_the_long
   const spill_handle urgent = handle(2, 1);
   const spill_handle third = handle(3);
   const spill_handle cheap = handle(4, -1);
-  static_cast<void>(first.use(ctx())); // now `third` is unused for longer
+  static_cast<void>(first.use(ctx())); // now `third` is the least recently used
   const std::uint64_t free = room - in_use();
   const auto where = [&] { return std::vector{cheap.tier(), third.tier(), first.tier(), urgent.tier()}; };
   constexpr auto device = spill_tier::device;
@@ -111,7 +111,7 @@ TEST_P(tiers, a_handle_too_many_makes_room_down_to_the_lower_mark) {
     kept.push_back(handle(i, 0, rows / 4));
     const std::uint64_t now = in_use();
     EXPECT_LE(now, room * 85 / 100 + kept.back().bytes());
-    if (i > 0 && seen(spill_tier::device).handles < i) { // some have just left, or did before
+    if (i > 0 && seen(spill_tier::device).handles < i) { // some tables have left the device
       EXPECT_LE(now, room * 85 / 100);
     }
   }
@@ -331,7 +331,7 @@ TEST_P(tiers, who_needs_a_table_or_its_room_waits_for_its_move) {
   observe([&](const log_record& record) {
     if (record.event == memory_event::spill && !moving.exchange(true)) {
       EXPECT_TRUE(comes_true([&] { return waiting == 2; }));
-      for (int i = 0; i < 10'000; ++i) { // a thread that does not wait would go on
+      for (int i = 0; i < 10'000; ++i) { // a thread that does not wait would continue
         std::this_thread::yield();
       }
     }
@@ -501,7 +501,7 @@ TEST_P(tiers, unused_tables_of_a_budget_leave_on_request) {
   const spill_handle outside = handle(1);
   const spill_handle first = spillable(child, numbers(child, 2));
   const spill_handle second = spillable(child, numbers(child, 3));
-  static_cast<void>(first.use(child)); // now `second` is unused for longer
+  static_cast<void>(first.use(child)); // now `second` is the least recently used
   EXPECT_EQ(spill_unused(child, 0), 0U);
   EXPECT_EQ(spill_unused(child, 1), second.bytes()) << "whole bodies";
   EXPECT_NE(second.tier(), spill_tier::device);

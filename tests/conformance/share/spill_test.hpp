@@ -69,7 +69,7 @@ protected:
     made.spill.folder = folder_.string();
     return made;
   }
-  /// The context of the test has other options from now on.
+  /// Replaces the context of the test by one with other options.
   void use_options(context_options chosen) { context_ = new_context(std::move(chosen)); }
 
   [[nodiscard]] std::vector<spill_tier> tiers_here() const {
@@ -99,7 +99,7 @@ protected:
   [[nodiscard]] spill_tier_statistics seen(spill_tier tier) const {
     return read_spill_statistics(ctx()).tiers[static_cast<std::size_t>(tier)];
   }
-  /// What is true of the tiers' budgets at any instant.
+  /// Checks what must hold for the budgets of the tiers at any instant.
   void expect_exact_budgets() const {
     const spill_statistics now = read_spill_statistics(ctx());
     for (const spill_tier_statistics& tier : now.tiers) {
@@ -109,7 +109,7 @@ protected:
     }
     EXPECT_EQ(now.failures, 0U);
   }
-  /// True once no body is on its way. Tables move on from full tiers by themselves.
+  /// True once no body is being moved. Tables move on from full tiers in the background.
   [[nodiscard]] bool settle() const {
     return comes_true([&] {
       const auto now = read_spill_statistics(ctx()).tiers;

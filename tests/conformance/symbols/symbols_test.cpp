@@ -1,5 +1,5 @@
 // Columns that become symbols, and symbols as dictionaries.
-#include "conformance/harness/context_test.hpp"
+#include "conformance/harness/arrow_test.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/column/view_cast.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
@@ -22,12 +22,8 @@ using support::random_array;
 using support::random_indices;
 using support::shared_array;
 
-class symbols : public context_test {
+class symbols : public arrow_test {
 protected:
-  [[nodiscard]] column imported(const shared_array& source) const {
-    owned_array given = support::to_c(source);
-    return import_column(ctx(), {"x", source->type, true, {}}, given.get());
-  }
   [[nodiscard]] column numbers(type_id type, const std::vector<std::int32_t>& values) const {
     support::plain_array array;
     array.type = data_type(type);
@@ -125,7 +121,7 @@ TEST_P(symbols, of_numbers_that_name_nothing_are_refused_with_the_row) {
             "row 2: symbol 1 is not in the symbol table, which has 1 names");
   EXPECT_EQ(refused(numbers(type_id::int32, {0, -1}).slice(1, 1)),
             "row 0: symbol 4294967295 is not in the symbol table, which has 1 names");
-  // What lies under a null may be anything.
+  // The value under a null may be anything.
   const column any = imported(random_array(data_type(type_id::uint32), {40, 3, nulls::all}, 5));
   EXPECT_EQ(names_of(one(any)), std::vector<cell>(40));
   support::plain_array array;

@@ -24,7 +24,7 @@ using support::shared_array;
 
 class combine : public pieces_test {
 protected:
-  /// Every row of the parts, in order, in the columns.
+  /// Expects the rows of all parts, in order, in the columns.
   static void expect_rows(const std::vector<column>& seen, const std::vector<part>& parts) {
     std::size_t piece = 0;
     std::int64_t row = 0; // in the piece
@@ -125,7 +125,7 @@ TEST_P(combine, writes_nothing_behind_what_it_makes) {
   };
   for (const data_type& type : carried_types()) {
     for (const std::int64_t rows :
-         {15, 16, 31, 32, 63, 64, 65}) { // of some the last buffer fills its padding
+         {15, 16, 31, 32, 63, 64, 65}) { // for some of them, the last buffer has no padding
       const std::vector<column> pieces{here(random_array(type, {rows / 2, 3, nulls::absent, true}, 1)),
                                        here(random_array(type, {rows - rows / 2, 0, nulls::some, true}, 2))};
       ASSERT_EQ(combine_chunks(pieces).size(), 1U) << type.name();
@@ -342,7 +342,7 @@ TEST_P(combine, waits_for_the_writers_of_the_pieces) {
   const column piece = column::make(ctx(), {data_type(type_id::uint8), 1 << 16, 0, 0, {{}, late}});
   const std::vector<column> joined =
       combine_chunks(std::vector<column>{piece.slice(3, 1000), piece.slice(0, 9)});
-  fill(late, 9, side.ref()); // waits for the join in its turn
+  fill(late, 9, side.ref()); // waits for the join
   const auto content = read(joined[0].values());
   EXPECT_TRUE(std::all_of(content.begin(), content.begin() + 1009, [](std::uint8_t b) { return b == 7; }));
 }

@@ -1,5 +1,5 @@
-// Columns and tables compared on their device: every type, in different layouts, and what must not count.
-#include "conformance/harness/context_test.hpp"
+// Columns and tables compared on their device: every type in different layouts, and what must not count.
+#include "conformance/harness/arrow_test.hpp"
 #include "saeta/compute/combine.hpp"
 #include "saeta/compute/equals.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
@@ -39,12 +39,8 @@ shared_array without_null_entries(const data_type& type, const support::array_sh
   return support::random_indices(type, shape, entries, seed);
 }
 
-class equal_data : public context_test {
+class equal_data : public arrow_test {
 protected:
-  [[nodiscard]] column imported(const shared_array& source) const {
-    owned_array given = support::to_c(source);
-    return import_column(ctx(), {"x", source->type, true, {}}, given.get());
-  }
   /// A column of values of one fixed width without nulls, or with those whose bit of `valid` is 0.
   template <class T>
   [[nodiscard]] column fixed(const data_type& type, std::vector<T> values, unsigned valid = ~0u) const {
@@ -79,7 +75,7 @@ protected:
     made.children = {std::make_shared<const support::plain_array>(std::move(child))};
     return imported(std::make_shared<const support::plain_array>(std::move(made)));
   }
-  /// The rows of a column, in other memory and laid out anew, from chunks that end elsewhere.
+  /// The rows of a column in other memory and with another layout, from chunks with other borders.
   [[nodiscard]] static column laid_out_anew(const column& source) {
     std::vector<column> pieces;
     for (std::int64_t row = 0; row < source.length();) {
@@ -105,7 +101,7 @@ TEST_P(equal_data, is_found_in_every_type_whatever_the_layout) {
       SCOPED_TRACE(::testing::Message() << type.name() << ", nulls " << static_cast<int>(pattern));
       const column one = imported(random_array(type, {41, 3, pattern, pattern != nulls::some}, 5));
       const column other = laid_out_anew(one);
-      // A NaN is not equal to itself, wherever it lies.
+      // A NaN is never equal to itself.
       const bool reflexive = equals(one, one);
       EXPECT_TRUE(reflexive || holds_floats(type));
       EXPECT_EQ(equals(one, other), reflexive);
@@ -314,7 +310,7 @@ TEST_P(equal_data, waits_for_the_writers_of_both_sides) {
   fill(late, 3, ctx()->work_stream());
   fill(late, 7, side.ref());
   EXPECT_TRUE(equals(bytes_of(late), bytes_of(early)));
-  fill(late, 9, side.ref()); // waits for the comparison in its turn
+  fill(late, 9, side.ref()); // waits for the comparison
   EXPECT_FALSE(equals(bytes_of(early), bytes_of(late)));
 }
 
@@ -340,7 +336,7 @@ TEST_P(equal_data, in_different_contexts_is_refused) {
 
 TEST_P(equal_data, refuses_offsets_that_nobody_checked_and_that_point_outside) {
   const buffer offsets = make(3 * sizeof(std::int32_t));
-  fill(offsets, 0x7f, ctx()->work_stream()); // far outside, and all the same
+  fill(offsets, 0x7f, ctx()->work_stream()); // far out of range, and all equal
   const buffer more = make(3 * sizeof(std::int32_t));
   fill(more, 0xff, ctx()->work_stream()); // -1 each
   const auto strings_of = [&](const buffer& where) {

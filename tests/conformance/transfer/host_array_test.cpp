@@ -135,7 +135,7 @@ TEST_P(host_arrays, land_in_warm_memory_that_the_host_is_charged_for) {
   const auto charged = [&] { return ctx()->pinned_budget()->statistics().current; };
   const std::byte* address = nullptr;
   for (int round = 0; round < 3; ++round) {
-    std::optional<host_batch> there = download(ctx(), sent); // and the chunks of the ring, which stay
+    std::optional<host_batch> there = download(ctx(), sent); // allocates the ring, which stays
     const std::byte* const now = there->arrays[0].buffers[1].data();
     EXPECT_TRUE(address == nullptr || now == address) << "fresh memory in round " << round;
     address = now;

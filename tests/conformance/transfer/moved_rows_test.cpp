@@ -44,7 +44,7 @@ protected:
                 made.size() * sizeof(Number));
     return made;
   }
-  /// Nothing if the cast works.
+  /// The error of a cast; nullopt if the cast works.
   static std::optional<errc> refusal(const column& of, type_id to, cast_rule rule,
                                      std::string* message = nullptr) {
     return unit::code_raised_by([&] { static_cast<void>(cast(of, data_type(to), rule)); }, message);

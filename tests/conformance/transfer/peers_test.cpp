@@ -289,7 +289,7 @@ TEST_P(peers, outlive_an_early_release_of_the_source) {
       moved = joined ? moved_in_windows(here, there_) : copy_to(here, there_);
     }
     std::vector<buffer> next;
-    for (int i = 0; i < 6; ++i) { // whatever memory was given back
+    for (int i = 0; i < 6; ++i) { // reuses any memory that was returned
       next.push_back(make(table_bytes));
       fill(next.back(), 9, ctx()->work_stream());
     }
@@ -451,7 +451,7 @@ TEST_P(peers, refuse_a_context_of_a_parent_process) {
 
 class unreachable_peers : public peers {
 protected:
-  /// The context of a device that neither reaches the first nor is reached by it.
+  /// The context of a device without peer access to or from the first.
   [[nodiscard]] std::shared_ptr<context> make_unreachable() {
     const auto beside = std::dynamic_pointer_cast<sim::device>(shared_device());
     if (!beside) {
@@ -503,7 +503,7 @@ TEST_P(unreachable_peers, are_refused_in_strict_mode) {
   EXPECT_EQ(code_raised_by([&] { static_cast<void>(copy_through_host(here, there_)); }),
             errc::download_forbidden);
   EXPECT_EQ(charged(*there_), 0U);
-  expect_filled(copy_to(here, there_)); // which does not pass through the host
+  expect_filled(copy_to(here, there_)); // must not pass through the host
 }
 
 TEST_P(unreachable_peers, wait_for_a_late_writer_of_the_source) {

@@ -27,7 +27,7 @@ protected:
   [[nodiscard]] std::vector<std::uint32_t> permuted(std::int64_t count, std::uint64_t key) const {
     return rows_of<std::uint32_t>(permute_rows(ctx(), count, key, {.count = count}));
   }
-  /// The numbers as a table of so many batches. Its first row has the number 0.
+  /// The row numbers from 0 on as a table of so many batches.
   [[nodiscard]] table table_of(const column& numbers, std::int64_t batches) const {
     schema fields;
     fields.fields.push_back({"n", numbers.type(), false, {}});

@@ -33,7 +33,7 @@ scatter_source memory_of(const std::vector<std::byte>& bytes) {
           }};
 }
 
-/// What a scatter must make of the source: step after step, without chunks.
+/// The expected result of a scatter: step after step, without chunks.
 struct expected_slab {
   std::vector<std::byte> bytes;
   std::vector<std::int64_t> counted;
@@ -394,7 +394,7 @@ TEST_P(scatter, tells_how_far_it_is_and_ends_when_it_is_told_to) {
     EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
     const auto before = ctx->reports().statistics().budget.current;
     bool stopped = true;
-    for (std::size_t call = 0; stopped; ++call) { // how often it tells is a matter of time
+    for (std::size_t call = 0; stopped; ++call) { // the number of reports depends on timing
       std::size_t calls = 0;
       stopped = false;
       const auto stop = [&](std::uint64_t) {
@@ -416,7 +416,7 @@ TEST_P(scatter, tells_how_far_it_is_and_ends_when_it_is_told_to) {
   }
 }
 
-/// Decodes by copying, and tells each position that it begins at.
+/// Decodes by copying, and records each position that it begins at.
 class told_reader final : public ordered_reader {
 public:
   using teller = std::function<void(std::uint64_t position)>;
@@ -442,7 +442,7 @@ scatter_source decoded(const std::vector<std::byte>& bytes, const told_reader::t
   return made;
 }
 
-/// Ranges of which each is decoded by itself.
+/// Ranges that are decoded one by one.
 scatter_plan decoded_plan(std::size_t ranges, std::size_t bytes) {
   scatter_plan plan;
   for (std::size_t i = 0; i < ranges; ++i) {
@@ -522,7 +522,7 @@ TEST_P(scatter, works_again_after_any_call_has_failed) {
   set_report_sink(before);
 }
 
-/// Refuses what chunks would land in.
+/// Refuses memory for chunks to land in.
 class no_landing final : public decorator {
 public:
   no_landing(std::shared_ptr<resource> upstream, errc refusal)

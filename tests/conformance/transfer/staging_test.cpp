@@ -92,7 +92,7 @@ TEST_P(staging, brings_any_number_of_ranges_in_one_transfer_and_back_in_one) { e
 TEST_P(staging, brings_them_by_chunks_that_all_threads_share) {
   for (const std::size_t shared : {1U, 2U, 8U}) {
     use(shared);
-    expect_round_trips(3000); // smaller ranges go by the chunks of the threads
+    expect_round_trips(3000); // smaller ranges use the chunks of the threads
     EXPECT_EQ(ctx()->reports().statistics().pinned, ctx()->on_host() ? 0 : shared * chunk);
   }
 }
@@ -117,7 +117,7 @@ TEST_P(staging, sends_a_single_chunk_without_events) {
 
 TEST_P(staging, takes_no_more_pinned_memory_than_it_may) {
   for (const std::size_t threads : {1U, 3U}) {
-    const context_options options = ring_options(threads, 2 * chunk); // those of threads are whole pages
+    const context_options options = ring_options(threads, 2 * chunk); // chunks of threads are whole pages
     const auto ctx = new_context(options);
     const auto ring = staging_ring::of(ctx);
     const auto source = random_bytes(100'000, 3);
@@ -128,7 +128,7 @@ TEST_P(staging, takes_no_more_pinned_memory_than_it_may) {
     EXPECT_EQ(ctx->reports().statistics().pinned, ctx->on_host() ? 0 : 12 * 2 * chunk);
     std::vector<std::byte> back(slab.size());
     for (const std::size_t part :
-         {slab.size(), std::size_t{1000}}) { // by shared chunks, and by those of threads
+         {slab.size(), std::size_t{1000}}) { // through shared chunks, and through those of threads
       std::vector<download_range> ranges;
       for (std::size_t at = 0; at < slab.size(); at += part) {
         const std::size_t bytes = std::min(part, slab.size() - at);
@@ -468,7 +468,7 @@ TEST_P(staging, lands_nothing_later_that_a_failed_download_left_behind) {
   }
   struct division {
     std::size_t part;   ///< bytes of each range
-    std::size_t shared; ///< chunks; 0: small ranges go by those of the threads
+    std::size_t shared; ///< chunks; 0: small ranges use those of the threads
   };
   for (const auto& [part, shared] : {division{20'000, 1}, {20'000, 2}, {1'000, 0}}) {
     const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
@@ -509,7 +509,7 @@ TEST_P(staging, lands_nothing_later_that_a_failed_download_left_behind) {
   }
 }
 
-/// Whoever owns the memory goes by what the device says, not by what we know.
+/// The owner may write its memory again once the copy has landed, without asking us.
 TEST_P(staging, is_done_with_the_memory_of_others_when_it_has_landed) {
   const stream foreign(shared_device());
   for (const std::size_t part : {std::size_t{50'000}, std::size_t{1'000}}) {

@@ -82,7 +82,7 @@ protected:
 
   static bool is_null_row(const ArrowArray& seen, const data_type& type, std::int64_t row) {
     if (!type.has_validity()) {
-      return true; // said by a child, or every row is null
+      return true; // a child says so, or every row is null
     }
     const auto* const bits = static_cast<const std::uint8_t*>(seen.buffers[0]);
     const std::int64_t at = seen.offset + row;
@@ -223,7 +223,7 @@ TEST_P(taken_rows, keeps_the_rows_of_a_mask_of_bits_or_bytes) {
     expect_rows(kept(pieces, {bytes}), parts, rows);
     const column packed = pack_bool(bytes);
     expect_rows(kept(pieces, {packed}), parts, rows);
-    // chunks that end elsewhere, at odd bits
+    // chunks with other borders, which lie inside of bytes
     expect_rows(kept(pieces, {packed.slice(0, 13), packed.slice(13, 0), packed.slice(13, 100),
                               bytes.slice(113, bytes.length() - 113)}),
                 parts, rows);
@@ -286,7 +286,7 @@ TEST_P(taken_rows, takes_a_table_of_every_type_at_once) {
   for (std::size_t i = 0; i < source.column_count(); ++i) {
     SCOPED_TRACE(source.fields().fields[i].name);
     if (!carried_types()[i].children().empty()) {
-      continue; // cells are flat
+      continue; // `cells` does not show nested values
     }
     const std::vector<support::cell> expected = support::cells(source, i);
     const std::vector<support::cell> seen = support::cells(made, i);
@@ -296,7 +296,7 @@ TEST_P(taken_rows, takes_a_table_of_every_type_at_once) {
   }
 }
 
-/// Strings that are longer than a vector, a tile, or nothing at all, at any alignment.
+/// Strings that are empty, longer than a vector, or longer than a tile, at any alignment.
 TEST_P(taken_rows, takes_long_and_empty_strings) {
   std::vector<std::string> texts;
   for (const unsigned length : {0U, 0U, 1U, 15U, 0U, 16U, 17U, 33U, 100U, 0U, 1000U, 20'000U, 0U}) {

@@ -1,5 +1,5 @@
-// What moves leaves at its first row, whatever the type and wherever the rows began.
-#include "conformance/harness/context_test.hpp"
+// Only the rows of a window are moved, for every type and every offset.
+#include "conformance/harness/arrow_test.hpp"
 #include "saeta/compute/copy_columns.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
 #include "saeta/interop/arrow/device.hpp"
@@ -17,14 +17,13 @@ namespace {
 
 using support::carried_types;
 using support::nulls;
-using support::plain_array;
 using support::random_array;
 using support::same_rows;
 using support::shared_array;
 
 bool keeps_offset(const data_type& type) { return type.layout() == layout_kind::run_ends; }
 
-/// Columns and host arrays alike.
+/// For columns and for host arrays.
 void expect_no_offset(const column& of) {
   EXPECT_TRUE(of.offset() == 0 || keeps_offset(of.type())) << of.type().name() << ": " << of.offset();
   for (const column& child : of.children()) {
@@ -51,7 +50,7 @@ bool shares_offset(const data_type& type) {
          layout == layout_kind::fixed_list;
 }
 
-/// Arrays below another one whose offset counts for their children.
+/// Expects no offset in inner arrays whose offset would apply to their children.
 void expect_no_offset_below(const ArrowArray& of, const data_type& type) {
   for (std::size_t i = 0; i < type.children().size(); ++i) {
     const data_type& inner = type.children()[i].type;
@@ -61,14 +60,14 @@ void expect_no_offset_below(const ArrowArray& of, const data_type& type) {
   }
 }
 
-class windows : public context_test {
+class windows : public arrow_test {
 protected:
   [[nodiscard]] column imported(const shared_array& source, copy_policy copy) const {
-    owned_array given = support::to_c(source);
     import_options options;
     options.copy = copy;
-    return import_column(ctx(), {"x", source->type, true, {}}, given.get(), options);
+    return arrow_test::imported(source, options);
   }
+
   [[nodiscard]] static owned_array on_host(const column& source) {
     owned_array seen;
     export_column(source, *seen.out());

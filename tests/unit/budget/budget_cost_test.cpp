@@ -1,6 +1,6 @@
 // What a call looks at, counted: the number of budgets beside it must not show.
-#include "saeta/budget/probe.hpp"
 #include "saeta/budget/reservation.hpp"
+#include "support/budget_probe.hpp"
 
 #include <gtest/gtest.h>
 

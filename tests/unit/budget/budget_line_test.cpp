@@ -1,6 +1,6 @@
 // Waiting in line for room in a budget.
-#include "saeta/budget/probe.hpp"
 #include "saeta/budget/reservation.hpp"
+#include "support/budget_probe.hpp"
 #include "support/interrupts.hpp"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Many threads on one tree: what must hold at every instant is watched from outside.
-#include "saeta/budget/probe.hpp"
 #include "saeta/budget/reservation.hpp"
+#include "support/budget_probe.hpp"
 
 #include <gtest/gtest.h>
 

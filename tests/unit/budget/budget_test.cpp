@@ -1,5 +1,5 @@
-#include "saeta/budget/probe.hpp"
 #include "saeta/budget/reservation.hpp"
+#include "support/budget_probe.hpp"
 #include "unit/base/raises.hpp"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Dictionaries: once a file, replaced or grown in a stream, united where a file can hold only one.
 
-#include "ipc_test.hpp"
+#include "dictionary_fixture.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -16,24 +16,7 @@ using support::shared_array;
 using support::strings;
 using ::testing::ElementsAre;
 
-class dictionary : public ipc_test {
-protected:
-  [[nodiscard]] table table_of(const std::vector<shared_array>& pieces) const {
-    std::vector<std::vector<shared_array>> batches;
-    for (const auto& piece : pieces) {
-      batches.push_back({piece});
-    }
-    return support::table_of(ctx(), {{{"words", pieces.front()->type, true, {}}}, {}}, batches);
-  }
-
-  static std::size_t occurrences(std::string_view text, std::string_view word) {
-    std::size_t count = 0;
-    for (auto at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
-      ++count;
-    }
-    return count;
-  }
-};
+class dictionary : public dictionary_fixture {};
 
 TEST_F(dictionary, a_shared_one_is_written_and_uploaded_once) {
   const auto words = strings({"first-word", "second-word"});

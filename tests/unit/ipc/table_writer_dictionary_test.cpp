@@ -1,5 +1,5 @@
 // Dictionaries that differ between the tables of a writer: added to, replaced in a stream, refused in a file.
-#include "ipc_test.hpp"
+#include "dictionary_fixture.hpp"
 #include "saeta/symbols/symbol_table.hpp"
 #include "saeta/symbols/symbols.hpp"
 #include "support/symbols.hpp"
@@ -24,15 +24,8 @@ bool has_dictionary(const data_type& type) {
          std::ranges::any_of(type.children(), [](const field& child) { return has_dictionary(child.type); });
 }
 
-class table_writer_dictionary : public ipc_test {
+class table_writer_dictionary : public dictionary_fixture {
 protected:
-  [[nodiscard]] table table_of(const std::vector<shared_array>& pieces) const {
-    std::vector<std::vector<shared_array>> batches;
-    for (const auto& piece : pieces) {
-      batches.push_back({piece});
-    }
-    return support::table_of(ctx(), {{{"words", pieces.front()->type, true, {}}}, {}}, batches);
-  }
   [[nodiscard]] std::string written(const std::vector<table>& tables, container format,
                                     bool deltas = false) const {
     std::string bytes;
@@ -54,13 +47,6 @@ protected:
       rows.insert(rows.end(), more.begin(), more.end());
     }
     return rows;
-  }
-  static std::size_t occurrences(std::string_view text, std::string_view word) {
-    std::size_t count = 0;
-    for (auto at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
-      ++count;
-    }
-    return count;
   }
 };
 

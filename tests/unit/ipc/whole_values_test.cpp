@@ -369,21 +369,23 @@ TEST_F(whole_values, offsets_may_begin_and_end_anywhere) {
   }
 }
 
-/// A read that has taken offsets of lists for others is made again.
+/// Three lists of 305 numbers, which count up from 0.
+support::shared_array lists_at(const std::vector<std::int32_t>& offsets) {
+  std::vector<std::int16_t> numbers(305);
+  std::iota(numbers.begin(), numbers.end(), std::int16_t{0});
+  auto made =
+      support::plain_array(*array_of(data_type::nested("+l", {{"item", data_type(type_id::int16), true, {}}}),
+                                     3, std::vector<std::byte>(), bytes_of(offsets)));
+  made.children = {array_of(data_type(type_id::int16), 305, std::vector<std::byte>(), bytes_of(numbers))};
+  return std::make_shared<const support::plain_array>(std::move(made));
+}
+
+/// A read whose assumption about offsets of lists is wrong is made again.
 TEST_F(whole_values, lists_may_begin_and_end_anywhere) {
   const std::vector<std::int32_t> good{0, 101, 203, 305};
   const std::vector<std::int32_t> other{7, 101, 203, 301};
-  std::vector<std::int16_t> numbers(305);
-  std::iota(numbers.begin(), numbers.end(), std::int16_t{0});
-  const auto list = [&](const std::vector<std::int32_t>& offsets) {
-    auto made = support::plain_array(
-        *array_of(data_type::nested("+l", {{"item", data_type(type_id::int16), true, {}}}), 3,
-                  std::vector<std::byte>(), bytes_of(offsets)));
-    made.children = {array_of(data_type(type_id::int16), 305, std::vector<std::byte>(), bytes_of(numbers))};
-    return std::make_shared<const support::plain_array>(std::move(made));
-  };
-  const auto fine = list({0, 100, 200, 305});
-  for (const std::string& bytes : changed<std::int32_t>({fine, list(good), fine}, good, other)) {
+  const auto fine = lists_at({0, 100, 200, 305});
+  for (const std::string& bytes : changed<std::int32_t>({fine, lists_at(good), fine}, good, other)) {
     std::vector<std::int64_t> batches;
     const table seen =
         reader::open(std::as_bytes(std::span(bytes)), nullptr, {.copy = copy_policy::always, .rechunk = true})
@@ -398,7 +400,7 @@ TEST_F(whole_values, lists_may_begin_and_end_anywhere) {
     EXPECT_TRUE(std::ranges::is_sorted(batches));
     EXPECT_EQ(batches.back(), 3);
   }
-  expect_refused(changed<std::int32_t>({fine, list(good), fine}, good, {0, 101, 203, 306}),
+  expect_refused(changed<std::int32_t>({fine, lists_at(good), fine}, good, {0, 101, 203, 306}),
                  "there are 305 values");
 }
 
@@ -406,19 +408,10 @@ TEST_F(whole_values, lists_may_begin_and_end_anywhere) {
 /// end, and so must the last list of the batch.
 TEST_F(whole_values, lists_whose_first_or_last_offset_is_unusual_keep_their_neighbours) {
   const std::vector<std::int32_t> good{0, 101, 203, 305};
-  std::vector<std::int16_t> numbers(305);
-  std::iota(numbers.begin(), numbers.end(), std::int16_t{0});
-  const auto list = [&](const std::vector<std::int32_t>& offsets) {
-    auto made = support::plain_array(
-        *array_of(data_type::nested("+l", {{"item", data_type(type_id::int16), true, {}}}), 3,
-                  std::vector<std::byte>(), bytes_of(offsets)));
-    made.children = {array_of(data_type(type_id::int16), 305, std::vector<std::byte>(), bytes_of(numbers))};
-    return std::make_shared<const support::plain_array>(std::move(made));
-  };
-  const auto fine = list({0, 100, 200, 305});
+  const auto fine = lists_at({0, 100, 200, 305});
   for (const auto& [first, last] : {std::pair{7, 305}, {0, 301}}) {
     for (const std::string& bytes :
-         changed<std::int32_t>({fine, list(good), fine}, good, {first, 101, 203, last})) {
+         changed<std::int32_t>({fine, lists_at(good), fine}, good, {first, 101, 203, last})) {
       const table joined = read_bytes(bytes, {.copy = copy_policy::always, .rechunk = true});
       const table apart = read_bytes(bytes, {.rechunk = false});
       EXPECT_EQ(support::cells(joined, 0), support::cells(apart, 0)) << first << " to " << last;

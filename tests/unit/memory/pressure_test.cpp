@@ -1,10 +1,10 @@
 // The steps of memory/pressure.hpp one by one; tests/conformance/memory has them under a context.
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/report.hpp"
-#include "saeta/budget/probe.hpp"
 #include "saeta/device/stream.hpp"
 #include "saeta/memory/pressure.hpp"
 #include "saeta/observe/sinks/log_sinks.hpp"
+#include "support/budget_probe.hpp"
 #include "support/child_process.hpp"
 #include "support/interrupts.hpp"
 

@@ -81,7 +81,7 @@ __device__ inline int valid_bits(const bit_stream& run, std::int64_t vector) {
   return static_cast<int>(left < 0 ? 0 : left > vector_bits ? vector_bits : left);
 }
 
-/// `part` without the bits from bit `end` of its vector on. Bit 0 of `part` is bit `begin` of the vector.
+/// Clears the bits of `part` from bit `end` of the vector on. Bit 0 of `part` is bit `begin` of the vector.
 __device__ inline unsigned keep_below(unsigned part, int begin, int end) {
   return end - begin >= 32 ? part : end <= begin ? 0u : part & ((1u << (end - begin)) - 1);
 }

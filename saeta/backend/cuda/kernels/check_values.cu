@@ -204,7 +204,7 @@ void check_values(stream_handle stream, std::span<const value_check> checks, con
   }
   const launch_site site(bad_rows, stream);
   const auto count = static_cast<std::int64_t>(checks.size());
-  const std::int64_t tiles = checks.back().first_tile + check_tiles(checks.back());
+  const std::int64_t tiles = checks.back().first_tile + count_tiles(checks.back());
   site.launch("check_values: fill", fill_bad_rows, count, bad_rows, count);
   constexpr std::int64_t items_of_tile = std::int64_t{block_threads} * unroll;
   site.launch("check_values", find_bad_rows, tiles * items_of_tile, uploaded, count, tiles, bad_rows);

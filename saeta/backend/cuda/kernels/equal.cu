@@ -241,7 +241,7 @@ void compare(stream_handle stream, std::span<const equal_task> tasks, const equa
   if (tasks.empty()) {
     return;
   }
-  const std::int64_t tiles = tasks.back().first_tile + equal_tiles(tasks.back());
+  const std::int64_t tiles = tasks.back().first_tile + count_tiles(tasks.back());
   const launch_site site(results.extents, stream);
   site.zero(results.extents, results.count * sizeof *results.extents);
   site.launch_tiles("compare", compare_rows, tiles, uploaded, static_cast<std::int64_t>(tasks.size()), tiles,

@@ -1,5 +1,6 @@
 #include "saeta/backend/cuda/kernels/kernels.hpp"
 #include "saeta/backend/cuda/kernels/values.cuh"
+#include "saeta/device/with_width.hpp"
 
 namespace saeta::cuda {
 namespace {

@@ -147,7 +147,7 @@ void join(stream_handle stream, std::span<const join_step> steps, const join_ste
   if (steps.empty()) {
     return;
   }
-  const std::int64_t tiles = steps.back().first_tile + join_tiles(steps.back());
+  const std::int64_t tiles = steps.back().first_tile + count_tiles(steps.back());
   const launch_site site(uploaded, stream);
   site.launch_tiles("join", join_steps, tiles, uploaded, static_cast<std::int64_t>(steps.size()), tiles);
 }

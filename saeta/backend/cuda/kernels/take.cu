@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(block_threads)
 const kernel_module kernels_here(take_steps);
 
 std::int64_t tiles_of(const take_work& work) {
-  return work.steps.back().first_tile + take_tiles(work.steps.back());
+  return work.steps.back().first_tile + count_tiles(work.steps.back());
 }
 
 } // namespace

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "saeta/backend/cuda/kernels/launch.cuh"
-#include "saeta/base/text.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -24,24 +23,6 @@ std::int64_t values_before_group(const Value* first, std::int64_t length) {
   const auto to_boundary =
       (group_bytes - past_boundary) % group_bytes / static_cast<std::int64_t>(sizeof(Value));
   return std::min(to_boundary, length);
-}
-
-/// Calls `run` with an unsigned integer of `width` bytes, which can carry the bits of any value of that
-/// width.
-template <class Run>
-void with_width(std::int32_t width, Run run) {
-  switch (width) {
-  case 1:
-    return run(std::uint8_t{});
-  case 2:
-    return run(std::uint16_t{});
-  case 4:
-    return run(std::uint32_t{});
-  case 8:
-    return run(std::uint64_t{});
-  default:
-    throw error(errc::invalid_argument, concat("values of ", width, " bytes, expected 1, 2, 4 or 8"));
-  }
 }
 
 } // namespace saeta::cuda

@@ -11,8 +11,6 @@
 namespace saeta::sim {
 namespace {
 
-using ::testing::HasSubstr;
-
 constexpr std::size_t call_bytes = 4096;
 
 class simulated_driver : public ::testing::Test {
