@@ -24,7 +24,8 @@ struct scan::impl {
   impl(std::shared_ptr<context> ctx, std::shared_ptr<const detail::planned_source> from, scan_list list,
        const scan_options& options)
       : batch_rows(options.batch_rows), whole_windows(!list.window_ends.empty()),
-        windows(std::move(ctx), std::move(from), std::move(list), options) {}
+        windows(std::make_shared<detail::window_ahead>(std::move(ctx), std::move(from), std::move(list),
+                                                       options)) {}
 
   std::optional<table> next();
   std::optional<table> next_batch();
@@ -34,14 +35,14 @@ struct scan::impl {
   const std::int64_t batch_rows;
   const bool whole_windows; ///< the caller gave the windows
   interruptible_mutex turn; ///< one `next` at a time
-  detail::window_ahead windows;
+  std::shared_ptr<detail::window_ahead> windows;
   std::optional<table> left;           ///< rows of windows that were not returned yet
   std::vector<std::int64_t> left_rows; ///< of each batch of the window, last first
 };
 
 std::optional<table> scan::impl::next() {
   if (whole_windows) {
-    auto window = windows.take();
+    auto window = windows->take();
     return window ? std::optional(std::move(window->rows)) : std::nullopt;
   }
   return batch_rows == 0 ? next_batch() : next_rows();
@@ -50,7 +51,7 @@ std::optional<table> scan::impl::next() {
 /// Returns the next batch as the source has it.
 std::optional<table> scan::impl::next_batch() {
   while (left_rows.empty()) {
-    auto window = windows.take();
+    auto window = windows->take();
     if (!window) {
       return std::nullopt;
     }
@@ -70,7 +71,7 @@ std::optional<table> scan::impl::next_batch() {
 /// Returns the next `batch_rows` rows. Rows of two windows are joined by a copy.
 std::optional<table> scan::impl::next_rows() {
   while (!left || left->rows() < batch_rows) {
-    auto window = windows.take();
+    auto window = windows->take();
     if (!window) {
       break;
     }
@@ -95,7 +96,9 @@ scan::scan(std::shared_ptr<context> ctx, std::shared_ptr<const detail::planned_s
 scan::~scan() {
   if (impl_->made_in != fork_generation()) {
     static_cast<void>(impl_.release()); // its threads and locks are the parent's
+    return;
   }
+  impl_->windows->stop();
 }
 
 std::optional<table> scan::next() {
@@ -110,7 +113,7 @@ void scan::close() {
   if (impl_->made_in != fork_generation()) {
     return;
   }
-  impl_->windows.stop();
+  impl_->windows->stop();
   impl_->turn.run_if_free([this] { // else `next` is about to end, and drops them
     impl_->left = std::nullopt;
     impl_->left_rows.clear();

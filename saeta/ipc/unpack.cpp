@@ -186,8 +186,9 @@ public:
     if (!front || detail::read_header(*front).kind != message_header::schema) {
       throw error(errc::format, "its metadata does not begin with a schema");
     }
-    schema_ = detail::decode_schema(*front);
-    fields_ = detail::packed_form(*schema_);
+    auto [form, shown] = detail::decode_schema(*front);
+    fields_ = std::move(form);
+    schema_ = std::move(shown);
     dictionaries_.resize(fields_->dictionaries.trees.size());
     while (const auto flat = messages_.next()) {
       add(*flat);

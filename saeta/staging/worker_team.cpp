@@ -40,22 +40,24 @@ worker_team::~worker_team() {
 
 void worker_team::run(std::size_t tasks, const task_function& work,
                       const std::shared_ptr<const condition>& may_sleep) {
-  const std::size_t wanted = std::min(tasks, members_);
   round mine{.work = work, .tasks = tasks, .may_sleep = may_sleep};
-  if (wanted > 1) {
-    const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  const std::size_t own = led_ ? 0 : 1; // tasks that the caller surely begins
+  const std::size_t helpers = std::min(std::max(tasks, own) - own, members_ - 1);
+  if (helpers != 0) {
     start();
     rounds_.insert(std::ranges::upper_bound(rounds_, tasks, {}, &round::tasks), &mine);
     ++rounds_begun_;
-  }
-  if (wanted == members_) {
-    begun_.notify_all();
-  } else {
-    for (std::size_t i = 1; i < wanted; ++i) {
-      begun_.notify_one();
+    lock.unlock();
+    if (helpers == members_ - 1) {
+      begun_.notify_all();
+    } else {
+      for (std::size_t i = 0; i < helpers; ++i) {
+        begun_.notify_one();
+      }
     }
+    lock.lock();
   }
-  std::unique_lock lock(mutex_);
   lead(lock, mine);
   std::erase(rounds_, &mine);
   left_.wait(lock, [&] { return mine.busy == 0; });

@@ -1,9 +1,10 @@
 // A team of threads that runs numbered tasks together with the caller.
 //
-// Owner     The staging ring. Threads start with the first `run` of more than one task and end with the team.
+// Owner     The staging ring. Threads start with the first `run` that needs them and end with the team.
 // Thread    Several calls of `run` at a time. A member without a task takes one of any call, so no member is
 //           idle during the last tasks of one call while another call has tasks. One caller at a time is
-//           member 0. The others wait for it, or for the end of their tasks.
+//           member 0. The others wait for it, or for the end of their tasks. A single task is the caller's,
+//           unless another caller is member 0.
 // Order     Calls with fewer tasks go first. They may be what a longer one needs: the offsets of strings.
 // Interrupt The caller checks for an interrupt (base/interrupt.hpp) between two tasks, now and then. It is a
 //           failure like any other.

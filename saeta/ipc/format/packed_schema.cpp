@@ -48,6 +48,11 @@ field shown(const field& of) {
   return made;
 }
 
+std::size_t places_of_dictionaries(const column_tree& of) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(of.nodes, [](const tree_node& each) { return each.dictionary != no_node; }));
+}
+
 /// Finds the places of all columns. `fields` and `flat` are known.
 void place_columns(packed_schema& of) {
   std::vector<int> all(of.fields.fields.size());
@@ -59,6 +64,11 @@ void place_columns(packed_schema& of) {
                        "with another number of children than its type has"));
   }
   of.tree = std::move(*tree);
+  std::size_t places = places_of_dictionaries(of.tree);
+  for (const auto& each : of.dictionaries.trees) {
+    places += places_of_dictionaries(*each);
+  }
+  of.own_dictionaries = places == of.dictionaries.trees.size();
 }
 
 std::span<const std::byte> flat_bytes(const arrow::Buffer& of) {
@@ -112,43 +122,40 @@ std::unique_ptr<const packed_schema> decode(std::span<const std::byte> flat) {
 /// other often have the same one, and encoding a thousand fields takes longer than packing their columns.
 class recent_schemas {
 public:
-  /// The form of an equal schema; null if there is none.
+  /// A form for an equal schema; null if there is none.
   std::shared_ptr<const packed_schema> find(const schema& shown) {
-    return find_if([&](const entry& each) { return each.form->shown == shown; }).form;
-  }
-  /// The schema that was read from the same bytes; null if there is none.
-  std::shared_ptr<const schema_index> find(std::span<const std::byte> flat) {
-    return find_if([&](const entry& each) {
-             const std::vector<std::byte>& known = each.form->flat;
-             return each.read != nullptr && known.size() == flat.size() &&
-                    std::memcmp(known.data(), flat.data(), flat.size()) == 0;
+    return find_if([&](const decoded_schema& each) {
+             return each.form->own_dictionaries && each.form->shown == shown;
            })
-        .read;
+        .form;
   }
-  /// @param read  null if the form was encoded
-  void add(std::shared_ptr<const packed_schema> form, std::shared_ptr<const schema_index> read) {
+  /// What was read from the same bytes; empty if there is nothing.
+  decoded_schema find(std::span<const std::byte> flat) {
+    return find_if([&](const decoded_schema& each) {
+      const std::vector<std::byte>& known = each.form->flat;
+      return each.shown != nullptr && known.size() == flat.size() &&
+             std::memcmp(known.data(), flat.data(), flat.size()) == 0;
+    });
+  }
+  /// @param made  without `shown` if the form was encoded
+  void add(decoded_schema made) {
     const bool has_symbols =
-        std::ranges::any_of(form->shown.fields, [](const field& each) { return each.type.is_symbol(); });
-    if (form->flat.size() > largest || (read == nullptr && has_symbols)) {
+        std::ranges::any_of(made.form->shown.fields, [](const field& each) { return each.type.is_symbol(); });
+    if (made.form->flat.size() > largest || (made.shown == nullptr && has_symbols)) {
       return; // symbols would keep their table
     }
-    entry dropped;
+    decoded_schema dropped;
     const std::lock_guard lock(mutex_);
     if (kept_.size() == most) {
       dropped = std::move(kept_.back());
       kept_.pop_back();
     }
-    kept_.insert(kept_.begin(), {std::move(form), std::move(read)});
+    kept_.insert(kept_.begin(), std::move(made));
   }
 
 private:
-  struct entry {
-    std::shared_ptr<const packed_schema> form;
-    std::shared_ptr<const schema_index> read;
-  };
-
   template <class Predicate>
-  entry find_if(Predicate is_it) {
+  decoded_schema find_if(Predicate is_it) {
     const std::lock_guard lock(mutex_);
     const auto found = std::ranges::find_if(kept_, is_it);
     if (found == kept_.end()) {
@@ -162,7 +169,7 @@ private:
   /// Wider schemas are encoded and read each time, and so need no memory.
   static constexpr std::size_t largest = std::size_t{256} << 10;
   std::mutex mutex_;
-  std::vector<entry> kept_;
+  std::vector<decoded_schema> kept_;
 };
 
 constinit per_process<recent_schemas> recent;
@@ -174,21 +181,24 @@ std::shared_ptr<const packed_schema> packed_form(const schema_index& of) {
     auto form = recent.get().find(shown);
     if (form == nullptr) {
       form = encode(shown);
-      recent.get().add(form, nullptr);
+      recent.get().add({form, nullptr});
     }
     return form;
   });
 }
 
-std::shared_ptr<const schema_index> decode_schema(std::span<const std::byte> flat) {
+decoded_schema decode_schema(std::span<const std::byte> flat) {
   recent_schemas& known = recent.get();
-  if (auto found = known.find(flat)) {
+  if (decoded_schema found = known.find(flat); found.form != nullptr) {
     return found;
   }
-  std::shared_ptr<const packed_schema> form = decode(flat);
-  auto made = std::make_shared<const schema_index>(form->shown);
-  static_cast<void>(made->derived<packed_schema>([&](const schema&) { return form; }));
-  known.add(form, made);
+  decoded_schema made;
+  made.form = decode(flat);
+  made.shown = std::make_shared<const schema_index>(made.form->shown);
+  if (made.form->own_dictionaries) {
+    static_cast<void>(made.shown->derived<packed_schema>([&](const schema&) { return made.form; }));
+  }
+  known.add(made);
   return made;
 }
 

@@ -28,14 +28,21 @@ struct packed_schema {
   std::vector<std::byte> flat; ///< the FlatBuffer of the schema message
   column_tree tree;
   dictionary_trees dictionaries;
+  bool own_dictionaries = true; ///< no two places have dictionaries of one id
 };
 
 /// The packed form of a schema, which is encoded once. Equal schemas that were used last share it.
 std::shared_ptr<const packed_schema> packed_form(const schema_index& of);
 
-/// Reads a schema message. `packed_form` of the result is the same message. The schemas that were read last
-/// are kept, because tables that arrive one after the other often have the same one.
+struct decoded_schema {
+  std::shared_ptr<const packed_schema> form; ///< the message
+  std::shared_ptr<const schema_index> shown; ///< what it describes
+};
+
+/// Reads a schema message. `packed_form` of its schema is the same message, unless columns share a dictionary
+/// there: tables of an equal schema may have different ones. The schemas that were read last are kept,
+/// because tables that arrive one after the other often have the same one.
 /// @param flat  the FlatBuffer of the message
-std::shared_ptr<const schema_index> decode_schema(std::span<const std::byte> flat);
+decoded_schema decode_schema(std::span<const std::byte> flat);
 
 } // namespace saeta::ipc::detail

@@ -39,8 +39,6 @@ window_ahead::window_ahead(std::shared_ptr<context> ctx, std::shared_ptr<const p
       window_bytes_(fitting_bytes(ctx_, from_->body_bytes(), options.window_bytes, ahead_)),
       cutter_(from_, std::move(list)) {}
 
-window_ahead::~window_ahead() { stop(); }
-
 void window_ahead::stop() noexcept {
   std::unique_lock lock(mutex_);
   stopped_ = true;
@@ -49,7 +47,7 @@ void window_ahead::stop() noexcept {
   lock.unlock();
   for (std::thread& each : ending) {
     if (each.get_id() == std::this_thread::get_id()) {
-      each.detach(); // a hook that runs in it has closed the scan: it ends when the hook returns
+      each.detach(); // a hook that runs in it has closed the scan: it ends after the hook, and keeps this
     } else {
       each.join();
     }
@@ -66,14 +64,15 @@ std::optional<read_rows> window_ahead::take() {
   std::unique_lock lock(mutex_);
   if (threads_.empty() && !stopped_) {
     for (std::size_t i = 0; i < reading_threads; ++i) {
-      threads_.emplace_back([this] { work(); });
+      threads_.emplace_back([kept = shared_from_this()] { kept->work(); });
     }
   }
   wait(lock, [&] { return ready_.contains(taken_); });
-  outcome& made = ready_.at(taken_);
-  if (made.refused) {
-    made = read_refused(lock);
+  if (ready_.at(taken_).refused) {
+    outcome again = read_refused(lock);
+    ready_.insert_or_assign(taken_, std::move(again));
   }
+  outcome& made = ready_.at(taken_);
   if (made.failure) {
     ready_.erase(ready_.upper_bound(taken_), ready_.end());
     const std::exception_ptr failure = std::exchange(made, {}).failure; // it is then the end
@@ -160,6 +159,7 @@ window_ahead::outcome window_ahead::read_refused(std::unique_lock<std::mutex>& l
     cutter_.go_to(begin);
     ended_ = false;
     outcome made = read_next(lock, bytes);
+    require_open(); // a thread or a hook may have closed the scan meanwhile
     if (!made.refused) {
       window_bytes_ = bytes;
       paused_ = false;
@@ -188,6 +188,10 @@ std::shared_ptr<const planned_dictionaries> window_ahead::dictionaries_of(const 
 void window_ahead::wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done) {
   wait_interruptibly(changed_, lock, std::chrono::steady_clock::time_point::max(),
                      [&] { return stopped_ || done(); });
+  require_open();
+}
+
+void window_ahead::require_open() const {
   if (stopped_) {
     throw error(errc::closed, "the scan is closed");
   }

@@ -3,6 +3,7 @@
 // What      One thread cuts and plans a window while the other's is on its way, so that the link does not
 //           wait for plans. Of compressed windows the ring decodes both at once where one has no work for
 //           all of its threads (staging_ring.hpp).
+// Owner     The scan, which calls `stop` before it drops it. Its threads keep it until they have ended.
 // Budget, Order, Thread, Failure  see ipc/scan.hpp.
 #pragma once
 
@@ -30,13 +31,13 @@ struct read_rows {
   std::vector<std::int64_t> batch_rows;
 };
 
-class window_ahead {
+class window_ahead : public std::enable_shared_from_this<window_ahead> {
 public:
   window_ahead(std::shared_ptr<context> ctx, std::shared_ptr<const planned_source> from, scan_list list,
                const scan_options& options);
   window_ahead(const window_ahead&) = delete;
   window_ahead& operator=(const window_ahead&) = delete;
-  ~window_ahead();
+  ~window_ahead() = default;
 
   /// Returns the next window, or nullopt at the end.
   std::optional<read_rows> take();
@@ -58,6 +59,7 @@ private:
   outcome read_refused(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] std::shared_ptr<const planned_dictionaries> dictionaries_of(const piece_table& window);
   void wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done);
+  void require_open() const;
 
   std::shared_ptr<context> ctx_;
   std::shared_ptr<const planned_source> from_;

@@ -14,9 +14,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <latch>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace saeta::conformance {
@@ -316,6 +319,85 @@ TEST_P(scanned_file, may_be_closed_and_dropped_at_any_time) {
     static_cast<void>(scan({.window_bytes = 1})->next());
   }
 }
+
+/// A source whose second window has no room while the first one is held.
+class scan_without_room : public scanned_file {
+protected:
+  void SetUp() override {
+    scanned_file::SetUp();
+    constexpr std::int64_t rows = 50'000;
+    const table original =
+        random_table(host_, {data_type(type_id::int64)}, {.batch_rows = {rows, rows, rows}});
+    ipc::write(original, file(), {.body = ipc::compression::lz4}); // such a batch is not cut
+    small_ = watch(ctx()->with_budget("small", 600'000));
+    scanning_ = ipc::reader::open(file(), {.copy = copy_policy::always})->scan_windows(small_, {});
+  }
+  void TearDown() override {
+    scanning_.reset();
+    small_.reset();
+    scanned_file::TearDown();
+  }
+  [[nodiscard]] std::optional<errc> failure_of_next() const {
+    try {
+      static_cast<void>(scanning_->next());
+    } catch (const error& failure) {
+      return failure.code();
+    }
+    return std::nullopt;
+  }
+
+  std::shared_ptr<context> small_;
+  std::unique_ptr<ipc::scan> scanning_;
+};
+
+TEST_P(scan_without_room, may_be_closed_while_its_caller_reads_a_refused_window) {
+  const std::thread::id caller = std::this_thread::get_id();
+  int closed = 0;
+  const auto hook = small_->add_pressure_hook("close", 0, [&](std::uint64_t) -> std::uint64_t {
+    if (std::this_thread::get_id() == caller) {
+      ++closed;
+      scanning_->close();
+    }
+    return 0;
+  });
+  const auto held = scanning_->next();
+  ASSERT_TRUE(held);
+  EXPECT_EQ(failure_of_next(), errc::closed);
+  EXPECT_EQ(closed, 1);
+  EXPECT_EQ(failure_of_next(), errc::closed);
+}
+
+TEST_P(scan_without_room, may_be_closed_by_a_hook_of_its_own_thread_and_dropped_before_that_returns) {
+  const std::thread::id caller = std::this_thread::get_id();
+  std::latch closed(1);
+  std::latch dropped(1);
+  std::atomic<bool> asked{false};
+  auto hook = small_->add_pressure_hook("close", 0, [&](std::uint64_t) -> std::uint64_t {
+    if (std::this_thread::get_id() != caller && !asked.exchange(true)) {
+      scanning_->close();
+      closed.count_down();
+      dropped.wait();
+    }
+    return 0;
+  });
+  std::optional<table> held;
+  try {
+    held = scanning_->next(); // two windows are read at a time, and either may have no room
+  } catch (const error& failure) {
+    EXPECT_EQ(failure.code(), errc::closed);
+  }
+  closed.wait();
+  EXPECT_EQ(failure_of_next(), errc::closed);
+  scanning_.reset();
+  dropped.count_down();
+  held.reset();
+  hook.remove();
+  const std::weak_ptr<context> ended = small_;
+  small_.reset();
+  EXPECT_TRUE(comes_true([&] { return ended.expired(); })) << "its thread was the last to have it";
+}
+
+SAETA_CONFORMANCE_SUITE(scan_without_room);
 
 TEST_P(scanned_file, may_be_scanned_twice_at_once) {
   const table original = random_table(host_, support::file_types(), {.batch_rows = {300, 200, 100}});

@@ -1,12 +1,16 @@
 // Schemas of the packed form that are kept.
 
+#include "saeta/ipc/format/message_fields.hpp"
+#include "saeta/ipc/format/message_metadata.hpp"
 #include "saeta/ipc/format/packed_schema.hpp"
 #include "saeta/symbols/symbols.hpp"
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace saeta::ipc::detail {
 namespace {
@@ -26,6 +30,25 @@ TEST(packed_schema, keeps_the_names_of_children_apart) {
   const schema_index first(lists_of("item"));
   const schema_index second(lists_of("element"));
   EXPECT_NE(packed_form(first)->flat, packed_form(second)->flat);
+}
+
+TEST(packed_schema, where_columns_share_a_dictionary_is_not_that_of_tables_that_have_several) {
+  const auto words = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
+  const schema_index two({{{"a", words, true, {}}, {"b", words, true, {}}}, {}});
+  const auto form = packed_form(two);
+  ASSERT_EQ(form->dictionaries.ids.size(), 2U);
+  std::vector<std::byte> flat = form->flat;
+  const auto second = schema_table(container::stream, flat).tables(schema_fields)[1].table(field_dictionary);
+  const auto at = second->place(encoding_id);
+  ASSERT_TRUE(at.has_value());
+  std::memcpy(flat.data() + *at, &form->dictionaries.ids[0], sizeof(std::int64_t));
+
+  const decoded_schema one = decode_schema(flat);
+  EXPECT_EQ(one.form->dictionaries.ids.size(), 1U);
+  EXPECT_EQ(one.shown->fields(), two.fields());
+  EXPECT_EQ(packed_form(schema_index(two.fields()))->dictionaries.ids.size(), 2U);
+  EXPECT_EQ(packed_form(*one.shown)->dictionaries.ids.size(), 2U);
+  EXPECT_EQ(decode_schema(flat).shown, one.shown);
 }
 
 TEST(packed_schema, of_symbols_does_not_keep_their_table) {

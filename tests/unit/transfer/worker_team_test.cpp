@@ -250,6 +250,27 @@ TEST(worker_team, goes_on_with_the_tasks_of_another_call_while_the_last_ones_of_
   first.join();
 }
 
+TEST(worker_team, runs_a_single_task_while_another_caller_is_member_0) {
+  worker_team team(2);
+  std::latch runs(1);
+  std::latch end(1);
+  std::thread first([&] {
+    team.run(1, [&](std::size_t, std::size_t) {
+      runs.count_down();
+      end.wait();
+    });
+  });
+  runs.wait();
+  std::atomic<int> done{0};
+  team.run(1, [&](std::size_t member, std::size_t) {
+    EXPECT_EQ(member, 1U);
+    ++done;
+  });
+  EXPECT_EQ(done, 1);
+  end.count_down();
+  first.join();
+}
+
 TEST(worker_team, has_one_caller_at_a_time_as_member_0) {
   worker_team team(3);
   std::array<std::atomic<int>, 3> inside{};
