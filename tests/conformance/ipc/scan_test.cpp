@@ -335,7 +335,7 @@ protected:
   void TearDown() override {
     scanning_.reset();
     small_.reset();
-    scanned_file::TearDown();
+    context_test::TearDown();
   }
   [[nodiscard]] std::optional<errc> failure_of_next() const {
     try {
