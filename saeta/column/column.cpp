@@ -101,6 +101,9 @@ void require_children(const context& ctx, const column::parts& from) {
     throw error(errc::invalid_argument, concat("column of ", from.type.name(), ": ", from.children.size(),
                                                " children, expected ", expected.size()));
   }
+  if (expected.empty()) {
+    return;
+  }
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const auto child = [&] {
       return concat("column of ", from.type.name(), ": child '", expected[i].name, "'");

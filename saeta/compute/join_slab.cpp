@@ -271,7 +271,7 @@ std::vector<use> join_slab::uses(const std::vector<joined>& of) const {
   for (const joined& each : of) {
     append_sources(each, sources);
   }
-  std::vector<use> made{writes(slab_)};
+  std::vector<use> made; // the slab last: a token wants the storages in the order of their making
   std::unordered_set<const storage*> known;
   for (const buffer* const source : sources) {
     if (source->present() && known.insert(source->owner().get()).second) {
@@ -279,10 +279,11 @@ std::vector<use> join_slab::uses(const std::vector<joined>& of) const {
     }
   }
   for (const plain_bytes& each : plain_) { // the token merges storages that are named again
-    if (each.window.bytes != 0 && each.from->owner() != made.back().used.owner()) {
+    if (each.window.bytes != 0 && (made.empty() || each.from->owner() != made.back().used.owner())) {
       made.push_back(reads(buffer(each.from->owner())));
     }
   }
+  made.push_back(writes(slab_));
   return made;
 }
 

@@ -56,9 +56,19 @@ void slab_plan::add_copy(std::uint64_t source, const slab_place& to, std::uint64
   if (bytes == 0) {
     return;
   }
+  const std::uint64_t target = byte_of(to) + byte;
+  if (one_source_ && !made_.steps.empty()) {
+    scatter_step& before = made_.steps.back();
+    const auto copied = static_cast<std::uint64_t>(before.count);
+    if (before.kind == join_kind::copy && before.source + copied == source &&
+        before.target + copied == target) {
+      before.count += bytes;
+      return;
+    }
+  }
   scatter_step& step = made_.steps.emplace_back();
   step.source = source;
-  step.target = byte_of(to) + byte;
+  step.target = target;
   step.count = bytes;
 }
 

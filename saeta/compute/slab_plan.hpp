@@ -34,8 +34,9 @@ public:
   static constexpr std::size_t padding = 64;
   static constexpr std::size_t no_fill = static_cast<std::size_t>(-1);
 
-  /// @param what  names the size in overflow errors: "bytes of a table"
-  explicit slab_plan(const char* what) : what_(what) {}
+  /// @param what        names the size in overflow errors: "bytes of a table"
+  /// @param one_source  all pieces lie in one memory, so that one step may copy neighbours together
+  explicit slab_plan(const char* what, bool one_source = false) : what_(what), one_source_(one_source) {}
 
   /// @param padded  false if the size is not known yet; `pad` is called later
   slab_place add_place(std::size_t bytes, bool bits = false, bool padded = true);
@@ -50,7 +51,7 @@ public:
     return (place.bits ? 0 : bits_bytes_) + place.at;
   }
 
-  /// Adds nothing for 0 bytes.
+  /// Adds nothing for 0 bytes. Extends the last step if it copies the bytes before these to where they go.
   /// @param byte  offset in the place
   void add_copy(std::uint64_t source, const slab_place& to, std::uint64_t byte, std::int64_t bytes);
   /// Adds the rows of buffer `index`, which has values of `width` bytes, as they are.
@@ -78,6 +79,7 @@ public:
 
 private:
   const char* what_;
+  bool one_source_;
   std::uint64_t bits_bytes_ = 0;
   std::uint64_t other_bytes_ = 0;
   std::vector<slab_place> padded_; ///< places with padding after them

@@ -60,6 +60,12 @@ std::vector<std::size_t> transfer_plan::take_overlapping(std::vector<std::size_t
 }
 
 void transfer_plan::finish() {
+  if (ranges_.size() == 1 && !ranges_[0].empty()) { // without the lists that many ranges need
+    segments_.push_back({ranges_[0].data(), ranges_[0].size(), 0});
+    targets_.push_back(0);
+    slab_bytes_ = round_up(ranges_[0].size(), slab_alignment);
+    return;
+  }
   std::vector<std::size_t> order(ranges_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::erase_if(order, [&](std::size_t i) { return ranges_[i].empty(); });
@@ -106,9 +112,9 @@ void transfer_plan::finish() {
   if (last.ranges != 0) {
     lay_out(last);
   }
-  targets_.assign(ranges_.size(), 0);
+  targets_.resize(ranges_.size());
   // Segments of runs do not overlap and are in the order of the ranges.
-  auto carrier = segments_.begin();
+  const segment* carrier = segments_.begin();
   for (const std::size_t i : order) {
     while (begin_of(ranges_[i]) >= end_of({carrier->source, carrier->bytes})) {
       ++carrier;
@@ -123,8 +129,8 @@ void transfer_plan::finish() {
   slab_bytes_ = round_up(slab_bytes_, slab_alignment);
 }
 
-std::size_t transfer_plan::target_of(std::size_t number) const { return targets_.at(number); }
+std::size_t transfer_plan::target_of(std::size_t number) const { return targets_[number]; }
 
-std::size_t transfer_plan::bytes_of(std::size_t number) const { return ranges_.at(number).size(); }
+std::size_t transfer_plan::bytes_of(std::size_t number) const { return ranges_[number].size(); }
 
 } // namespace saeta

@@ -7,6 +7,8 @@
 // Thread    One.
 #pragma once
 
+#include "saeta/base/short_list.hpp"
+
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -58,10 +60,11 @@ private:
   [[nodiscard]] std::vector<std::size_t> take_overlapping(std::vector<std::size_t>& order) const;
 
   std::span<const std::byte> readable_;
-  std::vector<std::span<const std::byte>> ranges_;
+  // A table whose columns have memory of their own has a plan of one range for each of them.
+  short_list<std::span<const std::byte>, 1> ranges_;
   std::vector<std::size_t> own_; ///< numbers of the ranges that share their place with no other
-  std::vector<std::size_t> targets_;
-  std::vector<segment> segments_;
+  short_list<std::size_t, 1> targets_;
+  short_list<segment, 1> segments_;
   std::size_t slab_bytes_ = 0;
 };
 

@@ -58,9 +58,12 @@ downloader::arriving downloader::add(const buffer& window, bool changed) {
   if (window.size() == 0) {
     return {};
   }
-  const buffer whole(window.owner());
-  auto [found, fresh] =
-      plans_.try_emplace(window.owner().get(), one_storage{whole, transfer_plan(place_in_storage(whole)), 0});
+  auto found = plans_.find(window.owner().get());
+  if (found == plans_.end()) {
+    const buffer whole(window.owner());
+    one_storage made{whole, transfer_plan(place_in_storage(whole)), 0};
+    found = plans_.emplace(whole.owner().get(), std::move(made)).first;
+  }
   transfer_plan& plan = found->second.plan;
   const range place = place_in_storage(window);
   return {true, window.owner().get(), changed ? plan.add_own(place) : plan.add(place), window.size()};

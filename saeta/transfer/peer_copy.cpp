@@ -11,6 +11,7 @@
 #include <array>
 #include <map>
 #include <span>
+#include <unordered_map>
 #include <utility>
 
 namespace saeta {
@@ -34,7 +35,7 @@ struct arriving_buffer {
 /// A column, with the places of its buffers.
 struct arriving_column {
   const column_window* of = nullptr;
-  std::vector<arriving_buffer> buffers;
+  std::size_t first = 0; ///< index of its first buffer among those of all columns
   std::vector<arriving_column> children;
 };
 
@@ -77,9 +78,9 @@ public:
       : from_(std::move(from)), target_(std::move(target)), tag_(std::move(tag)), sizes_(sizes) {}
 
   arriving_column plan(const column_window& of) {
-    arriving_column made{&of, {}, {}};
+    arriving_column made{&of, arriving_.size(), {}};
     for (std::size_t i = 0; i < of.from.buffers().size(); ++i) {
-      made.buffers.push_back(add(of, i));
+      arriving_.push_back(add(of, i));
     }
     for (const column_window& child : of.children) {
       made.children.push_back(plan(child));
@@ -127,7 +128,7 @@ public:
     parts.length = rows.rows - rows.offset;
     parts.offset = rows.offset;
     parts.null_count = nulls_of_part(from.known_null_count(), from.length(), parts.length);
-    for (const arriving_buffer& each : of.buffers) {
+    for (const arriving_buffer& each : std::span(arriving_).subspan(of.first, from.buffers().size())) {
       parts.buffers.push_back(
           each.as == arriving_buffer::kind::absent ? buffer{} : slab_.slice(place_of(each), each.bytes));
     }
@@ -324,8 +325,9 @@ private:
   std::shared_ptr<context> target_;
   std::string tag_;
   peer_copy_sizes sizes_;
+  std::vector<arriving_buffer> arriving_; ///< of all columns; those of one follow each other
   std::vector<moved_storage> storages_;
-  std::map<const storage*, std::size_t> groups_; ///< indices of `storages_`
+  std::unordered_map<const storage*, std::size_t> groups_; ///< indices of `storages_`
   std::vector<changed_bytes> changes_;
   std::map<const column*, dictionary> dictionaries_;
   std::size_t joined_bytes_ = 0; ///< at the start of the slab

@@ -66,7 +66,7 @@ public:
 
   /// @param texts  also check that strings are UTF-8
   whole_plan(validation check, bool texts, state_finder states)
-      : check_(check), texts_(texts), states_(std::move(states)), slab_("bytes of a table") {}
+      : check_(check), texts_(texts), states_(std::move(states)), slab_("bytes of a table", true) {}
 
   /// Lays out the groups of a table. Call it for all tables before `end_layout`.
   void lay_out(planned_table& table);

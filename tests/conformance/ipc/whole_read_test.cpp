@@ -227,6 +227,25 @@ TEST_P(whole_read, is_one_transfer_into_one_slab) {
   }
 }
 
+/// Steps of a kernel would travel with the bytes.
+TEST_P(whole_read, copies_columns_that_follow_each_other_together_and_without_a_kernel) {
+  constexpr std::size_t columns = 40;
+  constexpr std::int64_t rows = 128; // of 4 bytes: no padding, and several columns in a chunk
+  schema fields;
+  std::vector<std::vector<support::shared_array>> batches(1);
+  for (std::size_t c = 0; c < columns; ++c) {
+    const data_type type(c % 2 == 0 ? type_id::int32 : type_id::float32);
+    fields.fields.push_back({std::to_string(c), type, true, {}});
+    batches[0].push_back(random_array(type, {rows, 0, nulls::absent, true}, c));
+  }
+  const table original = support::table_of(host_, fields, batches);
+  ipc::write(original, file());
+  ctx()->copies().reset_counters();
+  const table seen = read();
+  EXPECT_EQ(sent().bytes, columns * rows * 4);
+  expect_rows(seen, original);
+}
+
 /// Zeros up to the next multiple of 64 behind every buffer, as the Arrow format recommends.
 TEST_P(whole_read, pads_with_zeros_what_it_makes) {
   const table original = sliced_table({data_type(type_id::int8), data_type(type_id::string),

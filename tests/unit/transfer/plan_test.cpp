@@ -28,6 +28,26 @@ TEST_F(plans, join_ranges_of_one_body_into_one_segment_at_their_distances) {
   EXPECT_EQ(plan.target_of(c) - plan.target_of(a), 960U);
 }
 
+TEST_F(plans, place_a_single_range_at_the_start) {
+  transfer_plan plan(at(0, sizeof memory_));
+  const auto only = plan.add(at(100, 10));
+  plan.finish();
+  ASSERT_EQ(plan.segments().size(), 1U);
+  EXPECT_EQ(plan.segments()[0].source, memory_ + 100);
+  EXPECT_EQ(plan.segments()[0].bytes, 10U);
+  EXPECT_EQ(plan.segments()[0].target, 0U);
+  EXPECT_EQ(plan.target_of(only), 0U);
+  EXPECT_EQ(plan.bytes_of(only), 10U);
+  EXPECT_EQ(plan.slab_bytes(), 64U);
+
+  transfer_plan without_bytes;
+  const auto nothing = without_bytes.add(at(100, 0));
+  without_bytes.finish();
+  EXPECT_EQ(without_bytes.segments().size(), 0U);
+  EXPECT_EQ(without_bytes.target_of(nothing), 0U);
+  EXPECT_EQ(without_bytes.slab_bytes(), 0U);
+}
+
 TEST_F(plans, never_read_a_gap_that_nobody_allowed) {
   transfer_plan plan;
   plan.add(at(0, 10));
