@@ -67,7 +67,7 @@ class Rank(NamedTuple):
 class _Unit(NamedTuple):
     span: Span
     nbytes: int
-    whole: bool  # is read whole, whatever its rows that are wanted
+    whole: bool  # is read whole, even if only some of its rows are wanted
 
 
 class Order:
@@ -127,7 +127,7 @@ class Order:
             yield (rank.begin + step * rank.world_size + rank.number) % self.batches
 
     def _loads_of_spans(self, units: list[_Unit], rank: Rank) -> Iterator[Load]:
-        """Yields loads of at most the bytes of a window, of only the rows of the rank's batches."""
+        """Yields loads that have only the rows of the rank's batches, and at most the bytes of a window."""
         starts = [0, *accumulate(unit.span.rows for unit in units)]
         if rank.world_size == 1:
             end = min(self.rows, self.batches * self.batch_size)

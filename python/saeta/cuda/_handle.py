@@ -64,7 +64,7 @@ class IpcMemHandle:
     """
 
     _handle: Handle
-    _exported: object  # what shares the buffer, only in the process that made the handle
+    _exported: object  # the export of the buffer; None in other processes
 
     def __init__(self) -> None:
         raise TypeError(

@@ -4,6 +4,7 @@
 #include "saeta/interop/arrow/device.hpp"
 #include "saeta/interop/arrow/owned.hpp"
 #include "saeta/symbols/symbols.hpp"
+#include "support/error_of.hpp"
 #include "support/foreign_schema.hpp"
 #include "support/symbols.hpp"
 
@@ -22,6 +23,8 @@ using support::cells;
 using support::names_of;
 
 using entries = metadata_list;
+
+using support::error_of;
 
 class arrow_symbols : public arrow_test {
 protected:
@@ -61,15 +64,6 @@ protected:
     parts.null_count = 0;
     parts.buffers.assign(plain.buffers().begin(), plain.buffers().end());
     return column::make(ctx(), std::move(parts));
-  }
-  template <class Call>
-  static error error_of(Call call) {
-    try {
-      call();
-    } catch (const error& seen) {
-      return seen;
-    }
-    throw std::runtime_error("no error");
   }
 };
 

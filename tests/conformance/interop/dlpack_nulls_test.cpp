@@ -1,5 +1,5 @@
 // Columns with nulls, and columns of types that are not numbers, as tensors: on every backend.
-#include "conformance/harness/context_test.hpp"
+#include "conformance/harness/tensor_test.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/interop/dlpack/dlpack.hpp"
 #include "support/dlpack_tensors.hpp"
@@ -20,18 +20,8 @@ constexpr std::int64_t rows = 200;
 /// One row in three is null.
 bool valid_row(std::int64_t row) { return row % 3 != 1; }
 
-class dlpack_nulls : public context_test {
+class dlpack_nulls : public tensor_test {
 protected:
-  [[nodiscard]] buffer filled(const void* content, std::size_t size) const {
-    const stream_ref work = ctx()->work_stream();
-    buffer made = make(size);
-    use_token token(work, {writes(made)});
-    ctx()->copies().copy(token.mutable_data<std::uint8_t>(made), content, size,
-                         ctx()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, work);
-    token.finish();
-    ctx()->synchronize(work);
-    return made;
-  }
   [[nodiscard]] buffer validity() const {
     std::vector<std::uint8_t> bits(rows / 8 + 1);
     for (std::int64_t row = 0; row < rows; ++row) {

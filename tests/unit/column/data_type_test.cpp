@@ -1,11 +1,14 @@
 #include "saeta/base/text.hpp"
 #include "saeta/column/schema.hpp"
 #include "saeta/symbols/symbols.hpp"
+#include "support/error_of.hpp"
 
 #include <gtest/gtest.h>
 
 namespace saeta {
 namespace {
+
+using support::error_of;
 
 struct type_case {
   const char* format;
@@ -79,18 +82,6 @@ INSTANTIATE_TEST_SUITE_P(
         type_case{"Z", type_id::large_binary, "large_binary", layout_kind::bytes, 0},
         type_case{"u", type_id::string, "string", layout_kind::bytes, 0},
         type_case{"U", type_id::large_string, "large_string", layout_kind::bytes, 0}));
-
-/// The error that a call throws; fails the test when it throws none.
-template <class Call>
-error error_of(Call call) {
-  try {
-    call();
-  } catch (const error& seen) {
-    return seen;
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {errc::invalid_argument, ""};
-}
 
 TEST(data_type, is_null_unless_made_otherwise) {
   EXPECT_EQ(data_type(), data_type::parse("n"));

@@ -1,6 +1,7 @@
 #include "saeta/base/error.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
 #include "saeta/interop/arrow/owned.hpp"
+#include "support/error_of.hpp"
 #include "support/foreign_schema.hpp"
 
 #include <gtest/gtest.h>
@@ -11,22 +12,13 @@
 namespace saeta {
 namespace {
 
+using support::error_of;
 using support::foreign_schema;
 
 field round_trip(const field& source) {
   owned_schema exported;
   export_field(source, *exported.out());
   return import_field(exported.get());
-}
-
-error error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const error& seen) {
-    return seen;
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {errc::invalid_argument, ""};
 }
 
 TEST(arrow_schema, round_trips_every_part_of_a_schema) {

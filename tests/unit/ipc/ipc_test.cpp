@@ -50,14 +50,4 @@ std::string load(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-error error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const error& failure) {
-    return failure;
-  }
-  ADD_FAILURE() << "no error was thrown";
-  return {errc::busy, "no error"};
-}
-
 } // namespace saeta::ipc

@@ -6,6 +6,7 @@
 #include "saeta/ipc/inspect.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/writer.hpp"
+#include "support/error_of.hpp"
 #include "support/tables.hpp"
 
 #include <gmock/gmock.h>
@@ -62,15 +63,14 @@ private:
 void store(const std::filesystem::path& file, std::string_view bytes);
 std::string load(const std::filesystem::path& file);
 
-/// The error that `action` throws; a failed test and code `busy` when it throws none.
-error error_of(const std::function<void()>& action);
+using support::error_of;
 
 } // namespace saeta::ipc
 
 /// The action throws an error of that code, and its message has all of the texts.
 #define EXPECT_ERROR(action, expected_code, ...)                                                             \
   do {                                                                                                       \
-    const ::saeta::error seen_error = ::saeta::ipc::error_of([&] { static_cast<void>(action); });            \
+    const ::saeta::error seen_error = ::saeta::support::error_of([&] { static_cast<void>(action); });        \
     EXPECT_EQ(::saeta::name_of(seen_error.code()), ::saeta::name_of(::saeta::errc::expected_code))           \
         << seen_error.message();                                                                             \
     for (const std::string& part : std::vector<std::string>{__VA_ARGS__}) {                                  \

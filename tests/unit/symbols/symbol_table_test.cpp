@@ -1,6 +1,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/symbols/symbol_table.hpp"
 #include "support/child_process.hpp"
+#include "support/error_of.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,15 +16,7 @@
 namespace saeta {
 namespace {
 
-template <class Call>
-error error_of(Call call) {
-  try {
-    call();
-  } catch (const error& seen) {
-    return seen;
-  }
-  throw std::runtime_error("no error");
-}
+using support::error_of;
 
 std::vector<std::string> numbered_names(std::size_t count, std::string_view prefix = "name ") {
   std::vector<std::string> names;

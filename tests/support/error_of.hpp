@@ -1,0 +1,22 @@
+// The error that a call throws.
+#pragma once
+
+#include "saeta/base/error.hpp"
+
+#include <gtest/gtest.h>
+
+namespace saeta::support {
+
+/// Fails the test if the call throws no error of Saeta.
+template <class Call>
+error error_of(const Call& call) {
+  try {
+    call();
+  } catch (const error& thrown) {
+    return thrown;
+  }
+  ADD_FAILURE() << "no error was thrown";
+  return {errc::invalid_argument, "no error"};
+}
+
+} // namespace saeta::support
