@@ -9,21 +9,49 @@
 // Failure   Exceptions of the callee pass through.
 #pragma once
 
+#include <exception>
+#include <type_traits>
 #include <utility>
-
-#include <cxxabi.h>
 
 namespace saeta {
 
 /// Stops the calling thread until the process ends.
 [[noreturn]] void stop_this_thread() noexcept;
 
+namespace detail {
+
+/// Stops the thread if a forced unwind destroys it: `returned` is not set then, and no exception is on its
+/// way. A handler can't do this while an exception is handled, because the runtime ends a process that
+/// catches a forced unwind there. The bindings call Python in handlers, to make its exceptions.
+class forced_unwind_guard {
+public:
+  forced_unwind_guard() = default;
+  forced_unwind_guard(const forced_unwind_guard&) = delete;
+  forced_unwind_guard& operator=(const forced_unwind_guard&) = delete;
+  ~forced_unwind_guard() {
+    if (!returned && std::uncaught_exceptions() == before_) {
+      stop_this_thread();
+    }
+  }
+
+  bool returned = false;
+
+private:
+  int before_ = std::uncaught_exceptions();
+};
+
+} // namespace detail
+
 template <class Action>
 decltype(auto) foreign_call(Action&& action) {
-  try {
-    return std::forward<Action>(action)();
-  } catch (const abi::__forced_unwind&) {
-    stop_this_thread();
+  detail::forced_unwind_guard guard;
+  if constexpr (std::is_void_v<std::invoke_result_t<Action>>) {
+    std::forward<Action>(action)();
+    guard.returned = true;
+  } else {
+    decltype(auto) made = std::forward<Action>(action)();
+    guard.returned = true;
+    return made;
   }
 }
 

@@ -185,6 +185,10 @@ def test_a_lease_of_an_exporter_that_has_ended_closes_its_connection(monkeypatch
     assert _leases._idle == []
 
 
+def test_a_lease_that_an_interrupt_left_without_a_connection_ends_silently():
+    _leases.Lease.__new__(_leases.Lease).__del__()
+
+
 def test_other_requests_are_refused_with_their_reasons(broker):
     for data, code, text in (
         (b"nonsense", _wire.FAILED, "does not know this request"),

@@ -27,6 +27,8 @@ class Lease:
         self._connection = connection
 
     def __del__(self) -> None:
+        if not hasattr(self, "_connection"):  # an interrupt came before it
+            return
         try:
             self._connection.send(wire.END_OF_LEASE)
         except OSError:  # the exporter has ended, or this is a child of fork

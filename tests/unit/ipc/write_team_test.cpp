@@ -143,17 +143,18 @@ TEST(write_team, throws_the_failure_of_a_task_inside_of_a_task_when_all_have_sto
 }
 
 TEST(write_team, drops_what_waits_when_it_ends) {
+  constexpr int tasks = 2000; // take 5 s, in which the destructor surely begins
   std::atomic<int> done{0};
   std::latch begun(write_team::most_at_queue);
   std::latch open(1);
   {
     write_team team(write_team::most_at_queue);
-    for (std::size_t i = 0; i < 100; ++i) {
+    for (int i = 0; i < tasks; ++i) {
       team.queue(1, [&] {
         if (++done <= static_cast<int>(write_team::most_at_queue)) {
           begun.count_down();
           open.wait();
-        } else { // slower than the destructor is to begin
+        } else {
           std::this_thread::sleep_for(std::chrono::milliseconds(10));
         }
       });
@@ -161,7 +162,7 @@ TEST(write_team, drops_what_waits_when_it_ends) {
     begun.wait();
     open.count_down();
   }
-  EXPECT_LT(done, 100);
+  EXPECT_LT(done, tasks);
 }
 
 TEST(write_team, looks_for_an_interrupt_between_tasks_and_ends_with_it) {
