@@ -30,6 +30,8 @@ SETTINGS = {
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": False,
     "distributed.worker.profile.enabled": False,
+    # It would drop what a worker has received, every 2 seconds.
+    "distributed.scheduler.active-memory-manager.start": False,
     "distributed.comm.timeouts.connect": "120s",
     "distributed.scheduler.worker-ttl": None,
     # After that time a LocalCluster also closes the nanny that has started a killed worker again.
