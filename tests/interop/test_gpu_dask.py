@@ -5,6 +5,7 @@ With one GPU both workers are on it. The workers' counters say which way the tab
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -58,7 +59,7 @@ def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture
 def workers(client: Any) -> list[str]:
     client.wait_for_workers(2, timeout=120)
-    return sorted(client.scheduler_info()["workers"])
+    return sorted(client.run(os.getpid))
 
 
 def run_on(client: Any, worker: str, function: Any, *arguments: Any) -> Any:

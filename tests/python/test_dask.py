@@ -252,7 +252,7 @@ def test_each_worker_has_a_context_with_its_memory_limit(settings, limit):
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
-        one, other = client.scheduler_info()["workers"]
+        one, other = client.run(os.getpid)
         first, second = (
             client.submit(contexts_in_tasks, workers=[each], pure=False).result() for each in (one, other)
         )

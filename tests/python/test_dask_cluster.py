@@ -30,6 +30,8 @@ SETTINGS = {
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": False,
     "distributed.worker.profile.enabled": False,
+    # It would drop what a worker has received, every 2 seconds.
+    "distributed.scheduler.active-memory-manager.start": False,
     "distributed.comm.timeouts.connect": "120s",
     "distributed.scheduler.worker-ttl": None,
     # After that time a LocalCluster also closes the nanny that has started a killed worker again.
@@ -65,20 +67,26 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture
 def workers(client: Any) -> list[str]:
-    require_two_workers(client)
-    return sorted(client.scheduler_info()["workers"])
+    return two_workers(client)
 
 
-def require_two_workers(client: Any) -> None:
-    """Waits until two workers answer. After a kill, the scheduler may still know the worker that is gone."""
+def two_workers(client: Any) -> list[str]:
+    """Returns the addresses of two workers that answer.
+
+    After a kill, the scheduler may still know the worker that is gone. `scheduler_info` of a client may
+    return what the client asked for in the background meanwhile, which has no workers.
+    """
+    found: list[str] = []
 
     def answered() -> bool:
         try:
-            return len(client.run(os.getpid)) == 2
+            found[:] = sorted(client.run(os.getpid))
         except OSError:
             return False
+        return len(found) == 2
 
     assert eventually(answered, collect=False)
+    return found
 
 
 def run_on(client: Any, worker: str, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -212,7 +220,7 @@ def test_a_task_whose_worker_is_killed_in_a_transfer_runs_again(client, workers,
     assert compared.result(timeout=180) == ""
     assert fuse.exists(), "a worker was killed"
     del made, compared
-    require_two_workers(client)
+    two_workers(client)
     require_nothing_left(client)
 
 
