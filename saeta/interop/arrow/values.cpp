@@ -55,6 +55,12 @@ const std::byte* value_at(const host_array& of, std::size_t buffer, std::int64_t
   return of.buffers[buffer].data() + row * of.type.buffer(buffer).width;
 }
 
+bool has_dictionaries_below(const host_array& of) {
+  return std::ranges::any_of(of.children, [](const host_array& child) {
+    return child.dictionary != nullptr || has_dictionaries_below(child);
+  });
+}
+
 /// Checks one level of nesting after the other: the offsets of a level are known to ascend before they select
 /// the rows of the children.
 class value_checker {
@@ -68,7 +74,8 @@ public:
       const host_array& values = *source.dictionary;
       add(values, values.offset, values.length, place.dictionary());
     }
-    if (length > 0 && (source.type.check() || !source.children.empty())) {
+    // Dictionaries are imported even if no row refers to them.
+    if (length > 0 ? source.type.check() || !source.children.empty() : has_dictionaries_below(source)) {
       level_.push_back({.array = &source,
                         .rows = window_of(source.type, offset, length),
                         .place = place,
@@ -89,7 +96,7 @@ private:
   std::optional<value_check> check_of(const looked_at& of) {
     const host_array& source = *of.array;
     const auto kind = source.type.check();
-    if (!kind) {
+    if (!kind || of.rows.rows == 0) {
       return std::nullopt;
     }
     value_check made;
@@ -189,7 +196,12 @@ private:
 
   /// True if the first and last offset of the window must be read.
   [[nodiscard]] static bool asks_for_offsets(const looked_at& of) {
-    return of.array->type.offset_width() != 0 && (of.reads_borders || !of.array->children.empty());
+    return of.rows.rows != 0 && of.array->type.offset_width() != 0 &&
+           (of.reads_borders || !of.array->children.empty());
+  }
+
+  [[nodiscard]] static bool selects_runs(const looked_at& of) {
+    return of.rows.rows != 0 && of.array->type.mapping() == row_mapping::run_ends;
   }
 
   /// Requests the first and last offset of a window, or its first and last run.
@@ -200,7 +212,7 @@ private:
       for (const std::int64_t row : {of.rows.first, of.rows.first + of.rows.rows}) {
         requests.push_back({.at = value_at(source, 1, row), .width = source.type.buffer(1).width});
       }
-    } else if (source.type.mapping() == row_mapping::run_ends) {
+    } else if (selects_runs(of)) {
       const host_array& ends = source.children[0];
       for (const std::int64_t row : {of.rows.offset, of.rows.rows - 1}) {
         requests.push_back({.at = value_at(ends, 1, ends.offset),
@@ -228,9 +240,9 @@ private:
   [[nodiscard]] static child_rows rows_of(const looked_at& of, std::size_t index,
                                           const std::vector<std::int64_t>& answers) {
     const host_array& source = *of.array;
-    const bool runs = source.type.mapping() == row_mapping::run_ends;
+    const bool runs = selects_runs(of);
     child_rows pointed;
-    if (runs || source.type.offset_width() != 0) {
+    if (runs || asks_for_offsets(of)) {
       const std::int64_t first = answers[of.requests];
       pointed = {first, answers[of.requests + 1] - first + (runs ? 1 : 0)};
     }

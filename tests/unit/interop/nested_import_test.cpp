@@ -348,6 +348,33 @@ TEST_F(nested_import, refuses_indices_of_dictionaries_inside) {
       "dictionary of column 'x': offsets decrease");
 }
 
+TEST_F(nested_import, refuses_dictionaries_that_no_row_refers_to) {
+  const data_type words = data_type::dictionary(data_type(type_id::int8), text.type);
+  const change break_words = [](plain_array& codes) {
+    auto values = std::make_shared<plain_array>(*codes.dictionary);
+    set<std::int32_t>(*values, 1, 1, -2);
+    codes.dictionary = std::move(values);
+  };
+  const data_type structs = data_type::nested("+s", {{"w", words, true, {}}});
+  // In an array without rows, and in a list whose rows are all empty.
+  expect_refused(
+      structs,
+      [&](plain_array& a) {
+        a.length = 0;
+        change_child(a, 0, break_words);
+      },
+      "dictionary of column 'x', child 'w': offsets decrease");
+  expect_refused(
+      list_of("+l", structs),
+      [&](plain_array& a) {
+        for (std::int64_t row = 0; row <= rows; ++row) {
+          set<std::int32_t>(a, 1, row, 0);
+        }
+        change_child(a, 0, [&](plain_array& item) { change_child(item, 0, break_words); });
+      },
+      "dictionary of column 'x', child 'item', child 'w': offsets decrease");
+}
+
 TEST_F(nested_import, looks_at_values_only_where_full_validation_was_asked_for) {
   const data_type views = list_of("+vl", number.type);
   plain_array made = array_of(views);
