@@ -3231,7 +3231,7 @@ def from_dlpack(source: Any, ctx: Context | Device | str | None = None, *, copy:
         A Column, or a Table.
 
     Raises:
-        TypeMismatch: it is no tensor, or the schema has other types. ExchangeError: a type, shape or device that no column has, or a forbidden copy. FormatError: a tensor that breaks the standard.
+        TypeMismatch: it is not a tensor, or the schema has other types. ExchangeError: a type, shape or device that no column has, or a forbidden copy. FormatError: a tensor that breaks the standard.
 
     Example:
         >>> import numpy as np
