@@ -1,6 +1,7 @@
 #include "saeta/transfer/host_window.hpp"
 
 #include "saeta/device/kernels.hpp"
+#include "saeta/device/requested_value.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -20,19 +21,13 @@ namespace {
 /// Runs that contain rows [offset, rows): from the first that ends after row `offset` to the first that ends
 /// after the last row. Unchecked run ends may be in any order. The result is still a valid range of runs.
 child_rows runs_of(const host_array& ends, const row_window& rows) {
-  const auto width = static_cast<std::size_t>(ends.type.byte_width());
+  const std::int32_t width = ends.type.byte_width();
   const auto first_past = [&](std::int64_t row) {
-    std::int64_t low = 0;
-    std::int64_t high = ends.length;
-    while (low < high) {
-      const std::int64_t middle = low + (high - low) / 2;
-      if (read_offset(ends.buffers[1].data(), width, ends.offset + middle) > row) {
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
-    }
-    return low;
+    return requested_value({.at = ends.buffers[1].data() + ends.offset * width,
+                            .width = width,
+                            .search = true,
+                            .count = ends.length,
+                            .greater = row});
   };
   const std::int64_t first = first_past(rows.offset);
   const std::int64_t last = std::min(first_past(rows.rows - 1), ends.length - 1);
