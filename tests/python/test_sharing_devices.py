@@ -13,11 +13,11 @@ import arrow_data
 import saeta as sa
 from cuda_module import DEVICES, opened, simulated
 from cuda_peer import Peer
-from saeta import _core
 
 PEER = """
 import pickle
 import arrow_data
+import saeta._core
 
 def show(table):
     global kept
@@ -120,11 +120,10 @@ def test_a_context_without_an_exportable_pool_names_the_option() -> None:
         del table
 
 
-def test_a_device_is_asked_for_its_name_once(ctx: Any, monkeypatch: Any) -> None:
-    sa.table({"a": [1]}, ctx.saeta).share()
-    monkeypatch.delattr(_core, "_device_uuid")
-    token = sa.table({"a": [2]}, ctx.saeta).share()
-    assert sa.open_shared(token, ctx.saeta)["a"].to_pylist() == [2]
+def test_a_device_is_asked_for_its_name_once(ctx: Any, exporter: Peer) -> None:
+    exporter.run("show(sa.table({'a': [1]}, ctx.saeta))\ndel saeta._core._device_uuid")
+    text = exporter.run("result = show(sa.table({'a': [2]}, ctx.saeta))")
+    assert sa.open_shared(received(text), ctx.saeta)["a"].to_pylist() == [2]
 
 
 def test_a_gpu_that_is_not_here_names_the_way(ctx: Any, exporter: Peer) -> None:
