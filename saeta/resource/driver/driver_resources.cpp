@@ -90,6 +90,7 @@ block async_resource::do_allocate(const allocation_request& request, const strea
   if (request.bytes == 0) {
     return made;
   }
+  wait_for_own_frees(stream);
   const auto ask = [&] { return device_->allocate_async(made.base_bytes, stream.native_handle()); };
   void* given = nullptr;
   try {
@@ -123,13 +124,13 @@ bool async_resource::do_deallocate(const block& freed, std::span<const point> af
   }
   const bool unused = std::all_of(after.begin(), after.end(), is_known_passed);
   const stream_ref on = unused ? unused_.ref() : in_use_.ref();
-  try {
-    for (const point& each : after) {
-      wait(on, each);
+  if (!unused) {
+    try {
+      await_users(after);
+    } catch (...) {
+      report_current_exception("async_resource::deallocate");
+      return false;
     }
-  } catch (...) {
-    report_current_exception("async_resource::deallocate");
-    return false;
   }
   if (!device_->deallocate_async(freed.base, freed.base_bytes, on.native_handle())) {
     return false;
@@ -139,6 +140,24 @@ bool async_resource::do_deallocate(const block& freed, std::span<const point> af
     notice_unused();
   }
   return true;
+}
+
+void async_resource::wait_for_own_frees(const stream_ref& stream) {
+  const std::lock_guard lock(users_mutex_);
+  users_.remove_if(is_known_passed);
+  const auto is_own = [own = timeline_of(stream)](const point& each) { return each.timeline == own; };
+  if (!users_.empty() && std::ranges::all_of(users_.all(), is_own) && is_ours(stream)) {
+    wait(stream, mark(in_use_.ref()));
+  }
+}
+
+void async_resource::await_users(std::span<const point> after) {
+  const std::lock_guard lock(users_mutex_);
+  users_.remove_if(is_known_passed);
+  for (const point& each : after) {
+    wait(in_use_.ref(), each);
+    users_.add(each);
+  }
 }
 
 std::size_t async_resource::trim() {

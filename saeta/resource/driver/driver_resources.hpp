@@ -42,7 +42,9 @@ private:
 
 /// The driver's stream-ordered pool (cudaMallocAsync). `held_bytes` leaves out what the pool keeps for reuse.
 /// Order: memory is freed on two streams of the resource: one for memory whose work has finished, one for
-/// memory still in use. So memory that is already unused does not wait behind memory that is not.
+/// memory still in use. So memory that is already unused does not wait behind memory that is not. The driver
+/// gives a stream memory that is still in use only if the stream has waited for the free; it makes its pool
+/// larger otherwise. So a stream of ours waits for frees that follow its own work alone, which delays nothing.
 class async_resource final : public resource {
 public:
   static constexpr std::uint64_t everything = ~std::uint64_t{0};
@@ -60,6 +62,11 @@ private:
   block do_allocate(const allocation_request& request, const stream_ref& stream) override;
   bool do_deallocate(const block& freed, std::span<const point> after) noexcept override;
 
+  /// Lets `stream` have what is freed after its own work, if no free in between waits for other work.
+  void wait_for_own_frees(const stream_ref& stream);
+  /// Queues the waits of a free in `in_use_`. @throws error device.
+  void await_users(std::span<const point> after);
+
   /// Synchronizes `unused_`, whose work has finished, so this does not block. The driver notices that freed
   /// memory is unused only when the host waits.
   void notice_unused() noexcept;
@@ -69,6 +76,8 @@ private:
   const bool bounded_pool_; ///< the pool returns unused memory above its threshold
   own_stream unused_;       ///< frees memory whose work has finished
   own_stream in_use_;
+  std::mutex users_mutex_;
+  point_set users_; ///< what `in_use_` waits for, but for points that are known to have passed
   std::atomic<std::uint64_t> held_{0};
 };
 

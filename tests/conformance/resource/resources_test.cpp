@@ -185,6 +185,20 @@ TEST_P(resources, a_large_block_beside_direct_slabs_is_freed_without_a_wait_of_t
   EXPECT_EQ(ctx->reports().statistics().held, 0U);
 }
 
+TEST_P(resources, a_large_block_in_use_is_reused_on_its_stream_without_more_memory) {
+  constexpr std::size_t bytes = std::size_t{300} << 20; // the cache passes it on to the driver
+  constexpr int rounds = 6;
+  const resource_stack stack = build("caching");
+  const std::uint64_t before = device().pool_bytes();
+  for (int round = 0; round < rounds; ++round) {
+    const block made = stack.top->allocate(bytes, 0, work.ref());
+    device().fill(made.pointer, 1, bytes, work.ref().native_handle());
+    EXPECT_TRUE(stack.top->deallocate(made, work.ref()));
+  }
+  synchronize(mark(work.ref()));
+  EXPECT_LE(device().pool_bytes(), before + 2 * bytes);
+}
+
 TEST_P(resources, sizes_up_to_the_last_64_bit_value_are_refused_and_take_nothing) {
   constexpr std::size_t last = std::numeric_limits<std::size_t>::max();
   for (const std::string text : {"budget, caching", "budget, async", "budget, direct",

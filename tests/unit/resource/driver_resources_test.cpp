@@ -244,6 +244,42 @@ TEST_F(driver_resources, async_frees_apart_what_is_in_use_and_keeps_what_the_dri
   EXPECT_NE(of_idle, stream().native_handle());
 }
 
+TEST_F(driver_resources, async_lets_a_stream_have_what_is_freed_after_its_own_work) {
+  async_resource async(driver);
+  const own_stream other(timelines::of(*driver));
+  const saeta::stream foreign(driver);
+  std::vector<stream_handle> waited;
+  ON_CALL(*driver, wait_event(_, _)).WillByDefault([&](stream_handle on, event_handle) {
+    waited.push_back(on);
+  });
+  finished = false;
+  const auto free_after_work_of = [&](const stream_ref& user) {
+    const block busy = async.allocate({.bytes = 1000}, user);
+    const point last = mark(user);
+    EXPECT_TRUE(async.deallocate(busy, {&last, 1}));
+  };
+  const auto waits_of_allocation = [&](const stream_ref& on) {
+    waited.clear();
+    const block made = async.allocate({.bytes = 1000}, on);
+    const std::vector<stream_handle> of_allocation = waited;
+    finished = true;
+    EXPECT_TRUE(async.deallocate(made, std::span<const point>()));
+    finished = false;
+    return of_allocation;
+  };
+  free_after_work_of(foreign.ref());
+  EXPECT_TRUE(waits_of_allocation(foreign.ref()).empty()) << "it may begin to capture at any time";
+  finished = true;
+  EXPECT_TRUE(waits_of_allocation(stream()).empty()) << "what has passed is no matter";
+  finished = false;
+  free_after_work_of(stream());
+  EXPECT_TRUE(waits_of_allocation(other.ref()).empty()) << "it would wait for the work of another stream";
+  EXPECT_EQ(waits_of_allocation(stream()), std::vector{stream().native_handle()});
+  free_after_work_of(other.ref());
+  EXPECT_TRUE(waits_of_allocation(stream()).empty()) << "the frees wait for both streams";
+  finished = true;
+}
+
 TEST_F(driver_resources, pinned_memory_comes_in_powers_of_two_and_is_kept_until_it_is_trimmed) {
   pinned_resource pinned(driver);
   struct {
