@@ -126,6 +126,17 @@ def test_a_device_is_asked_for_its_name_once(ctx: Any, exporter: Peer) -> None:
     assert sa.open_shared(received(text), ctx.saeta)["a"].to_pylist() == [2]
 
 
+def test_memory_that_went_back_to_the_driver_is_named_anew(ctx: Any, exporter: Peer) -> None:
+    for value in range(3):
+        text = exporter.run(f"result = show(sa.table({{'a': [{value}] * 1000}}, ctx.saeta))")
+        assert sa.open_shared(received(text), ctx.saeta)["a"].to_pylist() == [value] * 1000
+        gc.collect()
+        ctx.synchronize()
+        done = "ctx.saeta.memory.statistics()['current'] == 0"
+        exporter.run(f"del kept\ngc.collect()\nctx.synchronize()\nwait_until(lambda: {done})")
+        assert exporter.run("result = ctx.saeta.memory.trim()") > 0
+
+
 def test_a_gpu_that_is_not_here_names_the_way(ctx: Any, exporter: Peer) -> None:
     text = exporter.run("result = show(sa.table({'a': [1]}, ctx.saeta))")
     token = received(text)

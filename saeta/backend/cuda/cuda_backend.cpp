@@ -173,6 +173,7 @@ public:
     return pool().allocate(bytes, native(stream));
   }
   [[nodiscard]] bool deallocate_async(void* pointer, std::size_t, stream_handle stream) noexcept override {
+    pool().forget_name(pointer);
     return attempt("cudaFreeAsync", [&] { return cudaFreeAsync(pointer, native(stream)); });
   }
   std::size_t trim_pool(std::size_t keep) override {

@@ -111,13 +111,23 @@ int memory_pool::descriptor() const {
   return made;
 }
 
-allocation_name memory_pool::name_of(const void* base) const {
+allocation_name memory_pool::name_of(const void* base) {
+  const std::lock_guard lock(names_mutex_);
+  if (const auto known = names_.find(base); known != names_.end()) {
+    return known->second;
+  }
   cudaMemPoolPtrExportData exported{};
   check(cudaMemPoolExportPointer(&exported, const_cast<void*>(base)), "cudaMemPoolExportPointer", ": ", base);
   allocation_name name{};
   static_assert(sizeof exported == sizeof name);
   std::memcpy(name.data(), &exported, sizeof exported);
+  names_.emplace(base, name);
   return name;
+}
+
+void memory_pool::forget_name(const void* base) noexcept {
+  const std::lock_guard lock(names_mutex_);
+  names_.erase(base);
 }
 
 std::uint64_t memory_pool::reserved_bytes() const {

@@ -12,6 +12,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <string>
 
 namespace saeta::cuda {
@@ -38,10 +40,13 @@ public:
   /// Lets work on device `ordinal` touch memory of the pool, allocated before or after this call.
   void admit(std::int32_t ordinal);
 
-  /// For an exportable pool: a descriptor that the caller closes, and the name of an allocation.
+  /// For an exportable pool: a descriptor that the caller closes, and the name of an allocation. The driver
+  /// takes 50 us to name one, so names are kept until `forget_name`.
   /// @throws error device.
   [[nodiscard]] int descriptor() const;
-  [[nodiscard]] allocation_name name_of(const void* base) const;
+  [[nodiscard]] allocation_name name_of(const void* base);
+  /// Before the allocation is freed.
+  void forget_name(const void* base) noexcept;
 
   /// Bytes taken from the device, used or not.
   [[nodiscard]] std::uint64_t reserved_bytes() const;
@@ -53,6 +58,8 @@ private:
   cudaMemPool_t pool_ = nullptr;
   /// The descriptor of an exportable pool. The driver names allocations only of exported pools.
   int shared_ = -1;
+  std::mutex names_mutex_;
+  std::map<const void*, allocation_name> names_;
 };
 
 /// Lets work on device `ordinal` touch memory of a pool, allocated before or after this call. `whose` names
