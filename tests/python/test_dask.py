@@ -373,9 +373,9 @@ def test_streams_and_empty_files_are_read_as_a_whole(tmp_path):
 
 def test_arguments_that_are_something_else_are_refused_before_files_are_opened(tmp_path):
     for wrong in (0, 1.5, None, "0"):
-        with pytest.raises(sa.InvalidError, match=r"partition_bytes is .*, expected a number of bytes from 1 on"):
+        with pytest.raises(sa.InvalidError, match=r"partition_bytes is .*, expected a number of bytes"):
             saeta.dask.read_ipc(tmp_path / "none.arrow", partition_bytes=wrong)
-    with pytest.raises(sa.TypeMismatch, match=r"client is of type str, expected distributed\.Client: device="):
+    with pytest.raises(sa.TypeMismatch, match=r"client is of type str, expected distributed\.Client"):
         saeta.dask.read_ipc(tmp_path / "none.arrow", "host")
 
 

@@ -98,8 +98,8 @@ def read_ipc(
     """
     if client is not None and not isinstance(client, Client):
         raise TypeMismatch(
-            f"client is of type {type(client).__name__}, expected distributed.Client: device= names the device "
-            "of the tables"
+            f"client is of type {type(client).__name__}, expected distributed.Client: the device is the "
+            "argument `device`"
         )
     given = _parse_bytes(partition_bytes) if isinstance(partition_bytes, str) else partition_bytes
     most = require_count("partition_bytes", given, "bytes")
