@@ -11,6 +11,10 @@ saeta             a table of several allocations, as `saeta.dask` sends it: gath
 saeta, packed     a table in one piece of memory, as files and messages leave it
 pyarrow           a table of pyarrow, as distributed sends it: an IPC stream
 pyarrow, pickled  a table of pyarrow inside of an object, which is pickled with buffers out of band
+array             an array of NumPy, which nobody converts: what distributed and its sockets take alone
+nothing           a number
+
+"alone" is the time of serialising and restoring in one process, without sockets.
 
 DASK_DISTRIBUTED__COMM__SHARD=1GiB lets Dask send bodies of more than 64 MiB undivided.
 """
@@ -28,11 +32,12 @@ import dask
 import distributed
 import numpy as np
 import pyarrow as pa
+from distributed.protocol import deserialize, serialize
 
 import saeta as sa
 import saeta.dask
 
-KINDS = ("saeta", "saeta, packed", "pyarrow", "pyarrow, pickled")
+KINDS = ("saeta", "saeta, packed", "pyarrow", "pyarrow, pickled", "array", "nothing")
 SETTINGS = {
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
@@ -50,6 +55,10 @@ class Holder:
 
 
 def make(kind: str, columns: int, nbytes: int) -> Any:
+    if kind == "nothing":
+        return 0
+    if kind == "array":
+        return np.arange(nbytes // 8)
     rows = nbytes // columns // 8
     values = {f"c{number}": np.arange(rows) + number for number in range(columns)}
     if kind.startswith("saeta"):
@@ -59,6 +68,8 @@ def make(kind: str, columns: int, nbytes: int) -> Any:
 
 
 def add_up(given: Any) -> int:
+    if isinstance(given, int | np.ndarray):
+        return int(np.sum(given))
     if isinstance(given, sa.Table):
         return sum(int(np.from_dlpack(each).sum()) for each in given.columns)
     table = given.table if isinstance(given, Holder) else given
@@ -82,7 +93,7 @@ def measure(client: distributed.Client, mib: int, columns: int, repeats: int) ->
     one, other = sorted(client.run(os.getpid))
     passed: dict[str, list[float]] = {kind: [] for kind in KINDS}
     worked: dict[str, list[float]] = {kind: [] for kind in KINDS}
-    results = set()
+    results = {kind: set() for kind in KINDS}
     for _ in range(repeats + 1):  # the first is not counted
         for kind in KINDS:
             table = client.submit(make, kind, columns, mib << 20, workers=[one], pure=False)
@@ -91,18 +102,30 @@ def measure(client: distributed.Client, mib: int, columns: int, repeats: int) ->
             again = seconds_of(client, other, table)
             passed[kind].append(first[0] - again[0])
             worked[kind].append(first[1] - again[1])
-            results.add(first[2])
+            results[kind].add(first[2])
             del table
-    assert len(results) == 1
+    assert len(set.union(*(results[kind] for kind in KINDS[:4]))) == 1
     return {
         "mebibytes": mib,
         "milliseconds": {kind: median_ms(times) for kind, times in passed.items()},
         "of the processors": {kind: median_ms(times) for kind, times in worked.items()},
+        "alone": {kind: median_ms(alone(make(kind, columns, mib << 20), repeats)) for kind in KINDS},
     }
 
 
+def alone(given: Any, repeats: int) -> list[float]:
+    """Times the serialisation of distributed, which offers "dask" before "pickle" to every object."""
+    times = []
+    for _ in range(repeats + 1):
+        start = time.perf_counter()
+        header, frames = serialize(given, on_error="raise")
+        deserialize(header, [memoryview(each) for each in frames])
+        times.append(time.perf_counter() - start)
+    return times
+
+
 def median_ms(times: list[float]) -> float:
-    return round(statistics.median(times[1:]) * 1e3, 1)
+    return round(statistics.median(times[1:]) * 1e3, 2)
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ import importlib.util
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ def require_exact_sizes(client: distributed.Client, table: Any) -> None:
     expected = client.submit(lambda each: each.nbytes, table).result()
     weight = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.tasks[table.key].nbytes)
     assert weight == expected, (weight, expected)
-    print(f"the scheduler knows a partition as {weight} bytes, which is exact")
+    print(f"the scheduler, and so the dashboard, knows a partition as {weight:,} bytes: exact")
 
 
 def main() -> None:
@@ -108,8 +109,11 @@ def main() -> None:
         source.mkdir()
         result.mkdir()
         rows = write_source(source, nbytes)
-        print(f"{rows} rows, {nbytes >> 20} MiB, for {WORKERS} workers with {budget >> 20} MiB each")
-
+        print(
+            f"{nbytes >> 20} MiB in {rows:,} rows; {WORKERS} workers may use {budget >> 20} MiB each: "
+            f"{WORKERS * budget >> 20} MiB together"
+        )
+        start = time.perf_counter()
         parts = saeta.dask.read_ipc(source, client, device=DEVICE, partition_bytes=2 << 20, copy=True)
         paths = [str(result / f"part-{number:05}.arrow") for number in range(len(parts))]
         totals = client.map(add_total, parts, pure=False)
@@ -117,6 +121,7 @@ def main() -> None:
         require_exact_sizes(client, totals[0])
         del parts, totals
         seen = client.gather(written)
+        seconds = time.perf_counter() - start
 
         for process in sorted({each["process"] for each in seen}):
             own = [each for each in seen if each["process"] == process]
@@ -124,10 +129,14 @@ def main() -> None:
             assert peak <= budget, (peak, budget)
             print(
                 f"worker {process} on {own[0]['device']}: {len(own)} partitions, at most "
-                f"{peak / (1 << 20):.1f} MiB of its budget"
+                f"{peak / (1 << 20):.1f} of its {budget >> 20} MiB"
             )
+        print(
+            f"read, transformed and written into {len(seen)} files in {seconds:.1f} s, "
+            f"{nbytes / seconds / 1e6:.0f} MB/s"
+        )
         require_equal(source, result, rows)
-        print(f"{len(seen)} files, {sum(each['bytes'] for each in seen)} bytes: all rows are as expected")
+        print("every row is there, with its values")
 
 
 if __name__ == "__main__":

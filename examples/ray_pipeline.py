@@ -11,6 +11,7 @@ than the data. At the end, the written files are compared with what they should 
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import sys
 import tempfile
@@ -85,16 +86,22 @@ def main() -> None:
         object_store_memory=STORE,
         include_dashboard=False,
         log_to_driver=False,
+        logging_level=logging.ERROR,
     )
+    logging.getLogger("ray.data").setLevel(logging.ERROR)  # it tells its plan otherwise
     ray.data.DataContext.get_current().enable_progress_bars = False
     with tempfile.TemporaryDirectory() as folder:
         source, result = Path(folder, "source"), Path(folder, "result")
         source.mkdir()
         write_source(source, rows)
-        print(f"{size >> 20} MiB in {rows:,} rows; the cluster may use {allowed >> 20} MiB, and {DEVICE}")
+        print(
+            f"{size >> 20} MiB in {rows:,} rows, on {DEVICE}; {PROCESSES} processes may use "
+            f"{BUDGET >> 20} MiB each and Ray's object store {STORE >> 20} MiB: {allowed >> 20} MiB together"
+        )
         start = time.perf_counter()
         trips = saeta.ray.read_ipc(source, override_num_blocks=max(16, size // BUDGET))
-        assert trips.count() == rows, "the metadata count other rows"
+        assert (trips.count(), trips.size_bytes()) == (rows, size), "the metadata say something else"
+        print(f"before it reads them, Ray knows that the files have {rows:,} rows and {size:,} bytes: exact")
         tipped = trips.map_batches(
             add_tip,
             batch_format="pyarrow",
@@ -103,7 +110,10 @@ def main() -> None:
         )
         paths = saeta.ray.write_ipc(tipped, result, durable=False)
         seconds = time.perf_counter() - start
-        print(f"{len(paths)} files written in {seconds:.1f} s, {size / seconds / 1e6:.0f} MB/s")
+        print(
+            f"read, transformed and written into {len(paths)} files in {seconds:.1f} s, "
+            f"{size / seconds / 1e6:.0f} MB/s"
+        )
         compare(result, rows)
         print("every row is there once, with its values")
     ray.shutdown()

@@ -268,6 +268,25 @@ def test_each_worker_has_a_context_with_its_memory_limit(settings, limit):
         assert saeta.dask.worker_context("host") == sa.context("host"), "two workers: nobody's"
 
 
+def test_a_task_that_closes_the_context_of_its_worker_leaves_a_new_one_to_the_next():
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        closed = client.submit(_close_the_context, pure=False).result()
+        found = client.submit(contexts_in_tasks, pure=False).result()
+        assert closed.closed
+        assert not found["ctx"].closed
+        assert found["again"]
+
+
+def _close_the_context() -> sa.Context:
+    with saeta.dask.worker_context("host") as ctx:
+        return ctx
+
+
 def _allocate_too_much() -> None:
     saeta.dask.worker_context("host").allocate("2MiB")
 
@@ -352,13 +371,19 @@ def test_streams_and_empty_files_are_read_as_a_whole(tmp_path):
     assert empty.compute(scheduler="synchronous").schema.names == ["n"]
 
 
+def test_arguments_that_are_something_else_are_refused_before_files_are_opened(tmp_path):
+    for wrong in (0, 1.5, None, "0"):
+        with pytest.raises(sa.InvalidError, match=r"partition_bytes is .*, expected a number of bytes"):
+            saeta.dask.read_ipc(tmp_path / "none.arrow", partition_bytes=wrong)
+    with pytest.raises(sa.TypeMismatch, match=r"client is of type str, expected distributed\.Client"):
+        saeta.dask.read_ipc(tmp_path / "none.arrow", "host")
+
+
 def test_files_that_tasks_could_not_read_are_refused_before(tmp_path):
     with pytest.raises(sa.MissingFileError):
         saeta.dask.read_ipc(tmp_path / "none.arrow")
     with pytest.raises(sa.TypeMismatch, match="bytes"):
         saeta.dask.read_ipc(sa.table({"a": [1]}, "host").to_ipc_bytes())
-    with pytest.raises(sa.InvalidError, match="partition_bytes is 0"):
-        saeta.dask.read_ipc(tmp_path, partition_bytes=0)
     sa.table({"n": [1]}, "host").write_ipc(tmp_path / "a.arrow")
     sa.table({"m": [1]}, "host").write_ipc(tmp_path / "b.arrow")
     with pytest.raises(sa.TypeMismatch, match=r"b\.arrow"):

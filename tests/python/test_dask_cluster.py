@@ -3,8 +3,10 @@ when a worker is killed. The workers know Saeta from its entry point and from wh
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,6 +21,7 @@ pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 distributed = pytest.importorskip("distributed")
 
 import dask  # noqa: E402
+from dask.utils import format_bytes  # noqa: E402
 
 import saeta.dask  # noqa: E402
 
@@ -175,6 +178,45 @@ def test_the_scheduler_knows_the_exact_bytes_of_every_table(client, workers):
     weights = weights_in_scheduler(client)
     assert [weights[str(each.key)] for each in made] == expected
     assert len(set(expected)) > 10
+    del made
+    require_nothing_left(client)
+
+
+def shown_by_dashboard(client: Any, page: str) -> str:
+    """A page of the dashboard that needs no bokeh, which draws the same numbers of the scheduler."""
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with direct.open(client.dashboard_link.replace("status", page), timeout=60) as answer:
+        return str(answer.read(), "utf-8")
+
+
+def test_the_dashboard_shows_the_exact_bytes_of_tables_in_memory_and_of_spilled_ones(client, workers):
+    made = client.map(dask_tasks.numbers, [20_000 + each for each in range(12)], pure=False)
+    distributed.wait(made, timeout=180)
+    expected = {str(future.key): 16 * (20_000 + each) for each, future in enumerate(made)}
+
+    def in_all() -> int:
+        return int(json.loads(shown_by_dashboard(client, "json/counts.json"))["bytes"])
+
+    assert eventually(lambda: in_all() == sum(expected.values()), collect=False), in_all()
+    for key, nbytes in expected.items():
+        assert f" {format_bytes(nbytes)} " in shown_by_dashboard(client, f"info/task/{key}.html")
+
+    def on_workers(dask_scheduler: Any) -> dict[str, tuple[int, int]]:
+        """What the pages of workers draw: bytes of results in memory, and of spilled ones before that."""
+        return {
+            address: (worker.memory.managed, worker.metrics["spilled_bytes"]["memory"])
+            for address, worker in dask_scheduler.workers.items()
+        }
+
+    weights = {
+        worker: tuple(sum(expected[key] for key in each) for each in keys)
+        for worker, keys in client.run(dask_tasks.keys_in_memory_and_spilled).items()
+    }
+    assert sum(spilled for _, spilled in weights.values()) > 0
+    assert eventually(lambda: client.run_on_scheduler(on_workers) == weights, collect=False), (
+        client.run_on_scheduler(on_workers),
+        weights,
+    )
     del made
     require_nothing_left(client)
 

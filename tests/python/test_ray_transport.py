@@ -220,6 +220,37 @@ def test_the_object_store_is_viewed_also_after_a_transport_was_used(pair):
         assert OBJECT_STORE in mapping_of(ray.get(each.numbers.remote(1 << 15))["a"])
 
 
+def test_ray_knows_the_bytes_of_tables_in_its_store_and_of_tokens_alone(pair):
+    table = sa.table({"a": np.arange(1 << 15), "text": ["x"] * (1 << 15)}, "host")
+    metadata, body = table.pack()
+    stored, kept, made = (
+        ray.put(table),
+        ray.put(table, _tensor_transport="SAETA"),
+        by_transport(pair[0].numbers).remote(1 << 15),
+    )
+    ray.get([stored, kept, made])
+    found = ray.experimental.get_object_locations([stored, kept, made])
+    packed = len(metadata) + len(body)
+    assert packed <= found[stored]["object_size"] <= packed + 1024
+    assert found[kept]["object_size"] < 4096
+    assert found[made]["object_size"] < 4096
+    assert ray.get(pair[0].charged.remote()) >= 8 << 15  # where the bytes are counted
+    del kept, made
+
+
+def test_an_actor_that_is_started_again_has_the_transport_that_its_module_registers(pair):
+    again = actor(max_restarts=1, max_task_retries=-1)
+    old = by_transport(again.numbers).remote()
+    assert ray.get(pair[0].total.remote(old)) == 499500
+    pid = ray.get(again.pid.remote())
+    os.kill(pid, signal.SIGKILL)
+    assert eventually(lambda: ray.get(again.pid.remote()) != pid)
+    assert ray.get(pair[0].total.remote(by_transport(again.numbers).remote())) == 499500
+    with pytest.raises(sa.ClosedError, match="has ended"):
+        ray.get(old)
+    ray.kill(again)
+
+
 def test_a_table_of_the_object_store_goes_where_the_caller_unpickles():
     put = ray.put(sa.table({"a": np.arange(1000)}, "host"))
     with sa.unpickling(sa.context("host").memory.child("small", "1MiB")) as small:

@@ -113,6 +113,11 @@ def spilled_bytes(dask_worker: Any) -> int:
     return int(dask_worker.data.spilled_total.memory)
 
 
+def keys_in_memory_and_spilled(dask_worker: Any) -> tuple[list[str], list[str]]:
+    data = dask_worker.data
+    return [str(key) for key in data.fast], [str(key) for key in data.slow]
+
+
 def make_on_device(number: int) -> sa.Table:
     import saeta.dask
 

@@ -20,7 +20,8 @@ def worker_context(device: str | None = None, *, budget: int | str | None = None
     """Returns the context of the worker that runs this task. There is one for each worker and device.
 
     It is a child of the process's context of that device (`Context.memory.child`), so workers that share a
-    process share its memory and not their budgets. Tables that arrive from other processes enter it.
+    process share its memory and not their budgets. Tables that arrive from other processes enter it. If a
+    task has closed it, the next call makes a new one.
 
     Outside of tasks it is the context of the only worker in this process. Where there is none, or several,
     it is the process's own context, with its own budget. So a function for workers also runs without them.
@@ -49,7 +50,7 @@ def worker_context(device: str | None = None, *, budget: int | str | None = None
     with _lock:
         own = _contexts.setdefault(worker, {})
         found = own.get(name)
-        if found is None:
+        if found is None or found.closed:
             limit = _default_budget(worker, name) if budget is None else budget
             own[name] = found = context(name).memory.child(f"worker {worker.name}", limit)
         elif budget is not None:

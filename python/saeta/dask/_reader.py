@@ -6,16 +6,18 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from dask.delayed import delayed
+from distributed import Client
 
 from saeta import ipc
+from saeta._convert.numbers import require_count
 from saeta._core import Table, _parse_bytes
 from saeta._files.batch_runs import FileBatch, Run, describe_batches, list_files, run_of
 from saeta.dask._contexts import worker_context
-from saeta.errors import InvalidError
+from saeta.errors import TypeMismatch
 
 if TYPE_CHECKING:
     from dask.delayed import Delayed
-    from distributed import Client, Future
+    from distributed import Future
 
     from saeta._files.sources import Sources
 
@@ -82,7 +84,7 @@ def read_ipc(
 
     Raises:
         What `saeta.read_ipc` raises for files that can't be opened. TypeMismatch: a source that is not a path
-        or a URL, because another process could not open it.
+        or a URL, because another process could not open it; a `client` of another type.
 
     Example:
         >>> import os, tempfile
@@ -94,9 +96,13 @@ def read_ipc(
         >>> [part.compute()["n"].to_pylist() for part in saeta.dask.read_ipc(path, partition_bytes=1)]
         [[1, 2], [3, 4]]
     """
-    most = _parse_bytes(partition_bytes) if isinstance(partition_bytes, str) else partition_bytes
-    if most < 1:
-        raise InvalidError(f"partition_bytes is {most}, expected at least 1")
+    if client is not None and not isinstance(client, Client):
+        raise TypeMismatch(
+            f"client is of type {type(client).__name__}, expected distributed.Client: the device is the "
+            "argument `device`"
+        )
+    given = _parse_bytes(partition_bytes) if isinstance(partition_bytes, str) else partition_bytes
+    most = require_count("partition_bytes", given, "bytes")
     names = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
     files = list_files(source, filesystem)
     options = {"columns": names, "copy": copy, "validate": validate, "rechunk": rechunk}
