@@ -142,6 +142,11 @@ def test_all_columns_become_one_matrix(file, ctx):
         batches(file, ctx, ["small", "large"], matrix={"small": ["large"]})
 
 
+def test_dates_are_integers_in_a_matrix_too(file, ctx):
+    made = batches(file, ctx, ["small", "day"], matrix=True, dtype="float32")
+    assert np.concatenate(made).tolist() == [[each, each] for each in range(ROWS)]
+
+
 def test_strings_and_lists_are_values_and_offsets(file, ctx):
     made = batches(file, ctx, ["word", "list"])
     words = MIXED["word"].to_pylist()

@@ -147,8 +147,10 @@ class Features:
     def _maker_of_matrix(
         self, key: str, names: list[str], schema: Schema
     ) -> Callable[[Table, int], Iterable[Any]]:
-        floats = all(schema.field(name).type.format in FLOATS for name in names)
-        how = self._tensor_choices(key, is_float=floats, order="row")
+        formats = [schema.field(name).type.format for name in names]
+        floats = all(each in FLOATS for each in formats)
+        times = any(each.startswith("t") for each in formats)
+        how = self._tensor_choices(key, is_float=floats, order="row", reinterpret=times)
         to = self._options.to
         return lambda table, rows: _cut(to, table.select(names), how, rows)
 
