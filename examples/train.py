@@ -100,7 +100,9 @@ def train(model, folder: Path, checkpoint: Path, kill_after: int | None = None) 
             losses.append(model.step(batch["x"], batch["label"]))
             if len(losses) % SAVE_EACH == 0:
                 state = {"model": model.state(), "loader": loader.state_dict(), "losses": losses}
-                checkpoint.write_bytes(pickle.dumps(state))
+                written = checkpoint.with_suffix(".tmp")
+                written.write_bytes(pickle.dumps(state))
+                written.replace(checkpoint)  # a kill leaves the old one or the new one
             if len(losses) == kill_after:
                 os._exit(1)  # as a kill: nothing is closed or saved
     print(f"{len(losses)} steps of {len(loader)} an epoch, loss {losses[0]:.3f} to {losses[-1]:.3f}, at most "

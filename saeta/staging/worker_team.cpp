@@ -131,10 +131,13 @@ void worker_team::stay_awake(std::size_t rounds, const condition& may_sleep) con
 void worker_team::take_part(std::size_t member, round& in) noexcept {
   try {
     interrupt_pace pace;
+    const std::size_t rounds = rounds_begun_;
     for (std::size_t task = in.next++; task < in.tasks; task = in.next++) {
       in.work(member, task);
       if (member == 0) {
         pace.check_if_due();
+      } else if (rounds_begun_ != rounds) {
+        return; // `loop` finds out which round has the fewest tasks now
       }
     }
   } catch (...) {

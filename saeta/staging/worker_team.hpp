@@ -6,6 +6,8 @@
 //           member 0. The others wait for it, or for the end of their tasks. A single task is the caller's,
 //           unless another caller is member 0.
 // Order     Calls with fewer tasks go first. They may be what a longer one needs: the offsets of strings.
+//           When such a call begins, members leave a longer one after the task that they are in. Only its
+//           caller stays.
 // Interrupt The caller checks for an interrupt (base/interrupt.hpp) between two tasks, now and then. It is a
 //           failure like any other.
 // Sleep     Members without work sleep. `run` wakes no more of them than there are tasks, and does not wait

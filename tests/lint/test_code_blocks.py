@@ -73,6 +73,16 @@ def test_every_python_block_compiles() -> None:
             compile(block.text, block.page, "exec")
 
 
+def test_python_blocks_can_be_pasted_into_an_interpreter() -> None:
+    """There an empty line ends a function, a loop and the like."""
+    cut = [
+        described(block)
+        for block in BLOCKS
+        if block.language == "python" and re.search(r"\n\s*\n[ \t]", block.text)
+    ]
+    assert cut == []
+
+
 def test_commands_name_targets_and_scripts_that_exist() -> None:
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     for block in BLOCKS:

@@ -18,7 +18,6 @@ from gpu_frameworks import numba_with_a_device
 WITH_A_TEST_OF_ITS_OWN = {
     "README.md": "test_readme.py",
     "docs/guides/memory.md": "test_memory_docs.py",
-    "docs/guides/tables.md": "test_readme.py",
     "docs/tutorial.md": "test_tutorial.py",
 }
 ON_HOST = [page for page in pages_with_programs() if page not in WITH_A_TEST_OF_ITS_OWN]

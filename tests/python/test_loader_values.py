@@ -73,6 +73,21 @@ def test_a_dtype_is_for_all_numbers_or_by_name(file, ctx):
         batches(file, ctx, ["small", "large"], dtype={"large": "int64"})
 
 
+def test_numbers_inside_of_fixed_size_lists_and_structs_are_numbers(ctx):
+    vectors = pa.array([[1.5, 2], None, [3, 4]], pa.list_(pa.float64(), 2))
+    lists = pa.array([[[1, 2]], [], [[3, 4]]], pa.list_(pa.list_(pa.int8(), 2)))
+    table = sa.table(pa.table({"v": vectors, "l": lists}), ctx)
+    (made,) = batches(table, ctx, None, dtype="float32", nulls="nan")
+    assert [made["v"].dtype, made["l"][0].dtype] == [np.float32, np.float32]
+    assert np.array_equal(made["v"], [[1.5, 2], [np.nan, np.nan], [3, 4]], equal_nan=True)
+    assert made["l"][0].tolist() == [[1, 2], [3, 4]]
+    (made,) = batches(table, ctx, None, dtype={"v": "float16"}, fill={"v": 7})
+    assert [made["v"].dtype, made["l"][0].dtype] == [np.float16, np.int8]
+    points = pa.array([{"x": 1, "y": 2}], pa.struct([("x", pa.int8()), ("y", pa.int8())]))
+    (made,) = batches(sa.table(pa.table({"p": points}), ctx), ctx, None, dtype="float32")
+    assert made["p"].dtype == np.float32
+
+
 def test_nulls_are_an_error_that_names_file_batches_and_column(file, ctx):
     with pytest.raises(sa.ExchangeError, match=r"file '.*mixed.arrow', .*batch.* column 'gaps'.*null"):
         batches(file, ctx, ["small", "gaps"])
@@ -125,6 +140,11 @@ def test_all_columns_become_one_matrix(file, ctx):
         batches(file, ctx, ["small", "large"], matrix=["larg"])
     with pytest.raises(sa.InvalidError, match="a matrix and a column are both named 'small'"):
         batches(file, ctx, ["small", "large"], matrix={"small": ["large"]})
+
+
+def test_dates_are_integers_in_a_matrix_too(file, ctx):
+    made = batches(file, ctx, ["small", "day"], matrix=True, dtype="float32")
+    assert np.concatenate(made).tolist() == [[each, each] for each in range(ROWS)]
 
 
 def test_strings_and_lists_are_values_and_offsets(file, ctx):

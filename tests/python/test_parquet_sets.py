@@ -78,6 +78,18 @@ def _is_written(table, path):
     return True
 
 
+def test_files_of_others_have_the_types_that_pyarrow_reads(anywhere, tmp_path):
+    """Without the schema of Arrow that pyarrow and Saeta leave in a file."""
+    keys = pa.array([bytes(range(16)), None], pa.uuid())
+    documents = pa.array(["{}", None], pa.json_())
+    pq.write_table(pa.table({"key": keys, "document": documents}), tmp_path / "1.parquet", store_schema=False)
+    expected = pq.read_table(tmp_path / "1.parquet")
+    assert expected.schema.types == [pa.uuid(), pa.json_()]
+    assert sa.read_parquet(tmp_path / "1.parquet", anywhere).to_arrow().equals(expected)
+    with sa.scan_parquet(tmp_path / "1.parquet", anywhere) as scan:
+        assert [batch.to_arrow().equals(expected) for batch in scan] == [True]
+
+
 def test_a_scan_is_a_stream_and_an_asynchronous_iterator(host, folder):
     assert pa.table(sa.scan_parquet(folder, host, columns="n"))["n"].to_pylist() == list(range(30))
 

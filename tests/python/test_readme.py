@@ -31,10 +31,6 @@ def test_the_python_blocks_and_the_commands_run(tmp_path):
         assert run([sys.executable, "-m", "saeta", *arguments], tmp_path)
 
 
-def test_the_guide_to_tables_runs(tmp_path):
-    run([sys.executable, "-W", "error", "-c", program("docs/guides/tables.md")], tmp_path)
-
-
 def test_the_refusal_of_the_readme_happens(tmp_path):
     text = "\n".join([program("README.md"), "raise SystemExit(7)"]).replace(
         "    refusal.requested, refusal.current",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pyarrow as pa
@@ -63,7 +64,8 @@ def test_every_file_of_the_corpora(device, shared_data):
             expected = sa.read_ipc(path, device, copy=True).to_arrow()
         except sa.UnsupportedError:
             continue
-        for window in WINDOWS:
+        three_batches = 3 * (expected.nbytes // max(1, len(sa.ipc.inspect(path)["batch_rows"])) + 1)
+        for window in (*WINDOWS, three_batches):
             assert same(scanned(path, device, window=window), expected), (path, window)
         assert same(scanned(path, device, window=1, batch_rows=5), expected), path
 
@@ -128,6 +130,22 @@ def test_batches_are_views_that_outlive_the_scan(device, tmp_path):
     with sa.scan_ipc(path, device, copy=True) as scan:
         kept = [part for number, part in enumerate(scan) if number % 3 == 1]
     assert [part["a"].to_pylist()[0] for part in kept] == [1000, 4000, 7000]
+
+
+def test_batches_are_dropped_in_any_order(device, tmp_path):
+    table = pa.table({"a": np.arange(10_000)})
+    path = written(tmp_path / "a.arrow", table, 100)
+    held: dict[int, sa.Table] = {}
+    random = Random(1)
+    with sa.scan_ipc(path, device, copy=True, window="4KiB") as scan:
+        for number, part in enumerate(scan):
+            held[number] = part
+            if len(held) == 20:
+                for dropped in random.sample(sorted(held), 15):
+                    del held[dropped]
+        for number, part in held.items():
+            assert part["a"].to_pylist() == list(range(100 * number, 100 * number + 100))
+    assert len(held) > 5
 
 
 def test_batches_go_to_any_thread_and_each_to_one(device, tmp_path):

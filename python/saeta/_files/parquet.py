@@ -206,11 +206,12 @@ def _scanner(
 ) -> Any:
     """Returns a scanner of pyarrow over the files, whose schemas are compared."""
     dataset = load("pyarrow.dataset", "reading Parquet")
+    file_format = dataset.ParquetFileFormat(arrow_extensions_enabled=True)  # as `read_table` has them
     listed = data_sets.list_sources(source, filesystem, data_sets.PARQUET_ENDINGS)
     parts = [
         dataset.dataset(
             paths,
-            format="parquet",
+            format=file_format,
             filesystem=place,
             partitioning=partitioning,
             partition_base_dir=_folder(source, listed, place),

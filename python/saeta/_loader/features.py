@@ -6,7 +6,7 @@ into batches without a copy. Strings, lists and arrays of JAX are handed over ba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, pairwise, repeat
 from typing import Any, NamedTuple, TypeAlias
@@ -124,7 +124,8 @@ class Features:
             return lambda table, rows: _cut(options.to, coder.codes(table.column(key)), how, rows)
         if type_.index_type is not None:
             raise TypeMismatch(
-                f"column '{key}' is a dictionary: name its values, as codes={{'{key}': [...]}}"
+                f"column '{key}' is a dictionary: name its values, as codes={{'{key}': [...]}}, or choose "
+                "codes=True"
             )
         if type_.format in (*VARIABLE, *VIEWS) and not type_.is_symbol:
             padded = _of(options.lists, key, "jagged") == "padded"
@@ -135,17 +136,21 @@ class Features:
         if type_.format.startswith("t"):
             how = self._tensor_choices(key, is_float=False, only_named_dtype=True, reinterpret=True)
         else:
-            numbers = type_.format in NUMBERS
             how = self._tensor_choices(
-                key, is_float=type_.format in FLOATS, only_named_dtype=not numbers, codes=type_.is_symbol
+                key,
+                is_float=_consists_of(FLOATS, type_),
+                only_named_dtype=not _consists_of(NUMBERS, type_),
+                codes=type_.is_symbol,
             )
         return lambda table, rows: _cut(options.to, table.column(key), how, rows)
 
     def _maker_of_matrix(
         self, key: str, names: list[str], schema: Schema
     ) -> Callable[[Table, int], Iterable[Any]]:
-        floats = all(schema.field(name).type.format in FLOATS for name in names)
-        how = self._tensor_choices(key, is_float=floats, order="row")
+        formats = [schema.field(name).type.format for name in names]
+        floats = all(each in FLOATS for each in formats)
+        times = any(each.startswith("t") for each in formats)
+        how = self._tensor_choices(key, is_float=floats, order="row", reinterpret=times)
         to = self._options.to
         return lambda table, rows: _cut(to, table.select(names), how, rows)
 
@@ -182,7 +187,9 @@ class Features:
             return {}
         values = type_.fields[0].type
         found = self._tensor_choices(
-            key, is_float=values.format in FLOATS, only_named_dtype=values.format not in NUMBERS
+            key,
+            is_float=_consists_of(FLOATS, values),
+            only_named_dtype=not _consists_of(NUMBERS, values),
         )
         found.pop("with_mask", None)  # a mask is for rows
         return found
@@ -365,6 +372,13 @@ def _matrices(schema: Schema, given: Any) -> dict[str, list[str]]:
             if name not in schema:
                 raise ColumnNameError(f"matrix '{key}': {_unknown_column(name, schema.names)}")
     return found
+
+
+def _consists_of(formats: Sequence[str], type_: DataType) -> bool:
+    """Whether the values are of these formats, also inside of fixed-size lists and structs."""
+    if type_.format.startswith(("+w", "+s")):
+        return all(_consists_of(formats, field.type) for field in type_.fields)
+    return type_.format in formats
 
 
 def _of(choice: Choice, key: str, default: Any) -> Any:

@@ -441,8 +441,9 @@ def loader(
             no batch left, so that all ranks have the same number of steps.
         matrix: True yields one row-major matrix of all columns instead of a dict. A list of names puts these
             columns into a matrix under the key "matrix", a mapping names several matrices.
-        dtype: the type of the numbers, one for all or a mapping from keys. Floats are rounded to the nearest;
-            an integer type must have all values of the column's type.
+        dtype: the type of the numbers, also of those inside of lists and structs, one for all or a mapping
+            from keys. Floats are rounded to the nearest; an integer type must have all values of the column's
+            type.
         nulls: what becomes of nulls: "error", "nan" (floats), "fill" (the value `fill`), or "mask" (a pair of
             values and a mask that is True where a value is valid). One for all or a mapping from keys.
         fill: the value for nulls and for the end of padded lists, 0 if nothing is given. One for all or a

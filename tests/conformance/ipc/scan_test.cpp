@@ -277,25 +277,27 @@ TEST_P(scanned_file, leaves_nothing_where_any_call_fails) {
   const table original = random_table(host_, {data_type(type_id::int64), data_type(type_id::string)},
                                       {.batch_rows = {900, 900, 900}});
   const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
-  ipc::write(original, file());
-  const auto ctx = watch(context::create(faulty, {}));
   ipc::read_options options;
   options.copy = copy_policy::always;
-  bool failed = true;
-  for (std::uint64_t position = 1; failed; ++position) {
-    SCOPED_TRACE(position);
-    faulty->fail_at(position);
-    try {
-      const auto scanning = ipc::reader::open(file(), options)->scan_windows(ctx, {.window_bytes = 9000});
-      while (scanning->next()) {
+  for (const auto body : {ipc::compression::none, ipc::compression::lz4}) {
+    ipc::write(original, file(), {.body = body});
+    const auto ctx = watch(context::create(faulty, {}));
+    bool failed = true;
+    for (std::uint64_t position = 1; failed; ++position) {
+      SCOPED_TRACE(::testing::Message() << "compression " << static_cast<int>(body) << ", " << position);
+      faulty->fail_at(position);
+      try {
+        const auto scanning = ipc::reader::open(file(), options)->scan_windows(ctx, {.window_bytes = 9000});
+        while (scanning->next()) {
+        }
+      } catch (const error&) {
+        EXPECT_TRUE(faulty->failed());
       }
-    } catch (const error&) {
-      EXPECT_TRUE(faulty->failed());
+      failed = faulty->failed();
+      faulty->fail_at(0);
+      EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
+      EXPECT_EQ(ctx->reports().statistics().ledger.buffers, 0U);
     }
-    failed = faulty->failed();
-    faulty->fail_at(0);
-    EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
-    EXPECT_EQ(ctx->reports().statistics().ledger.buffers, 0U);
   }
   set_report_sink(before);
 }

@@ -351,6 +351,33 @@ TEST(worker_team, begins_the_call_with_the_fewest_tasks_first) {
   few.join();
 }
 
+TEST(worker_team, leaves_a_call_for_one_with_fewer_tasks_that_begins_meanwhile) {
+  std::atomic<bool> other_waits{false}; // a caller asks for an interrupt while it waits for member 0
+  const support::interrupts hook([&] { other_waits = true; });
+  worker_team team(2);
+  std::latch both_run(3);
+  std::latch other_done(1);
+  std::atomic<int> done{0}; // tasks of the longer call, by the thread
+  std::thread longer([&] {
+    team.run(3, [&](std::size_t member, std::size_t task) {
+      if (task < 2) {
+        both_run.arrive_and_wait();
+      }
+      if (member == 0) {
+        return other_done.wait();
+      }
+      while (!other_waits) {
+        std::this_thread::yield();
+      }
+      ++done;
+    });
+  });
+  both_run.arrive_and_wait();
+  team.run(1, [&](std::size_t, std::size_t) { EXPECT_EQ(done, 1) << "it stayed in the longer call"; });
+  other_done.count_down();
+  longer.join();
+}
+
 TEST(worker_team, a_caller_that_waits_for_another_can_be_interrupted) {
   struct interrupted {};
   worker_team team(2);
