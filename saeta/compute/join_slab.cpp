@@ -278,6 +278,7 @@ std::vector<use> join_slab::uses(const std::vector<joined>& of) const {
       made.push_back(reads(buffer(source->owner())));
     }
   }
+  made.reserve(made.size() + plain_.size() + 1);
   for (const plain_bytes& each : plain_) { // the token merges storages that are named again
     if (each.window.bytes != 0 && (made.empty() || each.from->owner() != made.back().used.owner())) {
       made.push_back(reads(buffer(each.from->owner())));
@@ -299,7 +300,7 @@ std::vector<join_step> join_slab::finished_steps(std::byte* slab, const std::int
   const scatter_plan& plan = plan_.plan();
   auto* const counters = reinterpret_cast<std::int64_t*>(slab + plan.counters_at);
   std::vector<join_step> steps;
-  steps.reserve(plan.fills.size() + plan.steps.size());
+  steps.reserve(plan.fills.size() + plan.steps.size() + plain_.size());
   for (const scatter_step& each : plan.fills) {
     steps.push_back(kernel_step(each, nullptr, slab, counters));
   }
@@ -307,6 +308,16 @@ std::vector<join_step> join_slab::finished_steps(std::byte* slab, const std::int
     steps.push_back(
         kernel_step(each, reinterpret_cast<const std::byte*>(each.source), slab, counters, tables));
     require_aligned(steps.back());
+  }
+  for (std::size_t i = 0; i < plain_.size(); ++i) {
+    const auto& [from, window] = plain_[i];
+    if (window.bytes != 0) {
+      join_step& step = steps.emplace_back();
+      step.source = reinterpret_cast<const std::byte*>(from->address()) + window.offset;
+      step.target = slab + plan_.byte_of(plain_places_[i]);
+      step.count = static_cast<std::int64_t>(window.bytes);
+      step.copy.zeros = static_cast<std::int64_t>(round_up(window.bytes, slab_plan::padding) - window.bytes);
+    }
   }
   number_tiles(steps);
   return steps;
@@ -321,10 +332,6 @@ void join_slab::run(std::vector<joined>& of) {
   ctx_->copies().fill(slab, 0, plan.zeroed_bytes, work);
   for (joined& each : of) {
     add_steps(each);
-  }
-  for (std::size_t i = 0; i < plain_.size(); ++i) {
-    plan_.add_copy(plain_[i].from->address() + plain_[i].window.offset, plain_places_[i], 0,
-                   static_cast<std::int64_t>(plain_[i].window.bytes));
   }
   plan_.clear_padding();
   const device_copy<std::int64_t> tables(ctx_, plan.tables);
@@ -390,7 +397,7 @@ std::vector<column> join_slab::columns() {
   }
   plain_places_.reserve(plain_.size());
   for (const plain_bytes& each : plain_) {
-    plain_places_.push_back(plan_.add_place(each.window.bytes));
+    plain_places_.push_back(plan_.add_place(each.window.bytes, false, false)); // its copy clears the padding
   }
   plan_.end_layout();
   upload_dictionaries(made);

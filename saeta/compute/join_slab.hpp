@@ -34,8 +34,11 @@ public:
   [[nodiscard]] std::vector<column> columns();
   /// The memory of the columns, once they are made.
   [[nodiscard]] const buffer& slab() const noexcept { return slab_; }
-  /// The copy of bytes `index` of `plain`, once the columns are made.
-  [[nodiscard]] buffer plain(std::size_t index) const { return in_slab(plain_places_[index]); }
+  /// The place of the copy of bytes `index` of `plain` in the slab, once the columns are made.
+  [[nodiscard]] byte_window plain(std::size_t index) const noexcept {
+    const slab_place& at = plain_places_[index];
+    return at.present() ? byte_window{plan_.byte_of(at), at.bytes} : byte_window();
+  }
 
 private:
   /// A column of the result, or a child of one.
