@@ -23,7 +23,7 @@ WAIT = 30.0  # seconds to wait for the other side, which may work with the GIL h
 POOL, OPEN, TAKE, END = 1, 2, 3, 4
 DONE, GONE, FORBIDDEN, FAILED = range(4)  # replies
 _REQUEST = struct.Struct("<8sHB16s")
-_LARGEST = 4096
+LARGEST = 65536  # bytes of a reply; the system buffers messages of up to three times as many
 
 # Connections that this process started. A child of fork closes them, because the other side takes the end of
 # a connection as the sign that it is not needed any more.
@@ -124,7 +124,7 @@ def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
     for _attempt in range(2):
         with suppress(ConnectionError):
             data, descriptors, _flags, _sender = socket.recv_fds(
-                connection, _LARGEST, 1, socket.MSG_CMSG_CLOEXEC
+                connection, LARGEST, 1, socket.MSG_CMSG_CLOEXEC
             )
             return data, descriptors
     return b"", []
