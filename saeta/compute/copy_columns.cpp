@@ -167,12 +167,8 @@ private:
         continue;
       }
       copied.count = static_cast<std::int64_t>(each.source.size());
-      if (const std::size_t rest = each.source.size() % padding; rest != 0) {
-        join_step& cleared = steps.emplace_back();
-        cleared.kind = join_kind::zero;
-        cleared.target = slab + in_slab(each.target) + each.source.size();
-        cleared.count = static_cast<std::int64_t>(padding - rest);
-      }
+      copied.copy.zeros =
+          static_cast<std::int64_t>(round_up(each.source.size(), padding) - each.source.size());
     }
     return steps;
   }

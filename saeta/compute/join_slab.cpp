@@ -14,6 +14,9 @@
 namespace saeta {
 namespace {
 
+/// Bytes that a device copies in the time that the host needs for some hundred columns.
+constexpr std::size_t large_part = std::size_t{64} << 20;
+
 /// Null count of a span; column::unknown_nulls if it has to be counted.
 std::int64_t nulls_of(const join_span& span) {
   return nulls_of_part(span.of->known_null_count(), span.of->length(), span.rows);
@@ -266,7 +269,8 @@ void join_slab::append_sources(const joined& of, std::vector<const buffer*>& sou
   }
 }
 
-std::vector<use> join_slab::uses(const std::vector<joined>& of) const {
+/// @param first  the first of `plain_` whose source is used
+std::vector<use> join_slab::uses(const std::vector<joined>& of, std::size_t first) const {
   std::vector<const buffer*> sources;
   for (const joined& each : of) {
     append_sources(each, sources);
@@ -278,13 +282,20 @@ std::vector<use> join_slab::uses(const std::vector<joined>& of) const {
       made.push_back(reads(buffer(source->owner())));
     }
   }
-  for (const plain_bytes& each : plain_) { // the token merges storages that are named again
-    if (each.window.bytes != 0 && (made.empty() || each.from->owner() != made.back().used.owner())) {
-      made.push_back(reads(buffer(each.from->owner())));
-    }
-  }
+  append_uses(first, plain_.size(), made);
   made.push_back(writes(slab_));
   return made;
+}
+
+/// Appends the sources of bytes [first, end) of `plain_`.
+void join_slab::append_uses(std::size_t first, std::size_t end, std::vector<use>& uses) const {
+  uses.reserve(uses.size() + (end - first) + 1);
+  for (const plain_bytes& each : plain_.subspan(first, end - first)) {
+    // The token merges storages that are named again.
+    if (each.window.bytes != 0 && (uses.empty() || each.from->owner() != uses.back().used.owner())) {
+      uses.push_back(reads(buffer(each.from->owner())));
+    }
+  }
 }
 
 /// Only copies and bits work at any address.
@@ -299,7 +310,7 @@ std::vector<join_step> join_slab::finished_steps(std::byte* slab, const std::int
   const scatter_plan& plan = plan_.plan();
   auto* const counters = reinterpret_cast<std::int64_t*>(slab + plan.counters_at);
   std::vector<join_step> steps;
-  steps.reserve(plan.fills.size() + plan.steps.size());
+  steps.reserve(plan.fills.size() + plan.steps.size() + plain_.size());
   for (const scatter_step& each : plan.fills) {
     steps.push_back(kernel_step(each, nullptr, slab, counters));
   }
@@ -308,38 +319,85 @@ std::vector<join_step> join_slab::finished_steps(std::byte* slab, const std::int
         kernel_step(each, reinterpret_cast<const std::byte*>(each.source), slab, counters, tables));
     require_aligned(steps.back());
   }
-  number_tiles(steps);
   return steps;
+}
+
+/// Appends the copies of bytes [first, end) of `plain_`.
+void join_slab::append_copies(std::size_t first, std::size_t end, std::byte* slab,
+                              std::vector<join_step>& steps) const {
+  for (std::size_t i = first; i < end; ++i) {
+    const auto& [from, window] = plain_[i];
+    if (window.bytes != 0) {
+      join_step& step = steps.emplace_back();
+      step.source = reinterpret_cast<const std::byte*>(from->address()) + window.offset;
+      step.target = slab + plan_.byte_of(plain_places_[i]);
+      step.count = static_cast<std::int64_t>(window.bytes);
+      step.copy.zeros = static_cast<std::int64_t>(round_up(window.bytes, slab_plan::padding) - window.bytes);
+    }
+  }
+}
+
+/// Uploads the steps and queues their kernel.
+void join_slab::launch(std::vector<join_step>& steps) const {
+  const stream_ref work = ctx_->work_stream();
+  number_tiles(steps);
+  const device_copy<join_step> uploaded(ctx_, steps);
+  use_token described(work, {reads(uploaded.memory())});
+  ctx_->kernels().join(work.native_handle(), steps, steps.empty() ? nullptr : uploaded.data(described));
+  described.finish();
+}
+
+void join_slab::copy(std::size_t first, std::size_t end) const {
+  std::vector<use> uses;
+  append_uses(first, end, uses);
+  uses.push_back(writes(slab_));
+  use_token token(ctx_->work_stream(), uses);
+  std::vector<join_step> steps;
+  steps.reserve(end - first);
+  append_copies(first, end, token.mutable_data<std::byte>(slab_), steps);
+  launch(steps);
+  token.finish();
+}
+
+/// Copies large parts of `plain_`, so that the device works while the host goes on. Returns the first of
+/// `plain_` that is left for the launch of the other steps.
+std::size_t join_slab::copy_large_parts() const {
+  std::size_t first = 0;
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < plain_.size(); ++i) {
+    if (bytes >= large_part) {
+      copy(first, i);
+      first = i;
+      bytes = 0;
+    }
+    bytes += plain_[i].window.bytes;
+  }
+  return first;
 }
 
 void join_slab::run(std::vector<joined>& of) {
   const stream_ref work = ctx_->work_stream();
   const scatter_plan& plan = plan_.plan();
   slab_ = buffer::allocate(ctx_, plan.slab_bytes, work, tag_);
-  use_token token(work, uses(of));
+  const bool all_zeroed = plan.zeroed_bytes == plan.slab_bytes; // before anything is copied
+  const std::size_t left = all_zeroed ? 0 : copy_large_parts();
+  use_token token(work, uses(of, left));
   auto* const slab = token.mutable_data<std::byte>(slab_);
   ctx_->copies().fill(slab, 0, plan.zeroed_bytes, work);
   for (joined& each : of) {
     add_steps(each);
   }
-  for (std::size_t i = 0; i < plain_.size(); ++i) {
-    plan_.add_copy(plain_[i].from->address() + plain_[i].window.offset, plain_places_[i], 0,
-                   static_cast<std::int64_t>(plain_[i].window.bytes));
-  }
   plan_.clear_padding();
   const device_copy<std::int64_t> tables(ctx_, plan.tables);
   use_token named(work, {reads(tables.memory())});
-  const std::vector<join_step> steps =
-      finished_steps(slab, plan.tables.empty() ? nullptr : tables.data(named));
-  const device_copy<join_step> uploaded(ctx_, steps);
-  use_token described(work, {reads(uploaded.memory())});
-  ctx_->kernels().join(work.native_handle(), steps, steps.empty() ? nullptr : uploaded.data(described));
+  std::vector<join_step> steps = finished_steps(slab, plan.tables.empty() ? nullptr : tables.data(named));
+  append_copies(left, plain_.size(), slab, steps);
+  launch(steps);
   counted_.resize(plan.counters);
   if (plan.counters != 0) {
     ctx_->copies().read_scalars(counted_, reinterpret_cast<const std::int64_t*>(slab + plan.counters_at),
                                 work);
   }
-  described.finish();
   named.finish();
   token.finish();
 }
@@ -390,7 +448,7 @@ std::vector<column> join_slab::columns() {
   }
   plain_places_.reserve(plain_.size());
   for (const plain_bytes& each : plain_) {
-    plain_places_.push_back(plan_.add_place(each.window.bytes));
+    plain_places_.push_back(plan_.add_place(each.window.bytes, false, false)); // its copy clears the padding
   }
   plan_.end_layout();
   upload_dictionaries(made);

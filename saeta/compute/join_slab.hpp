@@ -29,13 +29,17 @@ public:
   join_slab(std::shared_ptr<context> ctx, std::vector<join_node>& nodes, std::size_t first, std::size_t end,
             std::string tag = "combine", std::span<const plain_bytes> plain = {});
 
-  /// Allocates the slab, queues the kernel, and waits for unknown null counts.
+  /// Allocates the slab, queues the kernels (one, and one for each 64 MiB of `plain`), and waits for unknown
+  /// null counts.
   /// @throws error budget_exceeded, out_of_memory, invalid_argument (misaligned external memory)
   [[nodiscard]] std::vector<column> columns();
   /// The memory of the columns, once they are made.
   [[nodiscard]] const buffer& slab() const noexcept { return slab_; }
-  /// The copy of bytes `index` of `plain`, once the columns are made.
-  [[nodiscard]] buffer plain(std::size_t index) const { return in_slab(plain_places_[index]); }
+  /// The place of the copy of bytes `index` of `plain` in the slab, once the columns are made.
+  [[nodiscard]] byte_window plain(std::size_t index) const noexcept {
+    const slab_place& at = plain_places_[index];
+    return at.present() ? byte_window{plan_.byte_of(at), at.bytes} : byte_window();
+  }
 
 private:
   /// A column of the result, or a child of one.
@@ -67,7 +71,13 @@ private:
   [[nodiscard]] std::vector<join_step> finished_steps(std::byte* slab, const std::int64_t* tables) const;
   void require_aligned(const join_step& step) const;
   void append_sources(const joined& of, std::vector<const buffer*>& sources) const;
-  [[nodiscard]] std::vector<use> uses(const std::vector<joined>& of) const;
+  [[nodiscard]] std::vector<use> uses(const std::vector<joined>& of, std::size_t first) const;
+  void append_uses(std::size_t first, std::size_t end, std::vector<use>& uses) const;
+  void append_copies(std::size_t first, std::size_t end, std::byte* slab,
+                     std::vector<join_step>& steps) const;
+  void launch(std::vector<join_step>& steps) const;
+  void copy(std::size_t first, std::size_t end) const;
+  [[nodiscard]] std::size_t copy_large_parts() const;
   [[nodiscard]] buffer in_slab(const slab_place& at) const;
   [[nodiscard]] column make(const joined& from) const;
 

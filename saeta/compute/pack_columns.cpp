@@ -102,15 +102,94 @@ bool is_plain(const column& of) {
   });
 }
 
+/// The place of buffer `index` of a column in the body that contains it.
+packed_range place_of(const column& of, std::size_t index, const buffer& body) {
+  const buffer& bytes = of.buffers()[index];
+  const buffer_spec spec = of.type().buffer(index);
+  const bool no_nulls = spec.role == buffer_role::validity && of.known_null_count() == 0;
+  if (of.length() == 0 || bytes.size() == 0 || no_nulls) {
+    return {};
+  }
+  const std::size_t size = spec.role == buffer_role::bytes
+                               ? bytes.size()
+                               : bytes_of_rows(spec, 0, static_cast<std::size_t>(of.length())).bytes;
+  return {static_cast<std::int64_t>(bytes.address() - body.address()), static_cast<std::int64_t>(size)};
+}
+
+/// Room for flat columns; others need more.
+packed_rows begin_list(const batch& of) {
+  constexpr std::size_t buffers = 2;
+  packed_rows made{.rows = of.rows};
+  made.nodes.reserve(of.columns.size());
+  made.buffers.reserve(of.columns.size() * buffers);
+  return made;
+}
+
+/// Lists columns that lie in one body.
+class column_lister {
+public:
+  explicit column_lister(buffer body) { made_.body = std::move(body); }
+
+  packed_columns run(std::span<const batch> batches) {
+    made_.batches.reserve(batches.size());
+    for (const batch& each : batches) {
+      packed_rows& into = made_.batches.emplace_back(begin_list(each));
+      for (const column& of : each.columns) {
+        add(of, into);
+      }
+    }
+    return std::move(made_);
+  }
+
+private:
+  void add(const column& of, packed_rows& into) {
+    const std::size_t node = into.nodes.size();
+    into.nodes.push_back({of.length(), of.known_null_count()});
+    for (std::size_t i = 0; i < of.buffers().size(); ++i) {
+      into.buffers.push_back(place_of(of, i, made_.body));
+    }
+    if (of.type().has_variadic_buffers()) {
+      into.variadic_counts.push_back(
+          static_cast<std::int64_t>(of.buffers().size() - of.type().buffer_count()));
+    }
+    for (std::size_t i = 0; i < of.children().size(); ++i) {
+      add(of.child(i), into);
+    }
+    if (of.dictionary() != nullptr && of.length() != 0) {
+      into.dictionaries.push_back({node, number_of(*of.dictionary())});
+    }
+  }
+
+  std::size_t number_of(const column& values) {
+    if (const auto known = numbers_.find(&values); known != numbers_.end()) {
+      return known->second;
+    }
+    packed_rows listed{.rows = values.length()};
+    add(values, listed); // dictionaries inside the values come first
+    made_.dictionaries.push_back({&values, std::move(listed)});
+    return numbers_[&values] = made_.dictionaries.size() - 1;
+  }
+
+  packed_columns made_;
+  std::map<const column*, std::size_t> numbers_; ///< index in `made_.dictionaries`
+};
+
 /// Copies columns into one slab: the bytes of plain ones, the rows of others as a join of one piece.
 /// Joins leave dictionaries and the bytes behind views in place. So these are copied like columns of their
-/// own, and the results are then put in their places.
+/// own. The results are listed and not made: for a thousand columns, making them takes longer than the rest.
 class column_gatherer {
 public:
   explicit column_gatherer(std::shared_ptr<context> ctx) : ctx_(std::move(ctx)) {}
 
   packed_columns run(std::span<const batch> batches, const std::string& tag) {
+    constexpr std::size_t buffers = 2; // of flat columns; others need more room
+    std::size_t columns = 0;
+    for (const batch& each : batches) {
+      columns += each.columns.size();
+    }
     std::vector<source> sources;
+    sources.reserve(columns);
+    plain_.reserve(columns * buffers);
     for (const batch& each : batches) {
       for (const column& of : each.columns) {
         add_referenced(of);
@@ -125,15 +204,21 @@ public:
     join_slab slab(ctx_, nodes, 0, 1, tag, plain_);
     joined_ = slab.columns();
     slab_ = &slab;
-    for (dictionary& each : dictionaries_) {
-      each.packed = std::make_shared<const column>(packed(each.from));
+    packed_columns made{.body = slab.slab()};
+    made.dictionaries.reserve(dictionaries_.size());
+    for (const source& each : dictionaries_) {
+      packed_rows listed{.rows = each.from->length()};
+      list(each, listed);
+      made.dictionaries.push_back({each.from, std::move(listed)});
     }
-    packed_columns made;
-    made.columns.reserve(sources.size());
-    for (const source& each : sources) {
-      made.columns.push_back(packed(each));
+    made.batches.reserve(batches.size());
+    auto next = sources.cbegin();
+    for (const batch& each : batches) {
+      packed_rows& into = made.batches.emplace_back(begin_list(each));
+      for (std::size_t i = 0; i < each.columns.size(); ++i) {
+        list(*next++, into);
+      }
     }
-    made.body = slab.slab();
     return made;
   }
 
@@ -143,10 +228,6 @@ private:
     const column* from = nullptr;
     bool plain = false;
     std::size_t first = 0; ///< index of its first buffer in `plain_`, or of its join in `inputs_`
-  };
-  struct dictionary {
-    source from;
-    std::shared_ptr<const column> packed{};
   };
   using byte_range = std::pair<std::uintptr_t, std::size_t>;
 
@@ -170,7 +251,7 @@ private:
     if (values != nullptr && numbers_.try_emplace(values, 0).second) {
       add_referenced(*values);
       numbers_[values] = dictionaries_.size();
-      dictionaries_.push_back({add(*values)});
+      dictionaries_.push_back(add(*values));
     }
   }
 
@@ -191,89 +272,90 @@ private:
     }
     for (std::size_t i = 0; i < of.type().buffer_count(); ++i) {
       const buffer_spec spec = of.type().buffer(i);
-      byte_window window =
-          bytes_of_rows(spec, static_cast<std::size_t>(of.offset()), static_cast<std::size_t>(of.length()));
-      if (spec.role == buffer_role::validity && !has_nulls(of)) {
-        window.bytes = 0;
-      }
-      plain_.push_back({&of.buffers()[i], window});
+      const bool needed = spec.role != buffer_role::validity || has_nulls(of);
+      plain_.push_back({&of.buffers()[i], needed ? bytes_of_rows(spec, static_cast<std::size_t>(of.offset()),
+                                                                 static_cast<std::size_t>(of.length()))
+                                                 : byte_window()});
     }
     for (const column& child : of.children()) {
       add_bytes(child);
     }
   }
 
-  [[nodiscard]] column packed(const source& of) const {
+  void list(const source& of, packed_rows& into) const {
     std::size_t next = of.first;
-    return of.plain ? copied(*of.from, next) : complete(*of.from, joined_[of.first]);
+    if (of.plain) {
+      list(*of.from, *of.from, &next, into);
+    } else {
+      list(joined_[of.first], *of.from, nullptr, into);
+    }
   }
 
-  /// A plain column over its copied bytes.
-  /// @param next  index of its first buffer in `plain_`; becomes that of the next column
-  [[nodiscard]] column copied(const column& from, std::size_t& next) const {
-    if (from.length() == 0) {
-      return column::empty(ctx_, from.type());
+  /// @param of    the rows of the result: a joined column, or a plain one
+  /// @param from  the source, which has what joins leave in place
+  /// @param next  of a plain column: index of its first buffer in `plain_`; becomes that of the next column
+  void list(const column& of, const column& from, std::size_t* next, packed_rows& into) const {
+    if (of.length() == 0) {
+      return list_empty(column::empty(ctx_, of.type()), into);
     }
-    column::parts parts;
-    parts.type = from.type();
-    parts.length = from.length();
-    parts.null_count = from.known_null_count();
-    for (std::size_t i = 0; i < parts.type.buffer_count(); ++i) {
-      parts.buffers.push_back(slab_->plain(next++));
+    const std::size_t node = into.nodes.size();
+    into.nodes.push_back({of.length(), of.known_null_count()});
+    const std::size_t own = of.type().buffer_count();
+    for (std::size_t i = 0; i < own; ++i) {
+      into.buffers.push_back(next != nullptr ? place_of_copy((*next)++) : place_of(of, i, slab_->slab()));
     }
-    for (const column& child : from.children()) {
-      parts.children.push_back(copied(child, next));
+    if (of.type().has_variadic_buffers()) {
+      for (const buffer& each : from.buffers().subspan(own)) {
+        into.buffers.push_back(each.size() == 0 ? packed_range() : place_of_copy(bytes_.at(range_of(each))));
+      }
+      into.variadic_counts.push_back(static_cast<std::int64_t>(from.buffers().size() - own));
     }
-    return with_referenced(from, parts);
-  }
-
-  /// A joined column with packed dictionaries and packed bytes behind its views.
-  [[nodiscard]] column complete(const column& from, const column& joined) const {
-    if (joined.length() == 0 || (bytes_.empty() && dictionaries_.empty())) {
-      return joined;
-    }
-    column::parts parts;
-    parts.type = joined.type();
-    parts.length = joined.length();
-    parts.null_count = joined.known_null_count();
-    const auto own = joined.buffers().first(parts.type.buffer_count());
-    parts.buffers.assign(own.begin(), own.end());
-    for (std::size_t i = 0; i < joined.children().size(); ++i) {
-      parts.children.push_back(complete(from.children()[i], joined.children()[i]));
-    }
-    return with_referenced(from, parts);
-  }
-
-  [[nodiscard]] column with_referenced(const column& from, column::parts& parts) const {
-    for (const buffer& each : from.buffers().subspan(parts.type.buffer_count())) {
-      parts.buffers.push_back(each.size() == 0 ? each : slab_->plain(bytes_.at(range_of(each))));
+    for (std::size_t i = 0; i < of.children().size(); ++i) {
+      list(of.children()[i], from.children()[i], next, into);
     }
     if (from.dictionary() != nullptr) {
-      parts.dictionary = dictionaries_[numbers_.at(from.dictionary())].packed;
+      into.dictionaries.push_back({node, numbers_.at(from.dictionary())});
     }
-    return column::make(ctx_, std::move(parts));
+  }
+
+  /// @param index  in `plain_`
+  [[nodiscard]] packed_range place_of_copy(std::size_t index) const noexcept {
+    const byte_window place = slab_->plain(index);
+    return {static_cast<std::int64_t>(place.offset), static_cast<std::int64_t>(place.bytes)};
+  }
+
+  static void list_empty(const column& of, packed_rows& into) {
+    into.nodes.emplace_back();
+    into.buffers.resize(into.buffers.size() + of.type().buffer_count());
+    if (of.type().has_variadic_buffers()) {
+      into.variadic_counts.push_back(0);
+    }
+    for (const column& child : of.children()) {
+      list_empty(child, into);
+    }
   }
 
   std::shared_ptr<context> ctx_;
   std::vector<plain_bytes> plain_;
   std::vector<std::vector<column>> inputs_; ///< what is joined, one piece each
   std::vector<column> joined_;              ///< one for each input
-  const join_slab* slab_ = nullptr;         ///< known while the results are made
+  const join_slab* slab_ = nullptr;         ///< known while the results are listed
   std::map<byte_range, std::size_t> bytes_; ///< index in `plain_` of each buffer of bytes
-  std::vector<dictionary> dictionaries_;
+  std::vector<source> dictionaries_;
   std::map<const column*, std::size_t> numbers_; ///< index in `dictionaries_`
 };
 
 } // namespace
 
-std::optional<buffer> find_packed(std::span<const batch> batches) {
+std::optional<packed_columns> find_packed(std::span<const batch> batches) {
   body_finder finder;
   for (const batch& each : batches) {
     if (!std::ranges::all_of(each.columns, [&](const column& of) { return finder.add(of); })) {
       return std::nullopt;
     }
   }
-  return finder.body();
+  auto body = finder.body();
+  return body ? std::optional(column_lister(*std::move(body)).run(batches)) : std::nullopt;
 }
 
 packed_columns pack_columns(const std::shared_ptr<context>& ctx, std::span<const batch> batches,

@@ -5,14 +5,16 @@
 //           to are copied. Dictionaries, and the bytes behind views, are copied as a whole, each once.
 //           Columns that lie in one storage already need no copy (`find_packed`).
 // Owner     The result is one allocation, charged to the budget of `ctx`.
-// Order     The copy is one kernel on the context's work stream, after the last writes of the columns. The
-//           host waits only for offsets and unknown null counts.
+// Order     The copy is one kernel on the context's work stream, or one for each 64 MiB, after the last
+//           writes of the columns. The host waits only for offsets and unknown null counts.
 // Failure   invalid_argument (columns of another device, misaligned external memory), budget_exceeded,
 //           out_of_memory, closed. Nothing stays allocated.
 #pragma once
 
 #include "saeta/column/table.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -21,16 +23,48 @@
 
 namespace saeta {
 
-/// The part of one storage that contains all buffers of the batches. Returns nullopt if they are not packed:
-/// they lie in several storages, a column is sliced, or the bytes between the buffers are more than an eighth
-/// of the part and more than 4 KiB. Those bytes are padding, or belong to other columns of the storage. The
-/// result is absent if there are no bytes.
-[[nodiscard]] std::optional<buffer> find_packed(std::span<const batch> batches);
-
-struct packed_columns {
-  std::vector<column> columns;
-  buffer body; ///< contains all of their buffers; absent if they have none
+/// Bytes in a body; both numbers are 0 for a buffer without bytes.
+struct packed_range {
+  std::int64_t offset = 0;
+  std::int64_t bytes = 0;
 };
+
+struct packed_node {
+  std::int64_t rows = 0;
+  std::int64_t nulls = 0; ///< or column::unknown_nulls
+};
+
+/// Columns of equal length as a record batch message lists them: with their children, depth first.
+struct packed_rows {
+  struct dictionary_use {
+    std::size_t node = 0;       ///< index in `nodes` of the column of indices
+    std::size_t dictionary = 0; ///< index in `packed_columns::dictionaries`
+  };
+
+  std::int64_t rows = 0;
+  std::vector<packed_node> nodes{};
+  std::vector<packed_range> buffers{};
+  std::vector<std::int64_t> variadic_counts{}; ///< of each node with views: its buffers of bytes
+  std::vector<dictionary_use> dictionaries{};  ///< of each node of a dictionary type that has rows
+};
+
+/// Columns whose bytes lie in one body. It borrows the dictionaries of the columns that it was made from.
+struct packed_columns {
+  struct dictionary {
+    const column* from = nullptr;
+    packed_rows values{};
+  };
+
+  buffer body; ///< absent if the columns have no bytes
+  std::vector<packed_rows> batches{};
+  std::vector<dictionary> dictionaries{};
+};
+
+/// Finds the part of one storage that contains all buffers of the batches. Returns nullopt if they are not
+/// packed: they lie in several storages, a column is sliced, or the bytes between the buffers are more than
+/// an eighth of the part and more than 4 KiB. Those bytes are padding, or belong to other columns of the
+/// storage.
+[[nodiscard]] std::optional<packed_columns> find_packed(std::span<const batch> batches);
 
 /// Copies the columns of all batches, one after the other, into one allocation.
 [[nodiscard]] packed_columns pack_columns(const std::shared_ptr<context>& ctx, std::span<const batch> batches,

@@ -149,6 +149,8 @@ void run(const join_step& step) noexcept {
   switch (step.kind) {
   case join_kind::copy:
     std::memcpy(step.target, step.source, static_cast<std::size_t>(step.count));
+    std::memset(static_cast<std::byte*>(step.target) + step.count, 0,
+                static_cast<std::size_t>(step.copy.zeros));
     return;
   case join_kind::zero:
     std::memset(step.target, 0, static_cast<std::size_t>(step.count));

@@ -14,7 +14,7 @@
 namespace saeta {
 
 enum class join_kind : std::uint32_t {
-  copy,    ///< copies `count` bytes, at any alignment of source and target
+  copy,    ///< copies `count` bytes, at any alignment of source and target, and sets `copy.zeros` behind them
   zero,    ///< sets `count` bytes of `target` to 0
   bits,    ///< copies `count` bits between the places in `join_step::bits`
   ones,    ///< sets `count` bits to 1, from `bits.target_first` on
@@ -23,6 +23,11 @@ enum class join_kind : std::uint32_t {
   views,   ///< adds `views.added_buffers` to the buffer number of each of `count` 16-byte views that has one
   unions,  ///< adds the base of their child (`unions`) to `count` offsets of a dense union
   run_ends ///< moves `count` run ends of `width` 2, 4 or 8 bytes as `run_ends` says
+};
+
+/// The step that ends before padding clears it: a step of its own would take as long to plan and upload.
+struct join_copy {
+  std::int64_t zeros; ///< bytes behind the target that become 0, at most 64
 };
 
 struct join_add {
@@ -67,9 +72,10 @@ struct join_step {
   const void* source = nullptr;
   void* target = nullptr;
   std::int64_t count = 0; ///< more than 0
-  /// The member for the kind; `copy` and `zero` have none.
+  /// The member for the kind; `zero` has none.
   union {
     bit_places bits{}; ///< also for `ones`
+    join_copy copy;
     join_add add;
     index_table remap;
     join_views views;

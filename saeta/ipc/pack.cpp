@@ -14,9 +14,7 @@
 namespace saeta::ipc {
 namespace {
 
-using detail::buffer_place;
 using detail::column_tree;
-using detail::message_lists;
 using detail::packed_schema;
 
 constexpr const char* pack_tag = "pack";
@@ -50,84 +48,45 @@ std::vector<batch> with_names(const table& source, std::span<const std::size_t> 
   return made;
 }
 
-/// Encodes batches of packed columns. Borrows them, with their dictionaries.
-class batch_encoder {
+/// Encodes packed columns. Borrows them.
+class message_writer {
 public:
-  batch_encoder(const packed_schema& fields, const buffer& body)
-      : fields_(fields), body_(body), written_(fields.dictionaries.trees.size()) {
+  message_writer(const packed_schema& fields, const packed_columns& columns)
+      : fields_(fields), columns_(columns), written_(fields.dictionaries.trees.size(), nullptr) {}
+
+  std::vector<std::byte> run() {
     // Room for one batch, without growing on the way.
-    metadata_.reserve(fields.flat.size() + fields.tree.rows * sizeof(detail::field_node) +
-                      fields.tree.buffers * sizeof(buffer_place) + 1024);
-    detail::append_message(metadata_, fields.flat);
-  }
-
-  void add(std::int64_t rows, std::span<const column> columns) {
-    message_lists lists;
-    lists.rows = rows;
-    lists.nodes.reserve(fields_.tree.rows);
-    lists.buffers.reserve(fields_.tree.buffers);
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-      add(columns[i], fields_.tree, fields_.tree.roots[i], lists);
+    metadata_.reserve(fields_.flat.size() + fields_.tree.rows * sizeof(packed_node) +
+                      fields_.tree.buffers * sizeof(packed_range) + 1024);
+    detail::append_message(metadata_, fields_.flat);
+    for (const packed_rows& each : columns_.batches) {
+      add(each, fields_.tree, std::nullopt);
     }
-    append(lists, std::nullopt);
-  }
-
-  std::vector<std::byte> finish() {
     detail::append_end_of_stream(metadata_);
     return std::move(metadata_);
   }
 
 private:
-  void append(const message_lists& lists, std::optional<std::int64_t> dictionary) {
-    detail::append_batch_message(metadata_, lists, dictionary, static_cast<std::int64_t>(body_.size()));
-  }
-
-  void add(const column& of, const column_tree& tree, std::size_t number, message_lists& lists) {
-    lists.nodes.push_back({of.length(), of.known_null_count()});
-    const std::size_t own = of.type().buffer_count();
-    for (std::size_t i = 0; i < of.buffers().size(); ++i) {
-      lists.buffers.push_back(place_of(of, i));
+  /// @param dictionary  the id of the dictionary whose values these are; nullopt: they are a batch of rows
+  void add(const packed_rows& of, const column_tree& tree, std::optional<std::int64_t> dictionary) {
+    for (const packed_rows::dictionary_use& each : of.dictionaries) {
+      add_dictionary(columns_.dictionaries[each.dictionary], tree.nodes[each.node].dictionary);
     }
-    if (of.type().has_variadic_buffers()) {
-      lists.variadic_counts.push_back(static_cast<std::int64_t>(of.buffers().size() - own));
-    }
-    std::size_t child = number + 1;
-    for (std::size_t i = 0; i < of.children().size(); ++i, child = tree.nodes[child].end) {
-      add(of.child(i), tree, child, lists);
-    }
-    if (of.dictionary() != nullptr && of.length() != 0) {
-      add_dictionary(*of.dictionary(), tree.nodes[number].dictionary);
-    }
+    detail::append_batch_message(metadata_, of, dictionary, static_cast<std::int64_t>(columns_.body.size()));
   }
 
   /// Adds a dictionary, unless the last message of its id has the same values.
-  void add_dictionary(const column& values, std::size_t number) {
+  void add_dictionary(const packed_columns::dictionary& of, std::size_t number) {
     const column*& last = written_[number];
-    if (last != nullptr && (last == &values || same_memory(*last, values))) {
+    if (last != nullptr && (last == of.from || same_memory(*last, *of.from))) {
       return;
     }
-    message_lists lists;
-    lists.rows = values.length();
-    add(values, *fields_.dictionaries.trees[number], 0, lists);
-    append(lists, fields_.dictionaries.ids[number]);
-    last = &values;
-  }
-
-  [[nodiscard]] buffer_place place_of(const column& of, std::size_t index) const {
-    const buffer& bytes = of.buffers()[index];
-    const buffer_spec spec = of.type().buffer(index);
-    const bool no_nulls = spec.role == buffer_role::validity && of.known_null_count() == 0;
-    if (of.length() == 0 || bytes.size() == 0 || no_nulls) {
-      return {};
-    }
-    const std::size_t size = spec.role == buffer_role::bytes
-                                 ? bytes.size()
-                                 : bytes_of_rows(spec, 0, static_cast<std::size_t>(of.length())).bytes;
-    return {static_cast<std::int64_t>(bytes.address() - body_.address()), static_cast<std::int64_t>(size)};
+    add(of.values, *fields_.dictionaries.trees[number], fields_.dictionaries.ids[number]);
+    last = of.from;
   }
 
   const packed_schema& fields_;
-  const buffer& body_;
+  const packed_columns& columns_;
   std::vector<const column*> written_; ///< the values of each dictionary in its last message
   std::vector<std::byte> metadata_;
 };
@@ -144,21 +103,12 @@ packed_table pack(const table& source) {
   }
   const std::vector<batch> named = symbols.empty() ? std::vector<batch>() : with_names(source, symbols);
   const std::span<const batch> batches = symbols.empty() ? source.batches() : named;
-  if (auto body = find_packed(batches)) {
-    batch_encoder encoder(*fields, *body);
-    for (const batch& each : batches) {
-      encoder.add(each.rows, each.columns);
-    }
-    return {encoder.finish(), *std::move(body), symbols.empty()};
+  std::optional<packed_columns> packed = find_packed(batches);
+  const bool in_place = packed.has_value();
+  if (!in_place) {
+    packed = pack_columns(source.ctx(), batches, pack_tag);
   }
-  const packed_columns packed = pack_columns(source.ctx(), batches, pack_tag);
-  batch_encoder encoder(*fields, packed.body);
-  std::span<const column> left = packed.columns;
-  for (const batch& each : batches) {
-    encoder.add(each.rows, left.first(each.columns.size()));
-    left = left.subspan(each.columns.size());
-  }
-  return {encoder.finish(), packed.body, false};
+  return {message_writer(*fields, *packed).run(), packed->body, in_place && symbols.empty()};
 }
 
 } // namespace saeta::ipc

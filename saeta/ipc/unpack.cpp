@@ -250,6 +250,7 @@ private:
     }
     const column_tree& tree = fields_->tree;
     message_columns entries(ctx_, body_, header, tree, dictionaries_);
+    made.columns.reserve(tree.roots.size());
     for (std::size_t i = 0; i < tree.roots.size(); ++i) {
       const data_type& shown = fields_->shown.fields[i].type;
       const data_type& described = fields_->fields.fields[i].type;

@@ -45,6 +45,8 @@ inline join_step kernel_step(const scatter_step& step, const std::byte* source, 
     made.run_ends = step.run_ends;
     break;
   case join_kind::copy:
+    made.copy = {};
+    break;
   case join_kind::zero:
     break;
   }

@@ -44,6 +44,19 @@ def test_every_type_comes_back(ctx):
     require_same(again(sa.concat_tables([table, table[5:9]])), sa.concat_tables([table, table[5:9]]))
 
 
+def test_large_tables_are_gathered_in_parts(ctx):
+    numbers = np.arange(9_000_001)  # 68.7 MiB; a part has 64 or more
+    columns = {
+        "large": sa.column("large", numbers, ctx=ctx),
+        "small": sa.column("small", (numbers % 100).astype(np.int8), ctx=ctx),
+        "nulls": sa.column("nulls", pa.array(numbers % 3, mask=numbers % 2 == 0, type=pa.int8()), ctx=ctx),
+    }
+    table = sa.table(columns, ctx)
+    metadata, body = table.pack()
+    assert len(body) > numbers.nbytes
+    assert sa.unpack(metadata, body).equals(table)
+
+
 def test_what_was_read_whole_is_not_copied(ctx, tmp_path):
     sa.from_arrow(arrow_data.table(), "host").write_ipc(tmp_path / "a.arrow")
     table = sa.read_ipc(tmp_path / "a.arrow", ctx, copy=True, rechunk=True)

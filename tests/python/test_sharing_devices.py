@@ -13,6 +13,7 @@ import arrow_data
 import saeta as sa
 from cuda_module import DEVICES, opened, simulated
 from cuda_peer import Peer
+from saeta._share import tables, wire
 
 PEER = """
 import pickle
@@ -63,6 +64,31 @@ def test_every_type_arrives_where_it_is(ctx: Any, exporter: Peer) -> None:
     assert found.to_arrow().equals(arrow_data.table())
     assert sa.open_shared(received(text), ctx.saeta) is found
     assert sa.open_shared(received(text), "host").to_arrow().equals(arrow_data.table())
+
+
+@pytest.mark.parametrize(("columns", "in_reply"), [(10, True), (1000, False)])
+def test_metadata_comes_with_the_reply_unless_it_is_large(
+    ctx: Any, exporter: Peer, columns: int, in_reply: bool
+) -> None:
+    text = exporter.run(
+        f"result = show(sa.table({{f'c{{i}}': [i, None] for i in range({columns})}}, ctx.saeta))"
+    )
+    token = received(text)
+    lease, reply, descriptors = tables._ask(token)
+    for each in descriptors:
+        os.close(each)
+    assert (len(reply) < wire.LARGEST, len(descriptors)) == (True, 0 if in_reply else 1)
+    del lease
+    found = sa.open_shared(token, ctx.saeta)
+    assert found.column_names == [f"c{i}" for i in range(columns)]
+    assert found[f"c{columns - 1}"].to_pylist() == [columns - 1, None]
+
+
+def test_a_reply_without_its_metadata_is_refused(ctx: Any) -> None:
+    token = sa.table({"a": [1]}, ctx.saeta).share()
+    sizes = tables._SIZES.pack(64, 100)
+    with pytest.raises(sa.FormatError, match="sent 96 bytes, which can't have metadata of 100 bytes"):
+        tables._table_on_device(token, ctx.saeta, sizes + bytes(80), [], None, True)
 
 
 def test_the_exporter_keeps_it_until_the_last_one_has_dropped_it(ctx: Any, exporter: Peer) -> None:

@@ -49,7 +49,6 @@ class _Pool:
             if _pools.get(key) is self:
                 del _pools[key]
 
-        connection.settimeout(None)
         broker.own().watch(connection, forget)
 
 

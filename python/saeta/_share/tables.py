@@ -1,8 +1,9 @@
 """Shares tables with other processes of the same user on this machine.
 
 A shared table is one body and its metadata. On the host both lie in an unnamed file in memory, which nobody
-can change any more. On a GPU the body is memory of an exportable pool, and only the metadata is in such a
-file. A process that opens the table maps the file, or the memory of the pool.
+can change any more. On a GPU the body is memory of an exportable pool, and the metadata is part of the reply
+to those who open the table, or in such a file if the reply would be too large. A process that opens the table
+maps the file, or the memory of the pool.
 """
 
 from __future__ import annotations
@@ -117,9 +118,8 @@ class _HostMemory:
     device = b""
 
     def __init__(self, where: Context, body: Column, metadata: bytes) -> None:
-        self.sizes = _SIZES.pack(len(body), len(metadata))
+        self.reply = _SIZES.pack(len(body), len(metadata))
         self.nbytes = len(body) + len(metadata)
-        self.shared = b""
         self._process = os.getpid()
         self._promised = where.memory.reserve(self.nbytes)
         self.file = broker.File("saeta table")
@@ -127,7 +127,7 @@ class _HostMemory:
         self.file.seal()
 
     def open(self) -> Table:
-        return _table_in_file(self.file.number, self.sizes, self, validate=False)
+        return _table_in_file(self.file.number, self.reply, self, validate=False)
 
     def __del__(self) -> None:
         promised = getattr(self, "_promised", None)
@@ -136,17 +136,21 @@ class _HostMemory:
 
 
 class _DeviceMemory:
-    """A body in an exportable pool, and an unnamed file with the metadata."""
+    """A body in an exportable pool, and the metadata, in a file only if it is large."""
 
     def __init__(self, where: Context, body: Column, metadata: bytes) -> None:
         self.device = pools.uuid_of(where)
-        self.sizes = _SIZES.pack(len(body), len(metadata))
         self.nbytes = len(body) + len(metadata)
-        self.shared = _core._share_bytes(_core._bytes_of(body)) if len(body) else b""
+        self.reply = _SIZES.pack(len(body), len(metadata))
+        self.reply += _core._share_bytes(_core._bytes_of(body)) if len(body) else b""
+        self.file = None
         self._packed = Packed(metadata, body)
-        self.file = broker.File("saeta metadata")
-        self.file.write(metadata)
-        self.file.seal()
+        if len(self.reply) + len(metadata) < wire.LARGEST:
+            self.reply += metadata
+        else:
+            self.file = broker.File("saeta metadata")
+            self.file.write(metadata)
+            self.file.seal()
 
     def open(self) -> Table:
         return unpack(*self._packed, validate=False)
@@ -175,7 +179,7 @@ def share(self: Table) -> SharedTable:
         kind = _HostMemory if self.device == "host" else _DeviceMemory
         memory = kind(body.context, body, metadata)
         own = broker.own()
-        entry = broker.Exported(own, body.context, memory, memory.sizes + memory.shared, memory.file)
+        entry = broker.Exported(own, body.context, memory, memory.reply, memory.file)
         own.add(entry)
         shared = weakref.ref(entry)
         _remember(self, lambda: _token_of(shared()))
@@ -268,14 +272,15 @@ def _open(token: SharedTable, ctx: ContextLike, validate: bool) -> Table:
         if token._place.posted:
             own.note_arrival(entry)
     else:
-        lease, shared, descriptors = _ask(token)
+        lease, reply, descriptors = _ask(token)
         try:
-            if len(shared) < _SIZES.size or len(descriptors) != 1:
+            on_device = token._place.device != b""
+            if len(reply) < _SIZES.size or (len(descriptors) != 1 and not on_device):
                 raise FormatError("the process that shared the table sent no table")
-            if token._place.device:
-                table = _table_on_device(token, ctx, shared, descriptors[0], lease, validate)
+            if on_device:
+                table = _table_on_device(token, ctx, reply, descriptors, lease, validate)
             else:
-                table = _table_in_file(descriptors[0], shared, lease, validate)
+                table = _table_in_file(descriptors[0], reply, lease, validate)
         finally:
             for each in descriptors:
                 os.close(each)
@@ -299,16 +304,30 @@ def _table_in_file(descriptor: int, sizes: bytes, lease: object, validate: bool)
 
 
 def _table_on_device(
-    token: SharedTable, ctx: ContextLike, shared: bytes, descriptor: int, lease: leases.Lease, validate: bool
+    token: SharedTable,
+    ctx: ContextLike,
+    reply: bytes,
+    descriptors: list[int],
+    lease: leases.Lease,
+    validate: bool,
 ) -> Table:
-    body_bytes, metadata_bytes = _SIZES.unpack_from(shared)
-    _require_sealed(descriptor, metadata_bytes)
-    metadata = os.pread(descriptor, metadata_bytes, 0)
+    body_bytes, metadata_bytes = _SIZES.unpack_from(reply)
+    if descriptors:
+        _require_sealed(descriptors[0], metadata_bytes)
+        shared, metadata = reply[_SIZES.size :], os.pread(descriptors[0], metadata_bytes, 0)
+    else:
+        behind = len(reply) - metadata_bytes
+        if behind < _SIZES.size:
+            raise FormatError(
+                f"the process that shared the table sent {len(reply)} bytes, which can't have metadata of "
+                f"{metadata_bytes} bytes"
+            )
+        shared, metadata = reply[_SIZES.size : behind], reply[behind:]
     home = _home_of(token, ctx)
     if body_bytes == 0:
         return unpack(metadata, b"", home)
     key = (token._place.broker, token._place.device)
-    memory = pools.open_bytes(home, key, token._place.token, shared[_SIZES.size :], lease, _TAG)
+    memory = pools.open_bytes(home, key, token._place.token, shared, lease, _TAG)
     return unpack(metadata, _core._column_of(memory), home, validate=validate)
 
 

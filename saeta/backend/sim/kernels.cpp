@@ -155,7 +155,8 @@ void append_accesses(const join_step& step, std::vector<access>& touched) {
     return;
   }
   const auto bytes = as_size(step.count * join_value_bytes(step));
-  touched.push_back({step.target, bytes, false});
+  const std::size_t zeros = step.kind == join_kind::copy ? as_size(step.copy.zeros) : 0;
+  touched.push_back({step.target, bytes + zeros, false});
   if (step.kind == join_kind::zero) {
     return;
   }

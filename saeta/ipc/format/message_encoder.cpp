@@ -2,6 +2,7 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
+#include "saeta/ipc/format/message_metadata.hpp"
 
 #include <array>
 #include <cstring>
@@ -10,6 +11,9 @@ namespace saeta::ipc::detail {
 namespace {
 
 constexpr std::size_t unit = 8; // alignment of everything in a message
+
+// The lists have the structs FieldNode and Buffer of Message.fbs and Schema.fbs.
+static_assert(sizeof(packed_node) == sizeof(field_node) && sizeof(packed_range) == sizeof(buffer_place));
 
 /// Appends the prefix of a message, and zeros for its metadata. Returns where the metadata begins.
 std::size_t append_room(std::vector<std::byte>& to, std::size_t bytes) {
@@ -66,7 +70,7 @@ constexpr std::size_t list_distance =
     24; // from the table of a batch to its lists, whose items follow 4 bytes
 
 /// The table of a record batch at `at` and its lists.
-void put_batch(flat_buffer& to, std::size_t at, const message_lists& batch) {
+void put_batch(flat_buffer& to, std::size_t at, const packed_rows& batch) {
   const bool views = !batch.variadic_counts.empty();
   to.put_table<5>(at - 16, at, 24, {4, 12, 16, 0, static_cast<std::uint16_t>(views ? 20 : 0)});
   to.put(at + 4, batch.rows);
@@ -90,11 +94,11 @@ void append_message(std::vector<std::byte>& to, std::span<const std::byte> flat)
   }
 }
 
-void append_batch_message(std::vector<std::byte>& to, const message_lists& batch,
+void append_batch_message(std::vector<std::byte>& to, const packed_rows& batch,
                           std::optional<std::int64_t> dictionary, std::int64_t body_bytes) {
   const std::size_t batch_at = dictionary ? dictionary_at + table_distance : dictionary_at;
-  const std::size_t lists = batch.nodes.size() * sizeof(field_node) +
-                            batch.buffers.size() * sizeof(buffer_place) +
+  const std::size_t lists = batch.nodes.size() * sizeof(packed_node) +
+                            batch.buffers.size() * sizeof(packed_range) +
                             batch.variadic_counts.size() * sizeof(std::int64_t);
   constexpr std::size_t counts = 3 * 2 * sizeof(std::uint32_t); // with padding before them
   const std::size_t at = append_room(to, batch_at + list_distance + counts + lists);

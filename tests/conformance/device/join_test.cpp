@@ -100,10 +100,11 @@ void join::add_bytes(std::int64_t count) {
   piece made;
   made.step.kind = join_kind::copy;
   made.step.count = count;
+  made.step.copy = {.zeros = below(65)};
   add_source(static_cast<std::size_t>(below(17)), 1);
   made.source = add_source(static_cast<std::size_t>(count), 1);
   add_target(static_cast<std::size_t>(below(17)), 1, poison);
-  made.target = add_target(static_cast<std::size_t>(count), 1, poison);
+  made.target = add_target(static_cast<std::size_t>(count + made.step.copy.zeros), 1, poison);
   pieces_.push_back(made);
 }
 
@@ -249,6 +250,8 @@ void join::model(const piece& of) {
   const join_step& step = of.step;
   switch (step.kind) {
   case join_kind::copy:
+    std::fill_n(expected_.begin() + static_cast<std::ptrdiff_t>(of.target) + step.count, step.copy.zeros,
+                std::uint8_t{0});
     return model_values<std::uint8_t>(of, [](std::uint8_t value, std::int64_t) { return value; });
   case join_kind::zero:
     std::fill_n(expected_.begin() + static_cast<std::ptrdiff_t>(of.target), step.count, std::uint8_t{0});

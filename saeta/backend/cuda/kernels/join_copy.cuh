@@ -35,7 +35,8 @@ struct vector_range {
   }
 };
 
-/// Copies whole vectors of the target, then the bytes at either end of the tile.
+/// Copies whole vectors of the target, then the bytes at either end of the tile. The last tile also clears
+/// the padding.
 __device__ inline void copy_tile(const join_step& step, std::int64_t tile) {
   auto* const target = static_cast<std::uint8_t*>(step.target);
   const auto* const source = static_cast<const std::uint8_t*>(step.source);
@@ -67,6 +68,10 @@ __device__ inline void copy_tile(const join_step& step, std::int64_t tile) {
   for (int i = static_cast<int>(threadIdx.x); i < edges; i += block_threads) {
     const std::int64_t at = i < head ? begin + i : rest + i - head;
     target[at] = zero ? std::uint8_t{0} : source[at];
+  }
+  const bool last = !zero && end == step.count;
+  if (last && static_cast<std::int64_t>(threadIdx.x) < step.copy.zeros) {
+    target[end + threadIdx.x] = 0;
   }
 }
 
