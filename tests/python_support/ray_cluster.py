@@ -28,18 +28,30 @@ saeta.ray.register_transport()
 def cluster(cpus: int = 2) -> Iterator[None]:
     """Runs a cluster of its own, whose processes import what this one can."""
     os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
-    ray.init(
-        "local",  # also where a cluster is running
-        num_cpus=cpus,
-        num_gpus=0,
-        include_dashboard=False,
-        object_store_memory=128 << 20,
-        log_to_driver=False,
-    )
+    _start(cpus)
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _start(cpus: int) -> None:
+    """Starts Ray, which gives its own start up after 30 seconds. A busy machine may take longer."""
+    for last in (False, False, True):
+        try:
+            ray.init(
+                "local",  # also where a cluster is running
+                num_cpus=cpus,
+                num_gpus=0,
+                include_dashboard=False,
+                object_store_memory=128 << 20,
+                log_to_driver=False,
+            )
+            return
+        except Exception as failure:
+            if last or "timed out during startup" not in str(failure):
+                raise
+            ray.shutdown()
 
 
 def charged() -> int:
