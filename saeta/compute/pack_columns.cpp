@@ -96,6 +96,9 @@ bool is_plain(const column& of) {
   if (of.sliced()) {
     return type.children().empty() && (of.offset() % 8 == 0 || !has_bits(of));
   }
+  if (type.children().empty()) {
+    return true;
+  }
   const auto rows = rows_of_children(type, 0, of.length());
   return std::ranges::all_of(of.children(), [&](const column& child) {
     return (!rows || child.length() == rows->count) && is_plain(child);

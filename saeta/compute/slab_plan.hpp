@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,7 +37,7 @@ public:
 
   /// @param what        names the size in overflow errors: "bytes of a table"
   /// @param one_source  all pieces lie in one memory, so that one step may copy neighbours together
-  explicit slab_plan(const char* what, bool one_source = false) : what_(what), one_source_(one_source) {}
+  explicit slab_plan(std::string_view what, bool one_source = false) : what_(what), one_source_(one_source) {}
 
   /// @param padded  false if the size is not known yet; `pad` is called later
   slab_place add_place(std::size_t bytes, bool bits = false, bool padded = true);
@@ -78,7 +79,7 @@ public:
   [[nodiscard]] const scatter_plan& plan() const noexcept { return made_; }
 
 private:
-  const char* what_;
+  std::string_view what_;
   bool one_source_;
   std::uint64_t bits_bytes_ = 0;
   std::uint64_t other_bytes_ = 0;

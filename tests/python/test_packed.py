@@ -44,6 +44,20 @@ def test_every_type_comes_back(ctx):
     require_same(again(sa.concat_tables([table, table[5:9]])), sa.concat_tables([table, table[5:9]]))
 
 
+def test_padding_is_zero(ctx):
+    columns = {
+        "a": sa.column("a", np.full(70, -1, np.int8), ctx=ctx),
+        "b": sa.column("b", np.full(70, -1, np.int16), ctx=ctx),
+    }
+    used_before = sa.column("c", np.full(320, -1, np.int8), ctx=ctx)
+    ctx.synchronize()
+    del used_before  # its memory may become that of the body
+    body = sa.table(columns, ctx).pack().body
+    expected = np.zeros(320, np.uint8)
+    expected[:70] = expected[128:268] = 255
+    assert body.to_numpy().tolist() == expected.tolist()
+
+
 def test_large_tables_are_gathered_in_parts(ctx):
     numbers = np.arange(9_000_001)  # 68.7 MiB; a part has 64 or more
     columns = {
