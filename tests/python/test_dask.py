@@ -121,6 +121,29 @@ def test_without_room_on_a_device_a_table_is_sent_by_the_host_and_asked_for_agai
     require_same(deserialize(header, frames), table)
 
 
+def test_a_device_without_memory_is_one_without_room(ctx, monkeypatch):
+    if ctx.device == "host":
+        pytest.skip("tables on the host are not gathered on a device")
+    table = sa.table({"a": np.arange(1000)}, ctx)
+    pack = _families.pack
+
+    def pack_on_the_host(source: sa.Table) -> Any:
+        if source.device != "host":
+            raise sa.OutOfMemory("the device has no memory")
+        return pack(source)
+
+    def unpack(*given: Any) -> Any:
+        raise sa.OutOfMemory("the device has no memory")
+
+    monkeypatch.setattr(_families, "pack", pack_on_the_host)
+    header, frames = serialize(table, serializers=("cuda", "dask"), on_error="raise")
+    assert header["serializer"] == "dask"
+    require_same(deserialize(header, frames), table)
+    monkeypatch.setattr(_families, "unpack", unpack)
+    with pytest.raises(OSError, match="does not fit: the device has no memory"):
+        deserialize(header, frames)
+
+
 def test_columns_alone_and_in_collections_come_back(ctx):
     table = sa.from_arrow(pa.table({"a": [1, None, 3], "s": ["x", "y", None]}), ctx)
     for column in table.columns:

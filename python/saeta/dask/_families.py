@@ -22,7 +22,6 @@ from saeta._core import Column, Table, context
 from saeta._share.packed import host_bytes, pack, unpack
 from saeta._use import use
 from saeta.dask._contexts import worker_context
-from saeta.errors import BudgetExceeded
 
 _KINDS = (Table, Column)
 Header: TypeAlias = dict[str, Any]  # of what msgpack can encode
@@ -63,7 +62,7 @@ def serialize_on_device(source: Table | Column) -> tuple[Header, list[Any]]:
         raise NotImplementedError("memory of the host is sent by the family dask")
     try:
         metadata, body = pack(table)
-    except BudgetExceeded as refused:
+    except MemoryError as refused:  # of the budget or of the device
         raise NotImplementedError("no room to gather it: sent by the family dask") from refused
     if len(body):
         with use(reads=[body]) as token:
@@ -102,7 +101,7 @@ class ReceivedBytes:
 def _asking_again_without_room() -> Iterator[None]:
     try:
         yield
-    except BudgetExceeded as refused:
+    except MemoryError as refused:
         raise OSError(f"a table has arrived that does not fit: {refused}") from refused
 
 
