@@ -44,7 +44,8 @@ private:
 /// Order: memory is freed on two streams of the resource: one for memory whose work has finished, one for
 /// memory still in use. So memory that is already unused does not wait behind memory that is not. The driver
 /// gives a stream memory that is still in use only if the stream has waited for the free; it makes its pool
-/// larger otherwise. So a stream of ours waits for frees that follow its own work alone, which delays nothing.
+/// larger otherwise. So a stream of ours waits for frees that follow its own work alone, which delays
+/// nothing.
 class async_resource final : public resource {
 public:
   static constexpr std::uint64_t everything = ~std::uint64_t{0};
