@@ -270,7 +270,7 @@ TEST_F(driver_resources, async_lets_a_stream_have_what_is_freed_after_its_own_wo
   free_after_work_of(foreign.ref());
   EXPECT_TRUE(waits_of_allocation(foreign.ref()).empty()) << "it may begin to capture at any time";
   finished = true;
-  EXPECT_TRUE(waits_of_allocation(stream()).empty()) << "what has passed is no matter";
+  EXPECT_TRUE(waits_of_allocation(stream()).empty()) << "what has passed does not matter";
   finished = false;
   free_after_work_of(stream());
   EXPECT_TRUE(waits_of_allocation(other.ref()).empty()) << "it would wait for the work of another stream";
