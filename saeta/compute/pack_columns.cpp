@@ -299,7 +299,7 @@ private:
   /// @param next  of a plain column: index of its first buffer in `plain_`; becomes that of the next column
   void list(const column& of, const column& from, std::size_t* next, packed_rows& into) const {
     if (of.length() == 0) {
-      return list_empty(column::empty(ctx_, of.type()), into);
+      return list_empty(of, into);
     }
     const std::size_t node = into.nodes.size();
     into.nodes.push_back({of.length(), of.known_null_count()});

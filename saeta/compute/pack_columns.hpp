@@ -23,15 +23,17 @@
 
 namespace saeta {
 
-/// Bytes in a body; both numbers are 0 for a buffer without bytes.
+/// Bytes in a body, as a message lists them (Schema.fbs, struct Buffer). Both numbers are 0 for a buffer
+/// without bytes.
 struct packed_range {
   std::int64_t offset = 0;
-  std::int64_t bytes = 0;
+  std::int64_t length = 0;
 };
 
+/// Rows of a column, as a message lists them (Message.fbs, struct FieldNode).
 struct packed_node {
-  std::int64_t rows = 0;
-  std::int64_t nulls = 0; ///< or column::unknown_nulls
+  std::int64_t length = 0;
+  std::int64_t null_count = 0; ///< or column::unknown_nulls
 };
 
 /// Columns of equal length as a record batch message lists them: with their children, depth first.

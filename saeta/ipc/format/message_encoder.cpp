@@ -2,7 +2,6 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
-#include "saeta/ipc/format/message_metadata.hpp"
 
 #include <array>
 #include <cstring>
@@ -11,9 +10,6 @@ namespace saeta::ipc::detail {
 namespace {
 
 constexpr std::size_t unit = 8; // alignment of everything in a message
-
-// The lists have the structs FieldNode and Buffer of Message.fbs and Schema.fbs.
-static_assert(sizeof(packed_node) == sizeof(field_node) && sizeof(packed_range) == sizeof(buffer_place));
 
 /// Appends the prefix of a message, and zeros for its metadata. Returns where the metadata begins.
 std::size_t append_room(std::vector<std::byte>& to, std::size_t bytes) {

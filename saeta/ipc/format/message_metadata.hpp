@@ -5,6 +5,7 @@
 // Failure   error format.
 #pragma once
 
+#include "saeta/compute/pack_columns.hpp"
 #include "saeta/ipc/container.hpp"
 #include "saeta/ipc/format/flat_table.hpp"
 
@@ -45,17 +46,8 @@ std::vector<std::byte> schema_message(std::span<const std::byte> footer);
 /// Returns the body length that a message states. It is not checked.
 std::int64_t read_body_length(std::span<const std::byte> message);
 
-/// One field of a batch, depth first: Message.fbs, struct FieldNode.
-struct field_node {
-  std::int64_t length = 0;
-  std::int64_t null_count = 0;
-};
-
-/// One buffer of a body: Schema.fbs, struct Buffer.
-struct buffer_place {
-  std::int64_t offset = 0;
-  std::int64_t length = 0;
-};
+using field_node = packed_node;    ///< one field of a batch, depth first
+using buffer_place = packed_range; ///< one buffer of a body
 
 struct batch_metadata {
   std::int16_t version = 0; ///< of the message; the footer of a file may not have it
