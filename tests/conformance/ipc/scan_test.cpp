@@ -7,6 +7,7 @@
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/scan.hpp"
 #include "saeta/ipc/writer.hpp"
+#include "support/fail_each_call.hpp"
 #include "support/faulty_backend.hpp"
 #include "support/tables.hpp"
 
@@ -282,22 +283,16 @@ TEST_P(scanned_file, leaves_nothing_where_any_call_fails) {
   for (const auto body : {ipc::compression::none, ipc::compression::lz4}) {
     ipc::write(original, file(), {.body = body});
     const auto ctx = watch(context::create(faulty, {}));
-    bool failed = true;
-    for (std::uint64_t position = 1; failed; ++position) {
-      SCOPED_TRACE(::testing::Message() << "compression " << static_cast<int>(body) << ", " << position);
-      faulty->fail_at(position);
-      try {
-        const auto scanning = ipc::reader::open(file(), options)->scan_windows(ctx, {.window_bytes = 9000});
-        while (scanning->next()) {
-        }
-      } catch (const error&) {
-        EXPECT_TRUE(faulty->failed());
+    SCOPED_TRACE(::testing::Message() << "compression " << static_cast<int>(body));
+    const auto read_all = [&] {
+      const auto scanning = ipc::reader::open(file(), options)->scan_windows(ctx, {.window_bytes = 9000});
+      while (scanning->next()) {
       }
-      failed = faulty->failed();
-      faulty->fail_at(0);
+    };
+    saeta::testing::fail_each_call(*faulty, read_all, [&] {
       EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
       EXPECT_EQ(ctx->reports().statistics().ledger.buffers, 0U);
-    }
+    });
   }
   set_report_sink(before);
 }

@@ -5,6 +5,7 @@
 #include "saeta/base/report.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/writer.hpp"
+#include "support/fail_each_call.hpp"
 #include "support/faulty_backend.hpp"
 #include "support/foreign_streams.hpp"
 #include "support/ring_options.hpp"
@@ -423,23 +424,14 @@ TEST_P(whole_read, leaves_nothing_where_any_call_fails) {
   for (const auto body : {ipc::compression::none, ipc::compression::lz4, ipc::compression::zstd}) {
     ipc::write(original, file(), {.body = body});
     const auto ctx = small_context(faulty, 1);
-    bool failed = true;
-    for (std::uint64_t position = 1; failed; ++position) {
-      SCOPED_TRACE(position);
-      const auto reading = ipc::reader::open(file(), {.copy = copy_policy::always});
-      faulty->fail_at(position);
-      try {
-        static_cast<void>(reading->read_all(ctx));
-      } catch (const error&) {
-        EXPECT_TRUE(faulty->failed());
-      }
-      failed = faulty->failed();
-      faulty->fail_at(0);
+    const auto read_all = [&] {
+      return ipc::reader::open(file(), {.copy = copy_policy::always})->read_all(ctx);
+    };
+    saeta::testing::fail_each_call(*faulty, read_all, [&] {
       EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
       EXPECT_EQ(ctx->reports().statistics().ledger.buffers, 0U);
-      const auto again = ipc::reader::open(file(), {.copy = copy_policy::always});
-      expect_rows(again->read_all(ctx), original);
-    }
+      expect_rows(read_all(), original);
+    });
   }
   set_report_sink(before);
 }

@@ -5,6 +5,7 @@
 #include "saeta/resource/driver/driver_resources.hpp"
 #include "saeta/staging/chunk_cutter.hpp"
 #include "saeta/staging/staging_ring.hpp"
+#include "support/fail_each_call.hpp"
 #include "support/faulty_backend.hpp"
 #include "support/random_bytes.hpp"
 #include "support/ring_options.hpp"
@@ -502,22 +503,15 @@ TEST_P(scatter, works_again_after_any_call_has_failed) {
     const auto source = random_bytes(60'000, 13);
     scatter_plan plan = random_plan(source.size(), 14);
     plan.checks.push_back({.kind = check_kind::offsets, .width = 4, .values = 0, .count = 1});
-    bool failed = true;
-    for (std::uint64_t position = 1; failed; ++position) {
-      SCOPED_TRACE(position);
-      faulty->fail_at(position);
-      try {
-        static_cast<void>(staging_ring::of(ctx)->scatter(ctx, plan, memory_of(source), "fails"));
-      } catch (const error&) {
-        EXPECT_TRUE(faulty->failed());
-      }
-      failed = faulty->failed();
-      faulty->fail_at(0);
+    const auto run = [&] {
+      static_cast<void>(staging_ring::of(ctx)->scatter(ctx, plan, memory_of(source), "fails"));
+    };
+    saeta::testing::fail_each_call(*faulty, run, [&] {
       const expected_slab wanted = expected(plan, source);
       const scattered made = staging_ring::of(ctx)->scatter(ctx, plan, memory_of(source), "works");
       EXPECT_EQ(made.counted, wanted.counted);
       EXPECT_TRUE(read_back(ctx, made.slab) == wanted.bytes);
-    }
+    });
   }
   set_report_sink(before);
 }

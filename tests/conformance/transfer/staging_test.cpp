@@ -4,6 +4,7 @@
 #include "saeta/base/error.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/staging/staging_ring.hpp"
+#include "support/fail_each_call.hpp"
 #include "support/faulty_backend.hpp"
 #include "support/random_bytes.hpp"
 #include "support/ring_options.hpp"
@@ -441,23 +442,14 @@ TEST_P(staging, works_again_after_any_call_of_an_upload_has_failed) {
     transfer_plan plan;
     const auto whole = plan.add(source);
     plan.finish();
-    bool failed = true;
-    for (std::uint64_t position = 1; failed; ++position) {
-      SCOPED_TRACE(position);
-      faulty->fail_at(position);
-      try {
-        static_cast<void>(ring->upload(ctx, plan, "fails"));
-      } catch (const error&) {
-        EXPECT_TRUE(faulty->failed());
-      }
-      failed = faulty->failed();
-      faulty->fail_at(0);
+    const auto upload = [&] { static_cast<void>(ring->upload(ctx, plan, "fails")); };
+    saeta::testing::fail_each_call(*faulty, upload, [&] {
       const buffer slab = ring->upload(ctx, plan, "works");
       std::vector<std::byte> back(source.size());
       ring->download(
           std::vector<download_range>{{slab.slice(plan.target_of(whole), back.size()), back.data()}});
       EXPECT_EQ(back, source);
-    }
+    });
   }
   set_report_sink(before);
 }
