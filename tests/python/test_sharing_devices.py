@@ -84,8 +84,8 @@ def test_metadata_comes_with_the_reply_unless_it_is_large(
     assert found[f"c{columns - 1}"].to_pylist() == [columns - 1, None]
 
 
-def test_a_reply_without_its_metadata_is_refused(ctx: Any) -> None:
-    token = sa.table({"a": [1]}, ctx.saeta).share()
+def test_a_reply_without_its_metadata_is_refused(ctx: Any, exporter: Peer) -> None:
+    token = received(exporter.run("result = show(sa.table({'a': [1]}, ctx.saeta))"))
     sizes = tables._SIZES.pack(64, 100)
     with pytest.raises(sa.FormatError, match="sent 96 bytes, which can't have metadata of 100 bytes"):
         tables._table_on_device(token, ctx.saeta, sizes + bytes(80), [], None, True)
