@@ -3,10 +3,11 @@
 
     bench/spill.py [--device cuda:0] [--mib 1024] [--folder /tmp] [--out FILE.json] [--commit TEXT]
 
-The peers: torch's copies between the device and page-locked or pageable memory, and `os.pwrite` to a file of
-the same folder. "oversubscribed" is a program whose tables need three times its budget and are all used in
-each sweep. The first sweeps page-lock memory and are listed apart. The seconds of later sweeps stand beside
-those that plain copies need for the bytes that moved, one direction after the other. The results are checked.
+The peers: torch's copies between the device and page-locked or pageable memory, and `os.pwrite` to a file
+of the same folder, in turns with the spills to a file. "oversubscribed" is a program whose tables need three
+times its budget and are all used in each sweep. The first sweeps page-lock memory and are listed apart. The
+seconds of later sweeps stand beside those that plain copies need for the bytes that moved, one direction
+after the other. The results are checked.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import numpy as np
 
 REPEATS = 5
 PARTS, TIMES, WARMING, SWEEPS = 24, 3, 6, 4
+PIECE = 16 << 20
 
 
 def best_rate(work: Callable[[], object], size: int, synchronize: Callable[[], object]) -> float:
@@ -39,27 +41,22 @@ def best_rate(work: Callable[[], object], size: int, synchronize: Callable[[], o
     return round(size / min(times[1:]) / 1e9, 2)
 
 
-def spilled(ctx: Any, handle: Any, tier: str) -> dict[str, float]:
+def spilled(ctx: Any, handle: Any, tier: str, peer: Callable[[], object] | None = None) -> dict[str, float]:
+    """GB/s of the fastest of several runs, in turns with the peer's."""
+
     def back() -> None:
         with handle.use():
             pass
 
-    def away_and_back() -> None:
-        handle.spill(tier)
-        back()
-
-    away_and_back()
+    handle.spill(tier)
+    back()
     if tier == "pinned":
         ctx.synchronize()  # the blocks go back to the pool
-    away = []
-    came = []
-    for _ in range(REPEATS):
-        away.append(seconds(lambda: handle.spill(tier), ctx))
-        came.append(seconds(back, ctx))
-    return {
-        "there": round(handle.nbytes / min(away) / 1e9, 2),
-        "back": round(handle.nbytes / min(came) / 1e9, 2),
-    }
+    runs: dict[str, Callable[[], object]] = {"there": partial(handle.spill, tier), "back": back}
+    if peer is not None:
+        runs["pwrite"] = peer
+    times = [{name: seconds(run, ctx) for name, run in runs.items()} for _ in range(REPEATS)]
+    return {name: round(handle.nbytes / min(each[name] for each in times) / 1e9, 2) for name in runs}
 
 
 def seconds(work: Callable[[], object], ctx: Any) -> float:
@@ -127,18 +124,11 @@ def plain_copies(size: int, device: str) -> dict[str, float]:
     return rates
 
 
-def plain_file(size: int, folder: str) -> dict[str, float]:
-    source = memoryview(np.ones(size, np.uint8))
-    piece = 16 << 20
-    rates = []
-    for _ in range(REPEATS):
-        file = os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600)
-        start = time.perf_counter()
-        for at in range(0, size, piece):
-            os.pwrite(file, source[at : at + piece], at)
-        rates.append(size / (time.perf_counter() - start) / 1e9)
-        os.close(file)
-    return {"pwrite": round(max(rates), 2)}
+def write_plain(source: memoryview, folder: str) -> None:
+    file = os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600)
+    for at in range(0, len(source), PIECE):
+        os.pwrite(file, source[at : at + PIECE], at)
+    os.close(file)
 
 
 def measure(device: str, mib: int, folder: str) -> dict[str, Any]:
@@ -148,8 +138,10 @@ def measure(device: str, mib: int, folder: str) -> dict[str, Any]:
     ctx = sa.context(device)
     values = np.random.default_rng(1).integers(0, 1 << 60, (2, (mib << 20) // 16))
     handle = ctx.spillable(sa.table({"a": values[0], "b": values[1]}, ctx))
-    tiers = ["file"] if device == "host" else ["pinned", "pageable", "file"]
+    tiers = [] if device == "host" else ["pinned", "pageable"]
     moved = {tier: spilled(ctx, handle, tier) for tier in tiers}
+    plain_write = partial(write_plain, memoryview(values).cast("B"), folder)
+    moved["file"] = spilled(ctx, handle, "file", plain_write)
     with handle.use() as table:
         assert (table["a"].to_numpy() == values[0]).all()
         assert (table["b"].to_numpy() == values[1]).all()
@@ -160,7 +152,7 @@ def measure(device: str, mib: int, folder: str) -> dict[str, Any]:
     return {
         "device": device,
         "bytes": size,
-        "GB/s": {"spilled": moved, "plain copies": plain} | plain_file(size, folder),
+        "GB/s": {"spilled": moved, "plain copies": plain},
         "oversubscribed": oversubscribed(ctx, mib, plain),
     }
 

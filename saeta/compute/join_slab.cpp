@@ -14,8 +14,9 @@
 namespace saeta {
 namespace {
 
-/// Bytes that a device copies in the time that the host needs for some hundred columns.
-constexpr std::size_t large_part = std::size_t{64} << 20;
+/// Bytes of the first part that a device copies while the host goes on with the next one. Each part is twice
+/// as large as the one before it, so that the device begins early and there are few launches.
+constexpr std::size_t first_part = std::size_t{16} << 20;
 
 /// Null count of a span; column::unknown_nulls if it has to be counted.
 std::int64_t nulls_of(const join_span& span) {
@@ -364,11 +365,13 @@ void join_slab::copy(std::size_t first, std::size_t end) const {
 std::size_t join_slab::copy_large_parts() const {
   std::size_t first = 0;
   std::size_t bytes = 0;
+  std::size_t part = first_part;
   for (std::size_t i = 0; i < plain_.size(); ++i) {
-    if (bytes >= large_part) {
+    if (bytes >= part) {
       copy(first, i);
       first = i;
       bytes = 0;
+      part *= 2;
     }
     bytes += plain_[i].window.bytes;
   }

@@ -29,8 +29,8 @@ public:
   join_slab(std::shared_ptr<context> ctx, std::vector<join_node>& nodes, std::size_t first, std::size_t end,
             std::string tag = "combine", std::span<const plain_bytes> plain = {});
 
-  /// Allocates the slab, queues the kernels (one, and one for each 64 MiB of `plain`), and waits for unknown
-  /// null counts.
+  /// Allocates the slab, queues the kernels (one, and before it some for large parts of `plain`), and waits
+  /// for unknown null counts.
   /// @throws error budget_exceeded, out_of_memory, invalid_argument (misaligned external memory)
   [[nodiscard]] std::vector<column> columns();
   /// The memory of the columns, once they are made.

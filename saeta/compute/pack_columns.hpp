@@ -5,8 +5,9 @@
 //           to are copied. Dictionaries, and the bytes behind views, are copied as a whole, each once.
 //           Columns that lie in one storage already need no copy (`find_packed`).
 // Owner     The result is one allocation, charged to the budget of `ctx`.
-// Order     The copy is one kernel on the context's work stream, or one for each 64 MiB, after the last
-//           writes of the columns. The host waits only for offsets and unknown null counts.
+// Order     The copy runs on the context's work stream after the last writes of the columns. It is one
+//           kernel, or above 16 MiB a few, each for twice the bytes of the one before. The host waits only
+//           for offsets and unknown null counts.
 // Failure   invalid_argument (columns of another device, misaligned external memory), budget_exceeded,
 //           out_of_memory, closed. Nothing stays allocated.
 #pragma once

@@ -30,7 +30,7 @@ struct packed_table {
   bool in_place = false; ///< the body is the memory of the table
 };
 
-/// Packs a table without a copy if it is packed already, else by one kernel, or one for each 64 MiB. A table
+/// Packs a table without a copy if it is packed already, else by one kernel, or a few if it is large. A table
 /// that was packed already may have a body with bytes of its slab that none of its columns uses: up to an
 /// eighth of the body, or 4 KiB. Symbols are read on the host.
 [[nodiscard]] packed_table pack(const table& source);

@@ -59,15 +59,15 @@ def test_padding_is_zero(ctx):
 
 
 def test_large_tables_are_gathered_in_parts(ctx):
-    numbers = np.arange(9_000_001)  # 68.7 MiB; a part has 64 or more
+    numbers = np.arange(2_500_001)  # 19 MiB; the first part has 16 or more, the second 32
     columns = {
-        "large": sa.column("large", numbers, ctx=ctx),
+        **{f"large{i}": sa.column(f"large{i}", numbers + i, ctx=ctx) for i in range(4)},
         "small": sa.column("small", (numbers % 100).astype(np.int8), ctx=ctx),
         "nulls": sa.column("nulls", pa.array(numbers % 3, mask=numbers % 2 == 0, type=pa.int8()), ctx=ctx),
     }
     table = sa.table(columns, ctx)
     metadata, body = table.pack()
-    assert len(body) > numbers.nbytes
+    assert len(body) > 4 * numbers.nbytes
     assert sa.unpack(metadata, body).equals(table)
 
 
