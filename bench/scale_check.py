@@ -26,6 +26,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import re
 import statistics
 import textwrap
 import time
@@ -40,6 +41,8 @@ PAGE = ROOT / "docs" / "scale.md"
 LOCAL = RESULTS / "scale-local.json"
 PEERS = result("peers-h100-x2.json")
 TOLERANCE = 0.15
+NUMERIC_COLUMNS = 8
+"""Columns of the numeric files of bench/movement.py, with values of 8 bytes."""
 FRESH = 29.8 * GB
 """Bytes a second that 16 threads write into fresh memory: bench/results/host-pool.md."""
 WORKERS = (10, 1_000, 100_000)
@@ -64,16 +67,26 @@ class Row:
         return abs(self.off) <= TOLERANCE
 
 
-def rate_of(links: dict[str, Link], stage: str, size: float, gpus: int = 1) -> float:
+def rate_of(
+    links: dict[str, Link], stage: str, size: float, gpus: int = 1, columns: int = 1, batches: float = 1.0
+) -> float:
     """GB/s that one worker reaches in a stage, as the model says."""
-    job = Job(size, exchanged=0.0, written=1.0)
+    job = Job(size, part=size, columns=columns, batches=batches, exchanged=0.0, written=1.0)
     return size / estimate(Cluster(1, links, gpus=gpus), job).stages[stage] / GB
+
+
+def shape_of(job: str, size: int) -> tuple[int, float]:
+    """Columns, and batches, of a job of bench/movement.py whose shape decides how long it takes."""
+    if "10,000 columns" in job:
+        return 10_000, 1.0
+    named = re.search(r"numeric, batches of (\d+)Ki", job)
+    return (NUMERIC_COLUMNS, size / NUMERIC_COLUMNS / 8 / (int(named[1]) << 10)) if named else (1, 1.0)
 
 
 def on_one_gpu() -> list[Row]:
     """What Saeta reached on an H100, and what the model says of it from plain copies on the same machine."""
     links = {
-        "in": ("read", {"pcie in": Link("gpu", LIMITS["in"])}),
+        "in": ("read", {name: LINKS[name].link for name in ("pcie in", "planning")}),
         "out": ("write", {"pcie out": Link("gpu", LIMITS["out"])}),
         "write": (
             "write",
@@ -90,7 +103,9 @@ def on_one_gpu() -> list[Row]:
     for each in MOVEMENT["results"]:
         if each["peer"] == "saeta":
             stage, has = links["fresh" if "fresh" in each["job"] else each["limit"]]
-            rows.append(Row(each["job"], rate_of(has, stage, each["bytes"]), each["gb_per_s"]))
+            columns, batches = shape_of(each["job"], each["bytes"])
+            predicted = rate_of(has, stage, each["bytes"], columns=columns, batches=batches)
+            rows.append(Row(each["job"], predicted, each["gb_per_s"]))
     return rows
 
 

@@ -40,6 +40,23 @@ PEER = 395 * GB
 PIECE, PIECES = 256 << 10, 36 * GB
 PIECE_SECONDS = PIECE / PIECES - PIECE / PEER
 
+STREAMS = {each["job"]: each for each in result("streams-h100-06aad00a.json")["results"]}
+WIDE = {each["job"]: each for each in result("streams-small-h100.json")["results"]}
+SMALL_PIECES = 977 * 8 * 16
+"""Pieces of 32 KiB in the file of bench/streams.py that has batches of 8Ki rows and 16 columns."""
+
+
+def small_piece() -> float:
+    """Seconds that a small piece of a read takes longer than its bytes."""
+    small, plain = STREAMS["read_ipc, batches of 8Ki"], STREAMS["P: plain copy"]
+    bytes_alone = small["bytes"] / plain["bytes"] * statistics.median(plain["seconds"])
+    return float(statistics.median(small["seconds"]) - bytes_alone) / SMALL_PIECES
+
+
+def planned_column() -> float:
+    """Seconds that a thread of the host takes for a column of a read."""
+    return float(statistics.median(WIDE["read_ipc, 10,000 columns"]["seconds"])) / 10_000
+
 
 def plain_copy() -> float:
     """Bytes a second that a kernel passes over, reading and writing each."""
@@ -63,8 +80,16 @@ LINKS: dict[str, Source] = {
         "documented",
         "Intel Xeon Platinum 8480C, two of a DGX H100: 8 channels of DDR5-4800 each",
     ),
+    "planning": Source(
+        Link("worker", float("inf"), planned_column()),
+        "measured",
+        "`streams-small-h100.json`: a read of 10,000 columns of 4 KiB, one H100; a message is a column",
+    ),
     "pcie in": Source(
-        Link("gpu", LIMITS["in"]), "measured", "`movement-h100.json`: page-locked copies, one H100"
+        Link("gpu", LIMITS["in"], small_piece()),
+        "measured",
+        "`movement-h100.json`: page-locked copies; `streams-h100-06aad00a.json`: a read in pieces of 32 KiB, "
+        "one H100",
     ),
     "pcie out": Source(
         Link("gpu", LIMITS["out"]), "measured", "`movement-h100.json`: page-locked copies, one H100"

@@ -3,8 +3,8 @@
 that ends first.
 
     scale_model.py [--workers N] [--gpus M] [--per-host N] [--per-unit GB | --total GB] [--part GB]
-                   [--exchanged SHARE] [--written SHARE] [--skew FACTOR] [--budget GB] [--host-memory GB]
-                   [--set LINK=GB/S ...] [--json]
+                   [--columns N] [--batches N] [--exchanged SHARE] [--written SHARE] [--skew FACTOR]
+                   [--budget GB] [--host-memory GB] [--set LINK=GB/S ...] [--json]
 
 A job reads a data set, exchanges a share of it between all units, uses it and writes a share of it. A unit is
 what holds a part of the data under one budget: a GPU, or a worker without one. The stages follow one another,
@@ -91,6 +91,10 @@ class Job:
     size: float
     part: float = 1e9
     """Bytes that one task takes."""
+    columns: float = 1.0
+    """Columns of a part."""
+    batches: float = 1.0
+    """Record batches of a part. Each has a piece of each column."""
     exchanged: float = 1.0
     """The share of the data set that all units exchange with each other, each with each."""
     written: float = 0.0
@@ -163,7 +167,9 @@ def estimate(cluster: Cluster, job: Job) -> Estimate:
     share = job.size / cluster.units
     parts = job.size / job.part
 
-    flows.add("read", job.size, ("storage", "host memory", "pcie in", "device memory"))
+    flows.add("read", job.size, ("storage", "host memory", "device memory"))
+    flows.add("read", job.size, ("pcie in",), messages=parts * job.columns * job.batches)
+    flows.add("read", 0.0, ("planning",), messages=parts * job.columns)
     flows.add("read", job.size, ("reading",), messages=parts)
 
     moved = job.size * job.exchanged
@@ -272,6 +278,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     size.add_argument("--per-unit", type=float, default=80.0, metavar="GB", help="of each GPU; default: 80")
     size.add_argument("--total", type=float, metavar="GB", help="of the whole data set")
     parser.add_argument("--part", type=float, default=1.0, metavar="GB", help="of one task; default: 1")
+    parser.add_argument("--columns", type=int, default=1, help="of a part; default: 1")
+    parser.add_argument("--batches", type=int, default=1, help="of a part; default: 1")
     parser.add_argument(
         "--exchanged", type=float, default=1.0, metavar="SHARE", help="default: 1, everything"
     )
@@ -314,6 +322,8 @@ def main() -> int:
     job = Job(
         (options.per_unit * cluster.units if options.total is None else options.total) * GB,
         part=options.part * GB,
+        columns=options.columns,
+        batches=options.batches,
         exchanged=options.exchanged,
         written=options.written,
         passes=options.passes,

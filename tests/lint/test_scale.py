@@ -79,6 +79,18 @@ def test_bytes_are_conserved(workers, gpus, per_host):
     )
 
 
+def test_columns_are_planned_by_a_thread_of_the_worker_and_small_pieces_pass_slowly():
+    def seconds(columns: int, batches: int) -> float:
+        job = Job(8 * GB, columns=columns, batches=batches, exchanged=0.0)
+        return estimate(gpu_cluster(1), job).stages["read"]
+
+    assert seconds(16, 1) == seconds(1, 1), "storage takes longer"
+    planning, piece = LINKS["planning"].link.message, LINKS["pcie in"].link.message
+    assert seconds(1_000_000, 1) == pytest.approx(8_000_000 * planning), "of 8 parts"
+    bytes_alone = GB / LINKS["pcie in"].link.rate
+    assert seconds(16, 1_000_000) == pytest.approx(16_000_000 * piece + bytes_alone), "of a part for a GPU"
+
+
 def test_what_leaves_comes_back_or_did_not_fit():
     for held in (10.0, 80.0, 90.0, 100.0, 101.0, 300.0):
         for passes in (0, 1, 3):
@@ -184,11 +196,8 @@ def test_every_rate_says_where_it_comes_from_and_the_pages_agree():
     assert f"| {scale_check.FRESH / GB:.1f} |" in pool
 
 
-def test_on_one_gpu_the_model_is_within_15_percent_where_it_says_so():
-    """What the model leaves out: the cost of a column, and that of small batches."""
-    off = {row.what: row.off for row in scale_check.on_one_gpu() if not row.holds}
-    assert set(off) == {"read_ipc, numeric, batches of 8Ki", "from_arrow, 10,000 columns of 4 KiB"}
-    assert all(each > 0 for each in off.values()), "the model is never slower than what it leaves out"
+def test_on_one_gpu_the_model_is_within_15_percent():
+    assert [row.what for row in scale_check.on_one_gpu() if not row.holds] == []
 
 
 def test_a_result_of_two_gpus_is_compared(tmp_path):
