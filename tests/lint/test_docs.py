@@ -113,6 +113,13 @@ def test_the_site_has_every_page() -> None:
     assert sorted(listed) == sorted(pages), "each page once in the nav of mkdocs.yml"
 
 
+def test_the_first_page_of_the_reference_leads_to_all_others() -> None:
+    folder = ROOT / "docs" / "reference"
+    pages = {str(each.relative_to(folder)) for each in folder.rglob("*.md")} - {"index.md"}
+    links = set(re.findall(r"\]\(([^)]+)\)", text("docs/reference/index.md")))
+    assert pages <= links, pages - links
+
+
 def test_the_reference_has_every_layer_with_public_headers() -> None:
     public = {
         path.parent.relative_to(ROOT).as_posix()
