@@ -3212,7 +3212,10 @@ def _import_cuda_array(where: Context, values: tuple[int, bool, str, list[int], 
 def from_dlpack(source: Any, ctx: Context | Device | str | None = None, *, copy: bool | None = None, name: str = '', columns: Literal[False] = False, schema: None = None, cast: None = None) -> Column: ...
 
 @overload
-def from_dlpack(source: Any, ctx: Context | Device | str | None = None, *, copy: bool | None = None, name: str = '', columns: Literal[True], schema: Schema | None = None, cast: Literal['reinterpret'] | None = None) -> Table:
+def from_dlpack(source: Any, ctx: Context | Device | str | None = None, *, copy: bool | None = None, name: str = '', columns: Literal[True], schema: Schema | None = None, cast: Literal['reinterpret'] | None = None) -> Table: ...
+
+@overload
+def from_dlpack(source: Any, ctx: Context | Device | str | None = None, *, copy: bool | None = None, name: str = '', columns: bool, schema: Schema | None = None, cast: Literal['reinterpret'] | None = None) -> Column | Table:
     """
     Takes a tensor into a context as a column without nulls, or with columns=True as a table.
 
@@ -3239,9 +3242,6 @@ def from_dlpack(source: Any, ctx: Context | Device | str | None = None, *, copy:
         >>> sa.from_dlpack(np.arange(6).reshape(3, 2), 'host', columns=True)['col_1'].to_pylist()
         [1, 3, 5]
     """
-
-@overload
-def from_dlpack(source: Any, ctx: Context | Device | str | None = None, *, copy: bool | None = None, name: str = '', columns: bool, schema: Schema | None = None, cast: Literal['reinterpret'] | None = None) -> Column | Table: ...
 
 def _tensor_device(capsule: object) -> tuple[int, int]:
     """

@@ -82,6 +82,10 @@ def test_every_public_name_and_module_has_an_example():
     assert [name for name in public_docstrings() if name not in EXAMPLES] == []
 
 
+def test_a_docstring_of_overloads_has_each_signature_once():
+    assert [name for name, text in public_docstrings().items() if "Overloaded function." in text] == []
+
+
 def test_all_code_of_docstrings_is_an_example():
     found = {name: other_code(text) for name, text in public_docstrings().items()}
     assert {name: code for name, code in found.items() if code} == {}

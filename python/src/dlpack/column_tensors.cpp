@@ -172,6 +172,21 @@ void bind_arrays(column_class& c) {
               "    [12.5, nan, 8.0]");
 }
 
+constexpr const char* offsets_and_values_doc =
+    "Strings, binaries, lists and maps as two columns, which libraries take as tensors: row i has the "
+    "values [offsets[i], offsets[i + 1]).\n\n"
+    "The offsets are int32 or int64, one more than there are rows. The values are the bytes of "
+    "strings and binaries as uint8, of lists the values of every row. No copy: a slice has a part of "
+    "the offsets and all of the values, so its offsets need not begin at 0. `with_mask=True` gives a "
+    "third column of bool8, 1 where a row is not null; without it a null is ExchangeError, as are "
+    "string views. Several chunks are joined, which is a copy."
+    "\n\nExample:\n"
+    "    >>> import saeta as sa\n"
+    "    >>> words = sa.column('word', ['to', 'be', 'or'], ctx='host')\n"
+    "    >>> offsets, letters = words.offsets_and_values()\n"
+    "    >>> offsets.to_pylist()\n"
+    "    [0, 2, 4, 6]";
+
 } // namespace
 
 void bind_tensors(column_class& c) {
@@ -191,23 +206,12 @@ void bind_tensors(column_class& c) {
                 "and for several chunks.")
       .def("offsets_and_values", &offset_columns, nb::kw_only(), nb::arg("with_mask") = false,
            nb::sig("def offsets_and_values(self, *, with_mask: typing.Literal[False] = False) -> "
-                   "tuple[Column, Column]"))
+                   "tuple[Column, Column]"),
+           offsets_and_values_doc)
       .def("offsets_and_values", &offset_columns, nb::kw_only(), nb::arg("with_mask") = false,
            nb::sig("def offsets_and_values(self, *, with_mask: typing.Literal[True]) -> tuple[Column, "
                    "Column, Column]"),
-           "Strings, binaries, lists and maps as two columns, which libraries take as tensors: row i has the "
-           "values [offsets[i], offsets[i + 1]).\n\n"
-           "The offsets are int32 or int64, one more than there are rows. The values are the bytes of "
-           "strings and binaries as uint8, of lists the values of every row. No copy: a slice has a part of "
-           "the offsets and all of the values, so its offsets need not begin at 0. `with_mask=True` gives a "
-           "third column of bool8, 1 where a row is not null; without it a null is ExchangeError, as are "
-           "string views. Several chunks are joined, which is a copy."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> words = sa.column('word', ['to', 'be', 'or'], ctx='host')\n"
-           "    >>> offsets, letters = words.offsets_and_values()\n"
-           "    >>> offsets.to_pylist()\n"
-           "    [0, 2, 4, 6]")
+           offsets_and_values_doc)
       .def("is_valid", &valid, nb::call_guard<gil_release>(),
            "A column of bool8, one byte a row: 1 where a value is not null, 0 where it is. One kernel per "
            "chunk."

@@ -92,7 +92,7 @@ inline constexpr const char* tensor_choices_signature =
     "codes: bool = False, dtype: typing.Any = None";
 
 /// Binds a `to_...` call that returns an array of a library. With a mask it returns a pair, which is a
-/// separate overload.
+/// separate overload. Both have the same docstring, which nanobind then shows once.
 /// @param first  keywords of this call only, each followed by a comma.
 template <class Class, class Body>
 void bind_tensor(Class& c, const char* name, Body body, const char* array, const char* first,
@@ -101,7 +101,7 @@ void bind_tensor(Class& c, const char* name, Body body, const char* array, const
                                  ", with_mask: typing.Literal[False] = False) -> ", array);
   const std::string pair = concat("def ", name, "(self, *, ", first, tensor_choices_signature,
                                   ", with_mask: typing.Literal[True]) -> tuple[", array, ", ", array, "]");
-  c.def(name, body, nb::sig(one.c_str())).def(name, body, nb::sig(pair.c_str()), doc);
+  c.def(name, body, nb::sig(one.c_str()), doc).def(name, body, nb::sig(pair.c_str()), doc);
 }
 
 } // namespace saeta::py

@@ -451,57 +451,58 @@ nb::object from_dlpack(nb::handle source, nb::handle given_ctx, std::optional<bo
   std::rethrow_exception(refused);
 }
 
+// What is returned depends on `columns`. All have one docstring, which nanobind then shows once.
+constexpr std::array<const char*, 3> from_dlpack_signatures = {
+    "def from_dlpack(source: typing.Any, ctx: Context | Device | str | None = None, *, copy: "
+    "bool | None = None, name: str = '', columns: typing.Literal[False] = False, schema: None = "
+    "None, cast: None = None) -> Column",
+    "def from_dlpack(source: typing.Any, ctx: Context | Device | str | None = None, *, copy: "
+    "bool | None = None, name: str = '', columns: typing.Literal[True], schema: Schema | None = "
+    "None, cast: typing.Literal['reinterpret'] | None = None) -> Table",
+    "def from_dlpack(source: typing.Any, ctx: Context | Device | str | None = None, *, copy: "
+    "bool | None = None, name: str = '', columns: bool, schema: Schema | None = None, cast: "
+    "typing.Literal['reinterpret'] | None = None) -> Column | Table",
+};
+
+constexpr const char* from_dlpack_doc =
+    "Takes a tensor into a context as a column without nulls, or with columns=True as a table.\n\n"
+    "Memory is shared and kept alive until our last work on it has finished; our first work waits for "
+    "the producer's. Bools become bool8: a copy has 0 and 1, a view keeps its bytes, and every byte "
+    "except 0 is true.\n\n"
+    "Args:\n"
+    "    source: an object with `__dlpack__` and `__dlpack_device__`, one with `to_dlpack` alone (cuDF's "
+    "series), or a capsule. A raw capsule names no stream: from a device it waits for all work queued so "
+    "far.\n"
+    "    ctx: a Context, a Device or the name of one. None: the context of the tensor's device.\n"
+    "    copy: True copies into memory of the context, under its budget; False raises ExchangeError "
+    "where a copy would be needed. A strided tensor is gathered by one kernel into memory of the "
+    "context. A tensor of another GPU than the context's needs True, and is copied as `Column.to` does.\n"
+    "    name: of the column.\n"
+    "    columns: False: a tensor of more than one dimension is a column of fixed-size lists, one inside "
+    "of the other for each dimension behind the first. True: a tensor of two dimensions is a table; "
+    "columns whose values lie side by side are shared, others are gathered.\n"
+    "    schema: of the table; None: col_0, col_1 ... of the tensor's type.\n"
+    "    cast: 'reinterpret' takes integers for those of the schema that have the same width and another "
+    "sign.\n\n"
+    "Returns:\n"
+    "    A Column, or a Table.\n\n"
+    "Raises:\n"
+    "    TypeMismatch: it is not a tensor, or the schema has other types. ExchangeError: a type, shape or "
+    "device that no column has, or a forbidden copy. FormatError: a tensor that breaks the standard.\n\n"
+    "Example:\n"
+    "    >>> import numpy as np\n"
+    "    >>> import saeta as sa\n"
+    "    >>> sa.from_dlpack(np.arange(6).reshape(3, 2), 'host', columns=True)['col_1'].to_pylist()\n"
+    "    [1, 3, 5]\n";
+
 } // namespace
 
 void bind_dlpack(nb::module_& m) {
-  m.def("from_dlpack", &from_dlpack, nb::arg("source").none(), nb::arg("ctx") = nb::none(), nb::kw_only(),
-        nb::arg("copy") = nb::none(), nb::arg("name") = "", nb::arg("columns") = false,
-        nb::arg("schema") = nb::none(), nb::arg("cast") = nb::none(),
-        nb::sig("def from_dlpack(source: typing.Any, ctx: Context | Device | str | None = None, *, copy: "
-                "bool | None = None, name: str = '', columns: typing.Literal[False] = False, schema: None = "
-                "None, cast: None = None) -> Column"));
-  m.def(
-      "from_dlpack", &from_dlpack, nb::arg("source").none(), nb::arg("ctx") = nb::none(), nb::kw_only(),
-      nb::arg("copy") = nb::none(), nb::arg("name") = "", nb::arg("columns") = false,
-      nb::arg("schema") = nb::none(), nb::arg("cast") = nb::none(),
-      nb::sig("def from_dlpack(source: typing.Any, ctx: Context | Device | str | None = None, *, copy: "
-              "bool | None = None, name: str = '', columns: typing.Literal[True], schema: Schema | None = "
-              "None, cast: typing.Literal['reinterpret'] | None = None) -> Table"),
-      "Takes a tensor into a context as a column without nulls, or with columns=True as a table.\n\n"
-      "Memory is shared and kept alive until our last work on it has finished; our first work waits for "
-      "the producer's. Bools become bool8: a copy has 0 and 1, a view keeps its bytes, and every byte "
-      "except 0 is true.\n\n"
-      "Args:\n"
-      "    source: an object with `__dlpack__` and `__dlpack_device__`, one with `to_dlpack` alone (cuDF's "
-      "series), or a capsule. A raw capsule names no stream: from a device it waits for all work queued so "
-      "far.\n"
-      "    ctx: a Context, a Device or the name of one. None: the context of the tensor's device.\n"
-      "    copy: True copies into memory of the context, under its budget; False raises ExchangeError "
-      "where a copy would be needed. A strided tensor is gathered by one kernel into memory of the "
-      "context. A tensor of another GPU than the context's needs True, and is copied as `Column.to` does.\n"
-      "    name: of the column.\n"
-      "    columns: False: a tensor of more than one dimension is a column of fixed-size lists, one inside "
-      "of the other for each dimension behind the first. True: a tensor of two dimensions is a table; "
-      "columns whose values lie side by side are shared, others are gathered.\n"
-      "    schema: of the table; None: col_0, col_1 ... of the tensor's type.\n"
-      "    cast: 'reinterpret' takes integers for those of the schema that have the same width and another "
-      "sign.\n\n"
-      "Returns:\n"
-      "    A Column, or a Table.\n\n"
-      "Raises:\n"
-      "    TypeMismatch: it is not a tensor, or the schema has other types. ExchangeError: a type, shape or "
-      "device that no column has, or a forbidden copy. FormatError: a tensor that breaks the standard.\n\n"
-      "Example:\n"
-      "    >>> import numpy as np\n"
-      "    >>> import saeta as sa\n"
-      "    >>> sa.from_dlpack(np.arange(6).reshape(3, 2), 'host', columns=True)['col_1'].to_pylist()\n"
-      "    [1, 3, 5]\n");
-  m.def("from_dlpack", &from_dlpack, nb::arg("source").none(), nb::arg("ctx") = nb::none(), nb::kw_only(),
-        nb::arg("copy") = nb::none(), nb::arg("name") = "", nb::arg("columns") = false,
-        nb::arg("schema") = nb::none(), nb::arg("cast") = nb::none(),
-        nb::sig("def from_dlpack(source: typing.Any, ctx: Context | Device | str | None = None, *, copy: "
-                "bool | None = None, name: str = '', columns: bool, schema: Schema | None = None, cast: "
-                "typing.Literal['reinterpret'] | None = None) -> Column | Table"));
+  for (const char* signature : from_dlpack_signatures) {
+    m.def("from_dlpack", &from_dlpack, nb::arg("source").none(), nb::arg("ctx") = nb::none(), nb::kw_only(),
+          nb::arg("copy") = nb::none(), nb::arg("name") = "", nb::arg("columns") = false,
+          nb::arg("schema") = nb::none(), nb::arg("cast") = nb::none(), nb::sig(signature), from_dlpack_doc);
+  }
   m.def(
       "_tensor_device",
       [](nb::handle capsule) {
