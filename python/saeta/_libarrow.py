@@ -107,7 +107,18 @@ def _explain(failure: ImportError, purpose: str, release: str) -> MissingDepende
             f"{purpose}: saeta's module was built with pyarrow {built}, but pyarrow {release} is installed, "
             f"whose libarrow has another name: pip install 'pyarrow=={built}.*'"
         )
-    version = ""
-    if isinstance(failure, ModuleNotFoundError):  # a wheel has some modules only for Pythons of its time
-        version = f" with Python {sys.version_info.major}.{sys.version_info.minor}"
-    return MissingDependency(f"this build of saeta has no working module for {purpose}{version}: {failure}")
+    if isinstance(failure, ModuleNotFoundError) and (minors := _python_minors(str(failure.name), release)):
+        return MissingDependency(
+            f"{purpose}: this saeta has the module for Python {' and '.join(minors)}, but this is Python "
+            f"{sys.version_info.major}.{sys.version_info.minor}. Use one of those, or build saeta with this "
+            f"one: pip install --no-binary saeta saeta"
+        )
+    return MissingDependency(f"this build of saeta has no working module for {purpose}: {failure}")
+
+
+def _python_minors(module: str, release: str) -> list[str]:
+    """Returns the Pythons that have a compiled module of this package: a wheel has some for each Python."""
+    folder = PACKAGE / f"_pyarrow{release.partition('.')[0]}"
+    files = folder.glob(f"{module.rpartition('.')[2]}.cpython-3*")
+    minors = (re.search(r"\.cpython-3(\d+)-", file.name) for file in files)
+    return [f"3.{minor}" for minor in sorted(int(minor[1]) for minor in minors if minor)]

@@ -171,10 +171,20 @@ def test_a_minor_release_whose_libarrow_has_another_name_is_explained():
     )
 
 
-def test_a_module_that_this_python_does_not_have_is_explained():
-    failure = ModuleNotFoundError("No module named 'saeta._arrow'")
+def test_a_module_that_this_python_does_not_have_is_explained(tmp_path, monkeypatch):
+    monkeypatch.setattr(_libarrow, "PACKAGE", tmp_path)
+    failure = ModuleNotFoundError("No module named 'saeta._arrow'", name="saeta._arrow")
+    said = str(_libarrow._explain(failure, "this test", "26.0.0"))
+    assert said == "this build of saeta has no working module for this test: No module named 'saeta._arrow'"
+    (tmp_path / "_pyarrow26").mkdir()
+    for minor in (12, 9):
+        (tmp_path / "_pyarrow26" / f"_arrow.cpython-3{minor}-x86_64-linux-gnu.so").touch()
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    assert f"with Python {version}: " in str(_libarrow._explain(failure, "this test", "26.0.0"))
+    said = str(_libarrow._explain(failure, "this test", "26.0.0"))
+    assert (
+        f"this test: this saeta has the module for Python 3.9 and 3.12, but this is Python {version}" in said
+    )
+    assert said.endswith("pip install --no-binary saeta saeta")
 
 
 def test_another_pyarrow_to_build_with_is_one_option():
