@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,14 @@ def test_every_preset_and_build_option_has_its_row() -> None:
         assert f"| `SAETA_{feature}` |" in page
 
 
+def test_every_extra_has_its_row() -> None:
+    extras = tomllib.loads(text("pyproject.toml"))["project"]["optional-dependencies"]
+    table = re.search(r"^\| extra \|.*?\n\n", text("docs/install.md"), re.DOTALL | re.MULTILINE)
+    assert table is not None
+    rows = re.findall(r"^\| (`.*?) \|", table[0], re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == extras.keys()
+
+
 def test_help_lists_every_target() -> None:
     makefile = text("Makefile")
     declared = set(re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[0].split())
@@ -88,6 +97,12 @@ def test_links_lead_to_files_of_the_tree(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     missing = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
     assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_heading_begins_a_line(page: Path) -> None:
+    """Elsewhere its marks are text of a paragraph."""
+    assert re.findall(r"^.*[^#\s`].* ##+ [A-Z].*$", page.read_text(encoding="utf-8"), re.MULTILINE) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
