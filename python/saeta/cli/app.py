@@ -25,7 +25,7 @@ Device = Annotated[
 ]
 Columns = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option(help="Only these, with commas between.", show_default="all"),
+    typer.Option(help="Names of the columns, separated by commas.", show_default="all"),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
@@ -74,11 +74,11 @@ def demo(
     file: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Argument(
-            help="An Arrow IPC file. Without one, a table like TPC-H's lineitem is made.", show_default=False
+            help="An Arrow IPC file. Default: a generated table like TPC-H's lineitem.", show_default=False
         ),
     ] = None,
-    rows: Annotated[int, typer.Option(min=1, help="Rows of the table that is made.")] = 6_000_000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the table that is made.")] = 19920102,
+    rows: Annotated[int, typer.Option(min=1, help="Number of rows of the generated table.")] = 6_000_000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the generated table.")] = 19920102,
     device: Device = None,
     budget: Annotated[
         Optional[str],  # noqa: UP045
@@ -90,9 +90,7 @@ def demo(
     ] = None,
     timeline: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(
-            help="HTML file for a picture of the memory in use during all of it.", show_default="none"
-        ),
+        typer.Option(help="HTML file for a picture of the memory in use over time.", show_default="none"),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -133,7 +131,7 @@ def load(
     columns: Columns = None,
     rounds: Annotated[
         int,
-        typer.Option(min=1, help="How often. From 2 on, the later ones are compared with the link."),
+        typer.Option(min=1, help="Number of loads. The later ones are compared with the link."),
     ] = 1,
     check: Annotated[
         bool, typer.Option("--check", help="Compare the values with what pyarrow reads.")
@@ -167,11 +165,11 @@ def convert(
     ] = None,
     compression: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help='"none", "lz4" or "zstd"; of Parquet any that pyarrow has.', show_default="none"),
+        typer.Option(help='"none", "lz4" or "zstd"; for Parquet, any codec of pyarrow.', show_default="none"),
     ] = None,
     batch_rows: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option(min=1, help="Rows of a batch.", show_default="as they come"),
+        typer.Option(min=1, help="Number of rows in a batch.", show_default="as they come"),
     ] = None,
     columns: Columns = None,
     as_json: Json = False,
@@ -196,25 +194,30 @@ def bench(
     device: Device = None,
     size: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--bytes", help="Of each file and table.", show_default="2GiB"),
+        typer.Option("--bytes", help="Size of each file and table.", show_default="2GiB"),
     ] = None,
     threads: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help="Numbers of threads, with commas between.", show_default="1,2,4,8,16"),
+        typer.Option(help="Numbers of threads, separated by commas.", show_default="1,2,4,8,16"),
     ] = None,
     rounds: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option(min=1, help="The median of so many counts.", show_default="5"),
+        typer.Option(min=1, help="Number of rounds. The median is shown.", show_default="5"),
     ] = None,
     only: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help="Only jobs with this in their name.", show_default="all"),
+        typer.Option(help="Run only the jobs whose name contains this.", show_default="all"),
     ] = None,
     folder: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(help="Folder for the files, seven times --bytes.", show_default="the temporary one"),
+        typer.Option(
+            help="Folder for the files. Needs seven times --bytes.", show_default="the temporary one"
+        ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Seconds, small: not for numbers.")] = False,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Run every job on little data, in seconds. Its rates mean nothing."),
+    ] = False,
     out: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(help="JSON file for the results.", show_default="none"),
@@ -223,7 +226,7 @@ def bench(
         Optional[Path],  # noqa: UP045
         typer.Option(help="Picture of the results: .png, .svg or .pdf.", show_default="none"),
     ] = None,
-    commit: Annotated[str, typer.Option(help="What was measured, for the JSON file.")] = "",
+    commit: Annotated[str, typer.Option(help="Name of the measured commit, for the JSON file.")] = "",
     as_json: Json = False,
 ) -> None:
     """Measures the rates of data movement on this machine.
