@@ -28,7 +28,7 @@ DECLARED = re.compile(r"^(?:class|struct|enum class|using|concept) (\w+)", re.MU
 FUNCTION = re.compile(r"^(?:\[\[nodiscard\]\] )?[\w:<>,*& ]*?[ *&](\w+)\(", re.MULTILINE)
 
 # How Saeta is made, and headers, come behind what shows its use. An error leads to what to do about it.
-# Names that saeta.dask shares with the package lead to those of the package.
+# Names that saeta.dask shares with the package lead to those of the package. XLOG leads to how to move.
 SEARCH_BOOSTS = {
     "decisions/": 0.1,
     "reference/cpp/": 0.1,
@@ -36,6 +36,7 @@ SEARCH_BOOSTS = {
     "reference/python/": 1.35,
     "reference/python/errors.md": 0.5,
     "reference/python/dask.md": 0.5,
+    "reference/python/xlog.md": 0.5,
 }
 
 
