@@ -3023,6 +3023,9 @@ class Table:
             [[1.0, 0.5], [2.0, 0.0]]
         """
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Never:
+        """Raises TypeMismatch, which names what to do instead."""
+
     def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> CapsuleType:
         """
         A DLPack capsule of a tensor of rows and columns, whose columns are of one type: zero-copy and read-only if they are equally spaced in one allocation, else gathered by one kernel per batch, row by row. Streams as for `Column.__dlpack__`. BufferError for nulls and for a copy that copy=False forbids, TypeMismatch for columns of several types.

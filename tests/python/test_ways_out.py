@@ -66,6 +66,7 @@ def test_an_unknown_column_is_answered_with_the_closest_name(look_up):
         (lambda: delete(table(), "City"), sa.TypeMismatch, "Table.drop_columns"),
         (lambda: assign(column(), 0), sa.TypeMismatch, "make another one"),
         (lambda: list(table()), sa.TypeMismatch, "use .columns"),
+        (lambda: np.asarray(table()), sa.TypeMismatch, "use .to_numpy(), or .to_pandas()"),
         (lambda: table().rename_columns(["x"]), sa.InvalidError, "a mapping from old to new names"),
         (lambda: column().to_numpy(), sa.ExchangeError, "choose nulls='nan'"),
         (lambda: sa.column("a", [1.5], ctx="host").cast("int8"), sa.OutOfRange, "cast='round'"),

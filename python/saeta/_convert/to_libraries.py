@@ -128,6 +128,11 @@ def table_to_numpy(self: Table, *, copy: bool | None = None, **chosen: Any) -> A
     return (take(how), take(how.mask())) if how.with_mask else take(how)
 
 
+def table_array(self: Table, dtype: Any = None, copy: bool | None = None) -> Any:
+    """Implements `Table.__array__`, NumPy's protocol, which pandas uses as well and then loses the names."""
+    raise TypeMismatch("a table does not become an array by itself: use .to_numpy(), or .to_pandas()")
+
+
 def column_to_numpy(self: Column, *, copy: bool | None = None, **chosen: Any) -> Any:
     numpy = load("numpy", "Column.to_numpy")
     how = Choices(**chosen)

@@ -49,6 +49,9 @@ void bind_arrays(table_class& c) {
               "    >>> table = sa.table({'x': [1, 2], 'y': [0.5, None]}, 'host')\n"
               "    >>> table.to_numpy(dtype='float32', fill=0).tolist()\n"
               "    [[1.0, 0.5], [2.0, 0.0]]");
+  c.def("__array__", in_python("saeta._convert.to_libraries", "table_array"),
+        nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> typing.Never"),
+        "Raises TypeMismatch, which names what to do instead.");
 }
 
 } // namespace
