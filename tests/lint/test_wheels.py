@@ -80,6 +80,18 @@ def test_the_newest_pyarrow_of_a_wheel_is_that_of_the_tests() -> None:
     assert f"pyarrow=={newest}" in project["tool"]["scikit-build"]["build"]["requires"]
 
 
+def test_the_extra_of_the_command_has_what_its_commands_need() -> None:
+    """pipx and uvx install the extra alone."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extra = {re.split(r"[<>=]", each)[0] for each in project["optional-dependencies"]["cli"]}
+    needed = {
+        package.partition(".")[0]
+        for source in (ROOT / "python" / "saeta" / "cli").glob("*.py")
+        for package in re.findall(r'load\("([\w.]+)", "saeta ', source.read_text(encoding="utf-8"))
+    }
+    assert {"numpy", "pyarrow"} <= needed <= extra | {"pyarrow"}  # pyarrow is a dependency of the package
+
+
 def test_a_package_that_is_not_pinned_is_an_error() -> None:
     with pytest.raises(build_wheels.WheelError, match="no_such_package"):
         build_wheels.pinned(["no_such_package"])
