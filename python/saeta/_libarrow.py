@@ -37,7 +37,7 @@ def load(name: str, purpose: str) -> ModuleType:
         import pyarrow
     except ImportError as failure:
         raise MissingDependency(
-            f"{purpose} needs the libarrow of pyarrow: {failure} (pip install {_requirement()})"
+            f"{purpose} needs the libarrow of pyarrow: {failure} (pip install {requirement()})"
         ) from failure
     if not _add_folder(pyarrow.__version__):
         raise _refuse(purpose, pyarrow.__version__)
@@ -77,7 +77,8 @@ def _add_folder(release: str) -> bool:
     return True
 
 
-def _requirement() -> str:
+def requirement() -> str:
+    """Returns what to install: the newest release of pyarrow that this package has modules for."""
     majors = supported_majors()
     return f"'pyarrow=={majors[-1]}.*'" if majors else "pyarrow"
 
@@ -88,7 +89,7 @@ def _refuse(purpose: str, release: str) -> MissingDependency:
         return MissingDependency(f"{purpose}: this build of saeta has no modules for pyarrow")
     return MissingDependency(
         f"{purpose}: this saeta works with pyarrow {_listed(majors)}, but pyarrow {release} is installed: "
-        f"pip install {_requirement()}"
+        f"pip install {requirement()}"
     )
 
 

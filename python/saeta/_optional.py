@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-from saeta import _core
+from saeta import _core, _libarrow
 from saeta.errors import MissingDependency
 
 
@@ -21,7 +21,13 @@ def load(package: str, purpose: str) -> ModuleType:
 
 
 def distribution(package: str) -> str:
-    """Returns the name to install a package by. Some packages have a distribution for each CUDA release."""
+    """Returns the name to install a package by. Some packages have a distribution for each CUDA release, and
+    pyarrow must be of a release that this package has modules for."""
     cuda = _core._runtime()["cuda_runtime"].partition(".")[0] or "13"
-    published = {"cuda": "cuda-bindings", "cupy": f"cupy-cuda{cuda}x", "rmm": f"rmm-cu{cuda}"}
+    published = {
+        "cuda": "cuda-bindings",
+        "cupy": f"cupy-cuda{cuda}x",
+        "pyarrow": _libarrow.requirement(),
+        "rmm": f"rmm-cu{cuda}",
+    }
     return published.get(package, package)
