@@ -59,8 +59,9 @@ public:
     c.def(
         "__init__",
         [maker = maker_](nb::handle self, const nb::args&, const nb::kwargs&) {
-          throw error(errc::type_mismatch, concat("a ", nb::cast<std::string>(self.type().attr("__name__")),
-                                                  " can't be made by calling its class: use ", maker));
+          throw error(errc::type_mismatch,
+                      concat(with_article(nb::cast<std::string>(self.type().attr("__name__"))),
+                             " can't be made by calling its class: use ", maker));
         },
         nb::sig("def __init__(self, *args: object, **kwargs: object) -> None"),
         "Raises TypeMismatch, which names the function that makes one.");

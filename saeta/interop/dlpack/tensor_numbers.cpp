@@ -1,6 +1,7 @@
 #include "saeta/interop/dlpack/tensor_numbers.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/base/text.hpp"
 #include "saeta/interop/dlpack/tensor_metadata.hpp"
 #include "saeta/interop/dlpack/tensor_values.hpp"
 
@@ -15,7 +16,7 @@ void require_no_inner_nulls(const column& of, const column& whole) {
   const std::int64_t nulls = of.length() == 0 || of.null_count() == 0 ? 0 : nulls_in_valid_rows(of, whole);
   if (nulls != 0) {
     throw error(errc::exchange, concat("dlpack: ", nulls, " of ", of.length(), " values of type ",
-                                       of.type().name(), " inside of a ", whole.type().name(),
+                                       of.type().name(), " inside of ", with_article(whole.type().name()),
                                        " column are null: nulls='nan', fill=value and with_mask=True apply "
                                        "to its rows, not to values inside of them; use to_arrow"));
   }
