@@ -446,12 +446,7 @@ NB_MODULE(_ipc, m) {
            "Lets the source go. Columns that view it keep it. Using the reader then is ClosedError, also for "
            "a thread that reads: it ends within 50 ms, of a live stream when its call has returned, and lets "
            "the source go.")
-      .def(
-          "__enter__", [](nb::handle self) { return nb::borrow(self); },
-          nb::sig("def __enter__(self) -> Reader"))
-      .def(
-          "__exit__", [](reader_object& self, const nb::args&) { self.close(); },
-          nb::sig("def __exit__(self, *exception: object) -> None"));
+      .def(with_block<&reader_object::close>("def __enter__(self) -> Reader"));
 
   m.def("open_file", &open_file, nb::arg("path"), nb::arg("columns") = nb::none(),
         nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(), nb::arg("validate") = true,
