@@ -294,6 +294,14 @@ column column::slice(std::int64_t offset, std::int64_t length) const {
   return part;
 }
 
+std::int64_t total_rows(std::span<const column> pieces) noexcept {
+  std::int64_t rows = 0;
+  for (const column& piece : pieces) {
+    rows += piece.length();
+  }
+  return rows;
+}
+
 bool same_memory(const column& a, const column& b) {
   if (a.type() != b.type() || a.length() != b.length() || a.offset() != b.offset() ||
       a.buffers().size() != b.buffers().size()) {

@@ -103,6 +103,8 @@ private:
   std::shared_ptr<null_counter> of_slice_; ///< null for all rows of the parts
 };
 
+[[nodiscard]] std::int64_t total_rows(std::span<const column> pieces) noexcept;
+
 /// True if both describe the same rows of the same memory, children and dictionary included.
 [[nodiscard]] bool same_memory(const column& a, const column& b);
 

@@ -29,14 +29,6 @@ void require_one_context(const context& left, const context& right) {
   }
 }
 
-std::int64_t rows_of(std::span<const column> pieces) noexcept {
-  std::int64_t rows = 0;
-  for (const column& piece : pieces) {
-    rows += piece.length();
-  }
-  return rows;
-}
-
 /// column::unknown_nulls if nulls would have to be counted, or if values may be null that the validity does
 /// not show.
 std::int64_t known_nulls(std::span<const column> pieces) noexcept {
@@ -59,7 +51,7 @@ bool holds_floats(const data_type& type) {
 
 /// Compares what is known without reading data: numbers of rows, types and null counts.
 bool may_be_equal(std::span<const column> left, std::span<const column> right, bool check_metadata) {
-  if (rows_of(left) != rows_of(right)) {
+  if (total_rows(left) != total_rows(right)) {
     return false;
   }
   if (left.empty() || right.empty()) {
@@ -285,7 +277,7 @@ bool equals(const column& left, const column& right, bool check_metadata) {
 
 bool equals(std::span<const column> left, std::span<const column> right, bool check_metadata) {
   if (left.empty() || right.empty()) {
-    return rows_of(left) == rows_of(right);
+    return total_rows(left) == total_rows(right);
   }
   require_one_context(*left.front().ctx(), *right.front().ctx());
   if (!may_be_equal(left, right, check_metadata)) {
