@@ -11,11 +11,7 @@ namespace saeta {
 namespace {
 
 std::shared_ptr<context> require_writable(const arrow::Buffer& target) {
-  std::shared_ptr<context> ctx = context_of(*target.memory_manager());
-  if (ctx == nullptr) {
-    throw error(errc::invalid_argument,
-                concat("a buffer on ", target.device()->ToString(), " does not belong to a Saeta context"));
-  }
+  std::shared_ptr<context> ctx = require_context_of(target);
   if (!target.is_mutable()) {
     throw error(errc::invalid_argument, concat("the buffer of ", target.size(), " bytes is not mutable"));
   }
