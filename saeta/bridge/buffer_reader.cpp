@@ -64,7 +64,6 @@ arrow::Status buffer_reader::Seek(std::int64_t position) {
     static_cast<void>(present(position, 0, true));
     const std::lock_guard lock(mutex_);
     position_ = position;
-    return arrow::Status::OK();
   });
 }
 
