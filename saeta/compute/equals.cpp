@@ -6,7 +6,6 @@
 #include "saeta/memory/device_copy.hpp"
 
 #include <algorithm>
-#include <unordered_set>
 
 namespace saeta {
 namespace {
@@ -97,11 +96,12 @@ public:
       : ctx_(std::move(ctx)), ranges_(ranges) {}
 
   bool run() {
+    storage_reads memory;
     for (const row_range& each : ranges_) {
-      add_uses(*each.left);
-      add_uses(*each.right);
+      append_reads(*each.left, memory);
+      append_reads(*each.right, memory);
     }
-    use_token sources(ctx_->work_stream(), uses_); // keeps the addresses valid
+    use_token sources(ctx_->work_stream(), memory.uses()); // keeps the addresses valid
     auto level = std::make_unique<comparison_level>(*ctx_);
     for (const row_range& each : ranges_) {
       level->add({{each.left, each.left->offset() + each.left_row, {}},
@@ -120,20 +120,6 @@ public:
   }
 
 private:
-  void add_uses(const column& of) {
-    for (const buffer& each : of.buffers()) {
-      if (each.present() && known_.insert(each.owner().get()).second) {
-        uses_.push_back(reads(buffer(each.owner())));
-      }
-    }
-    for (const column& child : of.children()) {
-      add_uses(child);
-    }
-    if (of.dictionary() != nullptr) {
-      add_uses(*of.dictionary());
-    }
-  }
-
   /// Compares a level. If all is equal so far, adds the values of its lists to the next level.
   bool run_level(comparison_level& level, comparison_level& next) {
     const device_copy<equal_step> steps(ctx_, level.steps());
@@ -261,8 +247,6 @@ private:
 
   std::shared_ptr<context> ctx_;
   std::span<const row_range> ranges_;
-  std::vector<use> uses_;
-  std::unordered_set<const storage*> known_;
 };
 
 bool same_rows(const std::shared_ptr<context>& ctx, std::span<const row_range> ranges) {
