@@ -114,7 +114,6 @@ private:
       made_.order.push_back(static_cast<std::int64_t>(made_.extents.size()));
     }
     made_.extents.push_back(static_cast<std::int64_t>(fields.size()));
-    made_.by_columns = true;
   }
 
   [[noreturn]] static void refuse(const std::string& what, const std::string& why) {
@@ -161,7 +160,6 @@ tensor_numbers numbers_of_table(const table& source, const dlpack_export& how) {
   }
   tensor_numbers made;
   made.ctx = source.ctx();
-  made.by_columns = true;
   made.extents = {source.rows(), static_cast<std::int64_t>(fields.size())};
   // Types are checked even if there are no rows.
   std::vector<data_type> types;
