@@ -24,10 +24,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from rates import write_result
+from rates import add_result_arguments, write_result
 
 import saeta as sa
 
@@ -283,8 +282,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--threads", type=numbers, default=[1, 4, 16], metavar="1,4,16")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batches", type=int, default=50, help="of 64 pairs, by thread and round")
-    parser.add_argument("--out", type=Path, metavar="FILE.json")
-    parser.add_argument("--commit", default="unknown")
+    add_result_arguments(parser)
     return parser.parse_args()
 
 

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from rates import write_result
+from rates import add_result_arguments, write_result
 
 import saeta as sa
 
@@ -129,8 +129,7 @@ def main() -> None:
     arguments.add_argument("--threads", default="1,4,16")
     arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--device")
-    arguments.add_argument("--out", type=Path)
-    arguments.add_argument("--commit", default="unknown")
+    add_result_arguments(arguments)
     given = arguments.parse_args()
     ctx = sa.context(given.device) if given.device else sa.context()
     with tempfile.TemporaryDirectory(prefix="saeta-cold-", dir=given.folder) as folder:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from rates import write_result
+from rates import add_result_arguments, write_result
 
 TOTALS = (128 << 20, 1 << 30)  # bytes that are decoded at once
 FRAMES = (64 << 10, 512 << 10, 2 << 20)  # bytes of values in each
@@ -150,8 +150,7 @@ def measure(library: ctypes.CDLL, rounds: int) -> list[dict[str, Any]]:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--rounds", type=int, default=3)
-    arguments.add_argument("--out", type=Path)
-    arguments.add_argument("--commit", default="unknown")
+    add_result_arguments(arguments)
     given = arguments.parse_args()
     library = nvcomp()
     frame = pa.Codec("lz4").compress(bytes(range(256)) * 1024, asbytes=True)

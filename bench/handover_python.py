@@ -18,10 +18,9 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from rates import write_result
+from rates import add_result_arguments, write_result
 
 import saeta as sa
 
@@ -114,8 +113,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="What a hand-over costs from Python.")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batches", type=int, default=40, help=f"of {CALLS_IN_BATCH} calls, a round")
-    parser.add_argument("--out", type=Path, metavar="FILE.json")
-    parser.add_argument("--commit", default="unknown")
+    add_result_arguments(parser)
     return parser.parse_args()
 
 

@@ -14,11 +14,10 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from rates import COPY, Operation, Rates, write_result
+from rates import COPY, Operation, Rates, add_result_arguments, write_result
 
 import saeta as sa
 
@@ -131,8 +130,7 @@ def parse() -> argparse.Namespace:
         "--rows", type=int, help="a multiple of 4096; default 2**26 on a GPU, 2**20 on the host"
     )
     parser.add_argument("--rounds", type=int, default=11)
-    parser.add_argument("--out", type=Path, metavar="FILE.json")
-    parser.add_argument("--commit", default="unknown")
+    add_result_arguments(parser)
     return parser.parse_args()
 
 

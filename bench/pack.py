@@ -13,12 +13,11 @@ import argparse
 import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from rates import write_result
+from rates import add_result_arguments, write_result
 
 import saeta as sa
 
@@ -78,8 +77,7 @@ def main() -> None:
     parser.add_argument("--device", default=sa.devices()[0].name)
     parser.add_argument("--columns", type=int, default=1000)
     parser.add_argument("--mib", type=int, default=256)
-    parser.add_argument("--out", type=Path, metavar="FILE.json")
-    parser.add_argument("--commit", default="unknown")
+    add_result_arguments(parser)
     given = parser.parse_args()
     measured = measure(given.device, given.columns, given.mib)
     print(json.dumps(measured, indent=2))

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rates import Operation, Rates, write_result
+from rates import Operation, Rates, add_result_arguments, write_result
 
 import saeta as sa
 
@@ -129,8 +129,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--files", type=int, default=8)
     parser.add_argument("--folder", type=Path, help="for the files; default: a temporary folder")
     parser.add_argument("--rounds", type=int, default=11)
-    parser.add_argument("--out", type=Path, metavar="FILE.json")
-    parser.add_argument("--commit", default="unknown")
+    add_result_arguments(parser)
     return parser.parse_args()
 
 

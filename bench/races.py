@@ -20,13 +20,12 @@ import argparse
 import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import Any
 
 import cupy
 import numpy as np
 import torch
-from rates import write_result
+from rates import add_result_arguments, write_result
 
 import saeta as sa
 
@@ -181,8 +180,7 @@ def wrong_early_releases(maker: Any, taker: Any, take: Callable[[Any], Any] | No
 def main() -> None:
     parser = argparse.ArgumentParser(description="counts hand-overs that go wrong")
     parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--out", type=Path, metavar="FILE.json")
-    parser.add_argument("--commit", default="unknown")
+    add_result_arguments(parser)
     given = parser.parse_args()
     lines = []
     for made_by, taken_by, take in PAIRS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import shlex
 import statistics
@@ -76,6 +77,12 @@ class Rates:
             {"operation": name, "bytes": operation.moved, "seconds": self.seconds[name]}
             for name, operation in self.operations.items()
         ]
+
+
+def add_result_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that say where and for which commit `write_result` writes."""
+    parser.add_argument("--out", type=Path, metavar="FILE.json")
+    parser.add_argument("--commit", default="unknown")
 
 
 def write_result(path: Path | None, benchmark: str, commit: str, **content: Any) -> None:

@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rates import write_result
+from rates import add_result_arguments, write_result
 
 import saeta as sa
 from saeta.bench import data, limits
@@ -109,8 +109,7 @@ def main() -> None:
     arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("--pause", type=float, default=0, help="seconds")
     arguments.add_argument("--folder", type=Path)
-    arguments.add_argument("--out", type=Path)
-    arguments.add_argument("--commit", default="unknown")
+    add_result_arguments(arguments)
     given = arguments.parse_args()
     ctx = sa.context(given.device or sa.devices()[0].name)
     link = limits.Link(ctx, min(max(given.mib) << 20, 512 << 20), "in")

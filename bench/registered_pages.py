@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rates import write_result
+from rates import add_result_arguments, write_result
 
 import saeta as sa
 from saeta.bench import data, limits
@@ -198,8 +198,7 @@ def main() -> None:
     arguments.add_argument("--beside", type=numbers, default=[1, 2], help="threads")
     arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--folder", type=Path)
-    arguments.add_argument("--out", type=Path)
-    arguments.add_argument("--commit", default="unknown")
+    add_result_arguments(arguments)
     given = arguments.parse_args()
     driver = Driver()
     size = given.mib << 20

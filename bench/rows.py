@@ -16,12 +16,11 @@ import argparse
 import importlib
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from rates import COPY, Operation, Rates, write_result
+from rates import COPY, Operation, Rates, add_result_arguments, write_result
 
 import saeta as sa
 
@@ -131,8 +130,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--taken", type=int, help="random rows; default: a quarter of the rows")
     parser.add_argument("--columns", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=11)
-    parser.add_argument("--out", type=Path, metavar="FILE.json")
-    parser.add_argument("--commit", default="unknown")
+    add_result_arguments(parser)
     return parser.parse_args()
 
 

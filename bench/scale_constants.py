@@ -40,7 +40,7 @@ PEER = 395 * GB
 PIECE, PIECES = 256 << 10, 36 * GB
 PIECE_SECONDS = PIECE / PIECES - PIECE / PEER
 
-STREAMS = {each["job"]: each for each in result("streams-h100-06aad00a.json")["results"]}
+STREAMS = {each["job"]: each for each in result("streams-reads-h100.json")["results"]}
 WIDE = {each["job"]: each for each in result("streams-small-h100.json")["results"]}
 SMALL_PIECES = 977 * 8 * 16
 """Pieces of 32 KiB in the file of bench/streams.py that has batches of 8Ki rows and 16 columns."""
@@ -88,8 +88,8 @@ LINKS: dict[str, Source] = {
     "pcie in": Source(
         Link("gpu", LIMITS["in"], small_piece()),
         "measured",
-        "`movement-h100.json`: page-locked copies; `streams-h100-06aad00a.json`: a read in pieces of 32 KiB, "
-        "one H100",
+        "`movement-h100.json`: page-locked copies; `streams-reads-h100.json`: a read in "
+        "pieces of 32 KiB, one H100",
     ),
     "pcie out": Source(
         Link("gpu", LIMITS["out"]), "measured", "`movement-h100.json`: page-locked copies, one H100"

@@ -19,7 +19,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -158,7 +157,7 @@ def measure(device: str, mib: int, folder: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    from rates import write_result
+    from rates import add_result_arguments, write_result
 
     import saeta as sa
 
@@ -166,8 +165,7 @@ def main() -> None:
     parser.add_argument("--device", default=sa.devices()[0].name)
     parser.add_argument("--mib", type=int, default=1024)
     parser.add_argument("--folder", default=tempfile.gettempdir())
-    parser.add_argument("--out", type=Path, metavar="FILE.json")
-    parser.add_argument("--commit", default="unknown")
+    add_result_arguments(parser)
     given = parser.parse_args()
     measured = measure(given.device, given.mib, given.folder)
     print(json.dumps(measured, indent=2))

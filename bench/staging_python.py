@@ -25,7 +25,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from rates import write_result
+from rates import add_result_arguments, write_result
 
 import saeta as sa
 from saeta.bench import data, limits
@@ -131,8 +131,7 @@ def main() -> None:
     arguments.add_argument("--threads", default="0", help="0: as many as the machine has, at most 16")
     arguments.add_argument("--pinned", default="32MiB,96MiB,288MiB", help="of the staging ring")
     arguments.add_argument("--folder", type=Path)
-    arguments.add_argument("--out", type=Path)
-    arguments.add_argument("--commit", default="unknown")
+    add_result_arguments(arguments)
     arguments.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = arguments.parse_args()
     device = given.device or sa.devices()[0].name

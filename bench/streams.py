@@ -23,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rates import write_result
+from rates import add_result_arguments, write_result
 from streams import loaders, scans, small
 from streams.measure import LINK, Contender, Result, Results, measure
 from streams.work import Work, make_files, silence_torch
@@ -112,8 +112,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="default 5, 2 with --quick")
     parser.add_argument("--only", help=f"groups with commas between: {', '.join(GROUPS)}")
     parser.add_argument("--folder", type=Path, default=Path("/dev/shm"))
-    parser.add_argument("--out", type=Path, metavar="FILE.json")
-    parser.add_argument("--commit", default="unknown")
+    add_result_arguments(parser)
     options = parser.parse_args()
     options.batches = options.batches or (4 if options.quick else 977)
     options.window = _parse_bytes(options.window or ("4MiB" if options.quick else "128MiB"))

@@ -21,10 +21,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from rates import write_result
+from rates import add_result_arguments, write_result
 
 import saeta as sa
 
@@ -169,8 +168,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=50, help="timed, by round")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--budget", type=int, default=16 << 30, metavar="BYTES")
-    parser.add_argument("--out", type=Path, metavar="FILE.json")
-    parser.add_argument("--commit", default="unknown")
+    add_result_arguments(parser)
     parser.add_argument("--case", nargs=2, help=argparse.SUPPRESS)
     return parser.parse_args()
 

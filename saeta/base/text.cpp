@@ -56,6 +56,11 @@ std::string decimal(uint128 value) {
   return digits;
 }
 
+std::string with_article(std::string_view name) {
+  constexpr std::string_view vowels = "AEIOaeio"; // a name with u begins like "uint8"
+  return concat(!name.empty() && vowels.find(name.front()) != vowels.npos ? "an " : "a ", name);
+}
+
 std::string human_bytes(std::uint64_t bytes) {
   constexpr std::array<std::string_view, 7> names{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   auto value = static_cast<double>(bytes);

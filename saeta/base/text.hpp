@@ -64,6 +64,9 @@ std::string human_bytes(std::uint64_t bytes);
 /// @throws error invalid_argument naming the text and what was expected; overflow past 2^64-1.
 std::uint64_t parse_bytes(std::string_view text, std::uint64_t whole = 0);
 
+/// The name of a type with its article: "an int8", "a uint8".
+std::string with_article(std::string_view name);
+
 /// The length in bytes of the UTF-8 character at the front of `text`, which must not be empty. 0 if it is not
 /// valid UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF).
 std::size_t utf8_length(std::string_view text) noexcept;

@@ -29,9 +29,12 @@ namespace saeta {
 
 class context;
 
+/// @throws error invalid_argument for a buffer without a memory manager of ours.
+std::shared_ptr<context> require_context_of(const arrow::Buffer& memory);
+
 class buffer_reader final : public arrow::io::RandomAccessFile {
 public:
-  /// @throws error invalid_argument for a buffer without a memory manager of ours.
+  /// @throws error as `require_context_of`.
   explicit buffer_reader(std::shared_ptr<arrow::Buffer> source);
 
   arrow::Status Close() override;

@@ -7,21 +7,18 @@
 #include <algorithm>
 
 namespace saeta {
-namespace {
 
-std::shared_ptr<context> require_home(const arrow::Buffer& of) {
-  std::shared_ptr<context> ctx = context_of(*of.memory_manager());
+std::shared_ptr<context> require_context_of(const arrow::Buffer& memory) {
+  std::shared_ptr<context> ctx = context_of(*memory.memory_manager());
   if (ctx == nullptr) {
     throw error(errc::invalid_argument,
-                concat("a buffer on ", of.device()->ToString(), " does not belong to a Saeta context"));
+                concat("a buffer on ", memory.device()->ToString(), " does not belong to a Saeta context"));
   }
   return ctx;
 }
 
-} // namespace
-
 buffer_reader::buffer_reader(std::shared_ptr<arrow::Buffer> source)
-    : source_(std::move(source)), ctx_(require_home(*source_)) {}
+    : source_(std::move(source)), ctx_(require_context_of(*source_)) {}
 
 arrow::Status buffer_reader::Close() {
   closed_ = true;
@@ -67,7 +64,6 @@ arrow::Status buffer_reader::Seek(std::int64_t position) {
     static_cast<void>(present(position, 0, true));
     const std::lock_guard lock(mutex_);
     position_ = position;
-    return arrow::Status::OK();
   });
 }
 

@@ -11,11 +11,7 @@ namespace saeta {
 namespace {
 
 std::shared_ptr<context> require_writable(const arrow::Buffer& target) {
-  std::shared_ptr<context> ctx = context_of(*target.memory_manager());
-  if (ctx == nullptr) {
-    throw error(errc::invalid_argument,
-                concat("a buffer on ", target.device()->ToString(), " does not belong to a Saeta context"));
-  }
+  std::shared_ptr<context> ctx = require_context_of(target);
   if (!target.is_mutable()) {
     throw error(errc::invalid_argument, concat("the buffer of ", target.size(), " bytes is not mutable"));
   }
@@ -108,7 +104,6 @@ arrow::Status buffer_writer::SetBufferSize(std::int64_t bytes) {
     flush();
     waiting_.reserve(static_cast<std::size_t>(std::min(bytes, target_->size())));
     size_limit_ = bytes;
-    return arrow::Status::OK();
   });
 }
 
@@ -129,7 +124,6 @@ arrow::Status buffer_writer::Close() {
       flush();
       closed_ = true;
     }
-    return arrow::Status::OK();
   });
 }
 
@@ -143,7 +137,6 @@ arrow::Status buffer_writer::Flush() {
     const std::lock_guard lock(mutex_);
     require_open();
     flush();
-    return arrow::Status::OK();
   });
 }
 
@@ -159,7 +152,6 @@ arrow::Status buffer_writer::Seek(std::int64_t position) {
   return ipc::run_guarded([&] {
     const std::lock_guard lock(mutex_);
     seek(position);
-    return arrow::Status::OK();
   });
 }
 
@@ -167,7 +159,6 @@ arrow::Status buffer_writer::Write(const void* data, std::int64_t bytes) {
   return ipc::run_guarded([&] {
     const std::lock_guard lock(mutex_);
     write(data, bytes);
-    return arrow::Status::OK();
   });
 }
 
@@ -178,7 +169,6 @@ arrow::Status buffer_writer::WriteAt(std::int64_t position, const void* data, st
     require_place(position, bytes); // before anything moves
     seek(position);
     write(data, bytes);
-    return arrow::Status::OK();
   });
 }
 

@@ -34,10 +34,7 @@ public:
 
   arrow::Status WaitEvent(const arrow::Device::SyncEvent& awaited) override;
   [[nodiscard]] arrow::Status Synchronize() const override {
-    return ipc::run_guarded([&] {
-      ctx_->synchronize(ref());
-      return arrow::Status::OK();
-    });
+    return ipc::run_guarded([&] { ctx_->synchronize(ref()); });
   }
 
   [[nodiscard]] stream_ref ref() const {
@@ -68,7 +65,6 @@ arrow::Status bridged_stream::WaitEvent(const arrow::Device::SyncEvent& awaited)
     if (const_cast<bridged_event*>(event)->pending()) { // get_raw() of events is not const in libarrow
       ref().wait(event->ref());
     }
-    return arrow::Status::OK();
   });
 }
 
@@ -159,7 +155,6 @@ arrow::Status bridged_event::Wait() {
     if (pending()) {
       ref().synchronize();
     }
-    return arrow::Status::OK();
   });
 }
 
@@ -172,7 +167,6 @@ arrow::Status bridged_event::Record(const arrow::Device::Stream& stream) {
     }
     require_one_device(recorded->ctx(), *ctx_);
     ref().record(recorded->ref());
-    return arrow::Status::OK();
   });
 }
 

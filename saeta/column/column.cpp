@@ -294,6 +294,22 @@ column column::slice(std::int64_t offset, std::int64_t length) const {
   return part;
 }
 
+void append_reads(const column& of, storage_reads& to) {
+  std::ranges::for_each(of.buffers(), [&](const buffer& each) { to.add(each); });
+  std::ranges::for_each(of.children(), [&](const column& each) { append_reads(each, to); });
+  if (of.dictionary() != nullptr) {
+    append_reads(*of.dictionary(), to);
+  }
+}
+
+std::int64_t total_rows(std::span<const column> pieces) noexcept {
+  std::int64_t rows = 0;
+  for (const column& piece : pieces) {
+    rows += piece.length();
+  }
+  return rows;
+}
+
 bool same_memory(const column& a, const column& b) {
   if (a.type() != b.type() || a.length() != b.length() || a.offset() != b.offset() ||
       a.buffers().size() != b.buffers().size()) {

@@ -23,6 +23,8 @@
 
 namespace saeta {
 
+class storage_reads; // memory/use_token.hpp
+
 class column {
 public:
   static constexpr std::int64_t unknown_nulls = -1;
@@ -102,6 +104,11 @@ private:
   std::int64_t length_;
   std::shared_ptr<null_counter> of_slice_; ///< null for all rows of the parts
 };
+
+/// Adds the memory of a column, of its children and of its dictionary.
+void append_reads(const column& of, storage_reads& to);
+
+[[nodiscard]] std::int64_t total_rows(std::span<const column> pieces) noexcept;
 
 /// True if both describe the same rows of the same memory, children and dictionary included.
 [[nodiscard]] bool same_memory(const column& a, const column& b);

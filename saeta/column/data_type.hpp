@@ -160,6 +160,10 @@ public:
   [[nodiscard]] bool is_floating() const noexcept {
     return id() >= type_id::half_float && id() <= type_id::float64;
   }
+  /// A date, a time, a timestamp or a duration: an integer of 32 or 64 bits with a unit.
+  [[nodiscard]] bool is_temporal() const noexcept {
+    return id() >= type_id::date32 && id() <= type_id::duration;
+  }
   /// A bool of one byte: `bool8()` or `byte_bool()`.
   [[nodiscard]] bool is_bool8() const noexcept;
   [[nodiscard]] bool is_byte_bool() const noexcept { return parts_->byte_bool; }

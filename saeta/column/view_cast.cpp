@@ -11,19 +11,7 @@ namespace {
 
 /// Whether values are signed integers, or times stored as such.
 bool counts(const data_type& type) noexcept {
-  switch (type.id()) {
-  case type_id::int32:
-  case type_id::int64:
-  case type_id::date32:
-  case type_id::date64:
-  case type_id::time32:
-  case type_id::time64:
-  case type_id::timestamp:
-  case type_id::duration:
-    return true;
-  default:
-    return false;
-  }
+  return type.id() == type_id::int32 || type.id() == type_id::int64 || type.is_temporal();
 }
 
 /// At least one must be a plain integer: between two time types the cast would change the moment.

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <unordered_set>
 
 namespace saeta {
 namespace {
@@ -142,14 +141,12 @@ private:
   }
 
   [[nodiscard]] std::vector<use> uses() const {
-    std::vector<use> made{writes(slab_)};
-    std::unordered_set<const storage*> known;
+    storage_reads made;
     for (const movement& each : movements_) {
-      if (known.insert(each.source.owner().get()).second) {
-        made.push_back(reads(buffer(each.source.owner())));
-      }
+      made.add(each.source);
     }
-    return made;
+    made.uses().push_back(writes(slab_));
+    return std::move(made.uses());
   }
 
   /// Takes addresses, so a token must hold the buffers.

@@ -6,7 +6,6 @@
 #include "saeta/memory/device_copy.hpp"
 
 #include <algorithm>
-#include <unordered_set>
 
 namespace saeta {
 namespace {
@@ -27,14 +26,6 @@ void require_one_context(const context& left, const context& right) {
                        " and one of ", to_string(right.device()),
                        ": copy one of them into the context of the other first"));
   }
-}
-
-std::int64_t rows_of(std::span<const column> pieces) noexcept {
-  std::int64_t rows = 0;
-  for (const column& piece : pieces) {
-    rows += piece.length();
-  }
-  return rows;
 }
 
 /// column::unknown_nulls if nulls would have to be counted, or if values may be null that the validity does
@@ -59,7 +50,7 @@ bool holds_floats(const data_type& type) {
 
 /// Compares what is known without reading data: numbers of rows, types and null counts.
 bool may_be_equal(std::span<const column> left, std::span<const column> right, bool check_metadata) {
-  if (rows_of(left) != rows_of(right)) {
+  if (total_rows(left) != total_rows(right)) {
     return false;
   }
   if (left.empty() || right.empty()) {
@@ -105,11 +96,12 @@ public:
       : ctx_(std::move(ctx)), ranges_(ranges) {}
 
   bool run() {
+    storage_reads memory;
     for (const row_range& each : ranges_) {
-      add_uses(*each.left);
-      add_uses(*each.right);
+      append_reads(*each.left, memory);
+      append_reads(*each.right, memory);
     }
-    use_token sources(ctx_->work_stream(), uses_); // keeps the addresses valid
+    use_token sources(ctx_->work_stream(), memory.uses()); // keeps the addresses valid
     auto level = std::make_unique<comparison_level>(*ctx_);
     for (const row_range& each : ranges_) {
       level->add({{each.left, each.left->offset() + each.left_row, {}},
@@ -128,20 +120,6 @@ public:
   }
 
 private:
-  void add_uses(const column& of) {
-    for (const buffer& each : of.buffers()) {
-      if (each.present() && known_.insert(each.owner().get()).second) {
-        uses_.push_back(reads(buffer(each.owner())));
-      }
-    }
-    for (const column& child : of.children()) {
-      add_uses(child);
-    }
-    if (of.dictionary() != nullptr) {
-      add_uses(*of.dictionary());
-    }
-  }
-
   /// Compares a level. If all is equal so far, adds the values of its lists to the next level.
   bool run_level(comparison_level& level, comparison_level& next) {
     const device_copy<equal_step> steps(ctx_, level.steps());
@@ -269,8 +247,6 @@ private:
 
   std::shared_ptr<context> ctx_;
   std::span<const row_range> ranges_;
-  std::vector<use> uses_;
-  std::unordered_set<const storage*> known_;
 };
 
 bool same_rows(const std::shared_ptr<context>& ctx, std::span<const row_range> ranges) {
@@ -285,7 +261,7 @@ bool equals(const column& left, const column& right, bool check_metadata) {
 
 bool equals(std::span<const column> left, std::span<const column> right, bool check_metadata) {
   if (left.empty() || right.empty()) {
-    return rows_of(left) == rows_of(right);
+    return total_rows(left) == total_rows(right);
   }
   require_one_context(*left.front().ctx(), *right.front().ctx());
   if (!may_be_equal(left, right, check_metadata)) {

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <map>
-#include <unordered_set>
 
 namespace saeta {
 namespace {
@@ -276,16 +275,13 @@ std::vector<use> join_slab::uses(const std::vector<joined>& of, std::size_t firs
   for (const joined& each : of) {
     append_sources(each, sources);
   }
-  std::vector<use> made; // the slab last: a token wants the storages in the order of their making
-  std::unordered_set<const storage*> known;
+  storage_reads made; // the slab last: a token wants the storages in the order of their making
   for (const buffer* const source : sources) {
-    if (source->present() && known.insert(source->owner().get()).second) {
-      made.push_back(reads(buffer(source->owner())));
-    }
+    made.add(*source);
   }
-  append_uses(first, plain_.size(), made);
-  made.push_back(writes(slab_));
-  return made;
+  append_uses(first, plain_.size(), made.uses());
+  made.uses().push_back(writes(slab_));
+  return std::move(made.uses());
 }
 
 /// Appends the sources of bytes [first, end) of `plain_`.

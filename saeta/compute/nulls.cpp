@@ -10,7 +10,7 @@
 namespace saeta {
 namespace {
 
-bool is_all_null(const column& of) { return of.type().layout() == layout_kind::none; }
+bool is_all_null(const column& of) { return of.type().id() == type_id::null; }
 
 bool may_have_nulls(const column& of) {
   return is_all_null(of) || (of.validity().present() && of.known_null_count() != 0);

@@ -18,14 +18,6 @@ std::int64_t total_of(std::span<const std::int64_t> rows) {
   return std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
 }
 
-std::int64_t length_of(std::span<const column> pieces) {
-  std::int64_t rows = 0;
-  for (const column& piece : pieces) {
-    rows += piece.length();
-  }
-  return rows;
-}
-
 void require_pieces(std::span<const std::int64_t> piece_rows) {
   if (std::ssize(piece_rows) > most_pieces) {
     throw error(errc::overflow, concat("taking rows: ", piece_rows.size(), " pieces, at most ", most_pieces,
@@ -125,7 +117,7 @@ queued_rows queue_rows(const std::shared_ptr<context>& ctx, std::span<const std:
                   concat("indices are of type ", piece.type().name(), ", expected integers"));
     }
   }
-  const std::int64_t count = length_of(indices);
+  const std::int64_t count = total_rows(indices);
   if (count == 0) {
     return {};
   }
@@ -195,9 +187,9 @@ selected_rows rows_of_mask(const std::shared_ptr<context>& ctx, std::span<const 
                   concat("the mask is of type ", piece.type().name(), ", expected booleans"));
     }
   }
-  if (length_of(mask) != total_of(piece_rows)) {
+  if (total_rows(mask) != total_of(piece_rows)) {
     throw error(errc::invalid_argument,
-                concat("a mask of ", length_of(mask), " rows for ", total_of(piece_rows), " rows"));
+                concat("a mask of ", total_rows(mask), " rows for ", total_of(piece_rows), " rows"));
   }
   use_token sources(ctx->work_stream(), uses_of(mask));
   take_runner runner(ctx);

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <unordered_set>
 
 namespace saeta {
 namespace {
@@ -60,35 +59,16 @@ std::vector<column> with_one_dictionary(std::vector<column> pieces) {
   return pieces;
 }
 
-class source_uses {
-public:
-  explicit source_uses(const pieces_of_columns& columns) {
-    for (const std::vector<column>& pieces : columns) {
-      for (const column& piece : pieces) {
-        add(piece);
-      }
-    }
+/// Adds the memory of a column whose rows are copied. Dictionaries, and the bytes behind views, are only
+/// shared.
+void append_sources(const column& of, storage_reads& to) {
+  for (const buffer& each : of.buffers().first(of.type().buffer_count())) {
+    to.add(each);
   }
-  [[nodiscard]] const std::vector<use>& all() const noexcept { return all_; }
-
-private:
-  /// Dictionaries, and the bytes behind views, are only shared.
-  void add(const column& of) {
-    const std::size_t count =
-        of.type().layout() == layout_kind::views ? of.type().buffer_count() : of.buffers().size();
-    for (const buffer& each : of.buffers().first(count)) {
-      if (each.present() && known_.insert(each.owner().get()).second) {
-        all_.push_back(reads(buffer(each.owner())));
-      }
-    }
-    for (const column& child : of.children()) {
-      add(child);
-    }
+  for (const column& child : of.children()) {
+    append_sources(child, to);
   }
-
-  std::vector<use> all_;
-  std::unordered_set<const storage*> known_;
-};
+}
 
 /// @throws error overflow if the values of the rows can't be counted by the types
 batch take_whole(const std::shared_ptr<context>& ctx, const pieces_of_columns& columns,
@@ -99,8 +79,13 @@ batch take_whole(const std::shared_ptr<context>& ctx, const pieces_of_columns& c
   for (const std::vector<column>& pieces : columns) {
     nodes.push_back(node_of(pieces, shared));
   }
-  const source_uses sources(columns);
-  use_token token(ctx->work_stream(), sources.all()); // keeps the addresses valid
+  storage_reads sources;
+  for (const std::vector<column>& pieces : columns) {
+    for (const column& piece : pieces) {
+      append_sources(piece, sources);
+    }
+  }
+  use_token token(ctx->work_stream(), sources.uses()); // keeps the addresses valid
   std::vector<taken_node*> level;
   std::ranges::transform(nodes, std::back_inserter(level), [](taken_node& node) { return &node; });
   while (!level.empty()) {

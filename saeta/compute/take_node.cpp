@@ -21,7 +21,7 @@ taken_piece piece_of_child(const data_type& type, const taken_piece& piece, std:
 std::vector<taken_node> children_of(const data_type& type, const short_list<taken_piece, 1>& pieces) {
   std::vector<taken_node> made;
   const auto fields = type.children();
-  for (std::size_t i = type.layout() == layout_kind::run_ends ? run_values : 0; i < fields.size(); ++i) {
+  for (std::size_t i = type.mapping() == row_mapping::run_ends ? run_values : 0; i < fields.size(); ++i) {
     taken_node& child = made.emplace_back();
     child.type = &fields[i].type;
     for (const taken_piece& piece : pieces) {
@@ -68,13 +68,13 @@ column column_of(const std::shared_ptr<context>& ctx, const taken_node& node) {
   if (type.has_validity() && !parts.buffers[0].present()) {
     parts.null_count = 0;
   }
-  if (type.layout() == layout_kind::views) {
+  if (type.has_variadic_buffers()) {
     for (const taken_piece& piece : node.pieces) {
       const auto bytes = piece.of->buffers().subspan(type.buffer_count());
       parts.buffers.append(bytes.begin(), bytes.end());
     }
   }
-  if (type.layout() == layout_kind::run_ends) {
+  if (type.mapping() == row_mapping::run_ends) {
     parts.children.push_back(run_ends_of(ctx, node));
   }
   for (const taken_node& child : node.children) {

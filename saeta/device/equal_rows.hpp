@@ -13,17 +13,8 @@ namespace saeta::equal_rows {
 inline constexpr std::int64_t null_row = -1;
 
 SAETA_ANY_DEVICE inline std::int64_t run_of(const equal_step& step, std::int64_t row) noexcept {
-  std::int64_t low = 0;
-  std::int64_t high = step.count;
-  while (low < high) {
-    const std::int64_t middle = low + (high - low) / 2;
-    if (load_signed(step.values, step.width, middle) > row) {
-      high = middle;
-    } else {
-      low = middle + 1;
-    }
-  }
-  return low;
+  return first_index(step.count,
+                     [&](std::int64_t run) { return load_signed(step.values, step.width, run) > row; });
 }
 
 /// The row that a step leads to, or null_row.
@@ -53,15 +44,7 @@ SAETA_ANY_DEVICE inline std::int64_t step_from(const equal_step& step, std::int6
 /// The list that task row `at` comes from, within [low, high]: the last one that starts at or before it.
 SAETA_ANY_DEVICE inline std::int64_t list_of(const equal_task& task, std::int64_t low, std::int64_t high,
                                              std::int64_t at) noexcept {
-  while (low < high) {
-    const std::int64_t middle = low + (high - low + 1) / 2;
-    if (task.starts[middle] <= at) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return low;
+  return low + first_index(high - low, [&](std::int64_t i) { return task.starts[low + 1 + i] > at; });
 }
 
 /// The row of a side for task row `at` of list `list`, or null_row if it is null.

@@ -1,9 +1,10 @@
-// Loads and compares single values, in the kernels of the host and of a GPU. Both compile these functions.
+// Loads, compares and searches single values, in the kernels of the host and of a GPU. Both compile these
+// functions.
 #pragma once
 
-#include <cstddef>
+#include "saeta/device/unaligned.hpp"
+
 #include <cstdint>
-#include <cstring>
 
 // Marks a function that a CUDA compiler also compiles for the device.
 #ifdef __CUDACC__
@@ -11,6 +12,26 @@
 #else
 #define SAETA_ANY_DEVICE
 #endif
+
+namespace saeta {
+
+/// The first index below `count` for which `holds` is true, else `count`. It must be true for all later ones.
+template <class Predicate>
+SAETA_ANY_DEVICE inline std::int64_t first_index(std::int64_t count, const Predicate& holds) noexcept {
+  std::int64_t low = 0;
+  std::int64_t high = count;
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (holds(middle)) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
+} // namespace saeta
 
 namespace saeta::equal_rows {
 
@@ -20,10 +41,7 @@ SAETA_ANY_DEVICE inline T load(const void* values, std::int64_t index) noexcept 
 #ifdef __CUDA_ARCH__
   return static_cast<const T*>(values)[index];
 #else
-  T value;
-  std::memcpy(&value, static_cast<const std::byte*>(values) + index * static_cast<std::int64_t>(sizeof(T)),
-              sizeof value);
-  return value;
+  return load_unaligned<T>(values, index);
 #endif
 }
 

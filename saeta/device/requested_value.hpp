@@ -24,17 +24,8 @@ SAETA_ANY_DEVICE inline std::int64_t requested_value(const value_request& reques
   if (!request.search) {
     return load_at_any_alignment(request, 0);
   }
-  std::int64_t low = 0;
-  std::int64_t high = request.count;
-  while (low < high) {
-    const std::int64_t middle = low + (high - low) / 2;
-    if (load_at_any_alignment(request, middle) > request.greater) {
-      high = middle;
-    } else {
-      low = middle + 1;
-    }
-  }
-  return low;
+  return first_index(request.count,
+                     [&](std::int64_t i) { return load_at_any_alignment(request, i) > request.greater; });
 }
 
 } // namespace saeta

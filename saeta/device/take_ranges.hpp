@@ -70,17 +70,9 @@ SAETA_ANY_DEVICE inline taken_range range_at(const take_step& step, const take_s
 /// The last of `lists` whose new offset is at most `unit`, not before `from`.
 SAETA_ANY_DEVICE inline std::int64_t list_of(const take_step& step, std::int64_t unit, std::int64_t from,
                                              std::int64_t lists) noexcept {
-  std::int64_t low = from;
-  std::int64_t high = lists;
-  while (high - low > 1) {
-    const std::int64_t middle = low + (high - low) / 2;
-    if (load_signed(step.starts, step.width, middle) <= unit) {
-      low = middle;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
+  return from + first_index(lists - from - 1, [&](std::int64_t i) {
+           return load_signed(step.starts, step.width, from + 1 + i) > unit;
+         });
 }
 
 /// The bytes or child rows of list `list` of a step of kind `bytes` or `list_rows`.

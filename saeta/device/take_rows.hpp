@@ -97,17 +97,9 @@ SAETA_ANY_DEVICE inline std::int64_t run_at(const take_step& step, const take_so
   }
   const take_source& from = source_of(step, sources, chosen);
   const std::int64_t row = from.first + row_in_piece(chosen);
-  std::int64_t low = 0;
-  std::int64_t high = from.limit;
-  while (low < high) {
-    const std::int64_t middle = low + (high - low) / 2;
-    if (load_signed(from.values, step.width, middle) > row) {
-      high = middle;
-    } else {
-      low = middle + 1;
-    }
-  }
-  return low == from.limit ? row_of_null : chosen_row(number_of_piece(chosen), low);
+  const std::int64_t run =
+      first_index(from.limit, [&](std::int64_t i) { return load_signed(from.values, step.width, i) > row; });
+  return run == from.limit ? row_of_null : chosen_row(number_of_piece(chosen), run);
 }
 
 SAETA_ANY_DEVICE inline std::int64_t fixed_row_at(const take_step& step, std::int64_t at) noexcept {

@@ -14,6 +14,7 @@
 #include <arrow/status.h>
 
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 namespace saeta::ipc {
@@ -40,11 +41,17 @@ T take(arrow::Result<T> result, std::string_view where) {
 /// a device or io error becomes IOError.
 arrow::Status current_failure();
 
-/// Returns the Status or Result of `action`, or current_failure() if it throws.
+/// Returns the Status or Result of `action`, OK if it returns nothing, or current_failure() if it throws.
 template <class Action>
-auto run_guarded(const Action& action) -> decltype(action()) {
+auto run_guarded(const Action& action)
+    -> std::conditional_t<std::is_void_v<decltype(action())>, arrow::Status, decltype(action())> {
   try {
-    return action();
+    if constexpr (std::is_void_v<decltype(action())>) {
+      action();
+      return arrow::Status::OK();
+    } else {
+      return action();
+    }
   } catch (...) {
     return current_failure();
   }

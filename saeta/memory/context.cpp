@@ -27,6 +27,19 @@ error with_owners(const error& refused, const ledger& holders, const budget& cha
   return error(std::move(numbers), refused.where());
 }
 
+/// Runs the action. A refusal that it throws gets the holders of the bytes.
+template <class Action>
+auto naming_owners(const ledger& holders, const budget& charged, const Action& action) {
+  try {
+    return action();
+  } catch (const error& e) {
+    if (e.refusal() == nullptr) {
+      throw;
+    }
+    throw with_owners(e, holders, charged);
+  }
+}
+
 } // namespace
 
 std::shared_ptr<context> context::create(std::shared_ptr<backend> device, context_options options) {
@@ -75,15 +88,9 @@ std::shared_ptr<context> context::with_budget(std::string name, std::uint64_t li
 
 std::shared_ptr<context> context::with_reservation(std::uint64_t bytes, overbooking policy) {
   require_open();
-  std::unique_ptr<reservation> promised;
-  try {
-    promised = std::make_unique<reservation>(reservation::make(budget_, bytes, policy));
-  } catch (const error& e) {
-    if (e.refusal() == nullptr) {
-      throw;
-    }
-    throw with_owners(e, *core_->holders, *budget_);
-  }
+  auto promised = naming_owners(*core_->holders, *budget_, [&] {
+    return std::make_unique<reservation>(reservation::make(budget_, bytes, policy));
+  });
   return hand_out({new context(core_, as_base(), budget_, std::move(promised)), delete_in_own_process{}});
 }
 
@@ -124,14 +131,8 @@ std::shared_ptr<void> context::charge_host(std::uint64_t bytes, tag label) {
     }
   };
   const auto made = std::make_shared<charged_bytes>(core_->pinned_budget, core_->holders, bytes);
-  try {
-    core_->pinned->charge(bytes, *core_->pinned_budget);
-  } catch (const error& e) {
-    if (e.refusal() == nullptr) {
-      throw;
-    }
-    throw with_owners(e, *core_->holders, *core_->pinned_budget);
-  }
+  naming_owners(*core_->holders, *core_->pinned_budget,
+                [&] { core_->pinned->charge(bytes, *core_->pinned_budget); });
   made->taken = true;
   made->entry = core_->holders->add(owner_kind::own, label, bytes, core_->pinned_budget.get());
   return made;
@@ -271,14 +272,8 @@ block context::allocate(const memory_source& out_of, std::size_t bytes, std::siz
                        "allocate before the capture"));
   }
   const allocation_request request{bytes, alignment, label, out_of.charged, out_of.drawn_from};
-  try {
-    return out_of.from->allocate(request, stream);
-  } catch (const error& e) {
-    if (e.refusal() == nullptr) {
-      throw;
-    }
-    throw with_owners(e, *core_->holders, *out_of.charged);
-  }
+  return naming_owners(*core_->holders, *out_of.charged,
+                       [&] { return out_of.from->allocate(request, stream); });
 }
 
 } // namespace saeta

@@ -1,12 +1,11 @@
 #include "saeta/memory/context_core.hpp"
 
+#include "saeta/base/machine.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/observe/sinks/log_sinks.hpp"
 
 #include <algorithm>
-
-#include <unistd.h>
 
 namespace saeta {
 
@@ -29,11 +28,6 @@ std::shared_ptr<budget> pinned_of(const context_options& options, device_id devi
 pressure_policy without_hooks(pressure_policy policy) {
   policy.hooks = false;
   return policy;
-}
-
-std::uint64_t machine_bytes() {
-  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
-         static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 } // namespace

@@ -20,10 +20,7 @@ memory_kind kind_of(const external_memory& memory, const context& ctx) {
 
 /// Logs the beginning or end of a view of external memory, which no resource logs.
 void log_view(event_log& log, memory_event kind, const block& of) noexcept {
-  if (!log.active()) {
-    return;
-  }
-  try {
+  log.write_if_active([&] {
     log_record record;
     record.event = kind;
     record.device = of.device;
@@ -32,10 +29,8 @@ void log_view(event_log& log, memory_event kind, const block& of) noexcept {
     record.generation = of.generation;
     record.label = of.label;
     record.outcome = "ok";
-    log.write(std::move(record));
-  } catch (...) {
-    log.drop();
-  }
+    return record;
+  });
 }
 
 } // namespace

@@ -29,6 +29,7 @@
 #include <initializer_list>
 #include <memory>
 #include <span>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,21 @@ struct use {
 inline use reads(buffer used) { return {std::move(used), access::read}; }
 inline use writes(buffer used) { return {std::move(used), access::write}; }
 inline use updates(buffer used) { return {std::move(used), access::read_write}; }
+
+/// Reads of whole storages, each of them once.
+class storage_reads {
+public:
+  void add(const buffer& of) {
+    if (of.present() && known_.insert(of.owner().get()).second) {
+      uses_.push_back(reads(buffer(of.owner())));
+    }
+  }
+  [[nodiscard]] std::vector<use>& uses() noexcept { return uses_; }
+
+private:
+  std::unordered_set<const storage*> known_;
+  std::vector<use> uses_;
+};
 
 class use_token {
 public:

@@ -84,6 +84,18 @@ public:
   void detach(const std::shared_ptr<log_sink>& sink) noexcept;
   /// Sets order, time and thread of the record, and passes it to every sink.
   void write(log_record record) noexcept;
+  /// Writes the record that `make` returns, if there is a sink. Counts it as dropped if `make` throws.
+  template <class Make>
+  void write_if_active(const Make& make) noexcept {
+    if (!active()) {
+      return;
+    }
+    try {
+      write(make());
+    } catch (...) {
+      drop();
+    }
+  }
   /// Counts a record that could not be made.
   void drop() noexcept { dropped_.fetch_add(1, std::memory_order_relaxed); }
   void flush() noexcept;

@@ -1,5 +1,6 @@
 #include "saeta/runtime/environment.hpp"
 
+#include "saeta/base/machine.hpp"
 #include "saeta/base/text.hpp"
 
 #include <algorithm>
@@ -8,8 +9,6 @@
 #include <optional>
 #include <sstream>
 #include <string>
-
-#include <unistd.h>
 
 namespace saeta {
 namespace {
@@ -98,11 +97,6 @@ std::vector<std::string> sinks_of(std::string_view text) {
     sinks.push_back(one);
   }
   return sinks;
-}
-
-std::uint64_t machine_bytes() {
-  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
-         static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 std::uint64_t pinned_of(std::string_view text) {

@@ -373,21 +373,15 @@ bool spill_store::any_spilling() const {
 
 void spill_store::log(memory_event event, std::string_view tier, std::uint64_t bytes,
                       const char* outcome) const noexcept {
-  event_log& to = *root_.reports().log();
-  if (!to.active()) {
-    return;
-  }
-  try {
+  root_.reports().log()->write_if_active([&] {
     log_record record;
     record.event = event;
     record.device = root_.device();
     record.bytes = bytes;
     record.label = tag(tier);
     record.outcome = outcome;
-    to.write(std::move(record));
-  } catch (...) {
-    to.drop();
-  }
+    return record;
+  });
 }
 
 } // namespace saeta

@@ -6,7 +6,6 @@
 #include "saeta/transfer/upload.hpp"
 
 #include <span>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -15,30 +14,15 @@ namespace {
 
 constexpr const char* label = "copy";
 
-void append_uses(const column& of, std::unordered_set<const storage*>& known, std::vector<use>& uses) {
-  for (const buffer& each : of.buffers()) {
-    if (each.present() && known.insert(each.owner().get()).second) {
-      uses.push_back(reads(buffer(each.owner())));
-    }
-  }
-  for (const column& child : of.children()) {
-    append_uses(child, known, uses);
-  }
-  if (of.dictionary() != nullptr) {
-    append_uses(*of.dictionary(), known, uses);
-  }
-}
-
 /// All memory of a table, to be read.
 std::vector<use> reads_of(const table& source) {
-  std::vector<use> uses;
-  std::unordered_set<const storage*> known;
+  storage_reads memory;
   for (const batch& each : source.batches()) {
     for (const column& piece : each.columns) {
-      append_uses(piece, known, uses);
+      append_reads(piece, memory);
     }
   }
-  return uses;
+  return std::move(memory.uses());
 }
 
 std::vector<batch> uploaded(const table& source, const std::shared_ptr<context>& target) {

@@ -152,7 +152,8 @@ def test_what_is_not_a_path_is_refused(host, tmp_path):
         ):
             data.data_of(wrong, host)
     with pytest.raises(
-        sa.TypeMismatch, match="files has a BytesIO, expected paths: a loader opens files by name"
+        sa.TypeMismatch,
+        match="files has an object of type BytesIO, expected paths: a loader opens files by name",
     ):
         data.data_of([io.BytesIO()], host)
     path = written(tmp_path / "a.arrow", table(2))

@@ -33,7 +33,6 @@ WAYS = {
     "set_column": lambda array, ctx: sa.table({"y": [0] * 5}, ctx).set_column(0, "x", array)["x"],
     "from_dlpack": lambda array, ctx: sa.from_dlpack(array, ctx, name="x"),
 }
-TENSORS = ["from_dlpack", "column"]
 
 
 def nulls_of(values, mask=MASK):

@@ -56,7 +56,7 @@ def test_what_the_interface_can_not_show_is_no_attribute_or_a_buffer_error(sim):
     assert not hasattr(
         sa.column("l", [[1], [2, 3]], "list<item: int64>", ctx=sim), "__cuda_array_interface__"
     )
-    with pytest.raises(BufferError, match="1 of 2 values of a int64 column are null"):
+    with pytest.raises(BufferError, match="1 of 2 values of an int64 column are null"):
         interface(sa.column("n", [1, None], ctx=sim))
     numbers = sa.column("n", [1, 2], ctx=sim)
     with pytest.raises(BufferError, match="__cuda_array_interface__"):

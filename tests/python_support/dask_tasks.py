@@ -105,10 +105,6 @@ def nbytes(table: sa.Table) -> int:
     return table.nbytes
 
 
-def weights_of_worker(dask_worker: Any) -> dict[str, int]:
-    return {str(key): value.nbytes for key, value in dask_worker.data.items()}
-
-
 def spilled_bytes(dask_worker: Any) -> int:
     return int(dask_worker.data.spilled_total.memory)
 

@@ -1,7 +1,7 @@
 // Checks in a child of fork.
 #pragma once
 
-#include "saeta/base/sanitizers.hpp"
+#include "support/sanitizers.hpp"
 
 #include <gtest/gtest.h>
 

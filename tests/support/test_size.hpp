@@ -1,7 +1,7 @@
 // How much data a test looks at where a sanitizer multiplies the time for each byte of it.
 #pragma once
 
-#include "saeta/base/sanitizers.hpp"
+#include "support/sanitizers.hpp"
 
 #include <cstdint>
 

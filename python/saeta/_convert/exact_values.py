@@ -150,8 +150,7 @@ def _array(
             raise InvalidError(f"column '{name}': {failure}") from failure
         raise InvalidError(
             f"column '{name}': row {first} is {_show_value(values[first])}, which {wanted.name} can't "
-            "represent: "
-            f"{own}"
+            f"represent: {own}"
         ) from failure
 
 

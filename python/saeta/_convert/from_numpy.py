@@ -38,8 +38,7 @@ def from_array(
         if mask is not None and copy is False:
             raise ExchangeError(
                 "the mask of a NumPy array has one byte per value and a validity buffer one bit, and a copy "
-                "was "
-                "forbidden"
+                "was forbidden"
             )
         made = take(plain(array))
         return made if mask is None else _masked(made, mask, schema)
@@ -77,8 +76,7 @@ def mask_of(array: Any) -> Any:
     if mask.dtype.names is not None:
         raise TypeMismatch(
             f"the mask of a NumPy array has the fields {', '.join(mask.dtype.names)}, and only whole values "
-            "can be "
-            "null: take the fields one by one"
+            "can be null: take the fields one by one"
         )
     return mask if mask.any() else None
 

@@ -143,6 +143,5 @@ def _require_distinct_names(table: Table) -> None:
     if repeated:
         raise InvalidError(
             f"several columns are named '{repeated[0]}', and a dict has each name once: use rename_columns "
-            "to "
-            "tell them apart"
+            "to tell them apart"
         )

@@ -146,9 +146,8 @@ def _to_numpy(numpy: Any, column: Column, copy: bool | None, how: Choices) -> An
     if how.refuses_nulls and column.null_count:
         raise ExchangeError(
             f"column '{column.name}' has {column.null_count} nulls, which a NumPy array can't represent: "
-            "choose "
-            "nulls='nan' (floats), fill=value or with_mask=True; to_arrow().to_numpy(zero_copy_only=False) "
-            "or to_pylist() show them"
+            "choose nulls='nan' (floats), fill=value or with_mask=True; "
+            "to_arrow().to_numpy(zero_copy_only=False) or to_pylist() show them"
         )
     if column.type == "bool":
         _require_copy(column, copy, "its values are bits, NumPy's are bytes")

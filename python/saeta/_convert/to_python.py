@@ -226,8 +226,7 @@ def _span(ticks: int, unit: str, type_name: str) -> timedelta:
     if unit == "n" and ticks % 1000:
         raise InvalidError(
             f"{ticks} of type {type_name}: Python's datetime has only microseconds; install pandas to get "
-            "the "
-            "value, or use to_arrow()"
+            "the value, or use to_arrow()"
         )
     return timedelta(microseconds=_microseconds(ticks, unit))
 

@@ -447,7 +447,8 @@ def _files_of(files: Any) -> list[str]:
     for each in list_sources(files if isinstance(files, str | os.PathLike) else list(files), None, ENDINGS):
         if not isinstance(each.source, str | os.PathLike) or each.filesystem is not None:
             raise TypeMismatch(
-                f"files has a {type(each.source).__name__}, expected paths: a loader opens files by name"
+                f"files has an object of type {type(each.source).__name__}, expected paths: "
+                "a loader opens files by name"
             )
         found.append(os.fsdecode(each.source))
     return found

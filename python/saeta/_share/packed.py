@@ -133,7 +133,9 @@ def body_of(body: Any, ctx: ContextLike, copy: bool | None) -> Column:
         return from_cuda_array(body, None if ctx is None else context_of(ctx), copy=copy)
     made = from_arrow(body, ctx, copy=copy)
     if not isinstance(made, Column):
-        raise TypeMismatch(f"the body is a {type(body).__name__} of several columns, expected uint8")
+        raise TypeMismatch(
+            f"the body is of type {type(body).__name__} and has several columns, expected uint8"
+        )
     return made
 
 

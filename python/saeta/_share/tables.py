@@ -243,7 +243,9 @@ def open_shared(token: SharedTable, ctx: ContextLike = None, *, validate: bool =
         [12.5, None]
     """
     if not isinstance(token, SharedTable):
-        raise TypeMismatch(f"token is a {type(token).__name__}, expected a SharedTable from Table.share")
+        raise TypeMismatch(
+            f"token is of type {type(token).__name__}, expected a SharedTable from Table.share"
+        )
     if token._place.boot != wire.boot_id():
         raise ExchangeError("the token was made on another machine, or before this one was started again")
     try:

@@ -65,16 +65,8 @@ void bind_graph_pool(nb::module_& m) {
       .def(nb::init<const context_object&, const std::string&>(), nb::arg("where"), nb::arg("tag"),
            nb::sig("def __init__(self, where: Context, tag: str) -> None"))
       .def(not_pickled("make one where the work is"))
-      .def(
-          "__enter__",
-          [](nb::object self) {
-            nb::cast<graph_pool_object&>(self).enter();
-            return self;
-          },
-          nb::sig("def __enter__(self) -> GraphPool"))
-      .def(
-          "__exit__", [](graph_pool_object& self, const nb::args&) { self.leave(); },
-          nb::sig("def __exit__(self, *exception: object) -> None"))
+      .def(with_block<&graph_pool_object::leave, &graph_pool_object::enter>(
+          "def __enter__(self) -> GraphPool"))
       .def("release", &graph_pool_object::release,
            "Returns the memory to the context, behind all work of the device; memory still in use returns "
            "when it is freed. The graphs that were captured with it must not be launched any more."

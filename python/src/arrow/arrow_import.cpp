@@ -42,24 +42,26 @@ imported imported_of(const std::shared_ptr<context>& ctx, imported_stream made) 
   return column_object(made.rows.fields().fields.front(), ctx, made.rows.pieces(0));
 }
 
+template <class Stream, auto Import>
 nb::object from_stream(const context_object& ctx, nb::handle capsule, std::optional<bool> copy,
                        bool as_column) {
-  taken<ArrowArrayStream> stream(capsule);
+  taken<Stream> stream(capsule);
   const import_options options = options_of(copy, as_column);
-  return cast(without_gil(
-      [&] { return imported_of(ctx.value, import_any_stream(ctx.value, stream.get(), options)); }));
+  return cast(
+      without_gil([&] { return imported_of(ctx.value, Import(ctx.value, stream.get(), options, {})); }));
 }
 
-imported import_one(const std::shared_ptr<context>& ctx, const ArrowSchema& type, ArrowArray& array,
+template <auto ImportColumn, auto ImportBatch, class Array>
+imported import_one(const std::shared_ptr<context>& ctx, const ArrowSchema& type, Array& array,
                     const import_options& options) {
   if (options.structs_as_column || !is_struct(type)) {
     const field described = import_field(type);
-    std::vector<column> piece{import_column(ctx, described, array, options)};
+    std::vector<column> piece{ImportColumn(ctx, described, array, options)};
     return column_object(saeta::resolve_symbols(described), ctx, std::move(piece));
   }
   schema fields = import_schema(type);
   dictionary_cache dictionaries;
-  batch rows = import_batch(ctx, fields, array, dictionaries, options);
+  batch rows = ImportBatch(ctx, fields, array, dictionaries, options);
   return table_object(table::make(ctx, saeta::resolve_symbols(std::move(fields)), {std::move(rows)}));
 }
 
@@ -68,28 +70,8 @@ nb::object from_array(const context_object& ctx, nb::handle type, nb::handle cap
   const ArrowSchema& described = schema_of(type);
   taken<ArrowArray> array(capsule);
   const import_options options = options_of(copy, as_column);
-  return cast(without_gil([&] { return import_one(ctx.value, described, array.get(), options); }));
-}
-
-nb::object from_device_stream(const context_object& ctx, nb::handle capsule, std::optional<bool> copy,
-                              bool as_column) {
-  taken<ArrowDeviceArrayStream> stream(capsule);
-  const import_options options = options_of(copy, as_column);
   return cast(without_gil(
-      [&] { return imported_of(ctx.value, import_device_stream(ctx.value, stream.get(), options)); }));
-}
-
-imported import_one_of_device(const std::shared_ptr<context>& ctx, const ArrowSchema& type,
-                              ArrowDeviceArray& array, const import_options& options) {
-  if (options.structs_as_column || !is_struct(type)) {
-    const field described = import_field(type);
-    std::vector<column> piece{import_device_column(ctx, described, array, options)};
-    return column_object(saeta::resolve_symbols(described), ctx, std::move(piece));
-  }
-  schema fields = import_schema(type);
-  dictionary_cache dictionaries;
-  batch rows = import_device_batch(ctx, fields, array, dictionaries, options);
-  return table_object(table::make(ctx, saeta::resolve_symbols(std::move(fields)), {std::move(rows)}));
+      [&] { return import_one<import_column, import_batch>(ctx.value, described, array.get(), options); }));
 }
 
 /// Wraps an array from a Python object so that its release runs with the GIL held. pylibcudf 26.10 drops
@@ -119,7 +101,9 @@ nb::object from_device_array(const context_object& ctx, nb::handle type, nb::han
     released_with_gil::wrap(array.get().array);
   }
   const import_options options = options_of(copy, as_column);
-  return cast(without_gil([&] { return import_one_of_device(ctx.value, described, array.get(), options); }));
+  return cast(without_gil([&] {
+    return import_one<import_device_column, import_device_batch>(ctx.value, described, array.get(), options);
+  }));
 }
 
 /// The device type and number of an array or a stream in a capsule, without consuming it. A stream has no
@@ -151,8 +135,8 @@ nb::object capsule_name(nb::handle object) {
 } // namespace
 
 void bind_arrow(nb::module_& m) {
-  m.def("_import_stream", &from_stream, nb::arg("where"), nb::arg("stream"), nb::arg("copy") = nb::none(),
-        nb::arg("as_column") = false,
+  m.def("_import_stream", &from_stream<ArrowArrayStream, import_any_stream>, nb::arg("where"),
+        nb::arg("stream"), nb::arg("copy") = nb::none(), nb::arg("as_column") = false,
         nb::sig("def _import_stream(where: Context, stream: object, copy: bool | None = None, as_column: "
                 "bool = False) -> Table | Column"),
         "Takes an \"arrow_array_stream\" capsule: a stream of structs becomes a table unless `as_column`, "
@@ -162,8 +146,8 @@ void bind_arrow(nb::module_& m) {
         nb::sig("def _import_array(where: Context, type: object, array: object, copy: bool | None = None, "
                 "as_column: bool = False) -> Table | Column"),
         "Takes an \"arrow_array\" capsule described by an \"arrow_schema\" one.");
-  m.def("_import_device_stream", &from_device_stream, nb::arg("where"), nb::arg("stream"),
-        nb::arg("copy") = nb::none(), nb::arg("as_column") = false,
+  m.def("_import_device_stream", &from_stream<ArrowDeviceArrayStream, import_device_stream>, nb::arg("where"),
+        nb::arg("stream"), nb::arg("copy") = nb::none(), nb::arg("as_column") = false,
         nb::sig("def _import_device_stream(where: Context, stream: object, copy: bool | None = None, "
                 "as_column: bool = False) -> Table | Column"),
         "Takes an \"arrow_device_array_stream\" capsule, as `_import_stream`.");

@@ -22,7 +22,7 @@ constexpr const char* used_legacy = "used_dltensor";
 
 template <class Struct>
 void destroy_tensor(PyObject* capsule) {
-  const keep_error guard;
+  const nb::error_scope guard; // an exception may be propagating
   if (PyCapsule_IsValid(capsule, name_for<Struct>) == 0) {
     return; // consumed: the consumer owns the tensor now
   }

@@ -38,23 +38,9 @@ struct release_and_delete {
 template <class Struct>
 using owned_struct = std::unique_ptr<Struct, release_and_delete<Struct>>;
 
-/// Preserves the pending exception in a capsule's destructor, which may run while one propagates.
-class keep_error {
-public:
-  keep_error() { PyErr_Fetch(&type_, &value_, &trace_); }
-  keep_error(const keep_error&) = delete;
-  keep_error& operator=(const keep_error&) = delete;
-  ~keep_error() { PyErr_Restore(type_, value_, trace_); }
-
-private:
-  PyObject* type_ = nullptr;
-  PyObject* value_ = nullptr;
-  PyObject* trace_ = nullptr;
-};
-
 template <class Struct>
 void destroy_arrow(PyObject* capsule) {
-  const keep_error guard;
+  const nb::error_scope guard; // an exception may be propagating
   if (auto* held = static_cast<Struct*>(PyCapsule_GetPointer(capsule, name_for<Struct>))) {
     const owned_struct<Struct> owned(held);
   }

@@ -77,14 +77,6 @@ std::vector<column> cut(const std::vector<column>& pieces, const std::vector<std
 
 } // namespace
 
-std::int64_t total_rows(const std::vector<column>& pieces) noexcept {
-  std::int64_t rows = 0;
-  for (const column& piece : pieces) {
-    rows += piece.length();
-  }
-  return rows;
-}
-
 std::vector<column> slice_pieces(const std::vector<column>& pieces, std::int64_t offset,
                                  std::int64_t length) {
   const std::int64_t rows = total_rows(pieces);

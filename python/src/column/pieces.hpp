@@ -10,8 +10,6 @@
 
 namespace saeta::py {
 
-std::int64_t total_rows(const std::vector<column>& pieces) noexcept;
-
 /// Rows [offset, offset + length) of the pieces, without the pieces outside.
 /// @throws error out_of_range naming the numbers.
 std::vector<column> slice_pieces(const std::vector<column>& pieces, std::int64_t offset, std::int64_t length);

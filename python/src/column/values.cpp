@@ -3,6 +3,7 @@
 #include "python/src/column/checked_array.hpp"
 #include "python/src/column/object_count.hpp"
 #include "python/src/core/gil.hpp"
+#include "saeta/base/machine.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/runtime/runtime.hpp"
 #include "saeta/symbols/symbols.hpp"
@@ -14,8 +15,6 @@
 #include <map>
 #include <string_view>
 
-#include <unistd.h>
-
 namespace saeta::py {
 namespace {
 
@@ -24,15 +23,6 @@ constexpr std::uint64_t bytes_of_object = 2 * sizeof(void*);
 /// Below this number, the available memory is not queried, because the query takes longer than making the
 /// objects.
 constexpr std::uint64_t few_objects = std::uint64_t{4} << 20;
-
-/// An upper bound of the objects that fit into the machine's memory.
-std::uint64_t objects_of_machine() {
-  const long pages = ::sysconf(_SC_PHYS_PAGES);
-  const long bytes = ::sysconf(_SC_PAGESIZE);
-  return pages > 0 && bytes > 0
-             ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(bytes) / bytes_of_object
-             : std::numeric_limits<std::uint64_t>::max();
-}
 
 /// Makes Python objects from rows of arrays, at most `most` values per row.
 class value_maker {
@@ -184,7 +174,7 @@ nb::list look_up(const column& dictionary, const nb::list& indices, std::int64_t
     const host_batch on_host = without_gil([&] { return download(dictionary.ctx(), named.values); });
     array_reader reader;
     if (most == everything) {
-      object_count objects(reader, objects_of_machine());
+      object_count objects(reader, machine_bytes() / bytes_of_object);
       for (const auto& [index, place] : named.of) {
         objects.add(on_host.arrays[place.number], 0, 1, place.times);
       }
@@ -205,7 +195,7 @@ nb::list look_up(const column& dictionary, const nb::list& indices, std::int64_t
 nb::list values_of(const column& source, const host_array& from, std::int64_t rows, std::int64_t most) {
   array_reader reader;
   if (most == everything) {
-    object_count objects(reader, objects_of_machine());
+    object_count objects(reader, machine_bytes() / bytes_of_object);
     objects.add(from, 0, rows);
     require_memory_for(objects.total(), "the values");
   }

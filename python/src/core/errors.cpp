@@ -1,5 +1,6 @@
 // The table from error codes to Python's exception classes, which saeta/errors.py defines.
 #include "python/src/core/module.hpp"
+#include "python/src/memory/memory_objects.hpp"
 #include "saeta/base/text.hpp"
 
 #include <array>
@@ -49,14 +50,6 @@ nb::handle class_of(const error& failure) {
   return PyExc_RuntimeError;
 }
 
-nb::dict dict_of(const budget_refusal::bytes_by_tag& held) {
-  nb::dict made;
-  for (const auto& [tag, bytes] : held) {
-    made[nb::str(tag.c_str(), tag.size())] = bytes;
-  }
-  return made;
-}
-
 nb::dict numbers_of(const budget_refusal& refusal) {
   nb::dict numbers;
   numbers["layer"] = nb::str(refusal.layer.c_str(), refusal.layer.size());
@@ -68,8 +61,8 @@ nb::dict numbers_of(const budget_refusal& refusal) {
   numbers["limit"] = refusal.limit;
   numbers["remaining"] = refusal.remaining;
   numbers["peak"] = refusal.peak;
-  numbers["owners"] = dict_of(refusal.owners);
-  numbers["others"] = dict_of(refusal.others);
+  numbers["owners"] = bytes_dict(refusal.owners);
+  numbers["others"] = bytes_dict(refusal.others);
   return numbers;
 }
 

@@ -7,6 +7,8 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
+#include <functional>
+
 namespace saeta::py {
 
 namespace nb = nanobind;
@@ -59,8 +61,9 @@ public:
     c.def(
         "__init__",
         [maker = maker_](nb::handle self, const nb::args&, const nb::kwargs&) {
-          throw error(errc::type_mismatch, concat("a ", nb::cast<std::string>(self.type().attr("__name__")),
-                                                  " can't be made by calling its class: use ", maker));
+          throw error(errc::type_mismatch,
+                      concat(with_article(nb::cast<std::string>(self.type().attr("__name__"))),
+                             " can't be made by calling its class: use ", maker));
         },
         nb::sig("def __init__(self, *args: object, **kwargs: object) -> None"),
         "Raises TypeMismatch, which names the function that makes one.");
@@ -68,6 +71,34 @@ public:
 
 private:
   const char* maker_;
+};
+
+/// A `with` block: `__enter__` calls `Enter`, if given, and returns the object; `__exit__` calls `Leave`.
+template <auto Leave, auto Enter = nullptr>
+class with_block : public nb::def_visitor<with_block<Leave, Enter>> {
+public:
+  /// @param enter  the signature of `__enter__`.
+  explicit with_block(const char* enter) : enter_(enter) {}
+
+  template <class Class, class... Extra>
+  void execute(Class& c, const Extra&...) {
+    using object = typename Class::Type;
+    c.def(
+         "__enter__",
+         [](nb::object self) {
+           if constexpr (Enter != nullptr) {
+             std::invoke(Enter, nb::cast<object&>(self));
+           }
+           return self;
+         },
+         nb::sig(enter_))
+        .def(
+            "__exit__", [](object& self, const nb::args&) { std::invoke(Leave, self); },
+            nb::sig("def __exit__(self, *exception: object) -> None"));
+  }
+
+private:
+  const char* enter_;
 };
 
 } // namespace saeta::py

@@ -17,8 +17,9 @@ public:
     c.def(
         "__reduce_ex__",
         [instead = instead_](nb::handle self, nb::handle) -> nb::object {
-          throw error(errc::type_mismatch, concat("a ", nb::cast<std::string>(self.type().attr("__name__")),
-                                                  " belongs to its process and can't be pickled: ", instead));
+          throw error(errc::type_mismatch,
+                      concat(with_article(nb::cast<std::string>(self.type().attr("__name__"))),
+                             " belongs to its process and can't be pickled: ", instead));
         },
         nb::arg("protocol"),
         nb::sig("def __reduce_ex__(self, protocol: typing.SupportsIndex, /) -> typing.Never"),

@@ -1,5 +1,6 @@
 // The module `_ipc`: Arrow IPC files and streams. It needs the libarrow that it was built with. saeta/ipc.py
 // loads it.
+#include "python/src/core/copy_argument.hpp"
 #include "python/src/core/module.hpp"
 #include "python/src/core/objects.hpp"
 #include "python/src/core/pickling.hpp"
@@ -123,30 +124,25 @@ private:
   interruptible_mutex turn_;
 };
 
+nb::object view_of(std::span<std::byte> target) {
+  nb::object view = nb::steal(PyMemoryView_FromMemory(reinterpret_cast<char*>(target.data()),
+                                                      static_cast<Py_ssize_t>(target.size()), PyBUF_WRITE));
+  if (!view.is_valid()) {
+    throw nb::python_error();
+  }
+  return view;
+}
+
 /// Fills a range by calling `read(offset, memoryview)`.
 void read_range(const nb::object& read, std::uint64_t offset, std::span<std::byte> target) {
   const gil_acquire acquire;
-  foreign_call([&] {
-    const nb::object view = nb::steal(PyMemoryView_FromMemory(
-        reinterpret_cast<char*>(target.data()), static_cast<Py_ssize_t>(target.size()), PyBUF_WRITE));
-    if (!view.is_valid()) {
-      throw nb::python_error();
-    }
-    read(offset, view);
-  });
+  foreign_call([&] { read(offset, view_of(target)); });
 }
 
 /// Calls `read(memoryview)`. Returns the number of bytes that it wrote at the beginning of the target.
 std::size_t read_some(const nb::object& read, std::span<std::byte> target) {
   const gil_acquire acquire;
-  return foreign_call([&] {
-    const nb::object view = nb::steal(PyMemoryView_FromMemory(
-        reinterpret_cast<char*>(target.data()), static_cast<Py_ssize_t>(target.size()), PyBUF_WRITE));
-    if (!view.is_valid()) {
-      throw nb::python_error();
-    }
-    return std::min(nb::cast<std::size_t>(read(view)), target.size());
-  });
+  return foreign_call([&] { return std::min(nb::cast<std::size_t>(read(view_of(target))), target.size()); });
 }
 
 /// True, False, or "utf8".
@@ -158,7 +154,7 @@ ipc::read_options options_of(std::optional<std::vector<std::string>> columns,
   ipc::read_options options;
   options.columns = std::move(columns);
   options.batches = batches;
-  options.copy = !copy ? copy_policy::when_needed : *copy ? copy_policy::always : copy_policy::never;
+  options.copy = policy_of(copy);
   options.check_texts = std::holds_alternative<std::string>(validate);
   if (options.check_texts && std::get<std::string>(validate) != "utf8") {
     throw error(errc::invalid_argument, concat("validate is '", std::get<std::string>(validate),
@@ -446,12 +442,7 @@ NB_MODULE(_ipc, m) {
            "Lets the source go. Columns that view it keep it. Using the reader then is ClosedError, also for "
            "a thread that reads: it ends within 50 ms, of a live stream when its call has returned, and lets "
            "the source go.")
-      .def(
-          "__enter__", [](nb::handle self) { return nb::borrow(self); },
-          nb::sig("def __enter__(self) -> Reader"))
-      .def(
-          "__exit__", [](reader_object& self, const nb::args&) { self.close(); },
-          nb::sig("def __exit__(self, *exception: object) -> None"));
+      .def(with_block<&reader_object::close>("def __enter__(self) -> Reader"));
 
   m.def("open_file", &open_file, nb::arg("path"), nb::arg("columns") = nb::none(),
         nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(), nb::arg("validate") = true,

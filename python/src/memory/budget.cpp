@@ -125,11 +125,7 @@ void bind_window(nb::module_& m) {
                    "    ...     block = ctx.allocate('1KiB')\n"
                    "    >>> window.refused\n"
                    "    0")
-      .def(
-          "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> MemoryWindow"))
-      .def(
-          "__exit__", [](window_object& self, const nb::args&) { self.close(); },
-          nb::sig("def __exit__(self, *exception: object) -> None"));
+      .def(with_block<&window_object::close>("def __enter__(self) -> MemoryWindow"));
 }
 
 } // namespace

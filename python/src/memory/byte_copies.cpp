@@ -10,28 +10,6 @@
 namespace saeta::py {
 namespace {
 
-/// The writable host memory of a Python object.
-class writable_bytes {
-public:
-  explicit writable_bytes(nb::handle target) {
-    if (foreign_call([&] { return PyObject_GetBuffer(target.ptr(), &view_, PyBUF_WRITABLE); }) != 0) {
-      throw nb::python_error();
-    }
-  }
-  writable_bytes(const writable_bytes&) = delete;
-  writable_bytes& operator=(const writable_bytes&) = delete;
-  ~writable_bytes() {
-    with_gil_or_leak([this] { PyBuffer_Release(&view_); });
-  }
-
-  [[nodiscard]] std::span<std::byte> span() const noexcept {
-    return {static_cast<std::byte*>(view_.buf), static_cast<std::size_t>(view_.len)};
-  }
-
-private:
-  Py_buffer view_{};
-};
-
 /// Synchronizes before it returns, because a copy from page-locked host memory runs asynchronously.
 void write_bytes(const buffer_object& target, std::size_t offset, nb::handle source) {
   const python_bytes given(source);

@@ -233,16 +233,7 @@ void bind_block(nb::module_& m, const char* name, const char* enter, const char*
            [name](const Block& self) {
              return concat("<saeta.", name, self.open() ? ", open>" : ", not open>");
            })
-      .def(
-          "__enter__",
-          [](nb::object self) {
-            nb::cast<Block&>(self).enter();
-            return self;
-          },
-          nb::sig(enter))
-      .def(
-          "__exit__", [](Block& self, const nb::args&) { self.leave(); },
-          nb::sig("def __exit__(self, *exception: object) -> None"));
+      .def(with_block<&Block::leave, &Block::enter>(enter));
 }
 
 } // namespace

@@ -48,6 +48,12 @@ private:
 };
 
 struct recording_object {
+  void end() {
+    if (attached) {
+      attached->end();
+    }
+  }
+
   std::shared_ptr<memory_sink> kept;
   /// Empty for the recorder of a context, which records as long as the context lives.
   std::optional<listening> attached;
@@ -136,17 +142,7 @@ void bind_classes(nb::module_& m) {
           "    ...     block = ctx.allocate('1KiB')\n"
           "    >>> recording.forgotten\n"
           "    0")
-      .def(
-          "__enter__", [](nb::object self) { return self; },
-          nb::sig("def __enter__(self) -> MemoryRecording"))
-      .def(
-          "__exit__",
-          [](recording_object& self, const nb::args&) {
-            if (self.attached) {
-              self.attached->end();
-            }
-          },
-          nb::sig("def __exit__(self, *exception: object) -> None"));
+      .def(with_block<&recording_object::end>("def __enter__(self) -> MemoryRecording"));
 
   nb::class_<listening>(m, "MemoryLog",
                         "A log of `memory.log_to`; written until it is closed or dropped."
@@ -166,11 +162,7 @@ void bind_classes(nb::module_& m) {
            "    >>> ctx = sa.context('host')\n"
            "    >>> log = ctx.memory.log_to('jsonl:memory.jsonl')\n"
            "    >>> log.close()")
-      .def(
-          "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> MemoryLog"))
-      .def(
-          "__exit__", [](listening& self, const nb::args&) { self.end(); },
-          nb::sig("def __exit__(self, *exception: object) -> None"));
+      .def(with_block<&listening::end>("def __enter__(self) -> MemoryLog"));
 }
 
 } // namespace

@@ -120,11 +120,7 @@ void bind_hooks(nb::module_& m, memory_class& memory) {
            "    >>> ctx = sa.context('host')\n"
            "    >>> hook = ctx.memory.add_hook(lambda missing: 0, name='cache')\n"
            "    >>> hook.remove()")
-      .def(
-          "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> MemoryHook"))
-      .def(
-          "__exit__", [](hook_object& self, const nb::args&) { self.remove(); },
-          nb::sig("def __exit__(self, *exception: object) -> None"));
+      .def(with_block<&hook_object::remove>("def __enter__(self) -> MemoryHook"));
 
   memory.def("add_hook", &add_hook, nb::arg("fn"), nb::kw_only(), nb::arg("name"), nb::arg("priority") = 0,
              nb::sig("def add_hook(self, fn: collections.abc.Callable[[int], int | None], *, name: str, "

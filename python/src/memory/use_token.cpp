@@ -387,16 +387,7 @@ void bind_use(nb::module_& m) {
            "    >>> with sa.use(writes=[block]) as token:\n"
            "    ...     len(token.array(block, 'f8'))\n"
            "    2")
-      .def(
-          "__enter__",
-          [](nb::object self) {
-            nb::cast<use_object&>(self).enter();
-            return self;
-          },
-          nb::sig("def __enter__(self) -> UseToken"))
-      .def(
-          "__exit__", [](use_object& self, const nb::args&) { self.leave(); },
-          nb::sig("def __exit__(self, *exception: object) -> None"));
+      .def(with_block<&use_object::leave, &use_object::enter>("def __enter__(self) -> UseToken"));
 }
 
 } // namespace saeta::py

@@ -1,5 +1,6 @@
 #include "saeta/backend/host/host_backend.hpp"
 
+#include "saeta/base/machine.hpp"
 #include "saeta/base/text.hpp"
 
 #include <algorithm>
@@ -12,7 +13,6 @@
 #include <thread>
 
 #include <sys/mman.h>
-#include <sys/sysinfo.h>
 #include <sys/utsname.h>
 
 namespace saeta {
@@ -45,12 +45,6 @@ std::string value_of(const char* file, std::string_view key) {
 std::string architecture() {
   utsname system{};
   return uname(&system) == 0 ? system.machine : "unknown";
-}
-
-std::uint64_t total_bytes() {
-  struct sysinfo memory {};
-  static_cast<void>(::sysinfo(&memory)); // fails only for a bad address
-  return std::uint64_t{memory.totalram} * memory.mem_unit;
 }
 
 /// The bytes that new allocations may take without swapping. The number of free pages would leave out the
@@ -107,7 +101,7 @@ public:
     found.architecture = architecture();
     const std::string model = value_of("/proc/cpuinfo", "model name");
     found.name = model.empty() ? found.architecture : model; // some systems, Arm among them, name no model
-    found.total_bytes = total_bytes();
+    found.total_bytes = machine_bytes();
     found.free_bytes = available_bytes();
     found.multiprocessors = static_cast<std::int32_t>(std::thread::hardware_concurrency());
     return found;

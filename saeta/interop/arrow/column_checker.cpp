@@ -2,13 +2,10 @@
 
 #include "saeta/interop/arrow/array.hpp"
 #include "saeta/interop/arrow/device_memory.hpp"
-#include "saeta/interop/arrow/export.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/transfer/download.hpp"
 
 #include <algorithm>
-#include <unordered_set>
-#include <vector>
 
 namespace saeta {
 namespace {
@@ -23,18 +20,11 @@ void column_checker::check(std::span<const column> columns, std::span<const fiel
   if (std::ranges::none_of(columns, may_refer_elsewhere)) {
     return; // plain values: a table may have thousands of such columns
   }
-  std::vector<buffer> views;
+  storage_reads memory;
   for (const column& each : columns) {
-    append_buffers(each, views);
+    append_reads(each, memory);
   }
-  std::vector<use> uses;
-  std::unordered_set<const storage*> known;
-  for (const buffer& each : views) {
-    if (each.present() && known.insert(each.owner().get()).second) {
-      uses.push_back(reads(buffer(each.owner())));
-    }
-  }
-  use_token token(ctx_->work_stream(), uses);
+  use_token token(ctx_->work_stream(), memory.uses());
   const host_batch view = view_in_place({0, {columns.begin(), columns.end()}});
   const device_memory there(ctx_);
   check_values(view.arrays, fields, known_, ctx_->on_host() ? in_host_memory() : there,

@@ -25,12 +25,12 @@ struct view {
   tensor_owner owner;
 };
 
-/// Text such as "a int8 column" or "the table".
+/// Text such as "an int8 column" or "the table".
 std::string name_of(const tensor_numbers& source) {
-  return source.rows ? concat("a ", source.rows->type().name(), " column") : std::string("the table");
+  return source.rows ? concat(with_article(source.rows->type().name()), " column") : std::string("the table");
 }
 
-/// Text such as "2 of 8 values of a int8 column are null".
+/// Text such as "2 of 8 values of an int8 column are null".
 std::string nulls_text(const tensor_numbers& source, std::int64_t nulls) {
   return concat(nulls, " of ", source.rows ? source.rows->length() : source.size(), " values of ",
                 name_of(source), " are null");

@@ -166,12 +166,4 @@ tensor_metadata parse_tensor_metadata(std::string_view json) {
   return found;
 }
 
-std::string tensor_metadata_text(std::span<const std::int64_t> shape) {
-  std::string text = R"({"shape":[)";
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    text += concat(i == 0 ? "" : ",", shape[i]);
-  }
-  return text + "]}";
-}
-
 } // namespace saeta

@@ -5,8 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,8 +20,5 @@ struct tensor_metadata {
 
 /// @throws error format for text that is not such metadata, negative extents, and an invalid permutation.
 tensor_metadata parse_tensor_metadata(std::string_view json);
-
-/// The metadata of a shape, without a permutation.
-std::string tensor_metadata_text(std::span<const std::int64_t> shape);
 
 } // namespace saeta

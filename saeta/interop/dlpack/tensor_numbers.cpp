@@ -1,6 +1,7 @@
 #include "saeta/interop/dlpack/tensor_numbers.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/base/text.hpp"
 #include "saeta/interop/dlpack/tensor_metadata.hpp"
 #include "saeta/interop/dlpack/tensor_values.hpp"
 
@@ -15,7 +16,7 @@ void require_no_inner_nulls(const column& of, const column& whole) {
   const std::int64_t nulls = of.length() == 0 || of.null_count() == 0 ? 0 : nulls_in_valid_rows(of, whole);
   if (nulls != 0) {
     throw error(errc::exchange, concat("dlpack: ", nulls, " of ", of.length(), " values of type ",
-                                       of.type().name(), " inside of a ", whole.type().name(),
+                                       of.type().name(), " inside of ", with_article(whole.type().name()),
                                        " column are null: nulls='nan', fill=value and with_mask=True apply "
                                        "to its rows, not to values inside of them; use to_arrow"));
   }
@@ -113,7 +114,6 @@ private:
       made_.order.push_back(static_cast<std::int64_t>(made_.extents.size()));
     }
     made_.extents.push_back(static_cast<std::int64_t>(fields.size()));
-    made_.by_columns = true;
   }
 
   [[noreturn]] static void refuse(const std::string& what, const std::string& why) {
@@ -160,7 +160,6 @@ tensor_numbers numbers_of_table(const table& source, const dlpack_export& how) {
   }
   tensor_numbers made;
   made.ctx = source.ctx();
-  made.by_columns = true;
   made.extents = {source.rows(), static_cast<std::int64_t>(fields.size())};
   // Types are checked even if there are no rows.
   std::vector<data_type> types;

@@ -25,11 +25,11 @@ struct number_block {
 
 struct tensor_numbers {
   std::shared_ptr<context> ctx;
-  data_type shown;                   ///< type of the tensor: a number or bool8
-  std::vector<number_block> blocks;  ///< blocks without rows are left out
-  std::vector<std::int64_t> extents; ///< the first one counts rows, with `by_columns` the last one columns
-  std::vector<std::int64_t> order;   ///< dimension i of the tensor is extents[order[i]]; empty: unchanged
-  bool by_columns = false;
+  data_type shown;                  ///< type of the tensor: a number or bool8
+  std::vector<number_block> blocks; ///< blocks without rows are left out
+  std::vector<std::int64_t>
+      extents;                     ///< the first counts rows; of a table or a struct, the last counts columns
+  std::vector<std::int64_t> order; ///< dimension i of the tensor is extents[order[i]]; empty: unchanged
   /// For a column: its own rows. Each has the same share of the block's numbers, and their nulls count.
   /// Absent for a table: the nulls of each of its columns count.
   std::optional<column> rows;

@@ -88,11 +88,6 @@ std::uint64_t float_bits(const data_type& type, const tensor_fill& number) {
   }
 }
 
-bool is_temporal(type_id id) {
-  return id == type_id::date32 || id == type_id::date64 || id == type_id::time32 || id == type_id::time64 ||
-         id == type_id::timestamp || id == type_id::duration;
-}
-
 } // namespace
 
 column numbers_of(const column& source, const dlpack_export& how) {
@@ -100,7 +95,7 @@ column numbers_of(const column& source, const dlpack_export& how) {
   if (how.codes && code_type(type) != nullptr) {
     return codes_of(source);
   }
-  if (how.reinterpret && is_temporal(type.id()) && type.extension_name().empty()) {
+  if (how.reinterpret && type.is_temporal() && type.extension_name().empty()) {
     return relabel(source, data_type(type.byte_width() == 4 ? type_id::int32 : type_id::int64));
   }
   return source;

@@ -93,14 +93,10 @@ std::string_view suggest_alternative(const data_type& type) {
     return codes == type.index_type() ? "ask for its indices with codes=True, or "
                                       : "ask for the numbers of its symbols with codes=True, or ";
   }
-  switch (type.id()) {
-  case type_id::date32:
-  case type_id::date64:
-  case type_id::time32:
-  case type_id::time64:
-  case type_id::timestamp:
-  case type_id::duration:
+  if (type.is_temporal()) {
     return "ask for its integers with reinterpret=True, or ";
+  }
+  switch (type.id()) {
   case type_id::binary:
   case type_id::large_binary:
   case type_id::string:

@@ -1,5 +1,6 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/column/column.hpp"
+#include "saeta/device/equal_values.hpp"
 #include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/codec/decoded_bound.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
@@ -315,17 +316,7 @@ private:
         }
         return run;
       }
-      std::int64_t low = 0;
-      std::int64_t high = said.length;
-      while (low < high) {
-        const std::int64_t middle = low + (high - low) / 2;
-        if (value(found.at, width, middle) > row) {
-          high = middle;
-        } else {
-          low = middle + 1;
-        }
-      }
-      return low;
+      return first_index(said.length, [&](std::int64_t run) { return value(found.at, width, run) > row; });
     };
     const std::int64_t last = span.first + span.rows - 1;
     span.pointed_first = span.first == 0 ? 0 : first_above(span.first);

@@ -62,7 +62,6 @@ std::optional<planned_messages> find_in_file(source_window& from, const flat_tab
   }
   const auto batches = footer.view<message_block>(footer_batches);
   const auto count = static_cast<std::int64_t>(batches.size());
-  found.first_batch = range.first;
   for (std::int64_t i = range.first; i < std::min(range.second, count); ++i) {
     // The label is only built for an error, because there may be many batches.
     const message_block block = batches[static_cast<std::size_t>(i)];
@@ -78,7 +77,6 @@ std::optional<planned_messages> find_in_file(source_window& from, const flat_tab
 std::optional<planned_messages> find_in_stream(source_window& from, const std::string& name,
                                                const std::pair<std::int64_t, std::int64_t>& range) {
   planned_messages found;
-  found.first_batch = range.first;
   std::int64_t number = 0; // of the next batch
   std::size_t order = 0;
   const auto truncated = [&](std::uint64_t bytes, std::uint64_t position) {

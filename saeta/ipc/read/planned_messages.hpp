@@ -94,8 +94,7 @@ std::int64_t read_prefix(std::span<const std::byte> prefix);
 struct planned_messages {
   std::vector<planned_message> batches; ///< batches in the range
   std::vector<planned_dictionary> dictionaries;
-  std::int64_t first_batch = 0; ///< number of the first of them in the source
-  std::int64_t passed = 0;      ///< batches of a stream up to the end of the range or of the stream
+  std::int64_t passed = 0; ///< batches of a stream up to the end of the range or of the stream
   bool file = false;
 };
 

@@ -34,17 +34,11 @@ arrow::Status piece_sink::Write(const void* data, std::int64_t bytes) {
 }
 
 arrow::Status piece_sink::Write(const std::shared_ptr<arrow::Buffer>& data) {
-  return run_guarded([&] {
-    add(data);
-    return arrow::Status::OK();
-  });
+  return run_guarded([&] { add(data); });
 }
 
 arrow::Status piece_sink::Flush() {
-  return run_guarded([&] {
-    send();
-    return arrow::Status::OK();
-  });
+  return run_guarded([&] { send(); });
 }
 
 void piece_sink::add(const std::shared_ptr<arrow::Buffer>& data) {

@@ -103,10 +103,7 @@ public:
       : streamed_buffer(bytes), windows_(std::move(windows)), place_(place) {}
 
   arrow::Status pass_to(arrow::io::OutputStream& target) override {
-    return run_guarded([&] {
-      windows_->write(place_, static_cast<std::size_t>(size()), target);
-      return arrow::Status::OK();
-    });
+    return run_guarded([&] { windows_->write(place_, static_cast<std::size_t>(size()), target); });
   }
 
 private:

@@ -57,18 +57,16 @@ block logging_resource::allocate_logged(const allocation_request& request, const
     record_failure(request, stream);
     throw;
   }
-  try {
+  log_->write_if_active([&] {
     log_record record = describe(memory_event::allocate, made, stream.id(), root_limit());
     note_levels(record);
-    log_->write(std::move(record));
-  } catch (...) {
-    log_->drop();
-  }
+    return record;
+  });
   return made;
 }
 
 void logging_resource::record_failure(const allocation_request& request, const stream_ref& stream) noexcept {
-  try {
+  log_->write_if_active([&] {
     log_record record;
     record.event = memory_event::fail;
     record.device = stream.owner().device();
@@ -78,10 +76,8 @@ void logging_resource::record_failure(const allocation_request& request, const s
     record.limit = root_limit();
     set_failure(record);
     note_levels(record);
-    log_->write(std::move(record));
-  } catch (...) {
-    log_->drop();
-  }
+    return record;
+  });
 }
 
 bool logging_resource::do_deallocate(const block& returned, std::span<const point> after) noexcept {
@@ -102,23 +98,21 @@ bool logging_resource::deallocate_logged(const block& returned, std::span<const 
   if (!described) {
     return freed;
   }
-  try {
+  log_->write_if_active([&] {
     if (!freed) {
       record.event = memory_event::free_failed;
       record.outcome = "the block could not be freed";
     }
     note_levels(record);
-    log_->write(std::move(record));
-  } catch (...) {
-    log_->drop();
-  }
+    return std::move(record);
+  });
   return freed;
 }
 
 std::size_t logging_resource::trim() {
   const std::size_t trimmed = upstream().trim();
-  if (trimmed != 0 && log_->active()) {
-    try {
+  if (trimmed != 0) {
+    log_->write_if_active([&] {
       log_record record;
       record.event = memory_event::trim;
       record.device = device_;
@@ -126,10 +120,8 @@ std::size_t logging_resource::trim() {
       record.limit = root_limit();
       record.outcome = "ok";
       note_levels(record);
-      log_->write(std::move(record));
-    } catch (...) {
-      log_->drop();
-    }
+      return record;
+    });
   }
   return trimmed;
 }

@@ -1,8 +1,8 @@
 #include "saeta/base/cancellation.hpp"
 #include "saeta/base/interrupt.hpp"
 #include "saeta/base/interruptible_lock.hpp"
-#include "saeta/base/sanitizers.hpp"
 #include "support/interrupts.hpp"
+#include "support/sanitizers.hpp"
 #include "unit/base/raises.hpp"
 
 #include <gtest/gtest.h>

@@ -28,6 +28,14 @@ TEST(text, hexadecimal_has_no_prefix) {
   EXPECT_EQ(hexadecimal(most_number), "ffffffffffffffff");
 }
 
+TEST(text, names_have_their_article) {
+  EXPECT_EQ(with_article("int8"), "an int8");
+  EXPECT_EQ(with_article("uint8"), "a uint8");
+  EXPECT_EQ(with_article("Event"), "an Event");
+  EXPECT_EQ(with_article("list<int8>"), "a list<int8>");
+  EXPECT_EQ(with_article(""), "a ");
+}
+
 TEST(text, decimal_prints_all_128_bits) {
   EXPECT_EQ(decimal(0), "0");
   EXPECT_EQ(decimal(10), "10");

@@ -62,7 +62,7 @@ protected:
 };
 
 TEST_F(dlpack_export_test, nulls_are_refused_with_their_number_and_type) {
-  expect_refused(numbers(0b1111'0101), {}, errc::exchange, "2 of 8 values of a int8 column are null");
+  expect_refused(numbers(0b1111'0101), {}, errc::exchange, "2 of 8 values of an int8 column are null");
 }
 
 TEST_F(dlpack_export_test, rows_without_nulls_of_a_column_that_has_some_are_exported) {

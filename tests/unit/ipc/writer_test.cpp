@@ -2,10 +2,10 @@
 
 #include "ipc_test.hpp"
 #include "saeta/base/report.hpp"
-#include "saeta/base/sanitizers.hpp"
 #include "saeta/ipc/io/atomic_file.hpp"
 #include "saeta/ipc/io/disk_sync.hpp"
 #include "support/interrupts.hpp"
+#include "support/sanitizers.hpp"
 #include "support/without_privileges.hpp"
 #include "system_calls.hpp"
 
