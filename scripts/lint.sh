@@ -50,12 +50,13 @@ files() { # files <folder>... -- <ending>...: of the tree, or those of them that
   fi
 }
 
-clang_tidy() { # clang_tidy <file>...
-  # The compile commands of each source by itself, and the headers that a configuration generates.
-  cmake --preset dev -B "$build" -DSAETA_UNITY=OFF >/dev/null
-  "$python" scripts/tidy_commands.py "$build"
+clang_tidy() { # clang_tidy <commands> <option>... -- <file>...
+  local commands=$1 options=()
+  shift
+  while [[ $1 != -- ]]; do options+=("$1") && shift; done
+  shift
   # Counts of warnings in system headers, and the command lines, say nothing.
-  run-clang-tidy -quiet -j "${JOBS:-$(nproc)}" -p "$build/tidy" \
+  run-clang-tidy -quiet -j "${JOBS:-$(nproc)}" -p "$build/tidy/$commands" "${options[@]}" \
     -extra-arg-before="-isystem$PWD/scripts/clang_tidy/include" -extra-arg=-Wno-unknown-warning-option \
     "${@/%/\$}" 2>&1 | grep -Ev '^(clang-tidy|.*warnings?( and [0-9]+ errors?)? (generated|treated)|$)'
   return "${PIPESTATUS[0]}"
@@ -83,7 +84,18 @@ if [[ $changed == no ]] && has mypy "$python" -m mypy --version; then
   check mypy "$python" -m mypy
 fi
 if has clang-tidy run-clang-tidy -h && ((${#sources[@]})); then
-  check clang-tidy clang_tidy "${sources[@]/#/$PWD/}"
+  sources=("${sources[@]/#/$PWD/}")
+  # The compile commands, and the headers that a configuration generates.
+  cmake --preset dev -B "$build" -DSAETA_UNITY=ON >/dev/null
+  "$python" scripts/tidy_commands.py "$build"
+  if [[ $changed == yes ]]; then
+    check clang-tidy clang_tidy single -- "${sources[@]}"
+  else
+    # Each source must compile by itself. misc-unused-using-decls looks at the main file alone, so it runs here,
+    # too. All other checks see a dozen sources at once.
+    check "clang-tidy of each source" clang_tidy single -checks=-*,misc-unused-using-decls -- "${sources[@]}"
+    check clang-tidy clang_tidy batch -- '.*'
+  fi
 fi
 
 for name in "${not_checked[@]}"; do

@@ -1,20 +1,26 @@
 #!/usr/bin/env python3
 """Writes the compile commands of a build for clang-tidy: those of saeta/, without precompiled headers.
 
-    tidy_commands.py BUILD      writes BUILD/tidy/compile_commands.json
+    tidy_commands.py BUILD      writes BUILD/tidy/single and BUILD/tidy/batch, a compile_commands.json in each
 
-Without the precompiled header a file that does not include what it uses does not compile.
+`single` compiles each source by itself: without the precompiled header a file that does not include what it
+uses does not compile. `batch` compiles a dozen sources of a target as one, as the build does: most of the
+time of clang-tidy goes to the headers of the standard library, which it then looks at once for all of them.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from pathlib import Path
 
 PRECOMPILED = "cmake_pch.hxx"
 OF_PRECOMPILED = frozenset({"-Winvalid-pch", "-fpch-preprocess"})
+# Warnings that cmake/saeta_flags.cmake takes out of a unity build alone.
+OF_UNITY = frozenset({"-Wno-shadow", "-Wno-subobject-linkage"})
+Command = dict[str, object]
 
 
 def without_precompiled(command: str) -> list[str]:
@@ -27,28 +33,45 @@ def without_precompiled(command: str) -> list[str]:
     return arguments
 
 
-def tidy_commands(commands: list[dict[str, str]], root: Path) -> list[dict[str, object]]:
-    """What is compiled of saeta/ by C++: each source once, also where two targets have it."""
-    sources: dict[str, dict[str, object]] = {}
+def sources_of(file: Path) -> list[str]:
+    """Returns the sources that a file of a unity build includes, or the file itself."""
+    if file.parent.name != "Unity":
+        return [str(file)]
+    return re.findall(r'^#include "(.*)"$', file.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def tidy_commands(commands: list[dict[str, str]], root: Path) -> tuple[list[Command], list[Command]]:
+    """Returns the commands of single sources and those of batches, for each source once.
+
+    Two targets may have the same source.
+    """
+    single: dict[str, Command] = {}
+    batch: list[Command] = []
     for entry in commands:
-        source = Path(entry["file"])
-        if source.suffix == ".cpp" and source.is_relative_to(root / "saeta"):
-            sources[entry["file"]] = {
-                "directory": entry["directory"],
-                "file": entry["file"],
-                "arguments": without_precompiled(entry["command"]),
-            }
-    return list(sources.values())
+        file = entry["file"]
+        sources = [
+            source
+            for source in sources_of(Path(file))
+            if source.endswith(".cpp") and Path(source).is_relative_to(root / "saeta")
+        ]
+        if all(source in single for source in sources):
+            continue
+        arguments = without_precompiled(entry["command"])
+        batch.append({"directory": entry["directory"], "file": file, "arguments": arguments})
+        for source in sources:
+            alone = [source if each == file else each for each in arguments if each not in OF_UNITY]
+            single[source] = {"directory": entry["directory"], "file": source, "arguments": alone}
+    return list(single.values()), batch
 
 
 def main() -> int:
     build = Path(sys.argv[1]).resolve()
     root = Path(__file__).resolve().parent.parent
     commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
-    folder = build / "tidy"
-    folder.mkdir(exist_ok=True)
-    text = json.dumps(tidy_commands(commands, root), indent=1)
-    (folder / "compile_commands.json").write_text(text, encoding="utf-8")
+    for name, chosen in zip(("single", "batch"), tidy_commands(commands, root), strict=True):
+        folder = build / "tidy" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "compile_commands.json").write_text(json.dumps(chosen, indent=1), encoding="utf-8")
     return 0
 
 

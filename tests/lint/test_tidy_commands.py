@@ -1,4 +1,4 @@
-"""clang-tidy sees each source of saeta/ once and without the precompiled headers of the build."""
+"""clang-tidy sees each source of saeta/ once by itself and once in a batch, without precompiled headers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,29 @@ def test_precompiled_headers_are_left_out() -> None:
 
 def test_sources_of_the_library_are_taken_once() -> None:
     files = ("saeta/a.cpp", "saeta/a.cpp", "saeta/b.cu", "tests/c.cpp", "build/cmake_pch.hxx.cxx")
-    commands = [{"directory": "/b", "file": str(ROOT / file), "command": f"c++ -c {file}"} for file in files]
-    assert tidy.tidy_commands(commands, ROOT) == [
-        {"directory": "/b", "file": str(ROOT / "saeta/a.cpp"), "arguments": ["c++", "-c", "saeta/a.cpp"]}
+    commands = [
+        {"directory": "/b", "file": str(ROOT / file), "command": f"c++ -c {ROOT / file}"} for file in files
     ]
+    source = str(ROOT / "saeta/a.cpp")
+    expected = [{"directory": "/b", "file": source, "arguments": ["c++", "-c", source]}]
+    assert tidy.tidy_commands(commands, ROOT) == (expected, expected)
+
+
+def test_sources_of_a_batch_have_commands_and_all_warnings_of_their_own(tmp_path: Path) -> None:
+    batch = tmp_path / "Unity" / "unity_0_cxx.cxx"
+    batch.parent.mkdir()
+    sources = [str(ROOT / "saeta" / name) for name in ("a.cpp", "b.cpp")]
+    batch.write_text(
+        "/* made by CMake */\n" + "".join(f'#include "{source}"\n\n' for source in sources), encoding="utf-8"
+    )
+    command = f"c++ -Wshadow -Wno-shadow -c {batch}"
+    entry = {"directory": "/b", "file": str(batch), "command": command}
+    alone, together = tidy.tidy_commands([entry, dict(entry)], ROOT)
+    assert [each["file"] for each in alone] == sources
+    assert [each["arguments"] for each in alone] == [["c++", "-Wshadow", "-c", source] for source in sources]
+    assert [(each["file"], each["arguments"]) for each in together] == [(str(batch), command.split())]
+
+
+def test_warnings_that_batches_lack_are_those_of_the_build() -> None:
+    flags = (ROOT / "cmake/saeta_flags.cmake").read_text(encoding="utf-8")
+    assert f"list(APPEND saeta_warning_flags {' '.join(sorted(tidy.OF_UNITY))})" in flags

@@ -16,18 +16,18 @@ void add(std::vector<conflict>& found, const access_record& earlier, std::size_t
 
 } // namespace
 
-std::size_t shadow::cut(std::size_t at) {
-  const auto after =
-      std::partition_point(pieces_.begin(), pieces_.end(), [&](const piece& p) { return p.end <= at; });
-  const auto index = static_cast<std::size_t>(after - pieces_.begin());
-  if (after == pieces_.end() || after->begin == at) {
-    return index;
+shadow::pieces::iterator shadow::cut(std::size_t at) {
+  const auto after = pieces_.lower_bound(at);
+  if (after == pieces_.begin() || (after != pieces_.end() && after->first == at)) {
+    return after;
   }
-  piece left = *after;
+  piece& left = std::prev(after)->second;
+  if (left.end <= at) {
+    return after;
+  }
+  piece right = left;
   left.end = at;
-  after->begin = at;
-  pieces_.insert(after, std::move(left));
-  return index + 1;
+  return pieces_.emplace_hint(after, at, std::move(right));
 }
 
 std::vector<conflict> shadow::touch(std::size_t begin, std::size_t end, const access_record& later,
@@ -36,48 +36,43 @@ std::vector<conflict> shadow::touch(std::size_t begin, std::size_t end, const ac
   if (begin == end) {
     return found;
   }
-  const std::size_t first = cut(begin);
-  const std::size_t last = cut(end);
-  const auto check = [&](const access_record& earlier, const piece& where) {
-    if (earlier.when.number != 0 && earlier.when != later.when && !clock.covers(earlier.when)) {
-      add(found, earlier, where.begin, where.end);
-    }
-  };
-  for (std::size_t i = first; i < last; ++i) {
-    check(pieces_[i].write, pieces_[i]);
-    for (const access_record& earlier : pieces_[i].shared) {
+  const auto first = cut(begin);
+  const auto last = cut(end);
+  for (auto at = first; at != last; ++at) {
+    const piece& where = at->second;
+    const auto check = [&](const access_record& earlier) {
+      if (earlier.when.number != 0 && earlier.when != later.when && !clock.covers(earlier.when)) {
+        add(found, earlier, at->first, where.end);
+      }
+    };
+    check(where.write);
+    for (const access_record& earlier : where.shared) {
       const bool agree = later.reads ? earlier.reads : later.atomic && earlier.atomic;
       if (!agree) {
-        check(earlier, pieces_[i]);
+        check(earlier);
       }
     }
   }
-  if (later.when.slot != host_slot) {
-    remember(first, last, later);
+  if (later.when.slot == host_slot) {
+    return found;
+  }
+  if (later.reads || later.atomic) {
+    std::for_each(first, last, [&](auto& entry) { share(entry.second, later); });
+  } else {
+    first->second = {std::prev(last)->second.end, later, {}};
+    pieces_.erase(std::next(first), last);
   }
   return found;
 }
 
-void shadow::remember(std::size_t first, std::size_t last, const access_record& later) {
-  if (!later.reads && !later.atomic) {
-    piece& whole = pieces_[first];
-    whole.end = pieces_[last - 1].end;
-    whole.write = later;
-    whole.shared.clear();
-    pieces_.erase(pieces_.begin() + static_cast<std::ptrdiff_t>(first + 1),
-                  pieces_.begin() + static_cast<std::ptrdiff_t>(last));
-    return;
-  }
-  for (std::size_t i = first; i < last; ++i) {
-    auto& shared = pieces_[i].shared;
-    const auto same = std::find_if(shared.begin(), shared.end(), [&](const access_record& earlier) {
-      return earlier.when.slot == later.when.slot && earlier.reads == later.reads;
-    });
-    if (same == shared.end()) {
-      shared.push_back(later);
-    } else {
-      *same = later;
-    }
+void shadow::share(piece& where, const access_record& later) {
+  const auto same = std::find_if(where.shared.begin(), where.shared.end(), [&](const access_record& earlier) {
+    return earlier.when.slot == later.when.slot && earlier.reads == later.reads;
+  });
+  if (same == where.shared.end()) {
+    where.shared.push_back(later);
+  } else {
+    *same = later;
   }
 }
 

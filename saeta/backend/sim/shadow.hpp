@@ -8,6 +8,8 @@
 
 #include "saeta/backend/sim/vector_clock.hpp"
 
+#include <map>
+
 namespace saeta::sim {
 
 struct access_record {
@@ -27,7 +29,7 @@ struct conflict {
 class shadow {
 public:
   /// `first` is the write that fills all bytes, if there is one.
-  shadow(std::size_t bytes, access_record first) : pieces_{{0, bytes, first, {}}} {}
+  shadow(std::size_t bytes, access_record first) : pieces_{{0, {bytes, first, {}}}} {}
 
   /// Checks an access to bytes [begin, end) that comes after everything that `clock` covers. Records it
   /// unless it is the host's.
@@ -36,17 +38,19 @@ public:
 
 private:
   struct piece {
-    std::size_t begin;
     std::size_t end;
     access_record write;
     /// Since `write`: the last read and the last atomic write of each stream
     std::vector<access_record> shared;
   };
-  /// Index of the piece that begins at `at`. Splits the piece that contains `at` if needed.
-  std::size_t cut(std::size_t at);
-  void remember(std::size_t first, std::size_t last, const access_record& later);
+  /// By their first bytes. A sorted vector would move all later pieces for each of thousands that are cut.
+  using pieces = std::map<std::size_t, piece>;
 
-  std::vector<piece> pieces_; ///< sorted, without gaps
+  /// The piece that begins at `at`. Splits the piece that contains `at` if needed.
+  pieces::iterator cut(std::size_t at);
+  static void share(piece& where, const access_record& later);
+
+  pieces pieces_; ///< without gaps
 };
 
 } // namespace saeta::sim
