@@ -265,6 +265,9 @@ class Broker:
                 self.note_arrival(entry)
             files = [] if entry.file is None else [entry.file.number]
             socket.send_fds(peer.connection, [bytes([wire.DONE]) + entry.shared], files)
+        elif kind == wire.POST:
+            self.post(entry)
+            peer.connection.send(bytes([wire.DONE]))
         else:
             self._send_pool(peer, entry)
 

@@ -173,17 +173,20 @@ def share(self: Table) -> SharedTable:
     with _lock:
         held, find = _tokens.get(id(self), (None, None))
         known = find() if held is not None and find is not None and held() is self else None
-        if known is not None:
-            return known
-        metadata, body = pack(self)
-        kind = _HostMemory if self.device == "host" else _DeviceMemory
-        memory = kind(body.context, body, metadata)
-        own = broker.own()
-        entry = broker.Exported(own, body.context, memory, memory.reply, memory.file)
-        own.add(entry)
-        shared = weakref.ref(entry)
-        _remember(self, lambda: _token_of(shared()))
-        return _token_of(entry)
+        return _share_own(self) if known is None else known
+
+
+def _share_own(table: Table) -> SharedTable:
+    """Shares a table by the broker of this process."""
+    metadata, body = pack(table)
+    kind = _HostMemory if table.device == "host" else _DeviceMemory
+    memory = kind(body.context, body, metadata)
+    own = broker.own()
+    entry = broker.Exported(own, body.context, memory, memory.reply, memory.file)
+    own.add(entry)
+    shared = weakref.ref(entry)
+    _remember(table, lambda: _token_of(shared()))
+    return _token_of(entry)
 
 
 @overload
@@ -209,11 +212,17 @@ def _remember(table: Table, find: Callable[[], SharedTable | None]) -> None:
     _tokens[number] = (weakref.ref(table, forget), find)
 
 
-def posted(token: SharedTable) -> SharedTable:
-    """Returns a token that keeps the memory on its way until it is opened once."""
-    if token._entry is None:  # another process has made the token, and this one has the table open
-        return token
-    broker.own().post(token._entry)
+def posted(table: Table) -> SharedTable:
+    """Shares a table, and returns a token that keeps the memory on its way until it is opened once."""
+    token = share(table)
+    if token._entry is None:
+        try:
+            leases.ask(token._place.broker, wire.POST, token._place.token)
+        except wire.GoneError:  # the process that shared it has ended
+            with _lock:
+                token = _share_own(table)
+    if token._entry is not None:
+        broker.own().post(token._entry)
     return SharedTable._make(token._place._replace(posted=True), token._entry)
 
 
@@ -264,6 +273,7 @@ def open_shared(token: SharedTable, ctx: ContextLike = None, *, validate: bool =
 
 def _open(token: SharedTable, ctx: ContextLike, validate: bool) -> Table:
     own = broker.own()
+    entry = None
     if token._place.broker == own.name:
         entry = own.find(token._place.token)
         if entry is None:
@@ -284,9 +294,11 @@ def _open(token: SharedTable, ctx: ContextLike, validate: bool) -> Table:
         finally:
             for each in descriptors:
                 os.close(each)
+    # The entry keeps the export as long as this process has the table, which it may share on.
+    onward = SharedTable._make(token._place._replace(posted=False), entry)
     with _lock:
         table = _opened.setdefault(token._place.token, table)
-        _remember(table, lambda: token)
+        _remember(table, lambda: onward)
     return table
 
 

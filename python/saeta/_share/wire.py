@@ -19,8 +19,9 @@ MAGIC = b"SAETAIPC"
 VERSION = 1
 NAME = re.compile(rb"saeta-[0-9]{1,10}-[0-9a-f]{32}")
 WAIT = 30.0  # seconds to wait for the other side, which may work with the GIL held
-# Requests. TAKE opens by a token that was posted. END ends the lease of the connection and has no reply.
-POOL, OPEN, TAKE, END = 1, 2, 3, 4
+# Requests. POST comes before a token is sent on. TAKE opens by a token that was posted. END ends the lease of
+# the connection and has no reply.
+POOL, OPEN, TAKE, END, POST = 1, 2, 3, 4, 5
 DONE, GONE, FORBIDDEN, FAILED = range(4)  # replies
 _REQUEST = struct.Struct("<8sHB16s")
 _TIME = struct.Struct("@ll")  # seconds and microseconds
@@ -53,7 +54,8 @@ def read_request(data: bytes) -> tuple[int, bytes] | None:
     if len(data) != _REQUEST.size:
         return None
     magic, version, kind, token = _REQUEST.unpack(data)
-    return (kind, token) if (magic, version) == (MAGIC, VERSION) and kind in (POOL, OPEN, TAKE) else None
+    known = (magic, version) == (MAGIC, VERSION) and kind in (POOL, OPEN, TAKE, POST)
+    return (kind, token) if known else None
 
 
 def peer_user(connection: socket.socket) -> int:
