@@ -5,12 +5,14 @@ The other processes are real ones. A longer run: SAETA_SHARING_ROUNDS=5000.
 
 from __future__ import annotations
 
+import errno
 import gc
 import multiprocessing
 import os
 import pickle
 import random
 import signal
+import sys
 import time
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
@@ -179,6 +181,24 @@ def test_a_token_that_arrived_counts_once(reducers: Any, peer: Peer) -> None:
     peer.run("del found; gc.collect()")
     gc.collect()
     assert peer.run(f"print(pickle.loads({second!r})['a'].to_pylist(), flush=True)") == ["[1, 2]"]
+
+
+def test_a_process_without_descriptors_shares_again_when_it_has_some(monkeypatch: Any) -> None:
+    def refused(*_: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    table = sa.table({"a": [1, 2]}, "host")
+    in_destructors: list[object] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "memfd_create", refused)
+        patched.setattr(sys, "unraisablehook", in_destructors.append)
+        with pytest.raises(
+            sa.FileError, match=r"no file of \d+ bytes in memory can be made: Too many open files"
+        ):
+            table.share()
+        gc.collect()
+    assert in_destructors == []
+    assert sa.open_shared(table.share())["a"].to_pylist() == [1, 2]
 
 
 FORKED = """

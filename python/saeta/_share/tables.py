@@ -22,7 +22,7 @@ from saeta import _core
 from saeta._core import Column, Context, Table
 from saeta._share import broker, leases, pools, wire
 from saeta._share.packed import Packed, host_bytes, pack, unpack
-from saeta.errors import ClosedError, ExchangeError, FormatError, InvalidError, TypeMismatch
+from saeta.errors import ClosedError, ExchangeError, FileError, FormatError, InvalidError, TypeMismatch
 from saeta.exchange import ContextLike, context_of
 
 _TAG = "share"
@@ -122,9 +122,7 @@ class _HostMemory:
         self.nbytes = len(body) + len(metadata)
         self._process = os.getpid()
         self._promised = where.memory.reserve(self.nbytes)
-        self.file = broker.File("saeta table")
-        self.file.write(host_bytes(body), metadata)
-        self.file.seal()
+        self.file = _sealed_file("saeta table", host_bytes(body), metadata)
 
     def open(self) -> Table:
         return _table_in_file(self.file.number, self.reply, self, validate=False)
@@ -148,12 +146,26 @@ class _DeviceMemory:
         if len(self.reply) + len(metadata) < wire.LARGEST:
             self.reply += metadata
         else:
-            self.file = broker.File("saeta metadata")
-            self.file.write(metadata)
-            self.file.seal()
+            self.file = _sealed_file("saeta metadata", metadata)
 
     def open(self) -> Table:
         return unpack(*self._packed, validate=False)
+
+
+def _sealed_file(name: str, *contents: Any) -> broker.File:
+    """Returns an unnamed file that nobody can change."""
+    try:
+        file = broker.File(name)
+        file.write(*contents)
+        file.seal()
+    except OSError as failed:
+        size = sum(memoryview(each).nbytes for each in contents)
+        raise FileError(
+            f"a table can't be shared: no file of {size} bytes in memory can be made: {failed.strerror} "
+            f"(errno {failed.errno})",
+            errno=failed.errno,
+        ) from failed
+    return file
 
 
 class _Mapping(mmap.mmap):
