@@ -391,15 +391,22 @@ def test_torch_queues_share_tables(reducers: Any) -> None:
     answers.join_thread()
 
 
-def test_a_peer_that_does_not_answer_is_an_error(monkeypatch: Any) -> None:
+def test_a_peer_that_does_not_answer_is_an_error(monkeypatch: Any, reducers: Any) -> None:
     monkeypatch.setattr(wire, "WAIT", 0.2)
     with Peer() as other:
-        (text,) = other.run("kept = sa.table({'a': [1]}, 'host').share(); show(kept)")
+        (text, second) = other.run(
+            "kept = [sa.table({'a': [1]}, 'host').share() for _ in 'ab']; [show(x) for x in kept]"
+        )
+        found = sa.open_shared(received(second))
         other.process.send_signal(signal.SIGSTOP)
         os.waitpid(other.process.pid, os.WUNTRACED)
         try:
             with pytest.raises(sa.ExchangeError, match=r"has not replied for 0\.2 seconds"):
                 sa.open_shared(received(text))
+            with pytest.raises(
+                sa.ExchangeError, match=r"can't be sent on: .* has not replied for 0\.2 seconds"
+            ):
+                ForkingPickler.dumps(found)
         finally:
             other.process.send_signal(signal.SIGCONT)
         assert sa.open_shared(received(text))["a"].to_pylist() == [1]

@@ -233,6 +233,8 @@ def posted(table: Table) -> SharedTable:
         except wire.GoneError:  # the process that shared it has ended
             with _lock:
                 token = _share_own(table)
+        except OSError as failed:
+            raise ExchangeError(f"the table can't be sent on: {failed}") from failed
     if token._entry is not None:
         broker.own().post(token._entry)
     return SharedTable._make(token._place._replace(posted=True), token._entry)
