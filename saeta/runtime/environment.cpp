@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -148,7 +149,9 @@ environment_options read_environment(std::uint64_t device_bytes, environment_loo
   if (const auto text = text_of(cache_name)) {
     options.host_cache = bytes_of(cache_name, *text, machine_bytes());
   }
-  options.spill.folder = text_of(spill_folder_name).value_or("");
+  if (const auto text = text_of(spill_folder_name)) {
+    options.spill.folder = std::filesystem::absolute(*text).string(); // the program may change its folder
+  }
   if (const auto text = text_of(spill_pinned_name)) {
     options.spill.pinned = bytes_of(spill_pinned_name, *text, machine_bytes());
   }

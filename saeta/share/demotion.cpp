@@ -94,7 +94,11 @@ bool spill_store::carry_out(demotion next) noexcept {
     if (is_lack_of_room(why.code()) || why.code() == errc::closed) {
       return false; // others have taken the room, or the context is about to end
     }
-    report_current_exception("moving a spilled table on");
+    if (why.code() == errc::io) {
+      tiers_.report_failed_file(why);
+    } else {
+      report_current_exception("moving a spilled table on");
+    }
   } catch (...) {
     report_current_exception("moving a spilled table on");
   }

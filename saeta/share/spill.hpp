@@ -17,7 +17,7 @@
 //           an export or an open use token keeps it where it is. External memory is moved on request only,
 //           because that frees nothing of the budget.
 // Owner     A handle owns its body, wherever it is. Files have no name, so nothing is left of them when the
-//           process ends. The metadata stays in host memory.
+//           process ends. Many bodies share one. The metadata stays in host memory.
 // Budget    Each tier has a limit (memory/spill_options.hpp). Host memory is also charged to the budget of
 //           the host, and listed there as "spill". A body that comes back is charged to the context that it
 //           is used with.

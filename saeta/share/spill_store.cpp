@@ -254,7 +254,10 @@ std::uint64_t spill_store::move_unused(const budget* within, std::uint64_t bytes
     try {
       move_out(*chosen, std::nullopt);
       moved += chosen->bytes;
-    } catch (const error&) { // logged and counted; smaller ones may still find room
+    } catch (const error& why) {    // logged and counted; smaller ones may still find room
+      if (why.code() == errc::io) { // the refusal of the request would not tell it
+        tiers_.report_failed_file(why);
+      }
       failed.push_back(std::move(chosen));
     }
   }

@@ -80,6 +80,9 @@ spilled_pointer spill_tiers::take(const std::shared_ptr<context>& ctx, const buf
         throw;
       }
       failure = std::current_exception();
+      if (why.code() == errc::io && tier != tried.back()) { // the caller learns of the last one alone
+        report_failed_file(why);
+      }
     }
   }
   if (failure) {
@@ -112,6 +115,12 @@ spilled_pointer spill_tiers::take_into(spill_tier tier, const std::shared_ptr<co
   const std::lock_guard lock(window_mutex_);
   make_window(ctx);
   return file_body(ctx, body, std::move(charge), folder_, {window_.memory.get(), window_bytes_});
+}
+
+void spill_tiers::report_failed_file(const error& why) noexcept {
+  if (reported_.exchange(why.error_number()) != why.error_number()) {
+    report("spill", concat("tables can't be spilled to files: ", why.message()));
+  }
 }
 
 std::optional<spill_tier> spill_tiers::slower_with_room(spill_tier from, std::uint64_t bytes) const {

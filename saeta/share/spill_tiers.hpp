@@ -9,6 +9,7 @@
 
 #include "saeta/memory/context.hpp"
 #include "saeta/share/background_thread.hpp"
+#include "saeta/share/spill_file.hpp"
 #include "saeta/share/spilled_body.hpp"
 #include "saeta/staging/host_pool.hpp"
 
@@ -37,6 +38,9 @@ public:
   [[nodiscard]] std::optional<spill_tier> slower_with_room(spill_tier from, std::uint64_t bytes) const;
   /// Copies a body in host memory to a slower tier.
   [[nodiscard]] spilled_pointer move_on(const spilled_body& body, std::uint64_t bytes, spill_tier to);
+  /// Reports that the system refuses files, unless it refused the last one for the same reason: with a full
+  /// disk every table fails.
+  void report_failed_file(const error& why) noexcept;
   /// The limit of a tier and the bytes in it. Null for the device.
   [[nodiscard]] const std::shared_ptr<budget>& limit_of(spill_tier tier) const noexcept {
     return limits_[static_cast<std::size_t>(tier)];
@@ -53,11 +57,12 @@ private:
   void page_lock(const std::vector<std::size_t>& sizes) noexcept;
 
   context& root_;
-  std::string folder_;
+  spill_folder folder_;
   std::array<std::shared_ptr<budget>, spill_tiers_count> limits_;
   std::mutex window_mutex_;
   std::size_t window_bytes_;
-  landing_block window_; ///< host memory that the bytes of a device pass on their way to a file
+  landing_block window_;         ///< host memory that the bytes of a device pass on their way to a file
+  std::atomic<int> reported_{0}; ///< the errno of the last report
   std::atomic<bool> growing_{false};
   background_thread grower_;
 };

@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <memory>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -37,6 +36,8 @@ private:
   std::shared_ptr<budget> tier_; ///< null after a move
   std::uint64_t bytes_;
 };
+
+class spill_folder;
 
 class spilled_body {
 public:
@@ -66,7 +67,7 @@ using spilled_pointer = std::shared_ptr<const spilled_body>;
                                             tier_charge charge);
 /// @param window  host memory that the bytes of a device pass; not needed on the host
 [[nodiscard]] spilled_pointer file_body(const std::shared_ptr<context>& ctx, const buffer& body,
-                                        tier_charge charge, const std::string& folder,
+                                        tier_charge charge, spill_folder& folder,
                                         std::span<std::byte> window);
 
 /// Copies a body in host memory to pageable memory. @param bytes  of the body
@@ -74,6 +75,6 @@ using spilled_pointer = std::shared_ptr<const spilled_body>;
                                                 std::size_t bytes, tier_charge charge);
 /// Copies a body in host memory to a file.
 [[nodiscard]] spilled_pointer moved_to_file(const spilled_body& from, std::size_t bytes, tier_charge charge,
-                                            const std::string& folder);
+                                            spill_folder& folder);
 
 } // namespace saeta

@@ -1,4 +1,4 @@
-"""Every promise of the memory plane, of the exchange and of the engines names its tests
+"""Every promise of the memory plane, of the exchange, of the tiers and of the engines names its tests
 (tests/acceptance*.md), and every named test exists.
 
 A line of the acceptance paragraph is proved by conformance tests: TEST_P in a suite that runs on all
@@ -17,6 +17,7 @@ TESTS = ROOT / "tests"
 TABLE = (TESTS / "acceptance.md").read_text(encoding="utf-8")
 EXCHANGE = (TESTS / "acceptance_exchange.md").read_text(encoding="utf-8")
 ENGINES = (TESTS / "acceptance_engines.md").read_text(encoding="utf-8")
+TIERS = (TESTS / "acceptance_tiers.md").read_text(encoding="utf-8")
 SOURCES = {path: path.read_text(encoding="utf-8") for path in sorted(TESTS.rglob("*.cpp"))}
 
 PARAGRAPH = "The paragraph"
@@ -83,11 +84,14 @@ def lines_of_the_paragraph() -> list[str]:
 def test_every_named_test_exists() -> None:
     assert missing(TABLE) == []
     assert missing(EXCHANGE) == []
+    assert missing(TIERS) == []
     assert missing(ENGINES) == []
 
 
 def test_every_rule_has_a_test() -> None:
-    assert [rule for page in (TABLE, EXCHANGE, ENGINES) for _, rule, names in rows(page) if not names] == []
+    assert [
+        rule for page in (TABLE, EXCHANGE, ENGINES, TIERS) for _, rule, names in rows(page) if not names
+    ] == []
     assert {section for section, _, _ in rows(TABLE)} >= {
         PARAGRAPH,
         "Resources",

@@ -473,6 +473,7 @@ def test_requests_are_read_as_they_are_made():
     assert _wire.read_request(_wire.request(_wire.POOL, token)) == (_wire.POOL, token)
     assert _wire.read_request(_wire.request(_wire.OPEN, token)) == (_wire.OPEN, token)
     assert _wire.read_request(_wire.request(_wire.TAKE, token)) == (_wire.TAKE, token)
+    assert _wire.read_request(_wire.request(_wire.POST, token)) == (_wire.POST, token)
     good = _wire.request(_wire.OPEN, token)
     for wrong in (good + b"!", good[:-1], b"X" + good[1:], _wire.request(4, token), _wire.request(0, token)):
         assert _wire.read_request(wrong) is None

@@ -5,13 +5,16 @@ The other processes are real ones. A longer run: SAETA_SHARING_ROUNDS=5000.
 
 from __future__ import annotations
 
+import errno
 import gc
 import multiprocessing
 import os
 import pickle
 import random
 import signal
+import sys
 import time
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +138,67 @@ def test_a_consumer_shares_on(peer: Peer) -> None:
         assert third.run("print(found['a'].to_pylist(), flush=True)") == ["[1, 2]"]
         rows = third.run("part = found[1:].share(); show(part)")
         assert sa.open_shared(received(rows[0]))["a"].to_pylist() == [2]
+
+
+def test_the_process_that_shared_a_table_may_open_and_share_it_on(peer: Peer) -> None:
+    token = sa.table({"a": [1, 2]}, "host").share()
+    found = sa.open_shared(received(sent(token)))
+    del token
+    gc.collect()
+    assert peer.run(f"print(opened({sent(found.share())!r})['a'].to_pylist(), flush=True)") == ["[1, 2]"]
+
+
+def test_a_table_that_is_sent_on_arrives_though_nobody_keeps_it(reducers: Any, peer: Peer) -> None:
+    (text,) = peer.run("kept = sa.table({'a': [1, 2]}, 'host').share(); show(kept)")
+    found = sa.open_shared(received(text))
+    messages = [bytes(ForkingPickler.dumps(found)) for _ in range(2)]
+    peer.run("del kept")
+    del found
+    gc.collect()
+    with Peer() as third:
+        for message in messages:
+            seen = third.run(f"print(pickle.loads({message!r})['a'].to_pylist(), flush=True)")
+            assert seen == ["[1, 2]"]
+    peer.run("gc.collect(); assert not charged(), charged()")
+
+
+def test_a_table_of_a_process_that_has_ended_is_sent_on(reducers: Any, peer: Peer) -> None:
+    with Peer() as first:
+        (text,) = first.run("kept = sa.table({'a': [1, 2]}, 'host').share(); show(kept)")
+        found = sa.open_shared(received(text))
+    message = bytes(ForkingPickler.dumps(found))
+    del found
+    gc.collect()
+    assert peer.run(f"print(pickle.loads({message!r})['a'].to_pylist(), flush=True)") == ["[1, 2]"]
+
+
+def test_a_token_that_arrived_counts_once(reducers: Any, peer: Peer) -> None:
+    table = sa.table({"a": [1, 2]}, "host")
+    first, second = (bytes(ForkingPickler.dumps(table)) for _ in range(2))
+    (text,) = peer.run(f"found = pickle.loads({first!r}); show(found.share())")
+    sa.open_shared(received(text))
+    del table
+    peer.run("del found; gc.collect()")
+    gc.collect()
+    assert peer.run(f"print(pickle.loads({second!r})['a'].to_pylist(), flush=True)") == ["[1, 2]"]
+
+
+def test_a_process_without_descriptors_shares_again_when_it_has_some(monkeypatch: Any) -> None:
+    def refused(*_: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    table = sa.table({"a": [1, 2]}, "host")
+    in_destructors: list[object] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "memfd_create", refused)
+        patched.setattr(sys, "unraisablehook", in_destructors.append)
+        with pytest.raises(
+            sa.FileError, match=r"no file of \d+ bytes in memory can be made: Too many open files"
+        ):
+            table.share()
+        gc.collect()
+    assert in_destructors == []
+    assert sa.open_shared(table.share())["a"].to_pylist() == [1, 2]
 
 
 FORKED = """
@@ -291,8 +355,6 @@ def test_a_child_of_fork_shares_for_itself(peer: Peer) -> None:
 
 @pytest.fixture
 def reducers() -> Any:
-    from multiprocessing.reduction import ForkingPickler
-
     before = dict(ForkingPickler._extra_reducers)
     sa.install_reducers()
     yield
@@ -329,15 +391,22 @@ def test_torch_queues_share_tables(reducers: Any) -> None:
     answers.join_thread()
 
 
-def test_a_peer_that_does_not_answer_is_an_error(monkeypatch: Any) -> None:
+def test_a_peer_that_does_not_answer_is_an_error(monkeypatch: Any, reducers: Any) -> None:
     monkeypatch.setattr(wire, "WAIT", 0.2)
     with Peer() as other:
-        (text,) = other.run("kept = sa.table({'a': [1]}, 'host').share(); show(kept)")
+        (text, second) = other.run(
+            "kept = [sa.table({'a': [1]}, 'host').share() for _ in 'ab']; [show(x) for x in kept]"
+        )
+        found = sa.open_shared(received(second))
         other.process.send_signal(signal.SIGSTOP)
         os.waitpid(other.process.pid, os.WUNTRACED)
         try:
             with pytest.raises(sa.ExchangeError, match=r"has not replied for 0\.2 seconds"):
                 sa.open_shared(received(text))
+            with pytest.raises(
+                sa.ExchangeError, match=r"can't be sent on: .* has not replied for 0\.2 seconds"
+            ):
+                ForkingPickler.dumps(found)
         finally:
             other.process.send_signal(signal.SIGCONT)
         assert sa.open_shared(received(text))["a"].to_pylist() == [1]

@@ -161,6 +161,20 @@ def test_mutated_requests_do_not_disturb_the_broker(peer: Peer) -> None:
     assert sa.open_shared(received(text))["a"].to_pylist() == [1, 2]
 
 
+def test_descriptors_that_arrive_are_not_for_programs_that_are_started() -> None:
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with here, there:
+        socket.send_fds(there, [b"x"], [there.fileno()])
+        data, (descriptor,) = wire._receive(here)
+        assert data == b"x"
+        assert not os.get_inheritable(descriptor)
+        os.close(descriptor)
+        socket.send_fds(there, [b"y"], [there.fileno()] * 3)
+        data, some = wire._receive(here)
+        assert (data, len(some)) == (b"y", 1), "the system closes those that nobody asked for"
+        os.close(some[0])
+
+
 def test_fifty_threads_open_one_token(peer: Peer) -> None:
     (text,) = peer.run(
         "before = charged(); kept = sa.table({'a': np.arange(1000)}, 'host').share(); show(kept)"

@@ -41,6 +41,8 @@ _MOST_AT_ONCE = 256  # connections that are accepted before the existing ones ar
 class File:
     """An unnamed file in memory, whose descriptor is closed with the object, and in children of fork."""
 
+    number = -1  # where the system refuses one
+
     def __init__(self, name: str) -> None:
         self.number = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         _files.add(self)
@@ -265,6 +267,9 @@ class Broker:
                 self.note_arrival(entry)
             files = [] if entry.file is None else [entry.file.number]
             socket.send_fds(peer.connection, [bytes([wire.DONE]) + entry.shared], files)
+        elif kind == wire.POST:
+            self.post(entry)
+            peer.connection.send(bytes([wire.DONE]))
         else:
             self._send_pool(peer, entry)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from saeta import _core
 from saeta._core import Column, Table
-from saeta._share.tables import SharedTable, open_shared, posted, share
+from saeta._share.tables import SharedTable, open_shared, posted
 
 
 def install_reducers() -> None:
@@ -35,7 +35,7 @@ def install_reducers() -> None:
 
 
 def _reduce_table(table: Table) -> tuple[Any, ...]:
-    return _opened_table, (posted(share(table)),)
+    return _opened_table, (posted(table),)
 
 
 def _opened_table(token: SharedTable) -> Table:

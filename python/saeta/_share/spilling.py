@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from saeta import ipc
 from saeta._core import Context, Table
 from saeta._report import human_bytes
-from saeta.errors import TypeMismatch
+from saeta.errors import ClosedError, DeviceError, TypeMismatch
 from saeta.exchange import ContextLike, context_of
 
 if TYPE_CHECKING:
@@ -183,7 +183,12 @@ class SpillHandle:
         return self._handle.context
 
     def __repr__(self) -> str:
-        place = "closed" if self.closed else f"on the tier {self.tier}"
+        try:
+            place = "closed" if self.closed else f"on the tier {self.tier}"
+        except DeviceError:
+            place = "of the parent of this process"
+        except ClosedError:  # by another thread
+            place = "closed"
         return f"<saeta.SpillHandle of {self.context.device}: {human_bytes(self.nbytes)}, {place}>"
 
 

@@ -22,7 +22,7 @@ from saeta import _core
 from saeta._core import Column, Context, Table
 from saeta._share import broker, leases, pools, wire
 from saeta._share.packed import Packed, host_bytes, pack, unpack
-from saeta.errors import ClosedError, ExchangeError, FormatError, InvalidError, TypeMismatch
+from saeta.errors import ClosedError, ExchangeError, FileError, FormatError, InvalidError, TypeMismatch
 from saeta.exchange import ContextLike, context_of
 
 _TAG = "share"
@@ -122,9 +122,7 @@ class _HostMemory:
         self.nbytes = len(body) + len(metadata)
         self._process = os.getpid()
         self._promised = where.memory.reserve(self.nbytes)
-        self.file = broker.File("saeta table")
-        self.file.write(host_bytes(body), metadata)
-        self.file.seal()
+        self.file = _sealed_file("saeta table", host_bytes(body), metadata)
 
     def open(self) -> Table:
         return _table_in_file(self.file.number, self.reply, self, validate=False)
@@ -148,12 +146,26 @@ class _DeviceMemory:
         if len(self.reply) + len(metadata) < wire.LARGEST:
             self.reply += metadata
         else:
-            self.file = broker.File("saeta metadata")
-            self.file.write(metadata)
-            self.file.seal()
+            self.file = _sealed_file("saeta metadata", metadata)
 
     def open(self) -> Table:
         return unpack(*self._packed, validate=False)
+
+
+def _sealed_file(name: str, *contents: Any) -> broker.File:
+    """Returns an unnamed file that nobody can change."""
+    try:
+        file = broker.File(name)
+        file.write(*contents)
+        file.seal()
+    except OSError as failed:
+        size = sum(memoryview(each).nbytes for each in contents)
+        raise FileError(
+            f"a table can't be shared: no file of {size} bytes in memory can be made: {failed.strerror} "
+            f"(errno {failed.errno})",
+            errno=failed.errno,
+        ) from failed
+    return file
 
 
 class _Mapping(mmap.mmap):
@@ -173,17 +185,20 @@ def share(self: Table) -> SharedTable:
     with _lock:
         held, find = _tokens.get(id(self), (None, None))
         known = find() if held is not None and find is not None and held() is self else None
-        if known is not None:
-            return known
-        metadata, body = pack(self)
-        kind = _HostMemory if self.device == "host" else _DeviceMemory
-        memory = kind(body.context, body, metadata)
-        own = broker.own()
-        entry = broker.Exported(own, body.context, memory, memory.reply, memory.file)
-        own.add(entry)
-        shared = weakref.ref(entry)
-        _remember(self, lambda: _token_of(shared()))
-        return _token_of(entry)
+        return _share_own(self) if known is None else known
+
+
+def _share_own(table: Table) -> SharedTable:
+    """Shares a table by the broker of this process."""
+    metadata, body = pack(table)
+    kind = _HostMemory if table.device == "host" else _DeviceMemory
+    memory = kind(body.context, body, metadata)
+    own = broker.own()
+    entry = broker.Exported(own, body.context, memory, memory.reply, memory.file)
+    own.add(entry)
+    shared = weakref.ref(entry)
+    _remember(table, lambda: _token_of(shared()))
+    return _token_of(entry)
 
 
 @overload
@@ -209,11 +224,19 @@ def _remember(table: Table, find: Callable[[], SharedTable | None]) -> None:
     _tokens[number] = (weakref.ref(table, forget), find)
 
 
-def posted(token: SharedTable) -> SharedTable:
-    """Returns a token that keeps the memory on its way until it is opened once."""
-    if token._entry is None:  # another process has made the token, and this one has the table open
-        return token
-    broker.own().post(token._entry)
+def posted(table: Table) -> SharedTable:
+    """Shares a table, and returns a token that keeps the memory on its way until it is opened once."""
+    token = share(table)
+    if token._entry is None:
+        try:
+            leases.ask(token._place.broker, wire.POST, token._place.token)
+        except wire.GoneError:  # the process that shared it has ended
+            with _lock:
+                token = _share_own(table)
+        except OSError as failed:
+            raise ExchangeError(f"the table can't be sent on: {failed}") from failed
+    if token._entry is not None:
+        broker.own().post(token._entry)
     return SharedTable._make(token._place._replace(posted=True), token._entry)
 
 
@@ -266,6 +289,7 @@ def open_shared(token: SharedTable, ctx: ContextLike = None, *, validate: bool =
 
 def _open(token: SharedTable, ctx: ContextLike, validate: bool) -> Table:
     own = broker.own()
+    entry = None
     if token._place.broker == own.name:
         entry = own.find(token._place.token)
         if entry is None:
@@ -286,9 +310,11 @@ def _open(token: SharedTable, ctx: ContextLike, validate: bool) -> Table:
         finally:
             for each in descriptors:
                 os.close(each)
+    # The entry keeps the export as long as this process has the table, which it may share on.
+    onward = SharedTable._make(token._place._replace(posted=False), entry)
     with _lock:
         table = _opened.setdefault(token._place.token, table)
-        _remember(table, lambda: token)
+        _remember(table, lambda: onward)
     return table
 
 

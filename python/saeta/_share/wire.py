@@ -12,6 +12,7 @@ import socket
 import struct
 import time
 import weakref
+from array import array
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,11 +20,13 @@ MAGIC = b"SAETAIPC"
 VERSION = 1
 NAME = re.compile(rb"saeta-[0-9]{1,10}-[0-9a-f]{32}")
 WAIT = 30.0  # seconds to wait for the other side, which may work with the GIL held
-# Requests. TAKE opens by a token that was posted. END ends the lease of the connection and has no reply.
-POOL, OPEN, TAKE, END = 1, 2, 3, 4
+# Requests. POST comes before a token is sent on. TAKE opens by a token that was posted. END ends the lease of
+# the connection and has no reply.
+POOL, OPEN, TAKE, END, POST = 1, 2, 3, 4, 5
 DONE, GONE, FORBIDDEN, FAILED = range(4)  # replies
 _REQUEST = struct.Struct("<8sHB16s")
 _TIME = struct.Struct("@ll")  # seconds and microseconds
+_DESCRIPTOR_ROOM = socket.CMSG_LEN(array("i").itemsize)  # for one
 LARGEST = 65536  # bytes of a reply; the system buffers messages of up to three times as many
 
 # Connections that this process started. A child of fork closes them, because the other side takes the end of
@@ -53,7 +56,8 @@ def read_request(data: bytes) -> tuple[int, bytes] | None:
     if len(data) != _REQUEST.size:
         return None
     magic, version, kind, token = _REQUEST.unpack(data)
-    return (kind, token) if (magic, version) == (MAGIC, VERSION) and kind in (POOL, OPEN, TAKE) else None
+    known = (magic, version) == (MAGIC, VERSION) and kind in (POOL, OPEN, TAKE, POST)
+    return (kind, token) if known else None
 
 
 def peer_user(connection: socket.socket) -> int:
@@ -136,10 +140,16 @@ def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
     """
     for _attempt in range(2):
         with suppress(ConnectionError):
-            data, descriptors, _flags, _sender = socket.recv_fds(
-                connection, LARGEST, 1, socket.MSG_CMSG_CLOEXEC
+            # socket.recv_fds of Python 3.11 drops the flag: programs that are started meanwhile would get the
+            # descriptor.
+            data, beside, _flags, _sender = connection.recvmsg(
+                LARGEST, _DESCRIPTOR_ROOM, socket.MSG_CMSG_CLOEXEC
             )
-            return data, descriptors
+            found = array("i")
+            for level, kind, content in beside:
+                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                    found.frombytes(content[: len(content) // found.itemsize * found.itemsize])
+            return data, found.tolist()
     return b"", []
 
 

@@ -14,7 +14,7 @@
 namespace saeta::support {
 namespace {
 
-std::array<std::atomic<system_call_trap*>, 5> traps{};
+std::array<std::atomic<system_call_trap*>, 6> traps{};
 
 std::atomic<system_call_trap*>& trap_of(system_call kind) { return traps[static_cast<std::size_t>(kind)]; }
 
@@ -97,6 +97,12 @@ int linkat(int from_folder, const char* from, int to_folder, const char* to, int
   return static_cast<int>(saeta::support::answer(saeta::support::system_call::linkat, to, [&] {
     return ::syscall(SYS_linkat, from_folder, from, to_folder, to, flags);
   }));
+}
+
+int fallocate(int descriptor, int mode, off_t offset, off_t bytes) {
+  return static_cast<int>(
+      saeta::support::answer(saeta::support::system_call::fallocate, std::to_string(descriptor),
+                             [&] { return ::syscall(SYS_fallocate, descriptor, mode, offset, bytes); }));
 }
 
 ssize_t pwritev(int descriptor, const iovec* parts, int count, off_t offset) {

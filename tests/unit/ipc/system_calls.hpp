@@ -1,7 +1,7 @@
 // Calls of the operating system that fail when a test says so.
 //
-// What      The program's own `open`, `close`, `fsync`, `pwritev` and `linkat` replace the C library's for
-//           every library that it loads. They make the call unless a trap has an error for it.
+// What      The program's own `open`, `close`, `fsync`, `pwritev`, `linkat` and `fallocate` replace the C
+//           library's for every library that it loads. They make the call unless a trap has an error for it.
 // Thread    One test at a time.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace saeta::support {
 
-enum class system_call { open, close, fsync, pwritev, linkat };
+enum class system_call { open, close, fsync, pwritev, linkat, fallocate };
 
 /// For as long as it lives, the calls of one kind are counted and fail as `verdict` says.
 class system_call_trap {

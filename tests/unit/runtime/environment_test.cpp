@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <optional>
@@ -140,6 +141,8 @@ TEST_F(environment_test, the_limits_themselves_are_allowed_and_one_more_is_not) 
   EXPECT_EQ(with("SAETA_HOST_CACHE", "3MiB").host_cache, std::uint64_t{3} << 20);
   EXPECT_EQ(with("SAETA_HOST_CACHE", "0").host_cache, 0U);
   EXPECT_EQ(with("SAETA_SPILL_DIR", "/scratch").spill.folder, "/scratch");
+  EXPECT_EQ(with("SAETA_SPILL_DIR", "scratch").spill.folder, std::filesystem::current_path() / "scratch");
+  EXPECT_EQ(with("SAETA_SPILL_DIR", "").spill.folder, "");
   EXPECT_EQ(with("SAETA_SPILL_PINNED", "3MiB").spill.pinned, std::uint64_t{3} << 20);
   EXPECT_EQ(with("SAETA_SPILL_PAGEABLE", "0").spill.pageable, 0U);
   EXPECT_EQ(with("SAETA_SPILL_FILES", "1GiB").spill.files, std::uint64_t{1} << 30);

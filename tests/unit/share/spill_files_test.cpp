@@ -1,0 +1,107 @@
+// Where spilled tables lie in files: by the descriptors of the process and the blocks of the disk.
+#include "saeta/backend/host/host_backend.hpp"
+#include "saeta/share/spill.hpp"
+#include "support/tables.hpp"
+#include "unit/ipc/system_calls.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <deque>
+#include <filesystem>
+#include <string>
+
+#include <sys/resource.h>
+
+namespace saeta {
+namespace {
+
+using support::system_call;
+using support::system_call_trap;
+
+class spill_files : public ::testing::Test {
+protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::path(::testing::TempDir()) / "saeta-spill-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    context_options options;
+    options.spill.folder = folder_.string();
+    ctx_ = context::create(make_host_backend(), options);
+  }
+  void TearDown() override {
+    kept_.clear();
+    EXPECT_EQ(files(), 0);
+    std::filesystem::remove_all(folder_);
+  }
+
+  [[nodiscard]] table numbers(std::uint64_t seed) const {
+    support::table_shape shape;
+    shape.batch_rows = {1000};
+    shape.seed = seed;
+    return support::random_table(ctx_, {data_type(type_id::int64)}, shape);
+  }
+  void spill(std::uint64_t count) {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      kept_.push_back(spillable(ctx_, numbers(i)));
+      EXPECT_EQ(kept_.back().spill(), spill_tier::file);
+    }
+  }
+  void expect_all() const {
+    for (std::size_t i = 0; i < kept_.size(); ++i) {
+      EXPECT_TRUE(support::same_contents(kept_[i].use(ctx_).value(), numbers(i))) << i;
+    }
+  }
+  [[nodiscard]] std::ptrdiff_t files() const {
+    return std::ranges::count_if(support::open_files(), [&](const std::filesystem::path& each) {
+      return each.string().starts_with(folder_.string());
+    });
+  }
+
+  std::filesystem::path folder_;
+  std::shared_ptr<context> ctx_;
+  std::deque<spill_handle> kept_;
+};
+
+TEST_F(spill_files, hold_many_tables) {
+  const system_call_trap holes(system_call::fallocate, [](std::size_t, const std::string&) { return 0; });
+  spill(10);
+  EXPECT_EQ(files(), 1);
+  EXPECT_EQ(holes.calls(), 1U) << "a new file is asked whether it can have holes";
+  expect_all();
+  EXPECT_EQ(holes.calls(), 10U) << "the last one ends with the file";
+}
+
+TEST_F(spill_files, hold_one_table_each_where_the_file_system_has_no_holes) {
+  const system_call_trap no_holes(system_call::fallocate,
+                                  [](std::size_t, const std::string&) { return EOPNOTSUPP; });
+  spill(3);
+  EXPECT_EQ(files(), 3);
+  expect_all();
+}
+
+TEST_F(spill_files, end_at_the_limit_of_the_process) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit chosen = before;
+  chosen.rlim_cur = 100'000; // room for a table at 0 and one at 64 KiB
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &chosen), 0);
+  spill(5);
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_EQ(files(), 3);
+  expect_all();
+}
+
+TEST_F(spill_files, are_made_where_files_must_have_names) {
+  const system_call_trap refusing(system_call::open, [&](std::size_t, const std::string& path) {
+    return path == folder_.string() ? EINVAL : 0;
+  });
+  spill(2);
+  EXPECT_EQ(files(), 1);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+  expect_all();
+}
+
+} // namespace
+} // namespace saeta
