@@ -58,7 +58,7 @@ std::string decimal(uint128 value) {
 
 std::string with_article(std::string_view name) {
   constexpr std::string_view vowels = "AEIOaeio"; // a name with u begins like "uint8"
-  return concat(!name.empty() && vowels.find(name.front()) != vowels.npos ? "an " : "a ", name);
+  return concat(!name.empty() && vowels.find(name.front()) != std::string_view::npos ? "an " : "a ", name);
 }
 
 std::string human_bytes(std::uint64_t bytes) {
