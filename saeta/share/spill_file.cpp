@@ -1,5 +1,6 @@
 #include "saeta/share/spill_file.hpp"
 
+#include "saeta/base/checked.hpp"
 #include "saeta/base/os_error.hpp"
 #include "saeta/base/text.hpp"
 
@@ -19,7 +20,7 @@ namespace {
 
 constexpr std::size_t longest_file = std::size_t{4} << 30;
 /// A multiple of the page size of every machine, so that a range can be mapped and its blocks given back.
-constexpr std::size_t alignment = 64 << 10;
+constexpr std::size_t alignment = std::size_t{64} << 10;
 
 error failed_in(const std::string& folder, std::string_view action, int number) {
   return os_error(concat("can't ", action, " a spill file in '", folder, "'"), number);
@@ -46,8 +47,6 @@ bool make_hole(int descriptor, std::size_t offset, std::size_t bytes) noexcept {
                      static_cast<off_t>(bytes)) == 0;
 }
 
-std::size_t round_up(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
-
 /// The bytes after which the next body begins a new file.
 std::size_t file_limit() {
   rlimit allowed{};
@@ -71,7 +70,7 @@ error nameless_file::failed(std::string_view action, int number) const {
 file_range::~file_range() {
   // The system frees the blocks of a file that ends.
   if (file_ != nullptr && file_.use_count() > 1 && made_in_ == fork_generation()) {
-    static_cast<void>(make_hole(file_->descriptor(), offset_, round_up(bytes_)));
+    static_cast<void>(make_hole(file_->descriptor(), offset_, round_up(bytes_, alignment)));
   }
 }
 
@@ -99,7 +98,7 @@ file_range spill_folder::take(std::size_t bytes) {
     used_ = 0;
   }
   file_range place(std::move(file), used_, bytes);
-  used_ += round_up(bytes);
+  used_ += round_up(bytes, alignment);
   return place;
 }
 
