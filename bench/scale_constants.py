@@ -42,15 +42,15 @@ PIECE_SECONDS = PIECE / PIECES - PIECE / PEER
 
 STREAMS = {each["job"]: each for each in result("streams-reads-h100.json")["results"]}
 WIDE = {each["job"]: each for each in result("streams-small-h100.json")["results"]}
-SMALL_PIECES = 977 * 8 * 16
-"""Pieces of 32 KiB in the file of bench/streams.py that has batches of 8Ki rows and 16 columns."""
+SMALL_PIECE = 8192 * 4
+"""Bytes of a float32 column in a batch of 8Ki rows."""
 
 
 def small_piece() -> float:
     """Seconds that a small piece of a read takes longer than its bytes."""
     small, plain = STREAMS["read_ipc, batches of 8Ki"], STREAMS["P: plain copy"]
     bytes_alone = small["bytes"] / plain["bytes"] * statistics.median(plain["seconds"])
-    return float(statistics.median(small["seconds"]) - bytes_alone) / SMALL_PIECES
+    return float(statistics.median(small["seconds"]) - bytes_alone) / (small["bytes"] / SMALL_PIECE)
 
 
 def planned_column() -> float:
@@ -88,8 +88,8 @@ LINKS: dict[str, Source] = {
     "pcie in": Source(
         Link("gpu", LIMITS["in"], small_piece()),
         "measured",
-        "`movement-h100.json`: page-locked copies; `streams-reads-h100.json`: a read in "
-        "pieces of 32 KiB, one H100",
+        "`movement-h100.json`: page-locked copies; `streams-reads-h100.json`: a read in pieces of 32 KiB, "
+        "one H100",
     ),
     "pcie out": Source(
         Link("gpu", LIMITS["out"]), "measured", "`movement-h100.json`: page-locked copies, one H100"

@@ -1,6 +1,5 @@
 // The table from error codes to Python's exception classes, which saeta/errors.py defines.
 #include "python/src/core/module.hpp"
-#include "python/src/memory/memory_objects.hpp"
 #include "saeta/base/text.hpp"
 
 #include <array>
@@ -79,6 +78,14 @@ nb::dict numbers_of(const error& failure) {
 }
 
 } // namespace
+
+nb::dict bytes_dict(const budget_refusal::bytes_by_tag& bytes) {
+  nb::dict result;
+  for (const auto& [name, count] : bytes) {
+    result[nb::str(name.c_str(), name.size())] = count;
+  }
+  return result;
+}
 
 void raise(const error& failure) {
   const nb::handle type = class_of(failure);

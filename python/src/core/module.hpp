@@ -2,6 +2,7 @@
 #pragma once
 
 #include "python/src/core/gil.hpp"
+#include "saeta/base/error.hpp"
 #include "saeta/base/text.hpp"
 
 #include <nanobind/nanobind.h>
@@ -20,6 +21,8 @@ void bind_errors();
 /// Sets the Python exception of an error, for callbacks from C code. With the GIL held.
 /// @throws nb::python_error.
 void raise(const error& failure);
+/// Bytes by the names of tags or budgets.
+nb::dict bytes_dict(const budget_refusal::bytes_by_tag& bytes);
 void bind_device(nb::module_& m);
 void bind_memory(nb::module_& m);
 void bind_symbols(nb::module_& m);

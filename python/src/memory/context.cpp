@@ -251,14 +251,6 @@ nb::object limit_or_none(std::uint64_t limit) {
   return limit == budget::unlimited ? nb::none() : nb::object(nb::int_(limit));
 }
 
-nb::dict bytes_dict(const bytes_by_name& bytes) {
-  nb::dict result;
-  for (const auto& [name, count] : bytes) {
-    result[nb::str(name.c_str(), name.size())] = count;
-  }
-  return result;
-}
-
 void bind_context(nb::module_& m) {
   bind_block<capture_object>(m, "GraphCapture", "def __enter__(self) -> GraphCapture",
                              "The announcement of a graph capture, from `Context.capturing`."

@@ -4,7 +4,6 @@
 #include "python/src/core/module.hpp"
 #include "python/src/core/objects.hpp"
 #include "saeta/memory/buffer.hpp"
-#include "saeta/observe/ledger.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -40,7 +39,6 @@ std::uint64_t to_bytes(const size_spec& given, device_id device);
 std::uint64_t to_bytes(const size_spec& given, const context& ctx);
 /// None for `budget::unlimited`.
 nb::object limit_or_none(std::uint64_t limit);
-nb::dict bytes_dict(const bytes_by_name& bytes);
 
 void bind_context(nb::module_& m);
 void bind_budgets(nb::module_& m, memory_class& memory);
