@@ -2,6 +2,7 @@
 """Times transfers of tables between two workers of a local Dask cluster, beside those of pyarrow's tables.
 
     bench/dask_transfers.py [--mib 16 64 256] [--repeats 9] [--columns 8]
+                            [--gpus 2] [--protocol tcp|ucx] [--rmm-pool 16GiB] [--out FILE.json] [--commit TEXT]
 
 One worker has a table, and the other adds up its values. The time is what the client sees, from the request
 to the result, without that of the same request where the table is already. Beside it stands the time that the
@@ -16,16 +17,25 @@ nothing           a number
 
 "alone" is the time of serialising and restoring in one process, without sockets.
 
+With --gpus the workers are those of dask-cuda, each with a GPU of its own, or both on the only one. Then
+`array` is an array of CuPy, `arrays` one for each column, as libraries send their columns by the family `cuda`,
+and pyarrow's tables are downloaded, sent, and uploaded. "link" is a plain copy of as many bytes from one GPU to
+the other, or within the only one, into memory that is there. --rmm-pool is the pool of RMM that UCXX receives
+into, which dask-cuda advises to have.
+
 DASK_DISTRIBUTED__COMM__SHARD=1GiB lets Dask send bodies of more than 64 MiB undivided.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
 import os
 import statistics
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import dask
@@ -33,17 +43,20 @@ import distributed
 import numpy as np
 import pyarrow as pa
 from distributed.protocol import deserialize, serialize
+from rates import add_result_arguments, write_result
 
 import saeta as sa
 import saeta.dask
 
-KINDS = ("saeta", "saeta, packed", "pyarrow", "pyarrow, pickled", "array", "nothing")
+HOST_KINDS = ("saeta", "saeta, packed", "pyarrow", "pyarrow, pickled", "array", "nothing")
+GPU_KINDS = ("saeta", "saeta, packed", "pyarrow", "arrays", "array", "nothing")
 SETTINGS = {
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": False,
     "distributed.worker.profile.enabled": False,
+    "distributed.comm.timeouts.connect": "120s",
 }
 
 
@@ -54,26 +67,73 @@ class Holder:
         self.table = table
 
 
+def values_of(columns: int, nbytes: int) -> dict[str, Any]:
+    rows = nbytes // columns // 8
+    return {f"c{number}": np.arange(rows) + number for number in range(columns)}
+
+
 def make(kind: str, columns: int, nbytes: int) -> Any:
     if kind == "nothing":
         return 0
     if kind == "array":
         return np.arange(nbytes // 8)
-    rows = nbytes // columns // 8
-    values = {f"c{number}": np.arange(rows) + number for number in range(columns)}
+    values = values_of(columns, nbytes)
     if kind.startswith("saeta"):
-        table = sa.table(values, "host")
-        return sa.unpack(*table.pack()) if "packed" in kind else table
+        return packed_if(kind, sa.table(values, "host"))
     return pa.table(values) if kind == "pyarrow" else Holder(pa.table(values))
 
 
+def make_on_gpu(kind: str, columns: int, nbytes: int) -> Any:
+    import cupy
+
+    if kind == "nothing":
+        return 0
+    if kind == "array":
+        return cupy.arange(nbytes // 8)
+    if kind == "arrays":
+        return [cupy.asarray(each) for each in values_of(columns, nbytes).values()]
+    table = sa.table(values_of(columns, nbytes), saeta.dask.worker_context())
+    return DownloadedTable(table) if kind == "pyarrow" else packed_if(kind, table)
+
+
+def packed_if(kind: str, table: sa.Table) -> sa.Table:
+    return sa.unpack(*table.pack()) if "packed" in kind else table
+
+
+class DownloadedTable:
+    """A table on a GPU that is sent as one of pyarrow, which is on the host."""
+
+    def __init__(self, table: sa.Table) -> None:
+        self.table = table
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return uploaded, (self.table.to_arrow(),)
+
+
+def uploaded(table: pa.Table) -> DownloadedTable:
+    return DownloadedTable(sa.from_arrow(table, saeta.dask.worker_context()))
+
+
 def add_up(given: Any) -> int:
-    if isinstance(given, int | np.ndarray):
-        return int(np.sum(given))
+    if isinstance(given, int):
+        return given
+    if isinstance(given, Holder | DownloadedTable):
+        return add_up(given.table)
+    if isinstance(given, list):
+        return sum(add_up(each) for each in given)
+    if isinstance(given, pa.Table):
+        return sum(int(each.chunk(0).to_numpy().sum()) for each in given.columns)
     if isinstance(given, sa.Table):
-        return sum(int(np.from_dlpack(each).sum()) for each in given.columns)
-    table = given.table if isinstance(given, Holder) else given
-    return sum(int(each.chunk(0).to_numpy().sum()) for each in table.columns)
+        return sum(add_up(array_of(each)) for each in given.columns)
+    return int(given.sum())
+
+
+def array_of(column: sa.Column) -> Any:
+    if column.device == "host":
+        return np.from_dlpack(column)
+    import cupy
+
+    return cupy.from_dlpack(column)
 
 
 def processor_seconds(client: distributed.Client) -> float:
@@ -89,27 +149,28 @@ def seconds_of(client: distributed.Client, worker: str, table: Any) -> tuple[flo
     return passed, processor_seconds(client) - worked, found
 
 
-def measure(client: distributed.Client, mib: int, columns: int, repeats: int) -> dict[str, Any]:
+def measure(client: distributed.Client, mib: int, options: argparse.Namespace) -> dict[str, Any]:
     one, other = sorted(client.run(os.getpid))
-    passed: dict[str, list[float]] = {kind: [] for kind in KINDS}
-    worked: dict[str, list[float]] = {kind: [] for kind in KINDS}
-    results = {kind: set() for kind in KINDS}
-    for _ in range(repeats + 1):  # the first is not counted
-        for kind in KINDS:
-            table = client.submit(make, kind, columns, mib << 20, workers=[one], pure=False)
+    kinds, maker = (GPU_KINDS, make_on_gpu) if options.gpus else (HOST_KINDS, make)
+    passed: dict[str, list[float]] = {kind: [] for kind in kinds}
+    worked: dict[str, list[float]] = {kind: [] for kind in kinds}
+    results: dict[str, set[int]] = {kind: set() for kind in kinds}
+    for turn in range(options.repeats + 1):
+        for kind in kinds:
+            table = client.submit(maker, kind, options.columns, mib << 20, workers=[one], pure=False)
             distributed.wait(table)
             first = seconds_of(client, other, table)
             again = seconds_of(client, other, table)
-            passed[kind].append(first[0] - again[0])
-            worked[kind].append(first[1] - again[1])
             results[kind].add(first[2])
             del table
-    assert len(set.union(*(results[kind] for kind in KINDS[:4]))) == 1
+            if turn > 0:
+                passed[kind].append(first[0] - again[0])
+                worked[kind].append(first[1] - again[1])
+    assert len(set.union(*(results[kind] for kind in kinds[:4]))) == 1
     return {
         "mebibytes": mib,
-        "milliseconds": {kind: median_ms(times) for kind, times in passed.items()},
-        "of the processors": {kind: median_ms(times) for kind, times in worked.items()},
-        "alone": {kind: median_ms(alone(make(kind, columns, mib << 20), repeats)) for kind in KINDS},
+        "milliseconds": {kind: in_ms(times) for kind, times in passed.items()},
+        "of the processors": {kind: in_ms(times) for kind, times in worked.items()},
     }
 
 
@@ -121,29 +182,100 @@ def alone(given: Any, repeats: int) -> list[float]:
         header, frames = serialize(given, on_error="raise")
         deserialize(header, [memoryview(each) for each in frames])
         times.append(time.perf_counter() - start)
-    return times
+    return times[1:]
 
 
-def median_ms(times: list[float]) -> float:
-    return round(statistics.median(times[1:]) * 1e3, 2)
+def link(mib: int, repeats: int) -> list[float]:
+    """Times plain copies from the first GPU to the last one."""
+    import cupy
+
+    gpus = cupy.cuda.runtime.getDeviceCount()
+    source = cupy.ones(mib << 20, dtype="u1")
+    with cupy.cuda.Device(gpus - 1):
+        target = cupy.empty_like(source)
+    times = []
+    for _ in range(repeats + 1):
+        cupy.cuda.Device(0).synchronize()
+        start = time.perf_counter()
+        target.data.copy_from_device(source.data, source.nbytes)
+        cupy.cuda.Device(0).synchronize()
+        times.append(time.perf_counter() - start)
+    return times[1:]
 
 
-def main() -> None:
+def in_ms(times: list[float]) -> dict[str, float]:
+    """Returns the median, and the 10th and 90th percentile."""
+    tenths = statistics.quantiles(times, n=10)
+    found = {"median": statistics.median(times), "p10": tenths[0], "p90": tenths[-1]}
+    return {name: round(each * 1e3, 3) for name, each in found.items()}
+
+
+@contextmanager
+def workers(options: argparse.Namespace) -> Iterator[distributed.Client]:
+    """Starts two workers."""
+    made: dict[str, Any] = {"n_workers": 2, "protocol": options.protocol, "dashboard_address": "127.0.0.1:0"}
+    if options.gpus == 2:
+        import dask_cuda
+
+        cluster = dask_cuda.LocalCUDACluster(
+            CUDA_VISIBLE_DEVICES=[0, 1], rmm_pool_size=options.rmm_pool, **made
+        )
+    else:
+        cluster = distributed.LocalCluster(threads_per_worker=1, memory_limit="8GiB", **made)
+    with cluster, distributed.Client(cluster) as client:
+        client.wait_for_workers(2, timeout=120)
+        yield client
+
+
+def show(found: dict[str, Any], gpus: int) -> None:
+    limit = found["link"]["median"] if gpus else None
+    print(f"\n{found['mebibytes']} MiB; link: {limit} ms" if gpus else f"\n{found['mebibytes']} MiB")
+    print(f"{'kind':20}{'ms':>10}{'p10':>10}{'p90':>10}{'GB/s':>8}{'processors, ms':>16}{'of the link':>13}")
+    for kind, each in found["milliseconds"].items():
+        share = f"{limit / each['median']:.0%}" if limit and each["median"] > 0 else ""
+        print(
+            f"{kind:20}{each['median']:10.2f}{each['p10']:10.2f}{each['p90']:10.2f}"
+            f"{found['mebibytes'] * 1.048576 / max(each['median'], 1e-9):8.2f}"
+            f"{found['of the processors'][kind]['median']:16.2f}{share:>13}"
+        )
+    if "alone" in found:
+        print("alone:", json.dumps({kind: each["median"] for kind, each in found["alone"].items()}))
+
+
+def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="times transfers between workers of Dask")
     parser.add_argument("--mib", type=int, nargs="+", default=[16, 64, 256])
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--columns", type=int, default=8)
-    given = parser.parse_args()
-    with (
-        dask.config.set(SETTINGS),
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, memory_limit="8GiB", dashboard_address="127.0.0.1:0"
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        print(distributed.__version__, f"saeta {sa.__version__}", f"pyarrow {pa.__version__}")
-        for mib in given.mib:
-            print(json.dumps(measure(client, mib, given.columns, given.repeats), indent=2))
+    parser.add_argument("--gpus", type=int, default=0, choices=[0, 1, 2], help="default: none, on the host")
+    parser.add_argument("--protocol", default="tcp", choices=["tcp", "ucx"])
+    parser.add_argument("--rmm-pool", metavar="BYTES", help="of each worker, as dask-cuda takes it")
+    add_result_arguments(parser)
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = parse()
+    with dask.config.set(SETTINGS), workers(options) as client:
+        results = [measure(client, mib, options) for mib in options.mib]
+    for found in results:
+        if options.gpus:
+            found["link"] = in_ms(link(found["mebibytes"], options.repeats))
+        else:
+            made = {kind: make(kind, options.columns, found["mebibytes"] << 20) for kind in HOST_KINDS}
+            found["alone"] = {kind: in_ms(alone(each, options.repeats)) for kind, each in made.items()}
+        show(found, options.gpus)
+    write_result(
+        options.out,
+        "dask_transfers",
+        options.commit,
+        gpus=options.gpus,
+        protocol=options.protocol,
+        rmm_pool=options.rmm_pool,
+        columns=options.columns,
+        versions={name: importlib.metadata.version(name) for name in ("distributed", "pyarrow", "numpy")},
+        results=results,
+    )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What tables reach from one actor of Ray to another, on this machine.
 
-    ray_rates.py [--device cuda:0] [--mib N] [--columns N] [--batches N] [--rounds N] [--out FILE.json]
-                 [--commit TEXT]
+    ray_rates.py [--device cuda:0] [--to cuda:1] [--mib N] [--columns N] [--batches N] [--rounds N]
+                 [--out FILE.json] [--commit TEXT]
 
 An actor has a table and returns it; another one takes it and, on the host, adds up columns, 8 at most.
 "passed on": the second actor returns the table that it has received to a third one. "kept": the first actor
-keeps what it has shared, or its reference in the store, and returns that each time.
+keeps what it has shared, or its reference in the store, and returns that each time. `--to` is the device of
+all actors but the first. From one GPU to another, "link" is a plain copy of as many bytes.
 
 Tables go by the transport of `saeta.ray`, or through Ray's object store, as those of pyarrow do; on a GPU
 pyarrow's are downloaded before and uploaded afterwards. On the host an array of NumPy with the same values
@@ -51,6 +52,8 @@ def context_of(device: str) -> sa.Context:
 class Actor:
     def __init__(self, device: str) -> None:
         self.ctx = context_of(device)
+        if device != "host":
+            saeta.ray.receive_into(self.ctx)
         self.table: Any = None
         self.kept: Any = None
         self.reference: Any = None
@@ -127,11 +130,11 @@ def parts_of(table: Any, name: str) -> list[Any]:
 
 
 def operations(
-    device: str, rows: int, columns: int, batches: int
+    devices: list[str], rows: int, columns: int, batches: int
 ) -> tuple[dict[str, Callable[[], Any]], int]:
-    gpus = {} if device == "host" else {"num_gpus": 0.3}
+    """Takes the device of each of the three actors."""
     maker, second, third = (
-        ray.remote(num_cpus=0, enable_tensor_transport=True, **gpus)(Actor).remote(device) for _ in range(3)
+        ray.remote(num_cpus=0, enable_tensor_transport=True)(Actor).remote(device) for device in devices
     )
     nbytes = ray.get(maker.make.remote(rows, columns, batches))
 
@@ -153,8 +156,23 @@ def operations(
         f"passed on: {PEER}": moved(maker.store_arrow, second.pass_on_store),
         "kept: saeta, transport": moved(maker.share_kept),
         f"kept: {PEER}": lambda: ray.get(third.total.remote(*ray.get(maker.refer.remote()))),
-        **(floor if device == "host" else {}),
+        **(floor if set(devices) == {"host"} else {"nothing": floor["nothing"]}),
     }, nbytes
+
+
+def link(nbytes: int) -> Callable[[], Any]:
+    """A copy from the first GPU to the second one, into memory that is there."""
+    import cupy
+
+    source = cupy.ones(nbytes, dtype="u1")
+    with cupy.cuda.Device(1):
+        target = cupy.empty_like(source)
+
+    def run() -> None:
+        target.data.copy_from_device(source.data, nbytes)
+        cupy.cuda.Device(0).synchronize()
+
+    return run
 
 
 def measure(found: dict[str, Callable[[], Any]], rounds: int, expected: int | None) -> dict[str, list[float]]:
@@ -165,7 +183,7 @@ def measure(found: dict[str, Callable[[], Any]], rounds: int, expected: int | No
             start = time.perf_counter()
             total = run()
             took = time.perf_counter() - start
-            assert total == (None if name == "nothing" else expected), (name, total, expected)
+            assert total == (None if name in ("nothing", "link") else expected), (name, total, expected)
             if turn > 0:
                 seconds[name].append(took)
     return seconds
@@ -174,6 +192,7 @@ def measure(found: dict[str, Callable[[], Any]], rounds: int, expected: int | No
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="What tables reach from one actor of Ray to another.")
     parser.add_argument("--device", default="host")
+    parser.add_argument("--to", metavar="DEVICE", help="default: the same")
     parser.add_argument("--mib", type=int, default=256)
     parser.add_argument("--columns", type=int, default=8)
     parser.add_argument("--batches", type=int, default=1)
@@ -186,15 +205,19 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     options = parse()
     rows = (options.mib << 20) // options.columns // 8
+    to = options.to or options.device
+    os.environ["RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"] = "1"  # each actor sees all GPUs
     ray.init(include_dashboard=False, object_store_memory=max(8 * options.mib, 80) << 20, log_to_driver=False)
-    found, nbytes = operations(options.device, rows, options.columns, options.batches)
+    found, nbytes = operations([options.device, to, to], rows, options.columns, options.batches)
+    if {options.device, to} == {"cuda:0", "cuda:1"}:
+        found["link"] = link(nbytes)
     host = options.device == "host"
     summed = range(min(options.columns, SUMMED))
     expected = sum(rows * i + rows * (rows - 1) // 2 for i in summed) if host else None
     seconds = measure(found, options.rounds, expected)
     print(
-        f"{nbytes / 2**20:.0f} MiB in {options.columns} columns and {options.batches} batches on "
-        f"{options.device}, {options.rounds} rounds"
+        f"{nbytes / 2**20:.0f} MiB in {options.columns} columns and {options.batches} batches from "
+        f"{options.device} to {to}, {options.rounds} rounds"
     )
     print(f"{'operation':42}{'ms':>9}{'p10':>9}{'p90':>9}{'GB/s':>8}{'pyarrow / this':>16}")
     for name, each in seconds.items():
@@ -212,6 +235,7 @@ def main() -> None:
         options.commit,
         machine={"cores": os.cpu_count(), "system": platform.platform()},
         device=options.device,
+        to=to,
         bytes=nbytes,
         columns=options.columns,
         batches=options.batches,

@@ -3190,10 +3190,13 @@ def _import_device_array(where: Context, type: object, array: object, copy: bool
     Takes an "arrow_device_array" capsule described by an "arrow_schema" one.
     """
 
-def _device_of_capsule(capsule: object) -> tuple[int, int]:
+def _device_of_capsule(capsule: object) -> tuple[int, int | None]:
     """
-    Device type and number of a capsule with an Arrow device array or stream. The capsule stays unconsumed.
+    Device type and number of a capsule with an Arrow device array or stream. The capsule stays unconsumed: the first array of a stream on a GPU, which has the number, is requested and kept in it. A stream of the host, or without arrays, has no number.
     """
+
+def _device_type_of_capsule(capsule: object) -> int:
+    """Device type of such a capsule, which no array is requested for."""
 
 def _import_field(capsule: object) -> Field:
     """Reads an "arrow_schema" capsule as a Field, whatever its type."""

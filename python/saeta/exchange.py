@@ -299,7 +299,7 @@ def _device_capsules(source: Any, ctx: ContextLike) -> Any:
     for name in ("__arrow_c_device_stream__", "__arrow_c_device_array__"):
         if hasattr(source, name):
             found = getattr(source, name)()
-            kind = _core._device_of_capsule(found[1] if isinstance(found, tuple) else found)[0]
+            kind = _core._device_type_of_capsule(found[1] if isinstance(found, tuple) else found)
             downloads = hasattr(source, name.replace("_device", ""))
             return None if on_host and kind != CPU and downloads else found
     return None
@@ -315,11 +315,11 @@ def _take_from_device(found: Any, ctx: ContextLike, copy: bool | None, as_column
     return _core._import_device_stream(where, found, copy, as_column)
 
 
-def is_elsewhere(device: tuple[int, int], ctx: Context) -> bool:
+def is_elsewhere(device: tuple[int, int | None], ctx: Context) -> bool:
     """Whether a device, as DLPack numbers it, and the context's are GPUs, and not the same one."""
     kind, ordinal = device
     on_gpus = kind not in (CPU, CUDA_HOST, CUDA_MANAGED) and ctx.device != "host"
-    return on_gpus and ordinal != int(ctx.device.partition(":")[2])
+    return on_gpus and ordinal is not None and ordinal != int(ctx.device.partition(":")[2])
 
 
 def _move(taken: Any, ctx: Context, copy: bool | None) -> Any:
@@ -332,12 +332,12 @@ def _move(taken: Any, ctx: Context, copy: bool | None) -> Any:
     return taken.to(ctx)
 
 
-def _context_of(device: tuple[int, int]) -> Context:
+def _context_of(device: tuple[int, int | None]) -> Context:
     kind, ordinal = device
     if kind in (CPU, CUDA_HOST):
         return _core.context("host")
     if kind in (CUDA, CUDA_MANAGED):
-        return _core.context(f"cuda:{ordinal}")
+        return _core.context(f"cuda:{ordinal or 0}")
     raise ExchangeError(
         f"the tensor is on device type {kind}: only CPU (1) and CUDA (2, 3, 13) are supported"
     )

@@ -87,6 +87,10 @@ def test_device_arrays_of_another_gpu_are_copied(pair: list[sa.Context]) -> None
         assert taken.to_arrow().equals(source)
     with pytest.raises(sa.ExchangeError, match=r'to\("cuda:1"\)'):
         sa.from_arrow(table, second, copy=False)
+    for there in (table, taken):
+        for given in (there, there.__arrow_c_device_stream__()):
+            again = sa.from_arrow(given)
+            assert (again.context, again["int64"].address) == (there.context, there["int64"].address)
 
 
 def test_memory_is_not_reused_before_the_other_gpu_has_read_it(torch: Any, pair: list[sa.Context]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 import arrow_data
 import saeta as sa
 from contexts import copies
-from protocols import capsule_name, device_array_in
+from protocols import capsule_name, device_array_in, stream_in
 from sim_devices import DEVICES, contexts_of, simulator
 
 NAMES = sorted(arrow_data.arrays(0))
@@ -195,6 +197,17 @@ def test_memory_that_comes_back_through_pyarrow_is_no_import(host):
     del theirs, table
     assert again.to_pydict() == {"a": [None, 3], "s": ["yy", None]}
     assert "external" not in host.memory.by_tag()
+
+
+def test_a_device_stream_that_fails_is_released_with_its_error(anywhere):
+    call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+    fail = call(lambda *_: errno.EIO)
+    table = sa.from_arrow(pa.table({"a": [1, 2]}), anywhere)
+    stream = table.__arrow_c_device_stream__()
+    stream_in(stream).get_next = ctypes.cast(fail, ctypes.c_void_p).value
+    with pytest.raises(sa.FileError, match="ArrowDeviceArrayStream: get_next failed with errno 5 "):
+        sa.from_arrow(stream, anywhere)
+    assert stream_in(stream).release is None
 
 
 @pytest.fixture(params=DEVICES)

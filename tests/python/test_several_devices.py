@@ -124,6 +124,23 @@ def test_from_arrow_copies_to_the_context_that_was_named(pair, by_ordinal):
     assert sa.from_arrow(table, first)["x"].address == table["x"].address
 
 
+def test_a_stream_is_taken_where_its_arrays_are(pair, by_ordinal):
+    """A device stream has no number of a device: its first array has."""
+    for number, ctx in enumerate(pair.contexts):
+        whole = sa.table({"x": [1, None, 3]}, ctx)
+        for table in (whole, sa.concat_tables([whole, whole[1:]])):
+            for each in pair.contexts:
+                each.reset_counters()
+            taken = sa.from_arrow(table.__arrow_c_device_stream__())
+            assert (taken.context, taken.to_pydict()) == (ctx, table.to_pydict())
+            assert taken["x"].chunks[0].address == table["x"].chunks[0].address
+            assert [each.num_rows for each in taken.batches] == [each.num_rows for each in table.batches]
+            assert sa.from_arrow(table.__arrow_c_device_stream__(), ctx, copy=False).context == ctx
+            assert [each.counters()["peer_to_device"]["calls"] for each in pair.contexts] == [0, 0]
+        empty = sa.from_arrow(whole[:0].__arrow_c_device_stream__(), pair.contexts[1 - number])
+        assert empty.num_rows == 0
+
+
 def test_a_forbidden_copy_names_the_way(pair, by_ordinal):
     first, second = pair.contexts
     table = sa.table({"x": [1, 2, 3]}, first)

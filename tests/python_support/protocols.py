@@ -70,12 +70,13 @@ class CStream(ctypes.Structure):
 
 
 def stream_in(capsule: Any) -> CStream:
-    """The struct in a capsule "arrow_array_stream", to be broken by a test."""
+    """The struct in a capsule of a stream, to be broken by a test. For a device: what follows its type."""
     read = ctypes.pythonapi.PyCapsule_GetPointer
-    read.restype = ctypes.POINTER(CStream)
+    read.restype = ctypes.c_void_p
     read.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    found: CStream = read(capsule, b"arrow_array_stream").contents
-    return found
+    name = capsule_name(capsule)
+    type_bytes = 8 if name == "arrow_device_array_stream" else 0
+    return CStream.from_address(read(capsule, name.encode()) + type_bytes)
 
 
 KEPT_NAMES: list[bytes] = []

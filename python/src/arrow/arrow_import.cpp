@@ -106,12 +106,23 @@ nb::object from_device_array(const context_object& ctx, nb::handle type, nb::han
   }));
 }
 
-/// The device type and number of an array or a stream in a capsule, without consuming it. A stream has no
-/// number.
-std::pair<std::int32_t, std::int64_t> device_of_arrow_capsule(nb::handle capsule) {
-  if (PyCapsule_IsValid(capsule.ptr(), "arrow_device_array_stream") != 0) {
+bool is_device_stream(nb::handle capsule) {
+  return PyCapsule_IsValid(capsule.ptr(), "arrow_device_array_stream") != 0;
+}
+
+std::int32_t device_type_of_arrow_capsule(nb::handle capsule) {
+  return is_device_stream(capsule) ? taken<ArrowDeviceArrayStream>(capsule).get().device_type
+                                   : taken<ArrowDeviceArray>(capsule).get().device_type;
+}
+
+std::pair<std::int32_t, std::optional<std::int64_t>> device_of_arrow_capsule(nb::handle capsule) {
+  if (is_device_stream(capsule)) {
     taken<ArrowDeviceArrayStream> stream(capsule);
-    return {stream.get().device_type, 0};
+    const std::int32_t type = stream.get().device_type;
+    if (type == kDLCPU || type == kDLCUDAHost) { // which have no number
+      return {type, std::nullopt};
+    }
+    return {type, without_gil([&] { return device_number_of(stream.get()); })};
   }
   taken<ArrowDeviceArray> array(capsule);
   return {array.get().device_type, array.get().device_id};
@@ -157,9 +168,13 @@ void bind_arrow(nb::module_& m) {
                 "None, as_column: bool = False) -> Table | Column"),
         "Takes an \"arrow_device_array\" capsule described by an \"arrow_schema\" one.");
   m.def("_device_of_capsule", &device_of_arrow_capsule, nb::arg("capsule"),
-        nb::sig("def _device_of_capsule(capsule: object) -> tuple[int, int]"),
+        nb::sig("def _device_of_capsule(capsule: object) -> tuple[int, int | None]"),
         "Device type and number of a capsule with an Arrow device array or stream. The capsule stays "
-        "unconsumed.");
+        "unconsumed: the first array of a stream on a GPU, which has the number, is requested and kept in it. "
+        "A stream of the host, or without arrays, has no number.");
+  m.def("_device_type_of_capsule", &device_type_of_arrow_capsule, nb::arg("capsule"),
+        nb::sig("def _device_type_of_capsule(capsule: object) -> int"),
+        "Device type of such a capsule, which no array is requested for.");
   m.def(
       "_import_field",
       [](nb::handle capsule) { return saeta::resolve_symbols(import_field(schema_of(capsule))); },

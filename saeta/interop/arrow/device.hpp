@@ -25,6 +25,9 @@
 #include "saeta/interop/arrow/c_data.hpp"
 #include "saeta/interop/dlpack/types.hpp"
 
+#include <cstdint>
+#include <optional>
+
 extern "C" {
 struct ArrowDeviceArray;
 struct ArrowDeviceArrayStream;
@@ -43,6 +46,10 @@ void export_device_stream(const field& described, std::vector<column> pieces, Ar
 /// The device that an array names. @throws error exchange for an unknown device type, format for an invalid
 /// device_id.
 tensor_device device_of(const ArrowDeviceArray& source);
+/// The number of the device that a stream is on. The standard has it in the arrays alone, so the first one is
+/// requested, and `source` becomes a stream that still gives it. Empty for a stream without arrays.
+/// @throws error if the producer can't make the first array. The stream is released then.
+std::optional<std::int64_t> device_number_of(ArrowDeviceArrayStream& source);
 
 /// Imports one record batch: a struct array that matches `fields`.
 batch import_device_batch(const std::shared_ptr<context>& ctx, const schema& fields, ArrowDeviceArray& source,

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <future>
+#include <memory>
 #include <utility>
 
 namespace saeta {
@@ -48,6 +49,7 @@ public:
   }
 
   [[nodiscard]] const Stream& get() const noexcept { return stream_.get(); }
+  [[nodiscard]] arrow_owned<Stream> release() noexcept { return std::move(stream_); }
 
   owned_schema type() {
     owned_schema found;
@@ -78,6 +80,37 @@ private:
   }
 
   arrow_owned<Stream> stream_;
+};
+
+/// Private data of a stream whose first array was requested ahead.
+struct begun_stream {
+  owned_device_stream rest;
+  owned_device_array first; ///< empty if the stream has no array
+  bool given = false;       ///< whether `first` has been handed out
+
+  static begun_stream& of(ArrowDeviceArrayStream* stream) noexcept {
+    return *static_cast<begun_stream*>(stream->private_data);
+  }
+  static int get_schema(ArrowDeviceArrayStream* stream, ArrowSchema* out) {
+    ArrowDeviceArrayStream& from = of(stream).rest.get();
+    return from.get_schema(&from, out);
+  }
+  static int get_next(ArrowDeviceArrayStream* stream, ArrowDeviceArray* out) {
+    begun_stream& state = of(stream);
+    if (!std::exchange(state.given, true)) {
+      state.first.move_to(*out);
+      return 0;
+    }
+    return state.rest.get().get_next(&state.rest.get(), out);
+  }
+  static const char* get_last_error(ArrowDeviceArrayStream* stream) {
+    ArrowDeviceArrayStream& from = of(stream).rest.get();
+    return from.get_last_error == nullptr ? nullptr : from.get_last_error(&from);
+  }
+  static void release(ArrowDeviceArrayStream* stream) {
+    delete &of(stream);
+    stream->release = nullptr;
+  }
 };
 
 /// Requests the next array of a stream while the last one is on its way to the context. Only a producer that
@@ -197,6 +230,21 @@ imported_stream import_device_stream(const std::shared_ptr<context>& ctx, ArrowD
         require_type(from);
         return place_device_column(ctx, described, from, known, options);
       });
+}
+
+std::optional<std::int64_t> device_number_of(ArrowDeviceArrayStream& source) {
+  auto state = std::make_unique<begun_stream>();
+  stream_source<ArrowDeviceArrayStream, ArrowDeviceArray> stream(source);
+  state->first = stream.next();
+  state->rest = stream.release();
+  std::optional<std::int64_t> number;
+  if (!state->first.empty()) {
+    number = state->first.get().device_id;
+  }
+  source = {state->rest.get().device_type, &begun_stream::get_schema, &begun_stream::get_next,
+            &begun_stream::get_last_error, &begun_stream::release, state.get()};
+  static_cast<void>(state.release());
+  return number;
 }
 
 table import_stream(const std::shared_ptr<context>& ctx, ArrowArrayStream& source,
