@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times transfers of tables between two workers of a local Dask cluster, beside those of pyarrow's tables.
 
-    bench/dask_transfers.py [--mib 16 64 256] [--repeats 9] [--columns 8]
+    bench/dask_transfers.py [--mib 16 64 256] [--repeats 9] [--columns 8] [--kinds KIND...]
                             [--gpus 2] [--protocol tcp|ucx] [--rmm-pool 16GiB] [--out FILE.json] [--commit TEXT]
 
 One worker has a table, and the other adds up its values. The time is what the client sees, from the request
@@ -90,9 +90,14 @@ def make_on_gpu(kind: str, columns: int, nbytes: int) -> Any:
         return 0
     if kind == "array":
         return cupy.arange(nbytes // 8)
+    arrays = [cupy.arange(nbytes // columns // 8) + number for number in range(columns)]
     if kind == "arrays":
-        return [cupy.asarray(each) for each in values_of(columns, nbytes).values()]
-    table = sa.table(values_of(columns, nbytes), saeta.dask.worker_context())
+        return arrays
+    ctx = saeta.dask.worker_context()
+    table = sa.table({f"c{i}": sa.from_dlpack(each, ctx, copy=True) for i, each in enumerate(arrays)}, ctx)
+    ctx.synchronize()
+    del arrays
+    cupy.get_default_memory_pool().free_all_blocks()
     return DownloadedTable(table) if kind == "pyarrow" else packed_if(kind, table)
 
 
@@ -136,6 +141,10 @@ def array_of(column: sa.Column) -> Any:
     return cupy.from_dlpack(column)
 
 
+def kinds_of(options: argparse.Namespace) -> tuple[str, ...]:
+    return GPU_KINDS if options.gpus else HOST_KINDS
+
+
 def processor_seconds(client: distributed.Client) -> float:
     return sum(client.run(time.process_time).values())
 
@@ -151,7 +160,8 @@ def seconds_of(client: distributed.Client, worker: str, table: Any) -> tuple[flo
 
 def measure(client: distributed.Client, mib: int, options: argparse.Namespace) -> dict[str, Any]:
     one, other = sorted(client.run(os.getpid))
-    kinds, maker = (GPU_KINDS, make_on_gpu) if options.gpus else (HOST_KINDS, make)
+    kinds = [each for each in kinds_of(options) if each in (options.kinds or kinds_of(options))]
+    maker = make_on_gpu if options.gpus else make
     passed: dict[str, list[float]] = {kind: [] for kind in kinds}
     worked: dict[str, list[float]] = {kind: [] for kind in kinds}
     results: dict[str, set[int]] = {kind: set() for kind in kinds}
@@ -166,7 +176,7 @@ def measure(client: distributed.Client, mib: int, options: argparse.Namespace) -
             if turn > 0:
                 passed[kind].append(first[0] - again[0])
                 worked[kind].append(first[1] - again[1])
-    assert len(set.union(*(results[kind] for kind in kinds[:4]))) == 1
+    assert len(set.union(*(results[kind] for kind in kinds if kind not in ("array", "nothing")))) == 1
     return {
         "mebibytes": mib,
         "milliseconds": {kind: in_ms(times) for kind, times in passed.items()},
@@ -227,17 +237,17 @@ def workers(options: argparse.Namespace) -> Iterator[distributed.Client]:
         yield client
 
 
-def show(found: dict[str, Any], gpus: int) -> None:
-    limit = found["link"]["median"] if gpus else None
-    print(f"\n{found['mebibytes']} MiB; link: {limit} ms" if gpus else f"\n{found['mebibytes']} MiB")
-    print(f"{'kind':20}{'ms':>10}{'p10':>10}{'p90':>10}{'GB/s':>8}{'processors, ms':>16}{'of the link':>13}")
+def show(found: dict[str, Any]) -> None:
+    link = found["link"]["median"] if "link" in found else None
+    print(f"\n{found['mebibytes']} MiB" + (f"; link: {link} ms" if link else ""))
+    print(f"{'kind':20}{'ms':>10}{'p10':>10}{'p90':>10}{'processors, ms':>16}{'GB/s':>8}{'of the link':>13}")
     for kind, each in found["milliseconds"].items():
-        share = f"{limit / each['median']:.0%}" if limit and each["median"] > 0 else ""
-        print(
-            f"{kind:20}{each['median']:10.2f}{each['p10']:10.2f}{each['p90']:10.2f}"
-            f"{found['mebibytes'] * 1.048576 / max(each['median'], 1e-9):8.2f}"
-            f"{found['of the processors'][kind]['median']:16.2f}{share:>13}"
-        )
+        line = f"{kind:20}{each['median']:10.2f}{each['p10']:10.2f}{each['p90']:10.2f}"
+        line += f"{found['of the processors'][kind]['median']:16.2f}"
+        if kind != "nothing":
+            line += f"{found['mebibytes'] * 1.048576 / each['median']:8.2f}"
+            line += f"{link / each['median']:13.0%}" if link else ""
+        print(line)
     if "alone" in found:
         print("alone:", json.dumps({kind: each["median"] for kind, each in found["alone"].items()}))
 
@@ -247,6 +257,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--mib", type=int, nargs="+", default=[16, 64, 256])
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--columns", type=int, default=8)
+    parser.add_argument("--kinds", nargs="+", choices=sorted({*HOST_KINDS, *GPU_KINDS}), help="default: all")
     parser.add_argument("--gpus", type=int, default=0, choices=[0, 1, 2], help="default: none, on the host")
     parser.add_argument("--protocol", default="tcp", choices=["tcp", "ucx"])
     parser.add_argument("--rmm-pool", metavar="BYTES", help="of each worker, as dask-cuda takes it")
@@ -264,7 +275,7 @@ def main() -> None:
         else:
             made = {kind: make(kind, options.columns, found["mebibytes"] << 20) for kind in HOST_KINDS}
             found["alone"] = {kind: in_ms(alone(each, options.repeats)) for kind, each in made.items()}
-        show(found, options.gpus)
+        show(found)
     write_result(
         options.out,
         "dask_transfers",

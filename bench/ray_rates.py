@@ -2,7 +2,7 @@
 """What tables reach from one actor of Ray to another, on this machine.
 
     ray_rates.py [--device cuda:0] [--to cuda:1] [--mib N] [--columns N] [--batches N] [--rounds N]
-                 [--out FILE.json] [--commit TEXT]
+                 [--transport-only] [--out FILE.json] [--commit TEXT]
 
 An actor has a table and returns it; another one takes it and, on the host, adds up columns, 8 at most.
 "passed on": the second actor returns the table that it has received to a third one. "kept": the first actor
@@ -197,6 +197,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--columns", type=int, default=8)
     parser.add_argument("--batches", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--transport-only", action="store_true", help="nothing through the object store")
     parser.add_argument("--out", type=Path, metavar="FILE.json")
     parser.add_argument("--commit", default="unknown")
     return parser.parse_args()
@@ -207,8 +208,11 @@ def main() -> None:
     rows = (options.mib << 20) // options.columns // 8
     to = options.to or options.device
     os.environ["RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"] = "1"  # each actor sees all GPUs
-    ray.init(include_dashboard=False, object_store_memory=max(8 * options.mib, 80) << 20, log_to_driver=False)
+    store = 80 if options.transport_only else max(8 * options.mib, 80)
+    ray.init(include_dashboard=False, object_store_memory=store << 20, log_to_driver=False)
     found, nbytes = operations([options.device, to, to], rows, options.columns, options.batches)
+    if options.transport_only:
+        found = {name: run for name, run in found.items() if "object store" not in name}
     if {options.device, to} == {"cuda:0", "cuda:1"}:
         found["link"] = link(nbytes)
     host = options.device == "host"
@@ -224,10 +228,10 @@ def main() -> None:
         median, tenths = statistics.median(each), statistics.quantiles(each, n=10)
         kind, _, _ = name.rpartition(": ")
         peer = f"{kind}: {PEER}" if kind else PEER
-        times = statistics.median(seconds[peer]) / median
+        times = f"{statistics.median(seconds[peer]) / median:16.2f}" if peer in seconds else ""
         print(
             f"{name:42}{median * 1e3:9.1f}{tenths[0] * 1e3:9.1f}{tenths[-1] * 1e3:9.1f}"
-            f"{nbytes / median / 1e9:8.2f}{times:16.2f}"
+            f"{nbytes / median / 1e9:8.2f}{times}"
         )
     write_result(
         options.out,

@@ -1,6 +1,7 @@
 #include "saeta/resource/stack.hpp"
 
 #include "saeta/base/text.hpp"
+#include "saeta/resource/cache/classes.hpp"
 #include "saeta/resource/decorators/logging_resource.hpp"
 #include "saeta/resource/driver/driver_resources.hpp"
 
@@ -152,16 +153,19 @@ std::shared_ptr<resource> decorate(decorator_kind kind, std::shared_ptr<resource
 void parse_stack(std::string_view text, stack_options& into) {
   std::vector<decorator_kind> layers;
   std::optional<resource_kind> base;
+  std::optional<resource_kind> slabs;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t comma = std::min(text.find(',', begin), text.size());
     const std::string_view found = trim_blanks(text.substr(begin, comma - begin));
-    if (base) {
+    const auto resource = kind_of(base_words, found);
+    if (base == resource_kind::caching && !slabs && resource && resource != resource_kind::caching) {
+      slabs = resource;
+    } else if (base) {
       throw error(errc::invalid_argument, concat("'", word_of(base_words, *base), "' in '", text,
                                                  "' is a base resource, which must come last"));
-    }
-    if (const auto decorator = kind_of(decorator_words, found)) {
+    } else if (const auto decorator = kind_of(decorator_words, found)) {
       layers.push_back(*decorator);
-    } else if (base = kind_of(base_words, found); !base) {
+    } else if (base = resource; !base) {
       throw error(errc::invalid_argument, concat("'", found, "' in '", text,
                                                  "' is not a resource: expected logging, statistics, budget, "
                                                  "guard or fault, and at the end caching, async or direct"));
@@ -171,6 +175,10 @@ void parse_stack(std::string_view text, stack_options& into) {
   require_once(layers);
   into.layers = std::move(layers);
   into.base = base.value_or(into.base);
+  into.slabs_from = slabs.value_or(into.slabs_from);
+  if (slabs == resource_kind::direct) {
+    into.caching.largest_cached = cache_classes::most_cached;
+  }
 }
 
 std::string to_string(const stack_options& options) {
@@ -180,6 +188,10 @@ std::string to_string(const stack_options& options) {
   }
   if (!options.custom_base) {
     text += concat(text.empty() ? "" : ", ", word_of(base_words, options.base));
+    if (options.base == resource_kind::caching && !options.custom_slabs &&
+        options.slabs_from != stack_options().slabs_from) {
+      text += concat(", ", word_of(base_words, options.slabs_from));
+    }
   }
   return text;
 }

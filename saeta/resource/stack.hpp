@@ -51,9 +51,13 @@ struct stack_options {
 };
 
 /// Parses any of "logging", "statistics", "budget", "guard", "fault", then optionally one of "caching",
-/// "async", "direct", into `layers` and `base` of `into`. Without a base word `base` stays as it is.
+/// "async", "direct", into `layers` and `base` of `into`. "async" or "direct" may follow "caching":
+/// `slabs_from`. After "caching, direct" the cache keeps blocks of every size, because the driver's calls
+/// wait for the device. Unlike memory of the driver's pool, this memory has handles of CUDA IPC. What the
+/// text has no word for stays as it is.
 void parse_stack(std::string_view text, stack_options& into);
-/// The inverse of `parse_stack`: "logging, budget, caching". A custom base is left out.
+/// The inverse of `parse_stack`: "logging, budget, caching". A custom base is left out, and the usual
+/// upstream of the cache.
 [[nodiscard]] std::string to_string(const stack_options& options);
 
 /// The objects that a stack is built with.

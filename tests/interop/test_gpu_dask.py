@@ -93,6 +93,23 @@ def test_the_counters_say_which_way_a_table_has_taken(client, workers):
         assert seen >= 16 << 20
 
 
+def test_ucx_gets_memory_that_another_process_can_open(client, workers):
+    one, other = workers
+    if not one.startswith("ucx"):
+        pytest.skip("TCP reads memory of the host")
+    for make, kind in (
+        (dask_tasks.late_on_device, "Column"),
+        (dask_tasks.late_without_ipc_handles, "DeviceBuffer"),
+    ):
+        sent = run_on(client, one, make, 7, 1 << 18)
+        assert run_on(client, one, dask_tasks.sent_memory, sent).result() == (
+            kind,
+            True,
+            "logging, budget, caching, direct",
+        )
+        assert run_on(client, other, dask_tasks.wrong_rows, 7, sent).result() == 0
+
+
 def test_the_receiver_never_sees_a_table_that_is_not_finished(client, workers):
     one, other = workers
     wrong = []

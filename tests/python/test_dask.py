@@ -7,6 +7,7 @@ import ctypes
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from distributed.protocol.cuda import cuda_loads  # noqa: E402
 from fsspec.implementations.local import LocalFileSystem  # noqa: E402
 
 import saeta.dask  # noqa: E402
-from saeta.dask import _families  # noqa: E402
+from saeta.dask import _contexts, _families  # noqa: E402
 
 
 @pytest.fixture(params=DEVICES)
@@ -168,6 +169,36 @@ def test_what_is_sent_from_a_device_is_complete(ctx):
     assert sent.tolist() == list(range(4999, -1, -1))
 
 
+@pytest.mark.parametrize("capable", [True, False])
+def test_ucx_gets_memory_that_has_a_handle_of_cuda_ipc(ctx, monkeypatch, capable):
+    """Other memory is copied into memory of RMM. tests/interop/test_gpu_dask.py has both libraries."""
+    if not ctx.device.startswith("sim"):
+        pytest.skip("a simulated device has memory that the host may copy")
+    asked: list[int] = []
+
+    class DeviceBuffer:
+        def __init__(self, ptr: int, size: int) -> None:
+            self.bytes = ctypes.string_at(ptr, size)
+
+    def attribute(which: str, address: int) -> tuple[int, int]:
+        asked.append(address)
+        return 0, int(capable)
+
+    names = SimpleNamespace(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE="capable")
+    driver = SimpleNamespace(CUpointer_attribute=names, cuPointerGetAttribute=attribute)
+    for name, module in (
+        ("ucxx", SimpleNamespace()),
+        ("cuda.bindings", SimpleNamespace(driver=driver)),
+        ("rmm", SimpleNamespace(DeviceBuffer=DeviceBuffer)),
+    ):
+        monkeypatch.setitem(sys.modules, name, module)
+    source = sa.table({"a": np.arange(5000)}, ctx).take(np.arange(4999, -1, -1))
+    _, (sent,) = serialize(source, serializers=("cuda",), on_error="raise")
+    assert len(asked) == 1
+    bytes_ = ctypes.string_at(sent.address, 8 * 5000) if capable else sent.bytes
+    assert np.frombuffer(bytes_, np.int64)[:5000].tolist() == list(range(4999, -1, -1))
+
+
 def test_a_table_that_was_read_whole_is_sent_as_it_lies_in_memory(host, tmp_path):
     sa.table({"a": np.arange(1000)}, "host").write_ipc(tmp_path / "a.arrow")
     table = sa.read_ipc(tmp_path / "a.arrow", host, copy=True, rechunk=True)
@@ -253,6 +284,40 @@ def test_outside_of_workers_the_context_is_the_process_s_own():
     assert saeta.dask.worker_context("host", budget="1MiB").budget == sa.context("host").budget
     with pytest.raises(sa.DeviceError):
         saeta.dask.worker_context("cuda:4711")
+
+
+@pytest.mark.parametrize(
+    ("address", "variable", "stack"),
+    [
+        ("ucx://1:1", None, "logging, budget, caching, direct"),
+        ("ucxx://1:1", None, "logging, budget, caching, direct"),
+        ("ucx://1:1", "SAETA_STACK", None),
+        ("ucx://1:1", "SAETA_RESOURCE", None),
+        ("tcp://1:1", None, None),
+    ],
+)
+def test_the_memory_of_a_worker_with_ucx_has_handles_of_cuda_ipc(monkeypatch, address, variable, stack):
+    asked: list[str | None] = []
+
+    def context(name: str, *, stack: str | None = None) -> sa.Context:
+        asked.append(stack)
+        if stack is not None and exists:
+            raise sa.InvalidError("the context of cuda:0 already exists")
+        return sa.context("host")
+
+    monkeypatch.setattr(_contexts, "context", context)
+    for name in ("SAETA_STACK", "SAETA_RESOURCE"):
+        monkeypatch.delenv(name, raising=False)
+    if variable is not None:
+        monkeypatch.setenv(variable, "direct")
+    worker = SimpleNamespace(address=address)
+    exists = False
+    assert _contexts._process_context(worker, "cuda:0") == sa.context("host")
+    assert _contexts._process_context(worker, "host") == sa.context("host")
+    assert asked == [stack, None]
+    exists = True
+    assert _contexts._process_context(worker, "cuda:0") == sa.context("host")
+    assert asked[-1] is None
 
 
 def contexts_in_tasks(budget: str | None = None) -> dict[str, Any]:

@@ -140,6 +140,26 @@ def late_on_device(number: int, rows: int) -> sa.Table:
     return table
 
 
+def late_without_ipc_handles(number: int, rows: int) -> sa.Table:
+    """Makes such a table in memory of a pool of CUDA, packed already."""
+    import cupy
+
+    metadata, body = late_on_device(number, rows).pack()
+    with cupy.cuda.using_allocator(cupy.cuda.MemoryAsyncPool().malloc):
+        return sa.unpack(metadata, cupy.from_dlpack(body).copy())
+
+
+def sent_memory(table: sa.Table) -> tuple[str, bool, str]:
+    """Says what the transport gets for a table, and the stack of the context of this worker."""
+    from distributed.protocol import serialize
+
+    from saeta.dask import _families, worker_context
+
+    _, (body,) = serialize(table, serializers=("cuda",), on_error="raise")
+    address = body.__cuda_array_interface__["data"][0]
+    return type(body).__name__, _families._has_ipc_handle(address), worker_context().options["stack"]
+
+
 def wrong_rows(number: int, table: sa.Table) -> int:
     found = table.to("host")
     expected = (np.arange(table.num_rows) + number)[::-1]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -11,6 +13,7 @@ import distributed
 from distributed.worker import Worker
 
 from saeta._core import Context, context, devices
+from saeta.errors import InvalidError
 
 _contexts: WeakKeyDictionary[Any, dict[str, Context]] = WeakKeyDictionary()
 _lock = threading.Lock()
@@ -52,10 +55,22 @@ def worker_context(device: str | None = None, *, budget: int | str | None = None
         found = own.get(name)
         if found is None or found.closed:
             limit = _default_budget(worker, name) if budget is None else budget
-            own[name] = found = context(name).memory.child(f"worker {worker.name}", limit)
+            own[name] = found = _process_context(worker, name).memory.child(f"worker {worker.name}", limit)
         elif budget is not None:
             found.budget = budget
         return found
+
+
+def _process_context(worker: Any, name: str) -> Context:
+    """Returns the context of the process. If this opens it, UCX can send its memory from GPU to GPU.
+
+    UCX needs handles of CUDA IPC, which memory of the driver's pool has not.
+    """
+    chosen = {"SAETA_STACK", "SAETA_RESOURCE"} & os.environ.keys()
+    if name != "host" and worker.address.startswith("ucx") and not chosen:
+        with suppress(InvalidError):  # it is open already
+            return context(name, stack="logging, budget, caching, direct")
+    return context(name)
 
 
 def _first_device() -> str:

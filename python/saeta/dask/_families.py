@@ -11,6 +11,7 @@ room, that is an OSError: the worker asks for it again.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -62,12 +63,33 @@ def serialize_on_device(source: Table | Column) -> tuple[Header, list[Any]]:
         raise NotImplementedError("memory of the host is sent by the family dask")
     try:
         metadata, body = pack(table)
-    except MemoryError as refused:  # of the budget or of the device
+        frames = [_complete(body)] if len(body) else []
+    except MemoryError as refused:  # of the budget, of the device or of RMM
         raise NotImplementedError("no room to gather it: sent by the family dask") from refused
-    if len(body):
-        with use(reads=[body]) as token:
-            token.synchronize()
-    return {**_header(source, table), "metadata": metadata}, [body] if len(body) else []
+    return {**_header(source, table), "metadata": metadata}, frames
+
+
+def _complete(body: Column) -> Any:
+    """Waits for the work on a body. Returns memory with its bytes that UCX can send from GPU to GPU.
+
+    Memory of the driver's pool has no handle of CUDA IPC, and UCX 1.21 sends it through sockets, a thousand
+    times slower than the link. Such a body is copied into memory of RMM, which UCXX also receives into.
+    """
+    with use(reads=[body]) as token:
+        token.synchronize()
+        if "ucxx" not in sys.modules or _has_ipc_handle(body.address):
+            return body
+        import rmm
+
+        return rmm.DeviceBuffer(ptr=body.address, size=len(body))  # complete when it returns
+
+
+def _has_ipc_handle(address: int) -> bool:
+    from cuda.bindings import driver
+
+    capable = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE
+    _, found = driver.cuPointerGetAttribute(capable, address)
+    return bool(found)
 
 
 def restore_from_device(header: Header, frames: list[Any]) -> Table | Column:

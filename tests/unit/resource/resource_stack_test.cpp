@@ -56,7 +56,7 @@ protected:
 TEST(stack_text, prints_what_it_reads) {
   for (const std::string text :
        {"logging, budget, caching", "logging, statistics, budget, guard, fault, async", "direct",
-        "budget, direct", "guard, budget, caching"}) {
+        "budget, direct", "guard, budget, caching", "budget, caching, direct"}) {
     EXPECT_EQ(to_string(parsed(text)), text);
   }
   EXPECT_EQ(to_string(stack_options{}), "logging, budget, caching");
@@ -72,6 +72,7 @@ TEST(stack_text, is_read_with_any_blanks_and_keeps_the_base_that_it_does_not_nam
   parse_stack("statistics", kept);
   EXPECT_EQ(kept.layers, layers{decorator_kind::statistics});
   EXPECT_EQ(kept.base, resource_kind::direct);
+  EXPECT_EQ(to_string(parsed("caching,async")), "caching");
 }
 
 TEST(stack_text, is_refused_by_its_word_and_changes_nothing) {
@@ -82,7 +83,9 @@ TEST(stack_text, is_refused_by_its_word_and_changes_nothing) {
                                                         {"budget, pool", "'pool'"},
                                                         {"Budget", "'Budget'"},
                                                         {"async, budget", "'async'"},
-                                                        {"caching, async", "'caching'"},
+                                                        {"async, caching", "'async'"},
+                                                        {"caching, caching", "'caching'"},
+                                                        {"caching, direct, async", "'caching'"},
                                                         {"guard, budget, guard", "'guard'"},
                                                         {"budget, budget", "'budget'"}}) {
     stack_options options;
@@ -90,6 +93,19 @@ TEST(stack_text, is_refused_by_its_word_and_changes_nothing) {
     options.base = resource_kind::direct;
     expect_refused([&, &refused = text] { parse_stack(refused, options); }, word);
     EXPECT_EQ(to_string(options), "fault, direct") << text;
+  }
+}
+
+TEST_F(resource_stack_test, keeps_blocks_of_every_size_over_calls_that_wait_for_the_device) {
+  constexpr std::size_t large = std::size_t{300} << 20;
+  limit->set_limit(2 * large);
+  for (const auto& [text, kept] : std::vector<std::pair<std::string, bool>>{
+           {"budget, caching", false}, {"budget, caching, direct", true}}) {
+    const resource_stack stack = build_stack(parsed(text), parts());
+    EXPECT_TRUE(stack.top->deallocate(stack.top->allocate(large, 0, work.ref()), work.ref()));
+    EXPECT_EQ(stack.cache->held_bytes() >= large, kept) << text;
+    stack.top->trim();
+    EXPECT_EQ(stack.cache->held_bytes(), 0u);
   }
 }
 
