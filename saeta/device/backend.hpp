@@ -38,6 +38,8 @@ struct device_properties {
   std::int32_t multiprocessors = 0; ///< or CPU threads, on the host
   /// The same in every process of the machine, unlike the ordinal. Zeros on the host.
   std::array<std::uint8_t, 16> uuid{};
+  /// Bytes of the largest allocation of an exportable pool that another process can open.
+  std::uint64_t largest_pool_export = ~std::uint64_t{0};
 };
 
 enum class copy_kind { host_to_device, device_to_host, device_to_device, host_to_host };
@@ -132,9 +134,9 @@ public:
   /// Returns a descriptor by which another process can import the exportable pool. The caller closes it.
   /// @throws error unsupported if the pool is not exportable.
   [[nodiscard]] virtual int export_pool() = 0;
-  /// Names an allocation of the exportable pool. The allocation must not be freed while another process has
-  /// it open, because the pool would reuse its memory.
-  /// @param base  as `allocate_async` returned it. @throws error unsupported if the pool is not exportable.
+  /// Names an allocation of the exportable pool, or of `allocate`. It must not be freed while another process
+  /// has it open, because its memory would be reused.
+  /// @param base  as the allocation returned it. @throws error unsupported if the pool is not exportable.
   [[nodiscard]] virtual allocation_name export_allocation(const void* base) = 0;
   /// Imports the pool of another process by its descriptor, which the caller keeps. Work of this device may
   /// then access the memory of the pool.
@@ -142,10 +144,11 @@ public:
   [[nodiscard]] virtual pool_handle import_pool(int descriptor) = 0;
   /// Open allocations stay valid.
   virtual void release_pool(pool_handle imported) noexcept = 0;
-  /// Maps an allocation of the imported pool and returns its first byte. An open one can't be opened again.
+  /// Maps an allocation of the imported pool, or of `allocate` of its device object, and returns its first
+  /// byte. An open one can't be opened again.
   [[nodiscard]] virtual void* open_allocation(pool_handle imported, const allocation_name& name) = 0;
-  /// Unmaps the allocation in stream order. After that, the exporter may free the memory. Returns false if
-  /// the driver refused.
+  /// Unmaps the allocation in stream order; one of `allocate` at once, after the host has waited for the
+  /// stream. After that, the exporter may free the memory. Returns false if the driver refused.
   [[nodiscard]] virtual bool close_allocation(void* pointer, stream_handle stream) noexcept = 0;
   /// Allocates page-locked host memory that the device accesses at link speed; ordinary memory on host.
   virtual void* allocate_pinned(std::size_t bytes) = 0;

@@ -18,9 +18,9 @@ enum class event_handle : std::uintptr_t {};
 /// A memory pool of another process that a backend has imported.
 enum class pool_handle : std::uintptr_t {};
 
-/// Names an allocation of an exportable pool for a process that imported the pool (CUDA:
-/// cudaMemPoolPtrExportData).
-using allocation_name = std::array<std::byte, 64>;
+/// Names an allocation for a process that imported the exportable pool of its device (CUDA:
+/// cudaMemPoolPtrExportData or cudaIpcMemHandle_t of 64 bytes, and which of them it is).
+using allocation_name = std::array<std::byte, 72>;
 
 inline constexpr stream_handle legacy_stream{1};
 inline constexpr stream_handle per_thread_stream{2};

@@ -233,16 +233,16 @@ def test_what_an_exporter_replies_is_checked(monkeypatch: Any) -> None:
         exporter.run(
             "entry = made._exported\nright = entry.shared\n"
             "def with_numbers(*numbers):\n"
-            "    entry.shared = right[:64] + b''.join(each.to_bytes(8, 'little') for each in numbers)\n"
+            "    entry.shared = right[:72] + b''.join(each.to_bytes(8, 'little') for each in numbers)\n"
         )
         for numbers in [(1, 2, 0, 3), (1, 100, 98, 3), (1, 100, 2**64 - 1, 3)]:
             exporter.run(f"with_numbers(*{numbers})")
             with pytest.raises(sa.FormatError, match=r"3 bytes at .* exceed an allocation of"):
                 ctx.open_ipc_buffer(handle(text))
         exporter.run("entry.shared = right[8:]")
-        with pytest.raises(sa.FormatError, match="has 96 bytes, not 88"):
+        with pytest.raises(sa.FormatError, match="has 104 bytes, not 96"):
             ctx.open_ipc_buffer(handle(text))
-        exporter.run("entry.shared = b'\\0' * 64 + right[64:]")
+        exporter.run("entry.shared = b'\\0' * 72 + right[72:]")
         with pytest.raises(sa.DeviceError, match="do not describe an allocation"):
             ctx.open_ipc_buffer(handle(text))
         exporter.run("entry.shared = right")

@@ -56,6 +56,20 @@ def received(text: str) -> sa.SharedTable:
     return found
 
 
+def test_a_table_that_is_larger_than_drivers_open_in_a_pool_arrives(
+    kind: str, ctx: Any, exporter: Peer
+) -> None:
+    """cudaMemPoolImportPointer kills the process that opens 6 GiB."""
+    rows = 6 << 27 if kind == "cuda" else 6 << 17
+    exporter.run(f"import numpy as np; made = sa.table({{'x': np.arange({rows})}}, ctx.saeta)")
+    for _ in range(2):
+        opened = sa.open_shared(received(exporter.run("result = show(made)")), ctx.saeta)
+        assert opened["x"][0] == 0
+        assert opened["x"][rows - 1] == rows - 1
+        assert opened["x"].slice(rows // 2, 3).to_pylist() == [rows // 2, rows // 2 + 1, rows // 2 + 2]
+        del opened
+
+
 def test_every_type_arrives_where_it_is(ctx: Any, exporter: Peer) -> None:
     text = exporter.run("result = show(sa.from_arrow(arrow_data.table(), ctx.saeta))")
     assert len(text) < 1000

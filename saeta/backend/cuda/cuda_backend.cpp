@@ -4,6 +4,7 @@
 #include "saeta/backend/cuda/context.hpp"
 #include "saeta/backend/cuda/driver.hpp"
 #include "saeta/backend/cuda/imported_pools.hpp"
+#include "saeta/backend/cuda/ipc_memory.hpp"
 #include "saeta/backend/cuda/kernels/kernels.hpp"
 #include "saeta/backend/cuda/kernels/modules.hpp"
 #include "saeta/backend/cuda/memory_pool.hpp"
@@ -200,7 +201,7 @@ public:
   allocation_name export_allocation(const void* base) override {
     require_exportable();
     const active_context active(context_);
-    return pool().name_of(base);
+    return cuda::has_ipc_handle(base) ? cuda::ipc_name_of(base) : pool().name_of(base);
   }
   pool_handle import_pool(int descriptor) override {
     const active_context active(context_);
@@ -212,6 +213,9 @@ public:
   }
   void* open_allocation(pool_handle imported, const allocation_name& name) override {
     const active_context active(context_);
+    if (cuda::is_ipc_name(name)) {
+      return opened_.open(name);
+    }
     cudaMemPoolPtrExportData exported{};
     std::memcpy(&exported, name.data(), sizeof exported);
     void* pointer = nullptr;
@@ -220,6 +224,10 @@ public:
     return pointer;
   }
   [[nodiscard]] bool close_allocation(void* pointer, stream_handle stream) noexcept override {
+    if (opened_.contains(pointer)) {
+      return attempt("cudaStreamSynchronize", [&] { return cudaStreamSynchronize(native(stream)); }) &&
+             attempt("cudaIpcCloseMemHandle", [&] { return opened_.close(pointer); });
+    }
     return attempt("cudaFreeAsync", [&] { return cudaFreeAsync(pointer, native(stream)); });
   }
   void* allocate_pinned(std::size_t bytes) override {
@@ -341,6 +349,7 @@ private:
   std::optional<std::uint64_t> pool_threshold_;
   std::vector<std::int32_t> admitted_; ///< devices whose work may touch the pool
   cuda::imported_pools imported_pools_{ordinal_};
+  cuda::opened_ipc_memory opened_;
   std::optional<cuda::waiters> waiters_;
   std::mutex mutex_;
   std::unordered_map<void*, void*> bases_; ///< by an address that we aligned: the base of its allocation

@@ -119,7 +119,7 @@ allocation_name memory_pool::name_of(const void* base) {
   cudaMemPoolPtrExportData exported{};
   check(cudaMemPoolExportPointer(&exported, const_cast<void*>(base)), "cudaMemPoolExportPointer", ": ", base);
   allocation_name name{};
-  static_assert(sizeof exported == sizeof name);
+  static_assert(sizeof exported < sizeof name);
   std::memcpy(name.data(), &exported, sizeof exported);
   names_.emplace(base, name);
   return name;

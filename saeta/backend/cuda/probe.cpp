@@ -2,6 +2,7 @@
 #include "saeta/backend/cuda/context.hpp"
 #include "saeta/backend/cuda/cuda_backend.hpp"
 #include "saeta/backend/cuda/driver.hpp"
+#include "saeta/backend/cuda/ipc_memory.hpp"
 #include "saeta/backend/cuda/version.hpp"
 #include "saeta/base/process.hpp"
 
@@ -116,6 +117,7 @@ device_properties describe_cuda_device(std::int32_t ordinal) {
                           .multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)};
   static_assert(sizeof uuid.bytes == sizeof found.uuid);
   std::memcpy(found.uuid.data(), uuid.bytes, sizeof uuid.bytes);
+  found.largest_pool_export = cuda::largest_pool_export;
   return found;
 }
 

@@ -158,6 +158,7 @@ device_properties simulated_device::properties() const {
   const std::uint64_t taken = gpu_->used_bytes + gpu_->memory.pooled_bytes();
   found.free_bytes = gpu_->total_bytes - std::min(taken, gpu_->total_bytes);
   found.multiprocessors = 1;
+  found.largest_pool_export = largest_pool_export;
   found.uuid = {'s', 'i', 'm', static_cast<std::uint8_t>(gpu_->ordinal)};
   return found;
 }

@@ -25,6 +25,7 @@ struct allocation_facts {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
   const void* base = nullptr; ///< address in its process
+  std::uint64_t pooled = 0;   ///< 1 for memory of the pool
 };
 static_assert(sizeof(allocation_facts) <= sizeof(allocation_name));
 
@@ -93,14 +94,18 @@ allocation_name simulated_device::export_allocation(const void* base) {
   const machine::guard held = machine_->enter_call(*gpu_, "export_allocation");
   require_exportable(*gpu_);
   const allocation* const found = machine_->memory().beginning_at(base);
-  if (found == nullptr || found->kind != allocation_kind::stream_ordered || found->ordinal != gpu_->ordinal) {
-    throw error(errc::device, concat("sim:", gpu_->ordinal, ": no allocation of the pool begins at ", base));
+  const bool pooled = found != nullptr && found->kind == allocation_kind::stream_ordered;
+  if (found == nullptr || found->ordinal != gpu_->ordinal ||
+      (!pooled && found->kind != allocation_kind::direct)) {
+    throw error(errc::device,
+                concat("sim:", gpu_->ordinal, ": no allocation of the device begins at ", base));
   }
   const allocation_facts facts{.process = static_cast<std::uint64_t>(::getpid()),
                                .machine = machine_->number(),
                                .offset = gpu_->memory.offset(base),
                                .bytes = found->bytes,
-                               .base = base};
+                               .base = base,
+                               .pooled = pooled ? 1U : 0U};
   allocation_name name{};
   std::memcpy(name.data(), &facts, sizeof facts);
   return name;
@@ -131,6 +136,10 @@ void* simulated_device::open_allocation(pool_handle imported, const allocation_n
   std::memcpy(&facts, name.data(), sizeof facts);
   if (facts.mark != name_mark) {
     throw error(errc::device, "sim: the bytes do not describe an allocation");
+  }
+  if (facts.pooled != 0 && facts.bytes > largest_pool_export) {
+    throw error(errc::device,
+                concat("sim: an allocation of ", facts.bytes, " bytes of a pool can't be opened"));
   }
   const auto importers = importers_of(facts);
   const machine::guard held = machine_->enter_call(*gpu_, "open_allocation");

@@ -30,6 +30,9 @@ struct gpu;
 class simulated_device;
 using device = simulated_device; ///< a class can't have the name of its member `device()`
 
+/// Drivers can't open large allocations of the pools of other processes.
+inline constexpr std::uint64_t largest_pool_export = std::uint64_t{4} << 20;
+
 /// The byte that fills device memory before it is written.
 inline constexpr std::uint8_t poison = 0xDB;
 

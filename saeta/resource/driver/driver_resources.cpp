@@ -78,7 +78,10 @@ bool direct_resource::do_deallocate(const block& freed, std::span<const point> a
 
 async_resource::async_resource(std::shared_ptr<backend> device, std::uint64_t pool_threshold, bool exportable)
     : device_(std::move(device)), timelines_(timelines::of(*device_)),
-      bounded_pool_(pool_threshold != everything), unused_(timelines_), in_use_(timelines_) {
+      bounded_pool_(pool_threshold != everything),
+      largest_(exportable ? device_->properties().largest_pool_export
+                          : device_properties().largest_pool_export),
+      beyond_(device_), unused_(timelines_), in_use_(timelines_) {
   if (exportable) {
     device_->make_pool_exportable();
   }
@@ -86,6 +89,9 @@ async_resource::async_resource(std::shared_ptr<backend> device, std::uint64_t po
 }
 
 block async_resource::do_allocate(const allocation_request& request, const stream_ref& stream) {
+  if (request.bytes > largest_) {
+    return beyond_.allocate(request, stream);
+  }
   block made = describe_on(*device_, request, stream);
   if (request.bytes == 0) {
     return made;
@@ -121,6 +127,9 @@ block async_resource::do_allocate(const allocation_request& request, const strea
 bool async_resource::do_deallocate(const block& freed, std::span<const point> after) noexcept {
   if (freed.base == nullptr) {
     return true;
+  }
+  if (freed.bytes > largest_) {
+    return beyond_.deallocate(freed, after);
   }
   const bool unused = std::all_of(after.begin(), after.end(), is_known_passed);
   const stream_ref on = unused ? unused_.ref() : in_use_.ref();

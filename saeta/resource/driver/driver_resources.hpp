@@ -41,6 +41,8 @@ private:
 };
 
 /// The driver's stream-ordered pool (cudaMallocAsync). `held_bytes` leaves out what the pool keeps for reuse.
+/// Of an exportable pool, blocks that other processes could not open (device_properties::largest_pool_export)
+/// are made by the direct resource.
 /// Order: memory is freed on two streams of the resource: one for memory whose work has finished, one for
 /// memory still in use. So memory that is already unused does not wait behind memory that is not. The driver
 /// gives a stream memory that is still in use only if the stream has waited for the free; it makes its pool
@@ -57,7 +59,9 @@ public:
                           bool exportable = false);
 
   std::size_t trim() override;
-  [[nodiscard]] std::uint64_t held_bytes() const override { return held_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t held_bytes() const override {
+    return held_.load(std::memory_order_relaxed) + beyond_.held_bytes();
+  }
 
 private:
   block do_allocate(const allocation_request& request, const stream_ref& stream) override;
@@ -74,8 +78,10 @@ private:
 
   std::shared_ptr<backend> device_;
   std::shared_ptr<timelines> timelines_;
-  const bool bounded_pool_; ///< the pool returns unused memory above its threshold
-  own_stream unused_;       ///< frees memory whose work has finished
+  const bool bounded_pool_;     ///< the pool returns unused memory above its threshold
+  const std::uint64_t largest_; ///< bytes; larger blocks come from `beyond_`
+  direct_resource beyond_;
+  own_stream unused_; ///< frees memory whose work has finished
   own_stream in_use_;
   std::mutex users_mutex_;
   point_set users_; ///< what `in_use_` waits for, but for points that are known to have passed

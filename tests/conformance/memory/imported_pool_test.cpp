@@ -131,6 +131,36 @@ TEST_P(imported_pools, name_the_allocation_and_where_the_bytes_lie_in_it) {
   }
 }
 
+TEST_P(imported_pools, share_allocations_of_every_size) {
+  if (on_host()) {
+    GTEST_SKIP() << "the host has no pool";
+  }
+  const std::size_t large = device().properties().largest_pool_export + 1;
+  for (const resource_kind base : {resource_kind::caching, resource_kind::async}) {
+    const auto ctx = exportable(base);
+    buffer made = filled(ctx, 7, large);
+    fill(made.slice(large - 10, 10), 9);
+    const shared_bytes named = share_bytes(made.slice(large - 20, 20));
+    EXPECT_EQ(named.base + named.offset, made.address() + large - 20);
+    EXPECT_GE(named.allocation_bytes, large);
+    if (!imports_own()) {
+      continue;
+    }
+    const export_hold kept({&made, 1}, access::read_write);
+    const auto pool = import(*ctx);
+    bool dropped = false;
+    {
+      const buffer seen = pool->open_bytes(ctx, named, lease(dropped), "opened");
+      EXPECT_NE(seen.address(), made.address() + large - 20);
+      EXPECT_TRUE(all(content(seen.slice(0, 10)), 7));
+      EXPECT_TRUE(all(content(seen.slice(10, 10)), 9));
+      EXPECT_FALSE(dropped);
+    }
+    EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_TRUE(dropped);
+  }
+}
+
 TEST_P(imported_pools, do_not_share_what_is_not_of_the_pool) {
   if (on_host()) {
     GTEST_SKIP() << "the host has no pool";
