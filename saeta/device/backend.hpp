@@ -163,7 +163,7 @@ public:
   [[nodiscard]] virtual bool can_access_peer(const backend& other) const = 0;
   /// Lets work that is queued on streams of this device from now on, including kernels and fills, access
   /// memory of the device of `other`: allocations of any library, and the stream-ordered pool of the object
-  /// `other`. This enables one direction, until the process ends. Enabling it again does nothing.
+  /// `other`. At least this direction is enabled, until the process ends. Enabling it again does nothing.
   /// @throws error unsupported naming both devices if `can_access_peer(other)` is false.
   virtual void enable_peer_access(backend& other) = 0;
 

@@ -46,9 +46,10 @@ def ctx(request, monkeypatch):
 class Received:
     """Device memory of another library, as a transport has received it: RMM shows no more than this."""
 
-    def __init__(self, column: sa.Column) -> None:
-        self.nbytes = len(column)
-        self._column = column
+    def __init__(self, sent: Any) -> None:
+        self.nbytes = len(sent) if isinstance(sent, sa.Column) else sent.nbytes
+        self._address = sent.address if isinstance(sent, sa.Column) else sent.ptr
+        self._keeps = sent
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -57,7 +58,7 @@ class Received:
             "shape": (self.nbytes,),
             "strides": None,
             "typestr": "|u1",
-            "data": (self._column.address, False),
+            "data": (self._address, False),
         }
 
 

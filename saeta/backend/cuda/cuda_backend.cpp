@@ -316,6 +316,7 @@ private:
     }
   }
 
+  void give_access(cuda_backend& peer);
   /// Lets work on another device touch memory of our pool and of imported pools.
   void admit(std::int32_t ordinal) {
     const std::scoped_lock lock(pool_mutex_);
@@ -445,6 +446,16 @@ void cuda_backend::enable_peer_access(backend& other) {
   if (peer.ordinal_ == ordinal_) {
     return;
   }
+  give_access(peer);
+  // What was opened by CUDA IPC is copied by the device that it lies on, whichever stream asks: without access
+  // to the target, driver 580.159 stages the copy through the host.
+  if (peer.can_access_peer(*this)) {
+    peer.give_access(*this);
+  }
+}
+
+/// Lets work of this device touch memory of the peer.
+void cuda_backend::give_access(cuda_backend& peer) {
   const active_context active(context_);
   const cudaError_t status = cudaDeviceEnablePeerAccess(peer.ordinal_, 0);
   if (status == cudaErrorPeerAccessAlreadyEnabled) { // by Saeta or by another library
