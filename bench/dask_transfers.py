@@ -2,7 +2,8 @@
 """Times transfers of tables between two workers of a local Dask cluster, beside those of pyarrow's tables.
 
     bench/dask_transfers.py [--mib 16 64 256] [--repeats 9] [--columns 8] [--kinds KIND...]
-                            [--gpus 2] [--protocol tcp|ucx] [--rmm-pool 16GiB] [--out FILE.json] [--commit TEXT]
+                            [--gpus 2] [--protocol tcp|ucx] [--rmm-pool 16GiB] [--out FILE.json]
+                            [--commit TEXT]
 
 One worker has a table, and the other adds up its values. The time is what the client sees, from the request
 to the result, without that of the same request where the table is already. Beside it stands the time that the
@@ -18,10 +19,10 @@ nothing           a number
 "alone" is the time of serialising and restoring in one process, without sockets.
 
 With --gpus the workers are those of dask-cuda, each with a GPU of its own, or both on the only one. Then
-`array` is an array of CuPy, `arrays` one for each column, as libraries send their columns by the family `cuda`,
-and pyarrow's tables are downloaded, sent, and uploaded. "link" is a plain copy of as many bytes from one GPU to
-the other, or within the only one, into memory that is there. --rmm-pool is the pool of RMM that UCXX receives
-into, which dask-cuda advises to have.
+`array` is an array of CuPy, `arrays` one for each column, as libraries send their columns by the family
+`cuda`, and pyarrow's tables are downloaded, sent, and uploaded. "link" is a plain copy of as many bytes from
+one GPU to the other, or within the only one, into memory that is there. --rmm-pool is the pool of RMM that
+UCXX receives into, which dask-cuda advises to have.
 
 DASK_DISTRIBUTED__COMM__SHARD=1GiB lets Dask send bodies of more than 64 MiB undivided.
 """

@@ -39,7 +39,7 @@ from scale_model import GB, Cluster, Estimate, Job, Link, estimate
 
 PAGE = ROOT / "docs" / "scale.md"
 LOCAL = RESULTS / "scale-local.json"
-PEERS = result("peers-h100-x2.json")
+PEERS = result("peers-h200-x2.json")
 TOLERANCE = 0.15
 NUMERIC_COLUMNS = 8
 """Columns of the numeric files of bench/movement.py, with values of 8 bytes."""

@@ -26,6 +26,9 @@ def worker_context(device: str | None = None, *, budget: int | str | None = None
     process share its memory and not their budgets. Tables that arrive from other processes enter it. If a
     task has closed it, the next call makes a new one.
 
+    If this call is the first use of a GPU by a worker with UCX, the memory of the process's context has
+    handles of CUDA IPC, which UCX needs to send it from GPU to GPU (`stack="caching, direct"`).
+
     Outside of tasks it is the context of the only worker in this process. Where there is none, or several,
     it is the process's own context, with its own budget. So a function for workers also runs without them.
 

@@ -167,11 +167,12 @@ void bind_arrow(nb::module_& m) {
         nb::sig("def _import_device_array(where: Context, type: object, array: object, copy: bool | None = "
                 "None, as_column: bool = False) -> Table | Column"),
         "Takes an \"arrow_device_array\" capsule described by an \"arrow_schema\" one.");
-  m.def("_device_of_capsule", &device_of_arrow_capsule, nb::arg("capsule"),
-        nb::sig("def _device_of_capsule(capsule: object) -> tuple[int, int | None]"),
-        "Device type and number of a capsule with an Arrow device array or stream. The capsule stays "
-        "unconsumed: the first array of a stream on a GPU, which has the number, is requested and kept in it. "
-        "A stream of the host, or without arrays, has no number.");
+  m.def(
+      "_device_of_capsule", &device_of_arrow_capsule, nb::arg("capsule"),
+      nb::sig("def _device_of_capsule(capsule: object) -> tuple[int, int | None]"),
+      "Device type and number of a capsule with an Arrow device array or stream. The capsule stays "
+      "unconsumed: the first array of a stream on a GPU, which has the number, is requested and kept in it. "
+      "A stream of the host, or without arrays, has no number.");
   m.def("_device_type_of_capsule", &device_type_of_arrow_capsule, nb::arg("capsule"),
         nb::sig("def _device_type_of_capsule(capsule: object) -> int"),
         "Device type of such a capsule, which no array is requested for.");

@@ -447,8 +447,8 @@ void cuda_backend::enable_peer_access(backend& other) {
     return;
   }
   give_access(peer);
-  // What was opened by CUDA IPC is copied by the device that it lies on, whichever stream asks: without access
-  // to the target, driver 580.159 stages the copy through the host.
+  // The device that memory opened by CUDA IPC lies on copies it, whichever stream asks. Without access to the
+  // target, driver 580.159 stages the copy through the host.
   if (peer.can_access_peer(*this)) {
     peer.give_access(*this);
   }

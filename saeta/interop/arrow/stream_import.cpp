@@ -242,7 +242,7 @@ std::optional<std::int64_t> device_number_of(ArrowDeviceArrayStream& source) {
     number = state->first.get().device_id;
   }
   source = {state->rest.get().device_type, &begun_stream::get_schema, &begun_stream::get_next,
-            &begun_stream::get_last_error, &begun_stream::release, state.get()};
+            &begun_stream::get_last_error, &begun_stream::release,    state.get()};
   static_cast<void>(state.release());
   return number;
 }
