@@ -107,7 +107,12 @@ void import_all(const std::shared_ptr<context>& ctx, script& plan, input& from) 
     // The memory is the host's: a simulated device would believe what is said of its own.
     plan.device_type = from.PickValueInArray({1, 1, 1, 2, 3, ctx->on_host() ? 12 : 1, 13, 0, -1, 99});
     stream.device_type = from.ConsumeBool() ? plan.device_type : from.PickValueInArray({1, 2, 12, 0});
-    guarded(stream, [&](ArrowDeviceArrayStream& source) { return import_device_stream(ctx, source, how); });
+    guarded(stream, [&, ahead = from.ConsumeBool()](ArrowDeviceArrayStream& source) {
+      if (ahead) {
+        static_cast<void>(device_number_of(source));
+      }
+      return import_device_stream(ctx, source, how);
+    });
   }
   settle(*ctx);
 }

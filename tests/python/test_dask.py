@@ -170,8 +170,8 @@ def test_what_is_sent_from_a_device_is_complete(ctx):
     assert sent.tolist() == list(range(4999, -1, -1))
 
 
-@pytest.mark.parametrize("capable", [True, False])
-def test_ucx_gets_memory_that_has_a_handle_of_cuda_ipc(ctx, monkeypatch, capable):
+@pytest.mark.parametrize(("capable", "room"), [(True, True), (False, True), (False, False)])
+def test_ucx_gets_memory_that_has_a_handle_of_cuda_ipc(ctx, monkeypatch, capable, room):
     """Other memory is copied into memory of RMM. tests/interop/test_gpu_dask.py has both libraries."""
     if not ctx.device.startswith("sim"):
         pytest.skip("a simulated device has memory that the host may copy")
@@ -179,6 +179,8 @@ def test_ucx_gets_memory_that_has_a_handle_of_cuda_ipc(ctx, monkeypatch, capable
 
     class DeviceBuffer:
         def __init__(self, ptr: int, size: int) -> None:
+            if not room:
+                raise MemoryError("std::bad_alloc")
             self.bytes = ctypes.string_at(ptr, size)
 
     def attribute(which: str, address: int) -> tuple[int, int]:
@@ -194,8 +196,13 @@ def test_ucx_gets_memory_that_has_a_handle_of_cuda_ipc(ctx, monkeypatch, capable
     ):
         monkeypatch.setitem(sys.modules, name, module)
     source = sa.table({"a": np.arange(5000)}, ctx).take(np.arange(4999, -1, -1))
-    _, (sent,) = serialize(source, serializers=("cuda",), on_error="raise")
+    header, frames = serialize(source, serializers=("cuda", "dask"), on_error="raise")
     assert len(asked) == 1
+    assert header["serializer"] == ("cuda" if room else "dask")
+    if not room:
+        require_same(deserialize(header, frames), source)
+        return
+    (sent,) = frames
     bytes_ = ctypes.string_at(sent.address, 8 * 5000) if capable else sent.bytes
     assert np.frombuffer(bytes_, np.int64)[:5000].tolist() == list(range(4999, -1, -1))
 
