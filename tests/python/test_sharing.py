@@ -172,6 +172,22 @@ def test_a_table_of_a_process_that_has_ended_is_sent_on(reducers: Any, peer: Pee
     assert peer.run(f"print(pickle.loads({message!r})['a'].to_pylist(), flush=True)") == ["[1, 2]"]
 
 
+def test_a_table_of_a_process_that_has_ended_is_shared_on(peer: Peer) -> None:
+    with Peer() as first:
+        texts = first.run(
+            "tables = [sa.table({'a': values}, 'host') for values in ([1, 2], [])]\n"
+            "kept = [each.share() for each in tables]\n"
+            "for each in kept: show(each)"
+        )
+        found = [sa.open_shared(received(text)) for text in texts]
+        assert found[0].share()._place == received(texts[0])._place
+        first.kill()
+    tokens = [each.share() for each in found]
+    assert tokens[0]._place == found[0].share()._place
+    for token, expected in zip(tokens, ("[1, 2]", "[]"), strict=True):
+        assert peer.run(f"print(opened({sent(token)!r})['a'].to_pylist(), flush=True)") == [expected]
+
+
 def test_a_token_that_arrived_counts_once(reducers: Any, peer: Peer) -> None:
     table = sa.table({"a": [1, 2]}, "host")
     first, second = (bytes(ForkingPickler.dumps(table)) for _ in range(2))

@@ -128,6 +128,12 @@ def test_an_exporter_that_is_killed_leaves_what_is_open(ctx: Any, kind: str) -> 
         found = sa.open_shared(received(text), ctx.saeta)
         exporter.kill()
     assert found.to_arrow().equals(arrow_data.table())
+    onward = found.share()
+    with Peer(kind) as another:
+        another.run(PEER)
+        assert another.run(
+            f"result = found_in({pickle.dumps(onward).hex()!r}).to_arrow().equals(arrow_data.table())"
+        )
     del found
     gc.collect()
     ctx.synchronize()

@@ -26,6 +26,15 @@ class Lease:
         self._broker = broker
         self._connection = connection
 
+    def ended(self) -> bool:
+        """Returns whether the exporter has ended: what is open stays, and nobody else can open it."""
+        try:
+            return self._connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
     def __del__(self) -> None:
         if not hasattr(self, "_connection"):  # an interrupt came before it
             return

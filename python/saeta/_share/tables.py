@@ -16,14 +16,14 @@ import struct
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, TypeAlias, overload
 
 from saeta import _core
 from saeta._core import Column, Context, Table
 from saeta._share import broker, leases, pools, wire
 from saeta._share.packed import Packed, host_bytes, pack, unpack
 from saeta.errors import ClosedError, ExchangeError, FileError, FormatError, InvalidError, TypeMismatch
-from saeta.exchange import ContextLike, context_of
+from saeta.exchange import ContextLike, context_of, from_arrow
 
 _TAG = "share"
 _SIZES = struct.Struct("<QQ")  # bytes of the body and of the metadata
@@ -174,8 +174,11 @@ class _Mapping(mmap.mmap):
     lease: object
 
 
+# Returns the token of a table, None if it is not shared any more.
+_Finder: TypeAlias = Callable[[Table], "SharedTable | None"]
+
 # By the id of a table: the table, and what returns its token. A Table has no hash.
-_tokens: dict[int, tuple[weakref.ref[Table], Callable[[], SharedTable | None]]] = {}
+_tokens: dict[int, tuple[weakref.ref[Table], _Finder]] = {}
 _opened: weakref.WeakValueDictionary[bytes, Table] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
 
@@ -184,20 +187,21 @@ def share(self: Table) -> SharedTable:
     """Implements `Table.share`."""
     with _lock:
         held, find = _tokens.get(id(self), (None, None))
-        known = find() if held is not None and find is not None and held() is self else None
+        known = find(self) if held is not None and find is not None and held() is self else None
         return _share_own(self) if known is None else known
 
 
-def _share_own(table: Table) -> SharedTable:
-    """Shares a table by the broker of this process."""
-    metadata, body = pack(table)
+def _share_own(table: Table, *, opened: bool = False) -> SharedTable:
+    """Shares a table by the broker of this process. Memory of another one, opened on a GPU, is copied."""
+    own_memory = from_arrow(table, table.context, copy=True) if opened and table.device != "host" else table
+    metadata, body = pack(own_memory)
     kind = _HostMemory if table.device == "host" else _DeviceMemory
     memory = kind(body.context, body, metadata)
     own = broker.own()
     entry = broker.Exported(own, body.context, memory, memory.reply, memory.file)
     own.add(entry)
     shared = weakref.ref(entry)
-    _remember(table, lambda: _token_of(shared()))
+    _remember(table, lambda _: _token_of(shared()))
     return _token_of(entry)
 
 
@@ -214,7 +218,7 @@ def _token_of(entry: broker.Exported | None) -> SharedTable | None:
     )
 
 
-def _remember(table: Table, find: Callable[[], SharedTable | None]) -> None:
+def _remember(table: Table, find: _Finder) -> None:
     number = id(table)
 
     def forget(ended: weakref.ref[Table]) -> None:
@@ -232,7 +236,7 @@ def posted(table: Table) -> SharedTable:
             leases.ask(token._place.broker, wire.POST, token._place.token)
         except wire.GoneError:  # the process that shared it has ended
             with _lock:
-                token = _share_own(table)
+                token = _share_own(table, opened=True)
         except OSError as failed:
             raise ExchangeError(f"the table can't be sent on: {failed}") from failed
     if token._entry is not None:
@@ -245,7 +249,8 @@ def open_shared(token: SharedTable, ctx: ContextLike = None, *, validate: bool =
 
     The process that shared it keeps the memory until the last process that has it open drops the table, ends
     or is killed. A table that is open stays readable when the process that shared it ends. It may be shared
-    again: `share` of an opened table returns a token for the same memory.
+    again: `share` of an opened table returns a token for the same memory, or for a copy if the process that
+    shared it has ended.
 
     Args:
         token: from `Table.share`.
@@ -289,7 +294,6 @@ def open_shared(token: SharedTable, ctx: ContextLike = None, *, validate: bool =
 
 def _open(token: SharedTable, ctx: ContextLike, validate: bool) -> Table:
     own = broker.own()
-    entry = None
     if token._place.broker == own.name:
         entry = own.find(token._place.token)
         if entry is None:
@@ -297,8 +301,10 @@ def _open(token: SharedTable, ctx: ContextLike, validate: bool) -> Table:
         table: Table = entry.kept.open()
         if token._place.posted:
             own.note_arrival(entry)
+        find = functools.partial(_onward, token, entry, None)
     else:
         lease, reply, descriptors = _ask(token)
+        find = functools.partial(_onward, token, None, weakref.ref(lease))
         try:
             on_device = token._place.device != b""
             if len(reply) < _SIZES.size or (len(descriptors) != 1 and not on_device):
@@ -310,12 +316,24 @@ def _open(token: SharedTable, ctx: ContextLike, validate: bool) -> Table:
         finally:
             for each in descriptors:
                 os.close(each)
-    # The entry keeps the export as long as this process has the table, which it may share on.
-    onward = SharedTable._make(token._place._replace(posted=False), entry)
     with _lock:
         table = _opened.setdefault(token._place.token, table)
-        _remember(table, lambda: onward)
+        _remember(table, find)
     return table
+
+
+def _onward(
+    token: SharedTable, entry: broker.Exported | None, lease: weakref.ref[leases.Lease] | None, table: Table
+) -> SharedTable:
+    """Returns the token by which a table that is open is shared on: of a copy if its exporter has ended.
+
+    The entry of an exporter in this process keeps the export as long as this process has the table.
+    """
+    if lease is not None:
+        held = lease()
+        if held is None or held.ended():
+            return _share_own(table, opened=True)
+    return SharedTable._make(token._place._replace(posted=False), entry)
 
 
 def _ask(token: SharedTable) -> tuple[leases.Lease, bytes, list[int]]:

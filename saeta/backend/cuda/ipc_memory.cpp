@@ -4,6 +4,7 @@
 #include "saeta/backend/cuda/driver.hpp"
 
 #include <cstring>
+#include <utility>
 
 namespace saeta::cuda {
 namespace {
@@ -55,10 +56,14 @@ bool opened_ipc_memory::contains(void* pointer) const noexcept {
 }
 
 cudaError_t opened_ipc_memory::close(void* pointer) noexcept {
+  // Forgotten before it is closed: another thread may then open memory at the same address.
+  std::unique_lock lock(mutex_);
+  auto known = opened_.extract(pointer);
+  lock.unlock();
   const cudaError_t status = cudaIpcCloseMemHandle(pointer);
-  if (status == cudaSuccess) {
-    const std::lock_guard lock(mutex_);
-    opened_.erase(pointer);
+  if (status != cudaSuccess) {
+    lock.lock();
+    opened_.insert(std::move(known));
   }
   return status;
 }
