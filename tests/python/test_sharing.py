@@ -188,6 +188,15 @@ def test_a_table_of_a_process_that_has_ended_is_shared_on(peer: Peer) -> None:
         assert peer.run(f"print(opened({sent(token)!r})['a'].to_pylist(), flush=True)") == [expected]
 
 
+def test_a_table_that_two_threads_have_opened_at_once_is_shared_on_by_its_token() -> None:
+    with Peer() as first:
+        (text,) = first.run("kept = sa.table({'a': [1, 2]}, 'host').share(); show(kept)")
+        found = sa.open_shared(received(text))
+        assert tables._open(received(text), None, True) is found
+        gc.collect()
+        assert found.share()._place == received(text)._place
+
+
 def test_a_token_that_arrived_counts_once(reducers: Any, peer: Peer) -> None:
     table = sa.table({"a": [1, 2]}, "host")
     first, second = (bytes(ForkingPickler.dumps(table)) for _ in range(2))

@@ -294,17 +294,20 @@ def open_shared(token: SharedTable, ctx: ContextLike = None, *, validate: bool =
 
 def _open(token: SharedTable, ctx: ContextLike, validate: bool) -> Table:
     own = broker.own()
-    if token._place.broker == own.name:
+    place = token._place._replace(posted=False)  # by which the table is shared on
+    find: _Finder
+    if place.broker == own.name:
         entry = own.find(token._place.token)
         if entry is None:
             raise wire.GoneError("it is not shared any more: keep the token until it is opened")
         table: Table = entry.kept.open()
         if token._place.posted:
             own.note_arrival(entry)
-        find = functools.partial(_onward, token, entry, None)
+        # Its entry keeps the export as long as this process has the table.
+        find = functools.partial(_same, SharedTable._make(place, entry))
     else:
         lease, reply, descriptors = _ask(token)
-        find = functools.partial(_onward, token, None, weakref.ref(lease))
+        find = functools.partial(_same_or_copy, SharedTable._make(place), weakref.ref(lease))
         try:
             on_device = token._place.device != b""
             if len(reply) < _SIZES.size or (len(descriptors) != 1 and not on_device):
@@ -317,23 +320,20 @@ def _open(token: SharedTable, ctx: ContextLike, validate: bool) -> Table:
             for each in descriptors:
                 os.close(each)
     with _lock:
-        table = _opened.setdefault(token._place.token, table)
-        _remember(table, find)
-    return table
+        kept = _opened.setdefault(place.token, table)
+        if kept is table:  # another thread may have opened it meanwhile, with a lease of its own
+            _remember(table, find)
+    return kept
 
 
-def _onward(
-    token: SharedTable, entry: broker.Exported | None, lease: weakref.ref[leases.Lease] | None, table: Table
-) -> SharedTable:
-    """Returns the token by which a table that is open is shared on: of a copy if its exporter has ended.
+def _same(token: SharedTable, _table: Table) -> SharedTable:
+    return token
 
-    The entry of an exporter in this process keeps the export as long as this process has the table.
-    """
-    if lease is not None:
-        held = lease()
-        if held is None or held.ended():
-            return _share_own(table, opened=True)
-    return SharedTable._make(token._place._replace(posted=False), entry)
+
+def _same_or_copy(token: SharedTable, lease: weakref.ref[leases.Lease], table: Table) -> SharedTable:
+    """Returns the token of an open table, or that of a copy if its exporter has ended."""
+    held = lease()
+    return _share_own(table, opened=True) if held is None or held.ended() else token
 
 
 def _ask(token: SharedTable) -> tuple[leases.Lease, bytes, list[int]]:
