@@ -35,8 +35,9 @@ import json
 import os
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import dask
@@ -44,7 +45,7 @@ import distributed
 import numpy as np
 import pyarrow as pa
 from distributed.protocol import deserialize, serialize
-from rates import add_result_arguments, write_result
+from rates import add_result_arguments, copy_between_gpus, write_result
 
 import saeta as sa
 import saeta.dask
@@ -142,10 +143,6 @@ def array_of(column: sa.Column) -> Any:
     return cupy.from_dlpack(column)
 
 
-def kinds_of(options: argparse.Namespace) -> tuple[str, ...]:
-    return GPU_KINDS if options.gpus else HOST_KINDS
-
-
 def processor_seconds(client: distributed.Client) -> float:
     return sum(client.run(time.process_time).values())
 
@@ -161,8 +158,8 @@ def seconds_of(client: distributed.Client, worker: str, table: Any) -> tuple[flo
 
 def measure(client: distributed.Client, mib: int, options: argparse.Namespace) -> dict[str, Any]:
     one, other = sorted(client.run(os.getpid))
-    kinds = [each for each in kinds_of(options) if each in (options.kinds or kinds_of(options))]
-    maker = make_on_gpu if options.gpus else make
+    known, maker = (GPU_KINDS, make_on_gpu) if options.gpus else (HOST_KINDS, make)
+    kinds = [kind for kind in known if options.kinds is None or kind in options.kinds]
     passed: dict[str, list[float]] = {kind: [] for kind in kinds}
     worked: dict[str, list[float]] = {kind: [] for kind in kinds}
     results: dict[str, set[int]] = {kind: set() for kind in kinds}
@@ -177,7 +174,8 @@ def measure(client: distributed.Client, mib: int, options: argparse.Namespace) -
             if turn > 0:
                 passed[kind].append(first[0] - again[0])
                 worked[kind].append(first[1] - again[1])
-    assert len(set.union(*(results[kind] for kind in kinds if kind not in ("array", "nothing")))) == 1
+    sums = [results[kind] for kind in kinds if kind not in ("array", "nothing")]
+    assert not sums or len(set.union(*sums)) == 1
     return {
         "mebibytes": mib,
         "milliseconds": {kind: in_ms(times) for kind, times in passed.items()},
@@ -185,31 +183,18 @@ def measure(client: distributed.Client, mib: int, options: argparse.Namespace) -
     }
 
 
-def alone(given: Any, repeats: int) -> list[float]:
-    """Times the serialisation of distributed, which offers "dask" before "pickle" to every object."""
+def round_trip(given: Any) -> None:
+    """Serialises as distributed does, which offers "dask" before "pickle" to every object, and restores."""
+    header, frames = serialize(given, on_error="raise")
+    deserialize(header, [memoryview(each) for each in frames])
+
+
+def seconds_alone(run: Callable[[], object], repeats: int) -> list[float]:
+    """Times a call in this process. The first one is not counted."""
     times = []
     for _ in range(repeats + 1):
         start = time.perf_counter()
-        header, frames = serialize(given, on_error="raise")
-        deserialize(header, [memoryview(each) for each in frames])
-        times.append(time.perf_counter() - start)
-    return times[1:]
-
-
-def link(mib: int, repeats: int) -> list[float]:
-    """Times plain copies from the first GPU to the last one."""
-    import cupy
-
-    gpus = cupy.cuda.runtime.getDeviceCount()
-    source = cupy.ones(mib << 20, dtype="u1")
-    with cupy.cuda.Device(gpus - 1):
-        target = cupy.empty_like(source)
-    times = []
-    for _ in range(repeats + 1):
-        cupy.cuda.Device(0).synchronize()
-        start = time.perf_counter()
-        target.data.copy_from_device(source.data, source.nbytes)
-        cupy.cuda.Device(0).synchronize()
+        run()
         times.append(time.perf_counter() - start)
     return times[1:]
 
@@ -271,11 +256,14 @@ def main() -> None:
     with dask.config.set(SETTINGS), workers(options) as client:
         results = [measure(client, mib, options) for mib in options.mib]
     for found in results:
+        nbytes = found["mebibytes"] << 20
         if options.gpus:
-            found["link"] = in_ms(link(found["mebibytes"], options.repeats))
+            found["link"] = in_ms(seconds_alone(copy_between_gpus(nbytes), options.repeats))
         else:
-            made = {kind: make(kind, options.columns, found["mebibytes"] << 20) for kind in HOST_KINDS}
-            found["alone"] = {kind: in_ms(alone(each, options.repeats)) for kind, each in made.items()}
+            found["alone"] = {}
+            for kind in found["milliseconds"]:
+                run = partial(round_trip, make(kind, options.columns, nbytes))
+                found["alone"][kind] = in_ms(seconds_alone(run, options.repeats))
         show(found)
     write_result(
         options.out,

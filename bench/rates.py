@@ -79,6 +79,22 @@ class Rates:
         ]
 
 
+def copy_between_gpus(nbytes: int) -> Callable[[], None]:
+    """A plain copy from the first GPU to the last one, or within the only one, into memory that is there."""
+    import cupy
+
+    source = cupy.ones(nbytes, dtype="u1")
+    with cupy.cuda.Device(cupy.cuda.runtime.getDeviceCount() - 1):
+        target = cupy.empty_like(source)
+    cupy.cuda.Device(0).synchronize()
+
+    def run() -> None:
+        target.data.copy_from_device(source.data, nbytes)
+        cupy.cuda.Device(0).synchronize()
+
+    return run
+
+
 def add_result_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options that say where and for which commit `write_result` writes."""
     parser.add_argument("--out", type=Path, metavar="FILE.json")

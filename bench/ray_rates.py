@@ -34,7 +34,7 @@ import pyarrow as pa
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # Ray reports to its makers otherwise
 
 import ray
-from rates import write_result
+from rates import copy_between_gpus, write_result
 
 import saeta as sa
 import saeta.ray
@@ -160,21 +160,6 @@ def operations(
     }, nbytes
 
 
-def link(nbytes: int) -> Callable[[], Any]:
-    """A copy from the first GPU to the second one, into memory that is there."""
-    import cupy
-
-    source = cupy.ones(nbytes, dtype="u1")
-    with cupy.cuda.Device(1):
-        target = cupy.empty_like(source)
-
-    def run() -> None:
-        target.data.copy_from_device(source.data, nbytes)
-        cupy.cuda.Device(0).synchronize()
-
-    return run
-
-
 def measure(found: dict[str, Callable[[], Any]], rounds: int, expected: int | None) -> dict[str, list[float]]:
     seconds: dict[str, list[float]] = {name: [] for name in found}
     for turn in range(rounds + 1):
@@ -214,7 +199,7 @@ def main() -> None:
     if options.transport_only:
         found = {name: run for name, run in found.items() if "object store" not in name}
     if {options.device, to} == {"cuda:0", "cuda:1"}:
-        found["link"] = link(nbytes)
+        found["link"] = copy_between_gpus(nbytes)
     host = options.device == "host"
     summed = range(min(options.columns, SUMMED))
     expected = sum(rows * i + rows * (rows - 1) // 2 for i in summed) if host else None

@@ -316,6 +316,7 @@ private:
     }
   }
 
+  /// Lets work of this device touch memory of the peer.
   void give_access(cuda_backend& peer);
   /// Lets work on another device touch memory of our pool and of imported pools.
   void admit(std::int32_t ordinal) {
@@ -454,7 +455,6 @@ void cuda_backend::enable_peer_access(backend& other) {
   }
 }
 
-/// Lets work of this device touch memory of the peer.
 void cuda_backend::give_access(cuda_backend& peer) {
   const active_context active(context_);
   const cudaError_t status = cudaDeviceEnablePeerAccess(peer.ordinal_, 0);

@@ -79,9 +79,8 @@ bool direct_resource::do_deallocate(const block& freed, std::span<const point> a
 async_resource::async_resource(std::shared_ptr<backend> device, std::uint64_t pool_threshold, bool exportable)
     : device_(std::move(device)), timelines_(timelines::of(*device_)),
       bounded_pool_(pool_threshold != everything),
-      largest_(exportable ? device_->properties().largest_pool_export
-                          : device_properties().largest_pool_export),
-      beyond_(device_), unused_(timelines_), in_use_(timelines_) {
+      largest_(exportable ? device_->properties().largest_pool_export : everything), beyond_(device_),
+      unused_(timelines_), in_use_(timelines_) {
   if (exportable) {
     device_->make_pool_exportable();
   }
