@@ -21,10 +21,9 @@ def runs():
 KINDS = {"nulls": lambda: pa.nulls(ROWS), "runs": runs}
 
 
-@pytest.fixture(params=KINDS)
-def many(request, host):
+def table_of(kind, host):
     """A column of 2^62 rows, as a packed table can have it."""
-    metadata, body = sa.from_arrow(pa.table({"c": KINDS[request.param]()}), host, copy=True).pack()
+    metadata, body = sa.from_arrow(pa.table({"c": KINDS[kind]()}), host, copy=True).pack()
     old, new = ROWS.to_bytes(8, "little"), MANY.to_bytes(8, "little")
     return sa.unpack(bytes(metadata).replace(old, new), np.from_dlpack(body).tobytes().replace(old, new))
 
@@ -56,18 +55,20 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_values_of_more_rows_than_memory_holds_are_a_typed_error(many, way):
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_of_more_rows_than_memory_holds_are_a_typed_error(host, kind, way):
     for name in ("pandas", "polars"):
         if name in way:
             pytest.importorskip(name)
-    with pytest.raises(sa.Error) as refused:
-        WAYS[way](many)
-    assert "c" in str(refused.value) or "batch" in str(refused.value)
+    with pytest.raises((sa.OutOfMemory, sa.SizeOverflow, sa.ExchangeError)):
+        WAYS[way](table_of(kind, host))
 
 
-def test_slices_and_files_of_such_columns_stay_possible(many, host):
+@pytest.mark.parametrize("kind", KINDS)
+def test_slices_and_files_of_such_columns_stay_possible(host, kind):
+    many = table_of(kind, host)
     assert many.num_rows == MANY
     assert len(many.slice(MANY - 3, 3)["c"].to_pylist()) == 3
     assert sa.read_ipc(many.to_ipc_bytes(), host).num_rows == MANY
     assert many.to_arrow().num_rows == MANY
-    assert len(many["c"].slice(5, 4).to_numpy()) == 4
+    assert len(many["c"].slice(5, 4).to_pandas()) == 4
