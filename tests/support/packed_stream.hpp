@@ -5,6 +5,7 @@
 #pragma once
 
 #include "saeta/base/error.hpp"
+#include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/read/planned_messages.hpp"
 
 #include <cstddef>
