@@ -28,13 +28,15 @@ fi
 
 run() { # run <name>
   local name=$1 log=$build/fuzz_$1.log longest=512
-  [[ $name == ipc || $name == message || $name == packed ]] && longest=8192 # whole files
-  mkdir -p "$build/corpus/$name" "$build/findings" "tests/fuzz/corpus/$name"
+  local first=tests/fuzz/corpus/$name
+  [[ $name == ipc || $name == message || $name == packed* ]] && longest=8192 # whole files
+  [[ $name == packed_stream ]] && first=tests/fuzz/corpus/packed             # the same inputs, compared
+  mkdir -p "$build/corpus/$name" "$build/findings" "$first"
   # Long inputs from the start, because short ones draw nothing but zeros. Leaks are looked for once, at the
   # end: for each input that would take nearly all of the time. So would the counts that entropic keeps.
   local options=(-max_total_time="$seconds" -seed="${SEED:-0}" -runs="${RUNS:--1}" -max_len="$longest" -len_control=0 -entropic=0 -detect_leaks=0 -timeout=20 -rss_limit_mb=2560
     -print_final_stats=1 -artifact_prefix="$build/findings/$name-")
-  if "$build/bin/fuzz_$name" "${options[@]}" "$build/corpus/$name" "tests/fuzz/corpus/$name" >"$log" 2>&1; then
+  if "$build/bin/fuzz_$name" "${options[@]}" "$build/corpus/$name" "$first" >"$log" 2>&1; then
     echo "$name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs, nothing found"
   else
     echo "$name: failed; $log ends with"

@@ -1520,6 +1520,11 @@ def _require_memory_for(objects: int, label: str) -> None:
     Raises OutOfMemory if so many Python objects take more than the available memory.
     """
 
+def _require_memory_for_values(rows: int, label: str) -> None:
+    """
+    Raises OutOfMemory if values of one byte for so many rows take more than the available memory.
+    """
+
 class Column:
     """
     A named, typed, immutable column on a device, in one or several chunks. Slices and selections share its memory.

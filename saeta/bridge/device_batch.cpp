@@ -181,7 +181,9 @@ void check_values(const std::shared_ptr<context>& ctx, const arrow::RecordBatch&
   dictionary_cache dictionaries;
   try {
     const schema fields = import_schema(described.get());
-    static_cast<void>(import_device_batch(ctx, fields, array.get(), dictionaries));
+    import_options every_row;
+    every_row.scope = check_scope::every_row;
+    static_cast<void>(import_device_batch(ctx, fields, array.get(), dictionaries, every_row));
   } catch (const error& failure) {
     if (failure.code() != errc::unsupported) {
       throw;

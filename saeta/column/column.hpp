@@ -73,6 +73,9 @@ public:
   [[nodiscard]] std::int64_t null_count() const;
   /// The null count, or `unknown_nulls` if it would have to be computed.
   [[nodiscard]] std::int64_t known_null_count() const noexcept;
+  /// Counts the nulls of columns of one context, of their children and of their dictionaries where the number
+  /// is unknown. The host waits once for all of them.
+  static void count_nulls(std::span<const column> of);
 
   /// True if another column shares its buffers: then dropping this one frees nothing. The answer may be
   /// outdated at once, because another thread may drop the other column.

@@ -9,4 +9,10 @@ enum class validation {
   full,      ///< also every value that refers to other data; read once, where the memory is
 };
 
+/// The rows of children whose values are checked.
+enum class check_scope {
+  named_rows, ///< those that rows of the parent refer to, for arrays of a producer in this process
+  every_row,  ///< all of them, for bytes from elsewhere: exports hand out whole children
+};
+
 } // namespace saeta

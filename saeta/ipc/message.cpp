@@ -24,22 +24,23 @@ namespace {
 
 constexpr const char* label = "record batch message";
 
-void require_node(const detail::field_node& node, std::size_t number) {
-  if (node.length < 0 || node.null_count < -1 || node.null_count > node.length) {
-    throw error(errc::format, concat(label, ": field ", number, " has ", node.length, " rows and ",
-                                     node.null_count, " nulls"));
+void require_possible(const detail::batch_metadata& batch, std::int64_t body_bytes) {
+  if (batch.rows < 0) {
+    throw error(errc::format, concat("the number of rows is ", batch.rows));
   }
-}
-
-void require_buffer(const detail::buffer_place& place, std::size_t number, std::int64_t body_bytes) {
-  if (place.offset < 0 || place.length < 0 || place.offset > body_bytes ||
-      place.length > body_bytes - place.offset) {
-    throw error(errc::format, concat(label, ": buffer ", number, " has ", place.length, " bytes at offset ",
-                                     place.offset, " of a body of ", body_bytes, " bytes"));
+  for (std::size_t i = 0; i < batch.nodes.size(); ++i) {
+    detail::require_node(batch.nodes[i], i);
   }
-  if (place.offset % 8 != 0) {
-    throw error(errc::format, concat(label, ": buffer ", number, " is at offset ", place.offset,
-                                     ", which is not a multiple of 8"));
+  for (std::size_t i = 0; i < batch.buffers.size(); ++i) {
+    detail::require_place(batch.buffers[i], i, body_bytes);
+  }
+  std::uint64_t left = batch.buffers.size();
+  for (const std::int64_t count : batch.variadic_counts) {
+    if (count < 0 || static_cast<std::uint64_t>(count) > left) {
+      throw error(errc::format, concat("a column of views has ", count, " data buffers, the batch has ",
+                                       batch.buffers.size(), " buffers"));
+    }
+    left -= static_cast<std::uint64_t>(count);
   }
 }
 
@@ -64,25 +65,13 @@ std::shared_ptr<arrow::Buffer> encode_batch(const std::shared_ptr<arrow::RecordB
 }
 
 bool check_body(std::span<const std::byte> metadata, std::int64_t body_bytes) {
-  const detail::batch_metadata batch = detail::read_batch_metadata(metadata);
-  if (batch.rows < 0) {
-    throw error(errc::format, concat(label, ": the number of rows is ", batch.rows));
+  try {
+    const detail::batch_metadata batch = detail::read_batch_metadata(metadata);
+    require_possible(batch, body_bytes);
+    return batch.compression != "none";
+  } catch (const error& failure) {
+    rethrow(failure, label);
   }
-  for (std::size_t i = 0; i < batch.nodes.size(); ++i) {
-    require_node(batch.nodes[i], i);
-  }
-  for (std::size_t i = 0; i < batch.buffers.size(); ++i) {
-    require_buffer(batch.buffers[i], i, body_bytes);
-  }
-  std::uint64_t left = batch.buffers.size();
-  for (const std::int64_t count : batch.variadic_counts) {
-    if (count < 0 || static_cast<std::uint64_t>(count) > left) {
-      throw error(errc::format, concat(label, ": a column of views has ", count,
-                                       " data buffers, the batch has ", batch.buffers.size(), " buffers"));
-    }
-    left -= static_cast<std::uint64_t>(count);
-  }
-  return batch.compression != "none";
 }
 
 std::shared_ptr<arrow::RecordBatch> decode_batch(const std::shared_ptr<context>& ctx,

@@ -38,7 +38,8 @@ struct packed_table {
 /// Makes the table of a packed form without a copy of the body. All numbers of the metadata are checked, as
 /// those of a file are.
 /// @param ctx    shares memory with the context of the body
-/// @param check  structure: nothing of the body is read, for senders that are trusted
+/// @param check  full: every row is checked, also rows of children that no row of a parent refers to, and
+///               nulls are counted. structure: nothing of the body is read, for senders that are trusted.
 [[nodiscard]] table unpack(const std::shared_ptr<context>& ctx, std::span<const std::byte> metadata,
                            const buffer& body, validation check = validation::full);
 

@@ -66,6 +66,19 @@ void forget_null_counts(arrow::ArrayData& data, bool count) {
   }
 }
 
+/// Every row of a column of type null is null, whatever the source says.
+void count_null_arrays(arrow::ArrayData& data) {
+  if (data.type->storage_id() == arrow::Type::NA) {
+    data.null_count = data.length;
+  }
+  for (const auto& child : data.child_data) {
+    count_null_arrays(*child);
+  }
+  if (data.dictionary != nullptr) {
+    count_null_arrays(*data.dictionary);
+  }
+}
+
 /// @param data  its offsets and views have been checked.
 arrow::Status check_texts(const std::shared_ptr<arrow::ArrayData>& data) {
   if (data->length != 0) {
@@ -270,6 +283,9 @@ bool reader::impl::decode() {
                 concat(from->name(), ": a dictionary occurs twice, which is not allowed in a file"));
   }
   decoded = take(decoded->SelectColumns(projected.order), place());
+  for (const auto& column : decoded->column_data()) {
+    count_null_arrays(*column);
+  }
   check(decoded->Validate(), place());
   for (const auto& column : decoded->column_data()) {
     forget_null_counts(*column, !views);
@@ -331,6 +347,7 @@ std::optional<batch> reader::impl::decode_and_import(const std::shared_ptr<conte
   import_options importing;
   importing.copy = messages->scratch() ? copy_policy::always : options.copy;
   importing.check = options.check;
+  importing.scope = check_scope::every_row;
   importing.upload.tag = "read_ipc";
   try {
     auto imported = detail::import_record_batch(ctx, fields->fields(), *decoded, uploaded, importing);
@@ -344,7 +361,7 @@ std::optional<batch> reader::impl::decode_and_import(const std::shared_ptr<conte
     so_far.bytes = messages->body_bytes();
     return imported;
   } catch (const error& failure) {
-    rethrow(failure, place());
+    rethrow_input(failure, place());
   }
 }
 

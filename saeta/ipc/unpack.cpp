@@ -61,10 +61,13 @@ private:
 /// Takes the entries of one message in order. Every number is checked.
 class message_columns {
 public:
-  message_columns(const std::shared_ptr<context>& ctx, const buffer& body, const flat_table& batch,
-                  const column_tree& tree, std::span<const std::shared_ptr<const column>> dictionaries)
-      : ctx_(ctx), body_(body), tree_(tree), dictionaries_(dictionaries),
-        nodes_(batch.view<field_node>(detail::batch_nodes)),
+  /// @param body_bytes  as the message says, at most those of the body
+  /// @param checked     the values are checked afterwards
+  message_columns(const std::shared_ptr<context>& ctx, const buffer& body, std::int64_t body_bytes,
+                  const flat_table& batch, const column_tree& tree,
+                  std::span<const std::shared_ptr<const column>> dictionaries, bool checked)
+      : ctx_(ctx), body_(body), body_bytes_(body_bytes), tree_(tree), dictionaries_(dictionaries),
+        checked_(checked), nodes_(batch.view<field_node>(detail::batch_nodes)),
         buffers_(batch.view<buffer_place>(detail::batch_buffers)),
         counts_(batch.view<std::int64_t>(detail::batch_variadic_counts)) {
     require_count("field nodes", nodes_.size(), tree.rows);
@@ -83,22 +86,18 @@ public:
     }
   }
 
-  /// Call it after the last column.
-  void finish() const { require_count("buffers", buffers_.size(), next_buffer_); }
-
 private:
-  static void require_count(std::string_view what, std::size_t found, std::size_t expected) {
-    if (found != expected) {
-      throw error(errc::format, concat(found, ' ', what, ", the schema needs ", expected));
+  /// More are ignored, as in a file.
+  static void require_count(std::string_view what, std::size_t found, std::size_t needed) {
+    if (found < needed) {
+      throw error(errc::format, concat(found, ' ', what, ", the schema needs ", needed));
     }
   }
 
   column take_node(std::size_t number, const data_type& type) {
     const tree_node& node = tree_.nodes[number];
-    const field_node rows = nodes_[next_node_++];
-    if (rows.length < 0 || rows.null_count < column::unknown_nulls || rows.null_count > rows.length) {
-      throw error(errc::format, concat(rows.length, " rows with ", rows.null_count, " nulls"));
-    }
+    const field_node rows = nodes_[next_node_];
+    detail::require_node(rows, next_node_++);
     column::parts parts;
     parts.type = type;
     parts.length = rows.length;
@@ -115,19 +114,30 @@ private:
     for (std::int64_t i = 0; i < count; ++i) {
       parts.buffers.push_back(take_buffer());
     }
-    if (type.has_validity() && rows.null_count == 0) {
-      parts.buffers[0] = {}; // as a read of a file does
-    }
+    take_nulls(rows, parts);
     for (std::size_t child = number + 1; child != node.end; child = tree_.nodes[child].end) {
-      parts.children.push_back(take(child, *tree_.nodes[child].type));
+      column taken = take(child, *tree_.nodes[child].type);
+      parts.children.push_back(rows.length == 0 ? column::empty(ctx_, taken.type()) : std::move(taken));
     }
     if (node.dictionary != detail::no_node) {
       parts.dictionary = dictionary_of(node, rows.length);
     }
-    try {
-      return column::make(ctx_, std::move(parts));
-    } catch (const error& failure) { // the metadata claims more than the body has
-      throw failure.code() == errc::overflow ? failure : error(errc::format, failure.message());
+    return column::make(ctx_, std::move(parts));
+  }
+
+  /// A null count of 0 is believed, whatever the bitmap says, as a read of a file does. Other counts are
+  /// believed only where nothing is checked.
+  void take_nulls(const field_node& rows, column::parts& parts) const {
+    if (!parts.type.has_validity() || rows.length == 0) {
+      return;
+    }
+    if (rows.null_count == 0) {
+      parts.buffers[0] = {};
+    } else if (!parts.buffers[0].present()) {
+      throw error(errc::format,
+                  concat(rows.null_count, " nulls in ", rows.length, " rows without a validity"));
+    } else if (checked_) {
+      parts.null_count = column::unknown_nulls;
     }
   }
 
@@ -137,17 +147,9 @@ private:
     }
     const std::size_t number = next_buffer_++;
     const buffer_place place = buffers_[number];
-    const auto bytes = static_cast<std::int64_t>(body_.size());
-    if (place.offset < 0 || place.length < 0 || place.offset > bytes || place.length > bytes - place.offset) {
-      throw error(errc::format, concat("buffer ", number, " has ", place.length, " bytes at offset ",
-                                       place.offset, " of a body of ", bytes, " bytes"));
-    }
+    detail::require_place(place, number, body_bytes_);
     if (place.length == 0) {
       return {};
-    }
-    if (static_cast<std::size_t>(place.offset) % body_unit != 0) {
-      throw error(errc::format, concat("buffer ", number, " is at offset ", place.offset,
-                                       ", which is not a multiple of ", body_unit));
     }
     return body_.slice(static_cast<std::size_t>(place.offset), static_cast<std::size_t>(place.length));
   }
@@ -156,7 +158,7 @@ private:
     if (const auto& known = dictionaries_[node.dictionary]) {
       return known;
     }
-    if (rows != 0) {
+    if (rows != 0 && !checked_) { // else every row is checked to be null
       throw error(errc::format,
                   concat("no message before its batch has the dictionary of its ", rows, " rows"));
     }
@@ -165,8 +167,10 @@ private:
 
   const std::shared_ptr<context>& ctx_;
   const buffer& body_;
+  std::int64_t body_bytes_;
   const column_tree& tree_;
   std::span<const std::shared_ptr<const column>> dictionaries_;
+  bool checked_;
   flat_structs<field_node> nodes_;
   flat_structs<buffer_place> buffers_;
   flat_structs<std::int64_t> counts_;
@@ -202,20 +206,21 @@ private:
     if (!header.planned) {
       throw error(errc::unsupported, "a message is not of metadata version 5");
     }
+    detail::verify_message(flat);
     if (header.body_bytes < 0 || static_cast<std::uint64_t>(header.body_bytes) > body_.size()) {
       throw error(errc::format, concat(place(), ": it was packed with a body of ", header.body_bytes,
                                        " bytes, found ", body_.size()));
     }
     if (header.kind == message_header::dictionary_batch) {
-      add_dictionary(*header.header);
+      add_dictionary(*header.header, header.body_bytes);
     } else if (header.kind == message_header::record_batch) {
-      add_batch(*header.header);
+      add_batch(*header.header, header.body_bytes);
     } else {
       throw error(errc::format, concat(place(), ": its message is of kind ", header.kind));
     }
   }
 
-  void add_dictionary(const flat_table& header) {
+  void add_dictionary(const flat_table& header, std::int64_t body_bytes) {
     const auto id = header.scalar<std::int64_t>(detail::dictionary_id, 0);
     const auto known = fields_->dictionaries.numbers.find(id);
     const auto batch = header.table(detail::dictionary_data);
@@ -226,30 +231,30 @@ private:
       throw error(errc::unsupported, concat("dictionary ", id, " comes in parts"));
     }
     const auto& tree = *fields_->dictionaries.trees[known->second];
-    message_columns entries(ctx_, body_, *batch, tree, dictionaries_);
+    message_columns entries(ctx_, body_, body_bytes, *batch, tree, dictionaries_, checks_);
     const auto values = std::make_shared<const column>(entries.take(0, tree.values.type));
-    entries.finish();
     if (checks_) {
       checker_.check_dictionary(values, {tree.root_label, tree.values.type, true, {}});
+      column::count_nulls(std::span(values.get(), 1));
     }
     dictionaries_[known->second] = values;
   }
 
-  void add_batch(const flat_table& header) {
+  void add_batch(const flat_table& header, std::int64_t body_bytes) {
     try {
-      batches_.push_back(read_batch(header));
+      batches_.push_back(read_batch(header, body_bytes));
     } catch (const error& failure) {
       rethrow(failure, place());
     }
   }
 
-  batch read_batch(const flat_table& header) {
+  batch read_batch(const flat_table& header, std::int64_t body_bytes) {
     batch made{header.scalar<std::int64_t>(detail::batch_length, 0), {}};
     if (made.rows < 0) {
       throw error(errc::format, concat("a record batch of ", made.rows, " rows"));
     }
     const column_tree& tree = fields_->tree;
-    message_columns entries(ctx_, body_, header, tree, dictionaries_);
+    message_columns entries(ctx_, body_, body_bytes, header, tree, dictionaries_, checks_);
     made.columns.reserve(tree.roots.size());
     for (std::size_t i = 0; i < tree.roots.size(); ++i) {
       const data_type& shown = fields_->shown.fields[i].type;
@@ -260,9 +265,9 @@ private:
                                          " rows in a batch of ", made.rows));
       }
     }
-    entries.finish();
     if (checks_) {
       checker_.check(made.columns, fields_->fields.fields);
+      column::count_nulls(made.columns);
     }
     for (std::size_t i = 0; i < made.columns.size(); ++i) {
       const data_type& shown = fields_->shown.fields[i].type;
@@ -297,7 +302,7 @@ table unpack(const std::shared_ptr<context>& ctx, std::span<const std::byte> met
   try {
     return unpacking(ctx, metadata, body, check).run();
   } catch (const error& failure) {
-    rethrow(failure, form_name);
+    rethrow_input(failure, form_name);
   }
 }
 

@@ -4,6 +4,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/column/schema.hpp"
 #include "saeta/memory/context.hpp"
+#include "saeta/memory/use_token.hpp"
 #include "support/ring_options.hpp"
 
 #include <algorithm>
@@ -73,6 +74,20 @@ void require_clean(const simulation& used) {
           "a buffer was left behind on the simulated device");
   const auto races = used.device->races();
   require(races.empty(), races.empty() ? "" : races.front().text);
+}
+
+buffer bytes_in(const std::shared_ptr<context>& ctx, std::span<const std::byte> bytes) {
+  if (bytes.empty()) {
+    return {};
+  }
+  const stream_ref work = ctx->work_stream();
+  const buffer made = buffer::allocate(ctx, bytes.size(), work);
+  use_token token(work, {writes(made)});
+  ctx->copies().copy(token.mutable_data<std::byte>(made), bytes.data(), bytes.size(),
+                     ctx->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, work);
+  ctx->synchronize(work);
+  token.finish();
+  return made;
 }
 
 bool has_few_rows(const table& read) {

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include <fuzzer/FuzzedDataProvider.h>
@@ -60,6 +61,9 @@ void run_on_any_device(input& from, Run run) {
     run(host_context());
   }
 }
+
+/// A copy in memory of the context; absent if there are no bytes.
+buffer bytes_in(const std::shared_ptr<context>& ctx, std::span<const std::byte> bytes);
 
 /// Rows beyond this number are not looked at one by one. Rows of a null column take no bytes, so an input can
 /// have any number of them.

@@ -5,7 +5,6 @@
 
 #include "fuzz/harness.hpp"
 #include "saeta/memory/context.hpp"
-#include "saeta/memory/use_token.hpp"
 #include "support/tables.hpp"
 
 #include <algorithm>
@@ -16,24 +15,10 @@
 namespace saeta::fuzz {
 namespace {
 
-buffer body_in(const std::shared_ptr<context>& ctx, std::span<const std::byte> bytes) {
-  if (bytes.empty()) {
-    return {};
-  }
-  const stream_ref work = ctx->work_stream();
-  const buffer made = buffer::allocate(ctx, bytes.size(), work);
-  use_token token(work, {writes(made)});
-  ctx->copies().copy(token.mutable_data<std::byte>(made), bytes.data(), bytes.size(),
-                     ctx->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, work);
-  ctx->synchronize(work);
-  token.finish();
-  return made;
-}
-
 void unpack_one(const std::shared_ptr<context>& ctx, std::span<const std::byte> metadata,
                 std::span<const std::byte> body) {
   try {
-    const table read = ipc::unpack(ctx, metadata, body_in(ctx, body));
+    const table read = ipc::unpack(ctx, metadata, bytes_in(ctx, body));
     if (has_few_rows(read)) {
       const ipc::packed_table packed = ipc::pack(read);
       const table again = ipc::unpack(ctx, packed.metadata, packed.body);

@@ -32,6 +32,17 @@ def tensor_of(source: Column | Table, take: Callable[[Any], Any], **chosen: Any)
     return (values, take(Exported(source, how.mask()))) if how.with_mask else values
 
 
+def _require_memory(*columns: Column) -> None:
+    """Refuses columns whose values no memory can hold.
+
+    Rows of nulls and of runs take no bytes, so that a column of a few bytes can have any number of them. Other
+    libraries end the process when they make values of them.
+    """
+    for column in columns:
+        if len(column) > 8 * column.nbytes:  # other rows take a bit at least
+            _core._require_memory_for_values(len(column), f"column '{column.name}'")
+
+
 def table_to_arrow(self: Table) -> Any:
     pyarrow = load("pyarrow", "Table.to_arrow")
     with _interruptible():
@@ -40,11 +51,14 @@ def table_to_arrow(self: Table) -> Any:
 
 def table_to_pandas(self: Table) -> Any:
     load("pandas", "Table.to_pandas")
+    _require_memory(*self.columns)
     return table_to_arrow(self).to_pandas()
 
 
 def table_to_polars(self: Table) -> Any:
-    return load("polars", "Table.to_polars").from_arrow(table_to_arrow(self))
+    polars = load("polars", "Table.to_polars")
+    _require_memory(*self.columns)
+    return polars.from_arrow(table_to_arrow(self))
 
 
 def column_to_arrow(self: Column) -> Any:
@@ -69,13 +83,16 @@ def _interruptible() -> Iterator[None]:
 
 def column_to_pandas(self: Column) -> Any:
     load("pandas", "Column.to_pandas")
+    _require_memory(self)
     series = column_to_arrow(self).to_pandas()
     series.name = self.name
     return series
 
 
 def column_to_polars(self: Column) -> Any:
-    return load("polars", "Column.to_polars").Series(self.name, column_to_arrow(self))
+    polars = load("polars", "Column.to_polars")
+    _require_memory(self)
+    return polars.Series(self.name, column_to_arrow(self))
 
 
 def column_to_torch(self: Column, **chosen: Any) -> Any:
@@ -136,6 +153,7 @@ def table_array(self: Table, dtype: Any = None, copy: bool | None = None) -> Any
 def column_to_numpy(self: Column, *, copy: bool | None = None, **chosen: Any) -> Any:
     numpy = load("numpy", "Column.to_numpy")
     how = Choices(**chosen)
+    _require_memory(self)
     if how.with_mask:
         _require_copy(self, copy, "its validity is bits, a mask is bytes")
         return _to_numpy(numpy, self, copy, how), column_to_numpy(self.is_valid())

@@ -14,7 +14,7 @@ from saeta._convert.numbers import whole_number
 from saeta._core import Context, Schema, Table
 from saeta._loader.data import Data, data_of
 from saeta._loader.features import Features, Options, check_options, naming
-from saeta._loader.order import Load, Order, Rank
+from saeta._loader.order import Load, Order, Rank, Span
 from saeta._loader.windows import ADVICE, Cutter, Windows
 from saeta._share.pickling import unpickled_context
 from saeta._text import number_text
@@ -303,6 +303,9 @@ class Loader(Generic[Batch_co]):
         if not isinstance(drop_last, bool):
             raise InvalidError(f"drop_last is {drop_last!r}, expected True or False")
         batches = self._data.batches
+        for number, each in enumerate(batches):
+            if each.rows > 8 * each.nbytes:  # rows of nulls and of runs take no bytes
+                _core._require_memory_for_values(each.rows, self._data.describe([Span(number, 0, each.rows)]))
         most_rows = None
         if self._data.is_table and self._shuffle == "rows":
             width = -(-sum(each.nbytes for each in batches) // max(1, sum(each.rows for each in batches)))

@@ -95,7 +95,8 @@ def unpack(
             device, or from host memory that does not begin at a multiple of 8 bytes. False raises
             ExchangeError instead. True copies into memory of the context, under its budget.
         validate: True checks every value that refers to other data, as offsets and dictionary indices, with
-            one kernel per level of nesting. False reads nothing of the body, for senders that you trust.
+            one kernel per level of nesting, also in rows of children that no list refers to, and counts nulls
+            anew. False reads nothing of the body, for senders that you trust.
 
     Raises:
         FormatError: the metadata is broken, or does not fit to the body; names the batch, the column and the

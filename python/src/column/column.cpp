@@ -220,6 +220,11 @@ void bind_column(nb::module_& m) {
       [](std::uint64_t objects, const std::string& label) { require_memory_for(objects, label); },
       nb::arg("objects"), nb::arg("label"),
       "Raises OutOfMemory if so many Python objects take more than the available memory.");
+  m.def(
+      "_require_memory_for_values",
+      [](std::uint64_t rows, const std::string& label) { require_memory_for(rows, 1, "values", label); },
+      nb::arg("rows"), nb::arg("label"),
+      "Raises OutOfMemory if values of one byte for so many rows take more than the available memory.");
   column_class c(m, "Column",
                  "A named, typed, immutable column on a device, in one or several chunks. Slices and "
                  "selections share its memory."

@@ -210,17 +210,22 @@ nb::list values_of(const column& source, const host_array& from, std::int64_t ro
 } // namespace
 
 void require_memory_for(std::uint64_t objects, std::string_view label) {
-  if (objects < few_objects) {
+  require_memory_for(objects, bytes_of_object, "Python objects", label);
+}
+
+void require_memory_for(std::uint64_t count, std::uint64_t bytes_of_each, std::string_view what,
+                        std::string_view label) {
+  if (count < few_objects) {
     return;
   }
   const std::uint64_t available =
       describe_device({}).free_bytes.value_or(std::numeric_limits<std::uint64_t>::max());
-  if (objects > available / bytes_of_object) {
-    const uint128 bytes = uint128{objects} * bytes_of_object;
+  if (count > available / bytes_of_each) {
+    const uint128 bytes = uint128{count} * bytes_of_each;
     throw error(
         errc::out_of_memory,
-        concat(label, " are ", objects, " Python objects, which take at least ", decimal(bytes),
-               " bytes, and ", available, " bytes (", human_bytes(available),
+        concat(label, " are ", count, " ", what, ", which take at least ", decimal(bytes), " bytes, and ",
+               available, " bytes (", human_bytes(available),
                ") of memory are available: take fewer rows with slice(), or to_arrow(), which makes none"));
   }
 }

@@ -17,6 +17,12 @@ struct selected_rows {
   std::int64_t length = 0;
 };
 
+/// How the buffers of an array are looked at.
+struct look {
+  const array_memory& memory;
+  check_scope scope;
+};
+
 void require_counts(const ArrowArray& source, const array_place& place) {
   if (source.release == nullptr) {
     throw error(errc::closed, concat(place, ": the ArrowArray was released already"));
@@ -159,8 +165,8 @@ void add_buffers(const ArrowArray& source, const array_memory& memory, host_arra
   }
 }
 
-void view_rows(const data_type& type, const ArrowArray& source, const selected_rows& rows,
-               const array_memory& memory, const array_place& place, host_array& view);
+void view_rows(const data_type& type, const ArrowArray& source, const selected_rows& rows, const look& how,
+               const array_place& place, host_array& view);
 
 /// Rows that a child must have for the rows of its parent, including those before the offset.
 std::int64_t needed_rows(const host_array& view, const array_memory& memory, const array_place& place) {
@@ -196,10 +202,9 @@ void require_runs(const host_array& view, const array_memory& memory, const arra
 
 /// Views all rows of the children, so that the array's offset applies to them too. If the array has no rows,
 /// the children have none.
-void add_children(const ArrowArray& source, const array_memory& memory, host_array& view,
-                  const array_place& place) {
+void add_children(const ArrowArray& source, const look& how, host_array& view, const array_place& place) {
   const std::span<const field> fields = view.type.children();
-  const std::int64_t needed = needed_rows(view, memory, place);
+  const std::int64_t needed = needed_rows(view, how.memory, place);
   view.children.reserve(fields.size());
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const array_place inner = place.child(fields[i].name);
@@ -212,12 +217,12 @@ void add_children(const ArrowArray& source, const array_memory& memory, host_arr
       throw error(errc::format,
                   concat(inner, ": length is ", child.length, ", its parent refers to ", needed, " rows"));
     }
-    const bool by_offsets = view.type.offset_width() != 0;
-    const std::int64_t kept = view.length == 0 ? 0 : by_offsets ? needed : child.length;
-    view_rows(fields[i].type, child, {0, kept}, memory, inner, view.children.emplace_back());
+    const bool cut = view.type.offset_width() != 0 && how.scope == check_scope::named_rows;
+    const std::int64_t kept = view.length == 0 ? 0 : cut ? needed : child.length;
+    view_rows(fields[i].type, child, {0, kept}, how, inner, view.children.emplace_back());
   }
   if (view.type.mapping() == row_mapping::run_ends) {
-    require_runs(view, memory, place);
+    require_runs(view, how.memory, place);
   }
 }
 
@@ -236,8 +241,8 @@ void require_type_shape(const data_type& type, const ArrowArray& source, const a
 
 /// @param view  must be empty. It is filled in place, because moving a host_array takes as long as filling
 ///              it.
-void view_rows(const data_type& type, const ArrowArray& source, const selected_rows& rows,
-               const array_memory& memory, const array_place& place, host_array& view) {
+void view_rows(const data_type& type, const ArrowArray& source, const selected_rows& rows, const look& how,
+               const array_place& place, host_array& view) {
   require_type_shape(type, source, place);
   view.type = type;
   view.length = rows.length;
@@ -246,12 +251,12 @@ void view_rows(const data_type& type, const ArrowArray& source, const selected_r
     view.buffers.resize(type.buffer_count());
   } else {
     view.offset = source.offset + rows.offset;
-    add_buffers(source, memory, view, place);
+    add_buffers(source, how.memory, view, place);
   }
-  add_children(source, memory, view, place);
+  add_children(source, how, view, place);
   if (type.id() == type_id::dictionary) {
     view.dictionary = std::make_shared<const host_array>(
-        view_array(*type.value_type(), *source.dictionary, place.dictionary(), memory));
+        view_array(*type.value_type(), *source.dictionary, place.dictionary(), how.memory, how.scope));
   }
 }
 
@@ -324,25 +329,26 @@ const array_memory& in_host_memory() noexcept {
 }
 
 host_array view_array(const data_type& type, const ArrowArray& source, const array_place& place,
-                      const array_memory& memory) {
+                      const array_memory& memory, check_scope scope) {
   require_counts(source, place);
   host_array view;
-  view_rows(type, source, {0, source.length}, memory, place, view);
+  view_rows(type, source, {0, source.length}, {memory, scope}, place, view);
   return view;
 }
 
 void view_column(const field& described, const ArrowArray& source, std::int64_t offset, std::int64_t rows,
-                 const array_memory& memory, host_array& view) {
+                 const array_memory& memory, host_array& view, check_scope scope) {
   const array_place place = array_place::column(described.name);
   require_counts(source, place);
   if (source.length < offset + rows) {
     throw error(errc::format, concat(place, ": length is ", source.length, ", the batch has offset ", offset,
                                      " and length ", rows));
   }
-  view_rows(described.type, source, {offset, rows}, memory, place, view);
+  view_rows(described.type, source, {offset, rows}, {memory, scope}, place, view);
 }
 
-host_batch view_batch(const schema& fields, const ArrowArray& source, const array_memory& memory) {
+host_batch view_batch(const schema& fields, const ArrowArray& source, const array_memory& memory,
+                      check_scope scope) {
   const array_place whole("batch");
   require_counts(source, whole);
   require_shape(source, 1, checked_cast<std::int64_t>(fields.fields.size(), "number of columns"), false,
@@ -357,7 +363,7 @@ host_batch view_batch(const schema& fields, const ArrowArray& source, const arra
                                        "] of the batch is null"));
     }
     view_column(fields.fields[i], *source.children[i], source.offset, source.length, memory,
-                view.arrays.emplace_back());
+                view.arrays.emplace_back(), scope);
   }
   return view;
 }

@@ -14,6 +14,7 @@
 #include "saeta/device/value_check.hpp"
 #include "saeta/interop/arrow/abi.hpp"
 #include "saeta/interop/arrow/array_place.hpp"
+#include "saeta/interop/validation.hpp"
 #include "saeta/transfer/host_array.hpp"
 
 #include <cstddef>
@@ -53,28 +54,29 @@ public:
 const array_memory& in_host_memory() noexcept;
 
 /// Views one array of `type`. If the array has no rows, the view has no buffers: the pointers may be invalid.
+/// @param scope  named_rows: children of lists end with the last row that a list refers to
 host_array view_array(const data_type& type, const ArrowArray& source, const array_place& place,
-                      const array_memory& memory = in_host_memory());
+                      const array_memory& memory = in_host_memory(),
+                      check_scope scope = check_scope::named_rows);
 
 /// Views rows [offset, offset + rows) of one column of a batch.
 /// @param view  must be empty; it is filled in place.
 void view_column(const field& described, const ArrowArray& source, std::int64_t offset, std::int64_t rows,
-                 const array_memory& memory, host_array& view);
+                 const array_memory& memory, host_array& view, check_scope scope = check_scope::named_rows);
 
 /// Views a struct array whose children are the fields, from the struct's own offset and for its own length.
 host_batch view_batch(const schema& fields, const ArrowArray& source,
-                      const array_memory& memory = in_host_memory());
-
-/// Whether the first and last offsets of strings are known to be in range, as `view_*` leaves them.
-enum class value_borders { known, unread };
+                      const array_memory& memory = in_host_memory(),
+                      check_scope scope = check_scope::named_rows);
 
 /// Checks every value that refers to other data. Offsets ascend. Indices of valid rows are inside their
 /// dictionary. Lists, unions and views stay inside the children or buffers that they name. Run ends ascend.
 /// Dictionaries are checked too, unless `known` has them already. `arrays[i]` belongs to `fields[i]`.
+/// @param scope  named_rows: the first and last offsets of strings are in range and run ends reach the last
+///               row, as `view_*` leaves them. every_row: this is checked as well.
 /// @throws error format naming the column, the row and the numbers.
 void check_values(std::span<const host_array> arrays, std::span<const field> fields,
-                  const dictionary_cache& known, const array_memory& memory,
-                  value_borders borders = value_borders::known);
+                  const dictionary_cache& known, const array_memory& memory, check_scope scope);
 
 /// True if every buffer is aligned as kernels need it: to its element size, at most 8 bytes.
 bool aligned(const host_array& source);

@@ -47,6 +47,7 @@ void export_field(const field& source, ArrowSchema& target, symbol_form symbols 
 struct import_options {
   copy_policy copy = copy_policy::when_needed;
   validation check = validation::full;
+  check_scope scope = check_scope::named_rows; ///< of a full check
   upload_options upload;
   bool structs_as_column = false; ///< streams only: structs are one column, not the rows of a table
 };

@@ -28,7 +28,7 @@ void column_checker::check(std::span<const column> columns, std::span<const fiel
   const host_batch view = view_in_place({0, {columns.begin(), columns.end()}});
   const device_memory there(ctx_);
   check_values(view.arrays, fields, known_, ctx_->on_host() ? in_host_memory() : there,
-               value_borders::unread);
+               check_scope::every_row);
   token.finish();
 }
 

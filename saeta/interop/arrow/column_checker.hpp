@@ -1,8 +1,8 @@
 // Checks the values of columns that were made of buffers from elsewhere.
 //
 // What      The checks of an import (validation::full): every offset, index, run end, view and union row
-//           stays inside what it refers to. Values are read where they are, with one kernel per level of
-//           nesting.
+//           stays inside what it refers to, in every row that a child has. Values are read where they are,
+//           with one kernel per level of nesting.
 // Owner     Keeps the dictionaries that it has checked.
 // Order     After the last writes of the columns. The host waits for the answers.
 // Thread    One at a time.

@@ -78,7 +78,7 @@ placed_batch view_on_device(const std::shared_ptr<context>& ctx, ArrowDeviceArra
   host_batch view = look(memory);
   require_alignment(view);
   if (options.check == validation::full) {
-    check_values(view.arrays, fields, dictionaries, memory);
+    check_values(view.arrays, fields, dictionaries, memory, options.scope);
   }
   // The columns share an owner that is still empty, so a failure leaves the struct with the caller.
   const auto owner = std::make_shared<owned_device_array>();
@@ -130,8 +130,9 @@ placed_batch place_device_batch(const std::shared_ptr<context>& ctx, const schem
     await(*ctx, source);
     return place_batch(ctx, fields, source.array, dictionaries, options);
   }
-  return view_on_device(ctx, source, fields.fields, dictionaries, options,
-                        [&](const array_memory& memory) { return view_batch(fields, source.array, memory); });
+  return view_on_device(ctx, source, fields.fields, dictionaries, options, [&](const array_memory& memory) {
+    return view_batch(fields, source.array, memory, options.scope);
+  });
 }
 
 placed_batch place_device_column(const std::shared_ptr<context>& ctx, const field& described,

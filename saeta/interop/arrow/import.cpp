@@ -55,7 +55,7 @@ placed_batch place_and_take(const std::shared_ptr<context>& ctx, host_batch view
 placed_batch place_view(const std::shared_ptr<context>& ctx, host_batch view, std::span<const field> fields,
                         dictionary_cache& dictionaries, const import_options& options) {
   if (options.check == validation::full) {
-    check_values(view.arrays, fields, dictionaries, in_host_memory());
+    check_values(view.arrays, fields, dictionaries, in_host_memory(), options.scope);
   }
   batch placed = place(ctx, view, fields, dictionaries, options);
   return {std::move(placed), std::move(view)};
@@ -63,7 +63,8 @@ placed_batch place_view(const std::shared_ptr<context>& ctx, host_batch view, st
 
 placed_batch place_batch(const std::shared_ptr<context>& ctx, const schema& fields, ArrowArray& source,
                          dictionary_cache& dictionaries, const import_options& options) {
-  return place_and_take(ctx, view_batch(fields, source), fields.fields, source, dictionaries, options);
+  return place_and_take(ctx, view_batch(fields, source, in_host_memory(), options.scope), fields.fields,
+                        source, dictionaries, options);
 }
 
 placed_batch place_column(const std::shared_ptr<context>& ctx, const field& described, ArrowArray& source,

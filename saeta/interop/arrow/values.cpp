@@ -65,10 +65,11 @@ bool has_dictionaries_below(const host_array& of) {
 /// the rows of the children.
 class value_checker {
 public:
-  value_checker(const array_memory& memory, const dictionary_cache& known) : memory_(memory), known_(known) {}
+  value_checker(const array_memory& memory, const dictionary_cache& known, check_scope scope)
+      : memory_(memory), known_(known), every_row_(scope == check_scope::every_row) {}
 
   void add(const host_array& source, std::int64_t offset, std::int64_t length, const array_place& place,
-           bool reads_borders = false) {
+           bool is_child = false) {
     if (source.dictionary != nullptr && known_.find(*source.dictionary) == nullptr &&
         known_.find_symbols(*source.dictionary) == nullptr) {
       const host_array& values = *source.dictionary;
@@ -79,7 +80,7 @@ public:
       level_.push_back({.array = &source,
                         .rows = window_of(source.type, offset, length),
                         .place = place,
-                        .reads_borders = reads_borders});
+                        .reads_borders = is_child || every_row_});
     }
   }
 
@@ -204,7 +205,8 @@ private:
     return of.rows.rows != 0 && of.array->type.mapping() == row_mapping::run_ends;
   }
 
-  /// Requests the first and last offset of a window, or its first and last run.
+  /// Requests the first and last offset of a window, or its first and last run. If every run is checked, only
+  /// the last run end is needed.
   void ask_children(looked_at& of, std::vector<value_request>& requests) const {
     const host_array& source = *of.array;
     of.requests = requests.size();
@@ -212,6 +214,10 @@ private:
       for (const std::int64_t row : {of.rows.first, of.rows.first + of.rows.rows}) {
         requests.push_back({.at = value_at(source, 1, row), .width = source.type.buffer(1).width});
       }
+    } else if (selects_runs(of) && every_row_) {
+      const host_array& ends = source.children[0];
+      requests.push_back(
+          {.at = value_at(ends, 1, ends.offset + ends.length - 1), .width = ends.type.byte_width()});
     } else if (selects_runs(of)) {
       const host_array& ends = source.children[0];
       for (const std::int64_t row : {of.rows.offset, of.rows.rows - 1}) {
@@ -237,9 +243,20 @@ private:
     }
   }
 
-  [[nodiscard]] static child_rows rows_of(const looked_at& of, std::size_t index,
-                                          const std::vector<std::int64_t>& answers) {
+  /// @param last  the last run end
+  static void require_runs(const looked_at& of, std::int64_t last) {
+    if (last < of.rows.rows) {
+      throw error(errc::format, concat(of.place, ": the last of ", of.array->children[0].length,
+                                       " run ends is ", last, ", the column has ", of.rows.rows, " rows"));
+    }
+  }
+
+  [[nodiscard]] child_rows rows_of(const looked_at& of, std::size_t index,
+                                   const std::vector<std::int64_t>& answers) const {
     const host_array& source = *of.array;
+    if (every_row_) {
+      return {0, source.children[index].length};
+    }
     const bool runs = selects_runs(of);
     child_rows pointed;
     if (runs || asks_for_offsets(of)) {
@@ -259,6 +276,8 @@ private:
     for (const looked_at& each : parents) {
       if (asks_for_offsets(each)) {
         require_range(each, answers[each.requests], answers[each.requests + 1]);
+      } else if (selects_runs(each) && every_row_) {
+        require_runs(each, answers[each.requests]);
       }
       for (std::size_t i = 0; i < each.array->children.size(); ++i) {
         const host_array& child = each.array->children[i];
@@ -271,6 +290,7 @@ private:
 
   const array_memory& memory_;
   const dictionary_cache& known_;
+  const bool every_row_;
   std::deque<looked_at> level_;
   std::vector<std::deque<looked_at>> above_; ///< finished levels: places of children point into them
   check_list list_;                          ///< of the current level
@@ -280,11 +300,10 @@ private:
 } // namespace
 
 void check_values(std::span<const host_array> arrays, std::span<const field> fields,
-                  const dictionary_cache& known, const array_memory& memory, value_borders borders) {
-  value_checker checker(memory, known);
+                  const dictionary_cache& known, const array_memory& memory, check_scope scope) {
+  value_checker checker(memory, known, scope);
   for (std::size_t i = 0; i < arrays.size(); ++i) {
-    checker.add(arrays[i], arrays[i].offset, arrays[i].length, array_place::column(fields[i].name),
-                borders == value_borders::unread);
+    checker.add(arrays[i], arrays[i].offset, arrays[i].length, array_place::column(fields[i].name));
   }
   checker.run();
 }

@@ -27,16 +27,6 @@ std::span<const std::byte> metadata_of(const arrow::ipc::Message& message) {
   return {reinterpret_cast<const std::byte*>(bytes.data()), static_cast<std::size_t>(bytes.size())};
 }
 
-void append_ids(const flat_tables& fields, std::set<std::int64_t>& ids) {
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    const flat_table each = fields[i];
-    if (const auto encoding = each.table(field_dictionary)) {
-      ids.insert(encoding->scalar<std::int64_t>(encoding_id, 0));
-    }
-    append_ids(each.tables(field_children), ids);
-  }
-}
-
 } // namespace
 
 complete_dictionaries::complete_dictionaries(arrow::ipc::MessageReader& from) : from_(from) {}
@@ -55,7 +45,7 @@ arrow::Result<message_pointer> complete_dictionaries::ReadNextMessage() {
     case MessageType::SCHEMA:
       schema_ = held_->metadata();
       if (const auto schema = flat_table::root(metadata_of(*held_)).table(message_table)) {
-        append_ids(schema->tables(schema_fields), missing_);
+        missing_ = dictionary_ids(*schema);
       }
       break;
     case MessageType::DICTIONARY_BATCH:

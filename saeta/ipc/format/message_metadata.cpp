@@ -1,9 +1,14 @@
 #include "saeta/ipc/format/message_metadata.hpp"
 
+#include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
+
+#include <arrow/buffer.h>
+#include <arrow/ipc/message.h>
 
 #include <algorithm>
 #include <array>
+#include <memory>
 
 namespace saeta::ipc::detail {
 namespace {
@@ -24,6 +29,16 @@ std::string compression_name(const flat_table& batch) {
     return "zstd";
   default:
     return concat("codec ", +codec);
+  }
+}
+
+void append_ids(const flat_tables& fields, std::set<std::int64_t>& ids) {
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const flat_table each = fields[i];
+    if (const auto encoding = each.table(field_dictionary)) {
+      ids.insert(encoding->scalar<std::int64_t>(encoding_id, 0));
+    }
+    append_ids(each.tables(field_children), ids);
   }
 }
 
@@ -65,6 +80,41 @@ std::vector<std::byte> schema_message(std::span<const std::byte> footer) {
   put(table + type_at, header_of_schema);
   std::ranges::copy(footer, made.begin() + front);
   return made;
+}
+
+void require_node(const field_node& node, std::size_t number) {
+  if (node.length < 0 || node.null_count < -1 || node.null_count > node.length) {
+    throw error(errc::format,
+                concat("field ", number, " has ", node.length, " rows and ", node.null_count, " nulls"));
+  }
+}
+
+void require_place(const buffer_place& place, std::size_t number, std::int64_t body_bytes) {
+  constexpr std::int64_t unit = 8;
+  if (place.length == 0) {
+    return;
+  }
+  if (place.offset < 0 || place.length < 0 || place.offset > body_bytes ||
+      place.length > body_bytes - place.offset) {
+    throw error(errc::format, concat("buffer ", number, " has ", place.length, " bytes at offset ",
+                                     place.offset, " of a body of ", body_bytes, " bytes"));
+  }
+  if (place.offset % unit != 0) {
+    throw error(errc::format, concat("buffer ", number, " is at offset ", place.offset,
+                                     ", which is not a multiple of ", unit));
+  }
+}
+
+void verify_message(std::span<const std::byte> message) {
+  const auto metadata = std::make_shared<arrow::Buffer>(reinterpret_cast<const std::uint8_t*>(message.data()),
+                                                        std::ssize(message));
+  check(arrow::ipc::Message::Open(metadata, nullptr).status(), "message metadata");
+}
+
+std::set<std::int64_t> dictionary_ids(const flat_table& schema) {
+  std::set<std::int64_t> ids;
+  append_ids(schema.tables(schema_fields), ids);
+  return ids;
 }
 
 std::int64_t read_body_length(std::span<const std::byte> message) {

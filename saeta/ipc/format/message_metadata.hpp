@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -43,11 +44,27 @@ flat_table schema_table(container format, std::span<const std::byte> front);
 /// libarrow uses the footer's schema as well.
 std::vector<std::byte> schema_message(std::span<const std::byte> footer);
 
+/// Runs libarrow's verifier on the metadata of a message, so that no table of it is taken for another one.
+/// @throws error format, also for a custom metadata entry without key or value.
+void verify_message(std::span<const std::byte> message);
+
+/// Returns the ids of all dictionaries in a schema.
+std::set<std::int64_t> dictionary_ids(const flat_table& schema);
+
 /// Returns the body length that a message states. It is not checked.
 std::int64_t read_body_length(std::span<const std::byte> message);
 
 using field_node = packed_node;    ///< one field of a batch, depth first
 using buffer_place = packed_range; ///< one buffer of a body
+
+/// Checks the numbers of a field. The count of nulls is at least -1, which means that it is unknown.
+/// @throws error format with the numbers.
+void require_node(const field_node& node, std::size_t number);
+
+/// Checks that a buffer lies in a body of `body_bytes`, at a multiple of 8 as the format demands. A buffer
+/// without bytes may be anywhere.
+/// @throws error format with the number of the buffer, its place and the size of the body.
+void require_place(const buffer_place& place, std::size_t number, std::int64_t body_bytes);
 
 struct batch_metadata {
   std::int16_t version = 0; ///< of the message; the footer of a file may not have it

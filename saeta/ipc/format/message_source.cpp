@@ -98,10 +98,13 @@ void message_source::open_file() {
 
 void message_source::open_stream() {
   if (const auto at = take(find(0), from_->name())) {
-    check(bring_body(*at, false), from_->name());
+    if (at->body_bytes != 0) { // what it skips would be lost
+      throw error(errc::format, concat(from_->name(), ": its first message, the schema, has a body of ",
+                                       at->body_bytes, " bytes"));
+    }
     const auto metadata = bytes_of(*at->metadata);
     front_.assign(metadata.begin(), metadata.end());
-    at_ = at->body + static_cast<std::uint64_t>(at->body_bytes);
+    at_ = at->body;
   }
   const auto root = front_.empty() ? std::nullopt : std::optional(flat_table::root(front_));
   if (!root || root->scalar<std::uint8_t>(message_header_type, 0) != header_of_schema ||
@@ -326,7 +329,7 @@ arrow::Result<std::unique_ptr<Message>> message_source::next_of_file() {
                                  : footer_.batches[static_cast<std::size_t>(next_batch_)];
   const auto expected = dictionary ? MessageType::DICTIONARY_BATCH : MessageType::RECORD_BATCH;
   std::unique_ptr<Message> message;
-  if (block.offset >= 0 && block.metadata_bytes >= 0) {
+  if (block.offset >= 0 && block.offset % 8 == 0 && block.metadata_bytes >= 0) {
     ARROW_ASSIGN_OR_RAISE(const auto at,
                           find(static_cast<std::uint64_t>(block.offset), block.metadata_bytes));
     if (at) {

@@ -52,7 +52,7 @@ public:
     try {
       return parse(piece);
     } catch (const error& failure) {
-      rethrow(failure, pieces_.place(piece));
+      rethrow_input(failure, pieces_.place(piece));
     }
   }
 
@@ -70,14 +70,15 @@ private:
     body_bytes_ = read->body_bytes;
     pieces_.body_end[piece] = body_ + static_cast<std::uint64_t>(body_bytes_);
     pieces_.body_bytes[piece] = static_cast<std::uint64_t>(body_bytes_);
-    rows_ = batch.scalar<std::int64_t>(batch_length, 0);
     nodes_ = batch.view<field_node>(batch_nodes);
     buffers_ = batch.view<buffer_place>(batch_buffers);
-    if (rows_ < 0) {
-      throw error(errc::format, concat("a record batch of ", rows_, " rows"));
-    }
     if (nodes_.size() < tree_.rows) {
       throw error(errc::format, concat(nodes_.size(), " field nodes, the schema needs ", tree_.rows));
+    }
+    // As in libarrow: of a dictionary only the field says how many values there are.
+    rows_ = tree_.root_label.empty() ? batch.scalar<std::int64_t>(batch_length, 0) : nodes_[0].length;
+    if (rows_ < 0) {
+      throw error(errc::format, concat("a record batch of ", rows_, " rows"));
     }
     if (message.first_row > rows_ || (message.rows > rows_ - message.first_row)) {
       throw error(errc::format,
@@ -139,36 +140,42 @@ private:
     std::int64_t bytes = 0;
   };
 
+  static void require_bytes(std::size_t number, std::int64_t there, std::size_t needed,
+                            std::string_view name) {
+    if (static_cast<std::uint64_t>(there) < needed) {
+      throw error(errc::format,
+                  concat("its ", name, " take ", needed, " bytes, buffer ", number, " has ", there));
+    }
+  }
+
   /// Returns a buffer. @throws error format if it has fewer than `needed` bytes.
   taken_buffer place(std::size_t number, std::size_t needed, std::string_view name) {
     const buffer_place found = buffers_[number];
-    if (found.offset < 0 || found.length < 0 || found.offset > body_bytes_ ||
-        found.length > body_bytes_ - found.offset) {
-      throw error(errc::format, concat("buffer ", number, " has ", found.length, " bytes at offset ",
-                                       found.offset, " of a body of ", body_bytes_, " bytes"));
-    }
-    const std::uint64_t at = body_ + static_cast<std::uint64_t>(found.offset);
+    require_place(found, number, body_bytes_);
+    const std::uint64_t at = body_ + (found.length == 0 ? 0 : static_cast<std::uint64_t>(found.offset));
     const taken_buffer taken =
         codec_ == body_codec::none ? taken_buffer{at, found.length} : unpacked(number, at, found.length);
-    if (static_cast<std::uint64_t>(taken.bytes) < needed) {
-      throw error(errc::format,
-                  concat("its ", name, " take ", needed, " bytes, buffer ", number, " has ", taken.bytes));
-    }
+    require_bytes(number, taken.bytes, needed, name);
     return taken;
   }
 
-  /// A compressed buffer begins with its decoded size; -1: it is stored uncompressed.
-  taken_buffer unpacked(std::size_t number, std::uint64_t at, std::int64_t length) {
-    constexpr std::uint64_t alignment = 64;
+  /// The size at the beginning of a compressed buffer; -1: it is stored uncompressed.
+  std::int64_t read_claim(std::size_t number, std::uint64_t at, std::int64_t length) {
     std::int64_t claimed = 0;
-    if (length == 0) {
-      return {};
-    }
     if (length < static_cast<std::int64_t>(sizeof claimed)) {
       throw error(errc::format, concat("buffer ", number, " has ", length,
                                        " bytes, a compressed one begins with the 8 bytes of its size"));
     }
     std::memcpy(&claimed, values_.read(at, sizeof claimed).data(), sizeof claimed);
+    return claimed;
+  }
+
+  taken_buffer unpacked(std::size_t number, std::uint64_t at, std::int64_t length) {
+    constexpr std::uint64_t alignment = 64;
+    if (length == 0) {
+      return {};
+    }
+    const std::int64_t claimed = read_claim(number, at, length);
     packed_buffer made;
     made.source = at + sizeof claimed;
     made.packed_bytes = static_cast<std::uint64_t>(length) - sizeof claimed;
@@ -229,12 +236,13 @@ private:
     const tree_node& node = tree_.nodes[number];
     const data_type& type = *node.type;
     const field_node said = nodes_[node.row];
-    if (said.length < 0 || said.null_count < -1 || said.null_count > said.length) {
-      throw error(errc::format, concat(said.length, " rows and ", said.null_count, " nulls"));
-    }
+    require_node(said, node.row);
     piece_span& span = pieces_.span(piece, number);
     span = {};
     name_rows(piece, node, said, span);
+    if (span.rows != said.length) {
+      require_all_rows(node, said);
+    }
     if (span.rows == 0) {
       return;
     }
@@ -260,6 +268,29 @@ private:
       read_runs(number, span);
     } else if (type.has_variadic_buffers()) {
       take_variadic(piece, node, shift + type.buffer_count() + node.buffer, span);
+    }
+  }
+
+  /// Checks that the buffers are large enough for all rows that the message claims, also for those that are
+  /// not read.
+  void require_all_rows(const tree_node& node, const field_node& said) {
+    const data_type& type = *node.type;
+    for (std::size_t i = 0; i < type.buffer_count(); ++i) {
+      const buffer_spec spec = type.buffer(i);
+      const std::size_t number = node.buffer + variadic_before_[node.views_before] + i;
+      const std::size_t needed = required_bytes(type, i, said.length);
+      if (needed == 0 || (spec.role == buffer_role::validity && said.null_count == 0)) {
+        continue;
+      }
+      const buffer_place found = buffers_[number];
+      require_place(found, number, body_bytes_);
+      std::int64_t bytes = found.length;
+      if (codec_ != body_codec::none && bytes != 0) {
+        const std::int64_t claimed =
+            read_claim(number, body_ + static_cast<std::uint64_t>(found.offset), found.length);
+        bytes = claimed == -1 ? found.length - static_cast<std::int64_t>(sizeof claimed) : claimed;
+      }
+      require_bytes(number, std::max<std::int64_t>(bytes, 0), needed, spec.name);
     }
   }
 

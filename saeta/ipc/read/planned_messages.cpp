@@ -52,10 +52,12 @@ std::optional<planned_messages> find_in_file(source_window& from, const flat_tab
       return std::nullopt;
     }
     message.order = i;
-    const message_header header = read_header(bytes.subspan(prefix_bytes, static_cast<std::size_t>(flat)));
+    const auto metadata = bytes.subspan(prefix_bytes, static_cast<std::size_t>(flat));
+    const message_header header = read_header(metadata);
     if (!header.planned || header.kind != message_header::dictionary_batch) {
       return std::nullopt;
     }
+    verify_message(metadata);
     message.metadata += prefix_bytes;
     message.metadata_bytes = static_cast<std::size_t>(flat);
     found.dictionaries.push_back(dictionary_of(header, message));
@@ -108,6 +110,7 @@ std::optional<planned_messages> find_in_stream(source_window& from, const std::s
     if (!header.planned) {
       return std::nullopt;
     }
+    verify_message(metadata);
     const planned_message message{
         .metadata = position + prefix_bytes,
         .metadata_bytes = metadata_bytes,
@@ -186,6 +189,9 @@ std::optional<batch_message> read_batch_message(source_window& from, const plann
   const message_header header = read_header(bytes);
   if (!header.planned) {
     return std::nullopt;
+  }
+  if (message.prefixed) { // others were verified when they were found
+    verify_message(bytes);
   }
   std::optional<flat_table> batch = header.header;
   if (header.kind == message_header::dictionary_batch) {

@@ -6,8 +6,8 @@
 //           dictionaries as the file before it uses those, so that they are read once.
 // Owner     Keeps the sources. The trees refer to types that it holds, so it is not moved.
 // Thread    Immutable.
-// Failure   error format with the batch, or a file gives a dictionary twice; io; out_of_range (a stream has
-//           fewer batches than requested).
+// Failure   error format with the batch, or a file gives a dictionary twice, or one has an id that is not in
+//           the schema; io; out_of_range (a stream has fewer batches than requested).
 #pragma once
 
 #include "saeta/column/schema_index.hpp"
@@ -92,6 +92,8 @@ public:
 private:
   explicit planned_source(const read_request& request);
   bool add(const read_request& request, bool only);
+  void require_known(const planned_messages& found, const dictionary_trees& trees,
+                     const flat_table& schema) const;
   void add_messages(const planned_messages& found, const dictionary_trees& trees, bool only);
   void add_dictionaries(const planned_messages& found, const dictionary_trees& trees);
   [[nodiscard]] planned_message placed(planned_message message, bool of_file) const;

@@ -1,0 +1,192 @@
+"""Messages whose metadata was changed on the way: every way of reading refuses them, or reads the same."""
+
+from __future__ import annotations
+
+import io
+import struct
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import saeta as sa
+from sim_devices import DEVICES, contexts_of
+
+pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
+
+
+def joined(tables):
+    return sa.concat_tables(list(tables))
+
+
+WAYS = {
+    "views": lambda raw, ctx: sa.read_ipc(raw, ctx),
+    "copy": lambda raw, ctx: sa.read_ipc(raw, ctx, copy=True),
+    "rechunk": lambda raw, ctx: sa.read_ipc(raw, ctx, rechunk=True),
+    "scan": lambda raw, ctx: joined(sa.scan_ipc(raw, ctx)),
+    "scan of copies": lambda raw, ctx: joined(sa.scan_ipc(raw, ctx, copy=True)),
+    "live stream": lambda raw, ctx: sa.read_ipc(io.BytesIO(raw), ctx),
+}
+
+
+def stream_of(table, rows=None):
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=rows)
+    return sink.getvalue()
+
+
+def messages_of(raw):
+    """The messages of a stream, with their bodies, without the end."""
+    found = []
+    while raw[4:8] != bytes(4):
+        body = pa.ipc.read_message(pa.py_buffer(raw)).body
+        size = 8 + int.from_bytes(raw[4:8], "little") + (0 if body is None else body.size)
+        found.append(raw[:size])
+        raw = raw[size:]
+    return found
+
+
+def outcome(way, raw, ctx):
+    try:
+        return way(raw, ctx).to_arrow().to_pydict()
+    except sa.Error as failure:
+        return type(failure).__name__
+
+
+@pytest.mark.parametrize("bit", [1, 4, 0x80, 0xFF])
+def test_a_changed_byte_of_a_batch_means_the_same_to_every_way(host, bit):
+    table = pa.table(
+        {
+            "i": pa.array([1, 2, None, 4], pa.int64()),
+            "s": pa.array(["a", "bb", None, "dddd"]),
+            "l": pa.array([[1], [], [2, 3], None], pa.list_(pa.int32())),
+            "v": pa.array(["x" * 20, "y", None, "z"], pa.string_view()),
+        }
+    )
+    messages = messages_of(stream_of(table, rows=2))
+    batch = messages[1]
+    for at in range(8, 8 + int.from_bytes(batch[4:8], "little")):
+        changed = bytearray(batch)
+        changed[at] ^= bit
+        raw = b"".join([messages[0], bytes(changed), *messages[2:]])
+        seen = {name: outcome(way, raw, host) for name, way in WAYS.items()}
+        assert len({repr(each) for each in seen.values()}) == 1, (at, seen)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_dictionary_that_no_column_has_is_refused(host, way):
+    plain = messages_of(stream_of(pa.table({"i": [1, 2, 3, 4]}), rows=2))
+    words = messages_of(stream_of(pa.table({"d": pa.array(["a"]).dictionary_encode()})))
+    assert len(words) == 3
+    raw = b"".join([*plain[:2], words[1], plain[2]])
+    with pytest.raises(sa.FormatError):
+        WAYS[way](raw, host)
+
+
+def test_a_dictionary_of_a_column_that_is_not_read_is_skipped(host):
+    raw = stream_of(pa.table({"i": [1, 2], "d": pa.array(["a", "b"]).dictionary_encode()}))
+    for copy in (None, True):
+        assert sa.read_ipc(raw, host, columns=["i"], copy=copy).to_arrow().to_pydict() == {"i": [1, 2]}
+
+
+def with_body(message, body):
+    """The message of a schema with a body, which no writer makes: a new FlatBuffer around the old one."""
+    old = message[8:]
+    table = struct.unpack_from("<I", old)[0]
+    vtable = table - struct.unpack_from("<i", old, table)[0]
+    header = table + struct.unpack_from("<H", old, vtable + 4 + 2 * 2)[0]  # the third field of Message.fbs
+    schema = header + struct.unpack_from("<I", old, header)[0]
+    front = struct.pack("<I6H4x", 20, 12, 20, 8, 10, 4, 12)  # version, type, header and bodyLength
+    front += struct.pack("<iIhBxq", 16, 40 + schema - 24, 4, 1, len(body))
+    return struct.pack("<II", 0xFFFFFFFF, len(front + old)) + front + old + body
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_schema_with_a_body_is_refused(host, way):
+    schema, *others = messages_of(stream_of(pa.table({"i": [1, 2, 3, 4]}), rows=2))
+    whole = b"".join([with_body(schema, b""), *others])
+    assert WAYS[way](whole, host)["i"].to_pylist() == [1, 2, 3, 4]
+    with pytest.raises(sa.FormatError, match=r"schema.* body of 128 bytes"):
+        WAYS[way](b"".join([with_body(schema, bytes(128)), *others]), host)
+
+
+def misplaced(raw, place, to):
+    old = struct.pack("<qq", *place)
+    assert raw.count(old) == 1
+    return raw.replace(old, struct.pack("<qq", *to))
+
+
+PAIR = pa.table({"a": pa.array(range(5), pa.int64()), "b": pa.array(range(5), pa.int32())})
+
+
+@pytest.mark.parametrize("offset", [36, 4, 1])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_buffer_that_is_not_at_a_multiple_of_8_is_refused_by_its_number_and_offset(host, way, offset):
+    raw = stream_of(PAIR)
+    with pytest.raises(sa.FormatError, match=rf"(?i)buffer \d .*offset:? {offset}"):
+        WAYS[way](misplaced(raw, (40, 20), (offset, 20)), host)
+
+
+@pytest.fixture(params=DEVICES)
+def ctx(request):
+    yield from contexts_of(request.param)
+
+
+def test_unpack_refuses_such_a_buffer(ctx):
+    metadata, body = sa.from_arrow(PAIR, ctx).pack()
+    with pytest.raises(sa.FormatError, match="buffer 3 is at offset 60, which is not a multiple of 8"):
+        sa.unpack(misplaced(bytes(metadata), (64, 20), (60, 20)), body)
+
+
+NODES = {
+    "column": pa.array([1.0, None, 3.0, None]),
+    "child": pa.array([[1, None, 3, None]], pa.list_(pa.int64())),
+    "field": pa.StructArray.from_arrays([pa.array(["a", None, "c", None])], ["s"]),
+    "dictionary": pa.DictionaryArray.from_arrays(
+        pa.array([0, 1, 2, 3, 0], pa.int8()), pa.array(["a", None, "c", None])
+    ),
+}
+
+
+@pytest.mark.parametrize("claim", [1, 3, 4, -1])
+@pytest.mark.parametrize("kind", NODES)
+def test_unpack_counts_the_nulls_of_columns_children_and_dictionaries(ctx, kind, claim):
+    source = pa.table({"c": NODES[kind]})
+    metadata, body = sa.from_arrow(source, ctx, copy=True).pack()
+    found = sa.unpack(misplaced(bytes(metadata), (4, 2), (4, claim)), body)
+    found.to_arrow().validate(full=True)
+    assert found.to_arrow().equals(source)
+    assert bytes(found.pack().metadata) == bytes(metadata)
+
+
+def test_unpack_believes_counts_of_a_sender_that_is_trusted(host):
+    metadata, body = sa.from_arrow(pa.table({"c": NODES["column"]}), host, copy=True).pack()
+    changed = misplaced(bytes(metadata), (4, 2), (4, 1))
+    assert sa.unpack(changed, body, validate=False)["c"].null_count == 1
+
+
+@pytest.mark.parametrize("rows", [1 << 62, (1 << 63) - 1, 1 << 40, -5])
+def test_rows_that_the_body_does_not_have_are_a_format_error(ctx, rows):
+    source = pa.table({"c": pa.array(range(77777), pa.int64())})
+    metadata, body = sa.from_arrow(source, ctx).pack()
+    number = (77777).to_bytes(8, "little")
+    changed = bytes(metadata).replace(number, rows.to_bytes(8, "little", signed=True))
+    with pytest.raises(sa.FormatError):
+        sa.unpack(changed, body)
+
+
+def test_reads_call_such_rows_a_format_error_too(host):
+    raw = stream_of(pa.table({"c": pa.array(range(77777), pa.int64())}))
+    changed = raw.replace((77777).to_bytes(8, "little"), (1 << 62).to_bytes(8, "little"))
+    for way in WAYS.values():
+        with pytest.raises(sa.FormatError):
+            way(changed, host)
+
+
+def test_a_table_whose_batches_have_too_many_rows_together_is_a_format_error(host):
+    table = sa.concat_tables([sa.from_arrow(pa.table({"n": pa.nulls(77777)}), host)] * 3)
+    metadata, _ = table.pack()
+    changed = bytes(metadata).replace((77777).to_bytes(8, "little"), (1 << 62).to_bytes(8, "little"))
+    with pytest.raises(sa.FormatError):
+        sa.unpack(changed, np.empty(0, np.uint8))
