@@ -3,6 +3,8 @@
 // The sink is process-wide. Any thread may call it. It must not throw. The default writes a line to stderr.
 #pragma once
 
+#include "saeta/base/text.hpp"
+
 #include <string_view>
 
 namespace saeta {
@@ -16,5 +18,18 @@ void report(std::string_view where, std::string_view message) noexcept;
 
 /// Reports the exception being handled. Call only inside a catch block.
 void report_current_exception(std::string_view where) noexcept;
+
+/// Calls `use` with the parts joined, or with `otherwise` if there is no memory for them: that may be what is
+/// reported.
+template <class Use, class... Parts>
+void with_report_text(const Use& use, std::string_view otherwise, const Parts&... parts) noexcept {
+  std::string whole;
+  try {
+    whole = concat(parts...);
+  } catch (...) {
+    return use(otherwise);
+  }
+  use(whole);
+}
 
 } // namespace saeta

@@ -1,3 +1,4 @@
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/bridge/bridge.hpp"
 #include "saeta/bridge/buffer_io.hpp"
@@ -18,7 +19,7 @@ std::shared_ptr<context> require_context_of(const arrow::Buffer& memory) {
 }
 
 buffer_reader::buffer_reader(std::shared_ptr<arrow::Buffer> source)
-    : source_(std::move(source)), ctx_(require_context_of(*source_)) {}
+    : source_(required(std::move(source), "source")), ctx_(require_context_of(*source_)) {}
 
 arrow::Status buffer_reader::Close() {
   closed_ = true;

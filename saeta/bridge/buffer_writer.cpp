@@ -1,4 +1,5 @@
 #include "saeta/base/report.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/bridge/bridge.hpp"
 #include "saeta/bridge/buffer_io.hpp"
@@ -21,7 +22,7 @@ std::shared_ptr<context> require_writable(const arrow::Buffer& target) {
 } // namespace
 
 buffer_writer::buffer_writer(std::shared_ptr<arrow::Buffer> target)
-    : target_(std::move(target)), ctx_(require_writable(*target_)) {
+    : target_(required(std::move(target), "target")), ctx_(require_writable(*target_)) {
   set_mode(arrow::io::FileMode::WRITE);
 }
 

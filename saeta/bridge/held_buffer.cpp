@@ -1,6 +1,7 @@
 #include "saeta/bridge/held_buffer.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/bridge/bridge.hpp"
 #include "saeta/bridge/device.hpp"
 #include "saeta/ipc/arrow_status.hpp"
@@ -125,6 +126,7 @@ std::shared_ptr<arrow::Buffer> arrow_buffer(const buffer& bytes, access mode) {
 
 std::shared_ptr<arrow::Buffer> slice_buffer(const std::shared_ptr<arrow::Buffer>& of, std::int64_t offset,
                                             std::int64_t bytes) {
+  require_argument(of, "of");
   if (offset < 0 || bytes < 0 || offset > of->size() || bytes > of->size() - offset) {
     throw error(errc::out_of_range, concat("a slice of ", bytes, " bytes at offset ", offset,
                                            " of a buffer of ", of->size(), " bytes"));
@@ -172,6 +174,8 @@ buffer view_of(const std::shared_ptr<context>& ctx, const arrow::Buffer& from,
 }
 
 buffer bytes_of(const std::shared_ptr<context>& ctx, const std::shared_ptr<arrow::Buffer>& from) {
+  require_argument(ctx, "ctx");
+  require_argument(from, "from");
   return view_of(ctx, *from, from);
 }
 

@@ -1,5 +1,6 @@
 // The live memory managers, and their registration with libarrow.
 #include "saeta/base/process.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/bridge/bridge.hpp"
 #include "saeta/bridge/device.hpp"
@@ -67,6 +68,7 @@ bridged_memory::~bridged_memory() {
 
 std::shared_ptr<arrow::MemoryManager> memory_manager_of(const std::shared_ptr<context>& ctx,
                                                         memory_kind kind) {
+  require_argument(ctx, "ctx");
   const memory_kind kept = ctx->on_host() ? memory_kind::host : kind;
   if (!ctx->on_host() && kept == memory_kind::host) {
     throw error(
@@ -85,6 +87,7 @@ std::shared_ptr<arrow::MemoryManager> memory_manager_of(const std::shared_ptr<co
 }
 
 std::shared_ptr<arrow::MemoryManager> memory_manager_of(const std::shared_ptr<context>& ctx) {
+  require_argument(ctx, "ctx");
   return memory_manager_of(ctx, own_kind(ctx->device()));
 }
 
@@ -94,6 +97,7 @@ std::shared_ptr<context> context_of(const arrow::MemoryManager& of) {
 }
 
 void register_devices(arrow::DeviceAllocationType type, context_finder open) {
+  require_argument(open, "open");
   static std::mutex mutex;
   static std::set<arrow::DeviceAllocationType> registered;
   const std::optional<memory_kind> kind = kind_of(type);

@@ -1,5 +1,6 @@
 #include "saeta/bridge/message.hpp"
 
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/bridge/bridge.hpp"
 #include "saeta/bridge/copies.hpp"
@@ -98,6 +99,8 @@ const arrow::ipc::DictionaryMemo& memo_or_empty(const arrow::ipc::DictionaryMemo
 
 buffer serialize_batch(const std::shared_ptr<context>& ctx,
                        const std::shared_ptr<arrow::RecordBatch>& batch) {
+  require_argument(ctx, "ctx");
+  require_argument(batch, "batch");
   // Each buffer is checked: a batch that another library read from a device claims to be in host memory.
   const bool here = std::ranges::all_of(batch->column_data(), [](const auto& each) { return on_cpu(*each); });
   const auto on_host =
@@ -107,6 +110,8 @@ buffer serialize_batch(const std::shared_ptr<context>& ctx,
 
 std::unique_ptr<arrow::ipc::Message> read_message(const std::shared_ptr<arrow::Buffer>& bytes,
                                                   arrow::MemoryPool* pool) {
+  require_argument(bytes, "bytes");
+  require_argument(pool, "pool");
   if (bytes->size() == 0) {
     return nullptr;
   }
@@ -130,6 +135,8 @@ std::shared_ptr<arrow::RecordBatch> read_batch(const std::shared_ptr<context>& c
                                                const arrow::ipc::DictionaryMemo* dictionaries,
                                                const std::shared_ptr<arrow::Buffer>& bytes,
                                                arrow::MemoryPool* pool) {
+  require_argument(ctx, "ctx");
+  require_argument(schema, "schema");
   const auto message = require_batch(read_message(bytes, pool));
   const std::shared_ptr<arrow::Buffer> body = message->body();
   const bool compressed = ipc::check_body(host_bytes(*message->metadata()), body->size());

@@ -1,6 +1,7 @@
 #include "saeta/bridge/table_import.hpp"
 
 #include "saeta/base/interrupt.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/interop/arrow/owned.hpp"
 #include "saeta/interop/arrow/rows.hpp"
@@ -168,6 +169,8 @@ bool on_cpu(const arrow::RecordBatch& of) {
 
 table import_table(const std::shared_ptr<context>& ctx, const std::shared_ptr<arrow::Table>& source,
                    const import_options& options) {
+  require_argument(ctx, "ctx");
+  require_argument(source, "source");
   arrow_rows rows(ctx, fields_of(*source->schema()), options);
   const auto one_chunk = [](const auto& column) { return column->num_chunks() == 1; };
   if (source->num_rows() != 0 && std::ranges::all_of(source->columns(), one_chunk)) {
@@ -188,6 +191,8 @@ table import_table(const std::shared_ptr<context>& ctx, const std::shared_ptr<ar
 
 table import_table(const std::shared_ptr<context>& ctx, const std::shared_ptr<arrow::RecordBatch>& source,
                    const import_options& options) {
+  require_argument(ctx, "ctx");
+  require_argument(source, "source");
   arrow_rows rows(ctx, fields_of(*source->schema()), options);
   add_batch(source, rows);
   return rows.finish();

@@ -1,5 +1,6 @@
 #include "saeta/budget/reservation.hpp"
 
+#include "saeta/base/required.hpp"
 #include "saeta/budget/tree.hpp"
 
 #include <utility>
@@ -13,6 +14,7 @@ struct reservation::state {
 };
 
 reservation reservation::make(std::shared_ptr<budget> from, std::uint64_t bytes, overbooking policy) {
+  require_argument(from, "from");
   auto made = std::make_unique<state>();
   made->left = from->tree_->reserve(*from->node_, bytes, policy == overbooking::allow);
   made->bytes = bytes;

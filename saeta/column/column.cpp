@@ -1,7 +1,8 @@
 #include "saeta/column/column.hpp"
 
 #include "saeta/base/checked.hpp"
-#include "saeta/column/ranges.hpp"
+#include "saeta/base/required.hpp"
+#include "saeta/column/row_bytes.hpp"
 #include "saeta/column/schema.hpp"
 #include "saeta/memory/use_token.hpp"
 
@@ -210,6 +211,7 @@ column column::make(std::shared_ptr<context> ctx, parts&& from) {
 }
 
 column column::empty(const std::shared_ptr<context>& ctx, const data_type& type) {
+  require_argument(ctx, "ctx");
   parts none;
   none.type = type;
   none.null_count = 0;
@@ -267,12 +269,12 @@ std::int64_t column::null_count() const {
   if (count == unknown_nulls) {
     // Two threads may both count. They store the same number.
     count = count_on_device(ctx_, validity(), offset_, length_);
-    nulls() = count;
+    facts().nulls = count;
   }
   return count;
 }
 
-std::int64_t column::known_null_count() const noexcept { return nulls(); }
+std::int64_t column::known_null_count() const noexcept { return facts().nulls; }
 
 column column::slice(std::int64_t offset, std::int64_t length) const {
   if (offset < 0 || length < 0 || offset > length_ || length > length_ - offset) {
@@ -290,7 +292,7 @@ column column::slice(std::int64_t offset, std::int64_t length) const {
     count = length;
   }
   column part(ctx_, parts_, offset_ + offset, length);
-  part.of_slice_ = std::make_shared<null_counter>(count);
+  part.of_slice_ = std::make_shared<row_facts>(count);
   return part;
 }
 
@@ -325,14 +327,28 @@ bool same_memory(const column& a, const column& b) {
          std::ranges::equal(a.children(), b.children(), same_memory);
 }
 
-std::uint64_t column::byte_size() const noexcept {
-  std::vector<address_range> ranges;
-  append_ranges(*this, ranges);
-  std::uint64_t total = 0;
-  for (const address_range& range : ranges) {
-    total += range.bytes;
+std::uint64_t column::byte_size() const {
+  std::uint64_t bytes = facts().bytes;
+  if (bytes == row_facts::unknown_bytes) {
+    const row_bytes found = bytes_of_columns(std::span(this, 1), scattered_rows::sparse);
+    bytes = found.total();
+    if (found.measured) {
+      facts().bytes = bytes;
+    }
   }
-  return total;
+  return bytes;
+}
+
+child_rows column::share_of(std::int64_t count) const noexcept {
+  if (!sliced()) {
+    return {0, count};
+  }
+  const auto place = [&](std::int64_t row) {
+    return static_cast<std::int64_t>(static_cast<uint128>(row) * static_cast<uint128>(count) /
+                                     static_cast<uint128>(parts_->length));
+  };
+  const std::int64_t first = offset_ - parts_->offset;
+  return {place(first), place(first + length_) - place(first)};
 }
 
 } // namespace saeta

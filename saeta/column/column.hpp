@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -24,6 +25,12 @@
 namespace saeta {
 
 class storage_reads; // memory/use_token.hpp
+
+/// The rows of a column's children that its rows use.
+struct child_rows {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
 
 class column {
 public:
@@ -86,26 +93,36 @@ public:
 
   /// Rows [offset, offset + length). @throws error out_of_range naming the numbers.
   [[nodiscard]] column slice(std::int64_t offset, std::int64_t length) const;
-  /// Bytes that the column's rows use, children and dictionary included: windows of the buffers, without
-  /// shared slack. Data that offsets and views point to counts in full, because they are not read.
-  [[nodiscard]] std::uint64_t byte_size() const noexcept;
+  /// Bytes that the column's rows refer to, children and dictionary included (column/row_bytes.hpp). A slice
+  /// counts its share of the dictionary. Remembered: the device is read once, for slices and views only.
+  /// @throws std::bad_alloc
+  [[nodiscard]] std::uint64_t byte_size() const;
+  /// The share that the rows have in `count` things of all rows that the column's parts were made for. The
+  /// shares of adjacent slices are adjacent.
+  [[nodiscard]] child_rows share_of(std::int64_t count) const noexcept;
 
 private:
-  using null_counter = std::atomic<std::int64_t>;
-  /// The parts, with the null count of all rows that they were made for.
+  /// What is known of some rows. Both are computed at the first request.
+  struct row_facts {
+    static constexpr std::uint64_t unknown_bytes = std::numeric_limits<std::uint64_t>::max();
+    explicit row_facts(std::int64_t known) noexcept : nulls(known) {}
+    std::atomic<std::int64_t> nulls;
+    std::atomic<std::uint64_t> bytes{unknown_bytes};
+  };
+  /// The parts, with the facts of all rows that they were made for.
   struct shared_parts : parts {
-    shared_parts(parts&& from, std::int64_t known) : parts(std::move(from)), nulls(known) {}
-    mutable null_counter nulls;
+    shared_parts(parts&& from, std::int64_t known) : parts(std::move(from)), facts(known) {}
+    mutable row_facts facts;
   };
   column(std::shared_ptr<context> ctx, std::shared_ptr<const shared_parts> from, std::int64_t offset,
          std::int64_t length);
-  [[nodiscard]] null_counter& nulls() const noexcept { return of_slice_ ? *of_slice_ : parts_->nulls; }
+  [[nodiscard]] row_facts& facts() const noexcept { return of_slice_ ? *of_slice_ : parts_->facts; }
 
   std::shared_ptr<context> ctx_;
   std::shared_ptr<const shared_parts> parts_;
   std::int64_t offset_;
   std::int64_t length_;
-  std::shared_ptr<null_counter> of_slice_; ///< null for all rows of the parts
+  std::shared_ptr<row_facts> of_slice_; ///< null for all rows of the parts
 };
 
 /// Adds the memory of a column, of its children and of its dictionary.
@@ -119,12 +136,6 @@ void append_reads(const column& of, storage_reads& to);
 /// Minimum bytes of buffer `index` of a column for `rows` rows from row 0; 0 if this depends on the contents
 /// of memory (data that offsets and views point to).
 std::size_t required_bytes(const data_type& type, std::size_t index, std::int64_t rows);
-
-/// The rows of a column's children that its rows use.
-struct child_rows {
-  std::int64_t first = 0;
-  std::int64_t count = 0;
-};
 
 /// The child rows of rows [first, first + count) of a struct, sparse union or fixed-size list; nullopt for
 /// other layouts, whose buffers would have to be read.

@@ -1,5 +1,6 @@
 #include "saeta/column/data_type.hpp"
 
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/column/schema.hpp"
 
@@ -407,6 +408,7 @@ data_type data_type::byte_bool() {
 }
 
 data_type data_type::of_symbols(std::shared_ptr<symbol_table> table, std::string name) {
+  require_argument(table, "table");
   parts made = *find_simple("I");
   made.symbols = std::move(table);
   made.name = std::move(name);

@@ -1,7 +1,7 @@
 #include "saeta/column/table.hpp"
 
 #include "saeta/base/checked.hpp"
-#include "saeta/column/ranges.hpp"
+#include "saeta/column/row_bytes.hpp"
 
 #include <algorithm>
 
@@ -45,22 +45,6 @@ void require_column(const table& of, std::size_t index) {
     throw error(errc::out_of_range,
                 concat("column ", index, " of a table with ", of.column_count(), " columns"));
   }
-}
-
-/// Bytes in the union of the ranges.
-std::uint64_t covered_bytes(std::vector<address_range> ranges) {
-  std::sort(ranges.begin(), ranges.end(),
-            [](const address_range& a, const address_range& b) { return a.address < b.address; });
-  std::uint64_t total = 0;
-  std::uintptr_t counted_to = 0;
-  for (const address_range& range : ranges) {
-    const std::uintptr_t end = range.address + range.bytes;
-    if (end > counted_to) {
-      total += end - std::max(range.address, counted_to);
-      counted_to = end;
-    }
-  }
-  return total;
 }
 
 } // namespace
@@ -143,14 +127,20 @@ table table::select(std::span<const std::size_t> columns) const {
   return {ctx_, std::make_shared<const schema_index>(std::move(chosen)), std::move(narrowed), rows_};
 }
 
-std::uint64_t table::byte_size() const noexcept {
-  std::vector<address_range> ranges;
-  for (const batch& piece : batches_) {
-    for (const column& part : piece.columns) {
-      append_ranges(part, ranges);
+std::uint64_t table::byte_size() const {
+  std::uint64_t bytes = bytes_.load();
+  if (bytes == size_memo::unknown) {
+    std::vector<column> columns;
+    for (const batch& piece : batches_) {
+      columns.insert(columns.end(), piece.columns.begin(), piece.columns.end());
+    }
+    const row_bytes found = bytes_of_columns(columns, scattered_rows::sparse);
+    bytes = found.total();
+    if (found.measured) {
+      bytes_.store(bytes);
     }
   }
-  return covered_bytes(std::move(ranges));
+  return bytes;
 }
 
 } // namespace saeta

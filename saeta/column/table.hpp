@@ -9,7 +9,9 @@
 #include "saeta/column/column.hpp"
 #include "saeta/column/schema_index.hpp"
 
+#include <atomic>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -47,10 +49,29 @@ public:
   /// @throws error out_of_range naming the numbers.
   [[nodiscard]] table slice(std::int64_t offset, std::int64_t length) const;
   [[nodiscard]] table select(std::span<const std::size_t> columns) const;
-  /// Bytes that the columns' rows use; bytes that several columns share (a dictionary) count once.
-  [[nodiscard]] std::uint64_t byte_size() const noexcept;
+  /// Bytes that the columns' rows refer to, as `column::byte_size`; bytes that several columns share count
+  /// once. Remembered. @throws std::bad_alloc
+  [[nodiscard]] std::uint64_t byte_size() const;
 
 private:
+  /// A number that any thread may store, copied with the table.
+  class size_memo {
+  public:
+    static constexpr std::uint64_t unknown = std::numeric_limits<std::uint64_t>::max();
+    size_memo() noexcept = default;
+    size_memo(const size_memo& from) noexcept : bytes_(from.load()) {}
+    size_memo& operator=(const size_memo& from) noexcept {
+      store(from.load());
+      return *this;
+    }
+    ~size_memo() = default;
+    [[nodiscard]] std::uint64_t load() const noexcept { return bytes_.load(std::memory_order_relaxed); }
+    void store(std::uint64_t bytes) noexcept { bytes_.store(bytes, std::memory_order_relaxed); }
+
+  private:
+    std::atomic<std::uint64_t> bytes_{unknown};
+  };
+
   table(std::shared_ptr<context> ctx, std::shared_ptr<const schema_index> fields, std::vector<batch> batches,
         std::int64_t rows);
 
@@ -58,6 +79,7 @@ private:
   std::shared_ptr<const schema_index> schema_;
   std::vector<batch> batches_;
   std::int64_t rows_ = 0;
+  mutable size_memo bytes_;
 };
 
 } // namespace saeta

@@ -1,6 +1,7 @@
 #include "saeta/compute/copy_columns.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/device/join.hpp"
 #include "saeta/memory/device_copy.hpp"
@@ -197,6 +198,7 @@ private:
 
 std::vector<column> copy_columns(const std::shared_ptr<context>& ctx, std::span<const column> columns,
                                  const std::string& tag) {
+  require_argument(ctx, "ctx");
   column_copier copier(ctx);
   std::vector<planned> plans;
   for (const column& each : columns) {

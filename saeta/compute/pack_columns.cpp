@@ -1,6 +1,7 @@
 #include "saeta/compute/pack_columns.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/compute/join_node.hpp"
 #include "saeta/compute/join_slab.hpp"
@@ -363,6 +364,7 @@ std::optional<packed_columns> find_packed(std::span<const batch> batches) {
 
 packed_columns pack_columns(const std::shared_ptr<context>& ctx, std::span<const batch> batches,
                             const std::string& tag) {
+  require_argument(ctx, "ctx");
   for (const batch& each : batches) {
     for (const column& of : each.columns) {
       if (!of.ctx()->shares_with(*ctx)) {

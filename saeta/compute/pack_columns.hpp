@@ -2,7 +2,8 @@
 //
 // What      The result has the same rows in the same columns, without offsets, and every buffer begins at a
 //           multiple of 64 bytes. Offsets are rebased, so that only bytes and child rows that the rows refer
-//           to are copied. Dictionaries, and the bytes behind views, are copied as a whole, each once.
+//           to are copied. Dictionaries, and the bytes behind views, are copied as a whole, each once
+//           (compute/compact.hpp leaves out before what few rows don't need).
 //           Columns that lie in one storage already need no copy (`find_packed`).
 // Owner     The result is one allocation, charged to the budget of `ctx`.
 // Order     The copy runs on the context's work stream after the last writes of the columns. It is one

@@ -1,6 +1,7 @@
 #include "saeta/compute/permute.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/compute/take.hpp"
 #include "saeta/memory/use_token.hpp"
 
@@ -37,6 +38,7 @@ void require_numbers(std::int64_t count, const number_groups& numbers) {
 
 column permute_rows(const std::shared_ptr<context>& ctx, std::int64_t count, std::uint64_t key,
                     const number_groups& numbers) {
+  require_argument(ctx, "ctx");
   require_numbers(count, numbers);
   const data_type type(count <= most_short_rows ? type_id::uint32 : type_id::int64);
   if (numbers.count == 0) {

@@ -1,6 +1,7 @@
 #include "saeta/compute/selected_rows.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/compute/alignment.hpp"
 #include "saeta/compute/take_runner.hpp"
 #include "saeta/memory/use_token.hpp"
@@ -97,6 +98,7 @@ selected_rows selected_rows::slice(std::int64_t first, std::int64_t rows) const 
 }
 
 selected_rows allocate_rows(const std::shared_ptr<context>& ctx, std::int64_t rows) {
+  require_argument(ctx, "ctx");
   selected_rows made;
   made.count = rows;
   if (rows != 0) {
@@ -109,6 +111,7 @@ selected_rows allocate_rows(const std::shared_ptr<context>& ctx, std::int64_t ro
 
 queued_rows queue_rows(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
                        std::span<const column> indices) {
+  require_argument(ctx, "ctx");
   require_pieces(piece_rows);
   for (const column& piece : indices) {
     require_device(*ctx, piece, "indices");
@@ -179,6 +182,7 @@ selected_rows rows_of_indices(const std::shared_ptr<context>& ctx, std::span<con
 
 selected_rows rows_of_mask(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
                            std::span<const column> mask) {
+  require_argument(ctx, "ctx");
   require_pieces(piece_rows);
   for (const column& piece : mask) {
     require_device(*ctx, piece, "a mask");
@@ -224,8 +228,24 @@ selected_rows rows_of_mask(const std::shared_ptr<context>& ctx, std::span<const 
   return made;
 }
 
+selected_rows all_rows(const std::shared_ptr<context>& ctx, std::int64_t rows) {
+  require_pieces(std::span(&rows, 1));
+  selected_rows made = allocate_rows(ctx, rows);
+  if (rows != 0) {
+    use_token token(ctx->work_stream(), {writes(made.memory)});
+    take_step step;
+    step.kind = take_kind::filled; // no row is null
+    step.count = rows;
+    step.target = made.data();
+    take_runner(ctx).run(std::span(&step, 1));
+    token.finish();
+  }
+  return made;
+}
+
 selected_rows rows_with_fill(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
                              std::span<const column> source) {
+  require_argument(ctx, "ctx");
   std::vector<std::int64_t> with_fill(piece_rows.begin(), piece_rows.end());
   with_fill.push_back(1);
   require_pieces(with_fill);

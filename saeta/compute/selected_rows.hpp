@@ -53,6 +53,9 @@ bool check_rows(const queued_rows& queued, std::span<const column> indices);
 selected_rows rows_of_mask(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
                            std::span<const column> mask);
 
+/// Every row of a source of one piece.
+selected_rows all_rows(const std::shared_ptr<context>& ctx, std::int64_t rows);
+
 /// Every row of `source` that is not null, and the only row of `fill`, the last piece, instead of the others.
 /// @param piece_rows  of `source`, without that of the fill
 selected_rows rows_with_fill(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,

@@ -59,30 +59,31 @@ std::vector<column> with_one_dictionary(std::vector<column> pieces) {
   return pieces;
 }
 
-/// Adds the memory of a column whose rows are copied. Dictionaries, and the bytes behind views, are only
-/// shared.
-void append_sources(const column& of, storage_reads& to) {
-  for (const buffer& each : of.buffers().first(of.type().buffer_count())) {
+/// Adds the memory of a column whose rows are copied. Dictionaries are only shared, and the bytes behind views
+/// unless the result owns its bytes.
+void append_sources(const column& of, bool owns_bytes, storage_reads& to) {
+  const auto buffers = of.buffers();
+  for (const buffer& each : owns_bytes ? buffers : buffers.first(of.type().buffer_count())) {
     to.add(each);
   }
   for (const column& child : of.children()) {
-    append_sources(child, to);
+    append_sources(child, owns_bytes, to);
   }
 }
 
 /// @throws error overflow if the values of the rows can't be counted by the types
 batch take_whole(const std::shared_ptr<context>& ctx, const pieces_of_columns& columns,
-                 const selected_rows& rows) {
+                 const selected_rows& rows, bool owns_bytes = false) {
   const auto shared = std::make_shared<const selected_rows>(rows);
   std::vector<taken_node> nodes;
   nodes.reserve(columns.size());
   for (const std::vector<column>& pieces : columns) {
-    nodes.push_back(node_of(pieces, shared));
+    nodes.push_back(node_of(pieces, shared, owns_bytes));
   }
   storage_reads sources;
   for (const std::vector<column>& pieces : columns) {
     for (const column& piece : pieces) {
-      append_sources(piece, sources);
+      append_sources(piece, owns_bytes, sources);
     }
   }
   use_token token(ctx->work_stream(), sources.uses()); // keeps the addresses valid
@@ -163,6 +164,16 @@ table take(const table& source, const selected_rows& rows) {
   std::vector<batch> batches;
   append_taken(source.ctx(), columns, rows, batches);
   return table::make(source.ctx(), std::move(fields), std::move(batches));
+}
+
+std::vector<column> gather(std::span<const column> source) {
+  const std::shared_ptr<context>& ctx = source.front().ctx();
+  pieces_of_columns columns;
+  columns.reserve(source.size());
+  for (const column& each : source) {
+    columns.push_back({each});
+  }
+  return take_whole(ctx, columns, all_rows(ctx, source.front().length()), true).columns;
 }
 
 table take(const table& source, std::span<const column> indices) {

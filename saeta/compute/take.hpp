@@ -30,6 +30,10 @@ std::vector<column> take(std::span<const column> source, const selected_rows& ro
 /// Rows by their numbers. @param indices  as for `rows_of_indices`
 table take(const table& source, std::span<const column> indices);
 
+/// The same rows of columns of equal length, without what no row refers to: children of lists and unions, and
+/// bytes behind views, which take() shares. @throws error overflow for more than 2 GiB behind views
+std::vector<column> gather(std::span<const column> source);
+
 /// The number of rows of each batch or piece, as `rows_of_indices` and `rows_of_mask` want it.
 [[nodiscard]] std::vector<std::int64_t> rows_of_pieces(const table& source);
 [[nodiscard]] std::vector<std::int64_t> rows_of_pieces(std::span<const column> source);

@@ -7,6 +7,7 @@
 #include "saeta/staging/kernel_step.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace saeta {
 namespace {
@@ -14,6 +15,8 @@ namespace {
 constexpr const char* label = "take";
 constexpr std::int32_t union_offset_bytes = 4;
 constexpr std::int32_t view_bytes = 16;
+constexpr std::int32_t start_bytes = 4;
+constexpr std::int64_t most_view_bytes = std::numeric_limits<std::int32_t>::max(); ///< of one buffer
 /// A launch of fewer tiles leaves multiprocessors idle. Rows of few values are read once for each column.
 constexpr std::int64_t least_tiles = 2048;
 /// Columns of a group are read at random places by turns. If they do not stay in the cache of the device
@@ -92,6 +95,22 @@ void require_aligned(const take_step& step, const take_source& from) {
 
 } // namespace
 
+take_level::view_buffers::view_buffers(const std::shared_ptr<context>& ctx, const taken_node& node)
+    : numbers([&] {
+        std::vector<std::int64_t> made;
+        for (const taken_piece& piece : node.pieces) {
+          const auto behind = piece.of->buffers().subspan(node.type->buffer_count());
+          for (const buffer& each : behind) {
+            made.push_back(static_cast<std::int64_t>(each.size()));
+          }
+          for (const buffer& each : behind) {
+            made.push_back(static_cast<std::int64_t>(each.address()));
+          }
+        }
+        return made;
+      }()),
+      uploaded(ctx, numbers) {}
+
 void take_level::add(taken_node& node) {
   if (node.length == 0) {
     return;
@@ -104,6 +123,12 @@ void take_level::add(taken_node& node) {
   case layout_kind::bytes:
   case layout_kind::list:
     add_counted(made, take_kind::offsets, type.buffer(1).width);
+    break;
+  case layout_kind::views:
+    if (node.owns_bytes) {
+      made.behind = std::make_shared<const view_buffers>(ctx_, node);
+      add_counted(made, take_kind::own_views, view_bytes);
+    }
     break;
   case layout_kind::list_view:
     add_counted(made, take_kind::list_views, type.buffer(1).width);
@@ -140,16 +165,27 @@ take_step take_level::step_of(take_kind kind, const placed& of, std::int32_t wid
   return made;
 }
 
-void take_level::set_sources(take_step& step, const taken_node& node, std::size_t child) {
+void take_level::set_sources(take_step& step, const placed& of, std::size_t child) {
+  const taken_node& node = *of.node;
   const bool aligned = !ctx_->on_host() && step.kind != take_kind::values && step.kind != take_kind::bits &&
                        step.kind != take_kind::validity;
   short_list<take_source, 1> sources;
+  const bool owns = step.kind == take_kind::own_views || step.kind == take_kind::view_bytes;
+  const use_token described(ctx_->work_stream(),
+                            {reads(of.behind ? of.behind->uploaded.memory() : buffer())});
+  const std::int64_t* table = owns ? of.behind->uploaded.data(described) : nullptr;
   std::int64_t buffers = 0;
   for (const taken_piece& piece : node.pieces) {
     take_source& made = sources.emplace_back(source_of(piece, child));
-    if (step.kind == take_kind::views) {
+    const std::int64_t own =
+        std::ssize(piece.of->buffers()) - static_cast<std::int64_t>(node.type->buffer_count());
+    if (owns) {
+      made.second = table;
+      made.limit = own;
+      table += 2 * own;
+    } else if (step.kind == take_kind::views) {
       made.limit = buffers;
-      buffers += std::ssize(piece.of->buffers()) - static_cast<std::int64_t>(node.type->buffer_count());
+      buffers += own;
     }
     if (aligned) {
       require_aligned(step, made);
@@ -165,7 +201,7 @@ void take_level::add_counted(placed& made, take_kind kind, std::int32_t width) {
     step.units = made.counted == 0 ? 1 : 0; // null rows belong to the first child
   }
   if (kind != take_kind::run_ends) {
-    set_sources(step, *made.node, kind == take_kind::union_rows ? made.counted : 0);
+    set_sources(step, made, kind == take_kind::union_rows ? made.counted : 0);
   }
   ++made.counted;
   counted_.push_back(step);
@@ -177,7 +213,9 @@ std::int64_t take_level::total_of(const placed& of, std::size_t index) const {
 
 void take_level::require_counts(const placed& of) const {
   const data_type& type = *of.node->type;
-  const counted_limit limit = limit_of(type);
+  const counted_limit limit = of.node->owns_bytes && type.has_variadic_buffers()
+                                  ? counted_limit{counted_rows::pointed, most_view_bytes}
+                                  : limit_of(type);
   if (limit.what == counted_rows::own && of.node->length > limit.most) {
     throw error(errc::overflow, concat("taking rows of a column of ", type.name(), ": ", of.node->length,
                                        " rows, its run ends count ", limit.most));
@@ -212,6 +250,13 @@ void take_level::lay_out(placed& made) {
     }
   }
   switch (type.layout()) {
+  case layout_kind::views:
+    if (node.owns_bytes) {
+      made.starts = buffer::allocate(ctx_, static_cast<std::size_t>(node.length) * start_bytes,
+                                     ctx_->work_stream(), label);
+      made.bytes = plan_.add_place(static_cast<std::size_t>(pointed));
+    }
+    return;
   case layout_kind::list:
   case layout_kind::list_view:
     return make_rows(made, pointed, false);
@@ -255,6 +300,10 @@ std::vector<use> take_level::uses() const {
     for (const auto& rows : each.made) {
       made.push_back(writes(rows->memory));
     }
+    made.push_back(writes(each.starts));
+    if (each.behind) {
+      made.push_back(reads(each.behind->uploaded.memory()));
+    }
   }
   return made;
 }
@@ -279,8 +328,21 @@ void take_level::add_values(const placed& of, std::size_t index) {
   step.units = bytes / step.width;
   step.code = type.type_codes().empty() ? std::int8_t{0} : type.type_codes().front();
   step.target = address_of(of.buffers[index]);
-  set_sources(step, *of.node);
+  set_sources(step, of);
   values_[step.rows].push_back(step);
+}
+
+void take_level::add_view_bytes(const placed& of) {
+  if (total_of(of) == 0) {
+    return;
+  }
+  take_step step = step_of(take_kind::view_bytes, of, start_bytes);
+  set_sources(step, of);
+  step.count = total_of(of);
+  step.target = address_of(of.bytes);
+  step.starts = reinterpret_cast<const void*>(of.starts.address());
+  step.lists = of.node->length;
+  late_.push_back(step);
 }
 
 void take_level::add_late(take_kind kind, const placed& of, void* target) {
@@ -288,7 +350,7 @@ void take_level::add_late(take_kind kind, const placed& of, void* target) {
     return;
   }
   take_step step = step_of(kind, of, of.node->type->buffer(1).width);
-  set_sources(step, *of.node);
+  set_sources(step, of);
   step.count = total_of(of);
   step.target = target;
   step.starts = address_of(of.buffers[1]);
@@ -302,7 +364,7 @@ void take_level::add_steps(placed& of) {
   const auto add = [&](take_kind kind, std::int32_t width, void* target) {
     take_step step = step_of(kind, of, width);
     step.target = target;
-    set_sources(step, node);
+    set_sources(step, of);
     steps_.push_back(step);
   };
   if (type.has_validity() && of.buffers[0].present()) {
@@ -315,7 +377,12 @@ void take_level::add_steps(placed& of) {
   case layout_kind::fixed:
     return add_values(of, 1);
   case layout_kind::views:
-    return add(take_kind::views, view_bytes, address_of(of.buffers[1]));
+    if (!node.owns_bytes) {
+      return add(take_kind::views, view_bytes, address_of(of.buffers[1]));
+    }
+    counted[0].target = address_of(of.buffers[1]);
+    counted[0].second = reinterpret_cast<void*>(of.starts.address());
+    return add_view_bytes(of);
   case layout_kind::bytes:
     counted[0].target = address_of(of.buffers[1]);
     return add_late(take_kind::bytes, of, of.buffers[2].present() ? address_of(of.buffers[2]) : nullptr);
@@ -429,6 +496,9 @@ void take_level::name_children(placed& of) {
   for (const slab_place& each : of.buffers) {
     node.buffers.push_back(in_slab(each));
   }
+  if (of.behind && of.bytes.bytes != 0) {
+    node.buffers.push_back(in_slab(of.bytes));
+  }
   if (of.made.empty()) {
     return;
   }
@@ -450,7 +520,13 @@ void take_level::name_children(placed& of) {
 
 std::vector<taken_node*> take_level::run() {
   if (!counted_.empty()) {
-    use_token token(ctx_->work_stream(), uses_of_rows());
+    std::vector<use> read = uses_of_rows();
+    for (const placed& each : placed_) {
+      if (each.behind) {
+        read.push_back(reads(each.behind->uploaded.memory()));
+      }
+    }
+    use_token token(ctx_->work_stream(), read);
     counts_ = runner_.count(counted_);
     token.finish();
   }

@@ -10,6 +10,7 @@
 #include "saeta/compute/selected_rows.hpp"
 #include "saeta/compute/slab_plan.hpp"
 #include "saeta/compute/take_runner.hpp"
+#include "saeta/memory/device_copy.hpp"
 #include "saeta/memory/use_token.hpp"
 
 #include <cstddef>
@@ -35,13 +36,16 @@ struct taken_node {
   std::int64_t length = 0; ///< of the result
   /// For a run-end encoded column whose runs are found: `rows` are rows of the run values.
   bool has_runs = false;
+  bool owns_bytes = false; ///< of views: the result gets the bytes that its rows refer to, and no others
   // The result:
   short_list<buffer, 3> buffers;
   buffer run_ends;
   std::vector<taken_node> children; ///< for run-end encoded columns, only the values
 };
 
-taken_node node_of(std::span<const column> pieces, std::shared_ptr<const selected_rows> rows);
+/// @param owns_bytes  of the views in it
+taken_node node_of(std::span<const column> pieces, std::shared_ptr<const selected_rows> rows,
+                   bool owns_bytes = false);
 /// The result. @param ctx  as for the level that made it
 column column_of(const std::shared_ptr<context>& ctx, const taken_node& node);
 
@@ -57,8 +61,18 @@ public:
   [[nodiscard]] std::vector<taken_node*> run();
 
 private:
+  /// What kernels need to know of the buffers behind views.
+  struct view_buffers {
+    view_buffers(const std::shared_ptr<context>& ctx, const taken_node& node);
+
+    std::vector<std::int64_t> numbers; ///< for each piece, the sizes of its buffers and their addresses
+    device_copy<std::int64_t> uploaded;
+  };
   struct placed {
     taken_node* node = nullptr;
+    std::shared_ptr<const view_buffers> behind; ///< null unless the node owns bytes
+    buffer starts;                              ///< where the bytes of each row begin
+    slab_place bytes;
     short_list<slab_place, 3> buffers;
     slab_place run_ends;
     std::size_t first_counted = 0; ///< its steps in `counted_`
@@ -68,7 +82,7 @@ private:
 
   take_step step_of(take_kind kind, const placed& of, std::int32_t width) const;
   /// @param child  the child that the rows refer to
-  void set_sources(take_step& step, const taken_node& node, std::size_t child = 0);
+  void set_sources(take_step& step, const placed& of, std::size_t child = 0);
   void add_counted(placed& made, take_kind kind, std::int32_t width);
   [[nodiscard]] std::int64_t total_of(const placed& of, std::size_t index = 0) const;
   void require_counts(const placed& of) const;
@@ -79,6 +93,7 @@ private:
   void add_steps(placed& of);
   void add_values(const placed& of, std::size_t index);
   void add_late(take_kind kind, const placed& of, void* target);
+  void add_view_bytes(const placed& of);
   void queue();
   void plan_padding();
   void clear_padding();

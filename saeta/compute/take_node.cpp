@@ -18,7 +18,8 @@ taken_piece piece_of_child(const data_type& type, const taken_piece& piece, std:
   return made;
 }
 
-std::vector<taken_node> children_of(const data_type& type, const short_list<taken_piece, 1>& pieces) {
+std::vector<taken_node> children_of(const data_type& type, const short_list<taken_piece, 1>& pieces,
+                                    bool owns_bytes) {
   std::vector<taken_node> made;
   const auto fields = type.children();
   for (std::size_t i = type.mapping() == row_mapping::run_ends ? run_values : 0; i < fields.size(); ++i) {
@@ -27,7 +28,8 @@ std::vector<taken_node> children_of(const data_type& type, const short_list<take
     for (const taken_piece& piece : pieces) {
       child.pieces.push_back(piece_of_child(type, piece, i));
     }
-    child.children = children_of(*child.type, child.pieces);
+    child.owns_bytes = owns_bytes;
+    child.children = children_of(*child.type, child.pieces, owns_bytes);
   }
   return made;
 }
@@ -42,7 +44,8 @@ column run_ends_of(const std::shared_ptr<context>& ctx, const taken_node& node) 
 
 } // namespace
 
-taken_node node_of(std::span<const column> pieces, std::shared_ptr<const selected_rows> rows) {
+taken_node node_of(std::span<const column> pieces, std::shared_ptr<const selected_rows> rows,
+                   bool owns_bytes) {
   taken_node made;
   made.type = &pieces.front().type();
   for (const column& piece : pieces) {
@@ -50,7 +53,8 @@ taken_node node_of(std::span<const column> pieces, std::shared_ptr<const selecte
   }
   made.length = rows->count;
   made.rows = std::move(rows);
-  made.children = children_of(*made.type, made.pieces);
+  made.owns_bytes = owns_bytes;
+  made.children = children_of(*made.type, made.pieces, owns_bytes);
   return made;
 }
 
@@ -68,7 +72,7 @@ column column_of(const std::shared_ptr<context>& ctx, const taken_node& node) {
   if (type.has_validity() && !parts.buffers[0].present()) {
     parts.null_count = 0;
   }
-  if (type.has_variadic_buffers()) {
+  if (type.has_variadic_buffers() && !node.owns_bytes) {
     for (const taken_piece& piece : node.pieces) {
       const auto bytes = piece.of->buffers().subspan(type.buffer_count());
       parts.buffers.append(bytes.begin(), bytes.end());

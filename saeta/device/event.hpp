@@ -4,6 +4,7 @@
 // Failure   As in backend.hpp.
 #pragma once
 
+#include "saeta/base/required.hpp"
 #include "saeta/device/stream.hpp"
 
 namespace saeta {
@@ -28,7 +29,7 @@ inline void stream_ref::wait(event_ref event) const { owner_->wait_event(handle_
 class event {
 public:
   explicit event(std::shared_ptr<backend> owner)
-      : owner_(std::move(owner)), handle_(owner_->create_event()) {}
+      : owner_(required(std::move(owner), "owner")), handle_(owner_->create_event()) {}
   static event from_native_handle(std::shared_ptr<backend> owner, event_handle handle) noexcept {
     return {std::move(owner), handle};
   }
@@ -46,7 +47,8 @@ public:
     }
   }
 
-  [[nodiscard]] event_ref ref() const noexcept { return {*owner_, handle_}; }
+  /// @throws error invalid_argument for a moved-from event, or one without a backend.
+  [[nodiscard]] event_ref ref() const { return {*required(owner_, "owner"), handle_}; }
   [[nodiscard]] event_handle release() noexcept {
     owner_.reset();
     return handle_;

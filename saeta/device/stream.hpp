@@ -8,6 +8,7 @@
 // Failure   error device from the driver; the destructor reports.
 #pragma once
 
+#include "saeta/base/required.hpp"
 #include "saeta/device/backend.hpp"
 
 #include <cstddef>
@@ -70,9 +71,9 @@ private:
 
 class stream {
 public:
-  /// Creates a non-blocking stream.
+  /// Creates a non-blocking stream. @throws error invalid_argument if `owner` is null.
   explicit stream(std::shared_ptr<backend> owner)
-      : owner_(std::move(owner)), handle_(owner_->create_stream()) {}
+      : owner_(required(std::move(owner), "owner")), handle_(owner_->create_stream()) {}
   /// Takes ownership of a handle that `owner` created.
   static stream from_native_handle(std::shared_ptr<backend> owner, stream_handle handle) noexcept {
     return {std::move(owner), handle};
@@ -91,8 +92,8 @@ public:
     }
   }
 
-  /// Must not be called on a moved-from stream.
-  [[nodiscard]] stream_ref ref() const { return {*owner_, handle_}; }
+  /// @throws error invalid_argument for a moved-from stream, or one without a backend.
+  [[nodiscard]] stream_ref ref() const { return {*required(owner_, "owner"), handle_}; }
   [[nodiscard]] stream_handle native_handle() const noexcept { return handle_; }
   /// Gives up ownership; the caller destroys the handle.
   [[nodiscard]] stream_handle release() noexcept {

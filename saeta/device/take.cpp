@@ -145,8 +145,7 @@ void for_each_list(const take_step& step, const take_source* sources, Run run) n
 void take_bytes(const take_step& step, const take_source* sources) noexcept {
   auto* const target = static_cast<std::byte*>(step.target);
   for_each_list(step, sources, [&](const taken_list& list, std::int64_t first, std::int64_t count) {
-    std::memcpy(target + first, static_cast<const std::byte*>(list.from->second) + list.source,
-                static_cast<std::size_t>(count));
+    std::memcpy(target + first, list.bytes + list.source, static_cast<std::size_t>(count));
   });
 }
 
@@ -175,12 +174,14 @@ void run(const take_step& step, const take_source* sources) noexcept {
   case take_kind::runs:
     return make_rows(step, [&](std::int64_t at) { return run_at(step, sources, at); });
   case take_kind::bytes:
+  case take_kind::view_bytes:
     return take_bytes(step, sources);
   case take_kind::list_rows:
     return take_list_rows(step, sources);
   case take_kind::fixed_rows:
     return make_rows(step, [&](std::int64_t at) { return fixed_row_at(step, at); });
   case take_kind::mask:
+  case take_kind::own_views:
   case take_kind::offsets:
   case take_kind::list_views:
   case take_kind::union_rows:

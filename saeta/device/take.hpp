@@ -31,13 +31,16 @@ inline constexpr std::int64_t row_of_null = -1;
 inline constexpr std::int64_t no_row = -1;
 
 enum class take_kind : std::uint32_t {
-  indices,    ///< numbers of rows of the whole source become chosen rows; checked against `limit`
-  mask,       ///< counted: the rows of `from` that are set become chosen rows
-  filled,     ///< the rows of `from`, and row 0 of the last piece instead of those that are null
-  values,     ///< `units` numbers of `width` 1, 2, 4, 8 or 16 bytes; bytes of `code` for a null row
-  bits,       ///< one bit, 0 for a null row
-  validity,   ///< one bit: the row is not null and valid in its piece
-  views,      ///< string views; the number of buffers before those of the piece (`limit`) is added
+  indices,  ///< numbers of rows of the whole source become chosen rows; checked against `limit`
+  mask,     ///< counted: the rows of `from` that are set become chosen rows
+  filled,   ///< the rows of `from`, and row 0 of the last piece instead of those that are null
+  values,   ///< `units` numbers of `width` 1, 2, 4, 8 or 16 bytes; bytes of `code` for a null row
+  bits,     ///< one bit, 0 for a null row
+  validity, ///< one bit: the row is not null and valid in its piece
+  views,    ///< string views; the number of buffers before those of the piece (`limit`) is added
+  /// counted: string views, as views of one buffer that has only what they refer to. `second` gets where the
+  /// bytes of each row begin there, in numbers of 32 bits.
+  own_views,
   offsets,    ///< counted: offsets of lists or bytes become offsets without gaps, and one more
   list_views, ///< counted: the same for list views; `second` gets the sizes
   /// counted: rows of a dense union with the type id `code` become their offset, where they are; `second`
@@ -47,9 +50,10 @@ enum class take_kind : std::uint32_t {
   /// counted: runs that follow each other become one. The target gets run ends, and `second` the rows of the
   /// run values. `rows` are those of `runs`.
   run_ends,
-  bytes,     ///< after `offsets`: `count` bytes of strings
-  list_rows, ///< after `offsets` or `list_views`: `count` rows of the child of a list
-  fixed_rows ///< `count` rows of the child of a fixed-size list of `units` values
+  bytes,      ///< after `offsets`: `count` bytes of strings
+  view_bytes, ///< after `own_views`: `count` bytes of strings
+  list_rows,  ///< after `offsets` or `list_views`: `count` rows of the child of a list
+  fixed_rows  ///< `count` rows of the child of a fixed-size list of `units` values
 };
 
 /// One piece of a source. Row r of the piece is entry `first` + r of its buffers.
@@ -57,11 +61,15 @@ struct take_source {
   /// Values, bits, views, offsets, type ids, or the run ends that count from entry 0 on. Unused for the
   /// pieces of steps that make rows.
   const void* values = nullptr;
-  const void* second = nullptr;           ///< bytes of strings, sizes of list views, offsets of a dense union
+  /// Bytes of strings, sizes of list views, offsets of a dense union. For `own_views` and `view_bytes`, the
+  /// sizes of the buffers that views refer to, then the addresses of these buffers (64 bits).
+  const void* second = nullptr;
   const std::uint8_t* validity = nullptr; ///< null: every row is valid
   std::int64_t first = 0;                 ///< for the pieces of steps that make rows, their row in the source
   std::int64_t count = 0;                 ///< rows of the piece
-  std::int64_t limit = 0; ///< bytes, rows of the child, or runs; for views, the buffers before this piece
+  /// Bytes, rows of the child, or runs. For `views`, the buffers before this piece; for `own_views` and
+  /// `view_bytes`, the buffers of this piece.
+  std::int64_t limit = 0;
 };
 
 /// One piece of work of `take`. Targets of different steps don't overlap, and no target is a source. Bitmaps
@@ -75,15 +83,16 @@ struct take_step {
   /// Steps of kind `values` that read the same rows can form a group, which reads each row once. The first
   /// one says how many steps there are, and the others have 0. Other steps have 1.
   std::int32_t columns = 1;
-  std::int64_t count = 0;             ///< chosen rows, or what the kind says; more than 0
-  const std::int64_t* rows = nullptr; ///< unused by steps that make rows
+  std::int64_t count = 0; ///< chosen rows, or what the kind says; more than 0
+  const std::int64_t* rows =
+      nullptr; ///< unused by steps that make rows; null for `count_taken`: all rows of `from`
   void* target = nullptr;
   void* second = nullptr;
   /// The only piece. For steps that make rows, their own values and validity, whatever the pieces are.
   take_source from{};
   std::int64_t first_source = 0; ///< if there are several pieces, where they begin in the list of sources
   std::int64_t pieces = 1;
-  const void* starts = nullptr; ///< for `bytes` and `list_rows`: the new offsets of the rows
+  const void* starts = nullptr; ///< for `bytes`, `view_bytes` and `list_rows`: the new offsets of the rows
   std::int64_t lists = 0;       ///< number of those rows
   /// For `indices`, the number of rows of the source. For `mask` and `filled`, the row of the source where
   /// they begin.
@@ -117,11 +126,12 @@ struct taken_count {
 // What a block of threads does at a time.
 inline constexpr std::int64_t take_tile_rows = 1024;
 inline constexpr std::int64_t take_tile_child_rows = 4096; ///< of `list_rows` and `fixed_rows`
-inline constexpr std::int64_t take_tile_bytes = 16'384;    ///< of `bytes`
+inline constexpr std::int64_t take_tile_bytes = 16'384;    ///< of `bytes` and `view_bytes`
 
 constexpr std::int64_t take_tile_units(take_kind kind) noexcept {
   switch (kind) {
   case take_kind::bytes:
+  case take_kind::view_bytes:
     return take_tile_bytes;
   case take_kind::list_rows:
   case take_kind::fixed_rows:

@@ -32,6 +32,42 @@ SAETA_ANY_DEVICE inline bool mask_at(const take_step& step, std::int64_t at) noe
   return is_valid(step.from, entry) && (step.width == 0 ? bit(values, entry) : values[entry] != 0);
 }
 
+/// A string view as it is stored. One of up to 12 bytes holds them itself, from `prefix` on.
+struct stored_view {
+  std::int32_t length = 0;
+  std::int32_t prefix = 0;
+  std::int32_t buffer = 0;
+  std::int32_t offset = 0;
+
+  [[nodiscard]] SAETA_ANY_DEVICE bool refers() const noexcept { return length > 12; }
+};
+
+SAETA_ANY_DEVICE inline stored_view view_at(const take_source& from, std::int64_t entry) noexcept {
+  stored_view made;
+  if (is_valid(from, entry)) { // that of a null may hold anything
+    made.length = load<std::int32_t>(from.values, 4 * entry);
+    made.prefix = load<std::int32_t>(from.values, 4 * entry + 1);
+    made.buffer = load<std::int32_t>(from.values, 4 * entry + 2);
+    made.offset = load<std::int32_t>(from.values, 4 * entry + 3);
+  }
+  return made;
+}
+
+/// The bytes that a view refers to in its buffer.
+SAETA_ANY_DEVICE inline taken_range range_of_view(const take_source& from, std::int64_t entry) noexcept {
+  const stored_view view = view_at(from, entry);
+  if (!view.refers()) {
+    return {};
+  }
+  const bool known = view.buffer >= 0 && view.buffer < from.limit;
+  return checked_range(view.offset, view.length, known ? load<std::int64_t>(from.second, view.buffer) : -1);
+}
+
+/// The chosen row of row `at` of a counted step.
+SAETA_ANY_DEVICE inline std::int64_t chosen_at(const take_step& step, std::int64_t at) noexcept {
+  return step.rows == nullptr ? at : step.rows[at];
+}
+
 /// Row `at` of a counted step.
 SAETA_ANY_DEVICE inline taken_range range_at(const take_step& step, const take_source* sources,
                                              std::int64_t at) noexcept {
@@ -40,7 +76,7 @@ SAETA_ANY_DEVICE inline taken_range range_at(const take_step& step, const take_s
     made.count = mask_at(step, at) ? 1 : 0;
     return made;
   }
-  const std::int64_t chosen = step.rows[at];
+  const std::int64_t chosen = chosen_at(step, at);
   if (step.kind == take_kind::run_ends) {
     made.count = at == 0 || step.rows[at - 1] != chosen ? 1 : 0;
     return made;
@@ -55,6 +91,8 @@ SAETA_ANY_DEVICE inline taken_range range_at(const take_step& step, const take_s
   case take_kind::list_views:
     return checked_range(load_signed(from.values, step.width, entry),
                          load_signed(from.second, step.width, entry), from.limit);
+  case take_kind::own_views:
+    return range_of_view(from, entry);
   case take_kind::union_rows:
     if (load<std::int8_t>(from.values, entry) != step.code) {
       return made;
@@ -75,9 +113,10 @@ SAETA_ANY_DEVICE inline std::int64_t list_of(const take_step& step, std::int64_t
          });
 }
 
-/// The bytes or child rows of list `list` of a step of kind `bytes` or `list_rows`.
+/// The bytes or child rows of list `list` of a step of kind `bytes`, `view_bytes` or `list_rows`.
 struct taken_list {
-  const take_source* from = nullptr; ///< null for a null row, which has none
+  const std::uint8_t* bytes = nullptr; ///< of the source; null for rows, and for a row without bytes
+  std::int64_t limit = 0;              ///< number of these bytes
   std::int64_t piece = 0;
   std::int64_t source = 0; ///< first byte or row in the source
   std::int64_t start = 0;  ///< first byte or row in the target
@@ -88,10 +127,25 @@ SAETA_ANY_DEVICE inline taken_list list_at(const take_step& step, const take_sou
   taken_list made;
   const std::int64_t chosen = step.rows[list];
   made.start = load_signed(step.starts, step.width, list);
-  if (chosen != row_of_null) {
-    made.piece = number_of_piece(chosen);
-    made.from = &source_of(step, sources, chosen);
-    made.source = load_signed(made.from->values, step.width, made.from->first + row_in_piece(chosen));
+  if (chosen == row_of_null) {
+    return made;
+  }
+  made.piece = number_of_piece(chosen);
+  const take_source& from = source_of(step, sources, chosen);
+  const std::int64_t entry = from.first + row_in_piece(chosen);
+  if (step.kind == take_kind::view_bytes) {
+    if (const stored_view view = view_at(from, entry); view.refers()) {
+      const auto address = load<std::int64_t>(from.second, from.limit + view.buffer);
+      made.bytes = reinterpret_cast<const std::uint8_t*>(address);
+      made.limit = load<std::int64_t>(from.second, view.buffer);
+      made.source = view.offset;
+    }
+    return made;
+  }
+  made.source = load_signed(from.values, step.width, entry);
+  if (step.kind == take_kind::bytes) {
+    made.bytes = static_cast<const std::uint8_t*>(from.second);
+    made.limit = from.limit;
   }
   return made;
 }
@@ -108,6 +162,21 @@ SAETA_ANY_DEVICE inline void store_signed(void* target, std::int32_t width, std:
   default:
     static_cast<std::int64_t*>(target)[index] = value;
   }
+}
+
+/// Writes row `at` of a step of kind `own_views`. @param before  where its bytes begin
+SAETA_ANY_DEVICE inline void store_view(const take_step& step, const take_source* sources, std::int64_t at,
+                                        std::int64_t before) noexcept {
+  stored_view view;
+  if (const std::int64_t chosen = chosen_at(step, at); chosen != row_of_null) {
+    const take_source& from = source_of(step, sources, chosen);
+    view = view_at(from, from.first + row_in_piece(chosen));
+  }
+  auto* const words = static_cast<std::int32_t*>(step.target) + 4 * at;
+  words[0] = view.length;
+  words[1] = view.prefix;
+  words[2] = view.refers() ? 0 : view.buffer;
+  words[3] = view.refers() ? static_cast<std::int32_t>(before) : view.offset;
 }
 
 /// Writes what row `at` of a counted step makes. @param before  the sum of all rows before it
@@ -134,6 +203,10 @@ SAETA_ANY_DEVICE inline void write_counted(const take_step& step, const take_sou
     if (at + 1 == step.count || step.rows[at + 1] != step.rows[at]) {
       store_signed(step.target, step.width, before + range.count - 1, at + 1);
     }
+    return;
+  case take_kind::own_views:
+    store_view(step, sources, at, before);
+    store_signed(step.second, sizeof(std::int32_t), at, before);
     return;
   case take_kind::list_views:
     store_signed(step.target, step.width, at, before);

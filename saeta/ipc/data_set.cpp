@@ -1,6 +1,7 @@
 #include "saeta/ipc/data_set.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/compute/combine.hpp"
 #include "saeta/ipc/read/batch_sizes.hpp"
 #include "saeta/ipc/read/planned_source.hpp"
@@ -61,6 +62,9 @@ data_set::data_set(std::vector<std::unique_ptr<reader>> readers, const data_set_
     : readers_(std::move(readers)) {
   if (readers_.empty()) {
     throw error(errc::invalid_argument, "a data set needs at least one source");
+  }
+  for (const auto& each : readers_) {
+    require_argument(each, "readers");
   }
   fields_ = readers_.front()->shared_fields();
   if (options.meant && *options.meant != fields_->fields()) {
@@ -197,6 +201,7 @@ void data_set::end_part() {
 }
 
 std::optional<batch> data_set::next(const std::shared_ptr<context>& ctx) {
+  require_argument(ctx, "ctx");
   if (is_one_reader()) {
     return readers_.front()->next(ctx);
   }
@@ -210,6 +215,7 @@ std::optional<batch> data_set::next(const std::shared_ptr<context>& ctx) {
 }
 
 table data_set::read_all(const std::shared_ptr<context>& ctx, const progress_hook& hook) {
+  require_argument(ctx, "ctx");
   if (is_one_reader()) {
     return readers_.front()->read_all(ctx, hook);
   }
@@ -246,6 +252,7 @@ table data_set::read_all(const std::shared_ptr<context>& ctx, const progress_hoo
 
 std::unique_ptr<scan> data_set::scan_windows(const std::shared_ptr<context>& ctx,
                                              const scan_options& options) {
+  require_argument(ctx, "ctx");
   if (is_one_reader()) {
     return readers_.front()->scan_windows(ctx, options);
   }
@@ -275,6 +282,7 @@ const std::vector<batch_size>& data_set::sizes() {
 std::unique_ptr<scan> data_set::scan_spans(const std::shared_ptr<context>& ctx,
                                            std::span<const std::vector<batch_span>> windows,
                                            std::size_t windows_ahead) {
+  require_argument(ctx, "ctx");
   const std::vector<batch_size>& known = sizes();
   const scan_list all = chosen();
   scan_list list;

@@ -1,5 +1,6 @@
 #include "saeta/ipc/message.hpp"
 
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/codec/bounded_pool.hpp"
@@ -59,6 +60,7 @@ std::shared_ptr<arrow::RecordBatch> in_native_order(const arrow::RecordBatch& ba
 } // namespace
 
 std::shared_ptr<arrow::Buffer> encode_batch(const std::shared_ptr<arrow::RecordBatch>& batch) {
+  require_argument(batch, "batch");
   return take(arrow::ipc::SerializeRecordBatch(*detail::with_union_slack(batch),
                                                arrow::ipc::IpcWriteOptions::Defaults()),
               label);
@@ -78,6 +80,8 @@ std::shared_ptr<arrow::RecordBatch> decode_batch(const std::shared_ptr<context>&
                                                  const arrow::ipc::Message& message,
                                                  const std::shared_ptr<arrow::Schema>& described,
                                                  const arrow::ipc::DictionaryMemo& dictionaries) {
+  require_argument(ctx, "ctx");
+  require_argument(described, "described");
   const auto bytes = [](const arrow::Buffer& of) {
     return std::span(reinterpret_cast<const std::byte*>(of.data()), static_cast<std::size_t>(of.size()));
   };

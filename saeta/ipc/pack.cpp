@@ -1,3 +1,4 @@
+#include "saeta/compute/compact.hpp"
 #include "saeta/compute/pack_columns.hpp"
 #include "saeta/ipc/format/message_encoder.hpp"
 #include "saeta/ipc/format/packed_schema.hpp"
@@ -101,14 +102,15 @@ packed_table pack(const table& source) {
       symbols.push_back(i);
     }
   }
-  const std::vector<batch> named = symbols.empty() ? std::vector<batch>() : with_names(source, symbols);
-  const std::span<const batch> batches = symbols.empty() ? source.batches() : named;
+  std::vector<batch> batches = symbols.empty() ? std::vector(source.batches().begin(), source.batches().end())
+                                               : with_names(source, symbols);
+  const bool own = compact(batches) || !symbols.empty();
   std::optional<packed_columns> packed = find_packed(batches);
   const bool in_place = packed.has_value();
   if (!in_place) {
     packed = pack_columns(source.ctx(), batches, pack_tag);
   }
-  return {message_writer(*fields, *packed).run(), packed->body, in_place && symbols.empty()};
+  return {message_writer(*fields, *packed).run(), packed->body, in_place && !own};
 }
 
 } // namespace saeta::ipc

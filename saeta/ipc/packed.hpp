@@ -7,7 +7,8 @@
 //           Symbols become dictionaries of their names, because their numbers mean nothing elsewhere.
 // Owner     `pack` shares the memory of a table that is packed already, as every whole read leaves one.
 //           Other tables are gathered into one allocation, charged to the budget of their context
-//           (compute/pack_columns.hpp). The columns of `unpack` are views that share the body.
+//           (compute/pack_columns.hpp), without bytes and child rows that few rows don't refer to
+//           (compute/compact.hpp). The columns of `unpack` are views that share the body.
 // Order     The body is ready on the context's work stream. It is tracked like any buffer.
 // Failure   pack: unsupported (types that the format can't describe, as `write`), overflow, budget_exceeded,
 //           out_of_memory. unpack: format naming the batch, the column and the numbers; unsupported.

@@ -1,6 +1,7 @@
 #include "saeta/ipc/reader.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/compute/combine.hpp"
 #include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/codec/bounded_pool.hpp"
@@ -308,6 +309,7 @@ void reader::impl::renew_dictionaries(const std::shared_ptr<context>& ctx) {
 }
 
 std::optional<batch> reader::impl::next(const std::shared_ptr<context>& ctx) {
+  require_argument(ctx, "ctx");
   if (broken) {
     throw *broken;
   }
@@ -438,6 +440,7 @@ std::optional<table> reader::impl::read_at_once(const std::shared_ptr<context>& 
 
 std::unique_ptr<scan> reader::impl::scan_windows(const std::shared_ptr<context>& ctx,
                                                  const scan_options& chosen) const {
+  require_argument(ctx, "ctx");
   const auto planned = plan(*ctx);
   return planned == nullptr ? nullptr : detail::scan_planned(ctx, planned, planned->everything(), chosen);
 }
@@ -463,6 +466,7 @@ void reader::impl::drop() noexcept {
 }
 
 table reader::impl::read_all(const std::shared_ptr<context>& ctx, const progress_hook& hook) {
+  require_argument(ctx, "ctx");
   if (broken) {
     throw *broken;
   }

@@ -2,6 +2,7 @@
 
 #include "saeta/base/interruptible_lock.hpp"
 #include "saeta/base/process.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/compute/combine.hpp"
 #include "saeta/ipc/read/window_ahead.hpp"
 
@@ -91,7 +92,8 @@ std::optional<table> scan::impl::next_rows() {
 
 scan::scan(std::shared_ptr<context> ctx, std::shared_ptr<const detail::planned_source> from, scan_list list,
            const scan_options& options)
-    : impl_(std::make_unique<impl>(std::move(ctx), std::move(from), std::move(list), options)) {}
+    : impl_(std::make_unique<impl>(required(std::move(ctx), "ctx"), required(std::move(from), "from"),
+                                   std::move(list), options)) {}
 
 scan::~scan() {
   if (impl_->made_in != fork_generation()) {

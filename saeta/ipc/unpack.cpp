@@ -1,3 +1,4 @@
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/interop/arrow/column_checker.hpp"
 #include "saeta/ipc/arrow_status.hpp"
@@ -295,6 +296,7 @@ private:
 
 table unpack(const std::shared_ptr<context>& ctx, std::span<const std::byte> metadata, const buffer& body,
              validation check) {
+  require_argument(ctx, "ctx");
   if (body.address() % body_unit != 0) {
     throw error(errc::invalid_argument, concat(form_name, ": its body is at address ", body.address(),
                                                ", which is not a multiple of ", body_unit, ": copy it"));

@@ -1,6 +1,7 @@
 #include "saeta/memory/context.hpp"
 
 #include "saeta/base/report.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/memory/context_core.hpp"
 #include "saeta/memory/storage.hpp"
@@ -43,6 +44,7 @@ auto naming_owners(const ledger& holders, const budget& charged, const Action& a
 } // namespace
 
 std::shared_ptr<context> context::create(std::shared_ptr<backend> device, context_options options) {
+  require_argument(device, "device");
   auto core = std::make_shared<context_core>(std::move(device), std::move(options));
   auto limit = core->root_budget;
   return hand_out(

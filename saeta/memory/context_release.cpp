@@ -13,29 +13,32 @@ bool context_core::free_in_order(resource& to, const block& freed, requirement& 
     return freed.order == release_order::in_stream_order && (!after.unknown || releases->resolve(after)) &&
            to.deallocate(freed, after.points.all());
   } catch (...) {
-    report_current_exception(concat("freeing ", freed.bytes, " bytes is tried again"));
+    with_report_text(report_current_exception, "freeing a block is tried again", "freeing ", freed.bytes,
+                     " bytes is tried again");
     return false;
   }
 }
 
 void context::release_later(resource& to, const block& freed, requirement&& after) noexcept {
   try {
-    core_->releases->submit({.after = std::move(after),
-                             .action =
-                                 [&to, freed, kept = shared_from_this(), reported = false]() mutable {
-                                   const bool done = to.deallocate(freed, std::span<const point>());
-                                   if (!done && !std::exchange(reported, true)) {
-                                     report("context",
-                                            concat("the driver refused to free ", freed.bytes,
-                                                   " bytes: they stay charged, and the free is tried again"));
-                                   }
-                                   return done;
-                                 },
-                             .label = freed.label.name(),
-                             .bytes = freed.bytes});
+    core_->releases->submit(
+        {.after = std::move(after),
+         .action =
+             [&to, freed, kept = shared_from_this(), reported = false]() mutable {
+               const bool done = to.deallocate(freed, std::span<const point>());
+               if (!done && !std::exchange(reported, true)) {
+                 with_report_text([](std::string_view text) { report("context", text); },
+                                  "the driver refused to free a block", "the driver refused to free ",
+                                  freed.bytes, " bytes: they stay charged, and the free is tried again");
+               }
+               return done;
+             },
+         .label = freed.label.name(),
+         .bytes = freed.bytes});
   } catch (...) {
     // Neither ordered nor queued: the only safe choice is to keep the memory, charged.
-    report_current_exception(concat("block of ", freed.bytes, " bytes stays allocated"));
+    with_report_text(report_current_exception, "a block stays allocated", "block of ", freed.bytes,
+                     " bytes stays allocated");
   }
 }
 

@@ -1,6 +1,7 @@
 // Small host arrays copied to the device as arguments of one kernel, and the numbers that a kernel returns.
 #pragma once
 
+#include "saeta/base/required.hpp"
 #include "saeta/device/kernels.hpp"
 #include "saeta/memory/context.hpp"
 #include "saeta/memory/use_token.hpp"
@@ -20,6 +21,7 @@ template <class T>
 class device_copy {
 public:
   device_copy(const std::shared_ptr<context>& ctx, std::span<const T> values) : values_(values.data()) {
+    require_argument(ctx, "ctx");
     if (values.empty() || ctx->on_host()) {
       return;
     }
@@ -48,6 +50,7 @@ private:
 template <class Compute>
 std::vector<std::int64_t> kernel_results(const std::shared_ptr<context>& ctx, std::size_t count,
                                          const buffer& described, Compute compute) {
+  require_argument(ctx, "ctx");
   std::vector<std::int64_t> values(count);
   if (count != 0) {
     const stream_ref work = ctx->work_stream();

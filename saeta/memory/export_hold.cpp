@@ -1,6 +1,7 @@
 #include "saeta/memory/export_hold.hpp"
 
 #include "saeta/base/report.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/memory/context.hpp"
 #include "saeta/order/captures.hpp"
 
@@ -194,6 +195,7 @@ void order_handover(std::span<const buffer> views, backend& device, stream_handl
 }
 
 std::optional<event> handover_event(const std::shared_ptr<context>& ctx, std::span<const buffer> views) {
+  require_argument(ctx, "ctx");
   point_set before = points_before_reading(views);
   if (drop_passed(before)) {
     return std::nullopt;

@@ -62,7 +62,7 @@ std::uint64_t ask(const std::string& name, const pressure_hook& hook, std::uint6
   try {
     return hook(bytes);
   } catch (...) {
-    report_current_exception(concat("pressure hook '", name, "'"));
+    with_report_text(report_current_exception, "pressure hook", "pressure hook '", name, "'");
     return 0;
   }
 }

@@ -1,6 +1,7 @@
 #include "saeta/memory/storage.hpp"
 
 #include "saeta/base/report.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/memory/context_core.hpp"
 
@@ -78,10 +79,12 @@ storage::storage(key /*own*/, const std::shared_ptr<context>& ctx, external_memo
 std::shared_ptr<storage> storage::allocate(const std::shared_ptr<context>& ctx, std::size_t bytes,
                                            const stream_ref& stream, saeta::tag label, std::size_t alignment,
                                            memory_kind kind) {
+  require_argument(ctx, "ctx");
   return make_in_own_process<storage>(key{}, ctx, bytes, stream, label, alignment, kind);
 }
 
 std::shared_ptr<storage> storage::adopt(const std::shared_ptr<context>& ctx, external_memory memory) {
+  require_argument(ctx, "ctx");
   ctx->require_open();
   if (memory.pointer == nullptr && memory.bytes != 0) {
     throw error(errc::invalid_argument,
@@ -116,7 +119,8 @@ storage::~storage() {
                                          .bytes = block_.bytes});
     }
   } catch (...) {
-    report_current_exception("storage '" + tag() + "' could not be released");
+    with_report_text(report_current_exception, "a storage could not be released", "storage '", tag(),
+                     "' could not be released");
   }
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "saeta/base/process.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/order/timeline.hpp"
 
 #include <cstddef>
@@ -24,7 +25,7 @@ class stream_lease;
 class stream_pool {
 public:
   stream_pool(std::shared_ptr<timelines> clocks, std::size_t most)
-      : clocks_(std::move(clocks)), most_(most) {}
+      : clocks_(required(std::move(clocks), "clocks")), most_(most) {}
 
   /// @param keeps  kept alive by the lease; it owns this pool.
   /// @throws error busy, device.

@@ -1,6 +1,7 @@
 #include "saeta/observe/event_log.hpp"
 
 #include "saeta/base/report.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/base/thread_number.hpp"
 
 #include <algorithm>
@@ -40,6 +41,7 @@ std::string_view to_string(memory_event kind) noexcept {
 }
 
 void event_log::attach(std::shared_ptr<log_sink> sink) {
+  require_argument(sink, "sink");
   const std::lock_guard lock(mutex_);
   sinks_.push_back(std::move(sink));
   active_.store(true, std::memory_order_relaxed);

@@ -11,6 +11,7 @@
 // Failure   error device from the driver, with nothing changed.
 #pragma once
 
+#include "saeta/base/required.hpp"
 #include "saeta/device/event.hpp"
 
 #include <atomic>
@@ -23,7 +24,7 @@ namespace saeta {
 
 class captures : public std::enable_shared_from_this<captures> {
 public:
-  explicit captures(std::shared_ptr<backend> device) : device_(std::move(device)) {}
+  explicit captures(std::shared_ptr<backend> device) : device_(required(std::move(device), "device")) {}
 
   /// Announces a capture that the driver would not report. It is active until the result is dropped. Returns
   /// once no event over all work is being recorded (`hold_off`), so that the capture may begin.

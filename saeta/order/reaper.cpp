@@ -41,6 +41,7 @@ struct reaper::shared {
   [[nodiscard]] bool has_passed(pending_release& release) const;
   [[nodiscard]] release_queue take_passed();
   std::size_t run_passed();
+  bool try_run_passed() noexcept;
   [[nodiscard]] bool is_held_up() const;
   void loop();
 };
@@ -149,6 +150,16 @@ std::size_t reaper::shared::run_passed() {
   return count;
 }
 
+/// For the thread, which goes on without memory. True if something was released.
+bool reaper::shared::try_run_passed() noexcept {
+  try {
+    return run_passed() != 0;
+  } catch (...) {
+    report_current_exception("reaper: the releases are queried again");
+    return false;
+  }
+}
+
 /// True if only releases that an active capture holds up are pending. The caller holds the lock.
 bool reaper::shared::is_held_up() const {
   return running == 0 &&
@@ -165,7 +176,7 @@ void reaper::shared::loop() {
       return;
     }
     lock.unlock();
-    const bool progress = run_passed() != 0;
+    const bool progress = try_run_passed();
     lock.lock();
     if (progress || std::exchange(seen, submitted) != submitted) {
       interval.reset();

@@ -187,7 +187,12 @@ void timelines::abandon(timelines* last) noexcept {
   if (last->retire_idle() != 0) {
     all_registries& all = all_registries::instance();
     const std::lock_guard lock(all.mutex);
-    all.orphans.push_back(finished.release());
+    try {
+      all.orphans.push_back(last);
+    } catch (...) {
+      report_current_exception("timelines: those of a device are kept to the end of the process");
+    }
+    static_cast<void>(finished.release());
   }
 }
 

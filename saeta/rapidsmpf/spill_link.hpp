@@ -14,6 +14,7 @@
 #pragma once
 
 #include "saeta/base/report.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/memory/context.hpp"
 #include "saeta/share/spill.hpp"
 
@@ -38,9 +39,10 @@ public:
   ///                  of the hook among those of the context, too
   spill_link(const std::shared_ptr<context>& ctx, const std::shared_ptr<rapidsmpf::SpillManager>& manager,
              int priority = 0)
-      : manager_(manager),
+      : manager_(required(manager, "manager")),
         function_(manager->add_spill_function(
-            [from = std::weak_ptr(ctx)](std::size_t bytes) { return spill(from, bytes); }, priority)),
+            [from = std::weak_ptr(required(ctx, "ctx"))](std::size_t bytes) { return spill(from, bytes); },
+            priority)),
         hook_(ctx->add_room_maker("rapidsmpf", priority, [asked = std::weak_ptr(manager)](shortage& need) {
           return ask(asked, need.bytes);
         })) {}

@@ -11,6 +11,7 @@
 // Zero      A request for 0 bytes succeeds without a driver call: a null pointer with its own generation.
 #pragma once
 
+#include "saeta/base/required.hpp"
 #include "saeta/order/timeline.hpp"
 #include "saeta/resource/block.hpp"
 
@@ -100,7 +101,8 @@ private:
 /// A resource on top of another one, which it keeps alive. It forwards every call that it does not override.
 class decorator : public resource {
 public:
-  explicit decorator(std::shared_ptr<resource> upstream) : upstream_(std::move(upstream)) {}
+  explicit decorator(std::shared_ptr<resource> upstream)
+      : upstream_(required(std::move(upstream), "upstream")) {}
 
   std::size_t trim() override { return upstream_->trim(); }
   [[nodiscard]] std::uint64_t held_bytes() const override { return upstream_->held_bytes(); }

@@ -17,6 +17,7 @@
 // Links     librmm (26.10 or newer).
 #pragma once
 
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/memory/context.hpp"
 #include "saeta/memory/export_hold.hpp"
@@ -127,6 +128,8 @@ static_assert(cuda::mr::resource_with<lent_buffer, cuda::mr::device_accessible>)
 [[nodiscard]] inline buffer take_device_buffer(const std::shared_ptr<context>& ctx,
                                                std::unique_ptr<rmm::device_buffer> from,
                                                rmm::device_async_resource_ref source, tag label = "rmm") {
+  require_argument(ctx, "ctx");
+  require_argument(from, "from");
   const std::size_t bytes = from->size();
   if (bytes == 0) {
     return {};
@@ -167,6 +170,7 @@ static_assert(cuda::mr::resource_with<lent_buffer, cuda::mr::device_accessible>)
 
 [[nodiscard]] inline buffer take_device_buffer(const std::shared_ptr<context>& ctx,
                                                std::unique_ptr<rmm::device_buffer> from) {
+  require_argument(from, "from");
   const rmm::device_async_resource_ref source = from->memory_resource();
   return take_device_buffer(ctx, std::move(from), source);
 }

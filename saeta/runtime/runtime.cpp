@@ -3,6 +3,7 @@
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/process.hpp"
 #include "saeta/base/report.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/observe/sinks/log_sinks.hpp"
 #include "saeta/runtime/environment.hpp"
@@ -320,6 +321,7 @@ std::shared_ptr<context> find_context(device_id device) {
 }
 
 std::shared_ptr<context> own_context(const std::shared_ptr<context>& of) {
+  require_argument(of, "of");
   const bool replaced = of->inherited() && of->device() == host && &of->root() == of.get();
   return replaced ? open_context(host) : of;
 }

@@ -1,6 +1,7 @@
 #include "saeta/share/spill.hpp"
 
 #include "saeta/base/process.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/packed.hpp"
 #include "saeta/share/spill_store.hpp"
@@ -40,6 +41,7 @@ spill_handle::~spill_handle() {
 }
 
 spill_use spill_handle::use(const std::shared_ptr<context>& ctx) const {
+  require_argument(ctx, "ctx");
   require_same_memory(*of_->ctx, *ctx);
   const buffer body = store_of(*of_).acquire(*of_, ctx);
   return {of_, ipc::unpack(ctx, of_->metadata, body, validation::structure)};
@@ -62,6 +64,7 @@ int spill_handle::priority() const noexcept { return of_->priority; }
 const std::shared_ptr<context>& spill_handle::ctx() const noexcept { return of_->ctx; }
 
 spill_handle spillable(const std::shared_ptr<context>& ctx, const table& kept, int priority) {
+  require_argument(ctx, "ctx");
   require_same_memory(*kept.ctx(), *ctx);
   ipc::packed_table packed = ipc::pack(kept);
   spill_handle made(
@@ -71,10 +74,12 @@ spill_handle spillable(const std::shared_ptr<context>& ctx, const table& kept, i
 }
 
 std::uint64_t spill_unused(const std::shared_ptr<context>& ctx, std::uint64_t bytes) {
+  require_argument(ctx, "ctx");
   return spill_store::of(ctx).spill_unused(*ctx->memory_budget(), bytes);
 }
 
 spill_statistics read_spill_statistics(const std::shared_ptr<context>& ctx) {
+  require_argument(ctx, "ctx");
   return spill_store::of(ctx).statistics();
 }
 

@@ -205,7 +205,9 @@ void spill_tiers::page_lock(const std::vector<std::size_t>& sizes) noexcept {
   }
   for (const block& each : made) {
     if (!root_.pinned().deallocate(each, {})) {
-      report("spill", concat("page-locked memory of ", each.bytes, " bytes could not be given back"));
+      with_report_text([](std::string_view text) { report("spill", text); },
+                       "page-locked memory could not be given back", "page-locked memory of ", each.bytes,
+                       " bytes could not be given back");
     }
   }
 }

@@ -2,6 +2,7 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/base/huge_pages.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/memory/context.hpp"
 
@@ -40,6 +41,7 @@ struct pool_service final : context_service {
 } // namespace
 
 std::shared_ptr<host_pool> host_pool_of(const std::shared_ptr<context>& ctx) {
+  require_argument(ctx, "ctx");
   return ctx->services()
       .of<pool_service>([&] {
         return std::make_unique<pool_service>(
@@ -49,6 +51,7 @@ std::shared_ptr<host_pool> host_pool_of(const std::shared_ptr<context>& ctx) {
 }
 
 landing_block landing_memory(const std::shared_ptr<context>& ctx, std::size_t bytes) {
+  require_argument(ctx, "ctx");
   return host_pool_of(ctx)->take(bytes, ctx->charge_host(bytes, tag("download")));
 }
 

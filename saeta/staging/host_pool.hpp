@@ -14,6 +14,7 @@
 #pragma once
 
 #include "saeta/base/process.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/budget/budget.hpp"
 
 #include <atomic>
@@ -35,7 +36,7 @@ class host_pool : public std::enable_shared_from_this<host_pool> {
 public:
   /// @param limit  budget of the host; kept blocks are released before the pool exceeds its limit
   host_pool(std::shared_ptr<budget> limit, std::uint64_t most_kept)
-      : limit_(std::move(limit)), most_kept_(most_kept) {}
+      : limit_(required(std::move(limit), "limit")), most_kept_(most_kept) {}
   host_pool(const host_pool&) = delete;
   host_pool& operator=(const host_pool&) = delete;
   ~host_pool();

@@ -4,6 +4,7 @@
 #include "saeta/base/huge_pages.hpp"
 #include "saeta/base/os_error.hpp"
 #include "saeta/base/report.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/staging/chunk_cutter.hpp"
 #include "saeta/staging/host_pool.hpp"
@@ -163,6 +164,7 @@ struct staging_ring::piece {
 };
 
 std::shared_ptr<staging_ring> staging_ring::of(const std::shared_ptr<context>& ctx) {
+  require_argument(ctx, "ctx");
   auto& ring = ctx->services().of<staging_ring>(
       [&] { return std::unique_ptr<staging_ring>(new staging_ring(ctx->root(), ctx->options().staging)); });
   return {ctx, &ring};
@@ -198,6 +200,7 @@ staging_ring::~staging_ring() = default;
 
 buffer staging_ring::upload(const std::shared_ptr<context>& into, const transfer_plan& plan, tag label,
                             const file_region& file) {
+  require_argument(into, "into");
   const stream_ref work = ctx_.work_stream();
   buffer slab = buffer::allocate(into, plan.slab_bytes(), work, label);
   if (slab.size() == 0) {

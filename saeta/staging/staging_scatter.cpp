@@ -1,4 +1,5 @@
 // Scatters of the staging ring.
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/memory/device_copy.hpp"
 #include "saeta/memory/pressure.hpp"
@@ -454,6 +455,7 @@ private:
 scattered staging_ring::scatter(const std::shared_ptr<context>& into, const scatter_plan& plan,
                                 const scatter_source& source, tag label, const scatter_progress& progress,
                                 const std::function<void()>& after_early, std::uint64_t movement_bytes) {
+  require_argument(into, "into");
   scattered made;
   const stream_ref work = ctx_.work_stream();
   made.slab = buffer::allocate(into, plan.slab_bytes, work, label);

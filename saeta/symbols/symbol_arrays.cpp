@@ -1,6 +1,7 @@
 #include "saeta/symbols/symbol_arrays.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/symbols/symbol_fields.hpp"
 #include "saeta/transfer/download.hpp"
@@ -36,7 +37,7 @@ std::uint32_t* room_for(const std::shared_ptr<context>& ctx, std::int64_t count,
 
 wire_symbols::wire_symbols(std::shared_ptr<context> ctx, std::span<const field> fields,
                            const host_batch& source, dictionary_cache& known)
-    : ctx_(std::move(ctx)), source_(source), known_(known) {
+    : ctx_(required(std::move(ctx), "ctx")), source_(source), known_(known) {
   for (std::size_t i = 0; i < fields.size(); ++i) {
     if (becomes_symbols(fields[i])) {
       columns_.push_back(
@@ -90,6 +91,7 @@ symbol_names::symbol_names(const schema& fields) {
 }
 
 void symbol_names::replace(const std::shared_ptr<context>& ctx, host_batch& rows) {
+  require_argument(ctx, "ctx");
   std::shared_ptr<exported_indices> kept;
   for (std::size_t i = 0; i < rows.arrays.size(); ++i) {
     symbol_dictionary* const names = columns_[i].names.get();

@@ -1,3 +1,4 @@
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/symbols/symbol_rows.hpp"
 #include "saeta/symbols/symbols.hpp"
@@ -7,7 +8,7 @@
 namespace saeta {
 
 symbol_dictionary::symbol_dictionary(std::shared_ptr<symbol_table> table)
-    : table_(std::move(table)), text_(std::make_shared<text>()) {
+    : table_(required(std::move(table), "table")), text_(std::make_shared<text>()) {
   text_->offsets.push_back(0);
 }
 

@@ -1,5 +1,6 @@
 #include "saeta/symbols/symbol_fields.hpp"
 
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/symbols/symbols.hpp"
 
@@ -69,6 +70,7 @@ schema resolve_symbols(schema described) {
 }
 
 field as_symbols(const field& described, const std::shared_ptr<symbol_table>& table) {
+  require_argument(table, "table");
   if (!can_be_symbols(described.type)) {
     throw error(errc::type_mismatch,
                 concat("column '", described.name, "' of type ", described.type.name(),

@@ -1,4 +1,5 @@
 #include "saeta/base/checked.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/memory/device_copy.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/symbols/symbol_rows.hpp"
@@ -11,7 +12,8 @@ namespace saeta {
 
 symbol_mapping::symbol_mapping(std::shared_ptr<context> ctx, const host_array& values,
                                const std::shared_ptr<symbol_table>& table)
-    : ctx_(std::move(ctx)), type_(symbol_type(table)), symbols_(as_size(values.length)) {
+    : ctx_(required(std::move(ctx), "ctx")), type_(symbol_type(required(table, "table"))),
+      symbols_(as_size(values.length)) {
   std::vector<std::int64_t> valid(symbols_.size());
   std::int64_t found = 0;
   intern_rows(

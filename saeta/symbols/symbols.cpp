@@ -1,6 +1,7 @@
 #include "saeta/symbols/symbols.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/column/same_values.hpp"
 #include "saeta/compute/combine.hpp"
 #include "saeta/memory/device_copy.hpp"
@@ -128,6 +129,7 @@ bool can_be_symbols(const data_type& type) noexcept {
 }
 
 std::vector<column> as_symbols(std::span<const column> pieces, const std::shared_ptr<symbol_table>& table) {
+  require_argument(table, "table");
   const data_type type = symbol_type(table);
   std::vector<column> made;
   std::unique_ptr<const symbol_mapping> mapping;

@@ -1,5 +1,6 @@
 #include "saeta/transfer/build.hpp"
 
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/transfer/upload.hpp"
 
@@ -29,6 +30,7 @@ std::int64_t rows_of(const host_values& given) {
 
 table table_of_values(const std::shared_ptr<context>& ctx, std::span<const host_values> columns,
                       std::string tag) {
+  require_argument(ctx, "ctx");
   schema fields;
   host_batch source;
   // Checks each column's bytes before comparing rows, so that the message names the wrong column.

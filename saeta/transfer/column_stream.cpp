@@ -1,6 +1,7 @@
 #include "saeta/transfer/column_stream.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/memory/device_copy.hpp"
 #include "saeta/memory/use_token.hpp"
@@ -96,7 +97,8 @@ bool column_stream::supports(const column& each) {
 
 column_stream::column_stream(std::shared_ptr<context> ctx, std::span<const column> columns,
                              std::size_t window_bytes)
-    : ctx_(std::move(ctx)), window_bytes_(round_up(std::max<std::size_t>(window_bytes, 1), host_alignment)) {
+    : ctx_(required(std::move(ctx), "ctx")),
+      window_bytes_(round_up(std::max<std::size_t>(window_bytes, 1), host_alignment)) {
   std::vector<node> nodes = nodes_of(columns);
   std::vector<column> dictionaries;
   std::vector<node*> with_dictionary;

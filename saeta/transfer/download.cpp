@@ -1,5 +1,6 @@
 #include "saeta/transfer/download.hpp"
 
+#include "saeta/base/required.hpp"
 #include "saeta/transfer/downloader.hpp"
 
 #include <algorithm>
@@ -68,6 +69,7 @@ host_batch view_in_place(const batch& source) {
 }
 
 std::vector<host_batch> download(const std::shared_ptr<context>& ctx, std::span<const batch> sources) {
+  require_argument(ctx, "ctx");
   std::vector<host_batch> made;
   made.reserve(sources.size());
   if (ctx->on_host()) {
@@ -95,6 +97,7 @@ std::vector<host_batch> download(const std::shared_ptr<context>& ctx, std::span<
 }
 
 host_batch download(const std::shared_ptr<context>& ctx, const batch& source) {
+  require_argument(ctx, "ctx");
   return std::move(download(ctx, std::span(&source, 1)).front());
 }
 

@@ -1,6 +1,7 @@
 #include "saeta/transfer/peer_copy.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/device/join.hpp"
 #include "saeta/memory/device_copy.hpp"
 #include "saeta/memory/use_token.hpp"
@@ -340,6 +341,7 @@ private:
 
 std::vector<batch> copy_from_peer(const table& source, const std::shared_ptr<context>& target,
                                   const std::string& tag, const peer_copy_sizes& sizes) {
+  require_argument(target, "target");
   std::vector<column> columns;
   for (const batch& each : source.batches()) {
     columns.insert(columns.end(), each.columns.begin(), each.columns.end());

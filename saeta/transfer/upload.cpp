@@ -1,5 +1,6 @@
 #include "saeta/transfer/upload.hpp"
 
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/staging/staging_ring.hpp"
@@ -294,6 +295,7 @@ private:
 
 batch upload(const std::shared_ptr<context>& ctx, const host_batch& source, dictionary_cache& dictionaries,
              const upload_options& options) {
+  require_argument(ctx, "ctx");
   const maker make = [&](auto arrays, const dictionary_cache& known) {
     return send(ctx, arrays, known, options);
   };
@@ -302,6 +304,7 @@ batch upload(const std::shared_ptr<context>& ctx, const host_batch& source, dict
 
 batch adopt(const std::shared_ptr<context>& ctx, const host_batch& source, dictionary_cache& dictionaries,
             const adopt_options& options) {
+  require_argument(ctx, "ctx");
   if (!ctx->on_host() && !options.on_device) {
     throw error(errc::invalid_argument,
                 concat("host memory can't be viewed in the context of ", to_string(ctx->device())));

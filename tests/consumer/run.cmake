@@ -3,7 +3,7 @@
 # folder.
 #
 #   cmake -DBUILD=<build folder> -DGENERATOR=<generator> -DCXX=<compiler> -DCUDACXX=<compiler or empty>
-#         -DWITH_IPC=<bool> [-DSAETA_DIR=<folder>] -P run.cmake
+#         -DWITH_IPC=<bool> [-DARROW_INCLUDE=<folder>] [-DSAETA_DIR=<folder>] -P run.cmake
 
 set(work "${BUILD}/consumer")
 file(REMOVE_RECURSE "${work}")
@@ -16,7 +16,7 @@ endfunction()
 # build(<source folder> <name>): a project that knows nothing of this tree but where Saeta is installed.
 function(build source name)
   run("${CMAKE_COMMAND}" -S "${source}" -B "${work}/${name}" -G "${GENERATOR}" -DCMAKE_BUILD_TYPE=Release
-      "-DCMAKE_CXX_COMPILER=${CXX}" "-Dsaeta_DIR=${SAETA_DIR}")
+      "-DCMAKE_CXX_COMPILER=${CXX}" "-Dsaeta_DIR=${SAETA_DIR}" "-DARROW_INCLUDE=${ARROW_INCLUDE}")
   run("${CMAKE_COMMAND}" --build "${work}/${name}")
 endfunction()
 
@@ -40,8 +40,17 @@ foreach(file IN LISTS configuration)
     endif()
   endforeach()
 endforeach()
+file(GLOB_RECURSE libraries "${work}/install/*.so*")
+foreach(file IN LISTS libraries)
+  file(READ_ELF "${file}" RPATH rpath RUNPATH runpath CAPTURE_ERROR error)
+  string(FIND "${rpath};${runpath}" "${BUILD}" place)
+  if(error OR NOT place EQUAL -1)
+    message(FATAL_ERROR "${file} is loaded with libraries of the build, or can't be read: ${rpath};${runpath} ${error}")
+  endif()
+endforeach()
 build("${CMAKE_CURRENT_LIST_DIR}" minimal)
 run("${work}/minimal/minimal")
+run("${work}/minimal/device_array")
 if(WITH_IPC)
   build("${CMAKE_CURRENT_LIST_DIR}/../../examples" examples)
   set(ENV{TMPDIR} "${work}/output")

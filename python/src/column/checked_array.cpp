@@ -1,21 +1,13 @@
 #include "python/src/column/checked_array.hpp"
 
+#include "saeta/base/mapped_pages.hpp"
 #include "saeta/base/text.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-
-#include <sys/mman.h>
 
 namespace saeta::py {
 namespace {
-
-constexpr std::uintptr_t page_size = 4096; ///< the smallest page size; larger pages only cost more calls
-
-#ifndef MADV_POPULATE_READ
-constexpr int MADV_POPULATE_READ = 22;
-#endif
 
 constexpr std::string_view changed =
     ": the memory has changed since it was checked, as a mapped file that is rewritten does";
@@ -39,19 +31,15 @@ std::span<const std::byte> array_reader::bytes(const host_array& of, std::size_t
   return read;
 }
 
-/// Touching a page past the end of a truncated mapped file kills the process. The system can check this
-/// beforehand.
 void array_reader::require_pages(const host_array& of, std::span<const std::byte> read) {
   const auto begin = reinterpret_cast<std::uintptr_t>(read.data());
   const std::uintptr_t end = begin + read.size();
-  for (std::uintptr_t page = begin / page_size; page * page_size < end; ++page) {
+  for (std::uintptr_t page = begin / least_page; page * least_page < end; ++page) {
     std::uintptr_t& known = known_[page % known_.size()];
     if (known == page) {
       continue;
     }
-    // Older systems do not know this advice, and device memory does not support it: other errors are ignored.
-    if (::madvise(reinterpret_cast<void*>(page * page_size), page_size, MADV_POPULATE_READ) != 0 &&
-        errno == EFAULT) {
+    if (!has_pages({reinterpret_cast<const std::byte*>(page * least_page), least_page})) {
       throw error(errc::format, concat(of.type.name(), ": ", read.size(),
                                        " bytes of a mapped file are missing: the file was truncated"));
     }

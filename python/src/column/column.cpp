@@ -300,13 +300,18 @@ void bind_column(nb::module_& m) {
                    "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
                    "    >>> fare.null_count\n"
                    "    1")
-      .def_prop_ro("nbytes", &byte_size,
-                   "Bytes that the rows refer to, dictionary included."
-                   "\n\nExample:\n"
-                   "    >>> import saeta as sa\n"
-                   "    >>> age = sa.column('age', [31, 54, 8], ctx='host')\n"
-                   "    >>> age.nbytes\n"
-                   "    24")
+      .def_prop_ro(
+          "nbytes", &byte_size, nb::call_guard<gil_release>(),
+          "Bytes that the rows refer to. A slice counts the text, the list values, the runs and the "
+          "children of its own rows, and of a dictionary the share that it has of the column's rows. "
+          "On a device, slices and views read a few numbers with one small copy for each level of "
+          "nesting: the host waits for it once, and the result is remembered. Other columns are not "
+          "read. While the device can't be read, values count as evenly spread over the rows."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> age = sa.column('age', [31, 54, 8], ctx='host')\n"
+          "    >>> age.nbytes\n"
+          "    24")
       .def_prop_ro("address", &address,
                    "Address of the first row's value (index of a dictionary, offset of a string), to prove "
                    "that memory is shared. BufferError for several chunks."

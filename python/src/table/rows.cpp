@@ -4,10 +4,10 @@
 #include "python/src/column/pieces.hpp"
 #include "python/src/table/table_class.hpp"
 #include "saeta/compute/cast.hpp"
+#include "saeta/compute/copy_to.hpp"
 #include "saeta/compute/nulls.hpp"
 #include "saeta/compute/permute.hpp"
 #include "saeta/compute/take.hpp"
-#include "saeta/transfer/copy_to.hpp"
 
 #include <nanobind/stl/vector.h>
 

@@ -315,7 +315,10 @@ void bind_table(nb::module_& m) {
           "    ['city', 'fare']")
       .def_prop_ro(
           "nbytes", [](const table_object& self) { return self.value->byte_size(); },
-          "Bytes that the rows refer to; shared dictionaries count once."
+          nb::call_guard<gil_release>(),
+          "Bytes that the rows refer to, as `Column.nbytes` counts them; bytes that columns share count "
+          "once. "
+          "The slices of a table sum to about its size."
           "\n\nExample:\n"
           "    >>> import saeta as sa\n"
           "    >>> table = sa.table({'fare': [12.5, 8.0]}, 'host')\n"

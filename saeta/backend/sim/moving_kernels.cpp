@@ -43,6 +43,13 @@ void append_reads(const take_step& step, const take_source& from, std::vector<ac
     return;
   case take_kind::views:
     return read(from.values, from.count, view_bytes);
+  case take_kind::own_views:
+  case take_kind::view_bytes:
+    touched.push_back(reading(from.second, 0, 2 * from.limit, sizeof(count)));
+    if (from.validity != nullptr) {
+      touched.push_back(reading_bits(from.validity, from.first, from.count));
+    }
+    return read(from.values, from.count, view_bytes); // only the views know which bytes they read
   case take_kind::list_views:
     read(from.values, from.count, step.width);
     return read(from.second, from.count, step.width);
@@ -78,11 +85,14 @@ void append_reads(const take_step& step, std::span<const take_source> sources, s
     }
     return;
   }
-  const bool of_lists = step.kind == take_kind::bytes || step.kind == take_kind::list_rows;
+  const bool of_lists = step.kind == take_kind::bytes || step.kind == take_kind::view_bytes ||
+                        step.kind == take_kind::list_rows;
   const count rows = of_lists                             ? step.lists
                      : step.kind == take_kind::fixed_rows ? step.count / step.units
                                                           : step.count;
-  touched.push_back(reading(step.rows, 0, rows, sizeof *step.rows));
+  if (step.rows != nullptr) {
+    touched.push_back(reading(step.rows, 0, rows, sizeof *step.rows));
+  }
   if (of_lists) {
     touched.push_back(reading(step.starts, 0, step.lists, step.width));
   }
@@ -120,7 +130,12 @@ void append_writes(const take_step& step, std::vector<access>& touched) {
     touched.push_back(writing(step.target, step.count, step.width));
     touched.push_back(writing(step.second, step.count, step.width));
     return;
+  case take_kind::own_views:
+    touched.push_back(writing(step.target, step.count, view_bytes));
+    touched.push_back(writing(step.second, step.count, sizeof(std::int32_t)));
+    return;
   case take_kind::bytes:
+  case take_kind::view_bytes:
     touched.push_back(writing(step.target, step.count, 1));
     return;
   case take_kind::filled:

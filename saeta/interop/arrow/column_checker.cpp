@@ -1,5 +1,6 @@
 #include "saeta/interop/arrow/column_checker.hpp"
 
+#include "saeta/base/required.hpp"
 #include "saeta/interop/arrow/array.hpp"
 #include "saeta/interop/arrow/device_memory.hpp"
 #include "saeta/memory/use_token.hpp"
@@ -33,6 +34,7 @@ void column_checker::check(std::span<const column> columns, std::span<const fiel
 }
 
 void column_checker::check_dictionary(const std::shared_ptr<const column>& values, const field& described) {
+  require_argument(values, "values");
   check(std::span(values.get(), 1), std::span(&described, 1));
   known_.remember(view_in_place({0, {*values}}).arrays.front(), values, nullptr);
 }

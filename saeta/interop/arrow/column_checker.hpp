@@ -9,6 +9,7 @@
 // Failure   error format naming the column, the row and the numbers; budget_exceeded, closed, device.
 #pragma once
 
+#include "saeta/base/required.hpp"
 #include "saeta/column/schema.hpp"
 #include "saeta/transfer/host_array.hpp"
 
@@ -20,7 +21,7 @@ namespace saeta {
 
 class column_checker {
 public:
-  explicit column_checker(std::shared_ptr<context> ctx) : ctx_(std::move(ctx)) {}
+  explicit column_checker(std::shared_ptr<context> ctx) : ctx_(required(std::move(ctx), "ctx")) {}
 
   /// @param columns  of the context, one for each field; structurally valid, as `column::make` leaves them
   void check(std::span<const column> columns, std::span<const field> fields);

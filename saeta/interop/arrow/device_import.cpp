@@ -1,3 +1,4 @@
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/compute/copy_columns.hpp"
 #include "saeta/device/event.hpp"
@@ -155,11 +156,13 @@ placed_batch place_device_column(const std::shared_ptr<context>& ctx, const fiel
 
 batch import_device_batch(const std::shared_ptr<context>& ctx, const schema& fields, ArrowDeviceArray& source,
                           dictionary_cache& dictionaries, const import_options& options) {
+  require_argument(ctx, "ctx");
   return place_device_batch(ctx, fields, source, dictionaries, options).columns;
 }
 
 column import_device_column(const std::shared_ptr<context>& ctx, const field& described,
                             ArrowDeviceArray& source, const import_options& options) {
+  require_argument(ctx, "ctx");
   dictionary_cache dictionaries;
   return place_device_column(ctx, described, source, dictionaries, options).columns.columns.front();
 }

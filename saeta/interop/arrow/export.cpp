@@ -1,6 +1,8 @@
 #include "saeta/interop/arrow/export.hpp"
 
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/compute/compact.hpp"
 #include "saeta/interop/arrow/batches.hpp"
 #include "saeta/interop/arrow/bools.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
@@ -161,6 +163,7 @@ std::vector<host_batch> in_host_memory(const std::shared_ptr<context>& ctx, std:
     }
   }
   if (!far.empty()) {
+    compact(far);
     auto there = download(ctx, far);
     for (std::size_t i = 0; i < places.size(); ++i) {
       made[places[i]] = std::move(there[i]);
@@ -204,6 +207,7 @@ std::vector<owned_array> export_batches(const table& source, std::size_t first, 
 
 streamed_rows export_streamed(const std::shared_ptr<context>& ctx, const batch& source,
                               std::size_t window_bytes) {
+  require_argument(ctx, "ctx");
   const batch plain = as_arrow(source);
   const auto bytes = std::make_shared<column_stream>(ctx, plain.columns, window_bytes);
   return {exported_struct({source.rows, bytes->arrays(), bytes}, no_bytes()), bytes};

@@ -1,5 +1,6 @@
 #include "saeta/interop/arrow/import.hpp"
 
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/interop/arrow/array.hpp"
 #include "saeta/interop/own_memory.hpp"
@@ -77,11 +78,13 @@ placed_batch place_column(const std::shared_ptr<context>& ctx, const field& desc
 
 batch import_batch(const std::shared_ptr<context>& ctx, const schema& fields, ArrowArray& source,
                    dictionary_cache& dictionaries, const import_options& options) {
+  require_argument(ctx, "ctx");
   return place_batch(ctx, fields, source, dictionaries, options).columns;
 }
 
 column import_column(const std::shared_ptr<context>& ctx, const field& described, ArrowArray& source,
                      const import_options& options) {
+  require_argument(ctx, "ctx");
   dictionary_cache dictionaries;
   return place_column(ctx, described, source, dictionaries, options).columns.columns.front();
 }

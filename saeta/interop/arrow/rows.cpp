@@ -1,5 +1,6 @@
 #include "saeta/interop/arrow/rows.hpp"
 
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/interop/arrow/array.hpp"
 #include "saeta/interop/arrow/rolling_dictionaries.hpp"
@@ -9,7 +10,7 @@
 namespace saeta {
 
 arrow_rows::arrow_rows(std::shared_ptr<context> ctx, schema fields, import_options options)
-    : ctx_(std::move(ctx)), fields_(std::move(fields)), options_(std::move(options)),
+    : ctx_(required(std::move(ctx), "ctx")), fields_(std::move(fields)), options_(std::move(options)),
       dictionaries_(std::make_unique<rolling_dictionaries>()) {}
 
 arrow_rows::~arrow_rows() = default;

@@ -1,6 +1,7 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/base/foreign_call.hpp"
 #include "saeta/base/interrupt.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/interop/arrow/device.hpp"
 #include "saeta/interop/arrow/import.hpp"
 #include "saeta/interop/arrow/rolling_dictionaries.hpp"
@@ -199,6 +200,7 @@ imported_stream read_stream(const std::shared_ptr<context>& ctx, Source& stream,
 imported_stream import_any_stream(const std::shared_ptr<context>& ctx, ArrowArrayStream& source,
                                   const import_options& options,
                                   const std::function<void(std::int64_t)>& progress) {
+  require_argument(ctx, "ctx");
   stream_source<ArrowArrayStream, ArrowArray> stream(source);
   return read_stream(
       ctx, stream, options, progress,
@@ -213,6 +215,7 @@ imported_stream import_any_stream(const std::shared_ptr<context>& ctx, ArrowArra
 imported_stream import_device_stream(const std::shared_ptr<context>& ctx, ArrowDeviceArrayStream& source,
                                      const import_options& options,
                                      const std::function<void(std::int64_t)>& progress) {
+  require_argument(ctx, "ctx");
   stream_source<ArrowDeviceArrayStream, ArrowDeviceArray> stream(source);
   const auto require_type = [&](const ArrowDeviceArray& from) {
     if (from.device_type != stream.get().device_type) {
@@ -249,6 +252,7 @@ std::optional<std::int64_t> device_number_of(ArrowDeviceArrayStream& source) {
 
 table import_stream(const std::shared_ptr<context>& ctx, ArrowArrayStream& source,
                     const import_options& options, const std::function<void(std::int64_t)>& progress) {
+  require_argument(ctx, "ctx");
   return import_any_stream(ctx, source, options, progress).rows;
 }
 

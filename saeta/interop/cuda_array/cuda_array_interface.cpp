@@ -1,5 +1,6 @@
 #include "saeta/interop/cuda_array/cuda_array_interface.hpp"
 
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/column/same_values.hpp"
 #include "saeta/interop/dlpack/dlpack.hpp"
@@ -151,6 +152,7 @@ column mask_of(const std::shared_ptr<context>& ctx, const cuda_array& mask, std:
 
 column import_cuda_array(const std::shared_ptr<context>& ctx, const cuda_array& values,
                          const cuda_array* mask, copy_policy copy) {
+  require_argument(ctx, "ctx");
   if (mask == nullptr) {
     return import_array(ctx, values, copy);
   }

@@ -1,6 +1,7 @@
 #include "saeta/interop/dlpack/allocate.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/interop/dlpack/managed_tensor.hpp"
 #include "saeta/interop/dlpack/tensor_numbers.hpp"
 
@@ -8,6 +9,7 @@ namespace saeta {
 
 DLManagedTensorVersioned* allocate_dlpack(const std::shared_ptr<context>& ctx, tensor_type type,
                                           std::span<const std::int64_t> shape) {
+  require_argument(ctx, "ctx");
   std::uint64_t bytes = (std::uint64_t{type.bits} * type.lanes + 7) / 8;
   for (const std::int64_t extent : shape) {
     if (extent < 0) {

@@ -1,5 +1,6 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/base/foreign_call.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/column/bits.hpp"
 #include "saeta/device/kernels.hpp"
@@ -380,20 +381,28 @@ mutability checked_access(const DLManagedTensor* source) {
 
 column import_dlpack(const std::shared_ptr<context>& ctx, DLManagedTensorVersioned* source,
                      const dlpack_import& how) {
+  require_argument(ctx, "ctx");
+  require_argument(source, "source");
   return import_tensor(ctx, source, checked_access(source), false, how);
 }
 
 column import_dlpack(const std::shared_ptr<context>& ctx, DLManagedTensor* source, const dlpack_import& how) {
+  require_argument(ctx, "ctx");
+  require_argument(source, "source");
   return import_tensor(ctx, source, checked_access(source), false, how);
 }
 
 table import_dlpack_columns(const std::shared_ptr<context>& ctx, DLManagedTensorVersioned* source,
                             const dlpack_table_import& how) {
+  require_argument(ctx, "ctx");
+  require_argument(source, "source");
   return import_columns(ctx, source, checked_access(source), how);
 }
 
 table import_dlpack_columns(const std::shared_ptr<context>& ctx, DLManagedTensor* source,
                             const dlpack_table_import& how) {
+  require_argument(ctx, "ctx");
+  require_argument(source, "source");
   return import_columns(ctx, source, checked_access(source), how);
 }
 

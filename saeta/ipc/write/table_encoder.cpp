@@ -1,5 +1,6 @@
 #include "saeta/ipc/write/table_encoder.hpp"
 
+#include "saeta/compute/compact.hpp"
 #include "saeta/ipc/codec/block_codec.hpp"
 #include "saeta/ipc/codec/bounded_pool.hpp"
 #include "saeta/ipc/write/batch_feed.hpp"
@@ -72,7 +73,7 @@ void table_encoder::write(const table& source, const schema& fields) {
     const context& ctx = *source.ctx();
     opened_->pool->charge_to(ctx.on_host() ? ctx.memory_budget() : ctx.pinned_budget());
   }
-  opened_->dictionaries.begin(source);
+  opened_->dictionaries.begin(compact(source));
   if (!opened_->messages) { // the first table says how wide indices are
     opened_->messages.emplace(*opened_, name_, options_, team_);
   }

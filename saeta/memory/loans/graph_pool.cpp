@@ -2,6 +2,7 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/base/report.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/memory/context.hpp"
 #include "saeta/memory/loans/ready_storage.hpp"
 #include "saeta/memory/loans/span_map.hpp"
@@ -103,9 +104,7 @@ struct graph_pool::state {
 };
 
 std::shared_ptr<graph_pool> graph_pool::create(std::shared_ptr<context> ctx, tag label) {
-  if (ctx == nullptr) {
-    throw error(errc::invalid_argument, concat("the graph pool '", label.name(), "' has no context"));
-  }
+  require_argument(ctx, "ctx");
   return {new graph_pool(std::move(ctx), label), delete_in_own_process{}};
 }
 

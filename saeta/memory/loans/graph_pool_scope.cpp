@@ -1,5 +1,6 @@
 #include "saeta/memory/loans/graph_pool_scope.hpp"
 
+#include "saeta/base/required.hpp"
 #include "saeta/memory/context.hpp"
 
 #include <utility>
@@ -7,7 +8,8 @@
 namespace saeta {
 
 graph_pool_scope::graph_pool_scope(std::shared_ptr<graph_pool> pool)
-    : announced_(pool->ctx()->capturing()), opened_(std::make_shared<entry>(std::move(pool))) {
+    : announced_(required(pool, "pool")->ctx()->capturing()),
+      opened_(std::make_shared<entry>(std::move(pool))) {
   auto& open = of_this_thread();
   std::erase_if(open, [](const auto& each) { return each.expired(); });
   open.push_back(opened_);

@@ -1,6 +1,7 @@
 #include "saeta/memory/loans/imported_pool.hpp"
 
 #include "saeta/base/report.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/memory/context.hpp"
 #include "saeta/memory/export_hold.hpp"
@@ -89,6 +90,7 @@ imported_pool::~imported_pool() {
 
 buffer imported_pool::open_bytes(const std::shared_ptr<context>& ctx, const shared_bytes& which,
                                  std::shared_ptr<void> lease, std::string tag) {
+  require_argument(ctx, "ctx");
   if (ctx->device_backend() != device_) {
     throw error(errc::invalid_argument, concat("a pool that was imported by another context of ",
                                                to_string(device_->device()), " can't be opened by this one"));

@@ -2,6 +2,7 @@
 
 #include "saeta/base/process.hpp"
 #include "saeta/base/report.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/memory/buffer.hpp"
 #include "saeta/memory/context.hpp"
@@ -179,6 +180,7 @@ std::shared_ptr<graph_pool> pool_for(std::size_t bytes, const stream_ref& captur
 
 void* lend_memory(const std::shared_ptr<context>& ctx, std::size_t bytes, stream_ref stream, tag label,
                   std::size_t alignment) {
+  require_argument(ctx, "ctx");
   if (bytes == 0) {
     return lend_nothing(ctx, label, alignment);
   }
@@ -190,6 +192,7 @@ void* lend_memory(const std::shared_ptr<context>& ctx, std::size_t bytes, stream
 
 void* lend_memory(const std::shared_ptr<graph_pool>& from, std::size_t bytes, stream_ref stream,
                   std::size_t alignment) {
+  require_argument(from, "from");
   if (bytes == 0) {
     return lend_nothing(from->ctx(), from->label(), alignment);
   }
@@ -206,6 +209,7 @@ void* lend_memory(const std::shared_ptr<graph_pool>& from, std::size_t bytes, st
 
 void* lend_ready_memory(const std::shared_ptr<context>& ctx, std::size_t bytes, tag label,
                         std::size_t alignment) {
+  require_argument(ctx, "ctx");
   return bytes == 0 ? lend_nothing(ctx, label, alignment)
                     : remember(allocate_ready(ctx, bytes, label, alignment));
 }

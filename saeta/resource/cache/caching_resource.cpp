@@ -1,6 +1,7 @@
 #include "saeta/resource/cache/caching_resource.hpp"
 
 #include "saeta/base/report.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/resource/cache/store.hpp"
 
@@ -50,9 +51,10 @@ void wait_for_users(const cache_node& reused, cache_shard& shard, const stream_r
 
 caching_resource::caching_resource(std::shared_ptr<resource> upstream, const std::shared_ptr<backend>& device,
                                    caching_options options, std::shared_ptr<const budget> bound)
-    : device_(device->device()),
+    : device_(required(device, "device")->device()),
       own_alignment_(device_.kind == device_kind::cpu ? host_alignment : device_alignment),
-      store_(std::make_unique<cache_store>(std::move(upstream), device, options, std::move(bound))) {}
+      store_(std::make_unique<cache_store>(required(std::move(upstream), "upstream"), device, options,
+                                           std::move(bound))) {}
 
 caching_resource::~caching_resource() = default;
 

@@ -9,6 +9,7 @@
 //           request waited, or what upstream throws.
 #pragma once
 
+#include "saeta/base/required.hpp"
 #include "saeta/budget/budget.hpp"
 #include "saeta/resource/resource.hpp"
 
@@ -41,7 +42,8 @@ public:
   using relief = std::function<bool(shortage& need)>;
 
   budget_resource(std::shared_ptr<resource> upstream, std::shared_ptr<budget> limit, relief make_room = {})
-      : decorator(std::move(upstream)), budget_(std::move(limit)), relief_(std::move(make_room)) {}
+      : decorator(std::move(upstream)), budget_(required(std::move(limit), "limit")),
+        relief_(std::move(make_room)) {}
 
   /// Charges bytes to a budget as a request does, with relief. @throws error budget_exceeded, closed.
   void charge(std::uint64_t bytes, budget& from);

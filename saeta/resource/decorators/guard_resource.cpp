@@ -2,6 +2,7 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/base/report.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/resource/decorators/guard_state.hpp"
 
 #include <algorithm>
@@ -11,6 +12,7 @@ namespace saeta {
 guard_resource::guard_resource(std::shared_ptr<resource> upstream, const std::shared_ptr<backend>& device,
                                guard_options options)
     : decorator(std::move(upstream)) {
+  require_argument(device, "device");
   if (options.canary % device_alignment != 0) {
     throw error(errc::invalid_argument, concat("guard: a canary of ", options.canary,
                                                " bytes is not a multiple of ", device_alignment));

@@ -2,6 +2,7 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/base/report.hpp"
+#include "saeta/base/required.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -77,7 +78,7 @@ bool direct_resource::do_deallocate(const block& freed, std::span<const point> a
 }
 
 async_resource::async_resource(std::shared_ptr<backend> device, std::uint64_t pool_threshold, bool exportable)
-    : device_(std::move(device)), timelines_(timelines::of(*device_)),
+    : device_(required(std::move(device), "device")), timelines_(timelines::of(*device_)),
       bounded_pool_(pool_threshold != everything),
       largest_(exportable ? device_->properties().largest_pool_export : everything), beyond_(device_),
       unused_(timelines_), in_use_(timelines_) {
@@ -115,7 +116,8 @@ block async_resource::do_allocate(const allocation_request& request, const strea
     made.ready = mark(stream);
   } catch (...) { // no other stream could be ordered after it, so free it on its own stream
     if (!device_->deallocate_async(made.base, made.base_bytes, stream.native_handle())) {
-      report("async_resource", concat(made.bytes, " bytes could not be freed"));
+      with_report_text([](std::string_view text) { report("async_resource", text); },
+                       "memory could not be freed", made.bytes, " bytes could not be freed");
     }
     held_.fetch_sub(made.base_bytes, std::memory_order_relaxed);
     throw;

@@ -1,6 +1,7 @@
 // The resources that call the driver: `direct`, `async` and `pinned`. Contract: resource/resource.hpp.
 #pragma once
 
+#include "saeta/base/required.hpp"
 #include "saeta/budget/budget.hpp"
 #include "saeta/resource/resource.hpp"
 
@@ -26,7 +27,7 @@ void place_block(block& made, void* base) noexcept;
 class direct_resource final : public resource {
 public:
   explicit direct_resource(std::shared_ptr<backend> device)
-      : device_(std::move(device)), timelines_(timelines::of(*device_)) {}
+      : device_(required(std::move(device), "device")), timelines_(timelines::of(*device_)) {}
 
   std::size_t trim() override { return 0; }
   [[nodiscard]] std::uint64_t held_bytes() const override { return held_.load(std::memory_order_relaxed); }
@@ -95,7 +96,8 @@ class pinned_resource final : public resource {
 public:
   /// @param bound  the budget that is charged for the blocks; null: no bound.
   explicit pinned_resource(std::shared_ptr<backend> device, std::shared_ptr<const budget> bound = {})
-      : device_(std::move(device)), timelines_(timelines::of(*device_)), bound_(std::move(bound)) {}
+      : device_(required(std::move(device), "device")), timelines_(timelines::of(*device_)),
+        bound_(std::move(bound)) {}
   ~pinned_resource() override;
 
   std::size_t trim() override;

@@ -248,9 +248,15 @@ TEST_P(columns, measure_the_windows_of_their_rows) {
   EXPECT_EQ(bits.slice(4, 4).byte_size(), 1U) << "rows 8 to 11";
   EXPECT_EQ(bits.slice(3, 2).byte_size(), 2U) << "rows 7 and 8";
   EXPECT_EQ(bits.slice(3, 0).byte_size(), 0U);
-  const column text = column::make(
-      ctx(), {data_type(type_id::large_string), 3, 1, 0, {buffer(), make(40), make(17)}, nullptr});
-  EXPECT_EQ(text.byte_size(), 4U * 8 + 17);
+  const column text = column::make(ctx(), {data_type(type_id::large_string),
+                                           3,
+                                           1,
+                                           0,
+                                           {buffer(), make_of<std::int64_t>({0, 2, 5, 5, 17}), make(17)},
+                                           nullptr});
+  EXPECT_EQ(text.byte_size(), 4U * 8 + 15);
+  EXPECT_EQ(text.slice(1, 1).byte_size(), 2U * 8);
+  EXPECT_EQ(text.slice(2, 1).byte_size(), 2U * 8 + 12);
   const auto words = std::make_shared<const column>(text);
   const column codes =
       column::make(ctx(), {data_type::dictionary(data_type(type_id::int8), data_type(type_id::large_string)),
@@ -260,6 +266,80 @@ TEST_P(columns, measure_the_windows_of_their_rows) {
                            {buffer(), make(5)},
                            words});
   EXPECT_EQ(codes.byte_size(), 5U + text.byte_size());
+  EXPECT_EQ(codes.slice(4, 1).byte_size(), 1U + text.slice(2, 1).byte_size()) << "its share of the values";
+}
+
+TEST_P(columns, count_what_rows_refer_to) {
+  const data_type numbers(type_id::int16);
+  const column values = column::make(ctx(), {numbers, 20, 0, 0, {{}, make(40)}});
+  const column lists = column::make(ctx(), {data_type::nested("+l", {{"item", numbers, true, {}}}),
+                                            4,
+                                            0,
+                                            0,
+                                            {{}, make_of<std::int32_t>({0, 1, 9, 9, 20})},
+                                            nullptr,
+                                            {values}});
+  EXPECT_EQ(lists.byte_size(), 20U + 40);
+  EXPECT_EQ(lists.slice(1, 2).byte_size(), 12U + 16);
+  const column views =
+      column::make(ctx(), {data_type::nested("+vl", {{"item", numbers, true, {}}}),
+                           4,
+                           0,
+                           0,
+                           {{}, make_of<std::int32_t>({18, 0, 7, 0}), make_of<std::int32_t>({1, 3, 0, 2})},
+                           nullptr,
+                           {values}});
+  EXPECT_EQ(views.byte_size(), 32U + 6 * 2) << "few of many rows";
+  EXPECT_EQ(views.slice(1, 2).byte_size(), 16U + 3 * 2);
+  const column runs = column::make(
+      ctx(),
+      {data_type::nested("+r",
+                         {{"run_ends", data_type(type_id::int32), false, {}}, {"values", numbers, true, {}}}),
+       30,
+       0,
+       0,
+       {},
+       nullptr,
+       {column::make(ctx(), {data_type(type_id::int32), 3, 0, 0, {{}, make_of<std::int32_t>({10, 11, 30})}}),
+        values.slice(0, 3)}});
+  EXPECT_EQ(runs.byte_size(), 3U * 4 + 3 * 2);
+  EXPECT_EQ(runs.slice(10, 2).byte_size(), 2U * 4 + 2 * 2);
+  const column texts = column::make(
+      ctx(), {data_type(type_id::string_view),
+              3,
+              0,
+              0,
+              {{}, make_of<std::int32_t>({3, 0, 0, 0, 13, 0, 0, 7, 20, 0, 1, 0}), make(900), make(20)}});
+  EXPECT_EQ(texts.byte_size(), 3U * 16 + 33);
+  EXPECT_EQ(texts.slice(0, 1).byte_size(), 16U);
+  EXPECT_EQ(texts.slice(2, 1).byte_size(), 16U + 20);
+}
+
+TEST_P(columns, remember_their_size) {
+  const column text = column::make(
+      ctx(),
+      {data_type(type_id::string), 3, 0, 0, {buffer(), make_of<std::int32_t>({0, 2, 5, 17}), make(17)}});
+  const column part = text.slice(1, 1);
+  const column same = part;
+  ctx()->copies().reset_counters();
+  EXPECT_EQ(text.byte_size(), 4U * 4 + 17);
+  EXPECT_EQ(ctx()->copies().read_counters().synchronizations, 0U) << "a whole column is not read";
+  EXPECT_EQ(part.byte_size(), 2U * 4 + 3);
+  EXPECT_EQ(same.byte_size(), 2U * 4 + 3);
+  EXPECT_EQ(ctx()->copies().read_counters().synchronizations, ctx()->on_host() ? 0U : 1U);
+}
+
+TEST_P(columns, spread_their_bytes_evenly_when_the_device_can_not_be_read) {
+  const column text = column::make(
+      ctx(),
+      {data_type(type_id::string), 4, 0, 0, {buffer(), make_of<std::int32_t>({0, 2, 5, 17, 80}), make(80)}});
+  const column part = text.slice(1, 2);
+  ctx()->synchronize(ctx()->work_stream());
+  ctx()->trim();
+  ctx()->set_budget(ctx()->memory_budget()->statistics().current);
+  EXPECT_EQ(part.byte_size(), 3U * 4 + (ctx()->on_host() ? 15 : 40));
+  ctx()->set_budget(limit);
+  EXPECT_EQ(part.byte_size(), 3U * 4 + 15);
 }
 
 TEST(required_bytes, follow_the_layout) {

@@ -7,6 +7,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <initializer_list>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -26,6 +28,15 @@ protected:
   [[nodiscard]] const std::shared_ptr<context>& ctx() const { return context_; }
   [[nodiscard]] buffer make(std::size_t bytes, std::string tag = "test") const {
     return buffer::allocate(context_, bytes, context_->work_stream(), std::move(tag));
+  }
+  template <class T>
+  [[nodiscard]] buffer make_of(std::initializer_list<T> values) const {
+    const buffer made = make(values.size() * sizeof(T));
+    use_token token(context_->work_stream(), {writes(made)});
+    context_->copies().send_description(
+        token.mutable_data<T>(made), std::as_bytes(std::span(values.begin(), values.size())), token.stream());
+    token.finish();
+    return made;
   }
   void fill(const buffer& used, std::uint8_t value, stream_ref stream) const {
     use_token token(stream, {writes(used)});

@@ -4,11 +4,11 @@
 
 #include "conformance/harness/context_test.hpp"
 #include "saeta/backend/host/host_backend.hpp"
+#include "saeta/compute/copy_to.hpp"
 #include "saeta/interop/arrow/device.hpp"
 #include "saeta/interop/arrow/owned.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/writer.hpp"
-#include "saeta/transfer/copy_to.hpp"
 #include "support/golden_files.hpp"
 #include "support/tables.hpp"
 

@@ -1,9 +1,9 @@
-// Tables that go from one device to another (saeta/transfer/copy_to.hpp), by peer access or through the host.
+// Tables that go from one device to another (saeta/compute/copy_to.hpp), by peer access or through the host.
 #include "conformance/harness/context_test.hpp"
 #include "conformance/harness/graph_capture.hpp"
 #include "saeta/backend/sim/sim.hpp"
+#include "saeta/compute/copy_to.hpp"
 #include "saeta/memory/export_hold.hpp"
-#include "saeta/transfer/copy_to.hpp"
 #include "saeta/transfer/peer_copy.hpp"
 #include "support/child_process.hpp"
 #include "support/faulty_backend.hpp"

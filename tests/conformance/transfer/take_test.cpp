@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <numeric>
@@ -144,6 +145,37 @@ TEST_P(taken_rows, takes_rows_of_every_type_from_one_piece_and_nulls) {
       ASSERT_EQ(made.size(), 1u);
       expect_rows(made, parts, rows);
     }
+  }
+}
+
+TEST_P(taken_rows, gathers_the_rows_of_every_type_with_bytes_of_their_own) {
+  for (const data_type& type : carried_types()) {
+    for (const nulls pattern : {nulls::absent, nulls::some, nulls::all}) {
+      SCOPED_TRACE(::testing::Message() << type.name() << ", nulls " << static_cast<int>(pattern));
+      for (const part& each : parts_of(type, pattern)) {
+        const column whole = imported(std::vector<part>{each}).front();
+        const column made = gather(std::span(&whole, 1)).front();
+        row_numbers rows(static_cast<std::size_t>(each.rows));
+        std::iota(rows.begin(), rows.end(), 0);
+        expect_rows({made}, {each}, rows);
+        if (type.has_variadic_buffers() && each.rows != 0) {
+          EXPECT_LE(made.buffers().size(), type.buffer_count() + 1);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(taken_rows, refuse_views_that_lead_out_of_their_bytes_when_they_are_gathered) {
+  for (const std::array<std::int32_t, 4>& view :
+       {std::array{13, 0, 1, 0}, {13, 0, -1, 0}, {13, 0, 0, 8}, {13, 0, 0, -1}, {21, 0, 0, 0}}) {
+    const column bad =
+        column::make(ctx(), {data_type(type_id::string_view),
+                             1,
+                             0,
+                             0,
+                             {{}, make_of<std::int32_t>({view[0], view[1], view[2], view[3]}), make(20)}});
+    EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(gather(std::span(&bad, 1))); }), errc::format);
   }
 }
 

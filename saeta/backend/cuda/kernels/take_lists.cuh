@@ -41,15 +41,15 @@ __device__ inline uint4 load_anywhere(const byte_run& run, const std::uint8_t* a
 /// The bytes of one string, from a byte of the target on.
 struct string_rest {
   const std::uint8_t* from;
-  const std::uint8_t* first; ///< of all bytes of the piece
-  std::int64_t piece_bytes;
+  const std::uint8_t* first; ///< of all bytes of the source
+  std::int64_t source_bytes;
   std::int64_t end; ///< byte of the target where the string ends
 
   __device__ string_rest(const take_step& step, const take_source* sources, std::int64_t list,
                          std::int64_t at) {
     const take_rows::taken_list found = take_rows::list_at(step, sources, list);
-    first = static_cast<const std::uint8_t*>(found.from->second);
-    piece_bytes = found.from->limit;
+    first = found.bytes;
+    source_bytes = found.limit;
     from = first + found.source + (at - found.start);
     end = list + 1 == step.lists ? step.count : take_rows::load_signed(step.starts, step.width, list + 1);
   }
@@ -66,7 +66,7 @@ __device__ inline void bytes_tile(const take_step& step, const take_source* sour
     string_rest rest(step, sources, list, at);
     if (past - at == vector_bytes && past <= rest.end) {
       *reinterpret_cast<uint4*>(target + at) =
-          load_anywhere({rest.first, rest.first + rest.piece_bytes}, rest.from);
+          load_anywhere({rest.first, rest.first + rest.source_bytes}, rest.from);
       continue;
     }
     for (std::int64_t byte = at; byte < past; ++byte) {

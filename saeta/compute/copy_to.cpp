@@ -1,5 +1,7 @@
-#include "saeta/transfer/copy_to.hpp"
+#include "saeta/compute/copy_to.hpp"
 
+#include "saeta/base/required.hpp"
+#include "saeta/compute/compact.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/transfer/download.hpp"
 #include "saeta/transfer/peer_copy.hpp"
@@ -56,6 +58,7 @@ bool reaches(const context& target, const context& source) {
 } // namespace
 
 std::vector<batch> copy_through_host(const table& source, const std::shared_ptr<context>& target) {
+  require_argument(target, "target");
   const std::span<const batch> batches = source.batches();
   use_token token(source.ctx()->work_stream(), reads_of(source)); // no write comes between two windows
   std::vector<batch> made;
@@ -73,16 +76,17 @@ std::vector<batch> copy_through_host(const table& source, const std::shared_ptr<
 }
 
 table copy_to(const table& source, const std::shared_ptr<context>& target) {
+  require_argument(target, "target");
   const std::shared_ptr<context>& from = source.ctx();
   if (from->shares_with(*target)) {
     return table::make(target, source.fields(), {source.batches().begin(), source.batches().end()});
   }
+  const table moved = compact(source);
   std::vector<batch> made;
   if (from->on_host() != target->on_host()) {
-    made = target->on_host() ? downloaded(source, target) : uploaded(source, target);
+    made = target->on_host() ? downloaded(moved, target) : uploaded(moved, target);
   } else {
-    made =
-        reaches(*target, *from) ? copy_from_peer(source, target, label) : copy_through_host(source, target);
+    made = reaches(*target, *from) ? copy_from_peer(moved, target, label) : copy_through_host(moved, target);
   }
   return table::make(target, source.fields(), std::move(made));
 }

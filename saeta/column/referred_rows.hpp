@@ -1,0 +1,25 @@
+// The rows of children, and the bytes, that the rows of columns refer to. Found for many columns at once.
+#pragma once
+
+#include "saeta/column/row_bytes.hpp"
+
+#include <span>
+#include <vector>
+
+namespace saeta {
+
+/// What the rows of a column refer to: rows of its children, one entry for each or one for all of them.
+/// Without children, the bytes that offsets refer to; of views only their number.
+struct referred_rows {
+  std::vector<child_rows> rows{{}};
+};
+
+/// @param columns  of one context
+/// @param counted  whether rows of list views, dense unions and views, which name others in any order, are
+///                 counted. The rows of a child are then as many, at the place that the column's rows have
+///                 among all. Otherwise they are all that the column has.
+/// @param measured set to false if the memory could not be read. Values then count as evenly spread.
+[[nodiscard]] std::vector<referred_rows> find_referred_rows(std::span<const column> columns,
+                                                            scattered_rows counted, bool& measured);
+
+} // namespace saeta

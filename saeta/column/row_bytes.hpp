@@ -1,0 +1,46 @@
+// The bytes that the rows of columns refer to: their size, and what a copy without gathering carries.
+//
+// What      Offsets and run ends say which bytes and child rows a slice refers to. Lists, unions and views whose
+//           rows lie anywhere are counted. What rows only share is divided: a slice counts as much of a
+//           dictionary as it has of the column's rows, so that the slices of a column sum to its size.
+// Order     Memory is read only for slices, and for rows that may be few among what they could refer to. On a
+//           device that is one small tracked copy for each level of nesting, after the last writes of what is
+//           read, and the host waits for it.
+// Failure   If the memory can't be read (a closed context, no room, a capture, a mapped file that was
+//           truncated), values count as evenly spread over the rows.
+#pragma once
+
+#include "saeta/column/column.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace saeta {
+
+struct address_range {
+  std::uintptr_t address = 0;
+  std::size_t bytes = 0;
+};
+
+/// Which rows of children, and bytes behind views, count for rows that name them in any order.
+enum class scattered_rows {
+  all,      ///< all of them, as in a copy that does not gather
+  sparse,   ///< those that the rows refer to, where these may be much less than all
+  referred, ///< those that the rows refer to
+};
+
+struct row_bytes {
+  std::vector<address_range> ranges; ///< may overlap
+  std::uint64_t behind_views = 0;    ///< more bytes, which lie anywhere in their buffers
+  bool measured = true;              ///< false if the memory could not be read
+
+  /// Bytes in the union of the ranges, and those behind views.
+  [[nodiscard]] std::uint64_t total() const;
+};
+
+[[nodiscard]] row_bytes bytes_of_columns(std::span<const column> columns, scattered_rows counted,
+                                         bool dictionaries = true);
+
+} // namespace saeta

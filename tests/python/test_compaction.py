@@ -1,0 +1,176 @@
+"""Few rows leave without the bytes and child rows of their source that none of them refers to."""
+
+from __future__ import annotations
+
+import io
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import saeta as sa
+from sim_devices import DEVICES, contexts_of, simulator
+
+pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
+
+ROWS = 4000
+TEXTS = [f"letter {row:08d}, longer than twelve bytes" for row in range(ROWS)]
+
+
+def made(name):
+    """A column of every layout whose rows name others in any order, by itself and inside of others."""
+    texts = pa.array(TEXTS)
+    views = texts.cast(pa.string_view())
+    lists = pa.array([[row] * 5 for row in range(ROWS)], pa.list_view(pa.int64()))
+    starts = pa.array(range(ROWS + 1), pa.int32())
+    numbers = pa.array(range(ROWS))
+    return {
+        "string_view": lambda: views,
+        "binary_view": lambda: texts.cast(pa.binary()).cast(pa.binary_view()),
+        "list_view": lambda: lists,
+        "large_list_view": lambda: lists.cast(pa.large_list_view(pa.int64())),
+        "list_view of views": lambda: pa.ListViewArray.from_arrays(
+            pa.array(range(ROWS), pa.int32()), pa.array([1] * ROWS, pa.int32()), views
+        ),
+        "list of views": lambda: pa.ListArray.from_arrays(starts, views),
+        "struct": lambda: pa.StructArray.from_arrays([numbers, views], ["n", "t"]),
+        "map": lambda: pa.MapArray.from_arrays(starts, numbers, views),
+        "fixed_size_list": lambda: pa.FixedSizeListArray.from_arrays(views, 1),
+        "dense_union": lambda: pa.UnionArray.from_dense(
+            pa.array([row % 2 for row in range(ROWS)], pa.int8()),
+            pa.array([row // 2 for row in range(ROWS)], pa.int32()),
+            [texts, views],
+        ),
+        "with nulls": lambda: pa.array([None if row % 3 == 1 else TEXTS[row] for row in range(ROWS)], pa.string_view()),
+    }[name]()
+
+
+NAMES = [
+    "string_view",
+    "binary_view",
+    "list_view",
+    "large_list_view",
+    "list_view of views",
+    "list of views",
+    "struct",
+    "map",
+    "fixed_size_list",
+    "dense_union",
+    "with nulls",
+]
+CHOICES = {
+    "slice": lambda table: table[1000:1007],
+    "take": lambda table: table.take([3999, 5, 5, 1000, 0]),
+    "filter": lambda table: table.filter(np.arange(ROWS) % 1000 == 7),
+    "two parts": lambda table: sa.concat_tables([table[3:5], table[3990:3991]]),
+}
+
+
+@pytest.fixture(params=DEVICES)
+def ctx(request):
+    yield from contexts_of(request.param)
+
+
+@pytest.fixture(params=NAMES)
+def whole(request, ctx):
+    return sa.from_arrow(pa.table({"a": made(request.param)}), ctx)
+
+
+def written(table):
+    target = io.BytesIO()
+    with sa.ipc_writer(target) as to:
+        to.write(table)
+    return target.getvalue()
+
+
+# How many bytes leave, and the rows that arrive.
+WAYS = {
+    "pickle": lambda table: (len(pickle.dumps(table)), pickle.loads(pickle.dumps(table))),
+    "pack": lambda table: (len(table.pack().body), sa.unpack(*table.pack())),
+    "to_ipc_bytes": lambda table: (len(table.to_ipc_bytes()), sa.read_ipc(table.to_ipc_bytes(), "host")),
+    "ipc_writer": lambda table: (len(written(table)), sa.read_ipc(written(table), "host")),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("choice", CHOICES)
+def test_few_rows_leave_with_what_they_refer_to(whole, choice, way):
+    few = CHOICES[choice](whole)
+    size, arrived = WAYS[way](few)
+    assert size < whole.nbytes / 20
+    assert arrived.to_pylist() == few.to_pylist()
+    assert arrived.schema.field("a").type == few.schema.field("a").type
+
+
+def held(ctx):
+    statistics = ctx.memory.statistics()
+    return statistics["current"] + statistics["external"]
+
+
+def test_few_rows_are_moved_to_another_device_with_what_they_refer_to(whole):
+    few = whole.take([3999, 5, 1000])
+    other = simulator().Device(1)
+    for target in {sa.context("host"), other.context} - {whole.context}:
+        before = held(target)
+        there = few.to(target)
+        assert held(target) - before < whole.nbytes / 20
+        assert there.to_pylist() == few.to_pylist()
+    assert other.races == []
+
+
+def test_few_rows_are_shared_and_spilled_with_what_they_refer_to(whole):
+    few = whole.take([3999, 5, 1000])
+    assert few.share().nbytes < whole.nbytes / 20
+    assert few.context.spillable(few).nbytes < whole.nbytes / 20
+
+
+def test_few_rows_are_downloaded_with_what_they_refer_to():
+    for ctx in contexts_of("sim"):
+        table = sa.from_arrow(pa.table({"a": made("string_view")}), ctx)
+        found = table.take([3999, 5]).to_arrow()
+        assert found.get_total_buffer_size() < table.nbytes / 20
+        assert found.to_pylist() == [{"a": TEXTS[3999]}, {"a": TEXTS[5]}]
+
+
+def test_the_values_of_a_dictionary_leave_with_their_own_text(ctx):
+    values = sa.from_arrow(pa.table({"v": made("string_view")}), ctx).take([7, 3000])["v"]
+    codes = pa.array([1, 0, 1, None], pa.int8())
+    source = pa.DictionaryArray.from_arrays(codes, values.to_arrow().combine_chunks())
+    few = sa.from_arrow(pa.table({"a": source, "b": source}), ctx)
+    assert len(pickle.dumps(few)) < 8_000
+    assert len(few.to_ipc_bytes()) < 8_000
+    for arrived in (pickle.loads(pickle.dumps(few)), sa.read_ipc(few.to_ipc_bytes(), "host")):
+        assert arrived.to_pylist() == few.to_pylist()
+
+
+def test_a_dictionary_keeps_all_its_values(ctx):
+    words = pa.array(TEXTS)
+    source = pa.DictionaryArray.from_arrays(pa.array(range(ROWS), pa.int16()), words)
+    few = sa.from_arrow(pa.table({"a": source}), ctx)[5:7]
+    arrived = pickle.loads(pickle.dumps(few))
+    assert arrived["a"].to_arrow().chunk(0).dictionary.equals(words)
+
+
+def test_rows_that_refer_to_most_of_their_bytes_are_packed_in_place(ctx):
+    table = sa.unpack(*sa.from_arrow(pa.table({"a": made("string_view")}), ctx).pack())
+    address = table["a"].address
+    again = sa.unpack(*table.pack())
+    assert again["a"].address == address
+
+
+def test_parts_that_share_most_of_their_bytes_carry_them_once(ctx):
+    whole = sa.from_arrow(pa.table({"a": made("string_view")}), ctx)
+    parts = sa.concat_tables([whole.take(np.arange(0, ROWS, 3)) for _ in range(9)])
+    assert len(parts.pack().body) < 2 * whole.nbytes + 9 * 16 * ROWS // 3
+
+
+def test_a_context_without_room_for_a_copy_carries_everything():
+    for ctx in contexts_of("sim"):
+        table = sa.unpack(*sa.from_arrow(pa.table({"a": made("string_view")}), ctx).pack())
+        few = table[:1900]
+        ctx.synchronize()
+        ctx.memory.trim()
+        ctx.budget = ctx.memory.statistics()["current"] + 1000
+        assert sa.read_ipc(few.to_ipc_bytes(), "host").to_pylist() == few.to_pylist()
+        ctx.budget = None

@@ -1,0 +1,153 @@
+"""nbytes counts what rows refer to: the slices of a table sum to its size, and rows of a shuffle to theirs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import arrow_data
+import saeta as sa
+from sim_devices import DEVICES, contexts_of
+
+ROWS = 2400
+PART = 24
+TYPES = [*arrow_data.arrays(1), *arrow_data.nested_twice(1)]
+LETTER = "letter %08d, longer than twelve bytes"
+
+
+@pytest.fixture(params=DEVICES)
+def ctx(request):
+    yield from contexts_of(request.param)
+
+
+@pytest.fixture(scope="module")
+def arrays():
+    return arrow_data.arrays(ROWS) | arrow_data.nested_twice(ROWS)
+
+
+def parts_of(table):
+    return [table[row : row + PART] for row in range(0, table.num_rows, PART)]
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_the_slices_of_a_table_sum_to_its_size(ctx, arrays, name):
+    whole = sa.from_arrow(pa.table({"a": arrays[name]}), ctx)
+    padding = 40 * ROWS // PART  # bits round up to bytes, and each part has one more offset for each level
+    assert abs(sum(part.nbytes for part in parts_of(whole)) - whole.nbytes) <= whole.nbytes // 8 + padding
+    assert abs(sum(part["a"].nbytes for part in parts_of(whole)) - whole["a"].nbytes) <= (
+        whole.nbytes // 8 + padding
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["string", "large_binary", "list", "large_list", "struct", "map", "sparse_union", "run_end_encoded", "deep"],
+)
+def test_a_slice_has_the_size_that_pyarrow_gives_it(ctx, arrays, name):
+    source = pa.table({"a": arrays[name]})
+    whole = sa.from_arrow(source, ctx)
+    for first, rows in ((0, 1), (700, 1), (700, 90), (2000, 400)):
+        expected = source.slice(first, rows).nbytes
+        assert abs(whole[first : first + rows].nbytes - expected) <= expected // 4 + 32, (first, rows)
+
+
+def skewed(type):  # noqa: A002
+    """One row of a million values or bytes among short ones."""
+    large = ["x" * 1_000_000] if "str" in str(type) or "bin" in str(type) else [[7] * 1_000_000]
+    small = [value[:20] for value in large]
+    return pa.array(small * 50 + large + small * 49, type)
+
+
+@pytest.mark.parametrize(
+    "type",
+    [
+        pa.string(),
+        pa.large_string(),
+        pa.string_view(),
+        pa.list_(pa.int8()),
+        pa.list_view(pa.int8()),
+        pa.large_list_view(pa.int8()),
+    ],
+    ids=str,
+)
+def test_a_large_row_counts_in_the_slice_that_has_it(ctx, type):  # noqa: A002
+    table = sa.from_arrow(pa.table({"a": skewed(type)}), ctx)
+    assert table[:50].nbytes < 5_000
+    assert table[51:].nbytes < 5_000
+    assert 1_000_000 <= table[50:51].nbytes < 1_000_100
+
+
+@pytest.mark.parametrize("type", [pa.string_view(), pa.binary_view(), pa.list_(pa.string_view())], ids=str)
+def test_rows_that_were_taken_count_their_own_text(ctx, type):  # noqa: A002
+    text = [LETTER % row for row in range(ROWS)]
+    whole = sa.from_arrow(pa.table({"a": pa.array([[t] for t in text] if "list" in str(type) else text, type)}), ctx)
+    order = np.random.default_rng(7).permutation(ROWS)
+    parts = [whole.take(order[row : row + PART]) for row in range(0, ROWS, PART)]
+    assert abs(sum(part.nbytes for part in parts) - whole.nbytes) <= whole.nbytes // 4
+    together = sa.concat_tables(parts)
+    assert abs(together.nbytes - whole.nbytes) <= whole.nbytes // 4
+
+
+def test_a_view_of_a_slice_of_another_library_counts_its_rows():
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame({"a": [LETTER % row for row in range(ROWS)], "b": [[row] * 9 for row in range(ROWS)]})
+    whole = sa.from_arrow(frame, "host").nbytes
+    part = sa.from_arrow(frame[900:924], "host").nbytes
+    assert part <= 2 * whole * 24 // ROWS
+    source = pa.table({"a": [LETTER % row for row in range(ROWS)]})
+    assert sa.from_arrow(source.slice(2000, 24), "host").nbytes <= 2 * source.nbytes * 24 // ROWS
+
+
+def test_the_slices_share_a_dictionary(ctx):
+    words = pa.array([LETTER % row for row in range(1000)])
+    codes = pa.array(np.arange(ROWS) % 1000, pa.int16())
+    table = sa.from_arrow(pa.table({"a": pa.DictionaryArray.from_arrays(codes, words)}), ctx)
+    parts = parts_of(table)
+    assert abs(sum(part.nbytes for part in parts) - table.nbytes) <= table.nbytes // 100
+    assert sa.concat_tables([table[:1200], table[1200:]]).nbytes == table.nbytes
+    assert sa.table({"a": table["a"], "b": table["a"]}).nbytes == table.nbytes
+
+
+def test_nulls_over_any_view_count_nothing(ctx):
+    views = np.zeros((3, 4), np.int32)
+    views[1] = [2**30, 0, 5, -7]  # the view of a null may hold anything
+    array = pa.Array.from_buffers(
+        pa.string_view(), 3, [pa.py_buffer(b"\x05"), pa.py_buffer(views.tobytes()), pa.py_buffer(b"z" * 99)]
+    )
+    column = sa.from_arrow(pa.table({"a": array}), ctx)["a"]
+    assert column.nbytes == 3 * 16 + 1
+    assert column.to_pylist() == ["", None, ""]
+
+
+def test_a_device_is_read_once_for_a_slice_and_not_for_a_whole_column():
+    for ctx in contexts_of("sim"):
+        table = sa.from_arrow(pa.table({"a": [LETTER % row for row in range(ROWS)]}), ctx)
+        ctx.synchronize()
+        ctx.reset_counters()
+        assert table.nbytes > 0
+        assert ctx.counters()["synchronizations"] == 0
+        part = table[5:90]
+        size = part.nbytes
+        assert [part.nbytes for _ in range(3)] == [size] * 3
+        assert ctx.counters()["synchronizations"] == 1
+
+
+def test_a_device_without_room_spreads_the_values_evenly():
+    for ctx in contexts_of("sim"):
+        table = sa.from_arrow(pa.table({"a": [LETTER % row for row in range(ROWS)]}), ctx)
+        exact = table[240:480].nbytes
+        ctx.synchronize()
+        ctx.memory.trim()
+        ctx.budget = ctx.memory.statistics()["current"]
+        assert abs(table[240:480].nbytes - exact) <= exact // 10
+        ctx.budget = None
+
+
+def test_the_weight_for_dask_is_that_of_the_rows(ctx):
+    pytest.importorskip("dask")
+    import saeta.dask  # noqa: F401
+    from dask.sizeof import sizeof
+
+    table = sa.from_arrow(pa.table({"a": [LETTER % row for row in range(ROWS)]}), ctx)
+    assert abs(sum(map(sizeof, parts_of(table))) - sizeof(table)) <= sizeof(table) // 5

@@ -1,0 +1,22 @@
+// Calls that get a null pointer.
+#pragma once
+
+#include "saeta/base/text.hpp"
+#include "support/error_of.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+
+namespace saeta::support {
+
+/// The call throws invalid_argument, and its message names the argument.
+template <class Call>
+void expect_null_refused(std::string_view argument, const Call& call) {
+  const error thrown = error_of([&] { static_cast<void>(call()); });
+  EXPECT_EQ(thrown.code(), errc::invalid_argument) << argument << ": " << thrown.message();
+  EXPECT_EQ(thrown.message(), concat("the argument '", argument, "' is null"));
+}
+
+} // namespace saeta::support

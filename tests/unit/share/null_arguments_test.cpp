@@ -1,0 +1,74 @@
+// A null context is refused by every function of readers, data sets, the packed form and spilling.
+#include "saeta/backend/host/host_backend.hpp"
+#include "saeta/ipc/data_set.hpp"
+#include "saeta/ipc/message.hpp"
+#include "saeta/ipc/packed.hpp"
+#include "saeta/ipc/reader.hpp"
+#include "saeta/ipc/writer.hpp"
+#include "saeta/share/spill.hpp"
+#include "support/refused_arguments.hpp"
+#include "support/tables.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+namespace saeta {
+namespace {
+
+using support::expect_null_refused;
+
+class null_arguments_of_files : public ::testing::Test {
+protected:
+  [[nodiscard]] std::unique_ptr<ipc::reader> open() const {
+    return ipc::reader::open(std::span(bytes_), nullptr);
+  }
+  [[nodiscard]] ipc::data_set data() const {
+    std::vector<std::unique_ptr<ipc::reader>> readers;
+    readers.push_back(open());
+    return ipc::data_set(std::move(readers));
+  }
+  static std::vector<std::byte> written(const table& source) {
+    std::vector<std::byte> made;
+    ipc::write(source,
+               [&](std::span<const std::byte> piece) { made.insert(made.end(), piece.begin(), piece.end()); },
+               "bytes", {});
+    return made;
+  }
+
+  std::shared_ptr<context> ctx_ = context::create(make_host_backend());
+  table numbers_ = support::random_table(ctx_, {data_type(type_id::int64)}, {});
+  std::vector<std::byte> bytes_ = written(numbers_);
+  const std::shared_ptr<context> none_{};
+};
+
+TEST_F(null_arguments_of_files, are_refused_by_readers) {
+  expect_null_refused("ctx", [&] { return open()->next(none_).has_value(); });
+  expect_null_refused("ctx", [&] { return open()->read_all(none_); });
+  expect_null_refused("ctx", [&] { return open()->scan_windows(none_, {}); });
+  expect_null_refused("ctx", [&] { return data().next(none_).has_value(); });
+  expect_null_refused("ctx", [&] { return data().read_all(none_); });
+  expect_null_refused("ctx", [&] { return data().scan_windows(none_, {}); });
+  expect_null_refused("ctx", [&] { return data().scan_spans(none_, {}, {}); });
+  expect_null_refused("readers", [] {
+    std::vector<std::unique_ptr<ipc::reader>> none(1);
+    return ipc::data_set(std::move(none)).batch_count();
+  });
+  expect_null_refused("batch", [] { return ipc::encode_batch(nullptr); });
+}
+
+TEST_F(null_arguments_of_files, are_refused_by_the_packed_form_and_by_spilling) {
+  const ipc::packed_table packed = ipc::pack(numbers_);
+  expect_null_refused("ctx", [&] { return ipc::unpack(none_, packed.metadata, packed.body); });
+  expect_null_refused("ctx", [&] { return spillable(none_, numbers_, 0).bytes(); });
+  expect_null_refused("ctx", [&] { return spillable(ctx_, numbers_, 0).use(none_).value(); });
+  expect_null_refused("ctx", [&] { return spill_unused(none_, 1); });
+  expect_null_refused("ctx", [&] {
+    read_spill_statistics(none_);
+    return 0;
+  });
+}
+
+} // namespace
+} // namespace saeta
