@@ -97,10 +97,9 @@ def test_a_use_ends_with_its_block_although_an_error_leaves_it(sim):
         with handle.use():
             raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError) as failure:
+    with pytest.raises(ZeroDivisionError):
         fail_inside()
     assert handle.spill() != "device"
-    assert failure.tb is not None, "it has the frames of the block"
 
 
 def test_allocations_of_other_kinds_make_room_too(sim):

@@ -138,6 +138,22 @@ TEST_P(tiers, a_handle_too_many_makes_room_down_to_the_lower_mark) {
   EXPECT_EQ(refused(), 0U);
 }
 
+TEST_P(tiers, a_handle_too_many_of_a_child_budget_makes_room_in_those_above) {
+  std::vector<spill_handle> kept;
+  kept.push_back(handle(0, 0, rows / 4));
+  const std::uint64_t bytes = in_use();
+  while (in_use() + bytes <= room * 85 / 100) {
+    kept.push_back(handle(kept.size(), 0, rows / 4));
+  }
+  ASSERT_EQ(seen(spill_tier::device).handles, kept.size());
+  const auto child = ctx()->with_budget("child"); // without a limit of its own
+  const spill_handle last = spillable(child, numbers(child, kept.size(), rows / 4));
+  EXPECT_LE(in_use(), room * 85 / 100);
+  EXPECT_NE(kept.front().tier(), spill_tier::device) << "it is the coldest";
+  EXPECT_EQ(last.tier(), spill_tier::device);
+  EXPECT_EQ(refused(), 0U);
+}
+
 TEST_P(tiers, between_the_marks_nothing_moves) {
   std::vector<spill_handle> kept;
   for (std::uint64_t i = 0; i < 5; ++i) {
