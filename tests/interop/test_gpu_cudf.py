@@ -14,7 +14,7 @@ import pytest
 import saeta as sa
 import saeta.rmm
 import saeta.xlog
-from gpu_frameworks import cupy_spinner, cupy_with_a_device
+from gpu_frameworks import cupy_spinner, cupy_with_a_device, installed_rmm
 
 pytestmark = pytest.mark.gpu
 
@@ -173,7 +173,7 @@ class TestCudf:
 
 
 def test_cudf_allocates_under_a_budget(ctx):
-    rmm = pytest.importorskip("rmm")
+    rmm = installed_rmm()
     child = ctx.memory.child("cudf", "64MiB")
     before = rmm.mr.get_current_device_resource()
     rmm.mr.set_current_device_resource(saeta.rmm.resource(child))

@@ -14,6 +14,7 @@ import pytest
 
 import dask_tasks
 import saeta as sa
+from gpu_frameworks import installed_rmm
 
 pytestmark = pytest.mark.gpu
 pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
@@ -33,7 +34,7 @@ def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         pytest.skip("no usable CUDA device")
     if request.param == "ucx":
         pytest.importorskip("distributed_ucxx")
-        pytest.importorskip("rmm")
+        installed_rmm()
     gpus = len([each for each in sa.devices() if each.name != "host"])
     options = {"dashboard_address": "127.0.0.1:0", "local_directory": str(tmp_path_factory.mktemp("dask"))}
     folder = tmp_path_factory.mktemp("installed")

@@ -467,6 +467,21 @@ def test_streams_and_empty_files_are_read_as_a_whole(tmp_path):
     assert empty.compute(scheduler="synchronous").schema.names == ["n"]
 
 
+@pytest.mark.parametrize("partition_bytes", [1, 8 * 5, "1MiB"])
+def test_streams_and_files_in_any_order_are_read_once(tmp_path, partition_bytes):
+    stream = tmp_path / "a.arrows"
+    parts = [sa.table({"n": np.array(each)}, "host") for each in ([-1, -2], [-3])]
+    sa.concat_tables(parts).write_ipc(stream, format="stream")
+    write_parts(tmp_path, [[2, 2, 2], [3, 1]])
+    files = [tmp_path / "0.arrow", tmp_path / "1.arrow"]
+    for place, rows_before in enumerate((0, 6, 10)):
+        sources = [*files[:place], stream, *files[place:]]
+        expected = [*range(rows_before), -1, -2, -3, *range(rows_before, 10)]
+        tasks = saeta.dask.read_ipc(sources, partition_bytes=partition_bytes)
+        found = dask.compute(*tasks, scheduler="synchronous")
+        assert [row for each in found for row in each["n"].to_pylist()] == expected
+
+
 def test_arguments_that_are_something_else_are_refused_before_files_are_opened(tmp_path):
     for wrong in (0, 1.5, None, "0"):
         with pytest.raises(sa.InvalidError, match=r"partition_bytes is .*, expected a number of bytes"):

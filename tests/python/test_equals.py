@@ -64,6 +64,17 @@ def test_every_type_is_compared_anywhere(anywhere, name):
             assert one.slice(0, 1).equals(other.slice(row, 1)) == expected
 
 
+def test_pieces_that_share_memory_are_equal_where_their_rows_are(anywhere):
+    numbers = sa.column("n", [1, 2, 3], "int64", anywhere)
+    table = sa.table({"n": numbers}, anywhere)
+    twice = sa.concat_tables([table, table])
+    shifted = sa.concat_tables([table[:1], table, table[1:]])
+    assert shifted["n"].to_pylist() == [1, 1, 2, 3, 2, 3]
+    assert not twice.equals(shifted)
+    assert not shifted["n"].equals(twice["n"])
+    assert twice.equals(sa.concat_tables([table[:1], table[1:], table]))
+
+
 def test_tables_are_compared_at_once(anywhere):
     source = arrow_data.table()
     without_nan = source.select([name for name in source.column_names if source[name].equals(source[name])])

@@ -20,6 +20,7 @@ from saeta._files.scan import ReadAhead
 from saeta._loader.data import _OfIpc
 from saeta._loader.loader import _torch_class
 from sim_devices import DEVICES, contexts_of
+from waiting import eventually
 
 pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 
@@ -81,6 +82,32 @@ def test_a_window_without_room_is_read_when_there_is_some(tmp_path, ctx):
             files, share, batch_size=500, window="24KiB", shuffle="rows", to="table", prefetch=9
         )
         assert sorted(flat(rows_of(loader))) == list(range(20_000))
+        loader.close()
+
+
+def write_older_ipc(table, path, batch_rows):
+    """Files that no plan takes."""
+    options = pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V4)
+    with pa.ipc.new_file(path, table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=batch_rows)
+    return str(path)
+
+
+@pytest.mark.parametrize("write", [write_ipc, write_older_ipc, write_parquet])
+def test_no_row_is_left_out_where_a_window_is_refused_while_it_is_read_ahead(tmp_path, ctx, write):
+    if ctx.device == "host" and write is not write_ipc:
+        pytest.skip("views need no room")
+    files = files_of_rows(tmp_path, [8000], 1000, write)
+    with ctx.memory.child("training", 128 << 10) as share:
+        rest = share.allocate((128 - 20) << 10)  # there is room for one window
+        loader = sa.loader(files, share, batch_size=1000, window="12KiB", to="table")
+        batches = iter(loader)
+        held = [next(batches)]
+        assert eventually(lambda: share.memory.statistics()["refused"] > 0, collect=False)
+        rows = flat(rows_of(held))
+        del rest
+        held.clear()
+        assert rows + flat(rows_of(batches)) == list(range(8000))
         loader.close()
 
 

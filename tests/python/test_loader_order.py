@@ -6,7 +6,7 @@ from __future__ import annotations
 import pickle
 from functools import partial
 from hashlib import sha256
-from itertools import chain, product, zip_longest
+from itertools import chain, pairwise, product, zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
@@ -166,6 +166,28 @@ def test_an_epoch_that_is_left_begins_again(files):
     assert loader.epoch == 1
     list(begun)  # the one that was left no longer counts
     assert loader.epoch == 1
+
+
+@pytest.mark.parametrize("batch", [None, 3])
+@pytest.mark.parametrize("shuffle", SHUFFLES)
+def test_an_iterator_goes_on_where_it_is_when_the_loader_is_moved(files, ctx, batch, shuffle):
+    loader = loader_of(files, ctx, shuffle=shuffle)
+    whole = rows_of(loader)
+    loader.set_epoch(0)
+    state = loader.state_dict()
+    begun = iter(loader)
+    found = rows_of([next(begun), next(begun)])
+    if batch is None:
+        loader.set_epoch(5)
+    else:
+        loader.load_state_dict({**state, "epoch": 5, "batch": batch})
+    found += rows_of([next(begun)])
+    moved = loader.state_dict()
+    assert (moved["epoch"], moved["batch"]) == (5, batch or 0)
+    found += rows_of(begun)
+    assert found == whole
+    assert loader.state_dict() == moved, "only one iterator counts in the state"
+    assert len(rows_of(loader)) == len(whole) - (batch or 0)
 
 
 def test_set_epoch_keeps_the_place_of_a_loaded_state(files):
@@ -342,6 +364,36 @@ def test_the_order_of_a_seed_never_changes(shuffle):
     )
     plans = [rows_of_plan(plan(shuffle, *each)) for each in settings]
     assert sha256(repr(plans).encode()).hexdigest()[:16] == PLANS[shuffle]
+
+
+@pytest.mark.parametrize("shuffle", SHUFFLES)
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+@pytest.mark.parametrize("whole", [True, False])
+def test_loads_have_the_bytes_of_a_window_and_no_more(shuffle, world_size, whole):
+    window = 2000
+    batches = [Batch(100, 700 + 10 * number, whole) for number in range(20)]
+    order = Order(batches, batch_size=30, window=window, shuffle=shuffle, seed=1, drop_last=False)
+
+    def nbytes(load):
+        """What is read: of a compressed batch all rows, once."""
+        if whole:
+            return sum(batches[each].nbytes for each in {span.batch for span in load.spans})
+        return sum(batches[span.batch].nbytes * span.rows // 100 for span in load.spans)
+
+    def least(load):
+        """What its first rows add to other loads."""
+        first = batches[load.spans[0].batch].nbytes
+        return first if whole or world_size == 1 else first * 30 // 100
+
+    for rank in range(world_size):
+        loads = list(order.loads(0, Rank(0, rank, world_size)))
+        assert all(nbytes(load) <= window for load in loads)
+        if shuffle == "rows":  # each rank reads every window
+            continue
+        for load, following in pairwise(loads):
+            assert nbytes(load) + least(following) > window, "there was room for more"
+            if whole:
+                assert load.spans[-1].batch != following.spans[0].batch, "it would be read twice"
 
 
 def test_spans_of_a_plan_follow_the_window_and_the_parts_of_batches():

@@ -234,6 +234,19 @@ def test_codes_are_the_same_for_all_files_and_orders(tmp_path, write, ctx):
         batches([one, two], ctx, ["city"])
 
 
+@pytest.mark.parametrize("write", [write_ipc, None])
+def test_a_null_of_a_dictionary_is_no_value_with_a_code(tmp_path, write, ctx):
+    words = pa.array(["rom", None, "oslo"])
+    city = pa.DictionaryArray.from_arrays(pa.array([2, 1, 0, None, 2], pa.int32()), words)
+    source = pa.table({"city": city})
+    given = write(source, tmp_path / "a.arrow", 5) if write else sa.from_arrow(source, ctx)
+    with sa.loader(given, ctx, batch_size=5, codes=True, nulls="mask", to="numpy") as loader:
+        assert loader.codes == {"city": ["rom", "oslo"]}
+        ((codes, valid),) = (batch["city"] for batch in loader)
+    assert valid.tolist() == [True, False, True, False, True]
+    assert codes[valid].tolist() == [1, 0, 1]
+
+
 def test_strings_become_codes_of_named_values(file, ctx):
     values = sorted(set(MIXED["word"].to_pylist()))
     made = batches(file, ctx, ["word"], codes={"word": values}, dtype="float32")

@@ -129,6 +129,21 @@ def test_compressed_batches_have_rows_alone_and_a_stream_neither(tmp_path):
     assert same_rows(pa.concat_tables(blocks), pa.concat_tables([table.to_arrow()] * 3))
 
 
+@pytest.mark.parametrize("parts", [1, 2, 3, 9])
+def test_streams_and_files_in_any_order_are_read_once(tmp_path, parts):
+    stream, file = tmp_path / "a.arrows", tmp_path / "b.arrow"
+    sa.concat_tables([sa.table({"n": each}, "host") for each in ([-1, -2], [-3])]).write_ipc(
+        stream, format="stream"
+    )
+    sa.concat_tables([sa.table({"n": [2 * i, 2 * i + 1]}, "host") for i in range(4)]).write_ipc(file)
+    for sources in ([stream, file], [file, stream], [stream, stream, file], [file, stream, file]):
+        expected = []
+        for each in sources:
+            expected += [-1, -2, -3] if each == stream else list(range(8))
+        read = IpcDatasource(sources, None, None).get_read_tasks(parts)
+        assert [row for task in read for block in task() for row in block["n"].to_pylist()] == expected
+
+
 def test_a_file_that_is_missing_or_is_not_arrow_is_named(tmp_path):
     with pytest.raises(sa.MissingFileError, match="nothing"):
         saeta.ray.read_ipc(tmp_path / "nothing*.arrow")

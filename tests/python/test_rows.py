@@ -193,6 +193,21 @@ def test_numbers_are_cast_exactly_or_rounded(device):
         table.cast("int32")
 
 
+def test_rows_of_a_slice_are_cast_and_no_value_below_a_null(device):
+    values = np.array([7, 300, -5, 1 << 40, 12, 99], np.int64)
+    valid = np.array([True, False, True, False, True, True])
+    source = pa.array(values, mask=~valid)
+    under = pa.Array.from_buffers(source.type, 6, [source.buffers()[0], pa.py_buffer(values)])
+    column = sa.from_arrow(under, device, as_column=True)
+    for first in range(6):
+        for last in range(first, 7):
+            part = column[first:last]
+            assert part.cast("int8").to_pylist() == under[first:last].to_pylist()
+            assert part.cast("float32", cast="round").to_pylist() == under[first:last].to_pylist()
+    with pytest.raises(sa.OutOfRange, match="in row 1 "):
+        column[2:].fill_null(1000).cast("int8")
+
+
 def test_a_cast_over_the_same_bytes_is_no_copy(host):
     stamps = sa.column("t", [dt.datetime(2020, 1, 1)], "timestamp[us]", host)
     assert stamps.cast("int64").address == stamps.address

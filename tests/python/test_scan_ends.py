@@ -269,6 +269,54 @@ def test_who_waits_for_a_batch_of_a_scan_that_is_closed_is_told_so(host, large):
     assert _ended(closing)
 
 
+def test_a_dropped_scan_keeps_no_batch_although_its_thread_still_reads(host, large):
+    source = _HeldAtEnd(Path(large).read_bytes())
+    scan = sa.scan_ipc(source, host, copy=True, in_flight=4)
+    before = host.memory.statistics()["current"]
+    assert next(scan).num_rows == ROWS
+    assert source.asked.wait(60)
+    assert host.memory.statistics()["current"] > before
+    (thread,) = [each for each in threading.enumerate() if each.name == "saeta-scan"]
+    del scan
+    assert host.memory.statistics()["current"] == before
+    assert thread.is_alive()
+    source.held.set()
+    assert _ended(thread)
+
+
+class _HeldAtEnd(io.BytesIO):
+    """Returns none of the last batches until it is let go."""
+
+    def __init__(self, content):
+        super().__init__(content)
+        self.held, self.asked = threading.Event(), threading.Event()
+        self._bytes = len(content)
+
+    def read(self, size=-1):
+        if 3 * ROWS * 8 < self.tell() < self._bytes - ROWS * 8:
+            self.asked.set()
+            self.held.wait()
+        return super().read(size)
+
+
+def test_a_scan_whose_batch_was_refused_is_not_at_its_end(host, packed):
+    host.budget = int(1.5 * ROWS * 8)
+    scan = sa.scan_ipc(packed, host, in_flight=1)
+    held = [next(scan)]
+    with pytest.raises(sa.BudgetExceeded):
+        next(scan)
+    held.clear()
+    assert scan.__arrow_c_stream__() is not None
+    total = 0
+    while (batch := next(scan, None)) is not None:
+        total += batch.num_rows
+        del batch
+    assert total == 5 * ROWS
+    with pytest.raises(sa.ClosedError, match="at its end"):
+        scan.__arrow_c_stream__()
+    scan.close()
+
+
 FORK = """
 import os, signal, sys
 import saeta as sa

@@ -124,6 +124,34 @@ def test_files_of_polars_and_pandas(device, tmp_path):
     assert scanned(tmp_path / "pandas.feather", device, window="16KiB").num_rows == 5000
 
 
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        [[MIB] * 19 + [10] * 20_000],
+        [[MIB] * 19, [10] * 20_000],
+        [[10] * 20_000 + [MIB] * 19],
+        [[10] * 20_000, [MIB] * 19, [10] * 20_000],
+        [[100 << 10] * 40 + [10] * 20_000 + [100 << 10] * 40],
+    ],
+    ids=["first_rows", "first_batch", "last_rows", "middle_batch", "both_ends"],
+)
+def test_a_window_is_kept_whatever_rows_are_large(device, tmp_path, sizes):
+    letters = b"x" * MIB
+    batches = [pa.record_batch({"s": pa.array([letters[:size] for size in each])}) for each in sizes]
+    path = tmp_path / "a.arrow"
+    with pa.ipc.new_file(path, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    with device.memory.record() as recording:
+        assert scanned(path, device, window=MIB).num_rows == sum(map(len, sizes))
+    read = [each["bytes"] for each in recording.records() if each["event"] == "allocate"]
+    # A part of a batch, and a single row, may take twice as much.
+    assert max(read) <= 2 * MIB + (64 << 10)
+
+
 def test_batches_are_views_that_outlive_the_scan(device, tmp_path):
     table = pa.table({"a": np.arange(10_000)})
     path = written(tmp_path / "a.arrow", table, 1000)
@@ -180,7 +208,9 @@ def test_rows_of_a_batch_where_batches_come_one_by_one(host, tmp_path, source):
     with path.open("rb") as opened:
         options = {"copy": True} if source == "file" else {}
         scan = sa.scan_ipc(opened if source == "object" else path, host, batch_rows=33, **options)
-        parts = [part.to_arrow() for part in scan]
+        tables = list(scan)
+        assert [table.num_batches for table in tables] == [1, 1, 1, 1]
+        parts = [table.to_arrow() for table in tables]
     assert [part.num_rows for part in parts] == [33, 33, 33, 1]
     assert same(pa.concat_tables(parts), table)
 

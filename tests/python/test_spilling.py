@@ -90,6 +90,18 @@ def test_a_table_in_use_stays_and_is_refused(sim):
     assert handle.spill() != "device"
 
 
+def test_a_use_ends_with_its_block_although_an_error_leaves_it(sim):
+    handle = sim.spillable(trips(sim, 0, 10))
+
+    def fail_inside():
+        with handle.use():
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_inside()
+    assert handle.spill() != "device"
+
+
 def test_allocations_of_other_kinds_make_room_too(sim):
     handle = sim.spillable(trips(sim, 0))
     block = sim.allocate(MIB - 4096, tag="other")

@@ -56,6 +56,18 @@ def test_numpy_and_the_device_read_page_locked_memory(anywhere):
         assert np.asarray(token.array(made, "f4")).tolist() == list(range(10))
 
 
+def test_numpy_reads_page_locked_memory_when_the_stream_of_the_token_has_passed():
+    sim = simulator().Device(0).context
+    made = sim.allocate(40, kind="pinned")
+    with sa.use(writes=[made]) as token:
+        array = token.array(made, "f4")
+        waits = sim.counters()["synchronizations"]
+        assert array.__cuda_array_interface__["stream"] is None
+        assert sim.counters()["synchronizations"] == waits, "a device waits by itself"
+        np.asarray(array)
+        assert sim.counters()["synchronizations"] > waits
+
+
 def test_the_host_can_wait_for_the_stream_of_a_token(anywhere):
     made = anywhere.allocate(8)
     with sa.use(writes=[made]) as token:

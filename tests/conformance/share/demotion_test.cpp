@@ -116,6 +116,46 @@ TEST_P(demotions, tables_pass_a_slower_tier_without_room) {
   expect_all(kept);
 }
 
+TEST_P(demotions, tables_pass_pageable_memory_if_the_budget_of_the_host_is_full) {
+  const auto of_host = budget::create("host");
+  context_options chosen = options(budget::unlimited);
+  chosen.spill.pinned = 10 * bytes_;
+  chosen.pinned_budget = of_host;
+  use_options(chosen);
+  std::deque<spill_handle> kept = spilled(7, pinned);
+  const std::uint64_t before = of_host->statistics().current;
+  kept.push_back(handle(7, 0, small));
+  EXPECT_EQ(kept.back().spill(pinned), pinned); // 80%
+  const std::uint64_t of_one = of_host->statistics().current - before;
+  of_host->set_limit(of_host->statistics().current + of_one);
+  kept.push_back(handle(8, 0, small));
+  EXPECT_EQ(kept.back().spill(pinned), pinned); // 90%, and the host has no room for a copy
+  EXPECT_TRUE(becomes(pinned, 6));
+  EXPECT_EQ(kept.front().tier(), file);
+  EXPECT_EQ(read_spill_statistics(ctx()).failures, 0U);
+  of_host->set_limit(budget::unlimited);
+  expect_all(kept);
+}
+
+TEST_P(demotions, tables_leave_for_files_if_the_budget_of_the_host_is_full) {
+  const auto of_host = budget::create("host");
+  context_options chosen = options(budget::unlimited);
+  chosen.pinned_budget = of_host;
+  chosen.staging.threads = 1;
+  use_options(chosen);
+  const std::deque<spill_handle> first = spilled(4, file); // and all chunks of the staging ring
+  const spill_handle second = handle(1, 0, small);
+  const spill_handle third = handle(2, 0, small);
+  of_host->set_limit(of_host->statistics().current);
+  EXPECT_EQ(second.spill(), file);
+  expect_error(errc::budget_exceeded, "host", [&] { third.spill(pageable); });
+  EXPECT_EQ(seen(pageable).charged, 0U);
+  of_host->set_limit(budget::unlimited);
+  EXPECT_TRUE(holds(second, 1, small));
+  EXPECT_TRUE(holds(third, 2, small));
+  expect_all(first);
+}
+
 TEST_P(demotions, the_chain_goes_from_page_locked_memory_to_files) {
   use_tiers(4, 4);
   std::deque<spill_handle> kept;

@@ -105,6 +105,19 @@ TEST_P(tiers, a_request_without_room_moves_the_lowest_priority_and_then_the_long
   EXPECT_EQ(read_spill_statistics(ctx()).refusals_avoided, 1U);
 }
 
+TEST_P(tiers, a_table_counts_as_used_until_its_last_use_has_ended) {
+  const spill_handle first = handle(1);
+  const spill_handle second = handle(2);
+  std::optional<spill_use> longest(first.use(ctx()));
+  static_cast<void>(first.use(ctx()));
+  static_cast<void>(second.use(ctx())); // begins and ends while the first one is in use
+  longest.reset();
+  const std::uint64_t free = room - in_use();
+  static_cast<void>(take(free + 64));
+  EXPECT_NE(second.tier(), spill_tier::device);
+  EXPECT_EQ(first.tier(), spill_tier::device);
+}
+
 TEST_P(tiers, a_handle_too_many_makes_room_down_to_the_lower_mark) {
   std::vector<spill_handle> kept;
   for (std::uint64_t i = 0; i < 30; ++i) {
@@ -122,6 +135,22 @@ TEST_P(tiers, a_handle_too_many_makes_room_down_to_the_lower_mark) {
   for (std::uint64_t i = 0; i < kept.size(); ++i) {
     EXPECT_TRUE(holds(kept[i], i, rows / 4));
   }
+  EXPECT_EQ(refused(), 0U);
+}
+
+TEST_P(tiers, a_handle_too_many_of_a_child_budget_makes_room_in_those_above) {
+  std::vector<spill_handle> kept;
+  kept.push_back(handle(0, 0, rows / 4));
+  const std::uint64_t bytes = in_use();
+  while (in_use() + bytes <= room * 85 / 100) {
+    kept.push_back(handle(kept.size(), 0, rows / 4));
+  }
+  ASSERT_EQ(seen(spill_tier::device).handles, kept.size());
+  const auto child = ctx()->with_budget("child"); // without a limit of its own
+  const spill_handle last = spillable(child, numbers(child, kept.size(), rows / 4));
+  EXPECT_LE(in_use(), room * 85 / 100);
+  EXPECT_NE(kept.front().tier(), spill_tier::device) << "it is the coldest";
+  EXPECT_EQ(last.tier(), spill_tier::device);
   EXPECT_EQ(refused(), 0U);
 }
 

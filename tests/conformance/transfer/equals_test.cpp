@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <optional>
+#include <random>
 #include <span>
 
 namespace saeta::conformance {
@@ -158,6 +160,42 @@ TEST_P(equal_data, of_a_table_of_every_type_is_found_at_once) {
   EXPECT_FALSE(equals(one, table::make(ctx(), fields, swapped)));
 }
 
+TEST_P(equal_data, of_pieces_that_share_memory_is_that_of_their_rows) {
+  const column whole = fixed<std::int32_t>(data_type(type_id::int32), {1, 2, 3});
+  const std::vector<column> twice{whole, whole};
+  const std::vector<column> shifted{whole.slice(0, 1), whole, whole.slice(1, 2)}; // 1 1 2 3 2 3
+  EXPECT_TRUE(equals(twice, twice));
+  EXPECT_FALSE(equals(twice, shifted));
+  EXPECT_FALSE(equals(shifted, twice));
+  std::mt19937 random(1);
+  const std::vector<std::int32_t> numbers{1, 2, 1, 2, 3, 1, 2, 1};
+  const column source = fixed<std::int32_t>(data_type(type_id::int32), numbers, 0xbfU); // row 6 is null
+  const auto drawn = [&](std::vector<column>& pieces, std::size_t rows) {
+    std::vector<std::optional<std::int32_t>> values;
+    while (values.size() < rows) {
+      const auto first = static_cast<std::int64_t>(random() % numbers.size());
+      const auto count = std::min<std::int64_t>({static_cast<std::int64_t>(random() % 4),
+                                                 static_cast<std::int64_t>(numbers.size()) - first,
+                                                 static_cast<std::int64_t>(rows - values.size())});
+      pieces.push_back(source.slice(first, count));
+      for (std::int64_t row = first; row < first + count; ++row) {
+        values.push_back(row == 6 ? std::nullopt : std::optional(numbers[static_cast<std::size_t>(row)]));
+      }
+    }
+    return values;
+  };
+  int same = 0;
+  for (int round = 0; round < 400; ++round) {
+    const std::size_t rows = 1 + random() % 4;
+    std::vector<column> left;
+    std::vector<column> right;
+    const bool expected = drawn(left, rows) == drawn(right, rows);
+    EXPECT_EQ(equals(left, right), expected) << round;
+    same += expected ? 1 : 0;
+  }
+  EXPECT_GT(same, 20) << "the programs are too random";
+}
+
 TEST_P(equal_data, has_no_nan_and_one_zero) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   const data_type type(type_id::float64);
@@ -166,6 +204,10 @@ TEST_P(equal_data, has_no_nan_and_one_zero) {
   EXPECT_FALSE(equals(with_nan, with_nan));
   EXPECT_TRUE(equals(with_nan.slice(0, 1), with_nan.slice(0, 1)));
   EXPECT_TRUE(equals(fixed<double>(type, {1, nan}, 1), fixed<double>(type, {1, 7}, 1))) << "below a null";
+  column::parts nested{data_type::nested("+s", {{"x", type, true, {}}}), 2, 0, 0, {{}}};
+  nested.children.push_back(with_nan);
+  const column inside = column::make(ctx(), std::move(nested));
+  EXPECT_FALSE(equals(inside, inside)) << "a NaN in the same memory";
   const data_type single(type_id::float32);
   EXPECT_TRUE(equals(fixed<float>(single, {-0.0F}), fixed<float>(single, {0.0F})));
   EXPECT_FALSE(equals(fixed<float>(single, {-1.0F}), fixed<float>(single, {1.0F})));

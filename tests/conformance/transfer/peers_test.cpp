@@ -98,6 +98,16 @@ protected:
     fill(columns[1], 2, stream);
     return table_over(columns);
   }
+  /// A table of bools, from the fourth bit on.
+  [[nodiscard]] table shifted_bits(const buffer& bits) const {
+    const auto rows = static_cast<std::int64_t>(8 * bits.size()) - 8;
+    const column bools = column::make(ctx(), {.type = data_type(type_id::boolean),
+                                              .length = rows,
+                                              .offset = 3,
+                                              .null_count = 0,
+                                              .buffers = {{}, bits}});
+    return table::make(ctx(), {{{"b", bools.type(), false, {}}}, {}}, {batch{rows, {bools}}});
+  }
   static void expect_filled(const table& seen) {
     ASSERT_EQ(seen.column_count(), 2U);
     for (std::uint8_t i = 0; i < 2; ++i) {
@@ -258,6 +268,47 @@ TEST_P(peers, wait_for_a_late_writer_of_the_source) {
       held->open();
     }
     expect_filled(moved);
+  }
+}
+
+// What only the kernel on the source reads: a bitmap whose first row lies inside a byte.
+
+TEST_P(peers, wait_for_a_late_writer_of_what_is_shifted) {
+  const buffer bits = make(table_bytes);
+  fill(bits, 0, ctx()->work_stream());
+  const auto late = ctx()->borrow_stream();
+  const auto held = close_gate(late.ref().native_handle());
+  fill(bits, 0xff, late.ref());
+  const table moved = copy_to(shifted_bits(bits), there_);
+  if (held) {
+    EXPECT_FALSE(there_->work_stream().idle()) << "copied before the source was written";
+    held->open();
+  }
+  EXPECT_EQ(values_of(moved.pieces(0)[0]), std::vector<std::uint8_t>(table_bytes - 1, 0xff));
+}
+
+TEST_P(peers, make_later_writers_of_what_is_shifted_wait) {
+  const buffer bits = make(table_bytes);
+  fill(bits, 0xff, ctx()->work_stream());
+  const auto held = close_gate(ctx()->work_stream());
+  const table moved = copy_to(shifted_bits(bits), there_);
+  const auto writer = ctx()->borrow_stream();
+  fill(bits, 0, writer.ref());
+  if (held) {
+    EXPECT_FALSE(writer.ref().idle()) << "written before it was read";
+    held->open();
+  }
+  EXPECT_EQ(values_of(moved.pieces(0)[0]), std::vector<std::uint8_t>(table_bytes - 1, 0xff));
+}
+
+TEST_P(peers, keep_what_is_shifted_or_rebased_alone) {
+  const schema text{{{"s", data_type(type_id::string), true, {}}}, {}};
+  const table here =
+      support::table_of(ctx(), text, {{support::strings({"abc", "", "", "de", "", "", "", "f"})}});
+  for (const auto& [first, rows] : {std::pair{1, 2}, {4, 3}, {2, 4}}) { // of two of them no letter is sent
+    const table part = here.slice(first, rows);
+    EXPECT_TRUE(same_contents(copy_to(part, there_), part)) << first;
+    EXPECT_TRUE(same_contents(moved_in_windows(part, there_), part)) << first;
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <deque>
 #include <filesystem>
 #include <string>
@@ -19,6 +20,28 @@ namespace {
 
 using support::system_call;
 using support::system_call_trap;
+
+/// Files of the process can't become larger.
+class largest_file {
+public:
+  explicit largest_file(std::uint64_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    handler_ = std::signal(SIGXFSZ, SIG_IGN);
+    rlimit chosen = before_;
+    chosen.rlim_cur = bytes;
+    ::setrlimit(RLIMIT_FSIZE, &chosen);
+  }
+  largest_file(const largest_file&) = delete;
+  largest_file& operator=(const largest_file&) = delete;
+  ~largest_file() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+private:
+  rlimit before_{};
+  void (*handler_)(int) = SIG_DFL;
+};
 
 class spill_files : public ::testing::Test {
 protected:
@@ -82,14 +105,39 @@ TEST_F(spill_files, hold_one_table_each_where_the_file_system_has_no_holes) {
 }
 
 TEST_F(spill_files, end_at_the_limit_of_the_process) {
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  rlimit chosen = before;
-  chosen.rlim_cur = 100'000; // room for a table at 0 and one at 64 KiB
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &chosen), 0);
-  spill(5);
-  ::setrlimit(RLIMIT_FSIZE, &before);
+  {
+    const largest_file limit(100'000); // room for a table at 0 and one at 64 KiB
+    spill(5);
+  }
   EXPECT_EQ(files(), 3);
+  expect_all();
+}
+
+TEST_F(spill_files, take_a_table_that_ends_at_their_limit_and_none_that_ends_behind_it) {
+  constexpr std::uint64_t second = 64 << 10; // where the second table begins
+  const std::uint64_t bytes = spillable(ctx_, numbers(0)).bytes();
+  for (const bool ends_behind : {false, true}) {
+    {
+      const largest_file limit(second + bytes - (ends_behind ? 1 : 0));
+      spill(2);
+    }
+    EXPECT_EQ(files(), ends_behind ? 2 : 1);
+    expect_all();
+    kept_.clear();
+    EXPECT_EQ(files(), 0);
+  }
+}
+
+TEST_F(spill_files, refuse_a_table_that_is_larger_than_their_limit) {
+  spill(1);
+  const spill_handle large = spillable(ctx_, numbers(7));
+  {
+    const largest_file limit(large.bytes() - 1);
+    EXPECT_THROW(large.spill(), error);
+  }
+  EXPECT_EQ(large.tier(), spill_tier::device);
+  EXPECT_EQ(large.spill(), spill_tier::file);
+  EXPECT_TRUE(support::same_contents(large.use(ctx_).value(), numbers(7)));
   expect_all();
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
 #include <vector>
 
 namespace saeta {
@@ -142,6 +144,64 @@ TEST_F(plans, ranges_that_are_changed_share_their_place_with_no_other) {
   touching.add_own(at(64, 64));
   touching.finish();
   EXPECT_EQ(touching.segments().size(), 1U) << "one ends where the other begins";
+}
+
+TEST_F(plans, what_is_changed_behind_a_short_range_shares_no_place_with_a_long_one_around_both) {
+  transfer_plan plan(at(0, sizeof memory_));
+  const auto around = plan.add(at(0, 512));
+  plan.add(at(64, 8));
+  const auto changed = plan.add_own(at(100, 64));
+  plan.finish();
+  EXPECT_TRUE(plan.target_of(changed) >= plan.target_of(around) + 512 ||
+              plan.target_of(changed) + 64 <= plan.target_of(around));
+}
+
+TEST_F(plans, of_any_ranges_bring_each_range_its_bytes_and_change_no_other) {
+  std::mt19937 random(1);
+  for (std::size_t i = 0; i < sizeof memory_; ++i) {
+    memory_[i] = static_cast<std::byte>(random());
+  }
+  for (int round = 0; round < 500; ++round) {
+    SCOPED_TRACE(round);
+    const bool gaps_are_readable = random() % 2 == 0;
+    transfer_plan plan = gaps_are_readable ? transfer_plan(at(0, sizeof memory_)) : transfer_plan();
+    struct added {
+      std::size_t number;
+      std::span<const std::byte> range;
+      bool own;
+    };
+    std::vector<added> ranges;
+    for (std::size_t i = 0; i < 2 + random() % 7; ++i) {
+      const std::size_t bytes = random() % 4 == 0 ? 300 : random() % 40;
+      const auto range = at(random() % 600, bytes);
+      const bool own = random() % 3 == 0;
+      ranges.push_back({own ? plan.add_own(range) : plan.add(range), range, own});
+    }
+    plan.finish();
+    std::vector<std::byte> slab(plan.slab_bytes());
+    for (const segment& each : plan.segments()) {
+      ASSERT_LE(each.target + each.bytes, slab.size());
+      std::copy_n(each.source, each.bytes, slab.begin() + static_cast<std::ptrdiff_t>(each.target));
+    }
+    const auto arrived = [&](const added& each) {
+      return std::equal(each.range.begin(), each.range.end(),
+                        slab.begin() + static_cast<std::ptrdiff_t>(plan.target_of(each.number)));
+    };
+    for (const added& each : ranges) {
+      EXPECT_TRUE(arrived(each)) << each.number;
+      EXPECT_EQ(plan.bytes_of(each.number), each.range.size());
+    }
+    for (const added& each : ranges) {
+      if (each.own) {
+        const auto first = slab.begin() + static_cast<std::ptrdiff_t>(plan.target_of(each.number));
+        std::transform(first, first + static_cast<std::ptrdiff_t>(each.range.size()), first,
+                       [](std::byte value) { return ~value; });
+      }
+    }
+    for (const added& each : ranges) {
+      EXPECT_TRUE(each.own || arrived(each)) << each.number << " was changed with another one";
+    }
+  }
 }
 
 TEST_F(plans, align_what_is_not_aligned_on_the_host) {
