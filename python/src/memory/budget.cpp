@@ -147,8 +147,9 @@ void bind_budgets(nb::module_& m, memory_class& memory) {
            nb::sig("def reserve(self, nbytes: int | str, overbook: bool = False) -> Context"),
            "A context of this device whose allocations draw from bytes that are set aside now. No budget "
            "refuses them, and every request beyond them is refused. As a context manager it returns the "
-           "bytes that were not drawn at the end. BudgetExceeded if there is no room. With `overbook`, bytes "
-           "beyond the limit are promised anyway, and drawing them may be refused."
+           "bytes that were not drawn at the end. Room is made, and waited for in line, as for an "
+           "allocation; BudgetExceeded if there is none. With `overbook`, bytes beyond the limit are promised "
+           "at once, and drawing them may be refused."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> ctx = sa.context('host')\n"
