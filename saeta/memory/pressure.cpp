@@ -154,8 +154,7 @@ bool pressure::relieve(shortage& need) {
     return false;
   }
   const auto deadline = wait_now() + policy_.wait;
-  need.charged =
-      need.wait_in_line ? need.wait_in_line(deadline) : need.full->charge_by(need.bytes, deadline);
+  need.charged = need.wait_in_line ? need.wait_in_line(deadline) : need.full->charge_by(need.bytes, deadline);
   return need.charged;
 }
 

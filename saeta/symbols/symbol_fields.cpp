@@ -82,9 +82,10 @@ field as_symbols(const field& described, const std::shared_ptr<symbol_table>& ta
                        ", which is not in this process: exchange names as dictionaries"));
   }
   if (!identity && table == nullptr && described.type.is_integer() && declares_symbols(described.metadata)) {
-    throw error(errc::exchange, concat("column '", described.name,
-                                       "': its numbers are symbols of a table that its metadata do not name: ",
-                                       "give that table, as in as_symbols(table)"));
+    throw error(errc::exchange,
+                concat("column '", described.name,
+                       "': its numbers are symbols of a table that its metadata do not name: ",
+                       "give that table, as in as_symbols(table)"));
   }
   field made = described;
   made.type = symbol_type(into);

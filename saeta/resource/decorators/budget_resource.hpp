@@ -32,7 +32,7 @@ struct shortage {
   // Set by a relief that waits in several attempts.
   std::optional<std::chrono::steady_clock::time_point> wait_until;
   std::uint64_t releases_seen = 0; ///< releases done before the latest attempt
-  bool charged = false; ///< set by a relief that obtained the bytes itself, by waiting in line
+  bool charged = false;            ///< set by a relief that obtained the bytes itself, by waiting in line
   /// Waits in line for the bytes until a time; empty: they are charged to `full`.
   std::function<bool(std::chrono::steady_clock::time_point deadline)> wait_in_line{};
   bool spilled = false; ///< set once tables have been moved to make room

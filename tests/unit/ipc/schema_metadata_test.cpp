@@ -184,9 +184,8 @@ TEST(schema_metadata, moves_extensions_into_types) {
 }
 
 TEST(schema_metadata, reads_the_numbers_of_symbols) {
-  const auto marked = metadata({{"xlog.symbol", "true"},
-                                {"kept", "1"},
-                                {"saeta.symbol_table", process_symbols()->identity()}});
+  const auto marked = metadata(
+      {{"xlog.symbol", "true"}, {"kept", "1"}, {"saeta.symbol_table", process_symbols()->identity()}});
   const auto of_no_table = metadata({{"xlog.symbol", "true"}});
   const auto column = arrow::field("a", arrow::uint32(), true, marked);
   const description found = describe(stream_of({column, arrow::field("b", arrow::list(column)),
