@@ -386,7 +386,7 @@ tensor_device device_of_tensor(const taken_tensor::pointer& tensor) {
 tensor_device device_of_capsule(nb::handle capsule) { return device_of_tensor(taken_tensor(capsule).get()); }
 
 /// A capsule on loan. Imports take its tensor, but it stays the caller's until `keep`: what is made of several
-/// capsules either consumes all of them, or none.
+/// capsules either consumes all of them, or none. One that is dropped gives its capsule back.
 class lent_capsule {
 public:
   explicit lent_capsule(nb::object capsule)
@@ -394,7 +394,6 @@ public:
         owner_(std::make_shared<owner>(taken_->get())) {}
   lent_capsule(const lent_capsule&) = delete;
   lent_capsule& operator=(const lent_capsule&) = delete;
-  ~lent_capsule() = default; // gives the capsule back, unless it was kept
 
   [[nodiscard]] tensor_device device() const { return device_of_tensor(tensor()); }
   nb::object take_into(const std::shared_ptr<context>& asked, asked_import how) {
@@ -426,16 +425,13 @@ private:
     owner(const owner&) = delete;
     owner& operator=(const owner&) = delete;
     ~owner() {
+      const auto end = [](auto* of) {
+        if (of->deleter != nullptr) {
+          foreign_call([of] { of->deleter(of); });
+        }
+      };
       if (kept) {
-        foreign_call([this] {
-          std::visit(
-              [](auto* source) {
-                if (source->deleter != nullptr) {
-                  source->deleter(source);
-                }
-              },
-              tensor);
-        });
+        std::visit(end, tensor);
       }
     }
 
