@@ -578,7 +578,7 @@ class Memory:
 
     def reserve(self, nbytes: int | str, overbook: bool = False) -> Context:
         """
-        A context of this device whose allocations draw from bytes that are set aside now. No budget refuses them, and every request beyond them is refused. As a context manager it returns the bytes that were not drawn at the end. BudgetExceeded if there is no room. With `overbook`, bytes beyond the limit are promised anyway, and drawing them may be refused.
+        A context of this device whose allocations draw from bytes that are set aside now. No budget refuses them, and every request beyond them is refused. As a context manager it returns the bytes that were not drawn at the end. Room is made, and waited for in line, as for an allocation; BudgetExceeded if there is none. With `overbook`, bytes beyond the limit are promised at once, and drawing them may be refused.
 
         Example:
             >>> import saeta as sa
@@ -1910,7 +1910,7 @@ class Column:
         """
         Strings, dictionaries of strings, or the numbers of symbols (uint32, int32) as symbols of a SymbolTable, without one of the process's.
 
-        The values of a dictionary are interned once, used or not, and its indices become symbols on the device. Strings are downloaded from a device. Numbers are not copied, but all are checked: OutOfRange names the first row whose number the table does not have. ExchangeError for numbers that are symbols of another process according to the metadata.
+        The values of a dictionary are interned once, used or not, and its indices become symbols on the device. Strings are downloaded from a device. Numbers are not copied, but all are checked: OutOfRange names the first row whose number the table does not have. ExchangeError for numbers that are symbols of another process according to the metadata, and for those of XLOG, which name no table: without `table` nothing says what they mean.
 
         Example:
             >>> import saeta as sa
@@ -2888,7 +2888,7 @@ class Table:
             (3, 2)
         """
 
-    def write_ipc(self, path: str | os.PathLike[str] | IO[bytes], *, compression: Literal['lz4', 'zstd'] | None = None, format: Literal['file', 'stream'] = 'file', progress: bool | Callable[[saeta._ipc.Progress], object] | None = None, durable: bool = True, replace_read_only: bool = False, filesystem: Any = None) -> int:
+    def write_ipc(self, path: str | os.PathLike[str] | IO[bytes], *, compression: Literal['lz4', 'zstd'] | None = None, format: Literal['file', 'stream'] | None = None, progress: bool | Callable[[saeta._ipc.Progress], object] | None = None, durable: bool = True, replace_read_only: bool = False, filesystem: Any = None) -> int:
         """
         Writes the table as an Arrow IPC file, to a path, a URL or an object with `write()`; see `saeta.write_ipc`.
 
@@ -3158,6 +3158,11 @@ class CountedTable:
     def __arrow_c_device_stream__(self, requested_schema: object | None = None, **kwargs: Any) -> CapsuleType:
         """As that of Table, of the valid rows. Reads the count."""
 
+    def __arrow_c_device_array__(self, requested_schema: object | None = None, **kwargs: Any) -> tuple[CapsuleType, CapsuleType]:
+        """
+        A pair of capsules ("arrow_schema", "arrow_device_array") of the valid rows, which are joined to one batch. Reads the count.
+        """
+
 def _counted_table(capacity: Table, count: Column, num_rows: int | None = None) -> CountedTable: ...
 
 def _permute_rows(where: Context, rows: int, key: int) -> Column:
@@ -3218,6 +3223,26 @@ def _import_cuda_array(where: Context, values: tuple[int, bool, str, list[int], 
     """
     Takes an array of the CUDA Array Interface, field by field, and keeps its last field alive.
     """
+
+class _LentCapsule:
+    """
+    A DLPack capsule that `from_dlpack` can take, and that is consumed by `keep`.
+    """
+
+    def __init__(self, capsule: object) -> None: ...
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
+        """Raises TypeMismatch, which names what to do instead."""
+
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+    def keep(self) -> None:
+        """Consumes the capsule."""
+
+    def give_back(self) -> None:
+        """
+        Leaves the capsule as it was, once the work on its tensor has finished.
+        """
 
 @overload
 def from_dlpack(source: Any, ctx: Context | Device | str | None = None, *, copy: bool | None = None, name: str = '', columns: Literal[False] = False, schema: None = None, cast: None = None) -> Column: ...

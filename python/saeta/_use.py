@@ -119,12 +119,11 @@ def borrowed_array(self: UseToken, memory: Buffer | Column, dtype: Any = None) -
     if isinstance(memory, Column):
         typestr, count = _column_elements(memory, dtype)
     else:
-        typestr = _typestr("u1" if dtype is None else dtype)
-        size = int(typestr[2:])
+        typestr, size, alignment = _element("u1" if dtype is None else dtype)
         count, rest = divmod(memory.nbytes, size)
         if rest:
             raise InvalidError(f"{memory.nbytes} bytes are not a whole number of elements of {size} bytes")
-        if memory.address % size:
+        if memory.address % alignment:
             raise InvalidError(f"address {memory.address:#x} is not aligned to elements of {size} bytes")
     return _CLASSES[_kind(memory)](self, memory, typestr, count)
 
@@ -144,19 +143,25 @@ def _column_elements(memory: Column, dtype: Any) -> tuple[str, int]:
         raise ExchangeError(
             f"column '{memory.name}' has {memory.null_count} nulls, which an array can't represent"
         )
-    typestr = _typestr(own)
-    if dtype is not None and _typestr(dtype) != typestr:
-        raise TypeMismatch(f"column '{memory.name}' has elements of {typestr}, not {_typestr(dtype)}")
+    typestr = _element(own)[0]
+    if dtype is not None and _element(dtype)[0] != typestr:
+        raise TypeMismatch(f"column '{memory.name}' has elements of {typestr}, not {_element(dtype)[0]}")
     return typestr, len(memory)
 
 
-def _typestr(dtype: Any) -> str:
-    """Returns the typestr of the array interface: "<f4" for "f4", "float32" and equal NumPy dtypes."""
+def _element(dtype: Any) -> tuple[str, int, int]:
+    """Returns the typestr of the array interface, and size and alignment of an element in bytes.
+
+    The typestr is "<f4" for "f4", "float32" and equal NumPy dtypes.
+    """
     if isinstance(dtype, str):
         name = dtype.rstrip("0123456789")
         number = int(dtype[len(name) :] or 0)
         kind, size = (_KINDS[name], number // 8) if name in _KINDS else (name, number)
         if size in _SIZES.get(kind, ()):
-            return f"{'|' if size == 1 else '<'}{kind}{size}"
-    found: str = load("numpy", "this dtype").dtype(dtype).str
-    return found
+            return f"{'|' if size == 1 else '<'}{kind}{size}", size, size
+    found = load("numpy", "this dtype").dtype(dtype)
+    if found.hasobject or not found.itemsize:
+        raise InvalidError(f"{found!r} is not a type of elements in memory: expected numbers, as 'f4'")
+    parts = found.kind in "SUV"  # texts and records, which are aligned as their parts are
+    return found.str, found.itemsize, found.alignment if parts else found.itemsize

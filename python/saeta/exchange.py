@@ -12,8 +12,23 @@ from saeta._convert.exact_values import arrow_array_of
 from saeta._convert.from_pyarrow import importer_of, parts_on_device, with_stream
 from saeta._convert.tables import concat_tables
 from saeta._convert.types import schema
-from saeta._core import Column, Context, CountedTable, DataType, Device, Field, Schema, Table, from_dlpack
-from saeta.errors import ClosedError, ExchangeError, TypeMismatch
+from saeta._core import (
+    Column,
+    Context,
+    CountedTable,
+    DataType,
+    Device,
+    Field,
+    Schema,
+    SymbolTable,
+    Table,
+    from_dlpack,
+)
+from saeta.errors import ClosedError, ExchangeError, InvalidError, TypeMismatch
+
+# Capsules of Arrow data: of streams, and pairs of a schema and an array.
+STREAMS = ("arrow_array_stream", "arrow_device_array_stream")
+ARRAYS = (("arrow_schema", "arrow_array"), ("arrow_schema", "arrow_device_array"))
 
 # Device types as DLPack and Arrow number them.
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
@@ -22,6 +37,8 @@ __all__ = ["context_of", "from_arrow", "from_dlpack"]
 
 # A context, its device or the device's name. None means the best device.
 ContextLike: TypeAlias = Context | Device | str | None
+# What numbers of symbols that name no table become: numbers, or symbols of this table.
+Symbols: TypeAlias = SymbolTable | Literal["ids"]
 
 
 def context_of(given: ContextLike) -> Context:
@@ -72,13 +89,23 @@ class ArrowColumn(Protocol):
 
 @overload
 def from_arrow(
-    source: object, ctx: ContextLike = None, *, copy: bool | None = None, as_column: Literal[True]
+    source: object,
+    ctx: ContextLike = None,
+    *,
+    copy: bool | None = None,
+    as_column: Literal[True],
+    symbols: Symbols = "ids",
 ) -> Column: ...
 
 
 @overload
 def from_arrow(
-    source: Schema, ctx: ContextLike = None, *, copy: bool | None = None, as_column: Literal[False] = False
+    source: Schema,
+    ctx: ContextLike = None,
+    *,
+    copy: bool | None = None,
+    as_column: Literal[False] = False,
+    symbols: Symbols = "ids",
 ) -> Schema: ...
 
 
@@ -89,6 +116,7 @@ def from_arrow(
     *,
     copy: bool | None = None,
     as_column: Literal[False] = False,
+    symbols: Symbols = "ids",
 ) -> Field: ...
 
 
@@ -99,6 +127,7 @@ def from_arrow(
     *,
     copy: bool | None = None,
     as_column: Literal[False] = False,
+    symbols: Symbols = "ids",
 ) -> Table: ...
 
 
@@ -109,18 +138,29 @@ def from_arrow(
     *,
     copy: bool | None = None,
     as_column: Literal[False] = False,
+    symbols: Symbols = "ids",
 ) -> Column: ...
 
 
 # Streams, capsules, and objects of libraries without types: their data says what they become.
 @overload
 def from_arrow(
-    source: object, ctx: ContextLike = None, *, copy: bool | None = None, as_column: bool = False
+    source: object,
+    ctx: ContextLike = None,
+    *,
+    copy: bool | None = None,
+    as_column: bool = False,
+    symbols: Symbols = "ids",
 ) -> Any: ...
 
 
 def from_arrow(
-    source: Any, ctx: ContextLike = None, *, copy: bool | None = None, as_column: bool = False
+    source: Any,
+    ctx: ContextLike = None,
+    *,
+    copy: bool | None = None,
+    as_column: bool = False,
+    symbols: Symbols = "ids",
 ) -> Any:
     """Takes Arrow data into a context (a Context or the name of its device; None: the best device).
 
@@ -146,6 +186,10 @@ def from_arrow(
     copied there, as `Table.to` does; `copy=False` refuses that, too. For a host context the producer
     downloads it, if it offers that.
 
+    `symbols` says what the numbers of symbols (uint32, field metadata `xlog.symbol=true`) become that name no
+    table of symbols, as those of XLOG: with "ids" they stay numbers with their metadata, and with a
+    SymbolTable they are symbols of that table. OutOfRange names a number that it does not have.
+
     Example:
         >>> import saeta as sa
         >>> import pyarrow as pa
@@ -155,17 +199,40 @@ def from_arrow(
         >>> sa.from_arrow(pa.array([1, 2]), "host").to_pylist()
         [1, 2]
     """
+    if isinstance(symbols, str) and symbols != "ids":
+        raise InvalidError(f"symbols={symbols!r}: expected 'ids' or a SymbolTable")
+    if not isinstance(symbols, str | SymbolTable):
+        raise TypeMismatch(f"symbols is of type {type(symbols).__name__}, expected 'ids' or a SymbolTable")
+    taken = _take(source, ctx, copy, as_column)
+    if isinstance(symbols, str):
+        return taken
+    if isinstance(taken, Column):
+        return _with_names(taken, symbols)
+    if isinstance(taken, Table):
+        return taken._with_columns([_with_names(each, symbols) for each in taken.columns])
+    return taken
+
+
+def _with_names(column: Column, symbols: SymbolTable) -> Column:
+    """Returns symbols of the table for the numbers of symbols that name no table, and else the column."""
+    metadata = column.field.metadata
+    marked = metadata.get(b"xlog.symbol") == b"true" and b"saeta.symbol_table" not in metadata
+    return column.as_symbols(symbols) if marked and column.type == "uint32" else column
+
+
+def _take(source: Any, ctx: ContextLike, copy: bool | None, as_column: bool) -> Any:
+    """Takes Arrow data, as `from_arrow` does, without naming symbols."""
     source = with_stream(source)
     if isinstance(source, _core.Table | _core.Column) and ctx is not None:
         where = context_of(ctx)
         if "host" not in (source.device, where.device) and source.device != where.device:
-            return _move(from_arrow(source, source.context, as_column=as_column), where, copy)
+            return _move(_take(source, source.context, None, as_column), where, copy)
     importer = None if as_column else importer_of(source)
     if importer is not None:
         return importer.table(context_of(ctx), source, copy)
     parts = parts_on_device(source)
     if parts is not None and (len(parts) != 1 or parts[0] is not source):
-        return _join([from_arrow(each, ctx, copy=copy, as_column=as_column) for each in parts])
+        return _join([_take(each, ctx, copy, as_column) for each in parts])
     if from_cudf.is_cudf(source):
         as_column = as_column or from_cudf.is_series(source)
         of_cudf = _from_cudf(source, context_of(ctx), copy, as_column)
@@ -183,21 +250,43 @@ def from_arrow(
     if hasattr(source, "__arrow_c_schema__"):
         return _core._import_schema(source.__arrow_c_schema__())
     if is_arrow_array(source):
-        return from_arrow(arrow_array_of("from_arrow", source), ctx, copy=copy, as_column=as_column)
+        return _take(arrow_array_of("from_arrow", source), ctx, copy, as_column)
     if _core._capsule_name(source) == "arrow_schema":
         return _core._import_schema(source)
-    if _core._capsule_name(source) is not None:
-        return _core._import_stream(context_of(ctx), source, copy, as_column)
-    if isinstance(source, tuple) and [_core._capsule_name(part) for part in source] == [
-        "arrow_schema",
-        "arrow_array",
-    ]:
-        return _core._import_array(context_of(ctx), source[0], source[1], copy, as_column)
+    if is_arrow_capsule(source):  # of the host: those of devices were taken above
+        where = context_of(ctx)
+        if isinstance(source, tuple):
+            return _core._import_array(where, source[0], source[1], copy, as_column)
+        return _core._import_stream(where, source, copy, as_column)
+    refuse_capsule(source)
     raise TypeMismatch(
         f"{type(source).__name__} has none of __arrow_c_device_stream__, __arrow_c_device_array__, "
         "__arrow_c_stream__, __arrow_c_array__, __arrow_c_schema__ and __arrow_array__, and is not a capsule "
         "of one of them: saeta.table and saeta.column take Python values and tensors"
     )
+
+
+def is_arrow_capsule(source: Any) -> bool:
+    """Whether the object is a capsule of an Arrow stream, or a pair of capsules: a schema and an array."""
+    if isinstance(source, tuple):
+        return len(source) == 2 and tuple(map(_core._capsule_name, source)) in ARRAYS
+    return _core._capsule_name(source) in STREAMS
+
+
+def refuse_capsule(source: Any) -> None:
+    """Raises TypeMismatch, with what to pass instead, for a capsule that holds no Arrow data by itself."""
+    name = _core._capsule_name(source)
+    if name is None:
+        return
+    if ("arrow_schema", name) in ARRAYS:
+        advice = f"it does not say which columns it has: pass the pair (arrow_schema, {name})"
+    elif name == "arrow_schema":
+        advice = "it has no data: pass the pair of it and its array"
+    elif "dltensor" in str(name):
+        advice = "it has a tensor: use saeta.from_dlpack, saeta.column or saeta.table"
+    else:
+        advice = "it is neither one of Arrow nor one of DLPack"
+    raise TypeMismatch(f"a capsule '{name}' is not a table or a column: {advice}")
 
 
 def _take_in_place(source: Any) -> Any:

@@ -170,7 +170,7 @@ def write_ipc(
     path: Target,
     *,
     compression: Compression | None = None,
-    format: Format = "file",  # noqa: A002 - the word that pyarrow and pandas use
+    format: Format | None = None,  # noqa: A002 - the word that pyarrow and pandas use
     progress: ProgressArgument = None,
     durable: bool = True,
     replace_read_only: bool = False,
@@ -203,7 +203,8 @@ def write_ipc(
             that is open in binary mode, BytesIO, a file of a socket, of gzip, of pyarrow or of fsspec. If
             `write()` takes only a part of the bytes, it is called again with the rest.
         compression: of batch bodies: None, "lz4" or "zstd".
-        format: "file", or "stream" for the streaming format.
+        format: "file", or "stream" for the streaming format. None: "stream" for a path or URL that ends in
+            .arrows, else "file".
         progress: as for `read_ipc`.
         durable: for a file on this machine. True waits until the file and its name are on the disk, so that
             they survive a crash of the system. False returns when the system has the file: it survives the
@@ -215,7 +216,8 @@ def write_ipc(
 
     Raises:
         FileError: the target can't be written (MissingFileError if its folder does not exist). An exception
-            of an object or a file system is its cause.
+            of an object or a file system is its cause. One failure comes when the new file is in place: with
+            `durable=True` its folder could not be synced, which the message says.
         TypeMismatch: the source is not a table, or the object takes text; nothing is written.
         UnsupportedError: one file can't hold the dictionaries.
         BudgetExceeded: the host's budget has no room.
@@ -231,7 +233,7 @@ def write_ipc(
     ipc = module()
     table = table_in_place("source", source)
     target = sinks.resolve_target(path, filesystem)
-    options = (compression or "none", format)
+    options = (compression or "none", sinks.format_of(target, format))
     with progress_hook(progress, "writing") as hook:
         written: int
         if isinstance(target, sinks.Sink | sinks.Upload):

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from saeta import _core
 from saeta._convert.build import table as make_table
-from saeta._core import Table, symbols
+from saeta._core import CountedTable, Table, symbols
 from saeta._core import _ChosenTensor as Exported
 from saeta._core import _TensorChoices as Choices
 from saeta.errors import TypeMismatch
-from saeta.exchange import CUDA, CUDA_MANAGED, context_of, from_arrow, from_dlpack
+from saeta.exchange import CUDA, CUDA_MANAGED, context_of, from_arrow, from_dlpack, is_arrow_capsule
 
 if TYPE_CHECKING:
     from typing_extensions import CapsuleType
@@ -78,14 +78,17 @@ def dlpack_is_cuda(capsule: Any) -> bool:
 
 
 def export_arrow_device(
-    columns: Table | Mapping[str, Any] | Sequence[Any], device: int | str = 0, memory_mb: int | None = None
+    columns: Table | CountedTable | Mapping[str, Any] | Sequence[Any],
+    device: int | str = 0,
+    memory_mb: int | None = None,
 ) -> tuple[CapsuleType, CapsuleType]:
     """Exports columns as one struct array of the Arrow C Device Data Interface.
 
-    Returns the capsules "arrow_schema" and "arrow_device_array". `columns` is a table, a mapping of names to
-    tensors, or a sequence of tensors, which are named col_0, col_1 and so on. Data that is on the device
-    already is not copied. A table of several batches is joined. `device` and `memory_mb` are those of
-    `dlpack_roundtrip`.
+    Returns the capsules "arrow_schema" and "arrow_device_array". `columns` is a table (of a CountedTable the
+    valid rows), a mapping of names to tensors, or a sequence of tensors, which are named col_0, col_1 and so
+    on. Tensors are objects with `__dlpack__` or DLPack capsules; these are consumed, unless the call fails.
+    Data that is on the device already is not copied. A table of several batches is joined. `device` and
+    `memory_mb` are those of `dlpack_roundtrip`.
 
     Example:
         >>> import saeta as sa
@@ -93,14 +96,13 @@ def export_arrow_device(
         >>> sa.from_arrow(capsules, "host").column_names
         ['a']
     """
+    if isinstance(columns, CountedTable):
+        return columns.__arrow_c_device_array__()
     if isinstance(columns, Table):
-        made = columns
-    else:
-        named = (
-            columns if isinstance(columns, Mapping) else {f"col_{i}": each for i, each in enumerate(columns)}
-        )
-        made = make_table(dict(named), _context(device, memory_mb))
-    return made._device_array()
+        return columns._device_array()
+    if isinstance(columns, list | tuple) and not is_arrow_capsule(columns):
+        columns = {f"col_{place}": each for place, each in enumerate(columns)}
+    return make_table(columns, _context(device, memory_mb))._device_array()
 
 
 def import_arrow_device(
@@ -111,8 +113,9 @@ def import_arrow_device(
     `obj` is the result of `export_arrow_device`, or any object of the Arrow protocols.
 
     The tensors are "dltensor" capsules, without a copy if the memory is on `device`. Several batches are
-    joined. Symbols come as their numbers, which `saeta.xlog.symbols` resolves. BufferError for columns with
-    nulls and for types without tensors: take such data with `saeta.from_arrow`.
+    joined. Symbols come as their numbers: `saeta.xlog.symbols` has the names of those of this process, and
+    those of XLOG have theirs in XLOG's own table. BufferError for columns with nulls and for types without
+    tensors: take such data with `saeta.from_arrow`.
 
     Example:
         >>> import saeta as sa

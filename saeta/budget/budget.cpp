@@ -32,7 +32,7 @@ bool budget::try_charge(std::uint64_t bytes) noexcept {
 }
 
 bool budget::charge_by(std::uint64_t bytes, time_point deadline) {
-  return node_->own_shard().spend(bytes) || tree_->charge_by(*node_, bytes, deadline);
+  return node_->own_shard().spend(bytes) || tree_->wait_in_line(*node_, bytes, deadline, nullptr);
 }
 
 std::optional<budget_refusal> budget::charge_or_refuse(std::uint64_t bytes) {

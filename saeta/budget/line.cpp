@@ -32,9 +32,9 @@ bool budget_tree::is_held_up(const node& at) noexcept {
   return is_contested(at);
 }
 
-/// Charges a new request if it fits and takes no bytes that an earlier request waits for.
-bool budget_tree::admit(node& at, std::uint64_t bytes) noexcept {
-  if ((bytes != 0 && is_held_up(at)) || !take(at, bytes)) {
+/// Charges or promises a new request if it fits and takes no bytes that an earlier request waits for.
+bool budget_tree::admit(node& at, std::uint64_t bytes, promise* into) noexcept {
+  if ((bytes != 0 && is_held_up(at)) || !take(at, bytes, into)) {
     return false;
   }
   if (line_.empty()) {
@@ -43,16 +43,16 @@ bool budget_tree::admit(node& at, std::uint64_t bytes) noexcept {
   return true;
 }
 
-/// Charges the waiting requests that fit now, ends those that can never fit, and wakes their threads. One
-/// pass is enough, because charging one request makes no room for another.
+/// Serves the waiting requests that fit now, ends those that can never fit, and wakes their threads. One pass
+/// is enough, because serving one request makes no room for another.
 void budget_tree::serve_line() noexcept {
   ++pass_;
   for (auto next = line_.begin(); next != line_.end();) {
     waiter& waits = **next;
     if (can_never_fit(waits.at, waits.bytes)) {
       waits.now = waiter::outcome::impossible;
-    } else if (!is_contested(waits.at) && take(waits.at, waits.bytes)) {
-      waits.now = waiter::outcome::charged;
+    } else if (!is_contested(waits.at) && take(waits.at, waits.bytes, waits.into)) {
+      waits.now = waiter::outcome::served;
     } else {
       mark_contested(waits);
       ++next;
@@ -85,15 +85,15 @@ void budget_tree::leave_line(waiter& gone) noexcept {
   }
 }
 
-bool budget_tree::charge_by(node& at, std::uint64_t bytes, time_point deadline) {
+bool budget_tree::wait_in_line(node& at, std::uint64_t bytes, time_point deadline, promise* into) {
   std::unique_lock<std::mutex> hold(mutex_);
-  if (admit(at, bytes)) {
+  if (admit(at, bytes, into)) {
     return true;
   }
   if (can_never_fit(at, bytes) || deadline <= wait_now()) {
     return false;
   }
-  waiter mine(at, bytes, deadline);
+  waiter mine(at, bytes, deadline, into);
   line_.push_back(&mine);
   close_shards();
   serve_line(); // bytes may have been refunded just before the shards were closed
@@ -102,13 +102,13 @@ bool budget_tree::charge_by(node& at, std::uint64_t bytes, time_point deadline) 
                        [&] { return mine.now != waiter::outcome::waiting; });
   } catch (...) {
     leave_line(mine);
-    if (mine.now == waiter::outcome::charged) { // charged while the hook ran
+    if (mine.now == waiter::outcome::served && into == nullptr) { // charged while the hook ran
       give(at, bytes);
-    }
+    } // promised bytes go back with the reservation that `into` belongs to
     throw;
   }
   leave_line(mine);
-  return mine.now == waiter::outcome::charged;
+  return mine.now == waiter::outcome::served;
 }
 
 } // namespace saeta

@@ -22,6 +22,18 @@ reservation reservation::make(std::shared_ptr<budget> from, std::uint64_t bytes,
   return reservation(std::move(made));
 }
 
+std::optional<reservation> reservation::make_by(std::shared_ptr<budget> from, std::uint64_t bytes,
+                                                budget::time_point deadline) {
+  auto made = std::make_unique<state>();
+  made->bytes = bytes;
+  made->from = std::move(from);
+  budget& asked = *made->from;
+  budget_tree::promise& left = made->left;
+  reservation result(std::move(made)); // an interrupted wait returns what was promised meanwhile
+  return asked.tree_->wait_in_line(*asked.node_, bytes, deadline, &left) ? std::optional(std::move(result))
+                                                                         : std::nullopt;
+}
+
 reservation::reservation(std::unique_ptr<state> made) : state_(std::move(made)) {}
 
 reservation::reservation(reservation&&) noexcept = default;

@@ -24,6 +24,10 @@ public:
   /// @throws error budget_exceeded if `bytes` do not fit and overbooking is refused.
   static reservation make(std::shared_ptr<budget> from, std::uint64_t bytes,
                           overbooking policy = overbooking::refuse);
+  /// Like `make` without overbooking, but waits in line until the bytes are available or `deadline` has
+  /// passed, as budget::charge_by does. Returns nullopt if they did not become available.
+  static std::optional<reservation> make_by(std::shared_ptr<budget> from, std::uint64_t bytes,
+                                            budget::time_point deadline);
   reservation(reservation&&) noexcept;
   reservation& operator=(reservation&&) noexcept;
   ~reservation();

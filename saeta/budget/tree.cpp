@@ -67,6 +67,20 @@ bool budget_tree::take(node& at, std::uint64_t bytes) noexcept {
   return true;
 }
 
+/// Charges the bytes, or promises them to `into`.
+bool budget_tree::take(node& at, std::uint64_t bytes, promise* into) noexcept {
+  if (into == nullptr) {
+    return take(at, bytes);
+  }
+  recall_for(at, bytes);
+  if (!fits(at, bytes)) {
+    return false;
+  }
+  add_reserved(at, bytes);
+  into->firm += bytes;
+  return true;
+}
+
 bool budget_tree::charge(node& at, std::uint64_t bytes) noexcept {
   const std::lock_guard hold(mutex_);
   return admit(at, bytes);

@@ -114,7 +114,8 @@ public:
   bool charge(node& at, std::uint64_t bytes) noexcept;
   /// Returns nullopt if the bytes were charged.
   std::optional<budget_refusal> charge_or_refuse(node& at, std::uint64_t bytes);
-  bool charge_by(node& at, std::uint64_t bytes, time_point deadline);
+  /// @param into  null: the bytes are charged, else promised to it
+  bool wait_in_line(node& at, std::uint64_t bytes, time_point deadline, promise* into);
   void close(node& at) noexcept;
   std::size_t waiting() noexcept;
   void refund(node& at, std::uint64_t bytes) noexcept;
@@ -142,11 +143,13 @@ private:
 
   /// A request in line. It is on the stack of the waiting thread.
   struct waiter {
-    enum class outcome { waiting, charged, impossible };
-    waiter(node& in, std::uint64_t wanted, time_point until) : at(in), bytes(wanted), deadline(until) {}
+    enum class outcome { waiting, served, impossible };
+    waiter(node& in, std::uint64_t wanted, time_point until, promise* for_promise)
+        : at(in), bytes(wanted), deadline(until), into(for_promise) {}
     node& at;
     std::uint64_t bytes;
     time_point deadline;
+    promise* into;
     outcome now = outcome::waiting;
     std::condition_variable changed;
   };
@@ -179,12 +182,13 @@ private:
 
   // Charges (tree.cpp)
   bool take(node& at, std::uint64_t bytes) noexcept;
+  bool take(node& at, std::uint64_t bytes, promise* into) noexcept;
   bool draw_locked(node& at, promise& from, std::uint64_t bytes) noexcept;
   budget_refusal refuse_locked(node& at, std::uint64_t bytes);
   void give(node& at, std::uint64_t bytes) noexcept;
 
   // The waiting line (line.cpp)
-  bool admit(node& at, std::uint64_t bytes) noexcept;
+  bool admit(node& at, std::uint64_t bytes, promise* into = nullptr) noexcept;
   bool is_held_up(const node& at) noexcept;
   bool is_contested(const node& at) const noexcept;
   void mark_contested(const waiter& waits) noexcept;

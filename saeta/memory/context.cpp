@@ -91,7 +91,7 @@ std::shared_ptr<context> context::with_budget(std::string name, std::uint64_t li
 std::shared_ptr<context> context::with_reservation(std::uint64_t bytes, overbooking policy) {
   require_open();
   auto promised = naming_owners(*core_->holders, *budget_, [&] {
-    return std::make_unique<reservation>(reservation::make(budget_, bytes, policy));
+    return std::make_unique<reservation>(core_->reserve(budget_, bytes, policy));
   });
   return hand_out({new context(core_, as_base(), budget_, std::move(promised)), delete_in_own_process{}});
 }

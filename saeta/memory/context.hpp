@@ -72,8 +72,9 @@ public:
   /// A context of this device that charges a child of this context's budget.
   [[nodiscard]] std::shared_ptr<context> with_budget(std::string name,
                                                      std::uint64_t limit = budget::unlimited);
-  /// A context of this device that draws from bytes reserved now. It refuses allocations beyond them.
-  /// @throws error budget_exceeded when the bytes have no room.
+  /// A context of this device that draws from bytes reserved now. It refuses allocations beyond them. Where
+  /// they have no room, room is made and waited for as for an allocation (pressure.hpp), unless they may be
+  /// overbooked. @throws error budget_exceeded when there is none, closed.
   [[nodiscard]] std::shared_ptr<context> with_reservation(std::uint64_t bytes,
                                                           overbooking policy = overbooking::refuse);
   /// Null without a reservation.

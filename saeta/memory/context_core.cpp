@@ -68,6 +68,26 @@ context_core::context_core(std::shared_ptr<backend> of, context_options chosen)
   memory = build_stack(options.memory, parts);
 }
 
+reservation context_core::reserve(const std::shared_ptr<budget>& from, std::uint64_t bytes,
+                                  overbooking policy) {
+  if (policy == overbooking::refuse) {
+    std::optional<reservation> made;
+    const auto attempt = [&](budget::time_point deadline) {
+      made = reservation::make_by(from, bytes, deadline);
+      return made.has_value();
+    };
+    constexpr budget::time_point now{};
+    shortage missing(bytes, from.get());
+    missing.wait_in_line = attempt;
+    if (attempt(now) || budget_resource::obtain(
+                            missing, [this](shortage& need) { return relief->relieve(need); },
+                            [&] { return attempt(now); })) {
+      return std::move(*made);
+    }
+  }
+  return reservation::make(from, bytes, policy); // throws the numbers of the moment
+}
+
 bool context_core::make_visible_to(backend& user) {
   if (&user == device.get()) {
     return true;

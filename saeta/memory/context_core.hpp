@@ -24,6 +24,8 @@ struct context_core : std::enable_shared_from_this<context_core> {
   std::size_t make_room(const shortage& need);
   std::size_t trim();
   std::size_t drain();
+  /// Promises bytes, after making room and waiting as a request for memory does, unless they are overbooked.
+  reservation reserve(const std::shared_ptr<budget>& from, std::uint64_t bytes, overbooking policy);
   /// Frees a block in stream order after the points; unknown work is resolved to points first. Returns false
   /// if that can't be done now.
   bool free_in_order(resource& to, const block& freed, requirement& after) noexcept;

@@ -153,7 +153,8 @@ bool pressure::relieve(shortage& need) {
   if (need.full == nullptr || policy_.wait.count() == 0 || need.charged) {
     return false;
   }
-  need.charged = need.full->charge_by(need.bytes, wait_now() + policy_.wait);
+  const auto deadline = wait_now() + policy_.wait;
+  need.charged = need.wait_in_line ? need.wait_in_line(deadline) : need.full->charge_by(need.bytes, deadline);
   return need.charged;
 }
 

@@ -38,7 +38,7 @@ std::optional<data_type> symbols_by_metadata(const data_type& storage, metadata_
     return std::nullopt;
   }
   const auto identity = value_of(metadata, table_key);
-  const auto table = identity ? symbol_table::of_identity(*identity) : process_symbols();
+  const auto table = identity ? symbol_table::of_identity(*identity) : nullptr;
   if (table == nullptr) {
     return std::nullopt;
   }
@@ -70,20 +70,26 @@ schema resolve_symbols(schema described) {
 }
 
 field as_symbols(const field& described, const std::shared_ptr<symbol_table>& table) {
-  require_argument(table, "table");
+  const std::shared_ptr<symbol_table>& into = table != nullptr ? table : process_symbols();
   if (!can_be_symbols(described.type)) {
     throw error(errc::type_mismatch,
                 concat("column '", described.name, "' of type ", described.type.name(),
                        " can't become symbols: expected strings, a dictionary of strings, uint32 or int32"));
   }
   const auto identity = value_of(described.metadata, table_key);
-  if (identity && described.type.is_integer() && symbol_table::of_identity(*identity) != table) {
+  if (identity && described.type.is_integer() && symbol_table::of_identity(*identity) != into) {
     throw error(errc::exchange,
                 concat("column '", described.name, "': its numbers are symbols of the table ", *identity,
                        ", which is not in this process: exchange names as dictionaries"));
   }
+  if (!identity && table == nullptr && described.type.is_integer() && declares_symbols(described.metadata)) {
+    throw error(errc::exchange,
+                concat("column '", described.name,
+                       "': its numbers are symbols of a table that its metadata do not name: ",
+                       "give that table, as in as_symbols(table)"));
+  }
   field made = described;
-  made.type = symbol_type(table);
+  made.type = symbol_type(into);
   remove_keys(made.metadata);
   return made;
 }

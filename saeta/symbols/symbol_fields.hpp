@@ -11,10 +11,10 @@
 
 namespace saeta {
 
-/// The symbol type of a uint32 field whose metadata marks its values as symbols. They belong to the table
-/// that the metadata names, else to the process's table. The symbol keys are removed from the metadata.
-/// Returns nullopt and leaves the metadata unchanged if the field is not marked, or if the named table is not
-/// in this process.
+/// The symbol type of a uint32 field whose metadata marks its values as symbols of a table that it names. The
+/// symbol keys are removed from the metadata. Returns nullopt and leaves the metadata unchanged if the field
+/// is not marked, or if no table is named, as in XLOG's own arrays, or one that is not in this process: the
+/// numbers then stay numbers, because in another table they mean other names.
 std::optional<data_type> symbols_by_metadata(const data_type& storage, metadata_list& metadata);
 
 /// True if an import turns this dictionary into symbols.
@@ -26,8 +26,10 @@ schema resolve_symbols(schema described);
 field resolve_symbols(const field& described);
 
 /// The field of a column that becomes symbols of `table`. Earlier symbol keys are removed from its metadata.
+/// @param table  null: the process's, unless the metadata marks numbers as symbols of a table that it does not
+///               name. That table has to be given.
 /// @throws error type_mismatch for a type that can't become symbols, exchange if the metadata says that the
-///         numbers are symbols of another table.
+///         numbers are symbols of another table, or of one that is not given.
 field as_symbols(const field& described, const std::shared_ptr<symbol_table>& table);
 
 /// How symbols are exported.

@@ -54,7 +54,7 @@ def test_a_table_of_pairs_columns_or_a_whole(host):
     assert sa.table([numbers, ["b", [3, 4]]]).context == host
     assert sa.table([(sa.field("f", "int8"), [1, 2])], host)["f"].type == "int8"
     for wrong, text in (
-        ("ab", "str is not a table: expected a mapping from names to columns, pairs of both, or an object"),
+        ("ab", "str is not a table: expected a mapping from names to columns, pairs of both, a sequence of"),
         (3, "int is not a table"),
         ([3], "column number 0 is of type int: expected a pair"),
         ([numbers, ("a", 1, 2)], "column number 1 is of type tuple: expected a pair"),

@@ -65,6 +65,34 @@ def test_the_docs_list_every_exit_code():
     assert documented == [(str(int(code)), meaning) for code, meaning in MEANINGS.items()]
 
 
+def test_every_command_prints_what_it_has_to_say_on_an_output_of_ascii(tmp_path):
+    path, copy = tmp_path / "Zürich.arrow", tmp_path / "copie é.arrow"
+    named = sa.table({"Straße…": ["✓"]}, "host").replace_schema_metadata({"wer": "Ü" * 100})
+    named.write_ipc(path)
+    for arguments, words in (
+        (["inspect", path], ["Z\\xfcrich.arrow", "Stra\\xdfe...", "wer = \\xdc"]),
+        (["inspect", tmp_path / "fehlt-é"], []),
+        (["load", path, "--check"], ["ok as pyarrow reads it", "1 file as pyarrow reads them"]),
+        (["convert", path, copy], ["copie \\xe9.arrow: 1 row"]),
+        (["demo", "--rows", 1000], ["checks passed", "ok "]),
+        (["info"], ["saeta "]),
+        (["--help"], ["Exit codes"]),
+    ):
+        plain = saeta(*arguments, PYTHONIOENCODING="ascii")
+        usual = saeta(*arguments, PYTHONIOENCODING="utf-8")
+        assert plain.returncode == usual.returncode
+        assert "Traceback" not in plain.stderr
+        assert plain.stdout.isascii()
+        assert [each for each in words if each not in plain.stdout] == []
+
+
+def test_a_command_without_standard_output_ends_as_usual(tmp_path):
+    done = subprocess.run(
+        ["sh", "-c", '"$0" -m saeta info >&-', sys.executable], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_without_typer_the_command_says_what_it_needs():
     program = "import sys; sys.modules['typer'] = None; from saeta.cli import main; main()"
     done = subprocess.run(

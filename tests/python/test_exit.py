@@ -95,3 +95,25 @@ ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 """
     done = run_python(program)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_program_that_has_closed_all_descriptors_ends_without_a_complaint(run_python):
+    program = """
+import io, os, socket, threading
+import saeta as sa
+from saeta._share.leases import Lease
+
+table = sa.table({"a": list(range(9))}, "host")
+shared = table.share()
+read_end, write_end = os.pipe()
+os.write(write_end, table.to_ipc_bytes(format="stream"))
+scan = sa.scan_ipc(f"/dev/fd/{read_end}", "host")
+next(scan)
+ours, theirs = socket.socketpair()
+lease = Lease(b"an exporter", ours)
+os.closerange(3, 256)  # as a program that becomes a daemon does
+print("done", flush=True)
+del lease, scan, shared
+"""
+    done = run_python(program)
+    assert (done.stdout.strip(), done.stderr, done.returncode) == ("done", "", 0)

@@ -31,6 +31,43 @@ print(sorted({set(HEAVY)!r} & (set(sys.modules) - before)))
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
 
 
+def test_a_package_that_is_imported_again_is_the_same(run_python):
+    program = """
+import io, sys, warnings
+warnings.simplefilter("error")
+import saeta as first
+import saeta.ipc
+kept = first.table({"a": [1, None]}, "host")
+kept.write_ipc(io.BytesIO())
+for round in range(3):
+    for name in [each for each in sys.modules if each.partition(".")[0] == "saeta"]:
+        del sys.modules[name]
+    import saeta as again
+    assert again is not first
+    assert (again.Table, again.Error, again.symbols) == (first.Table, first.Error, first.symbols)
+    assert again.errors.Error is again.Error is sys.modules["saeta.errors"].Error
+    assert again.context("host") == first.context("host")
+    made = again.table({"a": [1, None]}, "host")
+    assert made.equals(kept) and first.concat_tables([made, kept]).num_rows == 4
+    written = io.BytesIO()
+    again.write_ipc(made, written)
+    assert again.read_ipc(written.getvalue(), "host").equals(kept)
+    assert again.info()["version"] == again.__version__
+    for package in (first, again):
+        try:
+            package.context("nowhere")
+        except again.Error as failure:
+            assert isinstance(failure, first.Error)
+        else:
+            raise AssertionError("no error")
+import pickle
+assert pickle.loads(pickle.dumps(kept)).equals(kept)
+print("done")
+"""
+    done = run_python(program)
+    assert (done.stdout.strip(), done.stderr) == ("done", "")
+
+
 def test_the_core_works_without_numpy_and_pyarrow(run_python):
     program = """
 import sys

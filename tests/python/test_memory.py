@@ -348,6 +348,35 @@ assert second.nbytes == 800
     assert "guard" in done.stdout
 
 
+def test_a_reservation_waits_as_its_context_does(run_python):
+    program = """
+import threading
+import saeta as sa
+
+ctx = sa.context("host", budget=1024, wait=60)
+waits = threading.Event()
+first = [ctx.allocate(900)]
+
+def make_room(needed):
+    waits.set()  # the last step before the request waits in line
+    return 0
+
+ctx.memory.add_hook(make_room, name="says that it waits")
+other = threading.Thread(target=lambda: (waits.wait(), first.clear()))
+other.start()
+with ctx.memory.reserve(800) as promised:
+    other.join()
+    assert promised.memory.reservation == {"bytes": 800, "left": 800, "overbooked": 0}
+    assert ctx.memory.statistics()["current"] == 0
+try:
+    ctx.memory.reserve(1025)  # never fits, and so does not wait
+except sa.BudgetExceeded as failure:
+    print(failure.limit)
+"""
+    done = run_python(program)
+    assert (done.stdout.strip(), done.stderr) == ("1024", "")
+
+
 @pytest.mark.parametrize("wait", [-1, float("nan"), 1e12])
 def test_a_wait_is_a_sensible_time(wait):
     with pytest.raises(sa.InvalidError, match="wait"):

@@ -432,7 +432,8 @@ def test_the_kind_of_a_column_is_that_of_its_tensor(kind, number):
 def test_names_of_numbers_are_typestrs(dtype, typestr):
     from saeta import _use
 
-    assert _use._typestr(dtype) == typestr
+    size = np.dtype(typestr).itemsize
+    assert _use._element(dtype) == (typestr, size, size)
 
 
 def test_arrays_are_lent_of_whole_aligned_elements(host):
@@ -460,6 +461,26 @@ def test_arrays_are_lent_of_whole_aligned_elements(host):
         assert len(token.array(whole, "int16")) == 2
         with pytest.raises(sa.TypeMismatch, match="column 'n' has elements of <i2, not <i4"):
             token.array(whole, "i4")
+
+
+def test_elements_of_no_bytes_or_of_objects_are_not_lent(host):
+    block = host.allocate(16)
+    with sa.use(reads=[block]) as token:
+        for dtype in (np.dtype((np.int32, (0,))), "S0", "U0", np.dtype([]), "V0", object, "O"):
+            with pytest.raises(sa.InvalidError, match="is not a type of elements in memory"):
+                token.array(block, dtype)
+
+
+def test_elements_are_counted_by_their_bytes(host):
+    block = host.allocate(48)
+    with sa.use(reads=[block]) as token:
+        for dtype in ("U4", "S3", "M8[ns]", "c16", ">i4", np.dtype((np.int32, (2,))), np.dtype("i4, f8")):
+            lent = token.array(block, dtype)
+            assert len(lent) == 48 // np.dtype(dtype).itemsize
+            assert np.asarray(lent).nbytes == 48
+    empty = host.allocate(0)
+    with sa.use(reads=[empty]) as token:
+        assert np.asarray(token.array(empty, "f4")).shape == (0,)
 
 
 def test_texts_of_times_have_a_sign_and_all_their_digits():

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from types import SimpleNamespace
 
 import pyarrow as pa
+import pyarrow.fs
 import pytest
 
 import saeta as sa
@@ -30,6 +31,41 @@ class Target:
 
     def flush(self):
         self.flushed += 1
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("a.arrows", "stream"),
+        ("a.ARROWS", "stream"),
+        ("a.arrow", "file"),
+        ("a.feather", "file"),
+        ("a.ipc", "file"),
+        ("a.arrows.bak", "file"),
+        ("arrows", "file"),
+    ],
+)
+def test_the_suffix_of_a_path_chooses_the_format(tmp_path, name, written):
+    table = sa.table({"a": [1, 2]}, "host")
+    path = tmp_path / name
+    other = "file" if written == "stream" else "stream"
+    for target in (path, str(path), f"file://{path}"):
+        table.write_ipc(target)
+        assert sa.ipc.inspect(path)["format"] == written
+        sa.write_ipc(table, target, format=other)
+        assert sa.ipc.inspect(path)["format"] == other
+        with sa.ipc_writer(target) as writer:
+            writer.write(table)
+        assert sa.ipc.inspect(path)["format"] == written
+    table.write_ipc(
+        name, filesystem=pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
+    )
+    assert sa.ipc.inspect(path)["format"] == written
+    target = io.BytesIO()
+    table.write_ipc(target)
+    assert sa.ipc.inspect(target.getvalue())["format"] == "file"
+    with pytest.raises(sa.InvalidError, match="format 'arrows'"):
+        table.write_ipc(path, format="arrows")
 
 
 def test_objects_that_take_parts_get_all_bytes_in_order():

@@ -12,9 +12,20 @@ from saeta._convert.from_cuda_array import from_cuda_array
 from saeta._convert.from_cudf import is_series
 from saeta._convert.from_numpy import is_array, mask_of
 from saeta._convert.from_pyarrow import with_stream
+from saeta._convert.lent_capsules import lent
 from saeta._convert.tables import column_place
 from saeta._convert.types import schema as make_schema
-from saeta._core import Column, Context, CountedTable, DataType, Field, Schema, Table
+from saeta._core import (
+    Column,
+    Context,
+    CountedTable,
+    DataType,
+    Field,
+    Schema,
+    Table,
+    _capsule_name,
+    _LentCapsule,
+)
 from saeta.errors import InvalidError, TypeMismatch
 from saeta.exchange import (
     ContextLike,
@@ -22,7 +33,9 @@ from saeta.exchange import (
     from_arrow,
     from_dlpack,
     is_arrow_array,
+    is_arrow_capsule,
     is_elsewhere,
+    refuse_capsule,
 )
 
 Cast: TypeAlias = Literal["truncate", "reinterpret"] | None
@@ -34,22 +47,26 @@ def table(
     columns: Mapping[str, Any] | Iterable[tuple[str, Any]] | Any,
     ctx: ContextLike = None,
     *,
-    schema: Schema | None = None,
+    schema: Any = None,
     cast: Cast = None,
 ) -> Table:
-    """Makes a table of named columns of equal length.
+    """Makes a table of columns of equal length.
 
     Memory that is on the context's device is shared. Other memory is copied with one transfer per column. So
     are columns and tensors of another GPU, if `ctx` is given.
 
     Args:
-        columns: a mapping from names to values, pairs of both (names may repeat), columns that have names
-            (Column, polars or pandas Series), or a whole table: a DataFrame, any object with
-            `__arrow_c_stream__` or `__arrow_c_array__`, a Dataset or Scanner of pyarrow, or a tensor of two
-            dimensions, whose columns are named col_0, col_1 ... Values are what `saeta.column` takes.
+        columns: a mapping from names to values, pairs of both (names may repeat), a sequence of columns, or a
+            whole table: a DataFrame, any object with `__arrow_c_stream__` or `__arrow_c_array__`, capsules of
+            Arrow, a Dataset or Scanner of pyarrow, or a tensor of two dimensions. Columns of a sequence are
+            tensors and arrays; those with a name (Column, polars or pandas Series) keep it. The others, and
+            the columns of a tensor, are named by the schema, else col_0, col_1 ... after their places. Values
+            are what `saeta.column` takes. DLPack capsules are consumed if the table can be made, otherwise
+            all of them stay as they were.
         ctx: a Context or the name of a device. None: the context of the first Column, else the best device.
-        schema: names, types, nullability and metadata that the table must have. Python values and NumPy
-            arrays are converted to them exactly. It names the columns of a tensor.
+        schema: names, types, nullability and metadata that the table must have: what `saeta.schema` takes, or
+            a list of names, whose columns have the types of the data. Python values and NumPy arrays are
+            converted to the types exactly.
         cast: how to convert values that the types of the schema can't represent, as for `saeta.column`. For a
             tensor only 'reinterpret'.
 
@@ -65,25 +82,22 @@ def table(
         (2, 2)
     """
     columns = with_stream(columns)
-    if _is_tensor(columns):
-        if cast == "truncate":
-            raise InvalidError("cast='truncate' is for columns: a tensor keeps its type or is reinterpreted")
-        copy = True if ctx is not None and _on_another_gpu(columns, context_of(ctx)) else None
-        return from_dlpack(columns, ctx, copy=copy, columns=True, schema=schema, cast=cast)
-    _require_cast(cast, typed=schema is not None)
+    described = _fields(schema)
+    with lent([columns]) as (tensor,):
+        if _is_tensor(tensor):
+            return _table_of_tensor(tensor, ctx, described, cast)
+    _require_cast(cast, typed=isinstance(described, Schema))
     if _is_table(columns):
-        if cast is not None:
-            raise InvalidError(
-                f"cast={cast!r} is for columns, and {type(columns).__name__} is a table: convert it there"
-            )
-        return _whole_table(columns, ctx, schema)
-    pairs = _pairs(columns)
-    where = context_of(ctx if ctx is not None else _first_context(pairs))
-    if ctx is not None:
-        pairs = [(name, _moved(value, where)) for name, value in pairs]
-    if schema is not None:
-        return _described(pairs, where, schema, cast)
-    return _core._from_columns(where, [as_column(name, value, where) for name, value in pairs])
+        return _whole_table(columns, ctx, described, cast)
+    pairs = _named(_pairs(columns), described)
+    with lent([value for _, value in pairs]) as values:
+        pairs = [(name, value) for (name, _), value in zip(pairs, values, strict=True)]
+        where = context_of(ctx if ctx is not None else _first_context(pairs))
+        if ctx is not None:
+            pairs = [(name, _moved(value, where)) for name, value in pairs]
+        if described is not None:
+            return _described(pairs, where, described, cast)
+        return _core._from_columns(where, [as_column(name, value, where) for name, value in pairs])
 
 
 def column(
@@ -99,8 +113,9 @@ def column(
     Args:
         name: the name, or a Field, which also gives type, nullability and metadata.
         data: a Column, an object with DLPack (a tensor, a NumPy array), one with an Arrow protocol (a pyarrow
-            array, a polars or pandas Series), one with `__arrow_array__` (an array or an Index of pandas) or
-            a sequence of Python values, which pyarrow converts. Masked values of a NumPy array become nulls.
+            array, a polars or pandas Series), a capsule of either, one with `__arrow_array__` (an array or an
+            Index of pandas) or a sequence of Python values, which pyarrow converts. Masked values of a NumPy
+            array become nulls. A DLPack capsule is consumed if the column can be made.
         type: what `saeta.DataType` takes: "int32", "timestamp[us, tz=UTC]", a pyarrow type. Python values,
             NumPy arrays and arrays of pandas are converted to it if every value stays equal. Any other object
             must have this type. `saeta.symbol()` takes what `Column.as_symbols` does. None: the type of the
@@ -133,10 +148,12 @@ def column(
     if type is not None:
         described = name.with_type(type) if isinstance(name, Field) else Field(name, type)
     _require_cast(cast, typed=isinstance(described, Field))
-    if ctx is not None:
-        where = context_of(ctx)
-        return as_column(described, _moved(data, where), where, cast)
-    return as_column(described, data, context_of(data.context if isinstance(data, Column) else None), cast)
+    with lent([data]) as (taken,):
+        if ctx is not None:
+            where = context_of(ctx)
+            return as_column(described, _moved(taken, where), where, cast)
+        where = context_of(taken.context if isinstance(taken, Column) else None)
+        return as_column(described, taken, where, cast)
 
 
 def from_bytes(columns: Sequence[Any], ctx: ContextLike = None, *, schema: Any) -> Table:
@@ -214,8 +231,9 @@ def counted_table(capacity: Table, count: Any, *, num_rows: int | None = None) -
         raise TypeMismatch(f"the capacity is of type {type(capacity).__name__}, expected a Table")
     if getattr(count, "shape", None) == ():  # a tensor of one element and no dimension
         count = count.reshape(1)
-    rows = count if isinstance(count, Column) else as_column("rows", count, capacity.context)
-    return _core._counted_table(capacity, rows, num_rows)
+    with lent([count]) as (taken,):
+        rows = taken if isinstance(taken, Column) else as_column("rows", taken, capacity.context)
+        return _core._counted_table(capacity, rows, num_rows)
 
 
 def with_column(self: Table, name: str | Field, values: Any) -> Table:
@@ -236,15 +254,18 @@ def add_column(self: Table, index: int, name: str | Field, values: Any) -> Table
     """Implements `Table.add_column`."""
     columns = self.columns
     place = column_place(index, len(columns), last=len(columns))
-    columns.insert(place, as_column(name, values, self.context))
-    return self._with_columns(columns)
+    with lent([values]) as (taken,):
+        columns.insert(place, as_column(name, taken, self.context))
+        return self._with_columns(columns)
 
 
 def set_column(self: Table, index: int, name: str | Field, values: Any) -> Table:
     """Implements `Table.set_column`."""
     columns = self.columns
-    columns[column_place(index, len(columns), last=len(columns) - 1)] = as_column(name, values, self.context)
-    return self._with_columns(columns)
+    place = column_place(index, len(columns), last=len(columns) - 1)
+    with lent([values]) as (taken,):
+        columns[place] = as_column(name, taken, self.context)
+        return self._with_columns(columns)
 
 
 def as_column(name: str | Field, value: Any, ctx: Context, cast: Cast = None) -> Column:
@@ -259,15 +280,16 @@ def as_column(name: str | Field, value: Any, ctx: Context, cast: Cast = None) ->
         value = arrow_array_of(f"column '{name}'", value)
     elif is_array(value):
         value = array_of_type(name, value, None, None)
-    if hasattr(value, "__arrow_c_array__") or hasattr(value, "__arrow_c_stream__") or is_series(value):
+    if _has_arrow(value) or is_series(value):
         if hasattr(value, "column_names") or hasattr(value, "columns"):
             raise TypeMismatch(f"column '{name}': {type(value).__name__} is a table, not a column")
         made: Column = from_arrow(value, ctx, as_column=True)
         return made.with_name(name)
-    if hasattr(value, "__dlpack__"):
+    if _has_dlpack(value):
         return from_dlpack(value, ctx, name=name)
     if hasattr(value, "__cuda_array_interface__"):
         return from_cuda_array(value, ctx, name=name)
+    refuse_capsule(value)
     if _is_sequence(value):
         return as_column(name, arrow_array(name, list(value), None, None), ctx)
     raise TypeMismatch(
@@ -295,7 +317,8 @@ def _as_field(field: Field, value: Any, ctx: Context, cast: Cast) -> Column:
     else:
         made = as_column(field.name, _make_of_type(field, value, cast), ctx)
     if field.type.is_symbol and made.type != field.type:
-        made = made.as_symbols(field.type.symbol_table)
+        table = field.type.symbol_table
+        made = made.as_symbols(None if table == _core.symbols else table)
     if field.type == "bool8" and made.type == "bool":  # pyarrow converted Python values; it has no type bool8
         made = made.as_bool8(extension=False)
     narrow = field.type.dtype is not None and field.type.format.startswith("w:")
@@ -307,28 +330,51 @@ def _as_field(field: Field, value: Any, ctx: Context, cast: Cast) -> Column:
     return made
 
 
-def _pairs(columns: Any) -> list[tuple[str | Field, Any]]:
-    """Returns the names and values of the columns of a table."""
+def _fields(schema: Any) -> Schema | list[str] | None:
+    """Returns the schema that an argument describes, or the names that it lists."""
+    if schema is None or isinstance(schema, Schema):
+        return schema
+    if isinstance(schema, list | tuple) and schema and all(isinstance(each, str) for each in schema):
+        return list(schema)
+    return make_schema(schema)
+
+
+def _names(described: Schema | list[str]) -> list[str]:
+    return described.names if isinstance(described, Schema) else described
+
+
+def _pairs(columns: Any) -> list[tuple[str | Field | None, Any]]:
+    """Returns the names and values of the columns of a table; None for a column without a name."""
+    refuse_capsule(columns)
     if isinstance(columns, Mapping):
         return list(columns.items())
     if isinstance(columns, str | bytes) or not isinstance(columns, Iterable):
         raise TypeMismatch(
             f"{type(columns).__name__} is not a table: expected a mapping from names to columns, pairs of "
-            "both, or an object with an Arrow protocol, as a DataFrame"
+            "both, a sequence of tensors, or an object with an Arrow protocol, as a DataFrame"
         )
     return [_pair(number, each) for number, each in enumerate(columns)]
 
 
-def _pair(number: int, given: Any) -> tuple[str | Field, Any]:
+def _pair(number: int, given: Any) -> tuple[str | Field | None, Any]:
     if isinstance(given, tuple | list) and len(given) == 2 and isinstance(given[0], str | Field):
         return given[0], given[1]
-    name = getattr(given, "name", None)  # a Column, or a Series of polars or pandas
-    if isinstance(name, str) and _is_exchangeable(given):
-        return name, given
+    if _is_exchangeable(given) or _capsule_name(given) is not None:
+        name = getattr(given, "name", None)  # a Column, or a Series of polars or pandas
+        return name if isinstance(name, str) else None, given
     raise TypeMismatch(
-        f"column number {number} is of type {type(given).__name__}: expected a pair (name, values), or a "
-        "column that has a name"
+        f"column number {number} is of type {type(given).__name__}: expected a pair (name, values), a tensor "
+        "or an array"
     )
+
+
+def _named(
+    pairs: list[tuple[str | Field | None, Any]], described: Schema | list[str] | None
+) -> list[tuple[str | Field, Any]]:
+    """Names the columns without a name after their places, in the schema if there is one."""
+    known = [] if described is None else _names(described)
+    names = known if len(known) == len(pairs) else [f"col_{place}" for place in range(len(pairs))]
+    return [(names[place] if name is None else name, value) for place, (name, value) in enumerate(pairs)]
 
 
 def _first_context(pairs: list[tuple[str | Field, Any]]) -> Context | None:
@@ -336,18 +382,35 @@ def _first_context(pairs: list[tuple[str | Field, Any]]) -> Context | None:
 
 
 def _described(
-    pairs: list[tuple[str | Field, Any]], ctx: Context, schema: Schema, cast: Cast = None
+    pairs: list[tuple[str | Field, Any]], ctx: Context, described: Schema | list[str], cast: Cast = None
 ) -> Table:
     names = [name.name if isinstance(name, Field) else name for name, _ in pairs]
-    if names != schema.names:
-        raise InvalidError(f"the schema has columns {schema.names}, the table {names}")
+    if names != _names(described):
+        raise InvalidError(f"the schema has columns {_names(described)}, the table {names}")
+    if not isinstance(described, Schema):
+        return _core._from_columns(ctx, [as_column(name, value, ctx) for name, value in pairs])
     columns = [
-        as_column(field, value, ctx, cast) for field, (_, value) in zip(schema.fields, pairs, strict=True)
+        as_column(field, value, ctx, cast) for field, (_, value) in zip(described.fields, pairs, strict=True)
     ]
-    return _core._from_columns(ctx, columns)._with_schema(schema)
+    return _core._from_columns(ctx, columns)._with_schema(described)
 
 
-def _whole_table(source: Any, ctx: ContextLike, schema: Schema | None) -> Table:
+def _table_of_tensor(
+    tensor: Any, ctx: ContextLike, described: Schema | list[str] | None, cast: Cast
+) -> Table:
+    if cast == "truncate":
+        raise InvalidError("cast='truncate' is for columns: a tensor keeps its type or is reinterpreted")
+    copy = True if ctx is not None and _on_another_gpu(tensor, context_of(ctx)) else None
+    schema = described if isinstance(described, Schema) else None
+    made = from_dlpack(tensor, ctx, copy=copy, columns=True, schema=schema, cast=cast)
+    return made.rename_columns(described) if isinstance(described, list) else made
+
+
+def _whole_table(source: Any, ctx: ContextLike, schema: Schema | list[str] | None, cast: Cast) -> Table:
+    if cast is not None:
+        raise InvalidError(
+            f"cast={cast!r} is for columns, and {type(source).__name__} is a table: convert it there"
+        )
     made = source if isinstance(source, Table) and ctx is None else from_arrow(source, ctx)
     if not isinstance(made, Table):
         raise TypeMismatch(
@@ -372,19 +435,30 @@ def _is_table(given: Any) -> bool:
 
     Also True for a column, which is not iterated.
     """
-    return not isinstance(given, Mapping) and (
-        hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__")
+    return not isinstance(given, Mapping) and _has_arrow(given)
+
+
+def _has_arrow(value: Any) -> bool:
+    return (
+        hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__") or is_arrow_capsule(value)
     )
 
 
+def _has_dlpack(value: Any) -> bool:
+    return hasattr(value, "__dlpack__") or isinstance(value, _LentCapsule)
+
+
 def _is_tensor(given: Any) -> bool:
-    return hasattr(given, "__dlpack__") and not _is_table(given)
+    return _has_dlpack(given) and not _is_table(given)
 
 
 def _is_exchangeable(value: Any) -> bool:
-    protocols = ("__arrow_c_array__", "__arrow_c_stream__", "__dlpack__")
     return (
-        is_arrow_array(value) or is_series(value) or any(hasattr(value, protocol) for protocol in protocols)
+        _has_arrow(value)
+        or _has_dlpack(value)
+        or hasattr(value, "__cuda_array_interface__")
+        or is_arrow_array(value)
+        or is_series(value)
     )
 
 

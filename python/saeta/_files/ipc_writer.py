@@ -96,7 +96,8 @@ class IpcWriter:
 
         Raises:
             InvalidError: there was neither a schema nor a table. No file is written.
-            Errors of the background and of the target. No file is written.
+            Errors of the background and of the target. No file is written, unless the message says that the
+            new one is in place and its folder could not be synced.
 
         Example:
             >>> import saeta as sa, io
@@ -174,7 +175,7 @@ def ipc_writer(
     schema: Any = None,
     *,
     compression: Compression | None = None,
-    format: Format = "file",  # noqa: A002 - the word that pyarrow and pandas use
+    format: Format | None = None,  # noqa: A002 - the word that pyarrow and pandas use
     pending: int | str = "256MiB",
     progress: ProgressArgument = None,
     durable: bool = True,
@@ -220,8 +221,8 @@ def ipc_writer(
 
     module = ipc.module()
     fields = None if schema is None else Schema(schema)
-    options = (compression or "none", format)
     target = sinks.resolve_target(path, filesystem)
+    options = (compression or "none", sinks.format_of(target, format))
     most = _bytes(pending)
     with ExitStack() as ends:
         hook = ends.enter_context(progress_hook(progress, "writing"))

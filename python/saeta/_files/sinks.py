@@ -137,6 +137,15 @@ class Upload:
             ) from failure
 
 
+def format_of(target: Any, given: Format | None) -> Format:
+    """Returns the format to write in: what is given, else what the suffix of a path or URL stands for."""
+    if given is not None:
+        return given
+    path = target.name if isinstance(target, Upload) else target
+    named = isinstance(path, str | bytes | os.PathLike)
+    return "stream" if named and os.fsdecode(path).lower().endswith(".arrows") else "file"
+
+
 def resolve_target(target: Any, filesystem: Any = None) -> Any:
     """Turns a target into a path on this machine, an Upload or a Sink."""
     if isinstance(target, str | os.PathLike):

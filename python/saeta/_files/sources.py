@@ -222,7 +222,8 @@ class _Descriptor:
         return os.read(self._number, size)
 
     def __del__(self) -> None:
-        os.close(self._number)
+        with suppress(OSError):  # the program has closed all descriptors
+            os.close(self._number)
 
 
 def _open_path(path: Any) -> Any:

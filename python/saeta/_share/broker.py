@@ -63,7 +63,8 @@ class File:
     def close(self) -> None:
         number, self.number = self.number, -1
         if number >= 0:
-            os.close(number)
+            with suppress(OSError):  # a program that becomes a daemon has closed all descriptors
+                os.close(number)
 
     def __del__(self) -> None:
         self.close()

@@ -40,8 +40,9 @@ class Lease:
             return
         try:
             self._connection.send(wire.END_OF_LEASE)
-        except OSError:  # the exporter has ended, or this is a child of fork
-            self._connection.close()
+        except OSError:  # the exporter has ended, this is a child of fork, or all descriptors are closed
+            with suppress(OSError):
+                self._connection.close()
             return
         _idle.append((self._broker, self._connection))
         if len(_idle) > _MOST_IDLE:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import sys
 from typing import NoReturn
 
+PLAIN = {"✓": "ok", "✗": "wrong", "…": "..."}
 BROKEN_PIPE = 141  # the code that a shell reports for a program ended by SIGPIPE
 
 
@@ -22,16 +24,31 @@ def main() -> None:
             f"the command saeta needs typer and rich: {failure} (pip install 'saeta[cli]')", file=sys.stderr
         )
         raise SystemExit(6) from None
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the shell, as in `saeta info >&-`
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123 - it stays open
     if isinstance(sys.stdout, io.TextIOWrapper):
         given = sys.stdout
-        encoding, errors, by_line = given.encoding, given.errors, given.line_buffering
-        sys.stdout = _Output(given.detach(), encoding, errors, line_buffering=by_line)
+        encoding, by_line = given.encoding, given.line_buffering
+        sys.stdout = _Output(given.detach(), encoding, "saeta.plain", line_buffering=by_line)
     try:
         if "--json" in sys.argv[1:]:
             raise SystemExit(run_with_json(app))
         app(prog_name="saeta")
     finally:
         sys.stdout.flush()
+
+
+def _in_plain_words(failure: UnicodeError) -> tuple[str, int]:
+    """Returns what to print for letters that the encoding of the output, such as ASCII, does not have."""
+    if not isinstance(failure, UnicodeEncodeError):
+        raise failure
+    letters = failure.object[failure.start : failure.end]
+    plain = [PLAIN.get(each, each.encode("ascii", "backslashreplace").decode()) for each in letters]
+    return "".join(plain), failure.end
+
+
+codecs.register_error("saeta.plain", _in_plain_words)
 
 
 class _Output(io.TextIOWrapper):

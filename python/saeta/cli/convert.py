@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import saeta as sa
+from saeta._files.data_sets import IPC_ENDINGS, PARQUET_ENDINGS
+from saeta._files.sinks import format_of
 from saeta._optional import load
 from saeta._report import count_text, human_bytes
 from saeta.cli.load import is_parquet
@@ -18,12 +20,8 @@ from saeta.errors import FormatError, InvalidError
 
 # The form of OUT by its suffix, if --to is not given.
 FORMS = {
-    ".arrow": "file",
-    ".feather": "file",
-    ".ipc": "file",
-    ".arrows": "stream",
-    ".parquet": "parquet",
-    ".pq": "parquet",
+    **{suffix: format_of(suffix, None) for suffix in IPC_ENDINGS},
+    **dict.fromkeys((*PARQUET_ENDINGS, ".pq"), "parquet"),
 }
 CSV = (".csv", ".tsv", ".txt")
 

@@ -95,6 +95,10 @@ void register_finder(nb::object finder) {
 
 NB_MODULE(_bridge, m) {
   using namespace saeta::py;
+  static nb::handle first;
+  if (is_imported_again(m, first)) {
+    return;
+  }
   nb::set_leak_warnings(false);
   m.doc() = "Saeta's memory as objects of the libarrow inside pyarrow.";
   nb::module_::import_("saeta._core"); // defines the classes
@@ -119,4 +123,5 @@ NB_MODULE(_bridge, m) {
   bind_messages(m);
   bind_tables(m);
   complete_functions(m);
+  first = nb::object(m).release();
 }

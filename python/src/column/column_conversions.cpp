@@ -48,8 +48,8 @@ column_object mask_rows(const column_object& self, const column_object& valid) {
 }
 
 column_object symbols(const column_object& self, const std::optional<symbol_table_object>& table) {
-  const std::shared_ptr<symbol_table> into = table ? table->value : process_symbols();
-  field described = as_symbols(*self.described, into);
+  field described = as_symbols(*self.described, table ? table->value : nullptr);
+  const std::shared_ptr<symbol_table> into = described.type.symbols();
   try {
     return {std::move(described), self.ctx, as_symbols(*self.pieces, into)};
   } catch (const error& why) {
@@ -93,7 +93,8 @@ void bind_conversions(column_class& c) {
            "The values of a dictionary are interned once, used or not, and its indices become symbols on the "
            "device. Strings are downloaded from a device. Numbers are not copied, but all are checked: "
            "OutOfRange names the first row whose number the table does not have. ExchangeError for numbers "
-           "that are symbols of another process according to the metadata."
+           "that are symbols of another process according to the metadata, and for those of XLOG, which name "
+           "no table: without `table` nothing says what they mean."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> city = sa.column('city', ['Lyon', 'Bern', 'Lyon'], ctx='host')\n"

@@ -36,6 +36,7 @@ std::array error_classes{
 };
 
 PyObject* missing_file_error = nullptr; ///< `MissingFileError`, kept like the classes above
+nb::handle errors_module;               ///< `saeta.errors`, kept as well
 
 nb::handle class_of(const error& failure) {
   if (failure.code() == errc::io && (failure.error_number() == ENOENT || failure.error_number() == ENOTDIR)) {
@@ -125,12 +126,20 @@ void translate(const std::exception_ptr& thrown, void*) {
 } // namespace
 
 void bind_errors() {
-  const nb::module_ classes = foreign_call([] { return nb::module_::import_("saeta.errors"); });
+  nb::module_ classes = foreign_call([] { return nb::module_::import_("saeta.errors"); });
   for (row& known : error_classes) {
     known.type = nb::object(classes.attr(known.name)).release().ptr();
   }
   missing_file_error = nb::object(classes.attr("MissingFileError")).release().ptr();
+  errors_module = classes.release();
   nb::register_exception_translator(translate);
+}
+
+void restore_errors() {
+  foreign_call([] {
+    nb::module_::import_("sys").attr("modules")["saeta.errors"] = errors_module;
+    nb::module_::import_("saeta").attr("errors") = errors_module;
+  });
 }
 
 } // namespace saeta::py

@@ -8,6 +8,10 @@
 #define PyInit__core nanobind_init_core
 NB_MODULE(_core, m) {
   using namespace saeta::py;
+  static nb::handle first;
+  if (is_imported_again(m, first)) {
+    return restore_errors();
+  }
   // At a normal exit, modules and daemon threads still hold objects. This is not a leak.
   nb::set_leak_warnings(false);
   m.doc() = "The compiled part of Saeta: devices, memory, columns and the exchange protocols.";
@@ -35,6 +39,7 @@ NB_MODULE(_core, m) {
   bind_graph_pool(m);
   bind_measure(m);
   complete_functions(m);
+  first = nb::object(m).release();
 }
 #undef PyInit__core
 

@@ -18,6 +18,8 @@ void install_interrupts();
 void bind_cancellation(nb::module_& m);
 void install_reports();
 void bind_errors();
+/// Makes the classes of errors that this module raises those of `saeta.errors` again.
+void restore_errors();
 /// Sets the Python exception of an error, for callbacks from C code. With the GIL held.
 /// @throws nb::python_error.
 void raise(const error& failure);
@@ -44,6 +46,17 @@ void bind_use(nb::module_& m);
 /// Must be called last. Gives every function of the module a signature for `inspect` and clear messages for
 /// wrong argument types.
 void complete_functions(nb::module_& m);
+
+/// For a module that is imported again, because its entry in sys.modules was removed: nanobind knows its
+/// classes already, so it gets the content of the first import. Returns false for the first import.
+/// @param first  set at the end of the first import, and kept until the process ends
+inline bool is_imported_again(nb::module_& m, nb::handle first) {
+  if (!first.is_valid()) {
+    return false;
+  }
+  nb::cast<nb::dict>(m.attr("__dict__")).update(nb::cast<nb::dict>(first.attr("__dict__")));
+  return true;
+}
 
 /// A method implemented by the Python function `function` of `module`, which is imported at the first call.
 /// Used for code that needs NumPy, pyarrow or a framework, and for text for users.

@@ -7,6 +7,7 @@
 #include "python/src/core/copy_argument.hpp"
 #include "python/src/core/module.hpp"
 #include "python/src/core/objects.hpp"
+#include "python/src/core/pickling.hpp"
 #include "python/src/dlpack/exchange_api.hpp"
 
 #include <nanobind/stl/optional.h>
@@ -35,6 +36,7 @@ struct asked_import {
   bool columns = false;
   std::optional<schema> fields;
   bool reinterpret = false;
+  std::shared_ptr<void> keepalive; ///< as in dlpack_import
 };
 
 /// Python objects that are never freed.
@@ -261,7 +263,7 @@ bool is_host_view(const context& ctx, const taken_tensor::pointer& tensor, const
 /// success.
 nb::object import_tensor(const std::shared_ptr<context>& ctx, const taken_tensor::pointer& tensor,
                          std::optional<std::int64_t> ready, asked_import how) {
-  const dlpack_import plain{ready, policy_of(how.copy)};
+  const dlpack_import plain{ready, policy_of(how.copy), how.keepalive};
   if (how.columns) {
     const dlpack_table_import wanted{plain, std::move(how.fields), how.reinterpret};
     return nb::cast(table_object(without_gil([&] {
@@ -366,10 +368,8 @@ nb::object import_capsule(const std::shared_ptr<context>& ctx, nb::handle capsul
   return made;
 }
 
-/// The device of a tensor in a capsule. Does not consume the capsule.
-tensor_device device_of_capsule(nb::handle capsule) {
-  const taken_tensor tensor(capsule);
-  if (const auto* versioned = std::get_if<DLManagedTensorVersioned*>(&tensor.get())) {
+tensor_device device_of_tensor(const taken_tensor::pointer& tensor) {
+  if (const auto* versioned = std::get_if<DLManagedTensorVersioned*>(&tensor)) {
     const DLPackVersion version = (*versioned)->version;
     if (version.major != DLPACK_MAJOR_VERSION) {
       throw error(errc::exchange,
@@ -378,9 +378,79 @@ tensor_device device_of_capsule(nb::handle capsule) {
     }
   }
   const DLDevice ctx =
-      std::visit([](const auto* source) -> DLDevice { return source->dl_tensor.device; }, tensor.get());
+      std::visit([](const auto* source) -> DLDevice { return source->dl_tensor.device; }, tensor);
   return {static_cast<std::int32_t>(ctx.device_type), ctx.device_id};
 }
+
+/// The device of a tensor in a capsule. Does not consume the capsule.
+tensor_device device_of_capsule(nb::handle capsule) { return device_of_tensor(taken_tensor(capsule).get()); }
+
+/// A capsule on loan. Imports take its tensor, but it stays the caller's until `keep`: what is made of several
+/// capsules either consumes all of them, or none. One that is dropped gives its capsule back.
+class lent_capsule {
+public:
+  explicit lent_capsule(nb::object capsule)
+      : capsule_(std::move(capsule)), taken_(std::make_unique<taken_tensor>(capsule_)),
+        owner_(std::make_shared<owner>(taken_->get())) {}
+  lent_capsule(const lent_capsule&) = delete;
+  lent_capsule& operator=(const lent_capsule&) = delete;
+
+  [[nodiscard]] tensor_device device() const { return device_of_tensor(tensor()); }
+  nb::object take_into(const std::shared_ptr<context>& asked, asked_import how) {
+    how.keepalive = owner_;
+    const taker taking(asked, device(), how);
+    nb::object made = import_tensor(taking.ctx(), tensor(), std::nullopt, taking.how());
+    used_in_ = taking.ctx();
+    return taking.finish(std::move(made));
+  }
+  /// The capsule is consumed: its tensor is deleted after the last use.
+  void keep() {
+    static_cast<void>(tensor());
+    owner_->kept = true;
+    taken_->keep();
+    taken_.reset();
+    without_gil([&] { owner_.reset(); });
+  }
+  /// The caller may use the tensor again: work on it that a failed call queued has finished.
+  void give_back() {
+    if (used_in_ != nullptr) {
+      without_gil([&] { used_in_->synchronize(used_in_->work_stream()); });
+    }
+    taken_.reset();
+  }
+
+private:
+  struct owner {
+    explicit owner(taken_tensor::pointer of) : tensor(of) {}
+    owner(const owner&) = delete;
+    owner& operator=(const owner&) = delete;
+    ~owner() {
+      const auto end = [](auto* of) {
+        if (of->deleter != nullptr) {
+          foreign_call([of] { of->deleter(of); });
+        }
+      };
+      if (kept) {
+        std::visit(end, tensor);
+      }
+    }
+
+    taken_tensor::pointer tensor;
+    bool kept = false;
+  };
+
+  [[nodiscard]] const taken_tensor::pointer& tensor() const {
+    if (taken_ == nullptr) {
+      throw error(errc::closed, "the loan of this capsule has ended");
+    }
+    return taken_->get();
+  }
+
+  nb::object capsule_;
+  std::unique_ptr<taken_tensor> taken_; ///< null once the loan has ended
+  std::shared_ptr<owner> owner_;
+  std::shared_ptr<context> used_in_;
+};
 
 /// Imports a capsule that comes without a stream.
 nb::object import_plain_capsule(nb::handle capsule, const std::shared_ptr<context>& ctx,
@@ -428,8 +498,11 @@ nb::object from_dlpack(nb::handle source, nb::handle given_ctx, std::optional<bo
   if (!columns && (fields || cast)) {
     throw error(errc::invalid_argument, "schema= and cast= need columns=True");
   }
-  const asked_import how{copy, std::move(name), columns, std::move(fields), cast.has_value()};
+  const asked_import how{copy, std::move(name), columns, std::move(fields), cast.has_value(), nullptr};
   const std::shared_ptr<context> ctx = named_context(given_ctx);
+  if (nb::isinstance<lent_capsule>(source)) {
+    return nb::cast<lent_capsule&>(source).take_into(ctx, how);
+  }
   if (PyCapsule_CheckExact(source.ptr())) {
     return import_plain_capsule(source, ctx, how);
   }
@@ -498,6 +571,18 @@ constexpr const char* from_dlpack_doc =
 } // namespace
 
 void bind_dlpack(nb::module_& m) {
+  nb::class_<lent_capsule>(m, "_LentCapsule",
+                           "A DLPack capsule that `from_dlpack` can take, and that is consumed by `keep`.")
+      .def(nb::init<nb::object>(), nb::arg("capsule"))
+      .def(not_pickled("a capsule belongs to its process"))
+      .def("__dlpack_device__",
+           [](const lent_capsule& self) {
+             const tensor_device found = self.device();
+             return std::pair(found.type, found.ordinal);
+           })
+      .def("keep", &lent_capsule::keep, "Consumes the capsule.")
+      .def("give_back", &lent_capsule::give_back,
+           "Leaves the capsule as it was, once the work on its tensor has finished.");
   for (const char* signature : from_dlpack_signatures) {
     m.def("from_dlpack", &from_dlpack, nb::arg("source").none(), nb::arg("ctx") = nb::none(), nb::kw_only(),
           nb::arg("copy") = nb::none(), nb::arg("name") = "", nb::arg("columns") = false,

@@ -372,6 +372,10 @@ nb::dict inspect_live(const nb::object& read, const std::string& name) {
 NB_MODULE(_ipc, m) {
   using namespace saeta;
   using namespace saeta::py;
+  static nb::handle first;
+  if (is_imported_again(m, first)) {
+    return;
+  }
   m.doc() = "Arrow IPC files and streams, on libarrow.";
 
   nb::class_<ipc::progress>(m, "Progress", "How far a read or a write has come.")
@@ -505,4 +509,5 @@ NB_MODULE(_ipc, m) {
         "Release of libarrow that this module was built with.");
   m.def("loaded_arrow_version", &ipc::loaded_arrow_version, "Release of libarrow that is loaded.");
   complete_functions(m);
+  first = nb::object(m).release();
 }

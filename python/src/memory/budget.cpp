@@ -143,19 +143,21 @@ void bind_budgets(nb::module_& m, memory_class& memory) {
            "    >>> query = ctx.memory.child('query 7', limit='1MiB')\n"
            "    >>> query.budget\n"
            "    1048576")
-      .def("reserve", &reserve, nb::arg("nbytes"), nb::arg("overbook") = false,
-           nb::sig("def reserve(self, nbytes: int | str, overbook: bool = False) -> Context"),
-           "A context of this device whose allocations draw from bytes that are set aside now. No budget "
-           "refuses them, and every request beyond them is refused. As a context manager it returns the "
-           "bytes that were not drawn at the end. BudgetExceeded if there is no room. With `overbook`, bytes "
-           "beyond the limit are promised anyway, and drawing them may be refused."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> ctx = sa.context('host')\n"
-           "    >>> with ctx.memory.reserve('1MiB') as promised:\n"
-           "    ...     block = promised.allocate('512KiB')\n"
-           "    >>> block.nbytes\n"
-           "    524288")
+      .def(
+          "reserve", &reserve, nb::arg("nbytes"), nb::arg("overbook") = false,
+          nb::sig("def reserve(self, nbytes: int | str, overbook: bool = False) -> Context"),
+          "A context of this device whose allocations draw from bytes that are set aside now. No budget "
+          "refuses them, and every request beyond them is refused. As a context manager it returns the "
+          "bytes that were not drawn at the end. Room is made, and waited for in line, as for an "
+          "allocation; BudgetExceeded if there is none. With `overbook`, bytes beyond the limit are promised "
+          "at once, and drawing them may be refused."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> ctx = sa.context('host')\n"
+          "    >>> with ctx.memory.reserve('1MiB') as promised:\n"
+          "    ...     block = promised.allocate('512KiB')\n"
+          "    >>> block.nbytes\n"
+          "    524288")
       .def_prop_ro("reservation", &reservation_of,
                    nb::for_getter(nb::sig("def reservation(self) -> dict[str, int] | None")),
                    "The reservation that this context draws from: `bytes` reserved, `left`, and how many of "

@@ -72,6 +72,10 @@ private:
 
 NB_MODULE(_rmm, m) {
   using namespace saeta::py;
+  static nb::handle first;
+  if (is_imported_again(m, first)) {
+    return;
+  }
   m.doc() = "Contexts over resources of RMM.";
   nb::set_leak_warnings(false);
   nb::module_::import_("saeta._core"); // defines the classes and exceptions of contexts
@@ -79,4 +83,5 @@ NB_MODULE(_rmm, m) {
       .def(nb::init<std::int32_t, nb::object>(), nb::arg("ordinal"), nb::arg("upstream"))
       .def("open", &source_object::open, nb::arg("device"), nb::arg("stack").none(), nb::arg("wait").none(),
            "The device's context, made with its cache over the resource; `wait` in milliseconds.");
+  first = nb::object(m).release();
 }

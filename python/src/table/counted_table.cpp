@@ -138,7 +138,17 @@ void bind_counted_table(nb::module_& m) {
           nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
           nb::sig("def __arrow_c_device_stream__(self, requested_schema: object | None = None, **kwargs: "
                   "typing.Any) -> typing_extensions.CapsuleType"),
-          "As that of Table, of the valid rows. Reads the count.");
+          "As that of Table, of the valid rows. Reads the count.")
+      .def(
+          "__arrow_c_device_array__",
+          [](const counted_object& self, nb::handle requested, const nb::kwargs&) {
+            return device_array_capsules(as_requested(*valid_rows(self).value, requested));
+          },
+          nb::arg("requested_schema") = nb::none(), nb::arg("kwargs"),
+          nb::sig("def __arrow_c_device_array__(self, requested_schema: object | None = None, **kwargs: "
+                  "typing.Any) -> tuple[typing_extensions.CapsuleType, typing_extensions.CapsuleType]"),
+          "A pair of capsules (\"arrow_schema\", \"arrow_device_array\") of the valid rows, which are "
+          "joined to one batch. Reads the count.");
   m.def("_counted_table", &make_counted, nb::arg("capacity"), nb::arg("count"),
         nb::arg("num_rows") = nb::none());
 }

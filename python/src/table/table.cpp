@@ -146,10 +146,10 @@ void bind_conversions(table_class& c) {
            "    (3, 2)")
       .def("write_ipc", in_python("saeta.ipc", "write_ipc"),
            nb::sig("def write_ipc(self, path: str | os.PathLike[str] | typing.IO[bytes], *, compression: "
-                   "typing.Literal['lz4', 'zstd'] | None = None, format: typing.Literal['file', 'stream'] = "
-                   "'file', progress: bool | collections.abc.Callable[[saeta._ipc.Progress], object] | None "
-                   "= None, durable: bool = True, replace_read_only: bool = False, filesystem: typing.Any = "
-                   "None) -> int"),
+                   "typing.Literal['lz4', 'zstd'] | None = None, format: typing.Literal['file', 'stream'] | "
+                   "None = None, progress: bool | collections.abc.Callable[[saeta._ipc.Progress], object] | "
+                   "None = None, durable: bool = True, replace_read_only: bool = False, filesystem: "
+                   "typing.Any = None) -> int"),
            "Writes the table as an Arrow IPC file, to a path, a URL or an object with `write()`; see "
            "`saeta.write_ipc`."
            "\n\nExample:\n"

@@ -113,6 +113,9 @@ struct dlpack_import {
   /// is known, so a device import waits for all work of the device.
   std::optional<std::int64_t> ready = std::nullopt;
   copy_policy copy = copy_policy::when_needed; ///< `always` copies into the context's own memory
+  /// Null: an import that succeeds owns the tensor, and calls its deleter after the last use. Otherwise the
+  /// tensor stays the caller's: this keeps it alive, and lives until the last use.
+  std::shared_ptr<void> keepalive = nullptr;
 };
 
 /// Imports a tensor as a column of `ctx`. A tensor of one dimension becomes a column of its numbers. A tensor

@@ -87,7 +87,7 @@ point producer_point(context& ctx, tensor_device from, std::optional<std::int64_
 }
 
 /// Calls the producer's deleter when it is destroyed, if it has been armed. A failed import does not arm it,
-/// so the tensor stays with the caller.
+/// so the tensor stays with the caller. Neither does one whose tensor something else keeps alive.
 template <class Managed>
 class lender {
 public:
@@ -103,6 +103,27 @@ public:
 
 private:
   Managed* tensor_ = nullptr;
+};
+
+/// What keeps a tensor alive: a lender, or what the caller named.
+template <class Managed>
+class tensor_owner {
+public:
+  explicit tensor_owner(const dlpack_import& how)
+      : lender_(how.keepalive == nullptr ? std::make_shared<lender<Managed>>() : nullptr),
+        keepalive_(how.keepalive == nullptr ? lender_ : how.keepalive) {}
+
+  [[nodiscard]] const std::shared_ptr<void>& keepalive() const noexcept { return keepalive_; }
+  /// Call when nothing can fail any more.
+  void take(Managed* tensor) const noexcept {
+    if (lender_ != nullptr) {
+      lender_->arm(tensor);
+    }
+  }
+
+private:
+  std::shared_ptr<lender<Managed>> lender_;
+  std::shared_ptr<void> keepalive_;
 };
 
 /// Allocates scratch memory for the bits of bools; absent for other types.
@@ -184,10 +205,9 @@ struct placed_values {
   bool as_they_are = false; ///< with the tensor's strides, from its lowest address on
 };
 
-template <class Managed>
 placed_values place_tensor(const std::shared_ptr<context>& ctx, const foreign_values& rows, bool needs_gather,
-                           const std::shared_ptr<lender<Managed>>& keepalive,
-                           const std::shared_ptr<storage>& known, const dlpack_import& how) {
+                           const std::shared_ptr<void>& keepalive, const std::shared_ptr<storage>& known,
+                           const dlpack_import& how) {
   const way taken = choose_way(*ctx, rows, needs_gather, how.copy);
   const point ready = producer_point(*ctx, rows.device, how.ready);
   if (taken == way::upload) {
@@ -253,11 +273,11 @@ column import_tensor(const std::shared_ptr<context>& ctx, Managed* source, mutab
   const foreign_values rows = check_tensor(source->dl_tensor, access, tensor_layout::rows);
   const std::shared_ptr<storage> known =
       by_address ? find_known(rows.lowest, rows.reach) : storage_of(*source);
-  const auto keepalive = std::make_shared<lender<Managed>>();
-  const placed_values placed = place_tensor(ctx, rows, rows.strided(), keepalive, known, how);
+  const tensor_owner<Managed> owner(how);
+  const placed_values placed = place_tensor(ctx, rows, rows.strided(), owner.keepalive(), known, how);
   const std::int64_t count = static_cast<std::int64_t>(rows.bytes) / rows.type->byte_width();
   column made = lists_of(ctx, rows.shape, column_of(ctx, *rows.type, count, placed.values));
-  keepalive->arm(source);
+  owner.take(source);
   return made;
 }
 
@@ -319,9 +339,9 @@ table import_columns(const std::shared_ptr<context>& ctx, Managed* source, mutab
   const strided_values& found = rows.found;
   const bool by_columns = rows.bytes != 0 && // without bytes there are no dimensions
                           (length <= 1 || found.strides[found.dimensions - 1] == rows.type->byte_width());
-  const auto keepalive = std::make_shared<lender<Managed>>();
+  const tensor_owner<Managed> owner(how);
   const placed_values placed =
-      place_tensor(ctx, rows, rows.bytes != 0 && !by_columns, keepalive, storage_of(*source), how);
+      place_tensor(ctx, rows, rows.bytes != 0 && !by_columns, owner.keepalive(), storage_of(*source), how);
   std::int64_t first = 0; // offset of column 0 in bytes
   std::int64_t step = static_cast<std::int64_t>(column_bytes);
   if (placed.as_they_are && rows.bytes != 0) {
@@ -339,7 +359,7 @@ table import_columns(const std::shared_ptr<context>& ctx, Managed* source, mutab
     first += step;
   }
   table result = table::make(ctx, std::move(fields), {std::move(made)});
-  keepalive->arm(source);
+  owner.take(source);
   return result;
 }
 

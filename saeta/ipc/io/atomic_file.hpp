@@ -14,6 +14,8 @@
 //           no name.
 // Failure   error io with errno's text: no such folder, no permission, name too long, full disk. An existing
 //           target that is not a regular file (a directory, a device, a pipe) is never replaced: error io.
+//           After a failure the target is as it was, unless the message says that the new file is there: then
+//           its folder could not be synced, which is the last step.
 #pragma once
 
 #include <filesystem>

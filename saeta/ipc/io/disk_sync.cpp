@@ -108,7 +108,10 @@ void folder_sync::wait() {
   const int failure = descriptor_ < 0 ? 0 : sync_descriptor(descriptor_);
   if (failure != 0 && failure != EINVAL &&
       failure != ENOTSUP) { // EINVAL, ENOTSUP: the file system can't sync folders
-    throw os_error("sync the folder of", file_, failure);
+    throw os_error(concat("'", file_.string(),
+                          "' is written and in place, but its folder can't be synced, so a ",
+                          "crash of the system may lose it"),
+                   failure);
   }
 }
 

@@ -35,19 +35,27 @@ void budget_resource::charge(std::uint64_t bytes, budget& from) {
     return;
   }
   shortage missing(bytes, &from);
-  for (; relief_ && relief_(missing); ++missing.attempt) {
-    if (missing.charged || from.try_charge(bytes)) {
-      return;
-    }
-  }
-  if (from.closed()) {
-    throw error(errc::closed, concat("a request for ", bytes, " bytes waited for room in ", from.name(),
-                                     ", and its budget was closed meanwhile"));
+  if (obtain(missing, relief_, [&] { return from.try_charge(bytes); })) {
+    return;
   }
   // Charge again to get the numbers of the moment of refusal: other threads may have freed memory meanwhile.
   if (auto refused = from.charge_or_refuse(bytes)) {
     throw error(std::move(*refused));
   }
+}
+
+bool budget_resource::obtain(shortage& missing, const relief& make_room,
+                             const std::function<bool()>& attempt) {
+  for (; make_room && make_room(missing); ++missing.attempt) {
+    if (missing.charged || attempt()) {
+      return true;
+    }
+  }
+  if (missing.full->closed()) {
+    throw error(errc::closed, concat("a request for ", missing.bytes, " bytes waited for room in ",
+                                     missing.full->name(), ", and its budget was closed meanwhile"));
+  }
+  return false;
 }
 
 block budget_resource::ask_upstream(const allocation_request& request, const stream_ref& stream,

@@ -33,7 +33,9 @@ struct shortage {
   // Set by a relief that waits in several attempts.
   std::optional<std::chrono::steady_clock::time_point> wait_until;
   std::uint64_t releases_seen = 0; ///< releases done before the latest attempt
-  bool charged = false; ///< set by a relief that charged the bytes to `full` itself, by waiting in line
+  bool charged = false;            ///< set by a relief that obtained the bytes itself, by waiting in line
+  /// Waits in line for the bytes until a time; empty: they are charged to `full`.
+  std::function<bool(std::chrono::steady_clock::time_point deadline)> wait_in_line{};
   bool spilled = false; ///< set once tables have been moved to make room
 };
 
@@ -47,6 +49,9 @@ public:
 
   /// Charges bytes to a budget as a request does, with relief. @throws error budget_exceeded, closed.
   void charge(std::uint64_t bytes, budget& from);
+  /// Repeats `attempt` after each relief, until it returns true or no relief is left. Returns whether the
+  /// bytes were obtained. @throws error closed if the budget was closed meanwhile.
+  static bool obtain(shortage& missing, const relief& make_room, const std::function<bool()>& attempt);
 
 private:
   block do_allocate(const allocation_request& request, const stream_ref& stream) override;

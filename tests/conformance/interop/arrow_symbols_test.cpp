@@ -228,9 +228,38 @@ TEST_P(arrow_symbols, of_a_table_that_is_not_here_stay_numbers_with_their_metada
     EXPECT_NE(refused.message().find("column 'x': its numbers are symbols of the table"), std::string::npos)
         << refused.message();
   }
-  support::foreign_schema of_xlog("I", "x");
-  of_xlog.set_metadata({{"xlog.symbol", "true"}, {"xlog.symbol_encoding", "u32"}});
-  EXPECT_EQ(import_field(of_xlog.get()).type, symbol_type());
+}
+
+TEST_P(arrow_symbols, of_no_table_stay_numbers_with_their_metadata_and_leave_as_they_came) {
+  const std::vector<entries> of_xlog{{{"xlog.symbol", "true"}},
+                                     {{"k", "v"}, {"xlog.symbol", "true"}, {"xlog.symbol_encoding", "u32"}}};
+  process_symbols()->intern("a name of something else");
+  for (const entries& metadata : of_xlog) {
+    support::foreign_schema type("I", "x");
+    type.set_metadata(metadata);
+    const field seen = import_field(type.get());
+    EXPECT_EQ(seen, (field{"x", data_type(type_id::uint32), true, metadata}));
+    const std::vector<symbol> any{0, 4294967295U, 1};
+    owned_device_array handed;
+    export_device_column(numbers(any), *handed.out());
+    const column taken = import_device_column(ctx(), seen, handed.get());
+    EXPECT_EQ(cells(taken), cells(numbers(any)));
+    for (const symbol_form form : {symbol_form::numbers, symbol_form::dictionary}) {
+      owned_schema out;
+      export_field(seen, *out.out(), form);
+      EXPECT_EQ(std::string_view(out.get().format), "I");
+      EXPECT_EQ(entries_of(out.get().metadata), metadata);
+    }
+    const error refused = error_of([&] { static_cast<void>(as_symbols(seen, nullptr)); });
+    EXPECT_EQ(refused.code(), errc::exchange);
+    EXPECT_EQ(refused.message(), "column 'x': its numbers are symbols of a table that its metadata do not "
+                                 "name: give that table, as in as_symbols(table)");
+    const auto table = symbol_table::make();
+    EXPECT_EQ(as_symbols(seen, table).type, symbol_type(table));
+    EXPECT_EQ(as_symbols(seen, process_symbols()).type, symbol_type());
+  }
+  const field plain{"x", data_type(type_id::uint32), true, {}};
+  EXPECT_EQ(as_symbols(plain, nullptr).type, symbol_type()) << "nothing says that they are another's";
 }
 
 TEST_P(arrow_symbols, of_another_table_of_the_process_stay_with_it) {

@@ -178,6 +178,64 @@ TEST_P(derived_contexts, overbooking_is_refused_unless_it_is_asked_for) {
   EXPECT_EQ(current(), limit);
 }
 
+TEST_P(derived_contexts, a_reservation_asks_hooks_as_a_request_does) {
+  std::optional<buffer> spillable = take(ctx(), limit / 2);
+  std::uint64_t asked_for = 0;
+  const auto hook = ctx()->add_pressure_hook("spill", 0, [&](std::uint64_t bytes) {
+    asked_for = bytes;
+    const std::uint64_t freed = spillable ? spillable->size() : 0;
+    spillable.reset();
+    return freed;
+  });
+  const auto over = ctx()->with_reservation(limit, overbooking::allow);
+  EXPECT_EQ(asked_for, 0U) << "overbooked bytes need no room";
+  over->close();
+  const auto promised = ctx()->with_reservation(limit);
+  EXPECT_EQ(asked_for, limit);
+  EXPECT_EQ(reserved(), limit);
+}
+
+TEST_P(derived_contexts, a_reservation_waits_in_line_for_others_to_free) {
+  context_options options;
+  options.budget = limit;
+  options.pressure.wait = std::chrono::minutes(5);
+  const auto ctx = new_context(options);
+  std::optional<buffer> held = take(ctx, limit - 10);
+  std::thread waiter([&] {
+    const auto promised = ctx->with_reservation(limit);
+    EXPECT_EQ(promised->drawn_from()->left(), limit);
+    EXPECT_EQ(ctx->reports().statistics().budget.peak, limit - 10) << "what is promised is not in use";
+  });
+  while (ctx->memory_budget()->waiting() == 0) {
+    std::this_thread::yield();
+  }
+  held.reset();
+  waiter.join();
+  EXPECT_EQ(ctx->reports().statistics().budget.reserved, 0U);
+}
+
+TEST_P(derived_contexts, a_reservation_that_waits_ends_when_its_budget_is_closed) {
+  context_options options;
+  options.budget = limit;
+  options.pressure.wait = std::chrono::minutes(5);
+  const auto ctx = new_context(options);
+  const auto query = watch(ctx->with_budget("query"));
+  const buffer held = take(ctx, limit);
+  std::thread waiter([&] {
+    try {
+      static_cast<void>(query->with_reservation(1));
+      ADD_FAILURE() << "reserved";
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), errc::closed) << e.what();
+    }
+  });
+  while (ctx->memory_budget()->waiting() == 0) {
+    std::this_thread::yield();
+  }
+  query->close();
+  waiter.join();
+}
+
 TEST_P(derived_contexts, hooks_are_asked_by_priority_until_the_request_fits) {
   std::vector<std::string> asked;
   std::optional<buffer> spillable = take(ctx(), limit / 2);

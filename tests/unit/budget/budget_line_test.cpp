@@ -91,6 +91,44 @@ TEST(budget_line, serves_first_come_first_and_small_ones_do_not_pass) {
   EXPECT_EQ(b->statistics().peak, 10U);
 }
 
+TEST(budget_line, serves_reservations_in_turn_and_promises_without_charging) {
+  const auto b = budget::create("test", 10);
+  ASSERT_TRUE(b->try_charge(9));
+  auto promised = std::async(std::launch::async, [&] { return reservation::make_by(b, 4, far); });
+  until_waiting(*b, 1);
+  auto behind = charge_in_line(*b, 5);
+  until_waiting(*b, 2);
+  EXPECT_FALSE(reservation::make_by(b, 1, past).has_value()) << "there is a byte left, but others wait";
+  b->refund(3);
+  std::optional<reservation> mine = promised.get();
+  ASSERT_TRUE(mine.has_value());
+  EXPECT_EQ(mine->left(), 4U);
+  EXPECT_EQ(b->statistics(),
+            (budget_statistics{.limit = 10, .current = 6, .reserved = 4, .peak = 9, .requests = 1}));
+  b->refund(6);
+  EXPECT_TRUE(behind.get());
+  ASSERT_TRUE(mine->try_draw(4));
+  b->refund(9);
+  EXPECT_EQ(b->statistics().remaining, 10U);
+}
+
+TEST(budget_line, an_interrupted_wait_for_a_reservation_promises_nothing) {
+  const auto b = budget::create("test", 10);
+  ASSERT_TRUE(b->try_charge(9));
+  const interrupts hook([&] {
+    b->refund(9); // the wait is served while the hook runs
+    throw stop{};
+  });
+  EXPECT_THROW(static_cast<void>(reservation::make_by(b, 4, far)), stop);
+  EXPECT_EQ(b->statistics().remaining, 10U);
+  EXPECT_EQ(b->waiting(), 0U);
+}
+
+TEST(budget_line, a_reservation_that_can_never_fit_does_not_wait) {
+  const auto b = budget::create("test", 10);
+  EXPECT_FALSE(reservation::make_by(b, 11, far).has_value());
+}
+
 TEST(budget_line, stops_only_those_who_share_the_budget_that_is_full) {
   const auto root = budget::create("root", 100);
   const auto full = root->make_child("full", 10);

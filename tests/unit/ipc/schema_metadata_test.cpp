@@ -5,6 +5,7 @@
 #include "saeta/ipc/format/arrow_bridge.hpp"
 #include "saeta/ipc/format/message_source.hpp"
 #include "saeta/ipc/format/schema_metadata.hpp"
+#include "saeta/symbols/symbols.hpp"
 #include "support/golden_files.hpp"
 
 #include <arrow/buffer.h>
@@ -183,12 +184,17 @@ TEST(schema_metadata, moves_extensions_into_types) {
 }
 
 TEST(schema_metadata, reads_the_numbers_of_symbols) {
-  const auto marked = metadata({{"xlog.symbol", "true"}, {"kept", "1"}});
+  const auto marked = metadata(
+      {{"xlog.symbol", "true"}, {"kept", "1"}, {"saeta.symbol_table", process_symbols()->identity()}});
+  const auto of_no_table = metadata({{"xlog.symbol", "true"}});
   const auto column = arrow::field("a", arrow::uint32(), true, marked);
-  const description found = describe(stream_of({column, arrow::field("b", arrow::list(column))}));
+  const description found = describe(stream_of({column, arrow::field("b", arrow::list(column)),
+                                                arrow::field("c", arrow::uint32(), true, of_no_table)}));
   ASSERT_TRUE(found.ours.has_value());
   EXPECT_EQ(found.ours, found.of_libarrow);
   EXPECT_TRUE(found.ours->fields[0].type.is_symbol());
+  EXPECT_EQ(found.ours->fields[2].type, data_type(type_id::uint32));
+  EXPECT_EQ(found.ours->fields[2].metadata, (metadata_list{{"xlog.symbol", "true"}}));
 }
 
 TEST(schema_metadata, leaves_what_libarrow_has_to_judge_to_it) {

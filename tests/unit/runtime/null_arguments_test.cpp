@@ -192,7 +192,6 @@ TEST_F(null_arguments, are_refused_by_symbols) {
   host_batch rows = view_in_place(numbers_.batches()[0]);
   expect_null_refused("table", [&] { return data_type::of_symbols(no_table, "symbol"); });
   expect_null_refused("table", [&] { return as_symbols(std::span(&one_, 1), no_table); });
-  expect_null_refused("table", [&] { return as_symbols(field{"n", one_.type(), true, {}}, no_table); });
   expect_null_refused("table", [&] { return symbol_dictionary(no_table).keepalive(); });
   expect_null_refused("ctx", [&] {
     symbol_names(numbers_.fields()).replace(none_, rows);
