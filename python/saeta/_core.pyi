@@ -1899,6 +1899,11 @@ class Column:
 
     def _with_type_of_bytes(self, type: DataType) -> Column: ...
 
+    def _dictionary_parts(self) -> list[tuple[Column, Column]]:
+        """
+        Of a dictionary column, for each chunk: the values of its dictionary, and its indices as integers over the same memory. Without chunks both are empty.
+        """
+
     def _masked(self, valid: Column) -> Column: ...
 
     def as_symbols(self, table: SymbolTable | None = None) -> Column:
@@ -3271,8 +3276,10 @@ class _TensorChoices:
         """Raises TypeMismatch, which names what to do instead."""
 
     @property
-    def is_default(self) -> bool:
-        """True if no keyword was given."""
+    def shows_values(self) -> bool:
+        """
+        True if no keyword changes the values: none was given, or a mask is wanted besides.
+        """
 
     @property
     def refuses_nulls(self) -> bool:

@@ -12,13 +12,14 @@ from weakref import WeakSet
 from saeta import _core
 from saeta._convert.numbers import whole_number
 from saeta._core import Context, Schema, Table
-from saeta._loader.data import Data, data_of
+from saeta._loader.codes import make_coders
+from saeta._loader.data import data_of
 from saeta._loader.features import Features, Options, check_options, naming
 from saeta._loader.order import Load, Order, Rank
 from saeta._loader.windows import ADVICE, Cutter, Windows
 from saeta._share.pickling import unpickled_context
 from saeta._text import number_text
-from saeta.errors import BudgetExceeded, ClosedError, ColumnNameError, InvalidError, TypeMismatch
+from saeta.errors import BudgetExceeded, ClosedError, ColumnNameError, InvalidError
 from saeta.exchange import ArrowStream, ContextLike, context_of
 
 if TYPE_CHECKING:
@@ -87,8 +88,8 @@ class Loader(Generic[Batch_co]):
         self._columns = _names(arguments["columns"], self._data.schema)
         self._data.choose(self._columns)
         self._schema = Schema([self._data.schema.field(name) for name in self._columns])
-        self._codes = _vocabularies(options.codes, self._data, self._schema)
-        self._features = Features(self._schema, options, self._codes)
+        self._coders = make_coders(options.codes, self._data, self._schema)
+        self._features = Features(self._schema, options, self._coders)
         self._order = self._make_order(arguments["drop_last"])
         self._epoch = 0
         self._begin = 0  # batch of the epoch at which `iter` begins
@@ -110,7 +111,7 @@ class Loader(Generic[Batch_co]):
         return self._schema
 
     @property
-    def codes(self) -> dict[str, list[str]]:
+    def codes(self) -> dict[str, list[Any]]:
         """The values of each column of codes, in the order of their codes.
 
         Example:
@@ -119,7 +120,7 @@ class Loader(Generic[Batch_co]):
             >>> sa.loader(rows, "host", batch_size=1, codes={"city": ["Oslo", "Rome"]}, to="numpy").codes
             {'city': ['Oslo', 'Rome']}
         """
-        return {name: list(values) for name, values in self._codes.items()}
+        return {name: list(coder.values) for name, coder in self._coders.items()}
 
     @property
     def epoch(self) -> int:
@@ -364,7 +365,7 @@ def loader(
     nulls: Nulls | Mapping[str, Nulls] = "error",
     fill: Any = None,
     lists: Lists | Mapping[str, Lists] = "jagged",
-    codes: bool | Names | Mapping[str, Iterable[str]] | None = None,
+    codes: bool | Names | Mapping[str, Iterable[Any]] | None = None,
     to: Library = "torch",
     prefetch: int = 2,
 ) -> Loader[dict[str, Any]]: ...
@@ -388,7 +389,7 @@ def loader(
     nulls: Nulls | Mapping[str, Nulls] = "error",
     fill: Any = None,
     lists: Lists | Mapping[str, Lists] = "jagged",
-    codes: bool | Names | Mapping[str, Iterable[str]] | None = None,
+    codes: bool | Names | Mapping[str, Iterable[Any]] | None = None,
     to: Library = "torch",
     prefetch: int = 2,
 ) -> Loader[Any]: ...
@@ -411,7 +412,7 @@ def loader(
     nulls: Nulls | Mapping[str, Nulls] = "error",
     fill: Any = None,
     lists: Lists | Mapping[str, Lists] = "jagged",
-    codes: bool | Names | Mapping[str, Iterable[str]] | None = None,
+    codes: bool | Names | Mapping[str, Iterable[Any]] | None = None,
     to: Library | Literal["table"] = "torch",
     prefetch: int = 2,
 ) -> Loader[Any]:
@@ -451,9 +452,10 @@ def loader(
         lists: strings and lists become pairs of values and offsets ("jagged"), or of a matrix and lengths
             ("padded", as long as the longest of the batch). One for all or a mapping from keys. The values of
             strings are their bytes.
-        codes: strings and dictionaries of strings that become int64 codes. A mapping from columns to their
-            values, in the order of the codes. True, or names of columns: the values of the dictionaries in
-            the first batch of each file, which `Loader.codes` tells. A value without a code is OutOfRange.
+        codes: columns that become int64 codes, of any type whose values have no parts. A mapping from columns
+            to their values, in the order of the codes. True, or names of columns: the values of the
+            dictionaries in the first batch of each file, which `Loader.codes` tells; True means every column
+            that was written as a dictionary. A value without a code is OutOfRange.
         to: "torch", "cupy", "jax", "numpy" or "table". Tensors must not be written to: they are views of a
             window, or on the host, unless they are torch's, of the files.
         prefetch: the number of windows that are read ahead.
@@ -519,42 +521,16 @@ def _number(name: str, given: Any, least: int | None) -> int:
 
 def _names(columns: Any, schema: Schema) -> list[str]:
     if columns is None:
-        return list(schema.names)
+        columns = schema.names
     names = [columns] if isinstance(columns, str) else list(columns)
     for name in names:
         if name not in schema.names:
             raise ColumnNameError(f"columns: {_core._unknown_column(name, schema.names)}")
+        if schema.names.count(name) > 1:
+            raise ColumnNameError(
+                f"columns: {schema.names.count(name)} columns are named {name!r}, and a batch has each name "
+                "once: leave them out with columns=, or rename them before"
+            )
         if names.count(name) > 1:
             raise ColumnNameError(f"columns: {name!r} is named twice")
     return names
-
-
-def _vocabularies(codes: Any, data: Data, schema: Schema) -> dict[str, list[str]]:
-    if codes is None or codes is False:
-        return {}
-    if codes is True:
-        codes = [field.name for field in schema.fields if field.type.index_type is not None]
-    elif isinstance(codes, str):
-        codes = [codes]
-    for name in codes:
-        if name not in schema.names:
-            raise ColumnNameError(f"codes: {_core._unknown_column(name, schema.names)}")
-    if isinstance(codes, Mapping):
-        return {name: list(values) for name, values in codes.items()}
-    return {name: _values_of_dictionaries(name, data) for name in codes}
-
-
-def _values_of_dictionaries(name: str, data: Data) -> list[str]:
-    """Returns the values of the dictionaries of a column, each once, in the order of the files."""
-    type_ = data.schema.field(name).type
-    if type_.index_type is None:
-        raise TypeMismatch(
-            f"codes: column '{name}' is of type {type_.name}: name its values, as {{'{name}': [...]}}"
-        )
-    found: dict[str, None] = {}
-    spans = data.firsts()
-    reading = data.open(_core.context("host"), [name], [[span] for span in spans], ahead=0)
-    for _ in spans:
-        for chunk in reading.next().column(name).to_arrow().chunks:
-            found.update(dict.fromkeys(each for each in chunk.dictionary.to_pylist() if each is not None))
-    return list(found)
