@@ -34,7 +34,7 @@ from saeta._loader.refusals import (
     ways_with_nulls_inside,
 )
 from saeta._optional import load
-from saeta.errors import BudgetExceeded, ColumnNameError, Error, InvalidError, TypeMismatch
+from saeta.errors import BudgetExceeded, ClosedError, ColumnNameError, Error, InvalidError, TypeMismatch
 from saeta.exchange import from_arrow
 
 LIBRARIES = ("torch", "cupy", "jax", "numpy")
@@ -441,6 +441,8 @@ def naming(label: Callable[[], str], advice: str = "") -> Iterator[None]:
     """Puts where an error arose in front of its text. A refusal by the budget gets the advice at the end."""
     try:
         yield
+    except ClosedError:  # nothing was wrong with what was read
+        raise
     except Error as failure:
         after = f"; {advice}" if advice and isinstance(failure, BudgetExceeded) else ""
         text = failure.args[0] if failure.args else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
@@ -23,7 +24,6 @@ from saeta.errors import BudgetExceeded, ClosedError, ColumnNameError, InvalidEr
 from saeta.exchange import ArrowStream, ContextLike, context_of
 
 if TYPE_CHECKING:
-    import os
     from typing import Self, TypeAlias
 
     from typing_extensions import TypeVar
@@ -97,6 +97,7 @@ class Loader(Generic[Batch_co]):
         self._running: Windows | None = None  # of the iterator that counts in the state
         self._begun: WeakSet[Windows] = WeakSet()  # of all iterators whose threads may still read
         self._closed = False
+        self._process = os.getpid()
 
     @property
     def schema(self) -> Schema:
@@ -230,6 +231,11 @@ class Loader(Generic[Batch_co]):
         if self._closed:
             raise ClosedError("the loader is closed")
         _refuse_worker()
+        if self._process != os.getpid():
+            raise ClosedError(
+                f"the loader belongs to process {self._process}, the parent of this forked process: make one "
+                "here"
+            )
         rank = Rank(self._begin, self._rank, self._world_size)
         loads = list(self._order.loads(self._epoch, rank))
         views = self._may_view()
@@ -263,6 +269,8 @@ class Loader(Generic[Batch_co]):
                                 self._batch = taken
                             yield batch
                             del batch
+                            if not windows.is_open:
+                                windows.require_open()
                 if ended:
                     break
         finally:
