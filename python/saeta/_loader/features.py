@@ -444,7 +444,12 @@ def naming(label: Callable[[], str], advice: str = "") -> Iterator[None]:
     except ClosedError:  # nothing was wrong with what was read
         raise
     except Error as failure:
-        after = f"; {advice}" if advice and isinstance(failure, BudgetExceeded) else ""
-        text = failure.args[0] if failure.args else ""
-        failure.args = (f"{label()}: {text}{after}", *failure.args[1:])
+        add_label(failure, label(), advice)
         raise
+
+
+def add_label(failure: Error, label: str, advice: str = "") -> None:
+    """Puts a label in front of the text of an error, and advice at the end of a refusal by the budget."""
+    after = f"; {advice}" if advice and isinstance(failure, BudgetExceeded) else ""
+    text = failure.args[0] if failure.args else ""
+    failure.args = (f"{label}: {text}{after}", *failure.args[1:])

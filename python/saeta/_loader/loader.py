@@ -15,12 +15,13 @@ from saeta._convert.numbers import whole_number
 from saeta._core import Context, Schema, Table
 from saeta._loader.codes import make_coders
 from saeta._loader.data import data_of
-from saeta._loader.features import Features, Options, check_options, naming
-from saeta._loader.order import Load, Order, Rank
-from saeta._loader.windows import ADVICE, Cutter, Windows
+from saeta._loader.features import Features, Options, check_options
+from saeta._loader.iterator import Batches
+from saeta._loader.order import Order, Rank
+from saeta._loader.windows import Windows
 from saeta._share.pickling import unpickled_context
 from saeta._text import number_text
-from saeta.errors import BudgetExceeded, ClosedError, ColumnNameError, InvalidError
+from saeta.errors import ClosedError, ColumnNameError, InvalidError
 from saeta.exchange import ArrowStream, ContextLike, context_of
 
 if TYPE_CHECKING:
@@ -212,7 +213,7 @@ class Loader(Generic[Batch_co]):
         """
         self._closed = True
         for begun in list(self._begun):
-            begun.stop()
+            _core._call_to_the_end(begun.stop)
             begun.wait()
         self._data.close()
         self._ctx.close()
@@ -243,40 +244,13 @@ class Loader(Generic[Batch_co]):
         self._batch = self._begin
         self._running = windows
         self._begun.add(windows)
-        return self._batches(windows, self._begin)
+        return Batches(self, windows, self._begin)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self._files, self._device, self._given, self.state_dict())
 
     def __repr__(self) -> str:
         return f"<saeta.Loader of {self._order.rows} rows, {len(self)} batches of {self._batch_size}>"
-
-    def _batches(self, windows: Windows, taken: int) -> Iterator[Any]:
-        """Yields the batches of a rank. Nothing of a window is kept when the next one is taken."""
-        cutter = Cutter(self._batch_size)
-        try:
-            while True:
-                window = windows.take()
-                groups = cutter.rest() if window is None else cutter.cut(window.rows)
-                load = None if window is None else window.load
-                ended = window is None
-                del window
-                while groups:
-                    with naming(functools.partial(self._place, load), ADVICE):
-                        for batch in self._converted(groups.pop(0), windows):
-                            taken += self._world_size
-                            if self._running is windows:
-                                self._batch = taken
-                            yield batch
-                            del batch
-                            if not windows.is_open:
-                                windows.require_open()
-                if ended:
-                    break
-        finally:
-            windows.stop()
-        if self._running is windows:
-            self._move_to(self._epoch + 1, 0)
 
     def _may_view(self) -> bool:
         """Returns whether windows may be views of files.
@@ -289,19 +263,6 @@ class Loader(Generic[Batch_co]):
         large = sum(each.nbytes for each in batches) >= VIEWED_BYTES * count
         enough = sum(each.rows for each in batches) >= self._batch_size * count
         return large and enough and self._given["to"] != "torch"
-
-    def _converted(self, rows: Table, windows: Windows) -> Iterator[Any]:
-        """Converts rows. If there is no room, windows are no longer read ahead."""
-        try:
-            return self._features.batches(rows.combine_chunks(), self._batch_size)
-        except BudgetExceeded:
-            if not windows.are_ahead:
-                raise
-        windows.read_on_request()
-        return self._features.batches(rows.combine_chunks(), self._batch_size)
-
-    def _place(self, load: Load | None) -> str:
-        return "the last rows" if load is None else self._data.describe(load.spans)
 
     def _move_to(self, epoch: int, batch: int) -> None:
         self._running = None
