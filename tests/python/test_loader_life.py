@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import sys
 import threading
@@ -250,7 +249,12 @@ print(taken + len(list(batches)), loader.epoch)
 @pytest.mark.parametrize("taken", [1, 50, 399])
 @pytest.mark.parametrize(
     ("kind", "shuffle", "to"),
-    [("arrow", "no", "numpy"), ("arrow", "rows", "table"), ("table", "rows", "numpy"), ("parquet", "no", "numpy")],
+    [
+        ("arrow", "no", "numpy"),
+        ("arrow", "rows", "table"),
+        ("table", "rows", "numpy"),
+        ("parquet", "no", "numpy"),
+    ],
 )
 def test_a_child_of_fork_gets_no_batch_and_its_parent_all(tmp_path, run_python, kind, shuffle, to, taken):
     write = write_parquet if kind == "parquet" else write_ipc

@@ -2,16 +2,19 @@
 
 CPython looks for signals when a function begins, when a loop begins anew, and after each call of a C function or of
 a class. `interrupted_at(number)` raises KeyboardInterrupt at the place with that number, counted while its block runs
-in files of the package.
+lines of the package.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import gc
 import os
+import queue
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +24,9 @@ from typing import Any
 import saeta
 
 PACKAGE = str(Path(saeta.__file__).resolve().parent)
+HELPERS = {
+    each.__file__ for each in (contextlib, queue, threading, weakref)
+}  # whose lines run for the package
 CHECKED = ("RESUME", "JUMP_BACKWARD", "CALL", "CALL_KW", "CALL_FUNCTION_EX", "POP_JUMP_BACKWARD")
 
 _names: dict[CodeType, dict[int, str]] = {}
@@ -47,14 +53,17 @@ class Places:
 
     def __call__(self, frame: FrameType, event: str, _argument: Any) -> Any:
         if event == "call":
-            if not os.path.realpath(frame.f_code.co_filename).startswith(PACKAGE):
+            file = frame.f_code.co_filename
+            if file not in HELPERS and not os.path.realpath(file).startswith(PACKAGE):
                 return None
             frame.f_trace_opcodes = True
             frame.f_trace_lines = False
         elif event == "opcode":
             before = self._last.get(frame, "")
             self._last[frame] = _opname(frame.f_code, frame.f_lasti)
-            if before.startswith(CHECKED):
+            if (
+                before.startswith(CHECKED) and frame.f_lineno is not None
+            ):  # CPython would not free a frame without
                 self.passed += 1
                 if self.passed == self._chosen:
                     self.where = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
@@ -78,11 +87,9 @@ def interrupted_at(number: int) -> Iterator[Places]:
 
 def descriptors() -> list[str]:
     found = []
-    for each in os.listdir("/proc/self/fd"):
-        try:
-            found.append(os.readlink(f"/proc/self/fd/{each}"))
-        except OSError:  # that of the folder
-            pass
+    for each in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # that of the folder
+            found.append(str(each.readlink()))
     return sorted(each for each in found if not each.startswith("/proc"))
 
 
@@ -118,6 +125,8 @@ def try_all(work: Callable[[], None], step: int = 1) -> list[str]:
         wrong += [f"{places.where}: {each.exc_value!r} is lost in {each.object!r}" for each in lost]
         lost.clear()
         number += step
+    if number <= 1 + step:
+        wrong.append("no place was interrupted")
     sys.unraisablehook = sys.__unraisablehook__
     return wrong
 

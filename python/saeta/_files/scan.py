@@ -278,7 +278,9 @@ class ReadAhead(_Batches):
         self._ready: deque[Any] = deque()
         self._failure: BaseException | None = None
         self._rooms: SimpleQueue[None] = SimpleQueue()  # a token for each batch that may be read
-        self._news: SimpleQueue[None] = SimpleQueue()  # a token if something may have changed for those who wait
+        self._news: SimpleQueue[None] = (
+            SimpleQueue()
+        )  # a token if something may have changed for those who wait
         for _ in range(in_flight):
             self._rooms.put(None)
         self._worker = Worker(self._run, f"saeta-{owner}")
@@ -293,7 +295,9 @@ class ReadAhead(_Batches):
                     try:
                         return self._ready.popleft()
                     finally:
-                        self._rooms.put(None)  # first and by one call: the thread would wait for ever without it
+                        self._rooms.put(
+                            None
+                        )  # first and by one call: the thread would wait for ever without it
                         self._tell()
                 failure, done = self._failure, self._done
             if isinstance(failure, BudgetExceeded):

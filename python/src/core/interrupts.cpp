@@ -93,10 +93,18 @@ private:
 };
 
 /// An iterator for callers that turn KeyboardInterrupt into an error of their own, as C streams do, which carry
-/// text. The interrupt is sent again, and the program gets it after that error.
+/// text. The interrupt is sent again when the stream is released: before that the caller runs lines of Python to
+/// make the text, where it would be lost.
 class iterator_of_stream {
 public:
   explicit iterator_of_stream(nb::object inner) : inner_(std::move(inner)) {}
+  iterator_of_stream(const iterator_of_stream&) = delete;
+  iterator_of_stream& operator=(const iterator_of_stream&) = delete;
+  ~iterator_of_stream() {
+    if (interrupted_ && interpreter_alive()) {
+      PyErr_SetInterrupt();
+    }
+  }
 
   nb::object next() {
     return foreign_call([this] {
@@ -104,10 +112,8 @@ public:
       if (!found.is_valid() && PyErr_Occurred() == nullptr) {
         throw nb::stop_iteration();
       }
-      if (!found.is_valid() && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0) {
-        PyErr_SetInterrupt();
-      }
       if (!found.is_valid()) {
+        interrupted_ = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0;
         throw nb::python_error();
       }
       return found;
@@ -116,6 +122,7 @@ public:
 
 private:
   nb::object inner_;
+  bool interrupted_ = false;
 };
 
 } // namespace
