@@ -271,7 +271,7 @@ def test_an_iterator_gives_nothing_more_of_its_window_after_close(tmp_path, shuf
     next(batches)
     loader.close()
     for _ in range(2):
-        with pytest.raises(sa.ClosedError, match="^the loader is closed$"):
+        with pytest.raises(sa.ClosedError, match=r"^the loader is closed$"):
             next(batches)
 
 

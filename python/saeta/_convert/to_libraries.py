@@ -17,8 +17,6 @@ from saeta._core import _TensorChoices as Choices
 from saeta._optional import load
 from saeta.errors import ExchangeError, TypeMismatch
 
-FLOATS = ("e", "f", "g")  # Arrow's format strings
-
 if TYPE_CHECKING:
     from saeta._core import Table
 
@@ -180,7 +178,7 @@ def _ways_with_nulls(column: Column) -> str:
     """Returns the keywords that stand for nulls in an array of the type, for a list in a message."""
     if column.type.dtype is None and column.type != "bool":
         return ""
-    return "nulls='nan', fill=value or " if column.type.format in FLOATS else "fill=value or "
+    return "nulls='nan', fill=value or " if "float" in (column.type.dtype or "") else "fill=value or "
 
 
 def _is_for_pyarrow(type: DataType, how: Choices) -> bool:  # noqa: A002

@@ -153,7 +153,9 @@ class Features:
             self._options.to,
             self._list_choices(key, type_),
             ways_with_nulls_inside(
-                key, is_float=any(_consists_of(FLOATS, each.type) for each in type_.fields)
+                key,
+                is_float=not self._mask(key)
+                and any(_consists_of(FLOATS, each.type) for each in type_.fields),
             ),
             with_mask=self._mask(key),
             padded=_of(self._options.lists, key, "jagged") == "padded",
@@ -237,6 +239,8 @@ class Features:
             found["fill"] = self._fill(key)
         elif nulls == "nan" and (is_float or "float" in str(dtype)):
             found["nulls"] = "nan"
+        elif nulls == "nan" and self._is_filled(key):  # other numbers have no NaN
+            found["fill"] = self._fill(key)
         return found
 
     def _list_choices(self, key: str, type_: DataType) -> dict[str, Any]:

@@ -417,7 +417,8 @@ def loader(
         nulls: what becomes of nulls: "error", "nan" (floats), "fill" (the value `fill`), or "mask" (a pair of
             values and a mask that is True where a value is valid). One for all or a mapping from keys.
         fill: the value for nulls and for the end of padded lists, 0 if nothing is given. One for all or a
-            mapping from keys; giving it means nulls="fill" where `nulls` says nothing else.
+            mapping from keys; giving it means nulls="fill" where `nulls` says nothing else. Beside "nan" it
+            is for numbers without NaN, beside "mask" for nulls inside of lists.
         lists: strings and lists become pairs of values and offsets ("jagged"), or of a matrix and lengths
             ("padded", as long as the longest of the batch). One for all or a mapping from keys. The values of
             strings are their bytes.

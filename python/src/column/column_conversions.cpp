@@ -43,8 +43,9 @@ std::vector<std::pair<column_object, column_object>> dictionary_parts(const colu
   const field& of = *self.described;
   const auto parts_of = [&](const column& piece) {
     const column& values = *piece.dictionary();
-    return std::pair(column_object(field{of.name, values.type(), true, {}}, self.ctx, {values}),
-                     column_object(field{of.name, *of.type.index_type(), true, {}}, self.ctx, {codes_of(piece)}));
+    return std::pair(
+        column_object(field{of.name, values.type(), true, {}}, self.ctx, {values}),
+        column_object(field{of.name, *of.type.index_type(), true, {}}, self.ctx, {codes_of(piece)}));
   };
   std::vector<std::pair<column_object, column_object>> made;
   for (const column& piece : *self.pieces) {
@@ -106,9 +107,10 @@ void bind_conversions(column_class& c) {
           "    >>> flag.as_bool8().as_bool().type.name\n"
           "    'bool'")
       .def("_with_type_of_bytes", &with_type_of_bytes, nb::arg("type"), nb::call_guard<gil_release>())
-      .def("_dictionary_parts", &dictionary_parts,
-           "Of a dictionary column, for each chunk: the values of its dictionary, and its indices as integers "
-           "over the same memory. Without chunks both are empty.")
+      .def(
+          "_dictionary_parts", &dictionary_parts,
+          "Of a dictionary column, for each chunk: the values of its dictionary, and its indices as integers "
+          "over the same memory. Without chunks both are empty.")
       .def("_masked", &mask_rows, nb::arg("valid"), nb::call_guard<gil_release>())
       .def("as_symbols", &symbols, nb::arg("table") = nb::none(), nb::call_guard<gil_release>(),
            "Strings, dictionaries of strings, or the numbers of symbols (uint32, int32) as symbols of a "

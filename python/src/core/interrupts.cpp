@@ -153,8 +153,9 @@ void bind_cancellation(nb::module_& m) {
                                  "error of their own: the program gets it afterwards.")
       .def(nb::init<nb::object>(), nb::arg("inner"),
            nb::sig("def __init__(self, inner: collections.abc.Iterator[object]) -> None"))
-      .def("__iter__", [](nb::handle self) { return nb::borrow(self); },
-           nb::sig("def __iter__(self) -> _IteratorOfStream"))
+      .def(
+          "__iter__", [](nb::handle self) { return nb::borrow(self); },
+          nb::sig("def __iter__(self) -> _IteratorOfStream"))
       .def("__next__", &iterator_of_stream::next, nb::sig("def __next__(self) -> object"))
       .def(not_pickled("it belongs to a stream of this process"));
 }

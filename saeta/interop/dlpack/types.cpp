@@ -145,9 +145,8 @@ bool has_tensor_type(const data_type& type) noexcept {
 
 tensor_type to_tensor_type(const data_type& type) {
   if (!has_tensor_type(type)) {
-    throw error(errc::exchange, concat("dlpack: a column of type ", type.name(),
-                                       " has no tensor type: ", suggest_alternative(type),
-                                       "to_arrow() has every type"));
+    throw error(errc::exchange, concat("dlpack: a column of type ", type.name(), " has no tensor type: ",
+                                       suggest_alternative(type), "to_arrow() has every type"));
   }
   if (type.is_bool8()) {
     return bool_tensor;
