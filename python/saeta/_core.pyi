@@ -1809,7 +1809,7 @@ class Column:
         The column as another type of numbers, converted by one kernel per chunk; nulls stay null.
 
         Args:
-            type: what `saeta.DataType` takes: an integer or a float. Also a type over the same bytes, such as the integers of a timestamp, without a copy.
+            type: what `saeta.DataType` takes: an integer or a float. Also a type over the same bytes, such as the integers of a timestamp, without a copy. Of a dictionary the values of the rows are taken and then converted, so the type of its values is possible as well.
             cast: None: every value must be equal in the other type. 'round': floats become the nearest integer, ties to even, and numbers become the nearest float. Integers must still have the range.
 
         Raises OutOfRange naming the first row that has no such value, and TypeMismatch for types that are not numbers.
@@ -1904,6 +1904,11 @@ class Column:
 
     def _with_type_of_bytes(self, type: DataType) -> Column: ...
 
+    def _dictionary_parts(self) -> list[tuple[Column, Column]]:
+        """
+        Of a dictionary column, for each chunk: the values of its dictionary, and its indices as integers over the same memory. Without chunks both are empty.
+        """
+
     def _masked(self, valid: Column) -> Column: ...
 
     def as_symbols(self, table: SymbolTable | None = None) -> Column:
@@ -1960,7 +1965,7 @@ class Column:
     @overload
     def to_numpy(self, *, copy: bool | None = None, nulls: Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: Any = None, with_mask: Literal[True]) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]:
         """
-        A NumPy array. `copy=None` copies only if necessary (device memory, several chunks, types that NumPy does not have) and otherwise returns a read-only view; False raises ExchangeError instead of copying; True always copies. Nulls and types without a tensor type: as for `to_torch`; without `reinterpret` and `codes`, pyarrow converts times and dictionaries.
+        A NumPy array. `copy=None` copies only if necessary (device memory, several chunks, types that NumPy does not have) and otherwise returns a read-only view; False raises ExchangeError instead of copying; True always copies. Nulls and types without a tensor type: as for `to_torch`, with these exceptions: without `codes` a dictionary gives the values of its rows, and without `reinterpret` and `dtype` pyarrow converts times, strings and other types that tensors lack, also beside a mask.
 
         Example:
             >>> import saeta as sa
@@ -3184,6 +3189,35 @@ class _Cancellation:
 
     def __exit__(self, *exception: object) -> None: ...
 
+def _call_to_the_end(action: Callable[[], object]) -> None:
+    """
+    Calls a function, and again when Ctrl-C ended it early. KeyboardInterrupt comes afterwards.
+    """
+
+class _AtEnd:
+    """
+    Calls a function to its end when the object is dropped. Ctrl-C that comes meanwhile is raised in the program, not lost in a destructor. The function must not own the object.
+    """
+
+    def __init__(self, action: Callable[[], object]) -> None: ...
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
+        """Raises TypeMismatch, which names what to do instead."""
+
+class _IteratorOfStream:
+    """
+    The values of an iterator, for callers that turn KeyboardInterrupt into an error of their own: the program gets it afterwards.
+    """
+
+    def __init__(self, inner: Iterator[object]) -> None: ...
+
+    def __iter__(self) -> _IteratorOfStream: ...
+
+    def __next__(self) -> object: ...
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
+        """Raises TypeMismatch, which names what to do instead."""
+
 def _import_stream(where: Context, stream: object, copy: bool | None = None, as_column: bool = False) -> Table | Column:
     """
     Takes an "arrow_array_stream" capsule: a stream of structs becomes a table unless `as_column`, any other a column.
@@ -3301,8 +3335,10 @@ class _TensorChoices:
         """Raises TypeMismatch, which names what to do instead."""
 
     @property
-    def is_default(self) -> bool:
-        """True if no keyword was given."""
+    def shows_values(self) -> bool:
+        """
+        True if no keyword changes the values: none was given, or a mask is wanted besides.
+        """
 
     @property
     def refuses_nulls(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import sys
 import threading
@@ -242,19 +241,65 @@ def test_a_dropped_loader_leaves_nothing(tmp_path):
             thread.join()  # dropping a loader ends its thread, but does not wait for it
 
 
-def test_a_child_of_fork_begins_anew(tmp_path):
+FORK = """
+import os, signal, sys
+import pyarrow.parquet as pq
+import saeta as sa
+
+def refused(use):
+    try:
+        use()
+    except sa.ClosedError as failure:
+        return "parent of this forked process" in str(failure)
+    return False
+
+files, kind, shuffle, taken = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+source = sa.read_ipc(files, "host") if kind == "table" else files
+loader = sa.loader(source, "host", batch_size=1, shuffle=shuffle if shuffle != "no" else False, to=sys.argv[5])
+batches = iter(loader)
+rows = [next(batches)["row"] for _ in range(taken)]
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    assert refused(lambda: next(batches))
+    assert refused(lambda: iter(loader))
+    assert loader.state_dict()["batch"] == taken
+    loader.close()
+    del batches
+    assert len(list(sa.loader(files, "host", batch_size=1, to="table"))) == 400
+    sys.exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+print(taken + len(list(batches)), loader.epoch)
+"""
+
+
+@pytest.mark.parametrize("taken", [1, 50, 399])
+@pytest.mark.parametrize(
+    ("kind", "shuffle", "to"),
+    [
+        ("arrow", "no", "numpy"),
+        ("arrow", "rows", "table"),
+        ("table", "rows", "numpy"),
+        ("parquet", "no", "numpy"),
+    ],
+)
+def test_a_child_of_fork_gets_no_batch_and_its_parent_all(tmp_path, run_python, kind, shuffle, to, taken):
+    write = write_parquet if kind == "parquet" else write_ipc
+    [file] = files_of_rows(tmp_path, [400], 100, write)
+    done = run_python(FORK, file, kind, shuffle, str(taken), to)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "400 1\n", "")
+
+
+@pytest.mark.parametrize("shuffle", [False, "rows"])
+def test_an_iterator_gives_nothing_more_of_its_window_after_close(tmp_path, shuffle):
     files = files_of_rows(tmp_path, [500], 100)
-    loader = sa.loader(files, "host", batch_size=50, to="numpy")
+    loader = sa.loader(files, "host", batch_size=50, shuffle=shuffle, to="numpy")
     batches = iter(loader)
     next(batches)
-    process = os.fork()
-    if process == 0:
-        try:
-            list(batches)
-        except sa.ClosedError:
-            os._exit(7)
-        os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 7
+    loader.close()
+    for _ in range(2):
+        with pytest.raises(sa.ClosedError, match=r"^the loader is closed$"):
+            next(batches)
 
 
 WAITING = """

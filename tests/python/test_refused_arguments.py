@@ -127,16 +127,16 @@ print(made.device)
     [
         {"nulls": "nan"},
         {"fill": 0},
-        {"with_mask": True},
         {"reinterpret": True},
         {"codes": True},
         {"order": "row"},
         {"dtype": "float32"},
     ],
 )
-def test_each_choice_about_a_tensor_is_seen(chosen):
-    assert _core._TensorChoices().is_default
-    assert not _core._TensorChoices(**chosen).is_default
+def test_each_choice_about_the_values_of_a_tensor_is_seen(chosen):
+    assert _core._TensorChoices().shows_values
+    assert _core._TensorChoices(with_mask=True).shows_values
+    assert not _core._TensorChoices(**chosen).shows_values
 
 
 class Named:

@@ -145,9 +145,11 @@ def test_dictionaries_are_their_indices_when_asked(host):
 
 def test_what_no_choice_makes_a_tensor_is_refused(host):
     text = sa.from_arrow(pa.array(["a", None]), host)
-    for keywords in ({"fill": 0}, {"with_mask": True}, {"codes": True, "reinterpret": True, "fill": 0}):
+    for keywords in ({"fill": 0}, {"nulls": "nan"}, {"codes": True, "reinterpret": True, "fill": 0}):
         with pytest.raises(BufferError, match="string has no tensor type"):
             text.to_numpy(**keywords)
+    values, mask = text.to_numpy(with_mask=True)  # an array of NumPy, and no tensor
+    assert (values.tolist(), mask.tolist()) == (["a", None], [True, False])
 
 
 def test_jax_takes_stand_ins_and_masks(host):

@@ -11,6 +11,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
+from saeta._convert.dictionaries import dictionary_array
 from saeta._convert.from_numpy import is_masked_array
 from saeta._core import Field
 from saeta._optional import load
@@ -52,6 +53,9 @@ def arrow_array(name: str, values: Sequence[Any], wanted: DataType | None, cast:
         ):  # pandas has nanoseconds, and times have zones
             _require_same(name, values, made, None)
         return made
+    if wanted.value_type is not None:
+        made = arrow_array(name, values, wanted.value_type, cast)
+        return dictionary_array(name, made, wanted, arrow_type(name, wanted))
     found = set(map(type, values)) - {type(None)}
     _require_kind(name, values, found, wanted)
     inner = _inner(wanted)
@@ -146,7 +150,7 @@ def _array(
             middle = (first + end) // 2
             first, end = (first, middle) if refusal_of(first, middle) is not None else (middle, end)
         own = refusal_of(first, end)
-        if own is None:  # only together, as when there are more values than a dictionary can number
+        if own is None:  # only together
             raise InvalidError(f"column '{name}': {failure}") from failure
         raise InvalidError(
             f"column '{name}': row {first} is {_show_value(values[first])}, which {wanted.name} can't "
@@ -174,8 +178,8 @@ TICKS = ("dates and times", "times of day", "durations")
 
 
 def _inner(type: DataType) -> DataType:  # noqa: A002
-    """Returns the type of the values behind a dictionary or run-end encoding."""
-    inner = type.value_type or (type.fields[1].type if type.format == "+r" else None)
+    """Returns the type of the values behind a run-end encoding."""
+    inner = type.fields[1].type if type.format == "+r" else None
     return type if inner is None else _inner(inner)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from saeta._convert.build import as_column
+from saeta._convert.dictionaries import decoded
 from saeta._core import Column, DataType, Field, Table, _unknown_column
 from saeta.errors import ColumnNameError, InvalidError, TypeMismatch
 from saeta.exchange import ContextLike, context_of
@@ -33,6 +34,10 @@ def cast(self: Column, type: Any, *, cast: str | None = None) -> Column:  # noqa
     if cast not in (None, "round"):
         raise InvalidError(f"cast={cast!r}: expected 'round' or None")
     wanted = type if isinstance(type, DataType) else DataType(type)
+    if self.type.value_type is not None and wanted.value_type is None:
+        self = decoded(self)
+        if self.type == wanted:
+            return self
     return self._cast(wanted, cast == "round")
 
 

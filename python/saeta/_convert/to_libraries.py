@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from saeta import _core
-from saeta._core import Column, from_dlpack
+from saeta._convert.dictionaries import decoded
+from saeta._core import Column, DataType, from_dlpack
 from saeta._core import _ChosenTensor as Exported
 from saeta._core import _TensorChoices as Choices
 from saeta._optional import load
@@ -52,7 +53,7 @@ def table_to_arrow(self: Table) -> Any:
 def table_to_pandas(self: Table) -> Any:
     load("pandas", "Table.to_pandas")
     _require_memory(*self.columns)
-    return table_to_arrow(self).to_pandas()
+    return _to_pandas(table_to_arrow(self), "table")
 
 
 def table_to_polars(self: Table) -> Any:
@@ -84,9 +85,17 @@ def _interruptible() -> Iterator[None]:
 def column_to_pandas(self: Column) -> Any:
     load("pandas", "Column.to_pandas")
     _require_memory(self)
-    series = column_to_arrow(self).to_pandas()
+    series = _to_pandas(column_to_arrow(self), f"column '{self.name}' of type {self.type.name}")
     series.name = self.name
     return series
+
+
+def _to_pandas(source: Any, label: str) -> Any:
+    """Converts what pyarrow has. pandas has no form for some types, as for dictionaries of lists."""
+    try:
+        return source.to_pandas()
+    except (NotImplementedError, TypeError, ValueError) as failure:
+        raise ExchangeError(f"{label}: pandas can't take it: {failure}; to_arrow() keeps it") from failure
 
 
 def column_to_polars(self: Column) -> Any:
@@ -154,6 +163,10 @@ def column_to_numpy(self: Column, *, copy: bool | None = None, **chosen: Any) ->
     numpy = load("numpy", "Column.to_numpy")
     how = Choices(**chosen)
     _require_memory(self)
+    if self.type.value_type is not None and not chosen.get("codes"):
+        _require_copy(self, copy, "its values are in a dictionary")
+        on_host = self if self.device == "host" else self.to("host")
+        return column_to_numpy(decoded(on_host), **chosen)
     if how.with_mask:
         _require_copy(self, copy, "its validity is bits, a mask is bytes")
         return _to_numpy(numpy, self, copy, how), column_to_numpy(self.is_valid())
@@ -164,8 +177,8 @@ def _to_numpy(numpy: Any, column: Column, copy: bool | None, how: Choices) -> An
     if how.refuses_nulls and column.null_count:
         raise ExchangeError(
             f"column '{column.name}' has {column.null_count} nulls, which a NumPy array can't represent: "
-            "choose nulls='nan' (floats), fill=value or with_mask=True; "
-            "to_arrow().to_numpy(zero_copy_only=False) or to_pylist() show them"
+            f"choose {_ways_with_nulls(column)}with_mask=True, or drop_null() and fill_null(value) before; "
+            "to_pylist() shows them"
         )
     if column.type == "bool":
         _require_copy(column, copy, "its values are bits, NumPy's are bytes")
@@ -177,6 +190,18 @@ def _to_numpy(numpy: Any, column: Column, copy: bool | None, how: Choices) -> An
         _require_copy(column, copy, f"it has {len(chunks)} chunks (.combine_chunks() joins them)")
         return numpy.concatenate(chunks)
     return numpy.array(chunks[0]) if copy else chunks[0]
+
+
+def _ways_with_nulls(column: Column) -> str:
+    """Returns the keywords that stand for nulls in an array of the type, for a list in a message."""
+    if column.type.dtype is None and column.type != "bool":
+        return ""
+    return "nulls='nan', fill=value or " if "float" in (column.type.dtype or "") else "fill=value or "
+
+
+def _is_for_pyarrow(type: DataType, how: Choices) -> bool:  # noqa: A002
+    """Whether pyarrow makes the values, because tensors don't have the type and none of its forms is wanted."""
+    return type.dtype is None and type != "bool" and how.shows_values
 
 
 def column_array(self: Column, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -198,7 +223,7 @@ def _chunk_to_numpy(numpy: Any, chunk: Column, copy: bool | None, how: Choices) 
         load("ml_dtypes", f"Column.to_numpy of {narrow.name}")
         bits = _core.DataType(f"uint{8 * narrow.byte_width}")
         return _chunk_to_numpy(numpy, chunk._with_type_of_bytes(bits), copy, how).view(chunk.type.dtype)
-    if not how.is_default or chunk.type == "bool" or chunk.type.dtype is not None:
+    if not _is_for_pyarrow(chunk.type, how):
         in_place = False if copy is False else None
         return numpy.from_dlpack(Exported(chunk, how, on_host=True, copy=in_place))
     pyarrow = load("pyarrow", f"Column.to_numpy of {chunk.type.name}")
@@ -208,7 +233,7 @@ def _chunk_to_numpy(numpy: Any, chunk: Column, copy: bool | None, how: Choices) 
     array = shown.chunk(0) if shown.num_chunks else pyarrow.array([], shown.type)
     try:
         return array.to_numpy(zero_copy_only=copy is False)
-    except pyarrow.ArrowInvalid as failure:
+    except pyarrow.ArrowException as failure:
         raise ExchangeError(f"column '{chunk.name}' of type {chunk.type.name}: {failure}") from failure
 
 

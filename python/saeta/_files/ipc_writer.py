@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
-import weakref
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any, Never
 
 from saeta import _core
 from saeta._convert.numbers import MOST, whole_number
-from saeta._core import Schema
+from saeta._core import Schema, _call_to_the_end
+from saeta._endings import Ending
 from saeta._files import sinks
 from saeta._files.progress import hook as progress_hook
 from saeta._text import number_text
@@ -48,7 +49,7 @@ class IpcWriter:
         self._name = name
         self._ends = ends
         self._process = os.getpid()
-        self._end = weakref.finalize(self, _drop, writer, name, ends, self._process)
+        self._end = Ending(partial(_drop, writer, name, ends, self._process))
 
     def write(self, rows: Any) -> None:
         """Takes a table. It is downloaded, compressed and written in the background.
@@ -129,8 +130,10 @@ class IpcWriter:
             >>> os.listdir(folder)
             []
         """
-        self._end.detach()
-        _abort(self._writer, self._ends, self._process)
+        try:
+            _call_to_the_end(partial(_abort, self._writer, self._ends, self._process))
+        finally:
+            self._end.detach()
 
     def __enter__(self) -> IpcWriter:
         return self

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from saeta import ipc
 from saeta._core import Context, Table
 from saeta._devices import contexts as all_contexts
 from saeta._files import data_sets
+from saeta._threads import Worker
 from saeta.errors import InvalidError, UnsupportedError
 from saeta.exchange import ContextLike, context_of
 
@@ -128,19 +129,16 @@ def _read_at_once(readers: Sequence[Reader], homes: Sequence[Context]) -> list[T
         for each in readers:
             each.close()
 
-    threads = [
-        threading.Thread(target=read, args=(number,), name=f"saeta-place-{number}", daemon=True)
-        for number in range(len(readers))
-    ]
-    for each in threads:
-        each.start()
+    threads = [Worker(partial(read, number), f"saeta-place-{number}") for number in range(len(readers))]
     try:
         for each in threads:
-            each.join()
-    except BaseException:  # Ctrl-C while it waits
+            each.start()
+        for each in threads:
+            each.wait()
+    except BaseException:  # Ctrl-C while it waits, or no thread
         end_all()
         for each in threads:
-            each.join()
+            each.wait()
         made.clear()
         raise
     if failures:

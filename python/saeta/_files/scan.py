@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never, Protocol
 
 from saeta import ipc
 from saeta._convert.numbers import require_count
 from saeta._convert.tables import concat_tables
-from saeta._core import Context, Schema, Table, _parse_bytes
+from saeta._core import Context, Schema, Table, _IteratorOfStream, _parse_bytes
+from saeta._endings import Ending
 from saeta._optional import load
+from saeta._threads import Worker
 from saeta.errors import BudgetExceeded, ClosedError, FormatError, TypeMismatch
 from saeta.exchange import ContextLike, context_of, from_arrow
 
@@ -61,7 +64,7 @@ class Scan:
         self._schema = reader.schema
         self._num_batches = reader.num_batches
         self._batches = batches
-        self._end = weakref.finalize(self, self._batches.stop)
+        self._end = Ending(batches.stop)
 
     @property
     def schema(self) -> Schema:
@@ -259,43 +262,72 @@ class _Windows(_Batches):
 
 
 class ReadAhead(_Batches):
-    """What a thread reads ahead, one by one: the batches of a scan, the windows of a loader."""
+    """What a thread reads ahead, one by one: the batches of a scan, the windows of a loader.
+
+    An interrupt may come between any two lines of the thread that takes. So both threads wait at queues, which
+    take or leave a token by one call, and what is ready stays ready until it is returned. A Condition would
+    keep its lock, or lose it.
+    """
 
     def __init__(
         self, reader: Closable, read: Callable[[], Any], in_flight: int, owner: str = "scan"
     ) -> None:
         super().__init__(reader, read, owner)
-        self._room = in_flight
-        self._changed = threading.Condition()
+        self._state = threading.Lock()
+        self._turn = threading.Lock()  # of those who read in place of the thread
         self._ready: deque[Any] = deque()
         self._failure: BaseException | None = None
-        # A daemon thread: the end of the program does not wait for batches that are never taken.
-        self._thread = threading.Thread(target=self._run, name=f"saeta-{self._owner}", daemon=True)
-        self._started = False
+        self._rooms: SimpleQueue[None] = SimpleQueue()  # a token for each batch that may be read
+        self._news: SimpleQueue[None] = (
+            SimpleQueue()
+        )  # a token if something may have changed for those who wait
+        for _ in range(in_flight):
+            self._rooms.put(None)
+        self._worker = Worker(self._run, f"saeta-{owner}")
 
     def take(self) -> Any:
-        self.require_open()
-        with self._changed:
+        while True:
             self.require_open()
-            if not self._started:
-                self._started = True
-                self._thread.start()
-            self._changed.wait_for(lambda: self._ready or self._done or self._failure or self._stopped)
-            if self._ready:
-                self._changed.notify_all()
-                return self._ready.popleft()
-            self.require_open()
-            if self._failure is None:
-                return None
-            if isinstance(self._failure, BudgetExceeded):
-                return self._read_again()
-            # The failure is not kept: its traceback would keep the frames that catch it alive.
-            self._done = True
-            failure, self._failure = self._failure, None
-            try:
-                raise failure
-            finally:
+            with self._state:
+                self.require_open()
+                self._worker.start()
+                if self._ready:
+                    try:
+                        return self._ready.popleft()
+                    finally:
+                        self._rooms.put(
+                            None
+                        )  # first and by one call: the thread would wait for ever without it
+                        self._tell()
+                failure, done = self._failure, self._done
+            if isinstance(failure, BudgetExceeded):
                 del failure
+                with self._turn:
+                    if self._failure is not None:
+                        return self._read_again()
+            elif failure is not None:
+                self._done = True
+                self._failure = None  # is not kept: its traceback would keep the frames that catch it alive
+                try:
+                    raise failure
+                finally:
+                    del failure
+            elif done:
+                self._tell()
+                return None
+            else:
+                self._wait_for_news()
+
+    def _tell(self) -> None:
+        """Lets one of those who wait look at the state. It tells the next one."""
+        if self._news.empty():
+            self._news.put(None)
+
+    def _wait_for_news(self) -> None:
+        with suppress(Empty):  # an interrupt may have taken a token away from another thread
+            self._news.get(timeout=1)
+        if self._stopped:
+            self._tell()
 
     def _is_spent(self) -> bool:
         return self._done and not self._ready
@@ -306,50 +338,52 @@ class ReadAhead(_Batches):
         The batch before it may be gone by now.
         """
         batch = self._read()
-        self._failure = None
         self._done = batch is None
         if not self._done:
-            self._thread = threading.Thread(target=self._run, name=f"saeta-{self._owner}", daemon=True)
-            self._thread.start()
+            self._worker = Worker(self._run, f"saeta-{self._owner}")
+        self._failure = None
         return batch
 
     def _run(self) -> None:
         while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._stopped or len(self._ready) < self._room)
-                if self._stopped:
-                    return
+            self._rooms.get()
+            if self._stopped:
+                return
             try:
                 batch = self._read()
             except BaseException as failure:  # raised in the thread that takes the batch
-                with self._changed:
+                with self._state:
                     if not self._stopped:  # its traceback keeps what was being read
                         self._failure = failure
-                    self._changed.notify_all()
+                self._rooms.put(None)  # for the thread that goes on
+                self._tell()
                 return
-            with self._changed:
+            with self._state:
+                if self._stopped:
+                    return
                 if batch is None:
                     self._done = True
                 else:
                     self._ready.append(batch)
-                self._changed.notify_all()
-                if batch is None or self._stopped:
-                    return
-                del batch  # its consumer may release it while the next one is read
+            self._tell()
+            if batch is None:
+                return
+            del batch  # its consumer may release it while the next one is read
 
     def stop(self) -> None:
         if self._is_inherited():
             return
-        with self._changed:
+        with self._state:
             self._stopped = True
             self._failure = None
             self._ready.clear()
-            self._changed.notify_all()
+        self._rooms.put(None)
+        self._tell()
         self._reader.close()  # ends the thread's read or wait
 
     def wait(self) -> None:
-        if self._started and not self._is_inherited() and self._thread is not threading.current_thread():
-            self._thread.join()
+        if not self._is_inherited():
+            self._worker.wait()
         self._ready.clear()
 
 
@@ -430,7 +464,8 @@ def _stream(scan: Scan, taken: _Batches, requested: Any) -> CapsuleType:
             yield from shown(batch)
 
     nothing = from_arrow(reader.from_batches(pyarrow.schema(scan.schema), []), "host")
-    capsule: CapsuleType = reader.from_batches(shown(nothing).schema, batches()).__arrow_c_stream__()
+    values = _IteratorOfStream(batches())
+    capsule: CapsuleType = reader.from_batches(shown(nothing).schema, values).__arrow_c_stream__()
     return capsule
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from base64 import b64decode
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby, pairwise
@@ -43,12 +44,14 @@ class Data:
         batches: what the metadata say of each batch.
         names: the names of the files, without their folders.
         is_table: whether the rows are in memory already.
+        dictionaries: columns that are read as plain values and were dictionaries when the files were written.
     """
 
     schema: Schema
     batches: list[Batch]
     names: list[str]
     is_table = False
+    dictionaries: frozenset[str] = frozenset()
 
     def open(
         self,
@@ -340,6 +343,7 @@ class _OfParquet(_OfFiles):
         with _parquet_file(file) as opened:
             groups = [opened.metadata.row_group(each) for each in range(opened.num_row_groups)]
             found = [Batch(each.num_rows, each.total_byte_size, True) for each in groups]
+            self.dictionaries |= _written_dictionaries(opened.metadata)
             return schema_of(opened.schema_arrow), found
 
     def read_batches(self, reading: _ReadingFiles, file: int, first: int, last: int) -> Table:
@@ -473,6 +477,19 @@ def _parquet_file(file: str) -> Any:
         return parquet.ParquetFile(path, filesystem=filesystem)
     except (OSError, load("pyarrow", "reading Parquet").ArrowInvalid) as failure:
         raise file_error(f"can't read '{_shown(file)}': {failure}", failure) from failure
+
+
+def _written_dictionaries(metadata: Any) -> frozenset[str]:
+    """Returns the dictionaries of the schema that Arrow's writers keep in a Parquet file.
+
+    pyarrow reads those of text and bytes as dictionaries, and the others as plain values.
+    """
+    kept = (metadata.metadata or {}).get(b"ARROW:schema")
+    if kept is None:
+        return frozenset()
+    pyarrow = load("pyarrow", "reading Parquet")
+    schema = load("pyarrow.ipc", "reading Parquet").read_schema(pyarrow.py_buffer(b64decode(kept)))
+    return frozenset(field.name for field in schema if pyarrow.types.is_dictionary(field.type))
 
 
 def _require_same_schema(file: Any, found: Schema, first_file: Any, first: Schema) -> None:

@@ -11,26 +11,36 @@ from contextlib import contextmanager
 from itertools import chain, pairwise, repeat
 from typing import Any, NamedTuple, TypeAlias
 
+from saeta._convert.dictionaries import decoded
 from saeta._convert.to_libraries import tensor_of
 from saeta._core import (
     Column,
     DataType,
     Schema,
-    SymbolTable,
     Table,
+    _from_columns,
     _narrow_float_type,
     _unknown_column,
     from_dlpack,
 )
 from saeta._core import _ChosenTensor as Exported
 from saeta._core import _TensorChoices as Choices
+from saeta._loader.codes import Coder
+from saeta._loader.refusals import (
+    require_no_nulls,
+    require_number,
+    require_tensor,
+    ways_with_nulls,
+    ways_with_nulls_inside,
+)
 from saeta._optional import load
-from saeta.errors import BudgetExceeded, ColumnNameError, Error, InvalidError, OutOfRange, TypeMismatch
+from saeta.errors import BudgetExceeded, ClosedError, ColumnNameError, Error, InvalidError, TypeMismatch
 from saeta.exchange import from_arrow
 
 LIBRARIES = ("torch", "cupy", "jax", "numpy")
 NULLS = ("error", "nan", "fill", "mask")
 LISTS = ("jagged", "padded")
+NULL_CHOICES = {"nulls", "fill", "with_mask"}  # keywords of a `to_...` call
 MATRIX = "matrix"
 TORCH_CUTS = 64  # views made at once: more would have left the processor's caches before they are used
 
@@ -75,12 +85,12 @@ class Features:
 
     Args:
         schema: the columns that are read.
-        vocabularies: for each column of codes its values, in the order of their codes.
+        coders: what makes the codes of columns.
     """
 
-    def __init__(self, schema: Schema, options: Options, vocabularies: Mapping[str, list[str]]) -> None:
+    def __init__(self, schema: Schema, options: Options, coders: Mapping[str, Coder]) -> None:
         self._options = options
-        self._coders = {name: _Coder(name, values) for name, values in vocabularies.items()}
+        self._coders = coders
         self._single = options.matrix is True
         matrices = _matrices(schema, options.matrix)
         inside = {name for names in matrices.values() for name in names}
@@ -117,42 +127,92 @@ class Features:
             return self._makers[key](table, rows)
 
     def _maker_of(self, key: str, type_: DataType) -> Callable[[Table, int], Iterable[Any]]:
-        options = self._options
+        shown = self._shown_type(key, key, type_)
+        if shown.format in (*VARIABLE, *VIEWS) and not shown.is_symbol:
+            return self._maker_of_lists(key, shown)
+        require_tensor(key, shown, is_chosen=self._dtype(key) is not None)
         if key in self._coders:
-            coder = self._coders[key]
             how = self._tensor_choices(key, is_float=False, dtype="int64", codes=True)
-            return lambda table, rows: _cut(options.to, coder.codes(table.column(key)), how, rows)
-        if type_.index_type is not None:
-            raise TypeMismatch(
-                f"column '{key}' is a dictionary: name its values, as codes={{'{key}': [...]}}, or choose "
-                "codes=True"
-            )
-        if type_.format in (*VARIABLE, *VIEWS) and not type_.is_symbol:
-            padded = _of(options.lists, key, "jagged") == "padded"
-            lists = _Lists(
-                key, options.to, self._list_choices(key, type_), self._mask(key), padded, self._fill(key)
-            )
-            return lambda table, rows: lists.batches(table.column(key), rows)
-        if type_.format.startswith("t"):
+        elif shown.format.startswith("t"):
             how = self._tensor_choices(key, is_float=False, only_named_dtype=True, reinterpret=True)
         else:
             how = self._tensor_choices(
                 key,
-                is_float=_consists_of(FLOATS, type_),
-                only_named_dtype=not _consists_of(NUMBERS, type_),
-                codes=type_.is_symbol,
+                is_float=_consists_of(FLOATS, shown),
+                only_named_dtype=not _consists_of(NUMBERS, shown) and type_.value_type is None,
+                codes=shown.is_symbol,
             )
-        return lambda table, rows: _cut(options.to, table.column(key), how, rows)
+        ways = ways_with_nulls(key, is_float=_consists_of(FLOATS, shown))
+        return lambda table, rows: self._cut(self._values(table, key), how, ways, rows)
+
+    def _maker_of_lists(self, key: str, type_: DataType) -> Callable[[Table, int], Iterable[Any]]:
+        for each in type_.fields[:1]:
+            require_tensor(key, each.type, is_chosen=self._dtype(key) is not None, inside_of=type_)
+        lists = _Lists(
+            key,
+            self._options.to,
+            self._list_choices(key, type_),
+            ways_with_nulls_inside(
+                key,
+                is_float=not self._mask(key)
+                and any(_consists_of(FLOATS, each.type) for each in type_.fields),
+            ),
+            with_mask=self._mask(key),
+            padded=_of(self._options.lists, key, "jagged") == "padded",
+            fill=self._fill(key),
+        )
+        return lambda table, rows: lists.batches(table.column(key), rows)
 
     def _maker_of_matrix(
         self, key: str, names: list[str], schema: Schema
     ) -> Callable[[Table, int], Iterable[Any]]:
-        formats = [schema.field(name).type.format for name in names]
-        floats = all(each in FLOATS for each in formats)
-        times = any(each.startswith("t") for each in formats)
-        how = self._tensor_choices(key, is_float=floats, order="row", reinterpret=times)
-        to = self._options.to
-        return lambda table, rows: _cut(to, table.select(names), how, rows)
+        shown = [self._shown_type(name, key, schema.field(name).type) for name in names]
+        for name, type_ in zip(names, shown, strict=True):
+            require_number(name, key, type_, is_chosen=self._dtype(key) is not None)
+        floats = all(each.format in FLOATS for each in shown)
+        how = self._tensor_choices(
+            key,
+            is_float=floats,
+            order="row",
+            reinterpret=any(each.format.startswith("t") for each in shown),
+            codes=any(each.is_symbol for each in shown) or any(name in self._coders for name in names),
+        )
+        ways = ways_with_nulls(key, is_float=floats)
+        return lambda table, rows: self._cut(self._selected(table, names), how, ways, rows)
+
+    def _shown_type(self, name: str, key: str, type_: DataType) -> DataType:
+        """Returns the type of the values that become the tensor of a key: codes, or those of a dictionary."""
+        if name in self._coders:
+            return DataType("int64")
+        if type_.value_type is None:
+            return type_
+        is_number = type_.value_type.dtype is not None or type_.value_type.format.startswith(("b", "d:"))
+        if not is_number or self._dtype(key) is None:
+            numbers = f", or dtype={{'{key}': 'float64'}} to have the numbers" if is_number else ""
+            raise TypeMismatch(
+                f"column '{name}' is a dictionary: name its values, as codes={{'{name}': [...]}}, or choose "
+                f"codes=True{numbers}"
+            )
+        return type_.value_type
+
+    def _values(self, table: Table, name: str) -> Column:
+        """Returns a column as codes or without its dictionary."""
+        column = table.column(name)
+        if name in self._coders:
+            return self._coders[name].codes(column)
+        return column if column.type.value_type is None else decoded(column)
+
+    def _selected(self, table: Table, names: list[str]) -> Table:
+        return _from_columns(table.context, [self._values(table, name) for name in names])
+
+    def _cut(self, source: Column | Table, how: dict[str, Any], ways: str, rows: int) -> Iterable[Any]:
+        if not how.keys() & NULL_CHOICES:
+            require_no_nulls(source, ways)
+        return _cut(self._options.to, source, how, rows)
+
+    def _dtype(self, key: str) -> Any:
+        given = self._options.dtype
+        return given.get(key) if isinstance(given, Mapping) else given
 
     def _tensor_choices(
         self,
@@ -179,6 +239,8 @@ class Features:
             found["fill"] = self._fill(key)
         elif nulls == "nan" and (is_float or "float" in str(dtype)):
             found["nulls"] = "nan"
+        elif nulls == "nan" and self._is_filled(key):  # other numbers have no NaN
+            found["fill"] = self._fill(key)
         return found
 
     def _list_choices(self, key: str, type_: DataType) -> dict[str, Any]:
@@ -191,15 +253,18 @@ class Features:
             is_float=_consists_of(FLOATS, values),
             only_named_dtype=not _consists_of(NUMBERS, values),
         )
-        found.pop("with_mask", None)  # a mask is for rows
+        if found.pop("with_mask", None) and self._is_filled(key):  # a mask is for rows
+            found["fill"] = self._fill(key)
         return found
 
     def _nulls(self, key: str) -> Any:
         """Returns the choice about nulls. A fill of its own is one."""
-        fills = self._options.fill
-        filled = key in fills if isinstance(fills, Mapping) else fills is not None
         chosen = _of(self._options.nulls, key, "error")
-        return "fill" if chosen == "error" and filled else chosen
+        return "fill" if chosen == "error" and self._is_filled(key) else chosen
+
+    def _is_filled(self, key: str) -> bool:
+        fills = self._options.fill
+        return key in fills if isinstance(fills, Mapping) else fills is not None
 
     def _mask(self, key: str) -> bool:
         return bool(self._nulls(key) == "mask")
@@ -209,34 +274,19 @@ class Features:
         return 0 if fill is None else fill
 
 
-class _Coder:
-    """The codes of a column: the places of its values in a vocabulary.
-
-    A symbol table has the vocabulary, and symbols are its places: the kernels that make symbols make codes.
-    """
-
-    def __init__(self, name: str, values: list[str]) -> None:
-        self._name = name
-        self._count = len(values)
-        self._table = SymbolTable()
-        if self._table.intern_all(values) != list(range(len(values))):
-            raise InvalidError(f"codes of column '{name}': a value is named twice")
-
-    def codes(self, column: Column) -> Column:
-        found = column.as_symbols(self._table)
-        if len(self._table) > self._count:
-            unknown = self._table.name(self._count)
-            raise OutOfRange(
-                f"the value {unknown!r} has no code: name all values, as codes={{'{self._name}': [...]}}"
-            )
-        return found
-
-
 class _Lists:
     """Strings and lists, batch by batch: values and offsets from 0 on, or a padded matrix and lengths."""
 
     def __init__(
-        self, name: str, to: str, chosen: dict[str, Any], with_mask: bool, padded: bool, fill: Any
+        self,
+        name: str,
+        to: str,
+        chosen: dict[str, Any],
+        ways: str,
+        *,
+        with_mask: bool,
+        padded: bool,
+        fill: Any,
     ) -> None:
         self._name = name
         self._to = to
@@ -244,13 +294,18 @@ class _Lists:
         self._with_mask = with_mask
         self._padded = padded
         self._fill = fill
+        self._ways = ways
 
     def batches(self, column: Column, rows: int) -> Iterator[tuple[Any, ...]]:
         with naming(lambda: f"column '{self._name}'"):
+            if not self._with_mask:
+                require_no_nulls(column, f"choose nulls={{'{self._name}': 'mask'}}")
             if column.type.format in VIEWS:
                 column = _with_offsets(column)
             parts: Any = column.offsets_and_values(with_mask=self._with_mask)  # type: ignore[call-overload]
             offsets, values, *masks = parts
+            if not self._chosen.keys() & NULL_CHOICES:
+                require_no_nulls(values, self._ways)
             firsts = [*range(0, len(column), rows), len(column)]
             bounds = offsets.take(firsts).to_pylist()
             for (first, last), (begin, end) in zip(pairwise(firsts), pairwise(bounds), strict=True):
@@ -390,8 +445,15 @@ def naming(label: Callable[[], str], advice: str = "") -> Iterator[None]:
     """Puts where an error arose in front of its text. A refusal by the budget gets the advice at the end."""
     try:
         yield
-    except Error as failure:
-        after = f"; {advice}" if advice and isinstance(failure, BudgetExceeded) else ""
-        text = failure.args[0] if failure.args else ""
-        failure.args = (f"{label()}: {text}{after}", *failure.args[1:])
+    except ClosedError:  # nothing was wrong with what was read
         raise
+    except Error as failure:
+        add_label(failure, label(), advice)
+        raise
+
+
+def add_label(failure: Error, label: str, advice: str = "") -> None:
+    """Puts a label in front of the text of an error, and advice at the end of a refusal by the budget."""
+    after = f"; {advice}" if advice and isinstance(failure, BudgetExceeded) else ""
+    text = failure.args[0] if failure.args else ""
+    failure.args = (f"{label}: {text}{after}", *failure.args[1:])

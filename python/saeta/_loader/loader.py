@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
@@ -12,17 +13,18 @@ from weakref import WeakSet
 from saeta import _core
 from saeta._convert.numbers import whole_number
 from saeta._core import Context, Schema, Table
-from saeta._loader.data import Data, data_of
-from saeta._loader.features import Features, Options, check_options, naming
-from saeta._loader.order import Load, Order, Rank, Span
-from saeta._loader.windows import ADVICE, Cutter, Windows
+from saeta._loader.codes import make_coders
+from saeta._loader.data import data_of
+from saeta._loader.features import Features, Options, check_options
+from saeta._loader.iterator import Batches
+from saeta._loader.order import Order, Rank, Span
+from saeta._loader.windows import Windows
 from saeta._share.pickling import unpickled_context
 from saeta._text import number_text
-from saeta.errors import BudgetExceeded, ClosedError, ColumnNameError, InvalidError, TypeMismatch
+from saeta.errors import ClosedError, ColumnNameError, InvalidError
 from saeta.exchange import ArrowStream, ContextLike, context_of
 
 if TYPE_CHECKING:
-    import os
     from typing import Self, TypeAlias
 
     from typing_extensions import TypeVar
@@ -87,8 +89,8 @@ class Loader(Generic[Batch_co]):
         self._columns = _names(arguments["columns"], self._data.schema)
         self._data.choose(self._columns)
         self._schema = Schema([self._data.schema.field(name) for name in self._columns])
-        self._codes = _vocabularies(options.codes, self._data, self._schema)
-        self._features = Features(self._schema, options, self._codes)
+        self._coders = make_coders(options.codes, self._data, self._schema)
+        self._features = Features(self._schema, options, self._coders)
         self._order = self._make_order(arguments["drop_last"])
         self._epoch = 0
         self._begin = 0  # batch of the epoch at which `iter` begins
@@ -96,6 +98,7 @@ class Loader(Generic[Batch_co]):
         self._running: Windows | None = None  # of the iterator that counts in the state
         self._begun: WeakSet[Windows] = WeakSet()  # of all iterators whose threads may still read
         self._closed = False
+        self._process = os.getpid()
 
     @property
     def schema(self) -> Schema:
@@ -110,7 +113,7 @@ class Loader(Generic[Batch_co]):
         return self._schema
 
     @property
-    def codes(self) -> dict[str, list[str]]:
+    def codes(self) -> dict[str, list[Any]]:
         """The values of each column of codes, in the order of their codes.
 
         Example:
@@ -119,7 +122,7 @@ class Loader(Generic[Batch_co]):
             >>> sa.loader(rows, "host", batch_size=1, codes={"city": ["Oslo", "Rome"]}, to="numpy").codes
             {'city': ['Oslo', 'Rome']}
         """
-        return {name: list(values) for name, values in self._codes.items()}
+        return {name: list(coder.values) for name, coder in self._coders.items()}
 
     @property
     def epoch(self) -> int:
@@ -210,7 +213,7 @@ class Loader(Generic[Batch_co]):
         """
         self._closed = True
         for begun in list(self._begun):
-            begun.stop()
+            _core._call_to_the_end(begun.stop)
             begun.wait()
         self._data.close()
         self._ctx.close()
@@ -229,6 +232,11 @@ class Loader(Generic[Batch_co]):
         if self._closed:
             raise ClosedError("the loader is closed")
         _refuse_worker()
+        if self._process != os.getpid():
+            raise ClosedError(
+                f"the loader belongs to process {self._process}, the parent of this forked process: make one "
+                "here"
+            )
         rank = Rank(self._begin, self._rank, self._world_size)
         loads = list(self._order.loads(self._epoch, rank))
         views = self._may_view()
@@ -236,38 +244,13 @@ class Loader(Generic[Batch_co]):
         self._batch = self._begin
         self._running = windows
         self._begun.add(windows)
-        return self._batches(windows, self._begin)
+        return Batches(self, windows, self._begin)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self._files, self._device, self._given, self.state_dict())
 
     def __repr__(self) -> str:
         return f"<saeta.Loader of {self._order.rows} rows, {len(self)} batches of {self._batch_size}>"
-
-    def _batches(self, windows: Windows, taken: int) -> Iterator[Any]:
-        """Yields the batches of a rank. Nothing of a window is kept when the next one is taken."""
-        cutter = Cutter(self._batch_size)
-        try:
-            while True:
-                window = windows.take()
-                groups = cutter.rest() if window is None else cutter.cut(window.rows)
-                load = None if window is None else window.load
-                ended = window is None
-                del window
-                while groups:
-                    with naming(functools.partial(self._place, load), ADVICE):
-                        for batch in self._converted(groups.pop(0), windows):
-                            taken += self._world_size
-                            if self._running is windows:
-                                self._batch = taken
-                            yield batch
-                            del batch
-                if ended:
-                    break
-        finally:
-            windows.stop()
-        if self._running is windows:
-            self._move_to(self._epoch + 1, 0)
 
     def _may_view(self) -> bool:
         """Returns whether windows may be views of files.
@@ -280,19 +263,6 @@ class Loader(Generic[Batch_co]):
         large = sum(each.nbytes for each in batches) >= VIEWED_BYTES * count
         enough = sum(each.rows for each in batches) >= self._batch_size * count
         return large and enough and self._given["to"] != "torch"
-
-    def _converted(self, rows: Table, windows: Windows) -> Iterator[Any]:
-        """Converts rows. If there is no room, windows are no longer read ahead."""
-        try:
-            return self._features.batches(rows.combine_chunks(), self._batch_size)
-        except BudgetExceeded:
-            if not windows.are_ahead:
-                raise
-        windows.read_on_request()
-        return self._features.batches(rows.combine_chunks(), self._batch_size)
-
-    def _place(self, load: Load | None) -> str:
-        return "the last rows" if load is None else self._data.describe(load.spans)
 
     def _move_to(self, epoch: int, batch: int) -> None:
         self._running = None
@@ -367,7 +337,7 @@ def loader(
     nulls: Nulls | Mapping[str, Nulls] = "error",
     fill: Any = None,
     lists: Lists | Mapping[str, Lists] = "jagged",
-    codes: bool | Names | Mapping[str, Iterable[str]] | None = None,
+    codes: bool | Names | Mapping[str, Iterable[Any]] | None = None,
     to: Library = "torch",
     prefetch: int = 2,
 ) -> Loader[dict[str, Any]]: ...
@@ -391,7 +361,7 @@ def loader(
     nulls: Nulls | Mapping[str, Nulls] = "error",
     fill: Any = None,
     lists: Lists | Mapping[str, Lists] = "jagged",
-    codes: bool | Names | Mapping[str, Iterable[str]] | None = None,
+    codes: bool | Names | Mapping[str, Iterable[Any]] | None = None,
     to: Library = "torch",
     prefetch: int = 2,
 ) -> Loader[Any]: ...
@@ -414,7 +384,7 @@ def loader(
     nulls: Nulls | Mapping[str, Nulls] = "error",
     fill: Any = None,
     lists: Lists | Mapping[str, Lists] = "jagged",
-    codes: bool | Names | Mapping[str, Iterable[str]] | None = None,
+    codes: bool | Names | Mapping[str, Iterable[Any]] | None = None,
     to: Library | Literal["table"] = "torch",
     prefetch: int = 2,
 ) -> Loader[Any]:
@@ -450,13 +420,15 @@ def loader(
         nulls: what becomes of nulls: "error", "nan" (floats), "fill" (the value `fill`), or "mask" (a pair of
             values and a mask that is True where a value is valid). One for all or a mapping from keys.
         fill: the value for nulls and for the end of padded lists, 0 if nothing is given. One for all or a
-            mapping from keys; giving it means nulls="fill" where `nulls` says nothing else.
+            mapping from keys; giving it means nulls="fill" where `nulls` says nothing else. Beside "nan" it
+            is for numbers without NaN, beside "mask" for nulls inside of lists.
         lists: strings and lists become pairs of values and offsets ("jagged"), or of a matrix and lengths
             ("padded", as long as the longest of the batch). One for all or a mapping from keys. The values of
             strings are their bytes.
-        codes: strings and dictionaries of strings that become int64 codes. A mapping from columns to their
-            values, in the order of the codes. True, or names of columns: the values of the dictionaries in
-            the first batch of each file, which `Loader.codes` tells. A value without a code is OutOfRange.
+        codes: columns that become int64 codes, of any type whose values have no parts. A mapping from columns
+            to their values, in the order of the codes. True, or names of columns: the values of the
+            dictionaries in the first batch of each file, which `Loader.codes` tells; True means every column
+            that was written as a dictionary. A value without a code is OutOfRange.
         to: "torch", "cupy", "jax", "numpy" or "table". Tensors must not be written to: they are views of a
             window, or on the host, unless they are torch's, of the files.
         prefetch: the number of windows that are read ahead.
@@ -522,42 +494,16 @@ def _number(name: str, given: Any, least: int | None) -> int:
 
 def _names(columns: Any, schema: Schema) -> list[str]:
     if columns is None:
-        return list(schema.names)
+        columns = schema.names
     names = [columns] if isinstance(columns, str) else list(columns)
     for name in names:
         if name not in schema.names:
             raise ColumnNameError(f"columns: {_core._unknown_column(name, schema.names)}")
+        if schema.names.count(name) > 1:
+            raise ColumnNameError(
+                f"columns: {schema.names.count(name)} columns are named {name!r}, and a batch has each name "
+                "once: leave them out with columns=, or rename them before"
+            )
         if names.count(name) > 1:
             raise ColumnNameError(f"columns: {name!r} is named twice")
     return names
-
-
-def _vocabularies(codes: Any, data: Data, schema: Schema) -> dict[str, list[str]]:
-    if codes is None or codes is False:
-        return {}
-    if codes is True:
-        codes = [field.name for field in schema.fields if field.type.index_type is not None]
-    elif isinstance(codes, str):
-        codes = [codes]
-    for name in codes:
-        if name not in schema.names:
-            raise ColumnNameError(f"codes: {_core._unknown_column(name, schema.names)}")
-    if isinstance(codes, Mapping):
-        return {name: list(values) for name, values in codes.items()}
-    return {name: _values_of_dictionaries(name, data) for name in codes}
-
-
-def _values_of_dictionaries(name: str, data: Data) -> list[str]:
-    """Returns the values of the dictionaries of a column, each once, in the order of the files."""
-    type_ = data.schema.field(name).type
-    if type_.index_type is None:
-        raise TypeMismatch(
-            f"codes: column '{name}' is of type {type_.name}: name its values, as {{'{name}': [...]}}"
-        )
-    found: dict[str, None] = {}
-    spans = data.firsts()
-    reading = data.open(_core.context("host"), [name], [[span] for span in spans], ahead=0)
-    for _ in spans:
-        for chunk in reading.next().column(name).to_arrow().chunks:
-            found.update(dict.fromkeys(each for each in chunk.dictionary.to_pylist() if each is not None))
-    return list(found)

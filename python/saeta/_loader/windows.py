@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import NamedTuple
+from weakref import WeakSet
 
 from saeta import _core
 from saeta._convert.tables import concat_tables
@@ -37,6 +39,10 @@ class Windows:
     Args:
         views: whether a window may be a view of files. A permuted one is copied: its rows are looked up in
             one piece of memory, which is faster than in a view of each batch.
+
+    Attributes:
+        is_open: False after `stop` and in a child of fork, where `require_open` raises. It is looked at for
+            each batch, and a system call would take longer than many batches.
     """
 
     def __init__(
@@ -55,6 +61,8 @@ class Windows:
         self._loads = loads
         self._views = views and all(load.taken is None for load in loads)
         self._taken = 0
+        self.is_open = True
+        _all.add(self)
         self.are_ahead = True
         source = self._source(prefetch)
         self._reader: ReadAhead | ReadOnRequest
@@ -77,14 +85,19 @@ class Windows:
 
     def read_on_request(self) -> None:
         """Gives back the windows that were read ahead, and reads each one when it is taken from now on."""
-        self.stop()
+        self._reader.stop()
         self.wait()
         self.are_ahead = False
         source = self._source(0)
         self._reader = ReadOnRequest(source, source.next, "loader")
 
+    def require_open(self) -> None:
+        """Raises ClosedError after `stop`, and in a child of fork."""
+        self._reader.require_open()
+
     def stop(self) -> None:
         """Ends the reading within 50 ms. Taking a window is then a ClosedError."""
+        self.is_open = False
         self._reader.stop()
 
     def wait(self) -> None:
@@ -96,6 +109,18 @@ class Windows:
         windows = [load.spans for load in loads]
         reading = self._data.open(self._ctx, self._columns, windows, ahead=ahead, views=self._views)
         return _Source(self._data, reading, loads)
+
+
+_all: WeakSet[Windows] = WeakSet()
+
+
+def _close_in_child() -> None:
+    """Lets a child of fork find that the windows are those of its parent."""
+    for each in _all:
+        each.is_open = False
+
+
+os.register_at_fork(after_in_child=_close_in_child)
 
 
 class _Source:

@@ -6,6 +6,8 @@
 #include "saeta/symbols/symbols.hpp"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
 
 namespace saeta::py {
 namespace {
@@ -34,6 +36,25 @@ column_object column_bytes(const column_object& self, bool extension) {
 column_object with_type_of_bytes(const column_object& self, const data_type& type) {
   const column none = relabel(column::empty(self.ctx, self.described->type), type);
   return convert_column(self, none.type(), [&](const column& piece) { return relabel(piece, type); });
+}
+
+/// Requires a column of a dictionary type.
+std::vector<std::pair<column_object, column_object>> dictionary_parts(const column_object& self) {
+  const field& of = *self.described;
+  const auto parts_of = [&](const column& piece) {
+    const column& values = *piece.dictionary();
+    return std::pair(
+        column_object(field{of.name, values.type(), true, {}}, self.ctx, {values}),
+        column_object(field{of.name, *of.type.index_type(), true, {}}, self.ctx, {codes_of(piece)}));
+  };
+  std::vector<std::pair<column_object, column_object>> made;
+  for (const column& piece : *self.pieces) {
+    made.push_back(parts_of(piece));
+  }
+  if (made.empty()) {
+    made.push_back(parts_of(column::empty(self.ctx, of.type)));
+  }
+  return made;
 }
 
 /// Both arguments are tensors that were just imported, so their pieces match.
@@ -86,6 +107,10 @@ void bind_conversions(column_class& c) {
           "    >>> flag.as_bool8().as_bool().type.name\n"
           "    'bool'")
       .def("_with_type_of_bytes", &with_type_of_bytes, nb::arg("type"), nb::call_guard<gil_release>())
+      .def(
+          "_dictionary_parts", &dictionary_parts,
+          "Of a dictionary column, for each chunk: the values of its dictionary, and its indices as integers "
+          "over the same memory. Without chunks both are empty.")
       .def("_masked", &mask_rows, nb::arg("valid"), nb::call_guard<gil_release>())
       .def("as_symbols", &symbols, nb::arg("table") = nb::none(), nb::call_guard<gil_release>(),
            "Strings, dictionaries of strings, or the numbers of symbols (uint32, int32) as symbols of a "

@@ -1,10 +1,14 @@
-// Lets Ctrl-C end waits of the library, and lets one thread end the waits of another.
+// Lets Ctrl-C end waits of the library, lets one thread end the waits of another, and keeps what has to run to
+// its end from being torn apart.
 #include "python/src/core/gil.hpp"
 #include "python/src/core/module.hpp"
+#include "python/src/core/pickling.hpp"
 #include "saeta/base/cancellation.hpp"
 #include "saeta/base/interrupt.hpp"
 
 #include <memory>
+#include <optional>
+#include <utility>
 
 namespace saeta::py {
 namespace {
@@ -33,6 +37,94 @@ private:
   std::unique_ptr<cancellation_scope> scope_;
 };
 
+/// Calls a function of Python, and again whenever Ctrl-C or another exception that is not an Exception ended it
+/// early. Returns the first of them, or nullopt. @throws nb::python_error what is an Exception
+std::optional<nb::python_error> run_to_the_end(const nb::object& action) {
+  std::optional<nb::python_error> interrupt;
+  while (true) {
+    try {
+      action();
+      return interrupt;
+    } catch (nb::python_error& failure) {
+      if (failure.matches(PyExc_Exception)) {
+        throw;
+      }
+      if (!interrupt) {
+        interrupt.emplace(std::move(failure));
+      }
+    }
+  }
+}
+
+void call_to_the_end(const nb::object& action) {
+  foreign_call([&] {
+    if (std::optional<nb::python_error> interrupt = run_to_the_end(action)) {
+      throw std::move(*interrupt);
+    }
+  });
+}
+
+/// Calls a function of Python when it is destroyed. Python has nobody to whom a destructor could raise, so an
+/// interrupt that comes meanwhile is sent again, and the program gets it after the destructor.
+class at_end {
+public:
+  explicit at_end(nb::object action) : action_(std::move(action)) {}
+  at_end(const at_end&) = delete;
+  at_end& operator=(const at_end&) = delete;
+  ~at_end() {
+    if (!action_.is_valid() || !interpreter_alive()) {
+      action_.release(); // leaked, because a finished interpreter must not be touched
+      return;
+    }
+    const nb::error_scope during; // an object may be dropped while an exception is on its way
+    foreign_call([this] {
+      try {
+        if (run_to_the_end(action_)) {
+          PyErr_SetInterrupt();
+        }
+      } catch (nb::python_error& failure) {
+        failure.discard_as_unraisable(action_);
+      }
+    });
+  }
+
+private:
+  nb::object action_;
+};
+
+/// An iterator for callers that turn KeyboardInterrupt into an error of their own, as C streams do, which carry
+/// text. The interrupt is sent again when the stream is released: before that the caller runs lines of Python to
+/// make the text, where it would be lost.
+class iterator_of_stream {
+public:
+  explicit iterator_of_stream(nb::object inner) : inner_(std::move(inner)) {}
+  iterator_of_stream(const iterator_of_stream&) = delete;
+  iterator_of_stream& operator=(const iterator_of_stream&) = delete;
+  ~iterator_of_stream() {
+    if (interrupted_ && interpreter_alive()) {
+      PyErr_SetInterrupt();
+    }
+  }
+
+  nb::object next() {
+    return foreign_call([this] {
+      nb::object found = nb::steal(PyIter_Next(inner_.ptr()));
+      if (!found.is_valid() && PyErr_Occurred() == nullptr) {
+        throw nb::stop_iteration();
+      }
+      if (!found.is_valid()) {
+        interrupted_ = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0;
+        throw nb::python_error();
+      }
+      return found;
+    });
+  }
+
+private:
+  nb::object inner_;
+  bool interrupted_ = false;
+};
+
 } // namespace
 
 void install_interrupts() { set_interrupt_hook(&run_signal_handlers); }
@@ -47,6 +139,25 @@ void bind_cancellation(nb::module_& m) {
       .def(
           "__exit__", [](cancellation& self, const nb::args&) { self.leave(); },
           nb::sig("def __exit__(self, *exception: object) -> None"));
+  m.def("_call_to_the_end", &call_to_the_end, nb::arg("action"),
+        nb::sig("def _call_to_the_end(action: collections.abc.Callable[[], object]) -> None"),
+        "Calls a function, and again when Ctrl-C ended it early. KeyboardInterrupt comes afterwards.");
+  nb::class_<at_end>(m, "_AtEnd",
+                     "Calls a function to its end when the object is dropped. Ctrl-C that comes meanwhile is "
+                     "raised in the program, not lost in a destructor. The function must not own the object.")
+      .def(nb::init<nb::object>(), nb::arg("action"),
+           nb::sig("def __init__(self, action: collections.abc.Callable[[], object]) -> None"))
+      .def(not_pickled("it belongs to an object of this process"));
+  nb::class_<iterator_of_stream>(m, "_IteratorOfStream",
+                                 "The values of an iterator, for callers that turn KeyboardInterrupt into an "
+                                 "error of their own: the program gets it afterwards.")
+      .def(nb::init<nb::object>(), nb::arg("inner"),
+           nb::sig("def __init__(self, inner: collections.abc.Iterator[object]) -> None"))
+      .def(
+          "__iter__", [](nb::handle self) { return nb::borrow(self); },
+          nb::sig("def __iter__(self) -> _IteratorOfStream"))
+      .def("__next__", &iterator_of_stream::next, nb::sig("def __next__(self) -> object"))
+      .def(not_pickled("it belongs to a stream of this process"));
 }
 
 } // namespace saeta::py

@@ -110,20 +110,23 @@ nb::dict array_interface(nb::handle self) {
 }
 
 void bind_arrays(column_class& c) {
-  bind_tensor(c, "to_numpy", in_python("saeta._convert.to_libraries", "column_to_numpy"),
-              "numpy.typing.NDArray[typing.Any]", "copy: bool | None = None, ",
-              "A NumPy array. `copy=None` copies only if necessary (device memory, several chunks, types "
-              "that NumPy does not have) and otherwise returns a read-only view; False raises ExchangeError "
-              "instead of copying; True always copies. Nulls and types without a tensor type: as for "
-              "`to_torch`; without `reinterpret` and `codes`, pyarrow converts times and dictionaries."
-              "\n\nExample:\n"
-              "    >>> import saeta as sa\n"
-              "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-              "    >>> fare.to_numpy(nulls='nan').tolist()\n"
-              "    [12.5, nan, 8.0]\n"
-              "    >>> values, valid = fare.to_numpy(with_mask=True)\n"
-              "    >>> valid.tolist()\n"
-              "    [True, False, True]");
+  bind_tensor(
+      c, "to_numpy", in_python("saeta._convert.to_libraries", "column_to_numpy"),
+      "numpy.typing.NDArray[typing.Any]", "copy: bool | None = None, ",
+      "A NumPy array. `copy=None` copies only if necessary (device memory, several chunks, types "
+      "that NumPy does not have) and otherwise returns a read-only view; False raises ExchangeError "
+      "instead of copying; True always copies. Nulls and types without a tensor type: as for "
+      "`to_torch`, with these exceptions: without `codes` a dictionary gives the values of its rows, and "
+      "without `reinterpret` and `dtype` pyarrow converts times, strings and other types that tensors "
+      "lack, also beside a mask."
+      "\n\nExample:\n"
+      "    >>> import saeta as sa\n"
+      "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+      "    >>> fare.to_numpy(nulls='nan').tolist()\n"
+      "    [12.5, nan, 8.0]\n"
+      "    >>> values, valid = fare.to_numpy(with_mask=True)\n"
+      "    >>> valid.tolist()\n"
+      "    [True, False, True]");
   bind_tensor(
       c, "to_torch", &to_torch, "torch.Tensor", "",
       "A torch tensor on the column's device, without a copy. It must not be written to.\n\n"

@@ -143,9 +143,10 @@ tensor_choices mask_of(const tensor_choices& values) {
   return mask;
 }
 
-bool is_default(const tensor_choices& of) {
-  return of.nulls == tensor_nulls::refuse && !of.reinterpret && !of.codes && of.order == tensor_order::any &&
-         !of.type;
+/// Whether the values are wanted as they are, with nulls refused or beside a mask.
+bool shows_values(const tensor_choices& of) {
+  const bool as_they_are = of.nulls == tensor_nulls::refuse || of.nulls == tensor_nulls::masked;
+  return as_they_are && !of.reinterpret && !of.codes && of.order == tensor_order::any && !of.type;
 }
 
 void make_chosen_tensor(chosen_tensor* made, nb::object source, const tensor_choices& chosen, bool on_host,
@@ -217,7 +218,8 @@ void bind_chosen_tensors(nb::module_& m) {
            "InvalidError for an unknown word, and if more than one keyword handles nulls.")
       .def(copied_as_itself())
       .def(not_pickled("make one where the tensor is"))
-      .def_prop_ro("is_default", &is_default, "True if no keyword was given.")
+      .def_prop_ro("shows_values", &shows_values,
+                   "True if no keyword changes the values: none was given, or a mask is wanted besides.")
       .def_prop_ro(
           "refuses_nulls", [](const tensor_choices& self) { return self.nulls == tensor_nulls::refuse; },
           "True if no keyword handles nulls.")

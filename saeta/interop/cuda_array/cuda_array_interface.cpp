@@ -169,10 +169,12 @@ cuda_array export_cuda_array(const column& source) {
                 concat(label, ": type ", numbers.shown.name(), " has no typestr: use DLPack"));
   }
   if (const std::int64_t nulls = source.null_count(); nulls != 0) {
-    throw error(errc::exchange, concat(label, ": ", nulls, " of ", source.length(), " values of ",
-                                       with_article(source.type().name()),
-                                       " column are null, and consumers drop masks: use "
-                                       "DLPack with nulls='nan' (floats), fill=value or with_mask=True"));
+    throw error(errc::exchange,
+                concat(label, ": ", nulls, " of ", source.length(), " values of ",
+                       with_article(source.type().name()),
+                       " column are null, and consumers drop masks: to_torch, to_cupy and the "
+                       "like take ",
+                       numbers.shown.is_floating() ? "nulls='nan', " : "", "fill=value or with_mask=True"));
   }
   const std::optional<numbers_in_place> found = find_in_place(numbers, tensor_order::any);
   if (!found) {

@@ -4,6 +4,8 @@
 #include "saeta/base/text.hpp"
 #include "saeta/interop/dlpack/tensor_metadata.hpp"
 #include "saeta/interop/dlpack/tensor_values.hpp"
+#include "saeta/interop/dlpack/types.hpp"
+#include "saeta/symbols/symbols.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -17,8 +19,8 @@ void require_no_inner_nulls(const column& of, const column& whole) {
   if (nulls != 0) {
     throw error(errc::exchange, concat("dlpack: ", nulls, " of ", of.length(), " values of type ",
                                        of.type().name(), " inside of ", with_article(whole.type().name()),
-                                       " column are null: nulls='nan', fill=value and with_mask=True apply "
-                                       "to its rows, not to values inside of them; use to_arrow"));
+                                       " column are null, which a tensor can't represent: what is chosen for "
+                                       "nulls applies to whole rows"));
   }
 }
 
@@ -49,8 +51,22 @@ private:
     } else if (type.id() == type_id::struct_ && type.extension_name().empty()) {
       add_fields(given);
     } else {
-      leaves_.push_back(numbers_of(given, how_));
+      add_numbers(given);
     }
+  }
+
+  void add_numbers(const column& given) {
+    column numbers = numbers_of(given, how_);
+    const data_type& type = numbers.type();
+    const bool inside = whole_.type() != given.type();
+    if (inside && type.id() != type_id::boolean && !has_tensor_type(type)) {
+      refuse(concat("a column of type ", whole_.type().name()),
+             concat(": it has values of type ", type.name(),
+                    code_type(type) != nullptr ? ", for which codes=True gives integers"
+                    : type.is_temporal()       ? ", for which reinterpret=True gives integers"
+                                               : ""));
+    }
+    leaves_.push_back(std::move(numbers));
   }
 
   /// If null rows are refused and the column has some, the export fails anyway, so this check is skipped.
@@ -108,7 +124,7 @@ private:
         refuse(concat("a column of type ", given.type().name()), ": its fields have fields of their own");
       }
       require_inside(values);
-      leaves_.push_back(numbers_of(values, how_));
+      add_numbers(values);
     }
     if (!made_.order.empty()) {
       made_.order.push_back(static_cast<std::int64_t>(made_.extents.size()));
@@ -176,7 +192,8 @@ tensor_numbers numbers_of_table(const table& source, const dlpack_export& how) {
       throw error(errc::type_mismatch,
                   concat("dlpack: column '", fields[0].name, "' is of type ", types[0].name(), ", column '",
                          fields[i].name, "' of type ", types[i].name(),
-                         ", and a tensor has one type: name it with dtype=, or select columns"));
+                         ", and a tensor has one type: name it with dtype= of to_torch, to_numpy and the "
+                         "like, or select() columns of one type"));
     }
   }
   for (const batch& rows : source.batches()) {

@@ -90,11 +90,16 @@ std::string_view code_name(std::uint8_t code) {
 /// What a caller can do instead with a column that has no tensor type.
 std::string_view suggest_alternative(const data_type& type) {
   if (const data_type* const codes = code_type(type)) {
-    return codes == type.index_type() ? "ask for its indices with codes=True, or "
-                                      : "ask for the numbers of its symbols with codes=True, or ";
+    if (codes != type.index_type()) {
+      return "to_torch, to_numpy and the like take codes=True for the numbers of its symbols; ";
+    }
+    return has_tensor_type(*type.value_type())
+               ? "to_torch, to_numpy and the like take codes=True for its indices, and cast() gives its "
+                 "values; "
+               : "to_torch, to_numpy and the like take codes=True for its indices; ";
   }
-  if (type.is_temporal()) {
-    return "ask for its integers with reinterpret=True, or ";
+  if (type.is_temporal() && type.extension_name().empty()) {
+    return "to_torch, to_numpy and the like take reinterpret=True for its integers; ";
   }
   switch (type.id()) {
   case type_id::binary:
@@ -104,7 +109,7 @@ std::string_view suggest_alternative(const data_type& type) {
   case type_id::list:
   case type_id::large_list:
   case type_id::map:
-    return "take its offsets and its values with offsets_and_values(), or ";
+    return "offsets_and_values() of the column gives its offsets and its values; ";
   default:
     return "tensors carry integers, floats and bool8; ";
   }
@@ -140,8 +145,8 @@ bool has_tensor_type(const data_type& type) noexcept {
 
 tensor_type to_tensor_type(const data_type& type) {
   if (!has_tensor_type(type)) {
-    throw error(errc::exchange, concat("dlpack: a column of type ", type.name(),
-                                       " has no tensor type: ", suggest_alternative(type), "use to_arrow"));
+    throw error(errc::exchange, concat("dlpack: a column of type ", type.name(), " has no tensor type: ",
+                                       suggest_alternative(type), "to_arrow() has every type"));
   }
   if (type.is_bool8()) {
     return bool_tensor;

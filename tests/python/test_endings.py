@@ -1,0 +1,116 @@
+"""Threads that start whole, and functions that run to their end, whatever interrupts come."""
+
+from __future__ import annotations
+
+import _thread
+import threading
+
+import pytest
+
+from saeta import _core, _threads
+from saeta._endings import Ending
+
+
+class Interrupted:
+    """An action that an interrupt ends early at first."""
+
+    def __init__(self, times):
+        self.times = times
+        self.runs = 0
+        self.ended = False
+
+    def __call__(self):
+        self.runs += 1
+        if self.runs <= self.times:
+            raise KeyboardInterrupt
+        self.ended = True
+
+
+def test_an_interrupt_comes_after_what_runs_to_its_end():
+    action = Interrupted(2)
+    with pytest.raises(KeyboardInterrupt):
+        _core._call_to_the_end(action)
+    assert (action.runs, action.ended) == (3, True)
+    _core._call_to_the_end(action)
+
+
+def test_an_error_ends_what_runs_to_its_end():
+    def fail():
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        _core._call_to_the_end(fail)
+
+
+def test_the_program_gets_an_interrupt_that_came_while_an_object_was_dropped():
+    action = Interrupted(1)
+    with pytest.raises(KeyboardInterrupt):
+        drop(_core._AtEnd(action))
+    assert action.ended
+
+
+def drop(kept):
+    del kept
+    for _ in range(3):  # Python looks for signals where a loop begins anew
+        pass
+
+
+def test_an_ending_runs_once():
+    for end in (lambda ending: ending(), lambda ending: None):
+        action = Interrupted(0)
+        ending = Ending(action)
+        end(ending)
+        del ending
+        assert action.runs == 1
+    action = Interrupted(0)
+    Ending(action).detach()
+    assert action.runs == 0
+
+
+def test_an_ending_runs_at_the_end_of_the_program(run_python):
+    done = run_python(
+        "from saeta._endings import Ending\nkept = Ending(lambda: print('ended', flush=True))\n"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ended\n", "")
+
+
+def test_a_worker_is_a_daemon_thread_that_can_be_waited_for():
+    seen = []
+    worker = _threads.Worker(lambda: seen.append(threading.current_thread()), "saeta-test")
+    worker.wait()  # it is not started
+    worker.start()
+    worker.start()
+    worker.wait()
+    assert [(each.name, each.daemon, each.is_alive()) for each in seen] == [("saeta-test", True, False)]
+
+
+def test_a_worker_does_not_wait_for_itself():
+    worker = _threads.Worker(lambda: worker.wait(), "saeta-test")
+    worker.start()
+    worker.wait()
+
+
+def test_the_starting_thread_does_the_work_where_the_system_has_no_other(monkeypatch):
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    seen = []
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    worker = _threads.Worker(lambda: seen.append(1), "saeta-test")
+    worker.start()
+    worker.wait()
+    assert seen == [1]
+
+
+def test_a_worker_can_be_started_again_if_the_system_had_no_thread(monkeypatch):
+    def refuse(*_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(_threads, "start_new_thread", refuse)
+    worker = _threads.Worker(lambda: None, "saeta-test")
+    with pytest.raises(RuntimeError, match="new thread"):
+        worker.start()
+    worker.wait()
+    monkeypatch.setattr(_threads, "start_new_thread", _thread.start_new_thread)
+    worker.start()
+    worker.wait()
