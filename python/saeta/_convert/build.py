@@ -36,6 +36,7 @@ def table(
     *,
     schema: Schema | None = None,
     cast: Cast = None,
+    index: bool = False,
 ) -> Table:
     """Makes a table of named columns of equal length.
 
@@ -52,6 +53,7 @@ def table(
             arrays are converted to them exactly. It names the columns of a tensor.
         cast: how to convert values that the types of the schema can't represent, as for `saeta.column`. For a
             tensor only 'reinterpret'.
+        index: whether the index of a DataFrame of pandas or cuDF becomes columns, as for `saeta.from_arrow`.
 
     Returns:
         A Table.
@@ -76,7 +78,7 @@ def table(
             raise InvalidError(
                 f"cast={cast!r} is for columns, and {type(columns).__name__} is a table: convert it there"
             )
-        return _whole_table(columns, ctx, schema)
+        return _whole_table(columns, ctx, schema, index)
     pairs = _pairs(columns)
     where = context_of(ctx if ctx is not None else _first_context(pairs))
     if ctx is not None:
@@ -247,8 +249,15 @@ def set_column(self: Table, index: int, name: str | Field, values: Any) -> Table
     return self._with_columns(columns)
 
 
-def as_column(name: str | Field, value: Any, ctx: Context, cast: Cast = None) -> Column:
-    """Makes a column of the context from `value`, with a name or a whole Field."""
+def as_column(
+    name: str | Field, value: Any, ctx: Context, cast: Cast = None, *, converted: bool = False
+) -> Column:
+    """Makes a column of the context from `value`, with a name or a whole Field.
+
+    Args:
+        converted: whether the memory of `value` was made here. It is copied into memory of the context, on
+            the host too, so that the budget counts it.
+    """
     if isinstance(name, Field):
         return _as_field(name, value, ctx, cast)
     if not isinstance(name, str):
@@ -258,18 +267,20 @@ def as_column(name: str | Field, value: Any, ctx: Context, cast: Cast = None) ->
     if _describes_itself(value):
         value = arrow_array_of(f"column '{name}'", value)
     elif is_array(value):
-        value = array_of_type(name, value, None, None)
+        given, value = value, array_of_type(name, value, None, None)
+        converted = converted or (value is not given and given.dtype.kind not in "Mm")  # these are views
+    copy = True if converted and ctx.device == "host" else None
     if hasattr(value, "__arrow_c_array__") or hasattr(value, "__arrow_c_stream__") or is_series(value):
         if hasattr(value, "column_names") or hasattr(value, "columns"):
             raise TypeMismatch(f"column '{name}': {type(value).__name__} is a table, not a column")
-        made: Column = from_arrow(value, ctx, as_column=True)
+        made: Column = from_arrow(value, ctx, as_column=True, copy=copy)
         return made.with_name(name)
     if hasattr(value, "__dlpack__"):
-        return from_dlpack(value, ctx, name=name)
+        return from_dlpack(value, ctx, name=name, copy=copy)
     if hasattr(value, "__cuda_array_interface__"):
         return from_cuda_array(value, ctx, name=name)
     if _is_sequence(value):
-        return as_column(name, arrow_array(name, list(value), None, None), ctx)
+        return as_column(name, arrow_array(name, list(value), None, None), ctx, converted=True)
     raise TypeMismatch(
         f"column '{name}': {type(value).__name__} has neither DLPack, an Arrow protocol nor the CUDA Array "
         f"Interface and is not a sequence"
@@ -293,7 +304,9 @@ def _as_field(field: Field, value: Any, ctx: Context, cast: Cast) -> Column:
     if cast == "reinterpret":
         made = _reinterpret(field, value, ctx)
     else:
-        made = as_column(field.name, _make_of_type(field, value, cast), ctx)
+        prepared = _make_of_type(field, value, cast)
+        converted = prepared is not value and not _describes_itself(value)
+        made = as_column(field.name, prepared, ctx, converted=converted)
     if field.type.is_symbol and made.type != field.type:
         made = made.as_symbols(field.type.symbol_table)
     if field.type == "bool8" and made.type == "bool":  # pyarrow converted Python values; it has no type bool8
@@ -347,8 +360,8 @@ def _described(
     return _core._from_columns(ctx, columns)._with_schema(schema)
 
 
-def _whole_table(source: Any, ctx: ContextLike, schema: Schema | None) -> Table:
-    made = source if isinstance(source, Table) and ctx is None else from_arrow(source, ctx)
+def _whole_table(source: Any, ctx: ContextLike, schema: Schema | None, index: bool) -> Table:
+    made = source if isinstance(source, Table) and ctx is None else from_arrow(source, ctx, index=index)
     if not isinstance(made, Table):
         raise TypeMismatch(
             f"{type(source).__name__} is a column, not a table: expected a mapping from names to columns"

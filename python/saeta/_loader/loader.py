@@ -12,7 +12,7 @@ from weakref import WeakSet
 from saeta import _core
 from saeta._convert.numbers import whole_number
 from saeta._core import Context, Schema, Table
-from saeta._loader.data import Data, data_of
+from saeta._loader.data import Data, Selection, data_of
 from saeta._loader.features import Features, Options, check_options, naming
 from saeta._loader.order import Load, Order, Rank
 from saeta._loader.windows import ADVICE, Cutter, Windows
@@ -83,10 +83,10 @@ class Loader(Generic[Batch_co]):
         check_options(options)
         self._device = ctx.device
         self._ctx = ctx.memory.child("loader")
-        self._data = data_of(files, ctx)
-        self._columns = _names(arguments["columns"], self._data.schema)
-        self._data.choose(self._columns)
-        self._schema = Schema([self._data.schema.field(name) for name in self._columns])
+        chosen = {**{name: arguments[name] for name in Selection._fields}, "columns": _names(arguments)}
+        self._data = data_of(files, ctx, Selection(**chosen))
+        self._schema = self._data.schema
+        self._columns = list(self._schema.names)
         self._codes = _vocabularies(options.codes, self._data, self._schema)
         self._features = Features(self._schema, options, self._codes)
         self._order = self._make_order(arguments["drop_last"])
@@ -335,6 +335,9 @@ def loader(
     *,
     batch_size: int,
     columns: Names | None = None,
+    schema: Any = None,
+    index: bool = False,
+    partitioning: Any = "hive",
     shuffle: Shuffle = False,
     window: int | str = "64MiB",
     seed: int = 0,
@@ -353,6 +356,9 @@ def loader(
     *,
     batch_size: int,
     columns: Names | None = None,
+    schema: Any = None,
+    index: bool = False,
+    partitioning: Any = "hive",
     shuffle: Shuffle = False,
     window: int | str = "64MiB",
     seed: int = 0,
@@ -377,6 +383,9 @@ def loader(
     *,
     batch_size: int,
     columns: Names | None = None,
+    schema: Any = None,
+    index: bool = False,
+    partitioning: Any = "hive",
     shuffle: Shuffle = False,
     window: int | str = "64MiB",
     seed: int = 0,
@@ -400,6 +409,9 @@ def loader(
     *,
     batch_size: int,
     columns: Names | None = None,
+    schema: Any = None,
+    index: bool = False,
+    partitioning: Any = "hive",
     shuffle: Shuffle = False,
     window: int | str = "64MiB",
     seed: int = 0,
@@ -423,12 +435,17 @@ def loader(
 
     Args:
         files: a path, a folder, a pattern ("day-*.arrow"), a URL, or a list of them: Arrow IPC files or
-            Parquet files with the same columns. Also a Table, or a table of another library with
-            `__arrow_c_stream__`: then nothing is read.
+            Parquet files. Also a Table, or a table of another library with `__arrow_c_stream__`: then nothing
+            is read.
         ctx: a Context or the name of its device. None: the best device. The loader takes its memory from a
             child of it named "loader". Pass `ctx.memory.child(name, limit)` to limit it.
         batch_size: the number of rows of a batch.
-        columns: only these; one name or several. None: all.
+        columns: only these; one name or several. None: all. The files may differ in other columns.
+        schema: of the columns, as for `read_ipc` and `read_parquet`. None: the schema of the rows of all
+            files.
+        index: whether columns are read that hold an index of pandas, as for `read_ipc` and `from_arrow`.
+        partitioning: of Parquet files in folders, as for `read_parquet`. Folders of Arrow files are no
+            columns.
         shuffle: "batches" permutes the batches of the files. "rows" also permutes the rows of each window,
             on the device; with several ranks each of them reads every window. The rows of a Table are
             permuted as a whole. False keeps the order.
@@ -465,7 +482,9 @@ def loader(
         to="torch" it is an `IterableDataset` for `DataLoader(loader, batch_size=None)`.
 
     Raises:
-        InvalidError, TypeMismatch, ColumnNameError: an argument can't be used, or the files differ.
+        InvalidError, ColumnNameError: an argument can't be used.
+        TypeMismatch: the schema of a file does not go with the others; names the file, the column and both
+            types.
         The errors of `read_ipc` and `read_parquet`, when a batch is requested. Errors name the file, the
         batches and the column. BudgetExceeded: a window has no room.
 
@@ -517,13 +536,12 @@ def _number(name: str, given: Any, least: int | None) -> int:
     return number
 
 
-def _names(columns: Any, schema: Schema) -> list[str]:
+def _names(arguments: Mapping[str, Any]) -> list[str] | None:
+    columns = arguments["columns"]
     if columns is None:
-        return list(schema.names)
+        return None
     names = [columns] if isinstance(columns, str) else list(columns)
     for name in names:
-        if name not in schema.names:
-            raise ColumnNameError(f"columns: {_core._unknown_column(name, schema.names)}")
         if names.count(name) > 1:
             raise ColumnNameError(f"columns: {name!r} is named twice")
     return names
