@@ -105,7 +105,7 @@ def test_a_scan_is_a_stream_and_an_asynchronous_iterator(host, folder):
         next(scan)
 
 
-@pytest.fixture(params=[device for device in DEVICES if device != "host"])  # there, batches are views
+@pytest.fixture(params=DEVICES)
 def device(request):
     yield from contexts_of(request.param)
 
