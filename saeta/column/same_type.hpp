@@ -1,13 +1,13 @@
 // Whether two types or schemas describe the same data, and what the rows of both can be together.
 //
-// What      `==` compares all properties of a type or schema. `same_type` and `same_schema` compare as `equals`
-//           of Arrow's types and schemas does: the metadata of fields and schemas, and the names of children
-//           of lists, maps and run-end encoded types, count only if the caller requests it. The name and
-//           metadata of an extension belong to the type and always count.
-// Together  Rows of tables that are joined, of files that are read as one and of tables that one file gets have
-//           one type. It is the one that all have by `same_type`, with two exceptions, at every depth: a field
-//           allows nulls if one of them does, and type null goes with any type, because its rows are nulls of
-//           that type. Names of children and metadata are those of the first. compute/conform.hpp converts.
+// What      `==` compares all properties of a type or schema. `same_type` and `same_schema` compare as
+//           `equals` of Arrow's types and schemas does: the metadata of fields and schemas, and the names of
+//           children of lists, maps and run-end encoded types, count only if the caller requests it. The name
+//           and metadata of an extension belong to the type and always count.
+// Together  Rows of tables that are joined, of files that are read as one and of tables that one file gets
+//           have one type. It is the one that all have by `same_type`, with two exceptions, at every depth: a
+//           field allows nulls if one of them does, and type null goes with any type, because its rows are
+//           nulls of that type. Names of children and metadata are those of the first. compute/conform.hpp converts.
 // Thread    Pure functions.
 #pragma once
 

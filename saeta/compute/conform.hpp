@@ -16,7 +16,8 @@ namespace saeta {
 
 /// @throws error type_mismatch unless `united_type(to, source.type())` is `to`.
 column conform(const column& source, const data_type& to);
-/// The same for all columns. Returns the batch itself if it has these types. @param fields  as many as columns
+/// The same for all columns. Returns the batch itself if it has these types.
+/// @param fields  as many as columns
 batch conform(batch source, const schema& fields);
 table conform(const table& source, std::shared_ptr<const schema_index> fields);
 

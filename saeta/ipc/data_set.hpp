@@ -7,7 +7,8 @@
 // Budget, Order  As for a reader.
 // Thread    One thread per data set.
 // Failure   type_mismatch: the rows of a source can't be rows of the others (column/same_type.hpp), or of the
-//           schema that was meant; names the source, the column and both types. out_of_range: a batch that the sources don't have.
+//           schema that was meant; names the source, the column and both types. out_of_range: a batch that
+//           the sources don't have.
 //           unsupported: batches by number of a stream that is still being sent. Otherwise as for a reader.
 #pragma once
 

@@ -1,6 +1,6 @@
 """Rows of several tables and files as rows of one schema: one rule, wherever they come together.
 
-The measure is `pyarrow.concat_tables(..., promote_options="default")`, after a cast to the schema of the whole.
+The measure is what pyarrow makes of the values of both in the schema of the whole.
 """
 
 from __future__ import annotations

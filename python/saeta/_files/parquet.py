@@ -121,8 +121,8 @@ def scan_parquet(
         batch_rows: the number of rows of each Table; the last one may have fewer. None: batches as the files
             have them, of at most 131,072 rows.
         in_flight: the maximum number of batches that are uploaded ahead, and that pyarrow decodes ahead (one,
-            in a host context that has a budget). A batch that has no room in the budget is uploaded when it is
-            requested. On the host, too, batches are copied into memory of the context. pyarrow decodes row
+            in a host context that has a budget). A batch that has no room is uploaded when it is requested.
+            On the host, too, batches are copied into memory of the context. pyarrow decodes row
             groups as a whole; these are not under the budget.
 
     Returns:

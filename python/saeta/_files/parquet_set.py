@@ -1,4 +1,4 @@
-"""Finds Parquet files as one data set of pyarrow: partitions that folders name, and the schema of all rows."""
+"""Finds Parquet files as one data set of pyarrow: what folders name, and the schema of all rows."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,7 +30,8 @@ from saeta.exchange import from_arrow
 ENDINGS = (*IPC_ENDINGS, *PARQUET_ENDINGS)
 
 
-class Selection(NamedTuple):
+@dataclass(frozen=True)
+class Selection:
     """What is read of the data, as the arguments of a loader say."""
 
     columns: list[str] | None = None  # None: all
@@ -341,7 +343,7 @@ class _OfParquet(_OfFiles):
 
     def __init__(self, files: list[Any], source: Any, chosen: Selection) -> None:
         with naming_failures(source, "saeta.loader"):
-            self._set = parquet_set.find(source, None, endings=ENDINGS, **chosen._asdict())
+            self._set = parquet_set.find(source, None, endings=ENDINGS, **vars(chosen))
             batches = [_row_groups(each.metadata) for each in self._set.fragments]
         super().__init__(files, batches, Schema(self._set.schema))
 

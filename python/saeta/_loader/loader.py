@@ -83,8 +83,8 @@ class Loader(Generic[Batch_co]):
         check_options(options)
         self._device = ctx.device
         self._ctx = ctx.memory.child("loader")
-        chosen = {**{name: arguments[name] for name in Selection._fields}, "columns": _names(arguments)}
-        self._data = data_of(files, ctx, Selection(**chosen))
+        chosen = {name: arguments[name] for name in ("schema", "index", "partitioning")}
+        self._data = data_of(files, ctx, Selection(_names(arguments), **chosen))
         self._schema = self._data.schema
         self._columns = list(self._schema.names)
         self._codes = _vocabularies(options.codes, self._data, self._schema)
@@ -444,8 +444,8 @@ def loader(
         schema: of the columns, as for `read_ipc` and `read_parquet`. None: the schema of the rows of all
             files.
         index: whether columns are read that hold an index of pandas, as for `read_ipc` and `from_arrow`.
-        partitioning: of Parquet files in folders, as for `read_parquet`. Folders of Arrow files are no
-            columns.
+        partitioning: of Parquet files in folders, as for `read_parquet`. Arrow files get no columns
+            of folders.
         shuffle: "batches" permutes the batches of the files. "rows" also permutes the rows of each window,
             on the device; with several ranks each of them reads every window. The rows of a Table are
             permuted as a whole. False keeps the order.
