@@ -1,4 +1,4 @@
-"""The index of pandas: left out where a frame or a file that pandas wrote comes in, unless it is asked for."""
+"""The index of pandas: left out where frames and files that pandas wrote come in, unless it is asked for."""
 
 from __future__ import annotations
 

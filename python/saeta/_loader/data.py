@@ -432,7 +432,7 @@ def _contains(read: Span, span: Span) -> bool:
     )
 
 
-def data_of(files: Any, ctx: Context, chosen: Selection = Selection()) -> Data:  # noqa: B008 - immutable
+def data_of(files: Any, ctx: Context, chosen: Selection = Selection()) -> Data:
     """Opens what the argument `files` of a loader names."""
     if isinstance(files, Table):
         return _OfTable(files.to(ctx), chosen)
