@@ -3052,9 +3052,12 @@ def _from_bytes(where: Context, schema: Schema, columns: Sequence[object]) -> Ta
     A table of raw little-endian values, one object with the buffer protocol per field; one transfer.
     """
 
-def _concat_tables(tables: Sequence[Table], schema: Schema) -> Table:
+def _concat_tables(tables: Sequence[Table]) -> Table:
+    """The batches of several tables one after the other; no copy."""
+
+def _united_schema(schemas: Sequence[Schema], names: Sequence[str], meant: Schema | None = None) -> Schema:
     """
-    The batches of several tables one after the other, described by one schema; no copy.
+    The schema of the rows of all of these, which messages call by `names`. With `meant` this one, which must allow them.
     """
 
 class CountedTable:

@@ -49,6 +49,11 @@ class Reader:
     @property
     def schema(self) -> saeta._core.Schema: ...
 
+    def choose(self, columns: Sequence[str]) -> None:
+        """
+        Reads only these columns of one source, of which nothing was read. For a choice that depends on the schema.
+        """
+
     @property
     def num_batches(self) -> int:
         """Batches that were asked for; -1 for a stream."""
@@ -128,7 +133,7 @@ def open_live(read: Callable[[memoryview], int], name: str, columns: Sequence[st
 
 def join_readers(readers: Sequence[Reader], schema: saeta._core.Schema | None = None, batch_range: tuple[int, int] | None = None, batches: Sequence[int] | None = None) -> Reader:
     """
-    Makes one reader of several that were opened with the same options and without batches. They are then closed. `schema` is what all must have, by default what the first one has. `batch_range` or `batches` are numbers through all of them.
+    Makes one reader of several that were opened with the same options and without batches. They are then closed. `schema` is that of the result, by default that of the rows of all. `batch_range` or `batches` are numbers through all of them.
     """
 
 def write_file(source: saeta._core.Table, path: str | os.PathLike[str], compression: str = 'none', format: str = 'file', progress: Callable[[Progress], object] | None = None, durable: bool = True, replace_read_only: bool = False) -> int:

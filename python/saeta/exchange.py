@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol, TypeAlias, overload
 from weakref import WeakSet
 
 from saeta import _core
-from saeta._convert import from_cudf
+from saeta._convert import from_cudf, pandas_index
 from saeta._convert.exact_values import arrow_array_of
 from saeta._convert.from_pyarrow import importer_of, parts_on_device, with_stream
 from saeta._convert.tables import concat_tables
@@ -95,6 +95,7 @@ def from_arrow(
     copy: bool | None = None,
     as_column: Literal[True],
     symbols: Symbols = "ids",
+    index: bool = False,
 ) -> Column: ...
 
 
@@ -106,6 +107,7 @@ def from_arrow(
     copy: bool | None = None,
     as_column: Literal[False] = False,
     symbols: Symbols = "ids",
+    index: bool = False,
 ) -> Schema: ...
 
 
@@ -117,6 +119,7 @@ def from_arrow(
     copy: bool | None = None,
     as_column: Literal[False] = False,
     symbols: Symbols = "ids",
+    index: bool = False,
 ) -> Field: ...
 
 
@@ -128,6 +131,7 @@ def from_arrow(
     copy: bool | None = None,
     as_column: Literal[False] = False,
     symbols: Symbols = "ids",
+    index: bool = False,
 ) -> Table: ...
 
 
@@ -139,6 +143,7 @@ def from_arrow(
     copy: bool | None = None,
     as_column: Literal[False] = False,
     symbols: Symbols = "ids",
+    index: bool = False,
 ) -> Column: ...
 
 
@@ -151,6 +156,7 @@ def from_arrow(
     copy: bool | None = None,
     as_column: bool = False,
     symbols: Symbols = "ids",
+    index: bool = False,
 ) -> Any: ...
 
 
@@ -161,6 +167,7 @@ def from_arrow(
     copy: bool | None = None,
     as_column: bool = False,
     symbols: Symbols = "ids",
+    index: bool = False,
 ) -> Any:
     """Takes Arrow data into a context (a Context or the name of its device; None: the best device).
 
@@ -190,6 +197,10 @@ def from_arrow(
     table of symbols, as those of XLOG: with "ids" they stay numbers with their metadata, and with a
     SymbolTable they are symbols of that table. OutOfRange names a number that it does not have.
 
+    The index of a DataFrame of pandas or cuDF is left out. `index=True` adds a column for each of its levels,
+    behind the others: one without a name is named `__index_level_0__`, with its number. All other objects
+    have their index, if any, among their columns.
+
     Example:
         >>> import saeta as sa
         >>> import pyarrow as pa
@@ -203,7 +214,7 @@ def from_arrow(
         raise InvalidError(f"symbols={symbols!r}: expected 'ids' or a SymbolTable")
     if not isinstance(symbols, str | SymbolTable):
         raise TypeMismatch(f"symbols is of type {type(symbols).__name__}, expected 'ids' or a SymbolTable")
-    taken = _take(source, ctx, copy, as_column)
+    taken = _take(source, ctx, copy, as_column, index)
     if isinstance(symbols, str):
         return taken
     if isinstance(taken, Column):
@@ -220,8 +231,12 @@ def _with_names(column: Column, symbols: SymbolTable) -> Column:
     return column.as_symbols(symbols) if marked and column.type == "uint32" else column
 
 
-def _take(source: Any, ctx: ContextLike, copy: bool | None, as_column: bool) -> Any:
+def _take(
+    source: Any, ctx: ContextLike, copy: bool | None, as_column: bool, index: bool = False
+) -> Any:
     """Takes Arrow data, as `from_arrow` does, without naming symbols."""
+    if pandas_index.is_frame(source):
+        source = pandas_index.frame_to_arrow(source, index)
     source = with_stream(source)
     if isinstance(source, _core.Table | _core.Column) and ctx is not None:
         where = context_of(ctx)
@@ -235,13 +250,13 @@ def _take(source: Any, ctx: ContextLike, copy: bool | None, as_column: bool) -> 
         return _join([_take(each, ctx, copy, as_column) for each in parts])
     if from_cudf.is_cudf(source):
         as_column = as_column or from_cudf.is_series(source)
-        of_cudf = _from_cudf(source, context_of(ctx), copy, as_column)
+        of_cudf = _from_cudf(source, context_of(ctx), copy, as_column, index)
         if of_cudf is not None:
             return of_cudf
     found = _device_capsules(from_cudf.exportable(source, copy), ctx)
     if found is not None:
         return _take_from_device(found, ctx, copy, as_column)
-    source = from_cudf.host_form(source)
+    source = from_cudf.host_form(source, index)
     if hasattr(source, "__arrow_c_stream__"):
         return _core._import_stream(context_of(ctx), _take_stream(source), copy, as_column)
     if hasattr(source, "__arrow_c_array__"):
@@ -289,21 +304,21 @@ def refuse_capsule(source: Any) -> None:
     raise TypeMismatch(f"a capsule '{name}' is not a table or a column: {advice}")
 
 
-def _take_in_place(source: Any) -> Any:
+def _take_in_place(source: Any, index: bool) -> Any:
     """Takes Arrow data, as `from_arrow` does, into a context of the device that its memory is on."""
     source = with_stream(source)
     if parts_on_device(source) is not None or from_cudf.is_cudf(source):
-        return from_arrow(source)
+        return from_arrow(source, index=index)
     found = None if importer_of(source) is not None else _device_capsules(source, None)
     if found is not None:
         source, part = found, found[1] if isinstance(found, tuple) else found
         return from_arrow(source, _context_of(_core._device_of_capsule(part)))
-    return from_arrow(source, "host")
+    return from_arrow(source, "host", index=index)
 
 
-def table_in_place(name: str, source: Any) -> Table:
+def table_in_place(name: str, source: Any, index: bool = False) -> Table:
     """Takes an argument that is a table of this or of another library, where its memory is."""
-    table = source if isinstance(source, Table) else _take_in_place(source)
+    table = source if isinstance(source, Table) else _take_in_place(source, index)
     if not isinstance(table, Table):
         raise TypeMismatch(f"{name} is of type {type(source).__name__}, expected a table")
     return table
@@ -353,7 +368,7 @@ def _join(parts: list[Any]) -> Any:
     return concat_tables([_core._from_columns(each.context, [each.with_name("")]) for each in parts])[""]
 
 
-def _from_cudf(source: Any, ctx: Context, copy: bool | None, as_column: bool) -> Any:
+def _from_cudf(source: Any, ctx: Context, copy: bool | None, as_column: bool, index: bool) -> Any:
     """Imports a frame or series of cuDF through the device arrays of pylibcudf.
 
     Returns None if these say less than cuDF's types do: pylibcudf has no time zones, precisions of decimals,
@@ -361,7 +376,7 @@ def _from_cudf(source: Any, ctx: Context, copy: bool | None, as_column: bool) ->
     """
     if ctx.device == "host" or (as_column and not from_cudf.is_series(source)):
         return None
-    described = source.iloc[:0].to_arrow()  # types and names only; no row is downloaded
+    described = from_cudf.to_arrow(source.iloc[:0], index)  # types and names only; no row is downloaded
     taken = from_arrow(source.to_pylibcudf()[0], ctx, copy=copy, as_column=as_column)
     if from_cudf.is_series(source):
         return taken if taken.type == DataType(described.type) else None

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from saeta import _libarrow
+from saeta._convert.pandas_index import without_index
 from saeta._core import Schema, Table
 from saeta._files import data_sets, sinks, sources
 from saeta._files.progress import hook as progress_hook
@@ -36,6 +37,7 @@ def read_ipc(
     columns: str | Iterable[str] | None = None,
     batches: BatchNumbers = None,
     schema: Any = None,
+    index: bool = False,
     copy: bool | None = None,
     validate: bool | Literal["utf8"] = True,
     rechunk: bool | None = None,
@@ -57,9 +59,13 @@ def read_ipc(
         columns: only these, in this order; one name or several.
         batches: only these: the number of one, a list of numbers in any order, or a range, slice or tuple of
             two numbers [first, last). Batches are numbered through all sources.
-        schema: what the sources must have: a Schema, a schema of pyarrow, or another object with
-            `__arrow_c_schema__`. None: what the first source has. Names, order, types and nullability of
-            `columns` are compared; a column without nulls is accepted where nulls are allowed.
+        schema: of the table: a Schema, a schema of pyarrow, or another object with `__arrow_c_schema__`. Each
+            source must have these names and types in this order, without nulls where the schema allows none.
+            None: the schema of the rows of all sources, where a column allows nulls if it does in one source.
+            Only `columns` are compared. A column of type null goes with any type, as nulls. The names of the
+            values of lists and maps do not count.
+        index: whether columns are read that hold an index of pandas, as the metadata of a source say. One
+            that `columns` or `schema` names is read in any case.
         copy: on the host, None views the mapped file where possible, and True copies into memory of the
             context, under its budget. A file that is truncated while it is copied is a FileError; reading a
             view of a truncated file ends the process (SIGBUS).
@@ -100,7 +106,7 @@ def read_ipc(
         [3, 1, 2]
     """
     where = context_of(ctx)
-    reader = open_source(source, filesystem, columns, batches, copy, validate, rechunk, schema)
+    reader = open_source(source, filesystem, columns, batches, copy, validate, rechunk, schema, index)
     with progress_hook(progress, "reading") as hook:
         made: Table = reader.read_all(where, hook)
         return made
@@ -115,10 +121,11 @@ def open_source(
     validate: bool | str,
     rechunk: bool | None = None,
     schema: Any = None,
+    index: bool = False,
 ) -> Reader:
     """Opens the compiled reader of one or several sources, with the arguments of the public functions."""
     listed = data_sets.list_sources(source, filesystem, data_sets.IPC_ENDINGS)
-    return open_listed(listed, columns, batches, copy, validate, rechunk, schema)
+    return open_listed(listed, columns, batches, copy, validate, rechunk, schema, index)
 
 
 def open_listed(
@@ -129,15 +136,24 @@ def open_listed(
     validate: bool | str,
     rechunk: bool | None = None,
     schema: Any = None,
+    index: bool = False,
 ) -> Reader:
     """Opens the compiled reader of sources that were found."""
     ipc = module()
     chosen = _names(columns)
     meant = schema if schema is None or isinstance(schema, Schema) else Schema(schema)
+    if meant is not None and chosen is not None:
+        meant = Schema([meant.field(name) for name in chosen], meant.metadata)
     keep_open = len(listed) == 1 or _may_stay_open(len(listed))
 
     def opened(found: Any, numbers: tuple[int, int] | None = None) -> Reader:
-        return sources.open_reader(ipc, found, chosen, numbers, copy, validate, rechunk, keep_open=keep_open)
+        made = sources.open_reader(ipc, found, chosen, numbers, copy, validate, rechunk, keep_open=keep_open)
+        if chosen is None and not index:
+            own = made.schema
+            kept = without_index(own.names, own.metadata, () if meant is None else meant.names)
+            if kept is not None:
+                made.choose(kept)
+        return made
 
     if len(listed) == 1 and meant is None and not _is_list(batches):
         found = sources.resolve_source(*listed[0])
@@ -171,6 +187,7 @@ def write_ipc(
     *,
     compression: Compression | None = None,
     format: Format | None = None,  # noqa: A002 - the word that pyarrow and pandas use
+    index: bool = False,
     progress: ProgressArgument = None,
     durable: bool = True,
     replace_read_only: bool = False,
@@ -205,6 +222,7 @@ def write_ipc(
         compression: of batch bodies: None, "lz4" or "zstd".
         format: "file", or "stream" for the streaming format. None: "stream" for a path or URL that ends in
             .arrows, else "file".
+        index: whether the index of a DataFrame of pandas or cuDF becomes columns, as for `saeta.from_arrow`.
         progress: as for `read_ipc`.
         durable: for a file on this machine. True waits until the file and its name are on the disk, so that
             they survive a crash of the system. False returns when the system has the file: it survives the
@@ -231,7 +249,7 @@ def write_ipc(
         True
     """
     ipc = module()
-    table = table_in_place("source", source)
+    table = table_in_place("source", source, index)
     target = sinks.resolve_target(path, filesystem)
     options = (compression or "none", sinks.format_of(target, format))
     with progress_hook(progress, "writing") as hook:

@@ -2,8 +2,10 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/column/number_kind.hpp"
+#include "saeta/column/same_type.hpp"
 #include "saeta/column/view_cast.hpp"
 #include "saeta/compute/alignment.hpp"
+#include "saeta/compute/conform.hpp"
 #include "saeta/device/cast.hpp"
 #include "saeta/memory/use_token.hpp"
 
@@ -21,8 +23,8 @@ column cast(const column& source, const data_type& to, cast_rule rule, std::int6
   if (is_view_cast(from, to) && !(is_number(from) && is_number(to))) {
     return view_cast(source, to);
   }
-  if (from == to) {
-    return source;
+  if (united_type(to, from) == to) {
+    return conform(source, to);
   }
   if (!is_number(from) || !is_number(to)) {
     throw error(errc::type_mismatch,

@@ -1,7 +1,8 @@
 // Numbers of one type as numbers of another, on their device.
 //
 // What      Integers and floats of any width. Values are equal after the conversion, or are rounded if the
-//           caller permits it. Nulls stay null. A cast that changes no byte (column/view_cast.hpp) is a view.
+//           caller permits it. Nulls stay null, and rows of type null become nulls of any type. A cast that
+//           changes no byte (column/view_cast.hpp) is a view.
 // Owner     A result that is not a view is charged to the budget of the source's context.
 // Order     Ready on the context's work stream. The host waits for the check of the values.
 // Failure   type_mismatch for other types; out_of_range naming the first row that has no such number;

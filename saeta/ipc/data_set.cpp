@@ -2,34 +2,19 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/base/required.hpp"
+#include "saeta/column/same_type.hpp"
 #include "saeta/compute/combine.hpp"
+#include "saeta/compute/conform.hpp"
 #include "saeta/ipc/read/batch_sizes.hpp"
 #include "saeta/ipc/read/planned_source.hpp"
 #include "saeta/ipc/read/whole_read.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace saeta::ipc {
 namespace {
-
-std::string described(const field& of) {
-  return concat("'", of.name, "' (", of.type.name(), of.nullable ? ")" : ", not null)");
-}
-
-/// Throws if a source does not have the columns that are meant.
-void require_columns(const std::string& source, const schema& found, const schema& meant) {
-  const std::size_t count = std::max(found.fields.size(), meant.fields.size());
-  for (std::size_t i = 0; i < count; ++i) {
-    const field* const has = i < found.fields.size() ? &found.fields[i] : nullptr;
-    const field* const wanted = i < meant.fields.size() ? &meant.fields[i] : nullptr;
-    if (has == nullptr || wanted == nullptr || has->name != wanted->name || has->type != wanted->type ||
-        (has->nullable && !wanted->nullable)) {
-      throw error(errc::type_mismatch,
-                  concat(source, ": column ", i, " is ", has == nullptr ? "missing" : described(*has),
-                         ", expected ", wanted == nullptr ? "no such column" : described(*wanted)));
-    }
-  }
-}
 
 void require_number(std::int64_t number, std::int64_t count) {
   if (number < 0 || number >= count) {
@@ -66,15 +51,7 @@ data_set::data_set(std::vector<std::unique_ptr<reader>> readers, const data_set_
   for (const auto& each : readers_) {
     require_argument(each, "readers");
   }
-  fields_ = readers_.front()->shared_fields();
-  if (options.meant && *options.meant != fields_->fields()) {
-    fields_ = std::make_shared<const schema_index>(*options.meant);
-  }
-  for (const auto& each : readers_) {
-    if (each->shared_fields() != fields_) {
-      require_columns(each->name(), each->fields(), fields());
-    }
-  }
+  describe(options.meant);
   if (options.range || options.batches) {
     select(options);
   } else {
@@ -85,6 +62,26 @@ data_set::data_set(std::vector<std::unique_ptr<reader>> readers, const data_set_
 }
 
 data_set::~data_set() = default;
+
+/// Finds the schema of all tables.
+void data_set::describe(const std::optional<schema>& meant) {
+  fields_ = readers_.front()->shared_fields();
+  if (meant && *meant != fields()) {
+    fields_ = std::make_shared<const schema_index>(*meant);
+  }
+  for (const auto& each : readers_) {
+    if (each->shared_fields() == fields_) {
+      continue;
+    }
+    if (meant) {
+      require_fits(each->fields(), each->name(), fields());
+    } else if (schema together =
+                   united_schema(fields(), readers_.front()->name(), each->fields(), each->name());
+               together != fields()) {
+      fields_ = std::make_shared<const schema_index>(std::move(together));
+    }
+  }
+}
 
 std::vector<std::unique_ptr<reader>> data_set::take_readers() && { return std::move(readers_); }
 
@@ -127,6 +124,11 @@ bool data_set::live() const noexcept {
 }
 
 const schema& data_set::fields() const noexcept { return fields_->fields(); }
+
+void data_set::choose(std::vector<std::string> columns) {
+  readers_.front()->choose(std::move(columns));
+  fields_ = readers_.front()->shared_fields();
+}
 
 std::int64_t data_set::batch_count() const noexcept {
   if (batches_) {
@@ -207,7 +209,7 @@ std::optional<batch> data_set::next(const std::shared_ptr<context>& ctx) {
   }
   while (at_ < parts_.size()) {
     if (auto made = begin_part().next(ctx)) {
-      return made;
+      return conform(*std::move(made), fields());
     }
     end_part();
   }
@@ -240,7 +242,8 @@ table data_set::read_all(const std::shared_ptr<context>& ctx, const progress_hoo
     sum.batches += from.so_far().batches;
     sum.rows = checked_add(sum.rows, from.so_far().rows, "rows of the sources");
     sum.bytes += from.so_far().bytes;
-    batches.insert(batches.end(), read.batches().begin(), read.batches().end());
+    std::ranges::transform(read.batches(), std::back_inserter(batches),
+                           [&](const batch& part) { return conform(part, fields()); });
     end_part();
   }
   table made = table::make_sharing(ctx, fields_, std::move(batches));

@@ -1,4 +1,4 @@
-// Several Arrow IPC sources of one schema as one sequence of batches.
+// Several Arrow IPC sources as one sequence of batches.
 //
 // What      Batches are numbered through all sources. All of them, some in any order, or windows of parts of
 //           them are read: by one plan over all sources where it can take them (ipc/reader.hpp), otherwise
@@ -6,8 +6,9 @@
 // Owner     Owns the readers. Scans share the sources.
 // Budget, Order  As for a reader.
 // Thread    One thread per data set.
-// Failure   type_mismatch: a source has other columns than the first, or than the schema that was meant;
-//           names the source, the column and both types. out_of_range: a batch that the sources don't have.
+// Failure   type_mismatch: the rows of a source can't be rows of the others (column/same_type.hpp), or of the
+//           schema that was meant; names the source, the column and both types. out_of_range: a batch that
+//           the sources don't have.
 //           unsupported: batches by number of a stream that is still being sent. Otherwise as for a reader.
 #pragma once
 
@@ -32,8 +33,8 @@ struct batch_size {
 };
 
 struct data_set_options {
-  /// What the sources must have, and the schema of every table: names, order, types, and nullability. A
-  /// column without nulls is accepted where nulls are allowed. Default: the schema of the first source.
+  /// The schema of every table, which must allow the rows of each source. Default: the schema of the rows of
+  /// all sources.
   std::optional<schema> meant = {};
   /// Only batches [first, second).
   std::optional<std::pair<std::int64_t, std::int64_t>> range = {};
@@ -57,6 +58,8 @@ public:
   /// Whether a source is a stream that is still being sent.
   [[nodiscard]] bool live() const noexcept;
   [[nodiscard]] const schema& fields() const noexcept;
+  /// As reader::choose, for the only source of a data set without options.
+  void choose(std::vector<std::string> columns);
   /// Number of the requested batches; -1 if it is known only at the end, because a source is a stream.
   [[nodiscard]] std::int64_t batch_count() const noexcept;
 
@@ -88,6 +91,7 @@ private:
     std::optional<std::pair<std::int64_t, std::int64_t>> range;
   };
 
+  void describe(const std::optional<schema>& meant);
   void select(const data_set_options& options);
   [[nodiscard]] bool is_one_reader() const noexcept;
   [[nodiscard]] const std::shared_ptr<const detail::planned_source>& plan();

@@ -161,6 +161,7 @@ struct reader::impl {
   void begin();
   void describe();
   void describe_by_libarrow();
+  void choose(std::vector<std::string> columns);
   void open_decoder();
   table read_all(const std::shared_ptr<context>& ctx, const progress_hook& hook);
   [[nodiscard]] detail::read_request left_to_read() const;
@@ -248,6 +249,11 @@ void reader::impl::describe_by_libarrow() {
   } catch (const error&) { // names a column that was not requested
     described = nullptr;
   }
+}
+
+void reader::impl::choose(std::vector<std::string> columns) {
+  options.columns = std::move(columns);
+  describe();
 }
 
 void reader::impl::open_decoder() {
@@ -521,6 +527,7 @@ std::unique_ptr<reader> reader::open(std::string name,
 container reader::format() const noexcept { return impl_->format; }
 bool reader::live() const noexcept { return impl_->from->live(); }
 const schema& reader::fields() const noexcept { return impl_->shown->fields(); }
+void reader::choose(std::vector<std::string> columns) { impl_->choose(std::move(columns)); }
 std::int64_t reader::batch_count() const noexcept { return impl_->so_far.total_batches; }
 std::optional<batch> reader::next(const std::shared_ptr<context>& ctx) { return impl_->next(ctx); }
 

@@ -88,6 +88,9 @@ public:
   [[nodiscard]] bool live() const noexcept;
   /// The schema after projection.
   [[nodiscard]] const schema& fields() const noexcept;
+  /// Reads only these columns, as `read_options::columns` does. For columns that depend on the schema. Call
+  /// it before anything is read.
+  void choose(std::vector<std::string> columns);
   /// Number of batches in the requested range; -1 for a stream, where it is known only at the end.
   [[nodiscard]] std::int64_t batch_count() const noexcept;
   /// Returns the next batch, or nullopt at the end. If a budget refused a batch, the call can be repeated. A

@@ -2,6 +2,7 @@
 #include "saeta/base/interruptible_lock.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/column/same_type.hpp"
+#include "saeta/compute/conform.hpp"
 #include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/io/atomic_file.hpp"
 #include "saeta/ipc/write/ordered_sink.hpp"
@@ -18,30 +19,6 @@
 
 namespace saeta::ipc {
 namespace {
-
-/// @throws error type_mismatch naming the column that does not fit into the schema of a file.
-void require_fits(const schema& fields, const schema& given, const std::string& name) {
-  if (given.fields.size() != fields.fields.size()) {
-    throw error(errc::type_mismatch, concat(name, ": the table has ", given.fields.size(),
-                                            " columns, and the schema has ", fields.fields.size()));
-  }
-  for (std::size_t i = 0; i < fields.fields.size(); ++i) {
-    const field& expected = fields.fields[i];
-    const field& found = given.fields[i];
-    if (found.name != expected.name) {
-      throw error(errc::type_mismatch, concat(name, ": column ", i, " of the table is '", found.name,
-                                              "', expected '", expected.name, "'"));
-    }
-    if (!same_type(found.type, expected.type)) {
-      throw error(errc::type_mismatch, concat(name, ": column '", found.name, "': type ", found.type.name(),
-                                              ", expected ", expected.type.name()));
-    }
-    if (found.nullable && !expected.nullable) {
-      throw error(errc::type_mismatch, concat(name, ": column '", found.name,
-                                              "' is nullable, and the schema says that it is not"));
-    }
-  }
-}
 
 /// What the thread that writes shares with the callers.
 struct job {
@@ -137,12 +114,13 @@ public:
     const auto turn = take_turn();
     require_open();
     if (job_->fields) {
-      require_fits(*job_->fields, source.fields(), job_->name);
+      require_fits(source.fields(), job_->name, *job_->fields);
     } else {
       detail::require_writable(source.fields());
       job_->fields = source.fields();
     }
-    if (!job_->tables.put(source)) {
+    const bool same = source.fields() == *job_->fields;
+    if (!job_->tables.put(same ? source : conform(source, std::make_shared<schema_index>(*job_->fields)))) {
       fail();
     }
   }

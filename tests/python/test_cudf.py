@@ -68,7 +68,7 @@ class Series:
 
         return Rows()
 
-    def to_arrow(self) -> pa.Array:
+    def to_arrow(self) -> Any:
         self.downloads += len(self.rows)
         return self.rows
 
@@ -78,6 +78,21 @@ class Series:
 
 class DataFrame(Series):
     columns = ("x",)
+
+    @property
+    def iloc(self) -> Any:
+        outer = self
+
+        class Rows:
+            def __getitem__(self, rows: slice) -> Any:
+                return DataFrame(outer.rows[rows], outer.below)
+
+        return Rows()
+
+    def to_arrow(self, preserve_index: bool | None = None) -> Any:
+        self.downloads += len(self.rows)
+        labels = pa.array(range(len(self.rows)))
+        return self.rows if preserve_index is False else self.rows.append_column("__index_level_0__", labels)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
         return self.to_arrow().__arrow_c_stream__()
@@ -131,6 +146,14 @@ def test_a_frame_keeps_its_names_and_types(device):
         .to_arrow()
         .equals(zoned)
     )
+
+
+def test_the_index_of_a_frame_is_a_column_only_if_it_is_asked_for(device):
+    rows = pa.table({"x": ROWS})
+    for where in (device, sa.context("host")):
+        frame = DataFrame(rows, Table(device, ROWS, children=(Column(device, ROWS),)))
+        assert sa.from_arrow(frame, where).column_names == ["x"]
+        assert sa.table(frame, where, index=True).column_names == ["x", "__index_level_0__"]
 
 
 def test_a_series_enters_the_host_by_its_own_download(host):

@@ -288,8 +288,7 @@ def test_the_schema_that_is_meant(device, tmp_path):
     plain = write(tmp_path / "0.arrow", numbers(0, 3))
     filled = write(tmp_path / "1.arrow", numbers(3, 3, strict))
     assert values(sa.read_ipc([plain, filled], device)) == list(range(6))
-    with pytest.raises(sa.TypeMismatch, match=r"0\.arrow: column 0 is 'n' \(int64\), expected .* not null"):
-        sa.read_ipc([filled, plain], device)
+    assert values(sa.read_ipc([filled, plain], device)) == [3, 4, 5, 0, 1, 2]
     for meant in (NUMBERS, sa.Schema({"n": "int64"}), sa.table({"n": [1]}, "host")):
         for copy in (None, True):
             table = sa.read_ipc([filled, plain], device, schema=meant, copy=copy)

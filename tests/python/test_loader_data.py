@@ -177,10 +177,10 @@ def test_files_that_can_not_be_opened_are_named(tmp_path):
     assert data._is_parquet(f"{tmp_path}/long")
     assert data._is_parquet("s3://bucket/a.parquet")
     assert not data._is_parquet("s3://bucket/a.arrow")
-    with pytest.raises(sa.FileError, match=f"can't read '{tmp_path}/long'"):
-        data._parquet_file(f"{tmp_path}/long")
-    with pytest.raises(sa.FileError, match="can't read"):
-        data._parquet_file((tmp_path / "none.parquet").as_uri())
+    with pytest.raises(sa.FormatError, match=f"{tmp_path}/long"):
+        data.data_of(f"{tmp_path}/long", sa.context("host"))
+    with pytest.raises(sa.MissingFileError, match="can't read"):
+        data.data_of((tmp_path / "none.parquet").as_uri(), sa.context("host"))
 
 
 def test_paths_of_bytes_are_paths(host, tmp_path):

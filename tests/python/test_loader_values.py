@@ -339,7 +339,7 @@ def test_words_that_are_not_known_are_refused(file):
     ]:
         with pytest.raises(sa.InvalidError, match=text):
             batches(file, "host", ["small"], **options)
-    with pytest.raises(sa.ColumnNameError, match="columns: no column 'no'"):
+    with pytest.raises(sa.ColumnNameError, match=r"columns: .*no column 'no'"):
         batches(file, "host", ["no"])
     with pytest.raises(sa.ColumnNameError, match="columns: 'on' is named twice"):
         batches(file, "host", ["on", "on"])

@@ -105,7 +105,7 @@ def test_a_scan_is_a_stream_and_an_asynchronous_iterator(host, folder):
         next(scan)
 
 
-@pytest.fixture(params=[device for device in DEVICES if device != "host"])  # there, batches are views
+@pytest.fixture(params=DEVICES)
 def device(request):
     yield from contexts_of(request.param)
 
@@ -183,8 +183,7 @@ def test_the_schema_that_is_meant(host, tmp_path):
     pq.write_table(pa.table({"n": [0, 1]}), plain)
     pq.write_table(pa.table({"n": [2, 3]}, schema=strict), filled)
     assert values(sa.read_parquet([plain, filled], host)) == [0, 1, 2, 3]
-    with pytest.raises(sa.TypeMismatch, match=r"0\.parquet: column 0 is 'n' \(int64\), expected .* not null"):
-        sa.read_parquet([filled, plain], host)
+    assert values(sa.read_parquet([filled, plain], host)) == [2, 3, 0, 1]
     meant = sa.Schema({"n": "int64"})
     table = sa.read_parquet([filled, plain], host, schema=meant)
     assert values(table) == [2, 3, 0, 1]

@@ -49,6 +49,7 @@ def table(
     *,
     schema: Any = None,
     cast: Cast = None,
+    index: bool = False,
 ) -> Table:
     """Makes a table of columns of equal length.
 
@@ -69,6 +70,7 @@ def table(
             converted to the types exactly.
         cast: how to convert values that the types of the schema can't represent, as for `saeta.column`. For a
             tensor only 'reinterpret'.
+        index: whether the index of a DataFrame of pandas or cuDF becomes columns, as for `saeta.from_arrow`.
 
     Returns:
         A Table.
@@ -88,7 +90,7 @@ def table(
             return _table_of_tensor(tensor, ctx, described, cast)
     _require_cast(cast, typed=isinstance(described, Schema))
     if _is_table(columns):
-        return _whole_table(columns, ctx, described, cast)
+        return _whole_table(columns, ctx, described, cast, index)
     pairs = _named(_pairs(columns), described)
     with lent([value for _, value in pairs]) as values:
         pairs = [(name, value) for (name, _), value in zip(pairs, values, strict=True)]
@@ -268,8 +270,15 @@ def set_column(self: Table, index: int, name: str | Field, values: Any) -> Table
         return self._with_columns(columns)
 
 
-def as_column(name: str | Field, value: Any, ctx: Context, cast: Cast = None) -> Column:
-    """Makes a column of the context from `value`, with a name or a whole Field."""
+def as_column(
+    name: str | Field, value: Any, ctx: Context, cast: Cast = None, *, converted: bool = False
+) -> Column:
+    """Makes a column of the context from `value`, with a name or a whole Field.
+
+    Args:
+        converted: whether the memory of `value` was made here. It is copied into memory of the context, on
+            the host too, so that the budget counts it.
+    """
     if isinstance(name, Field):
         return _as_field(name, value, ctx, cast)
     if not isinstance(name, str):
@@ -279,19 +288,21 @@ def as_column(name: str | Field, value: Any, ctx: Context, cast: Cast = None) ->
     if _describes_itself(value):
         value = arrow_array_of(f"column '{name}'", value)
     elif is_array(value):
-        value = array_of_type(name, value, None, None)
+        given, value = value, array_of_type(name, value, None, None)
+        converted = converted or (value is not given and given.dtype.kind not in "Mm")  # these are views
+    copy = True if converted and ctx.device == "host" else None
     if _has_arrow(value) or is_series(value):
         if hasattr(value, "column_names") or hasattr(value, "columns"):
             raise TypeMismatch(f"column '{name}': {type(value).__name__} is a table, not a column")
-        made: Column = from_arrow(value, ctx, as_column=True)
+        made: Column = from_arrow(value, ctx, as_column=True, copy=copy)
         return made.with_name(name)
     if _has_dlpack(value):
-        return from_dlpack(value, ctx, name=name)
+        return from_dlpack(value, ctx, name=name, copy=copy)
     if hasattr(value, "__cuda_array_interface__"):
         return from_cuda_array(value, ctx, name=name)
     refuse_capsule(value)
     if _is_sequence(value):
-        return as_column(name, arrow_array(name, list(value), None, None), ctx)
+        return as_column(name, arrow_array(name, list(value), None, None), ctx, converted=True)
     raise TypeMismatch(
         f"column '{name}': {type(value).__name__} has neither DLPack, an Arrow protocol nor the CUDA Array "
         f"Interface and is not a sequence"
@@ -315,7 +326,9 @@ def _as_field(field: Field, value: Any, ctx: Context, cast: Cast) -> Column:
     if cast == "reinterpret":
         made = _reinterpret(field, value, ctx)
     else:
-        made = as_column(field.name, _make_of_type(field, value, cast), ctx)
+        prepared = _make_of_type(field, value, cast)
+        converted = prepared is not value and not _describes_itself(value)
+        made = as_column(field.name, prepared, ctx, converted=converted)
     if field.type.is_symbol and made.type != field.type:
         table = field.type.symbol_table
         made = made.as_symbols(None if table == _core.symbols else table)
@@ -406,12 +419,14 @@ def _table_of_tensor(
     return made.rename_columns(described) if isinstance(described, list) else made
 
 
-def _whole_table(source: Any, ctx: ContextLike, schema: Schema | list[str] | None, cast: Cast) -> Table:
+def _whole_table(
+    source: Any, ctx: ContextLike, schema: Schema | list[str] | None, cast: Cast, index: bool
+) -> Table:
     if cast is not None:
         raise InvalidError(
             f"cast={cast!r} is for columns, and {type(source).__name__} is a table: convert it there"
         )
-    made = source if isinstance(source, Table) and ctx is None else from_arrow(source, ctx)
+    made = source if isinstance(source, Table) and ctx is None else from_arrow(source, ctx, index=index)
     if not isinstance(made, Table):
         raise TypeMismatch(
             f"{type(source).__name__} is a column, not a table: expected a mapping from names to columns"

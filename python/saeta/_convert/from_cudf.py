@@ -34,9 +34,14 @@ def exportable(source: Any, copy: bool | None) -> Any:
     return source.copy()
 
 
-def host_form(source: Any) -> Any:
-    """Returns a series of cuDF as an array of pyarrow, and any other object as it is."""
-    return source.to_arrow() if is_series(source) else source
+def host_form(source: Any, index: bool) -> Any:
+    """Returns a frame or series of cuDF as pyarrow's, and any other object as it is."""
+    return to_arrow(source, index) if is_cudf(source) else source
+
+
+def to_arrow(source: Any, index: bool) -> Any:
+    """Returns a frame or series of cuDF as pyarrow's. The index of a frame is left out unless asked for."""
+    return source.to_arrow() if is_series(source) else source.to_arrow(preserve_index=index)
 
 
 def _library(source: Any) -> str:

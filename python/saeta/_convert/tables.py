@@ -17,15 +17,16 @@ def concat_tables(tables: Iterable[Table]) -> Table:
     """Joins the rows of several tables of one device, one table after the other, without a copy.
 
     Args:
-        tables: at least one Table. Their columns have the same names and types, in the same order.
+        tables: at least one Table. Their columns have the same names and types, in the same order. A column
+            of type null goes with any type: its rows are nulls of that type, in memory of their own.
 
     Returns:
-        A Table of their batches, on the device of the first table and with its metadata. A column allows
-        nulls if one of the joined columns does.
+        A Table of their batches, on the device of the first table and with its metadata and names of list
+        values. A column allows nulls if one of the joined columns does.
 
     Raises:
-        InvalidError: there are no tables, or their names or contexts differ.
-        TypeMismatch: the types of a column differ, or one of `tables` is not a Table.
+        InvalidError: there are no tables, or their contexts differ.
+        TypeMismatch: the names or types of a column differ, or one of `tables` is not a Table.
 
     Example:
         >>> import saeta as sa
@@ -42,13 +43,7 @@ def concat_tables(tables: Iterable[Table]) -> Table:
     for number, part in enumerate(parts):
         if not isinstance(part, Table):
             raise TypeMismatch(f"table number {number} is of type {type(part).__name__}, expected a Table")
-        _require_same_columns(number, part, parts[0])
-    first = parts[0].schema
-    fields = [
-        field.with_nullable(any(part.schema.fields[place].nullable for part in parts))
-        for place, field in enumerate(first.fields)
-    ]
-    return _core._concat_tables(parts, Schema(fields, first.metadata))
+    return _core._concat_tables(parts)
 
 
 def remove_column(self: Table, index: int) -> Table:
@@ -122,20 +117,6 @@ def column_place(index: Any, count: int, *, last: int) -> int:
     if not 0 <= found <= last:
         raise OutOfRange(f"column {number_text(number)} of a table with {count} columns")
     return found
-
-
-def _require_same_columns(number: int, part: Table, first: Table) -> None:
-    if part.column_names != first.column_names:
-        raise InvalidError(
-            f"table {number} has columns {part.column_names}, the first one {first.column_names}: "
-            "use rename_columns and select to make them the same"
-        )
-    for own, expected in zip(part.schema.fields, first.schema.fields, strict=True):
-        if own.type != expected.type:
-            raise TypeMismatch(
-                f"column '{own.name}' of table {number} is of type {own.type.name}, of the first one "
-                f"{expected.type.name}"
-            )
 
 
 def _require_distinct_names(table: Table) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from saeta import ipc
+from saeta._core import Schema, _united_schema
 from saeta._files.data_sets import IPC_ENDINGS, Listed, list_sources
-from saeta._files.sources import URL
+from saeta._files.sources import URL, name_of
 from saeta.errors import TypeMismatch
 
 
@@ -35,6 +36,14 @@ class Run(NamedTuple):
     sources: list[str]
     filesystem: Any
     batches: tuple[int, int] | None  # [first, last) through all sources; None: all
+    schema: Schema  # of the rows of all files
+
+
+class Described(NamedTuple):
+    """What the metadata of files say."""
+
+    batches: list[FileBatch]
+    schema: Schema  # of the rows of all files
 
 
 def list_files(source: Any, filesystem: Any) -> list[Listed]:
@@ -46,27 +55,26 @@ def list_files(source: Any, filesystem: Any) -> list[Listed]:
     return [_anywhere(file) for file in list_sources(source, filesystem, IPC_ENDINGS)]
 
 
-def describe_batches(
-    files: Sequence[Listed], columns: list[str] | None, schema: Any = None
-) -> Iterator[FileBatch]:
-    """Describes the batches of all files, which must have the schema of the first if none is given."""
-    meant = schema
+def describe_files(files: Sequence[Listed], columns: list[str] | None, schema: Any = None) -> Described:
+    """Describes the batches of all files, whose rows must have one schema: the one that is given, if any."""
+    schemas: list[Schema] = []
+    batches: list[FileBatch] = []
     for file in files:
-        with ipc.open_listed([file], columns, None, None, True, None, meant) as reader:
-            meant = reader.schema if meant is None else meant
+        with ipc.open_listed([file], columns, None, None, True, None, schema) as reader:
+            schemas.append(reader.schema)
             if reader.num_batches < 0 or not reader.planned:
-                yield FileBatch(file, None, None, 0, False)
+                batches.append(FileBatch(file, None, None, 0, False))
                 continue
             sizes = zip(reader.batch_rows, reader.batch_bytes, reader.batch_compressed, strict=True)
-            for number, (rows, nbytes, compressed) in enumerate(sizes):
-                yield FileBatch(file, number, rows, nbytes, compressed)
+            batches += [FileBatch(file, number, *each) for number, each in enumerate(sizes)]
+    return Described(batches, _united_schema(schemas, [name_of(file.source) for file in files]))
 
 
-def run_of(batches: Sequence[FileBatch]) -> Run:
+def run_of(batches: Sequence[FileBatch], schema: Schema) -> Run:
     files = [file for file, _ in groupby(batches, key=lambda each: each.file)]
     first = batches[0].number
     numbers = None if first is None else (first, first + len(batches))
-    return Run([each.source for each in files], files[0].filesystem, numbers)
+    return Run([each.source for each in files], files[0].filesystem, numbers, schema)
 
 
 def _anywhere(file: Listed) -> Listed:

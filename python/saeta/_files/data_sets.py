@@ -35,11 +35,8 @@ def list_sources(source: Any, filesystem: Any, endings: Sequence[str]) -> list[L
     Args:
         endings: of the files that are taken from folders.
     """
-    if isinstance(source, list | tuple) or (isinstance(source, Iterator) and not hasattr(source, "read")):
-        found = [one for each in source for one in list_sources(each, filesystem, endings)]
-        if not found:
-            raise InvalidError("the list of sources is empty")
-        return found
+    if is_list(source):
+        return [one for each in elements(source) for one in list_sources(each, filesystem, endings)]
     if not isinstance(source, str | os.PathLike):
         return [Listed(source, filesystem)]
     path = os.fspath(source)
@@ -48,6 +45,19 @@ def list_sources(source: Any, filesystem: Any, endings: Sequence[str]) -> list[L
     if filesystem is None and not sources.URL.match(path):
         return _local(source, path, endings)
     return _remote(path, filesystem, endings)
+
+
+def is_list(source: Any) -> bool:
+    """Whether a source stands for several ones."""
+    return isinstance(source, list | tuple) or (isinstance(source, Iterator) and not hasattr(source, "read"))
+
+
+def elements(sources: Any) -> list[Any]:
+    """Returns the sources of a list. InvalidError if there are none."""
+    found = list(sources)
+    if not found:
+        raise InvalidError("the list of sources is empty")
+    return found
 
 
 def is_pattern(path: str) -> bool:

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from saeta._convert.numbers import require_count
-from saeta._core import Context, Schema, Table, _unknown_column
-from saeta._files import data_sets
+from saeta._core import Context, Schema, Table
+from saeta._files import parquet_set
 from saeta._files.scan import Scan, read_ahead
-from saeta._files.sources import URL, file_error, filesystem_of, without_secrets
+from saeta._files.sources import file_error, name_of
 from saeta._optional import load
-from saeta.errors import (
-    ClosedError,
-    ColumnNameError,
-    Error,
-    FormatError,
-    TypeMismatch,
-)
+from saeta.errors import ClosedError, Error, FormatError, UnsupportedError
 from saeta.exchange import ContextLike, context_of, from_arrow
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Sequence
 
     Sources = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Iterator[str | os.PathLike[str]]
@@ -35,9 +29,10 @@ def read_parquet(
     columns: str | Iterable[str] | None = None,
     filters: Any = None,
     schema: Any = None,
+    index: bool = False,
     batch_rows: int = 1 << 20,
     filesystem: Any = None,
-    partitioning: Any = None,
+    partitioning: Any = "hive",
 ) -> Table:
     """Reads Parquet into a table of a context (a Context or the name of its device; None: the best device).
 
@@ -51,23 +46,34 @@ def read_parquet(
         columns: only these, in this order; one name or several.
         filters: rows to keep, as for `pyarrow.parquet.read_table`: a `pyarrow.dataset` expression, a list of
             tuples (column, operator, value), or a list of such lists, one of which must hold.
-        schema: what the files must have: a Schema, a schema of pyarrow, or another object with
-            `__arrow_c_schema__`. None: what the first file has. Names, order, types and nullability of
-            `columns` are compared; a column without nulls is accepted where nulls are allowed.
+        schema: of the table: a Schema, a schema of pyarrow, or another object with `__arrow_c_schema__`. Each
+            file must have these names and types in this order, without nulls where the schema allows none.
+            None: the schema of the rows of all files, where a column allows nulls if it does in one file.
+            Only `columns` are compared. A column of type null goes with any type, as nulls. The names of the
+            values of lists and maps do not count.
+        index: whether columns are read that hold an index of pandas, as the metadata of the files say. One
+            that `columns` or `schema` names is read in any case.
         batch_rows: the maximum number of rows in a batch.
         filesystem: a file system of `pyarrow.fs` or of fsspec, for paths in it.
-        partitioning: for files in folders, as for `pyarrow.dataset.dataset`: for example "hive".
+        partitioning: "hive": folders that are named key=value, in the folder or the pattern that `source`
+            names, are columns, behind those of the files; in a list of files, all folders of the paths are.
+            A column that the files have as well gets the values of the folders. Values are int32 if all of
+            them are such numbers, else strings, unless `schema` or the files give the type;
+            "__HIVE_DEFAULT_PARTITION__" is null. None: no columns of folders. Or what
+            `pyarrow.dataset.dataset` takes.
 
     Returns:
-        A Table with the batches as they were decoded.
+        A Table with the batches as they were decoded. On the host they are copied into memory of the context.
 
     Raises:
         MissingDependency: pyarrow is not installed.
         MissingFileError: the file does not exist, or no file matches.
-        TypeMismatch: a file has another schema; names the file and the column.
+        TypeMismatch: the schema of a file does not go with the others; names the file, the column and both
+            types.
         FormatError: the file is not Parquet or is damaged.
         ColumnNameError: a column does not exist.
-        BudgetExceeded: the table does not fit. After any failed read, nothing of it stays allocated.
+        BudgetExceeded: the table does not fit. What its types and row counts tell is known before anything is
+            read. After any failed read, nothing of it stays allocated.
 
     Example:
         >>> import saeta as sa, pyarrow as pa, pyarrow.parquet as pq, tempfile, os
@@ -78,10 +84,19 @@ def read_parquet(
     """
     rows = require_count("batch_rows", batch_rows, "rows")
     where = context_of(ctx)
-    with _naming_failures(source, "saeta.read_parquet"):
-        scanner = _scanner(source, filesystem, partitioning, columns, filters, schema, batch_size=rows)
-        made: Table = from_arrow(scanner.to_reader(), where)
-    return made
+    with naming_failures(source, "saeta.read_parquet"):
+        found = parquet_set.find(
+            source,
+            filesystem,
+            partitioning=partitioning,
+            columns=columns,
+            schema=schema,
+            index=index,
+        )
+        if filters is None:
+            require_room(where, found.schema.types, sum(each.metadata.num_rows for each in found.fragments))
+        ahead = _little_ahead(found) if _is_limited(where) else {}
+        return take_batches(where, _scanner(found, filters, batch_size=rows, **ahead).to_reader())
 
 
 def scan_parquet(
@@ -91,21 +106,24 @@ def scan_parquet(
     columns: str | Iterable[str] | None = None,
     filters: Any = None,
     schema: Any = None,
+    index: bool = False,
     batch_rows: int | None = None,
     in_flight: int = 2,
     filesystem: Any = None,
-    partitioning: Any = None,
+    partitioning: Any = "hive",
 ) -> Scan:
     """Reads Parquet into a context batch by batch, in bounded memory.
 
     pyarrow's dataset reader decodes row groups on all cores. A thread uploads batches ahead of the consumer.
 
     Args:
-        source, columns, filters, schema, filesystem, partitioning: as for `read_parquet`.
+        source, columns, filters, schema, index, filesystem, partitioning: as for `read_parquet`.
         batch_rows: the number of rows of each Table; the last one may have fewer. None: batches as the files
             have them, of at most 131,072 rows.
-        in_flight: the maximum number of batches that are uploaded ahead, and that pyarrow decodes ahead. A
-            batch that has no room in the budget is uploaded when it is requested.
+        in_flight: the maximum number of batches that are uploaded ahead, and that pyarrow decodes ahead (one,
+            in a host context that has a budget). A batch that has no room is uploaded when it is requested.
+            On the host, too, batches are copied into memory of the context. pyarrow decodes row
+            groups as a whole; these are not under the budget.
 
     Returns:
         A Scan: an iterator of Tables, also for `async for`, and a context manager that releases the files.
@@ -126,22 +144,20 @@ def scan_parquet(
     uploaded = require_count("in_flight", in_flight, "batches")
     rows = 0 if batch_rows is None else require_count("batch_rows", batch_rows, "rows")
     where = context_of(ctx)
-    with _naming_failures(source, "saeta.scan_parquet"):
+    with naming_failures(source, "saeta.scan_parquet"):
+        found = parquet_set.find(
+            source,
+            filesystem,
+            partitioning=partitioning,
+            columns=columns,
+            schema=schema,
+            index=index,
+        )
         # What pyarrow decodes ahead is in memory, in files and in batches.
         ahead = {"batch_readahead": uploaded, "fragment_readahead": 1}
-        reader = _BatchReader(
-            source,
-            _scanner(
-                source,
-                filesystem,
-                partitioning,
-                columns,
-                filters,
-                schema,
-                batch_size=rows or 1 << 17,
-                **ahead,
-            ),
-        )
+        if _is_limited(where):
+            ahead = _little_ahead(found)
+        reader = _BatchReader(source, _scanner(found, filters, batch_size=rows or 1 << 17, **ahead))
     return Scan(reader, read_ahead(reader, where, rows, uploaded))
 
 
@@ -160,15 +176,14 @@ class _BatchReader:
         batches = self._batches
         if batches is None:
             raise ClosedError("the scan is closed")
-        with _naming_failures(self._source, "saeta.scan_parquet"):
+        with naming_failures(self._source, "saeta.scan_parquet"):
             while self._batch is None:
                 try:
                     batch = batches.read_next_batch()
                 except StopIteration:
                     return None
                 self._batch = batch if batch.num_rows else None  # a filter may leave no rows
-            pyarrow = load("pyarrow", "saeta.scan_parquet")
-            made: Table = from_arrow(pyarrow.Table.from_batches([self._batch]), where)
+            made = take_batches(where, self._batch)
         self._batch = None
         return made
 
@@ -177,140 +192,61 @@ class _BatchReader:
 
 
 @contextmanager
-def _naming_failures(source: Any, purpose: str) -> Iterator[None]:
+def naming_failures(source: Any, purpose: str) -> Iterator[None]:
     """Turns exceptions of pyarrow into errors of ours."""
     try:
         yield
     except Error:
         raise
     except OSError as failure:
-        raise file_error(f"can't read '{_named(source)}': {failure}", failure) from failure
+        raise file_error(f"can't read '{name_of(source)}': {failure}", failure) from failure
     except load("pyarrow", purpose).ArrowInvalid as failure:
-        raise FormatError(f"{_named(source)}: {failure}") from failure
+        raise FormatError(f"{name_of(source)}: {failure}") from failure
+    except load("pyarrow", purpose).ArrowNotImplementedError as failure:
+        raise UnsupportedError(f"{name_of(source)}: {failure}") from failure
 
 
-def _named(source: Any) -> str:
-    if isinstance(source, str | os.PathLike):
-        return without_secrets(os.fsdecode(source))
-    return type(source).__name__
+def take_batches(ctx: Context, decoded: Any) -> Table:
+    """Takes what pyarrow decoded. On the host too it becomes memory of the context, under its budget."""
+    made: Table = from_arrow(decoded, ctx, copy=True if ctx.device == "host" else None)
+    return made
 
 
-def _scanner(
-    source: Any,
-    filesystem: Any,
-    partitioning: Any,
-    columns: str | Iterable[str] | None,
-    filters: Any,
-    schema: Any,
-    **options: Any,
-) -> Any:
-    """Returns a scanner of pyarrow over the files, whose schemas are compared."""
-    dataset = load("pyarrow.dataset", "reading Parquet")
-    file_format = dataset.ParquetFileFormat(arrow_extensions_enabled=True)  # as `read_table` has them
-    listed = data_sets.list_sources(source, filesystem, data_sets.PARQUET_ENDINGS)
-    parts = [
-        dataset.dataset(
-            paths,
-            format=file_format,
-            filesystem=place,
-            partitioning=partitioning,
-            partition_base_dir=_folder(source, listed, place),
-        )
-        for place, paths in _by_filesystem(listed)
-    ]
-    found = parts[0] if len(parts) == 1 else dataset.dataset(parts)
-    meant = found.schema if schema is None else _meant(schema, parts[0])
-    chosen = _names(columns, meant)
-    if schema is not None or len(listed) > 1:
-        _compare_schemas(parts, meant, chosen)
-    if schema is not None:
-        found = found.replace_schema(meant)
-    return found.scanner(columns=chosen, filter=_expression(filters), **options)
+def require_room(ctx: Context, types: Iterable[Any], rows: int) -> None:
+    """Raises BudgetExceeded if values of fixed width alone need more memory than a host context has."""
+    nbytes = rows * sum(map(_bits, types)) // 8
+    if nbytes and ctx.device == "host":
+        with ctx.memory.reserve(nbytes):
+            pass
 
 
-def _by_filesystem(listed: list[data_sets.Listed]) -> list[tuple[Any, list[str]]]:
-    """Groups consecutive paths by their file systems."""
-    groups: list[tuple[Any, list[str]]] = []
-    for source, filesystem, _ in listed:
-        if not isinstance(source, str | os.PathLike):
-            raise TypeMismatch(f"source is of type {type(source).__name__}, expected a path or URLs of files")
-        place, path = filesystem, os.fsdecode(source)
-        if place is None and URL.match(path):
-            place, path = filesystem_of(path)
-        if groups and (groups[-1][0] is place or groups[-1][0] == place):
-            groups[-1][1].append(path)
-        else:
-            groups.append((place, [path]))
-    return groups
+def _is_limited(ctx: Context) -> bool:
+    return ctx.device == "host" and ctx.memory.statistics()["remaining"] is not None
 
 
-def _folder(source: Any, listed: list[data_sets.Listed], filesystem: Any) -> str | None:
-    """Returns the folder that the names of partitions begin in, if the source is a folder."""
-    if not isinstance(source, str | os.PathLike) or any(source == each.source for each in listed):
-        return None
-    path = os.fsdecode(source)
-    if data_sets.is_pattern(path):
-        return None
-    return filesystem_of(path)[1] if filesystem is not None and URL.match(path) else path
+def _little_ahead(found: parquet_set.ParquetSet) -> dict[str, Any]:
+    """Returns options of a scanner that holds little beside the memory of the context.
+
+    What pyarrow decodes is not under the budget before it is copied. Files on this machine are read page by
+    page instead of by row groups.
+    """
+    local = load("pyarrow.fs", "reading Parquet").LocalFileSystem
+    whole = any(not isinstance(each.filesystem, local) for each in found.fragments)
+    options = load("pyarrow.dataset", "reading Parquet").ParquetFragmentScanOptions(pre_buffer=whole)
+    return {"batch_readahead": 1, "fragment_readahead": 1, "fragment_scan_options": options}
 
 
-def _meant(schema: Any, part: Any) -> Any:
-    """Returns the schema that is meant, with the fields of partitions, which no file has."""
-    pyarrow = load("pyarrow", "reading Parquet")
-    meant = pyarrow.schema(schema if isinstance(schema, Schema) else Schema(schema))
-    inside = next(iter(part.get_fragments())).physical_schema.names
-    added = [field for field in part.schema if field.name not in inside and field.name not in meant.names]
-    return pyarrow.schema([*meant, *added], meant.metadata)
+def _bits(type_: Any) -> int:
+    """Returns the bits of a value, 0 if their number varies."""
+    try:
+        bits: int = type_.bit_width
+    except ValueError:
+        return 0
+    return bits
 
 
-def _compare_schemas(parts: list[Any], meant: Any, chosen: list[str] | None) -> None:
-    """Raises TypeMismatch if a file has other columns than are meant."""
-    partitions = None
-    for fragment in (each for part in parts for each in part.get_fragments()):
-        seen = fragment.physical_schema
-        if partitions is None:  # the fields that the first file does not have, if they come from its path
-            expressions = load("pyarrow.dataset", "reading Parquet").get_partition_keys(
-                fragment.partition_expression
-            )
-            partitions = {name for name in expressions if name not in seen.names}
-        wanted = [field for field in meant if field.name not in partitions]
-        if chosen is not None:
-            wanted = [field for field in wanted if field.name in chosen]
-            seen = [seen.field(field.name) for field in wanted if seen.names.count(field.name) == 1]
-        for number in range(max(len(seen), len(wanted))):
-            has = seen[number] if number < len(seen) else None
-            expected = wanted[number] if number < len(wanted) else None
-            if (
-                has is None
-                or expected is None
-                or (has.name, has.type) != (expected.name, expected.type)
-                or (has.nullable and not expected.nullable)
-            ):
-                raise TypeMismatch(
-                    f"{fragment.path}: column {number} is {_described(has, 'missing')}, expected "
-                    f"{_described(expected, 'no such column')}"
-                )
-
-
-def _described(field: Any, otherwise: str) -> str:
-    if field is None:
-        return otherwise
-    return f"'{field.name}' ({field.type}{'' if field.nullable else ', not null'})"
-
-
-def _names(columns: str | Iterable[str] | None, schema: Any) -> list[str] | None:
-    if columns is None:
-        return None
-    chosen = [columns] if isinstance(columns, str) else list(columns)
-    for name in chosen:
-        if name not in schema.names:
-            raise ColumnNameError(_unknown_column(name, schema.names))
-        if schema.names.count(name) > 1:
-            raise ColumnNameError(f"more than one column is named {name!r}")
-    return chosen
-
-
-def _expression(filters: Any) -> Any:
-    if filters is None:
-        return None
-    return load("pyarrow.parquet", "saeta.read_parquet").filters_to_expression(filters)
+def _scanner(found: parquet_set.ParquetSet, filters: Any, **options: Any) -> Any:
+    expression = None
+    if filters is not None:
+        expression = load("pyarrow.parquet", "reading Parquet").filters_to_expression(filters)
+    return found.dataset.scanner(columns=found.columns, filter=expression, **options)

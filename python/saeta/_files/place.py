@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from saeta import ipc
-from saeta._core import Context, Table
+from saeta._core import Context, Table, _united_schema
 from saeta._devices import contexts as all_contexts
-from saeta._files import data_sets
+from saeta._files import data_sets, sources
 from saeta._threads import Worker
 from saeta.errors import InvalidError, UnsupportedError
 from saeta.exchange import ContextLike, context_of
@@ -26,6 +26,7 @@ def place(
     by: Literal["files", "bytes"] = "files",
     columns: str | Iterable[str] | None = None,
     schema: Any = None,
+    index: bool = False,
     validate: bool | Literal["utf8"] = True,
     rechunk: bool | None = None,
     filesystem: Any = None,
@@ -40,8 +41,7 @@ def place(
         contexts: a Context or the name of a device, for each table. None: `saeta.contexts()`.
         by: "files" gives file number i to context number i modulo their number. "bytes" cuts the batches of
             all files into runs of nearly equal bytes, one after the other; that also divides a single file.
-        columns, schema, validate, rechunk, filesystem: as for `saeta.read_ipc`. All files must have the
-            schema of the first.
+        columns, schema, index, validate, rechunk, filesystem: as for `saeta.read_ipc`.
 
     Returns:
         A list of Tables, one for each context. A context for which there is nothing gets a table without
@@ -71,18 +71,24 @@ def place(
     files = data_sets.list_sources(source, filesystem, data_sets.IPC_ENDINGS)
 
     def opened(part: Sequence[data_sets.Listed], batches: tuple[int, int] | None, meant: Any) -> Reader:
-        return ipc.open_listed(part, chosen, batches, None, validate, rechunk, meant)
+        return ipc.open_listed(part, chosen, batches, None, validate, rechunk, meant, index)
 
     readers: list[Reader] = []
     try:
         if by == "files":
-            for number in range(min(len(files), len(homes))):
-                meant = readers[0].schema if readers else schema
-                readers.append(opened(files[number :: len(homes)], None, meant))
+            parts = [files[number :: len(homes)] for number in range(min(len(files), len(homes)))]
+            readers += [opened(part, None, schema) for part in parts]
+            names = [sources.name_of(part[0].source) for part in parts]
+            together = _united_schema([each.schema for each in readers], names)
+            for number, part in enumerate(parts):
+                if readers[number].schema != together:
+                    readers[number].close()
+                    readers[number] = opened(part, None, together)
         else:
             with opened(files, None, schema) as whole:
                 runs = _runs_of_equal_bytes(whole, len(homes))
-            readers += [opened(files, run, schema) for run in runs]
+                together = whole.schema
+            readers += [opened(files, run, together) for run in runs]
         made = _read_at_once(readers, homes)
         return made + [made[0].slice(0, 0).to(each) for each in homes[len(made) :]]
     finally:

@@ -476,6 +476,7 @@ def scan_ipc(
     columns: str | Iterable[str] | None = None,
     batches: BatchNumbers = None,
     schema: Any = None,
+    index: bool = False,
     window: int | str = "128MiB",
     batch_rows: int | None = None,
     in_flight: int = 2,
@@ -490,7 +491,7 @@ def scan_ipc(
     memory is free when the last of them is gone. The next window is read while one is used.
 
     Args:
-        source, columns, batches, schema, copy, validate, filesystem: as for `read_ipc`.
+        source, columns, batches, schema, index, copy, validate, filesystem: as for `read_ipc`.
         window: bytes that are read at once, as a number or a text ("256MiB"). A larger batch is read in
             parts, unless it is compressed. At most a part of the budget is used; a window that has no room is
             made smaller.
@@ -521,5 +522,5 @@ def scan_ipc(
     given = _parse_bytes(window) if isinstance(window, str) else window
     window_bytes = require_count("window", given, "bytes")
     where = context_of(ctx)
-    reader = ipc.open_source(source, filesystem, columns, batches, copy, validate, None, schema)
+    reader = ipc.open_source(source, filesystem, columns, batches, copy, validate, None, schema, index)
     return Scan(reader, _batches(reader, where, window_bytes, rows, ahead))

@@ -269,6 +269,13 @@ def filesystem_of(url: str) -> tuple[Any, str]:
             raise kind(f"can't open '{without_secrets(url)}': {why}") from None
 
 
+def name_of(source: Any) -> str:
+    """Returns what messages call a source."""
+    if isinstance(source, str | os.PathLike):
+        return without_secrets(os.fsdecode(source))
+    return type(source).__name__
+
+
 def without_secrets(url: str) -> str:
     """Returns a URL for messages, without user, password and options."""
     return re.sub(r"//[^/?]*@", "//", url).partition("?")[0]

@@ -6,20 +6,22 @@ import os
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from saeta import ipc
 from saeta._convert.tables import concat_tables
-from saeta._convert.types import schema as schema_of
-from saeta._core import Context, Schema, Table
+from saeta._core import Context, Schema, Table, _united_schema
+from saeta._files import parquet_set
 from saeta._files.data_sets import IPC_ENDINGS, PARQUET_ENDINGS, list_sources
-from saeta._files.sources import URL, file_error, filesystem_of, without_secrets
+from saeta._files.parquet import naming_failures, require_room, take_batches
+from saeta._files.sources import URL, file_error, without_secrets
 from saeta._loader.order import Batch, Span
-from saeta._optional import load
 from saeta.errors import (
     ClosedError,
+    ColumnNameError,
     InvalidError,
     TypeMismatch,
     UnsupportedError,
@@ -27,6 +29,16 @@ from saeta.errors import (
 from saeta.exchange import from_arrow
 
 ENDINGS = (*IPC_ENDINGS, *PARQUET_ENDINGS)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is read of the data, as the arguments of a loader say."""
+
+    columns: list[str] | None = None  # None: all
+    schema: Any = None
+    index: bool = False
+    partitioning: Any = parquet_set.HIVE
 
 
 class _Place(NamedTuple):
@@ -40,7 +52,7 @@ class Data:
     """Batches that are read span by span.
 
     Attributes:
-        schema: names and types of all columns.
+        schema: names and types of the columns that are read.
         batches: what the metadata say of each batch.
         names: the names of the files, without their folders.
         is_table: whether the rows are in memory already.
@@ -69,12 +81,6 @@ class Data:
             views: whether views of files are given, which nobody can write to, where there can be such.
         """
         raise NotImplementedError
-
-    def choose(self, columns: Sequence[str]) -> None:
-        """Chooses the columns that `open` reads.
-
-        Where metadata tell, `batches` then has the bytes of these alone.
-        """
 
     def close(self) -> None:
         """Releases the files."""
@@ -112,7 +118,12 @@ class Reading:
 class _OfTable(Data):
     is_table = True
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, chosen: Selection) -> None:
+        if chosen.columns is not None:
+            table = table.select(chosen.columns)
+        if chosen.schema is not None:
+            meant = _schema_of_columns(chosen)
+            table = table._with_schema(_united_schema([table.schema], ["the table"], meant))
         self.table = table
         self.schema = table.schema
         self.batches = [Batch(each.num_rows, each.nbytes, False) for each in table.batches]
@@ -154,18 +165,14 @@ class _ReadingTable(Reading):
 class _OfFiles(Data):
     """Files of one format."""
 
-    def __init__(self, files: list[Any]) -> None:
+    def __init__(self, files: list[Any], batches: Sequence[Sequence[Batch]], schema: Schema) -> None:
         self.files = files
         self.names = [_name_of(file) for file in files]
-        self.batches = []
-        self._places: list[_Place] = []
-        for number, file in enumerate(files):
-            found, batches = self._inspect(file)
-            if number == 0:
-                self.schema = found
-            _require_same_schema(file, found, files[0], self.schema)
-            self.batches += batches
-            self._places += [_Place(number, each) for each in range(len(batches))]
+        self.batches = [each for of_file in batches for each in of_file]
+        self.schema = schema
+        self._places = [
+            _Place(number, each) for number, of_file in enumerate(batches) for each in range(len(of_file))
+        ]
 
     def open(
         self,
@@ -213,9 +220,6 @@ class _OfFiles(Data):
         more = f" and {len(parts) - 2} more files" if len(parts) > 2 else ""
         return "; ".join(parts[:2]) + more
 
-    def _inspect(self, file: Any) -> tuple[Schema, list[Batch]]:
-        raise NotImplementedError
-
     def read_batches(self, reading: _ReadingFiles, file: int, first: int, last: int) -> Table:
         raise NotImplementedError
 
@@ -223,12 +227,13 @@ class _OfFiles(Data):
 class _OfIpc(_OfFiles):
     """Files that one plan reads, or, if their metadata is older or they are not at hand, one by one."""
 
-    def __init__(self, files: list[Any]) -> None:
+    def __init__(self, files: list[Any], chosen: Selection) -> None:
+        meant = _schema_of_columns(chosen)
+        found = [_describe_ipc(file, chosen, meant) for file in files]
+        together = _united_schema([schema for schema, _ in found], [_shown(file) for file in files], meant)
+        super().__init__(files, [batches for _, batches in found], together)
         self._planned: Any = None  # the reader of all files, if one plan can take them
-        super().__init__(files)
-
-    def choose(self, columns: Sequence[str]) -> None:
-        reader = _reader_of(self.files, columns)
+        reader = ipc.open_source(files, None, together.names, None, None, True, None, together)
         try:
             self.batches = _batches_of(reader)
         except UnsupportedError:
@@ -254,30 +259,28 @@ class _OfIpc(_OfFiles):
             return _ReadingSpans(self._planned, self.batches, ctx, windows, ahead)
         return super().open(ctx, columns, windows, ahead=ahead)
 
-    def _inspect(self, file: Any) -> tuple[Schema, list[Batch]]:
-        reader = _reader_of(file, None)
-        if reader.format != "file":
-            raise UnsupportedError(
-                f"'{_shown(file)}' is an Arrow IPC stream, whose batches can't be read in any order: "
-                "write it as a file, with write_ipc"
-            )
-        schema = reader.schema
-        try:
-            batches = _batches_of(reader)
-        except UnsupportedError:
-            batches = _batches_by_inspection(file)
-        reader.close()
-        return schema, batches
-
     def read_batches(self, reading: _ReadingFiles, file: int, first: int, last: int) -> Table:
-        reader = ipc.open_source(self.files[file], None, reading.columns, (first, last), None, True)
+        meant = Schema([self.schema.field(name) for name in reading.columns])
+        batches = first, last
+        reader = ipc.open_source(self.files[file], None, reading.columns, batches, None, True, None, meant)
         with reading.ended_by_close(reader):
             table: Table = reader.read_all(reading.ctx)
             return table
 
 
-def _reader_of(files: Any, columns: Sequence[str] | None) -> Any:
-    return ipc.open_source(files, None, columns, None, None, True)
+def _describe_ipc(file: str, chosen: Selection, meant: Schema | None) -> tuple[Schema, list[Batch]]:
+    """Returns the schema of the columns that are read of a file, and its batches."""
+    reader = ipc.open_source(file, None, chosen.columns, None, None, True, None, meant, chosen.index)
+    with reader:
+        if reader.format != "file":
+            raise UnsupportedError(
+                f"'{_shown(file)}' is an Arrow IPC stream, whose batches can't be read in any order: "
+                "write it as a file, with write_ipc"
+            )
+        try:
+            return reader.schema, _batches_of(reader)
+        except UnsupportedError:
+            return reader.schema, _batches_by_inspection(file)
 
 
 def _batches_of(reader: Any) -> list[Batch]:
@@ -339,18 +342,27 @@ class _ReadingSpans(Reading):
 
 
 class _OfParquet(_OfFiles):
-    def _inspect(self, file: Any) -> tuple[Schema, list[Batch]]:
-        with _parquet_file(file) as opened:
-            groups = [opened.metadata.row_group(each) for each in range(opened.num_row_groups)]
-            found = [Batch(each.num_rows, each.total_byte_size, True) for each in groups]
-            self.dictionaries |= _written_dictionaries(opened.metadata)
-            return schema_of(opened.schema_arrow), found
+    """Files whose row groups are batches."""
+
+    def __init__(self, files: list[Any], source: Any, chosen: Selection) -> None:
+        with naming_failures(source, "saeta.loader"):
+            self._set = parquet_set.find(source, None, endings=ENDINGS, **vars(chosen))
+            metadata = [each.metadata for each in self._set.fragments]
+        self.dictionaries = frozenset[str]().union(*map(_written_dictionaries, metadata))
+        super().__init__(files, [_row_groups(each) for each in metadata], Schema(self._set.schema))
 
     def read_batches(self, reading: _ReadingFiles, file: int, first: int, last: int) -> Table:
-        with _parquet_file(self.files[file]) as opened:
-            found = opened.read_row_groups(list(range(first, last)), columns=reading.columns)
-        made: Table = from_arrow(found.select(reading.columns), reading.ctx)
-        return made
+        fragment = self._set.fragments[file].subset(row_group_ids=list(range(first, last)))
+        schema, rows = self._set.dataset.schema, sum(each.num_rows for each in fragment.row_groups)
+        require_room(reading.ctx, [schema.field(name).type for name in reading.columns], rows)
+        with naming_failures(self.files[file], "saeta.loader"):
+            found = fragment.to_table(schema=schema, columns=reading.columns, batch_size=rows)
+        return take_batches(reading.ctx, found)
+
+
+def _row_groups(metadata: Any) -> list[Batch]:
+    groups = [metadata.row_group(each) for each in range(metadata.num_row_groups)]
+    return [Batch(each.num_rows, each.total_byte_size, True) for each in groups]
 
 
 class _ReadingFiles(Reading):
@@ -424,12 +436,14 @@ def _contains(read: Span, span: Span) -> bool:
     )
 
 
-def data_of(files: Any, ctx: Context) -> Data:
+def data_of(files: Any, ctx: Context, chosen: Selection = Selection()) -> Data:
     """Opens what the argument `files` of a loader names."""
     if isinstance(files, Table):
-        return _OfTable(files.to(ctx))
+        return _OfTable(files.to(ctx), chosen)
     if hasattr(files, "__arrow_c_stream__"):
-        return _OfTable(from_arrow(files, ctx))
+        return _OfTable(from_arrow(files, ctx, index=chosen.index), chosen)
+    if isinstance(files, Iterable) and not isinstance(files, str | bytes | bytearray | os.PathLike):
+        files = list(files)
     found = _files_of(files)
     of_parquet = [_is_parquet(file) for file in found]
     if any(of_parquet) and not all(of_parquet):
@@ -438,7 +452,10 @@ def data_of(files: Any, ctx: Context) -> Data:
             f"files: '{_shown(one)}' is Parquet and '{_shown(other)}' is not: a loader reads files of one "
             "format"
         )
-    return _OfParquet(found) if of_parquet[0] else _OfIpc(found)
+    try:
+        return _OfParquet(found, files, chosen) if of_parquet[0] else _OfIpc(found, chosen)
+    except ColumnNameError as failure:
+        raise ColumnNameError(f"columns: {failure}") from failure
 
 
 def _files_of(files: Any) -> list[str]:
@@ -448,7 +465,7 @@ def _files_of(files: Any) -> list[str]:
             f"files is of type {type(files).__name__}, expected a path, a list of paths or a Table"
         )
     found = []
-    for each in list_sources(files if isinstance(files, str | os.PathLike) else list(files), None, ENDINGS):
+    for each in list_sources(files, None, ENDINGS):
         if not isinstance(each.source, str | os.PathLike) or each.filesystem is not None:
             raise TypeMismatch(
                 f"files has an object of type {type(each.source).__name__}, expected paths: "
@@ -470,15 +487,6 @@ def _is_parquet(file: str) -> bool:
         raise file_error(f"can't read '{file}': {failure}", failure) from failure
 
 
-def _parquet_file(file: str) -> Any:
-    parquet = load("pyarrow.parquet", "reading Parquet")
-    filesystem, path = filesystem_of(file) if URL.match(file) else (None, file)
-    try:
-        return parquet.ParquetFile(path, filesystem=filesystem)
-    except (OSError, load("pyarrow", "reading Parquet").ArrowInvalid) as failure:
-        raise file_error(f"can't read '{_shown(file)}': {failure}", failure) from failure
-
-
 def _written_dictionaries(metadata: Any) -> frozenset[str]:
     """Returns the dictionaries of the schema that Arrow's writers keep in a Parquet file.
 
@@ -492,17 +500,12 @@ def _written_dictionaries(metadata: Any) -> frozenset[str]:
     return frozenset(field.name for field in schema if pyarrow.types.is_dictionary(field.type))
 
 
-def _require_same_schema(file: Any, found: Schema, first_file: Any, first: Schema) -> None:
-    if found.names != first.names:
-        raise InvalidError(
-            f"'{_shown(file)}' has the columns {found.names}, '{_shown(first_file)}' has {first.names}"
-        )
-    for own, expected in zip(found.fields, first.fields, strict=True):
-        if own.type != expected.type:
-            raise TypeMismatch(
-                f"column '{own.name}' of '{_shown(file)}' is of type {own.type.name}, of "
-                f"'{_shown(first_file)}' it is {expected.type.name}"
-            )
+def _schema_of_columns(chosen: Selection) -> Schema | None:
+    """Returns the part of the schema that is given for the columns that are read."""
+    if chosen.schema is None:
+        return None
+    meant = chosen.schema if isinstance(chosen.schema, Schema) else Schema(chosen.schema)
+    return meant if chosen.columns is None else Schema([meant.field(name) for name in chosen.columns])
 
 
 def _joined(parts: list[Table]) -> Table:

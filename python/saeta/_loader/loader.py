@@ -6,6 +6,7 @@ import functools
 import hashlib
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 from weakref import WeakSet
@@ -14,7 +15,7 @@ from saeta import _core
 from saeta._convert.numbers import whole_number
 from saeta._core import Context, Schema, Table
 from saeta._loader.codes import make_coders
-from saeta._loader.data import data_of
+from saeta._loader.data import Selection, data_of
 from saeta._loader.features import Features, Options, check_options
 from saeta._loader.iterator import Batches
 from saeta._loader.order import Order, Rank, Span
@@ -85,10 +86,10 @@ class Loader(Generic[Batch_co]):
         check_options(options)
         self._device = ctx.device
         self._ctx = ctx.memory.child("loader")
-        self._data = data_of(files, ctx)
-        self._columns = _names(arguments["columns"], self._data.schema)
-        self._data.choose(self._columns)
-        self._schema = Schema([self._data.schema.field(name) for name in self._columns])
+        chosen = {name: arguments[name] for name in ("schema", "index", "partitioning")}
+        self._data = data_of(files, ctx, Selection(_names(arguments), **chosen))
+        self._schema = self._data.schema
+        self._columns = _each_once(self._schema.names)
         self._coders = make_coders(options.codes, self._data, self._schema)
         self._features = Features(self._schema, options, self._coders)
         self._order = self._make_order(arguments["drop_last"])
@@ -308,6 +309,9 @@ def loader(
     *,
     batch_size: int,
     columns: Names | None = None,
+    schema: Any = None,
+    index: bool = False,
+    partitioning: Any = "hive",
     shuffle: Shuffle = False,
     window: int | str = "64MiB",
     seed: int = 0,
@@ -326,6 +330,9 @@ def loader(
     *,
     batch_size: int,
     columns: Names | None = None,
+    schema: Any = None,
+    index: bool = False,
+    partitioning: Any = "hive",
     shuffle: Shuffle = False,
     window: int | str = "64MiB",
     seed: int = 0,
@@ -350,6 +357,9 @@ def loader(
     *,
     batch_size: int,
     columns: Names | None = None,
+    schema: Any = None,
+    index: bool = False,
+    partitioning: Any = "hive",
     shuffle: Shuffle = False,
     window: int | str = "64MiB",
     seed: int = 0,
@@ -373,6 +383,9 @@ def loader(
     *,
     batch_size: int,
     columns: Names | None = None,
+    schema: Any = None,
+    index: bool = False,
+    partitioning: Any = "hive",
     shuffle: Shuffle = False,
     window: int | str = "64MiB",
     seed: int = 0,
@@ -396,12 +409,17 @@ def loader(
 
     Args:
         files: a path, a folder, a pattern ("day-*.arrow"), a URL, or a list of them: Arrow IPC files or
-            Parquet files with the same columns. Also a Table, or a table of another library with
-            `__arrow_c_stream__`: then nothing is read.
+            Parquet files. Also a Table, or a table of another library with `__arrow_c_stream__`: then nothing
+            is read.
         ctx: a Context or the name of its device. None: the best device. The loader takes its memory from a
             child of it named "loader". Pass `ctx.memory.child(name, limit)` to limit it.
         batch_size: the number of rows of a batch.
-        columns: only these; one name or several. None: all.
+        columns: only these; one name or several. None: all. The files may differ in other columns.
+        schema: of the columns, as for `read_ipc` and `read_parquet`. None: the schema of the rows of all
+            files.
+        index: whether columns are read that hold an index of pandas, as for `read_ipc` and `from_arrow`.
+        partitioning: of Parquet files in folders, as for `read_parquet`. Arrow files get no columns
+            of folders.
         shuffle: "batches" permutes the batches of the files. "rows" also permutes the rows of each window,
             on the device; with several ranks each of them reads every window. The rows of a Table are
             permuted as a whole. False keeps the order.
@@ -440,7 +458,9 @@ def loader(
         to="torch" it is an `IterableDataset` for `DataLoader(loader, batch_size=None)`.
 
     Raises:
-        InvalidError, TypeMismatch, ColumnNameError: an argument can't be used, or the files differ.
+        InvalidError, ColumnNameError: an argument can't be used.
+        TypeMismatch: the schema of a file does not go with the others; names the file, the column and both
+            types.
         The errors of `read_ipc` and `read_parquet`, when a batch is requested. Errors name the file, the
         batches and the column. BudgetExceeded: a window has no room.
 
@@ -492,18 +512,22 @@ def _number(name: str, given: Any, least: int | None) -> int:
     return number
 
 
-def _names(columns: Any, schema: Schema) -> list[str]:
+def _names(arguments: Mapping[str, Any]) -> list[str] | None:
+    columns = arguments["columns"]
     if columns is None:
-        columns = schema.names
+        return None
     names = [columns] if isinstance(columns, str) else list(columns)
     for name in names:
-        if name not in schema.names:
-            raise ColumnNameError(f"columns: {_core._unknown_column(name, schema.names)}")
-        if schema.names.count(name) > 1:
-            raise ColumnNameError(
-                f"columns: {schema.names.count(name)} columns are named {name!r}, and a batch has each name "
-                "once: leave them out with columns=, or rename them before"
-            )
         if names.count(name) > 1:
             raise ColumnNameError(f"columns: {name!r} is named twice")
+    return names
+
+
+def _each_once(names: list[str]) -> list[str]:
+    name, count = Counter(names).most_common(1)[0] if names else ("", 0)
+    if count > 1:
+        raise ColumnNameError(
+            f"columns: {count} columns are named {name!r}, and a batch has each name once: leave them out "
+            "with columns=, or rename them before"
+        )
     return names

@@ -11,7 +11,7 @@ from distributed import Client
 from saeta import ipc
 from saeta._convert.numbers import require_count
 from saeta._core import Table, _parse_bytes
-from saeta._files.batch_runs import FileBatch, Run, describe_batches, list_files, run_of
+from saeta._files.batch_runs import FileBatch, Run, describe_files, list_files, run_of
 from saeta.dask._contexts import worker_context
 from saeta.errors import TypeMismatch
 
@@ -79,8 +79,7 @@ def read_ipc(
         partition_bytes: how many bytes of batches a task reads at most, as they are in the files: bytes or
             "128MiB". A batch is never divided. A stream is read as a whole.
         device: as for `worker_context`, which is the context of the tables.
-        columns, schema, copy, validate, rechunk, filesystem: as for `saeta.read_ipc`. All files must have
-            the schema of the first.
+        columns, schema, copy, validate, rechunk, filesystem: as for `saeta.read_ipc`.
 
     Raises:
         What `saeta.read_ipc` raises for files that can't be opened. TypeMismatch: a source that is not a path
@@ -106,9 +105,9 @@ def read_ipc(
     names = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
     files = list_files(source, filesystem)
     options = {"columns": names, "copy": copy, "validate": validate, "rechunk": rechunk}
-    runs = list(_runs(describe_batches(files, names, schema), most))
-    runs = runs or [[FileBatch(files[0], None, None, 0, False)]]
-    parts = [_Part(run_of(run), device, options) for run in runs]
+    described = describe_files(files, names, schema)
+    runs = list(_runs(described.batches, most)) or [[FileBatch(files[0], None, None, 0, False)]]
+    parts = [_Part(run_of(run, described.schema), device, options) for run in runs]
     # A part that is read again may find another file under its name: not a pure function.
     if client is not None:
         futures: list[Future] = client.map(_read, parts, key="read_ipc", pure=False)
@@ -128,7 +127,8 @@ class _Part(NamedTuple):
 def _read(part: _Part) -> Table:
     where = worker_context(part.device)
     run = part.run
-    return ipc.read_ipc(run.sources, where, batches=run.batches, filesystem=run.filesystem, **part.options)
+    given = {"batches": run.batches, "schema": run.schema, "filesystem": run.filesystem}
+    return ipc.read_ipc(run.sources, where, **given, **part.options)
 
 
 def _runs(batches: Iterable[FileBatch], most: int) -> Iterator[list[FileBatch]]:

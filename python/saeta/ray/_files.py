@@ -15,7 +15,8 @@ from ray.data import Datasink, Datasource
 from ray.data.block import BlockAccessor, BlockMetadata
 from ray.data.datasource import ReadTask
 
-from saeta._files.batch_runs import FileBatch, Run, describe_batches, list_files, run_of
+from saeta._core import Schema
+from saeta._files.batch_runs import Described, FileBatch, Run, describe_files, list_files, run_of
 from saeta._files.ipc_writer import ipc_writer
 from saeta._files.scan import scan_ipc
 from saeta._files.sources import URL
@@ -58,6 +59,7 @@ class _Read:
             "host",
             columns=self._columns,
             batches=self._run.batches,
+            schema=self._run.schema,
             filesystem=self._run.filesystem,
         ) as scan:
             for batch in scan:
@@ -78,12 +80,14 @@ class IpcDatasource(Datasource):  # type: ignore[misc] # Ray has no types that m
         self._columns = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
 
     def estimate_inmemory_data_size(self) -> int | None:
-        return sum(each.nbytes for each in self._found())
+        return sum(each.nbytes for each in self._found().batches)
 
     def get_read_tasks(
         self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
     ) -> list[ReadTask]:
-        return [self._task(run, per_task_row_limit) for run in split(self._found(), parallelism)]
+        found = self._found()
+        runs = split(found.batches, parallelism)
+        return [self._task(run, found.schema, per_task_row_limit) for run in runs]
 
     def supports_projection_pushdown(self) -> bool:
         return True
@@ -100,11 +104,11 @@ class IpcDatasource(Datasource):  # type: ignore[misc] # Ray has no types that m
             ]
         return made
 
-    def _found(self) -> list[FileBatch]:
-        return list(describe_batches(self._files, self._columns))
+    def _found(self) -> Described:
+        return describe_files(self._files, self._columns)
 
-    def _task(self, run: list[FileBatch], row_limit: int | None) -> ReadTask:
-        read: Callable[[], Iterator[pa.Table]] = _Read(run_of(run), self._columns)
+    def _task(self, run: list[FileBatch], schema: Schema, row_limit: int | None) -> ReadTask:
+        read: Callable[[], Iterator[pa.Table]] = _Read(run_of(run, schema), self._columns)
         metadata = BlockMetadata(
             num_rows=_sum(each.rows for each in run),
             size_bytes=_sum(_bytes_in_memory(each) for each in run),

@@ -4,7 +4,9 @@
 #include "python/src/column/values.hpp"
 #include "python/src/core/pickling.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/column/same_type.hpp"
 #include "saeta/compute/combine.hpp"
+#include "saeta/compute/conform.hpp"
 #include "saeta/compute/equals.hpp"
 
 #include <nanobind/stl/optional.h>
@@ -34,10 +36,12 @@ column_object from_chunks(const std::vector<column_object>& given, const std::op
   described.name = name.value_or(described.name);
   std::vector<column> pieces;
   for (const column_object& each : given) {
-    if (!(each.described->type == described.type)) {
+    const auto together = united_type(described.type, each.described->type);
+    if (!together) {
       throw error(errc::type_mismatch, concat("a chunk is of type ", each.described->type.name(),
                                               ", the first one of ", described.type.name()));
     }
+    described.type = *together;
     if (!each.ctx->shares_with(*given.front().ctx)) {
       throw error(errc::invalid_argument,
                   concat("a chunk is on ", to_string(each.ctx->device()), ", the first one on ",
@@ -45,6 +49,10 @@ column_object from_chunks(const std::vector<column_object>& given, const std::op
     }
     described.nullable = described.nullable || each.described->nullable;
     pieces.insert(pieces.end(), each.pieces->begin(), each.pieces->end());
+  }
+  const gil_release release;
+  for (column& each : pieces) {
+    each = conform(each, described.type);
   }
   return {std::move(described), given.front().ctx, std::move(pieces)};
 }
@@ -96,13 +104,18 @@ column_object combined_column(const column_object& self) {
   return {self.described, self.ctx, combine_chunks(*self.pieces)};
 }
 
-/// The same memory with another field of the same type.
+/// The same rows with another field, whose type they can have.
 column_object with_field(const column_object& self, const field& described) {
-  if (!(self.described->type == described.type)) {
+  if (united_type(described.type, self.described->type) != described.type) {
     throw error(errc::type_mismatch, concat("column '", described.name, "' is of type ",
                                             self.described->type.name(), ", not ", described.type.name()));
   }
-  return {described, self.ctx, *self.pieces};
+  const gil_release release;
+  std::vector<column> pieces;
+  for (const column& each : *self.pieces) {
+    pieces.push_back(conform(each, described.type));
+  }
+  return {described, self.ctx, std::move(pieces)};
 }
 
 /// The address of the first row's value, index, view or offset; for booleans, of the byte that holds its bit.

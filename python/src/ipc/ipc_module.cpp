@@ -402,6 +402,15 @@ NB_MODULE(_ipc, m) {
           "schema",
           [](reader_object& self) { return self.with([](ipc::data_set& of) { return of.fields(); }); },
           nb::sig("def schema(self) -> saeta._core.Schema"))
+      .def(
+          "choose",
+          [](reader_object& self, std::vector<std::string> columns) {
+            self.with([&](ipc::data_set& of) { of.choose(std::move(columns)); });
+          },
+          nb::arg("columns"),
+          "Reads only these columns of one source, of which nothing was read. For a choice that depends on "
+          "the "
+          "schema.")
       .def_prop_ro(
           "num_batches",
           [](reader_object& self) { return self.with([](ipc::data_set& of) { return of.batch_count(); }); },
@@ -486,7 +495,7 @@ NB_MODULE(_ipc, m) {
                 "None = None, batch_range: tuple[int, int] | None = None, batches: "
                 "collections.abc.Sequence[int] | None = None) -> Reader"),
         "Makes one reader of several that were opened with the same options and without batches. They are "
-        "then closed. `schema` is what all must have, by default what the first one has. `batch_range` or "
+        "then closed. `schema` is that of the result, by default that of the rows of all. `batch_range` or "
         "`batches` are numbers through all of them.");
   bind_writing(m);
   bind_packing(m);

@@ -3,7 +3,9 @@
 #include "python/src/core/python_bytes.hpp"
 #include "python/src/table/table_class.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/column/same_type.hpp"
 #include "saeta/compute/combine.hpp"
+#include "saeta/compute/conform.hpp"
 #include "saeta/transfer/build.hpp"
 
 #include <nanobind/stl/string.h>
@@ -14,6 +16,17 @@
 
 namespace saeta::py {
 namespace {
+
+/// @param names  of what has the schemas
+schema united(const std::vector<const schema*>& schemas, const std::vector<std::string>& names) {
+  schema together = *schemas.at(0);
+  for (std::size_t i = 1; i < schemas.size(); ++i) {
+    if (*schemas[i] != together) {
+      together = united_schema(together, names.at(0), *schemas[i], names.at(i));
+    }
+  }
+  return together;
+}
 
 table_object from_columns(const context_object& ctx, const std::vector<column_object>& columns) {
   return table_object(assemble(ctx.value, columns, {}));
@@ -50,19 +63,42 @@ table_object with_columns(const table_object& self, const std::vector<column_obj
   return table_object(assemble(self.value->ctx(), columns, self.value->fields().metadata));
 }
 
-/// The same columns with another schema of the same types.
+/// The same rows with another schema, whose types they can have.
 table_object with_schema(const table_object& self, const schema& fields) {
-  const auto batches = self.value->batches();
-  return table_object(table::make(self.value->ctx(), fields, {batches.begin(), batches.end()}));
+  const gil_release release;
+  return table_object(conform(*self.value, std::make_shared<const schema_index>(fields)));
 }
 
-table_object concatenate(const std::vector<table_object>& tables, const schema& fields) {
+table_object concatenate(const std::vector<table_object>& tables) {
+  const gil_release release;
+  std::vector<std::string> names;
+  std::vector<const schema*> schemas;
+  for (const table_object& each : tables) {
+    names.push_back(concat("table ", names.size()));
+    schemas.push_back(&each.value->fields());
+  }
+  const schema together = united(schemas, names);
   std::vector<batch> batches;
   for (const table_object& each : tables) {
-    const auto own = each.value->batches();
-    std::ranges::copy_if(own, std::back_inserter(batches), [](const batch& piece) { return piece.rows > 0; });
+    for (const batch& piece : each.value->batches()) {
+      if (piece.rows > 0) {
+        batches.push_back(conform(piece, together));
+      }
+    }
   }
-  return table_object(table::make(tables.front().value->ctx(), fields, std::move(batches)));
+  return table_object(table::make(tables.front().value->ctx(), together, std::move(batches)));
+}
+
+/// The schema of the rows of all, or `meant`, which must allow them.
+schema united_of(const std::vector<const schema*>& schemas, const std::vector<std::string>& names,
+                 const schema* meant) {
+  if (meant == nullptr) {
+    return united(schemas, names);
+  }
+  for (std::size_t i = 0; i < schemas.size(); ++i) {
+    require_fits(*schemas[i], names.at(i), *meant);
+  }
+  return *meant;
 }
 
 table_object combined_table(const table_object& self) { return table_object(combine_chunks(*self.value)); }
@@ -158,8 +194,13 @@ void bind_changes(nb::module_& m, table_class& c) {
         nb::sig("def _from_bytes(where: Context, schema: Schema, columns: collections.abc.Sequence[object]) "
                 "-> Table"),
         "A table of raw little-endian values, one object with the buffer protocol per field; one transfer.");
-  m.def("_concat_tables", &concatenate, nb::arg("tables"), nb::arg("schema"),
-        "The batches of several tables one after the other, described by one schema; no copy.");
+  m.def("_concat_tables", &concatenate, nb::arg("tables"),
+        "The batches of several tables one after the other; no copy.");
+  m.def(
+      "_united_schema", &united_of, nb::arg("schemas"), nb::arg("names"),
+      nb::arg("meant").none() = nb::none(),
+      "The schema of the rows of all of these, which messages call by `names`. With `meant` this one, which "
+      "must allow them.");
 }
 
 } // namespace saeta::py

@@ -1,6 +1,7 @@
 #include "saeta/ipc/read/whole_read.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/compute/conform.hpp"
 #include "saeta/ipc/codec/packed_bodies.hpp"
 #include "saeta/ipc/read/whole_checks.hpp"
 #include "saeta/ipc/read/whole_columns.hpp"
@@ -8,6 +9,7 @@
 #include "saeta/staging/staging_ring.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace saeta::ipc::detail {
 namespace {
@@ -161,26 +163,24 @@ table table_of(const std::shared_ptr<context>& ctx, const planned_source& from, 
                whole_columns columns) {
   std::vector<batch> made;
   for (const planned_group& group : batches.groups) {
-    batch& one = made.emplace_back();
+    batch one;
     for (std::size_t piece = group.pieces.first; piece < group.pieces.end; ++piece) {
       one.rows = checked_add(one.rows, batches.pieces.rows[piece], "rows of the source");
     }
     const auto& roots = from.tree().roots;
-    one.columns.reserve(from.order().size());
-    if (std::ranges::is_sorted(from.order()) && roots.size() == from.order().size()) { // each one once
-      for (const std::size_t root : roots) {
-        one.columns.push_back(columns.make(batches, group, root));
-      }
-      continue;
-    }
     std::vector<column> decoded;
     decoded.reserve(roots.size());
     for (const std::size_t root : roots) {
       decoded.push_back(columns.make(batches, group, root));
     }
-    for (const int place : from.order()) {
-      one.columns.push_back(decoded[static_cast<std::size_t>(place)]);
+    if (std::ranges::is_sorted(from.order()) && roots.size() == from.order().size()) { // each one once
+      one.columns = std::move(decoded);
+    } else {
+      for (const int place : from.order()) {
+        one.columns.push_back(decoded[static_cast<std::size_t>(place)]);
+      }
     }
+    made.push_back(conform(std::move(one), from.fields()->fields())); // the tree is that of the first source
   }
   return table::make_sharing(ctx, from.fields(), std::move(made));
 }

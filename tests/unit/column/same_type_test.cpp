@@ -1,5 +1,6 @@
 #include "saeta/column/same_type.hpp"
 #include "saeta/symbols/symbols.hpp"
+#include "unit/base/raises.hpp"
 
 #include <gtest/gtest.h>
 
@@ -97,6 +98,74 @@ TEST(same_schema, has_the_fields_in_order_and_metadata_where_it_is_asked_for) {
   EXPECT_FALSE(same_schema(one, {{int_field("b"), int_field("a")}, {}}));
   EXPECT_FALSE(same_schema(one, {{int_field("a")}, {}}));
   EXPECT_FALSE(same_schema(one, {{int_field("a"), int_field("b", false)}, {}}));
+}
+
+TEST(united_type, is_the_one_that_both_are_with_the_names_of_the_first) {
+  const data_type number(type_id::int32);
+  EXPECT_EQ(united_type(number, number), number);
+  EXPECT_EQ(united_type(number, data_type(type_id::int64)), std::nullopt);
+  for (const char* const format : {"+l", "+L", "+vl", "+vL", "+w:3"}) {
+    const data_type first = data_type::nested(format, {int_field("item", false, {{"k", "v"}})});
+    const data_type other = data_type::nested(format, {int_field("element")});
+    EXPECT_EQ(united_type(first, other), data_type::nested(format, {int_field("item", true, {{"k", "v"}})}));
+    EXPECT_EQ(united_type(other, first), other);
+  }
+  EXPECT_EQ(
+      united_type(map_of("entries", "key", int_field("value", false)), map_of("e", "k", int_field("v"))),
+      map_of("entries", "key", int_field("value")));
+  const auto structs = [](std::string name) { return data_type::nested("+s", {int_field(std::move(name))}); };
+  EXPECT_EQ(united_type(structs("a"), structs("b")), std::nullopt);
+  const data_type named = structs("a").with_extension("x", "y");
+  EXPECT_EQ(united_type(named, data_type::nested("+s", {int_field("a", false)}).with_extension("x", "y")),
+            named);
+  EXPECT_EQ(united_type(named, structs("a")), std::nullopt);
+}
+
+TEST(united_type, of_null_and_another_is_the_other_at_every_depth) {
+  const data_type none;
+  const data_type text(type_id::string);
+  const auto pair = [](const data_type& second) {
+    return data_type::nested("+s", {int_field("a"), {"b", second, true, {}}});
+  };
+  const auto list = [](const data_type& of) { return data_type::nested("+l", {{"item", of, true, {}}}); };
+  const auto words = [](const data_type& of) { return data_type::dictionary(data_type(type_id::int8), of); };
+  for (const auto& [first, other] :
+       {std::pair(none, text), std::pair(pair(none), pair(text)), std::pair(list(none), list(text)),
+        std::pair(words(none), words(text)), std::pair(list(pair(none)), list(pair(text)))}) {
+    EXPECT_EQ(united_type(first, other), other);
+    EXPECT_EQ(united_type(other, first), other);
+  }
+  EXPECT_EQ(united_type(none.with_extension("x", ""), text), std::nullopt);
+}
+
+TEST(united_schema, allows_nulls_where_one_of_both_does) {
+  const schema strict{{int_field("a", false), int_field("b", false)}, {{"k", "v"}}};
+  const schema loose{{int_field("a"), int_field("b", false)}, {}};
+  const schema both{{int_field("a"), int_field("b", false)}, {{"k", "v"}}};
+  EXPECT_EQ(united_schema(strict, "0", loose, "1"), both);
+  EXPECT_EQ(united_schema(loose, "0", strict, "1"), loose);
+  require_fits(strict, "0", loose);
+  std::string message;
+  EXPECT_EQ(unit::code_raised_by([&] { require_fits(loose, "a file", strict); }, &message),
+            errc::type_mismatch);
+  EXPECT_EQ(message, "a file: column 0 is 'a' (int32), expected 'a' (int32, not null)");
+}
+
+TEST(united_schema, names_what_does_not_go_together) {
+  const schema first{{int_field("a"), int_field("b")}, {}};
+  const auto refused = [&](const schema& other, const char* text) {
+    std::string message;
+    const auto unite = [&] { static_cast<void>(united_schema(first, "one", other, "two")); };
+    EXPECT_EQ(unit::code_raised_by(unite, &message), errc::type_mismatch);
+    EXPECT_NE(message.find(text), std::string::npos) << message;
+  };
+  refused({{int_field("a"), int_field("c")}, {}},
+          "two: column 1 is 'c' (int32), expected 'b' (int32) as in one");
+  refused({{int_field("a")}, {}}, "two: column 1 is missing, expected 'b' (int32) as in one");
+  refused({{int_field("a"), int_field("b"), int_field("c")}, {}},
+          "column 2 is 'c' (int32), expected no such");
+  refused({{int_field("a"), {"b", data_type(type_id::string), true, {}}}, {}},
+          "is 'b' (string), expected 'b'");
 }
 
 } // namespace
