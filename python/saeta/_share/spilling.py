@@ -154,7 +154,7 @@ class SpillHandle:
             >>> import saeta as sa
             >>> trips = sa.context("host").spillable(sa.table({"fare": [12.5]}, "host"))
             >>> trips.nbytes
-            8
+            64
         """
         return self._handle.nbytes
 
