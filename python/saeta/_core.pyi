@@ -1542,7 +1542,7 @@ class Column:
     @overload
     def __getitem__(self, index: slice) -> Column:
         """
-        One value (None for a null), downloaded from a device, or a slice with step 1, without a copy.
+        One value (None for a null), downloaded from a device, or the rows of a slice, without a copy. A slice with a step other than 1 is a copy, as `take` makes it.
         """
 
     def __setitem__(self, index: Never, value: Never) -> Never:
@@ -1883,6 +1883,9 @@ class Column:
             >>> import saeta as sa
             >>> flag = sa.column('flag', [True, False], ctx='host')
             >>> flag.as_bool8().nbytes
+    def _take_in_steps(self, first: int, step: int, count: int) -> Column:
+        """Rows first, first + step and so on, which the column must have."""
+
             2
         """
 
@@ -2519,7 +2522,7 @@ class Table:
     @overload
     def __getitem__(self, key: slice | list[str]) -> Table:
         """
-        A column by its name (which must be the only one of that name) or number, columns by a list of names, or rows by a slice with step 1; no copy.
+        A column by its name (which must be the only one of that name) or number, columns by a list of names, or rows by a slice; no copy. A slice with a step other than 1 is a copy, as `take` makes it.
         """
 
     def column(self, key: str | int) -> Column:

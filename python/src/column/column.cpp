@@ -132,8 +132,9 @@ nb::list raw_list(const column_object& self, std::optional<std::int64_t> most) {
   return result;
 }
 
-constexpr const char* item_doc =
-    "One value (None for a null), downloaded from a device, or a slice with step 1, without a copy.";
+constexpr const char* item_doc = "One value (None for a null), downloaded from a device, or the rows of a "
+                                 "slice, without a copy. A slice with "
+                                 "a step other than 1 is a copy, as `take` makes it.";
 
 void bind_values(column_class& c) {
   c.def("__getitem__", in_python("saeta._convert.to_python", "column_item"),

@@ -29,15 +29,20 @@ column_object with_rows(const column_object& self, const selected_rows& rows) {
 }
 
 column_object take_rows(const column_object& self, const column_object& indices) {
-  return with_rows(self, rows_of_indices(self.ctx, rows_of_pieces(*self.pieces), *indices.pieces));
+  return with_rows(self, rows_of_indices(self.ctx, rows_of_pieces(*self.pieces), pieces_of(indices)));
 }
 
 column_object filtered(const column_object& self, const column_object& mask) {
-  return with_rows(self, rows_of_mask(self.ctx, rows_of_pieces(*self.pieces), *mask.pieces));
+  return with_rows(self, rows_of_mask(self.ctx, rows_of_pieces(*self.pieces), pieces_of(mask)));
+}
+
+column_object rows_in_steps(const column_object& self, std::int64_t first, std::int64_t step,
+                            std::int64_t count) {
+  return with_rows(self, rows_of_slice(self.ctx, rows_of_pieces(*self.pieces), first, step, count));
 }
 
 table_object rows_taken(const table_object& self, const column_object& indices) {
-  return table_object(take(*self.value, *indices.pieces));
+  return table_object(take(*self.value, pieces_of(indices)));
 }
 
 table_object rows_permuted(const table_object& self, std::uint64_t key, std::int64_t first,
@@ -48,7 +53,7 @@ table_object rows_permuted(const table_object& self, std::uint64_t key, std::int
 
 table_object rows_filtered(const table_object& self, const column_object& mask) {
   const table& source = *self.value;
-  return table_object(take(source, rows_of_mask(source.ctx(), rows_of_pieces(source), *mask.pieces)));
+  return table_object(take(source, rows_of_mask(source.ctx(), rows_of_pieces(source), pieces_of(mask))));
 }
 
 /// Converts every piece. Columns without pieces get an empty one, whose type is checked.
@@ -182,6 +187,8 @@ void bind_rows(table_class& c) {
         "Args:\n"
         "    indices: a Column of integers, a DLPack tensor, a NumPy array or a sequence of numbers, in any "
         "order, with repeats. Negative numbers do not count from the end. A null gives a null row.\n\n"
+      .def("_take_in_steps", &rows_in_steps, nb::arg("first"), nb::arg("step"), nb::arg("count"),
+           nb::call_guard<gil_release>(), "Rows first, first + step and so on, which the column must have.")
         "Returns a Table of one batch, under the budget of its context; of several only if 32-bit offsets or "
         "run ends can't count the values. Raises OutOfRange naming the first index that is not a row, "
         "TypeMismatch for anything but integers, and BudgetExceeded."
