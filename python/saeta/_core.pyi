@@ -1801,11 +1801,11 @@ class Column:
 
     def cast(self, type: Any, *, cast: Literal['round'] | None = None) -> Column:
         """
-        The column as another type of numbers, converted by one kernel per chunk; nulls stay null.
+        The column as another type of numbers, converted by one kernel per chunk; nulls stay null. Decimals become integers and floats.
 
         Args:
             type: what `saeta.DataType` takes: an integer or a float. Also a type over the same bytes, such as the integers of a timestamp, without a copy.
-            cast: None: every value must be equal in the other type. 'round': floats become the nearest integer, ties to even, and numbers become the nearest float. Integers must still have the range.
+            cast: None: every value must be equal in the other type. 'round': floats and decimals become the nearest integer, ties to even, and numbers become the nearest float. Integers must still have the range.
 
         Raises OutOfRange naming the first row that has no such value, and TypeMismatch for types that are not numbers.
 

@@ -120,23 +120,25 @@ void bind_rows(column_class& c) {
            "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
            "    >>> fare.filter([True, False, True]).to_pylist()\n"
            "    [12.5, 8.0]")
-      .def("cast", in_python("saeta._convert.rows", "cast"),
-           nb::sig(
-               "def cast(self, type: typing.Any, *, cast: typing.Literal['round'] | None = None) -> Column"),
-           "The column as another type of numbers, converted by one kernel per chunk; nulls stay null.\n\n"
-           "Args:\n"
-           "    type: what `saeta.DataType` takes: an integer or a float. Also a type over the same bytes, "
-           "such as the integers of a timestamp, without a copy.\n"
-           "    cast: None: every value must be equal in the other type. 'round': floats become the nearest "
-           "integer, ties to even, and numbers become the nearest float. Integers must still have the "
-           "range.\n\n"
-           "Raises OutOfRange naming the first row that has no such value, and TypeMismatch for types that "
-           "are not numbers."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> age = sa.column('age', [31, 54, 8], ctx='host')\n"
-           "    >>> age.cast('float32').to_pylist()\n"
-           "    [31.0, 54.0, 8.0]")
+      .def(
+          "cast", in_python("saeta._convert.rows", "cast"),
+          nb::sig(
+              "def cast(self, type: typing.Any, *, cast: typing.Literal['round'] | None = None) -> Column"),
+          "The column as another type of numbers, converted by one kernel per chunk; nulls stay null. "
+          "Decimals become integers and floats.\n\n"
+          "Args:\n"
+          "    type: what `saeta.DataType` takes: an integer or a float. Also a type over the same bytes, "
+          "such as the integers of a timestamp, without a copy.\n"
+          "    cast: None: every value must be equal in the other type. 'round': floats and decimals become "
+          "the nearest integer, ties to even, and numbers become the nearest float. Integers must still have "
+          "the range.\n\n"
+          "Raises OutOfRange naming the first row that has no such value, and TypeMismatch for types that "
+          "are not numbers, and for other decimals."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> age = sa.column('age', [31, 54, 8], ctx='host')\n"
+          "    >>> age.cast('float32').to_pylist()\n"
+          "    [31.0, 54.0, 8.0]")
       .def("fill_null", in_python("saeta._convert.rows", "fill_null"),
            nb::sig("def fill_null(self, value: typing.Any) -> Column"),
            "The column with every null replaced by one value, on its device.\n\n"

@@ -190,9 +190,9 @@ void take(stream_handle stream, const take_work& work) {
 }
 
 void cast_numbers(stream_handle stream, const cast_work& work) {
-  std::vector<access> touched{reading(work.source, 0, work.count, width_of(work.from)),
-                              writing(work.target, work.count, width_of(work.to)),
-                              writing(work.bad_row, 1, sizeof *work.bad_row)};
+  std::vector<access> touched{
+      reading(work.source, 0, work.count, work.decimal.bytes != 0 ? work.decimal.bytes : width_of(work.from)),
+      writing(work.target, work.count, width_of(work.to)), writing(work.bad_row, 1, sizeof *work.bad_row)};
   if (work.validity != nullptr) {
     touched.push_back(reading_bits(work.validity, work.bit_offset, work.count));
   }
