@@ -1666,13 +1666,29 @@ class Column:
     @property
     def null_count(self) -> int:
         """
-        Number of nulls. If it is not known yet, it is counted on the device and remembered.
+        Number of rows that are None in `to_pylist`. If it is not known yet, it is counted on the device and remembered.
+
+        Rows that refer to a null in a dictionary, in a run or in a child of a union count as well. These are counted each time.
 
         Example:
             >>> import saeta as sa
             >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
             >>> fare.null_count
             1
+        """
+
+    @property
+    def physical_null_count(self) -> int:
+        """
+        Number of nulls that the column's own validity has: `null_count` of pyarrow's arrays and of the Arrow C Data Interface. It is 0 for unions and run-end encoded columns, which have no validity.
+
+        Example:
+            >>> import saeta as sa
+            >>> import pyarrow as pa
+            >>> runs = pa.RunEndEncodedArray.from_arrays([2, 3], [1.5, None])
+            >>> column = sa.from_arrow(pa.table({'x': runs}), 'host')['x']
+            >>> column.null_count, column.physical_null_count
+            (1, 0)
         """
 
     @property
@@ -1834,7 +1850,7 @@ class Column:
 
     def is_null(self) -> Column:
         """
-        A column of bool8, one byte a row: 1 where a value is null, 0 where it is not. One kernel per chunk.
+        A column of bool8, one byte a row: 1 where `to_pylist` shows None, 0 elsewhere. One kernel per chunk, and a few more where dictionaries, runs or unions refer to nulls.
 
         Example:
             >>> import saeta as sa

@@ -6,6 +6,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/compute/combine.hpp"
 #include "saeta/compute/equals.hpp"
+#include "saeta/compute/logical_nulls.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -61,12 +62,20 @@ column_object sliced_column(const column_object& self, std::int64_t offset,
   return with_pieces(self, slice_pieces(*self.pieces, offset, length.value_or(rows - offset)));
 }
 
-std::int64_t null_count(const column_object& self) {
-  std::int64_t nulls = 0;
+/// @param count  of one piece
+template <class Count>
+std::int64_t sum_of_pieces(const column_object& self, Count count) {
+  std::int64_t sum = 0;
   for (const column& piece : *self.pieces) {
-    nulls += piece.null_count();
+    sum += count(piece);
   }
-  return nulls;
+  return sum;
+}
+
+std::int64_t null_count(const column_object& self) { return sum_of_pieces(self, logical_null_count); }
+
+std::int64_t physical_null_count(const column_object& self) {
+  return sum_of_pieces(self, [](const column& piece) { return piece.null_count(); });
 }
 
 std::uint64_t byte_size(const column_object& self) {
@@ -289,13 +298,29 @@ void bind_column(nb::module_& m) {
           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
           "    >>> sa.Column.from_chunks([fare, fare]).num_chunks\n"
           "    2")
-      .def_prop_ro("null_count", &null_count, nb::call_guard<gil_release>(),
-                   "Number of nulls. If it is not known yet, it is counted on the device and remembered."
-                   "\n\nExample:\n"
-                   "    >>> import saeta as sa\n"
-                   "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-                   "    >>> fare.null_count\n"
-                   "    1")
+      .def_prop_ro(
+          "null_count", &null_count, nb::call_guard<gil_release>(),
+          "Number of rows that are None in `to_pylist`. If it is not known yet, it is counted on the "
+          "device and remembered.\n\n"
+          "Rows that refer to a null in a dictionary, in a run or in a child of a union count as well. "
+          "These are counted each time."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+          "    >>> fare.null_count\n"
+          "    1")
+      .def_prop_ro(
+          "physical_null_count", &physical_null_count, nb::call_guard<gil_release>(),
+          "Number of nulls that the column's own validity has: `null_count` of pyarrow's arrays and "
+          "of the Arrow C Data Interface. It is 0 for unions and run-end encoded columns, which have "
+          "no validity."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> import pyarrow as pa\n"
+          "    >>> runs = pa.RunEndEncodedArray.from_arrays([2, 3], [1.5, None])\n"
+          "    >>> column = sa.from_arrow(pa.table({'x': runs}), 'host')['x']\n"
+          "    >>> column.null_count, column.physical_null_count\n"
+          "    (1, 0)")
       .def_prop_ro("nbytes", &byte_size,
                    "Bytes that the rows refer to, dictionary included."
                    "\n\nExample:\n"

@@ -151,8 +151,8 @@ void bind_rows(column_class& c) {
            "    >>> fare.fill_null(0.0).to_pylist()\n"
            "    [12.5, 0.0, 8.0]")
       .def("is_null", &nulls, nb::call_guard<gil_release>(),
-           "A column of bool8, one byte a row: 1 where a value is null, 0 where it is not. One kernel per "
-           "chunk."
+           "A column of bool8, one byte a row: 1 where `to_pylist` shows None, 0 elsewhere. One kernel per "
+           "chunk, and a few more where dictionaries, runs or unions refer to nulls."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"

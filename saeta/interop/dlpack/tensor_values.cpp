@@ -177,7 +177,8 @@ std::uint64_t nan_bits(const data_type& type) {
   return float_bits(type, std::numeric_limits<double>::quiet_NaN());
 }
 
-column is_valid(const column& source) {
+column is_valid(const column& given) {
+  const column source = visible_nulls(given);
   const auto& ctx = source.ctx();
   if (source.validity().present()) {
     const column bits = column::make(
