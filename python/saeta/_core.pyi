@@ -1823,7 +1823,7 @@ class Column:
             type: what `saeta.DataType` takes: an integer or a float. Also a type over the same bytes, such as the integers of a timestamp, without a copy.
             cast: None: every value must be equal in the other type. 'round': floats and decimals become the nearest integer, ties to even, and numbers become the nearest float. Integers must still have the range.
 
-        Raises OutOfRange naming the first row that has no such value, and TypeMismatch for types that are not numbers.
+        Raises OutOfRange naming the first row that has no such value, and TypeMismatch for types that are not numbers, and for other decimals.
 
         Example:
             >>> import saeta as sa
@@ -1883,9 +1883,15 @@ class Column:
 
     def _take(self, indices: Column) -> Column: ...
 
+    def _take_in_steps(self, first: int, step: int, count: int) -> Column:
+        """Rows first, first + step and so on, which the column must have."""
+
     def _filter(self, mask: Column) -> Column: ...
 
     def _cast(self, type: DataType, rounds: bool) -> Column: ...
+
+    def _plain_numbers(self) -> Column:
+        """The numbers of a dictionary or of runs, one for each row."""
 
     def _fill_null(self, fill: Column) -> Column: ...
 
@@ -1899,9 +1905,6 @@ class Column:
             >>> import saeta as sa
             >>> flag = sa.column('flag', [True, False], ctx='host')
             >>> flag.as_bool8().nbytes
-    def _take_in_steps(self, first: int, step: int, count: int) -> Column:
-        """Rows first, first + step and so on, which the column must have."""
-
             2
         """
 
@@ -1994,7 +1997,7 @@ class Column:
         """
         A torch tensor on the column's device, without a copy. It must not be written to.
 
-        Nulls are an ExchangeError unless one of three keywords handles them. `nulls='nan'` (floats) and `fill=value` copy if there are nulls, with one kernel, into memory under the budget. `with_mask=True` gives a pair (values, mask): the values without a copy, undefined at nulls, and a bool tensor that is True where the value is valid. `reinterpret=True` gives the integers of dates, times, timestamps and durations, `codes=True` the indices of a dictionary. `dtype` names another type of number, which is a copy: any float, rounded to the nearest, or an integer type that has all values of the column's type.
+        Nulls are an ExchangeError unless one of three keywords handles them. `nulls='nan'` (floats) and `fill=value` copy if there are nulls, with one kernel, into memory under the budget. `with_mask=True` gives a pair (values, mask): the values without a copy, undefined at nulls, and a bool tensor that is True where the value is valid. `reinterpret=True` gives the integers of dates, times, timestamps and durations, `codes=True` the indices of a dictionary. `dtype` names another type of number, which is a copy: any float, rounded to the nearest, or an integer type that has all values of the column's type. Decimals need it, and OutOfRange names the first that is not equal to an integer. Runs become a copy with a value for each row.
 
         A column of fixed-size lists has a dimension more, of `arrow.fixed_shape_tensor` those of its shape in the order of its permutation, of structs whose fields are of one type a last one for the fields; all without a copy, the last where the fields are equally spaced in one allocation. Choices about nulls speak of rows; nulls of values inside of rows are ExchangeError.
 
@@ -2986,7 +2989,7 @@ class Table:
         """
         A torch tensor of rows and columns on the table's device. It must not be written to unless it is a copy.
 
-        All columns must have one type. For columns of several types, `dtype` names the type: any float, to which values are rounded, or an integer type that has all values of the columns. TypeMismatch otherwise.
+        All columns must have one type. For columns of several types, `dtype` names the type: any float, to which values are rounded, or an integer type that has all values of the columns. TypeMismatch otherwise. Decimals need it.
 
         No copy is made if the columns are equally spaced in one allocation and there is one batch: the tensor then has strides, and the values of a column are contiguous. Otherwise one kernel per batch gathers all columns into memory under the budget. `order='row'` makes the values of a row contiguous, `order='column'` those of a column; None takes either if that saves the copy, else 'row'. Nulls, `reinterpret` and `codes`: as for `Column.to_torch`; the mask has rows and columns, too.
 
@@ -3296,6 +3299,10 @@ class _TensorChoices:
     @property
     def refuses_nulls(self) -> bool:
         """True if no keyword handles nulls."""
+
+    @property
+    def codes(self) -> bool:
+        """True if the codes of a dictionary are wanted."""
 
     @property
     def with_mask(self) -> bool:

@@ -180,6 +180,10 @@ def _chunk_to_numpy(numpy: Any, chunk: Column, copy: bool | None, how: Choices) 
         load("ml_dtypes", f"Column.to_numpy of {narrow.name}")
         bits = _core.DataType(f"uint{8 * narrow.byte_width}")
         return _chunk_to_numpy(numpy, chunk._with_type_of_bytes(bits), copy, how).view(chunk.type.dtype)
+    values = chunk.type.value_type
+    if values is not None and (values.byte_width or values == "bool") and not (how.is_default or how.codes):
+        _require_copy(chunk, copy, "its values are those of a dictionary")
+        return _chunk_to_numpy(numpy, chunk._plain_numbers(), copy, how)
     if not how.is_default or chunk.type == "bool" or chunk.type.dtype is not None:
         in_place = False if copy is False else None
         return numpy.from_dlpack(Exported(chunk, how, on_host=True, copy=in_place))

@@ -7,6 +7,7 @@
 #include "saeta/compute/nulls.hpp"
 #include "saeta/compute/permute.hpp"
 #include "saeta/compute/take.hpp"
+#include "saeta/compute/value_rows.hpp"
 #include "saeta/transfer/copy_to.hpp"
 
 #include <nanobind/stl/vector.h>
@@ -66,6 +67,17 @@ column_object convert_column(const column_object& self, const data_type& type, b
     pieces.push_back(cast(piece, type, rounds ? cast_rule::round : cast_rule::exact, row));
     row += piece.length();
   }
+  return {std::move(described), self.ctx, std::move(pieces)};
+}
+
+column_object plain(const column_object& self) {
+  field described = *self.described;
+  std::vector<column> pieces;
+  for (const column& piece : pieces_of(self)) {
+    pieces.push_back(plain_numbers(piece));
+  }
+  described.type = pieces.front().type();
+  described.nullable = true;
   return {std::move(described), self.ctx, std::move(pieces)};
 }
 
@@ -175,8 +187,12 @@ void bind_rows(column_class& c) {
            "    >>> fare.to('host').device\n"
            "    'host'")
       .def("_take", &take_rows, nb::arg("indices"), nb::call_guard<gil_release>())
+      .def("_take_in_steps", &rows_in_steps, nb::arg("first"), nb::arg("step"), nb::arg("count"),
+           nb::call_guard<gil_release>(), "Rows first, first + step and so on, which the column must have.")
       .def("_filter", &filtered, nb::arg("mask"), nb::call_guard<gil_release>())
       .def("_cast", &convert_column, nb::arg("type"), nb::arg("rounds"), nb::call_guard<gil_release>())
+      .def("_plain_numbers", &plain, nb::call_guard<gil_release>(),
+           "The numbers of a dictionary or of runs, one for each row.")
       .def("_fill_null", &filled, nb::arg("fill"), nb::call_guard<gil_release>())
       .def("_to", &column_copied_to, nb::arg("target"), nb::call_guard<gil_release>());
 }
@@ -189,8 +205,6 @@ void bind_rows(table_class& c) {
         "Args:\n"
         "    indices: a Column of integers, a DLPack tensor, a NumPy array or a sequence of numbers, in any "
         "order, with repeats. Negative numbers do not count from the end. A null gives a null row.\n\n"
-      .def("_take_in_steps", &rows_in_steps, nb::arg("first"), nb::arg("step"), nb::arg("count"),
-           nb::call_guard<gil_release>(), "Rows first, first + step and so on, which the column must have.")
         "Returns a Table of one batch, under the budget of its context; of several only if 32-bit offsets or "
         "run ends can't count the values. Raises OutOfRange naming the first index that is not a row, "
         "TypeMismatch for anything but integers, and BudgetExceeded."

@@ -2,6 +2,7 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/compute/logical_nulls.hpp"
 #include "saeta/interop/dlpack/tensor_metadata.hpp"
 #include "saeta/interop/dlpack/tensor_values.hpp"
 
@@ -13,7 +14,8 @@ namespace {
 
 /// The options of an export apply to null rows. A tensor can't express null values inside a row.
 void require_no_inner_nulls(const column& of, const column& whole) {
-  const std::int64_t nulls = of.length() == 0 || of.null_count() == 0 ? 0 : nulls_in_valid_rows(of, whole);
+  const std::int64_t nulls =
+      of.length() == 0 || logical_null_count(of) == 0 ? 0 : nulls_in_valid_rows(of, whole);
   if (nulls != 0) {
     throw error(errc::exchange, concat("dlpack: ", nulls, " of ", of.length(), " values of type ",
                                        of.type().name(), " inside of ", with_article(whole.type().name()),
@@ -30,6 +32,9 @@ public:
     made_.rows = source;
     made_.extents = {source.length()};
     descend(source);
+    if (made_.extents.size() == 1 && (made_.converted || source.dictionary() != nullptr)) {
+      made_.rows = leaves_.front(); // unlike the source, it has the nulls of the values in its own validity
+    }
     made_.shown = how.type ? *how.type : number_type_of(leaves_.front());
     if (leaves_.front().length() != 0) {
       made_.blocks.push_back({leaves_.front().length(), std::move(leaves_)});
@@ -49,7 +54,14 @@ private:
     } else if (type.id() == type_id::struct_ && type.extension_name().empty()) {
       add_fields(given);
     } else {
-      leaves_.push_back(numbers_of(given, how_));
+      add_numbers(given);
+    }
+  }
+
+  void add_numbers(const column& given) {
+    leaves_.push_back(numbers_of(given, how_));
+    if (becomes_numbers(given.type(), how_)) {
+      made_.converted = given.type();
     }
   }
 
@@ -108,7 +120,7 @@ private:
         refuse(concat("a column of type ", given.type().name()), ": its fields have fields of their own");
       }
       require_inside(values);
-      leaves_.push_back(numbers_of(values, how_));
+      add_numbers(values);
     }
     if (!made_.order.empty()) {
       made_.order.push_back(static_cast<std::int64_t>(made_.extents.size()));
@@ -164,12 +176,15 @@ tensor_numbers numbers_of_table(const table& source, const dlpack_export& how) {
   // Types are checked even if there are no rows.
   std::vector<data_type> types;
   types.reserve(fields.size());
-  for (const field& each : fields) {
-    types.push_back(number_type_of(numbers_of(column::empty(made.ctx, each.type), how)));
-  }
   const bool only_mask = how.nulls == tensor_nulls::mask;
+  for (std::size_t i = 0; i < fields.size() && !only_mask; ++i) {
+    types.push_back(number_type_of(numbers_of(column::empty(made.ctx, fields[i].type), how)));
+    if (becomes_numbers(fields[i].type, how)) {
+      made.converted = fields[i].type;
+    }
+  }
   made.shown = only_mask ? data_type::bool8() : how.type.value_or(types.front());
-  for (std::size_t i = 0; i < types.size() && !only_mask; ++i) {
+  for (std::size_t i = 0; i < types.size(); ++i) {
     if (how.type) {
       require_conversion(types[i], made.shown, concat("column '", fields[i].name, "': "));
     } else if (types[i] != types[0]) {

@@ -96,6 +96,9 @@ std::string_view suggest_alternative(const data_type& type) {
   if (type.is_temporal()) {
     return "ask for its integers with reinterpret=True, or ";
   }
+  if (type.is_decimal()) {
+    return "choose a type of numbers with dtype=, or ";
+  }
   switch (type.id()) {
   case type_id::binary:
   case type_id::large_binary:
