@@ -102,7 +102,9 @@ def filled(column: sa.Column) -> bool:
 def is_cast(column: sa.Column) -> bool:
     targets = ("float64", "int64", "int32")
     return any(
-        works(lambda target=target: column.cast(target)) for target in targets if target != column.type.name
+        works(lambda target=target: column.cast(target, cast="round"))
+        for target in targets
+        if target != column.type.name
     )
 
 
@@ -110,9 +112,10 @@ def as_tensor(column: sa.Column) -> str:
     """How a column becomes a tensor. `to_numpy` has arrays of objects for types without a tensor."""
     if works(lambda: np.from_dlpack(column)):
         return "yes"
-    for keyword in ("reinterpret", "codes"):
-        if works(lambda keyword=keyword: column.to_numpy(**{keyword: True}).dtype.kind in "iuf"):
-            return f"`{keyword}=True`"
+    for keyword, value in (("reinterpret", True), ("codes", True), ("dtype", "float64")):
+        chosen = {keyword: value}
+        if works(lambda chosen=chosen: column.to_numpy(**chosen).dtype.kind in "iuf"):
+            return f"`{keyword}={value!r}`"
     return "no"
 
 

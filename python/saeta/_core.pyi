@@ -1547,7 +1547,7 @@ class Column:
     @overload
     def __getitem__(self, index: slice) -> Column:
         """
-        One value (None for a null), downloaded from a device, or a slice with step 1, without a copy.
+        One value (None for a null), downloaded from a device, or the rows of a slice, without a copy. A slice with a step other than 1 is a copy, as `take` makes it.
         """
 
     def __setitem__(self, index: Never, value: Never) -> Never:
@@ -1671,13 +1671,29 @@ class Column:
     @property
     def null_count(self) -> int:
         """
-        Number of nulls. If it is not known yet, it is counted on the device and remembered.
+        Number of rows that are None in `to_pylist`. If it is not known yet, it is counted on the device and remembered.
+
+        Rows that refer to a null in a dictionary, in a run or in a child of a union count as well. These are counted each time.
 
         Example:
             >>> import saeta as sa
             >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')
             >>> fare.null_count
             1
+        """
+
+    @property
+    def physical_null_count(self) -> int:
+        """
+        Number of nulls that the column's own validity has: `null_count` of pyarrow's arrays and of the Arrow C Data Interface. It is 0 for unions and run-end encoded columns, which have no validity.
+
+        Example:
+            >>> import saeta as sa
+            >>> import pyarrow as pa
+            >>> runs = pa.RunEndEncodedArray.from_arrays([2, 3], [1.5, None])
+            >>> column = sa.from_arrow(pa.table({'x': runs}), 'host')['x']
+            >>> column.null_count, column.physical_null_count
+            (1, 0)
         """
 
     @property
@@ -1806,13 +1822,13 @@ class Column:
 
     def cast(self, type: Any, *, cast: Literal['round'] | None = None) -> Column:
         """
-        The column as another type of numbers, converted by one kernel per chunk; nulls stay null.
+        The column as another type of numbers, converted by one kernel per chunk; nulls stay null. Decimals become integers and floats.
 
         Args:
             type: what `saeta.DataType` takes: an integer or a float. Also a type over the same bytes, such as the integers of a timestamp, without a copy. Of a dictionary the values of the rows are taken and then converted, so the type of its values is possible as well.
-            cast: None: every value must be equal in the other type. 'round': floats become the nearest integer, ties to even, and numbers become the nearest float. Integers must still have the range.
+            cast: None: every value must be equal in the other type. 'round': floats and decimals become the nearest integer, ties to even, and numbers become the nearest float. Integers must still have the range.
 
-        Raises OutOfRange naming the first row that has no such value, and TypeMismatch for types that are not numbers.
+        Raises OutOfRange naming the first row that has no such value, and TypeMismatch for types that are not numbers, and for other decimals.
 
         Example:
             >>> import saeta as sa
@@ -1839,7 +1855,7 @@ class Column:
 
     def is_null(self) -> Column:
         """
-        A column of bool8, one byte a row: 1 where a value is null, 0 where it is not. One kernel per chunk.
+        A column of bool8, one byte a row: 1 where `to_pylist` shows None, 0 elsewhere. One kernel per chunk, and a few more where dictionaries, runs or unions refer to nulls.
 
         Example:
             >>> import saeta as sa
@@ -1872,9 +1888,15 @@ class Column:
 
     def _take(self, indices: Column) -> Column: ...
 
+    def _take_in_steps(self, first: int, step: int, count: int) -> Column:
+        """Rows first, first + step and so on, which the column must have."""
+
     def _filter(self, mask: Column) -> Column: ...
 
     def _cast(self, type: DataType, rounds: bool) -> Column: ...
+
+    def _plain_numbers(self) -> Column:
+        """The numbers of a dictionary or of runs, one for each row."""
 
     def _fill_null(self, fill: Column) -> Column: ...
 
@@ -1985,7 +2007,7 @@ class Column:
         """
         A torch tensor on the column's device, without a copy. It must not be written to.
 
-        Nulls are an ExchangeError unless one of three keywords handles them. `nulls='nan'` (floats) and `fill=value` copy if there are nulls, with one kernel, into memory under the budget. `with_mask=True` gives a pair (values, mask): the values without a copy, undefined at nulls, and a bool tensor that is True where the value is valid. `reinterpret=True` gives the integers of dates, times, timestamps and durations, `codes=True` the indices of a dictionary. `dtype` names another type of number, which is a copy: any float, rounded to the nearest, or an integer type that has all values of the column's type.
+        Nulls are an ExchangeError unless one of three keywords handles them. `nulls='nan'` (floats) and `fill=value` copy if there are nulls, with one kernel, into memory under the budget. `with_mask=True` gives a pair (values, mask): the values without a copy, undefined at nulls, and a bool tensor that is True where the value is valid. `reinterpret=True` gives the integers of dates, times, timestamps and durations, `codes=True` the indices of a dictionary. `dtype` names another type of number, which is a copy: any float, rounded to the nearest, or an integer type that has all values of the column's type. Decimals need it, and OutOfRange names the first that is not equal to an integer. Runs become a copy with a value for each row.
 
         A column of fixed-size lists has a dimension more, of `arrow.fixed_shape_tensor` those of its shape in the order of its permutation, of structs whose fields are of one type a last one for the fields; all without a copy, the last where the fields are equally spaced in one allocation. Choices about nulls speak of rows; nulls of values inside of rows are ExchangeError.
 
@@ -2529,7 +2551,7 @@ class Table:
     @overload
     def __getitem__(self, key: slice | list[str]) -> Table:
         """
-        A column by its name (which must be the only one of that name) or number, columns by a list of names, or rows by a slice with step 1; no copy.
+        A column by its name (which must be the only one of that name) or number, columns by a list of names, or rows by a slice; no copy. A slice with a step other than 1 is a copy, as `take` makes it.
         """
 
     def column(self, key: str | int) -> Column:
@@ -2977,7 +2999,7 @@ class Table:
         """
         A torch tensor of rows and columns on the table's device. It must not be written to unless it is a copy.
 
-        All columns must have one type. For columns of several types, `dtype` names the type: any float, to which values are rounded, or an integer type that has all values of the columns. TypeMismatch otherwise.
+        All columns must have one type. For columns of several types, `dtype` names the type: any float, to which values are rounded, or an integer type that has all values of the columns. TypeMismatch otherwise. Decimals need it.
 
         No copy is made if the columns are equally spaced in one allocation and there is one batch: the tensor then has strides, and the values of a column are contiguous. Otherwise one kernel per batch gathers all columns into memory under the budget. `order='row'` makes the values of a row contiguous, `order='column'` those of a column; None takes either if that saves the copy, else 'row'. Nulls, `reinterpret` and `codes`: as for `Column.to_torch`; the mask has rows and columns, too.
 
@@ -3346,6 +3368,10 @@ class _TensorChoices:
     @property
     def refuses_nulls(self) -> bool:
         """True if no keyword handles nulls."""
+
+    @property
+    def codes(self) -> bool:
+        """True if the codes of a dictionary are wanted."""
 
     @property
     def with_mask(self) -> bool:

@@ -329,6 +329,7 @@ data_type::parts data_type::parse_simple(std::string_view format) {
   made.name = name_with_parameters(known, view);
   if (view.decimal_bitwidth != 0) {
     made.format = decimal_format(view, made.format);
+    made.decimal_scale = view.decimal_scale;
   }
   if (known.id == type_id::fixed_size_binary) {
     const std::int32_t size = size_in(format, "w:", view.fixed_size);

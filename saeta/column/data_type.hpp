@@ -160,6 +160,11 @@ public:
   [[nodiscard]] bool is_floating() const noexcept {
     return id() >= type_id::half_float && id() <= type_id::float64;
   }
+  [[nodiscard]] bool is_decimal() const noexcept {
+    return id() >= type_id::decimal32 && id() <= type_id::decimal256;
+  }
+  /// Digits of a decimal after its point; 0 for other types.
+  [[nodiscard]] std::int32_t decimal_scale() const noexcept { return parts_->decimal_scale; }
   /// A date, a time, a timestamp or a duration: an integer of 32 or 64 bits with a unit.
   [[nodiscard]] bool is_temporal() const noexcept {
     return id() >= type_id::date32 && id() <= type_id::duration;
@@ -192,6 +197,7 @@ private:
     bool keys_sorted = false;
     bool byte_bool = false;
     std::int32_t list_size = 0;
+    std::int32_t decimal_scale = 0;
     int depth = 0;
     std::array<buffer_spec, 3> buffers{};
     std::string format = "n";

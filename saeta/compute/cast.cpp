@@ -9,6 +9,8 @@
 #include "saeta/device/cast.hpp"
 #include "saeta/memory/use_token.hpp"
 
+#include <cstdlib>
+
 namespace saeta {
 namespace {
 
@@ -16,20 +18,51 @@ bool is_number(const data_type& type) {
   return (type.is_integer() || type.is_floating()) && !type.is_bool8() && type.extension_name().empty();
 }
 
+/// The digits of a power of ten that a double has exactly.
+constexpr int most_exact_digits = 22;
+
+decimal_source source_of_decimals(const data_type& type) {
+  const std::int32_t scale = type.decimal_scale();
+  if (scale < -most_decimal_scale || scale > most_decimal_scale) {
+    throw error(errc::unsupported,
+                concat("a column of ", type.name(), " can't be cast: decimals with a scale of -",
+                       most_decimal_scale, " to ", most_decimal_scale, " become other numbers"));
+  }
+  decimal_source made{.bytes = type.byte_width(), .scale = scale, .power = {1}};
+  double divisor = 1;
+  for (std::int32_t digit = 0; digit < std::abs(scale); ++digit) {
+    divisor *= 10;
+    std::uint64_t carry = 0;
+    for (std::uint32_t& word : made.power) {
+      carry += std::uint64_t{word} * 10;
+      word = static_cast<std::uint32_t>(carry);
+      carry >>= 32;
+    }
+  }
+  made.exact_divisor = scale >= 0 && scale <= most_exact_digits ? divisor : 0;
+  return made;
+}
+
 } // namespace
+
+bool is_number_cast(const data_type& from, const data_type& to) noexcept {
+  return is_number(to) && (is_number(from) || (from.is_decimal() && from.extension_name().empty()));
+}
 
 column cast(const column& source, const data_type& to, cast_rule rule, std::int64_t first_row) {
   const data_type& from = source.type();
-  if (is_view_cast(from, to) && !(is_number(from) && is_number(to))) {
+  if (is_view_cast(from, to) && !is_number_cast(from, to)) {
     return view_cast(source, to);
   }
   if (united_type(to, from) == to) {
     return conform(source, to);
   }
-  if (!is_number(from) || !is_number(to)) {
-    throw error(errc::type_mismatch,
-                concat("a column of ", from.name(), " can't be cast to ", to.name(),
-                       ": only numbers are converted, other types by the library that made them"));
+  if (!is_number_cast(from, to)) {
+    throw error(
+        errc::type_mismatch,
+        concat("a column of ", from.name(), " can't be cast to ", to.name(),
+               ": only numbers are converted, and decimals to numbers; other types by the library that "
+               "made them"));
   }
   const auto& ctx = source.ctx();
   const std::int64_t rows = source.length();
@@ -57,16 +90,18 @@ column cast(const column& source, const data_type& to, cast_rule rule, std::int6
   ctx->copies().fill(target + used, 0, values.size() - used, work);
   const auto* const bits = token.data<std::uint8_t>(source.validity());
   auto* const bad_row = token.mutable_data<std::int64_t>(found);
-  ctx->kernels().cast_numbers(work.native_handle(), {.source = token.data<std::byte>(source.values()) +
-                                                               source.offset() * from.byte_width(),
-                                                     .validity = has_nulls ? bits : nullptr,
-                                                     .bit_offset = source.offset(),
-                                                     .from = number_kind_of_number(from),
-                                                     .to = number_kind_of_number(to),
-                                                     .rounds = rule == cast_rule::round,
-                                                     .count = rows,
-                                                     .target = target,
-                                                     .bad_row = bad_row});
+  ctx->kernels().cast_numbers(
+      work.native_handle(),
+      {.source = token.data<std::byte>(source.values()) + source.offset() * from.byte_width(),
+       .validity = has_nulls ? bits : nullptr,
+       .bit_offset = source.offset(),
+       .from = from.is_decimal() ? number_kind{} : number_kind_of_number(from),
+       .decimal = from.is_decimal() ? source_of_decimals(from) : decimal_source{},
+       .to = number_kind_of_number(to),
+       .rounds = rule == cast_rule::round,
+       .count = rows,
+       .target = target,
+       .bad_row = bad_row});
   if (has_nulls) {
     ctx->kernels().copy_bitmap(work.native_handle(), bits, source.offset(), rows,
                                token.mutable_data<std::uint8_t>(validity), nullptr);

@@ -1,6 +1,7 @@
 #include "saeta/compute/nulls.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/compute/logical_nulls.hpp"
 #include "saeta/compute/take.hpp"
 #include "saeta/memory/use_token.hpp"
 
@@ -16,7 +17,14 @@ bool may_have_nulls(const column& of) {
   return is_all_null(of) || (of.validity().present() && of.known_null_count() != 0);
 }
 
+std::vector<column> visible(std::span<const column> columns) {
+  std::vector<column> made;
+  std::ranges::transform(columns, std::back_inserter(made), visible_nulls);
+  return made;
+}
+
 /// One byte for each row of a batch: `mark` if one of the columns is null there, else `other`.
+/// @param columns  their validity says which rows are null
 column marked(const std::shared_ptr<context>& ctx, std::int64_t rows, std::span<const column> columns,
               std::uint8_t mark, std::uint8_t other) {
   const stream_ref work = ctx->work_stream();
@@ -53,7 +61,7 @@ void require_fill(const column& source, const column& fill) {
   if (fill.length() != 1) {
     throw error(errc::invalid_argument, concat("the fill has ", fill.length(), " rows, expected 1"));
   }
-  if (fill.null_count() != 0) {
+  if (logical_null_count(fill) != 0) {
     throw error(errc::invalid_argument, "the fill is null");
   }
 }
@@ -78,7 +86,8 @@ std::uint64_t bits_of(const column& fill) {
 } // namespace
 
 column is_null(const column& source) {
-  return marked(source.ctx(), source.length(), std::span(&source, 1), 1, 0);
+  const column seen = visible_nulls(source);
+  return marked(source.ctx(), source.length(), std::span(&seen, 1), 1, 0);
 }
 
 column fill_nulls(const column& source, std::uint64_t bits) {
@@ -101,7 +110,8 @@ column fill_nulls(const column& source, std::uint64_t bits) {
 std::vector<column> fill_null(std::span<const column> source, const column& fill) {
   require_fill(source.front(), fill);
   std::vector<column> pieces(source.begin(), source.end());
-  if (std::ranges::none_of(pieces, may_have_nulls)) {
+  const std::vector<column> seen = visible(source);
+  if (std::ranges::none_of(seen, may_have_nulls)) {
     return pieces;
   }
   if (is_one_number(fill.type())) {
@@ -113,26 +123,28 @@ std::vector<column> fill_null(std::span<const column> source, const column& fill
     }
     return pieces;
   }
-  const selected_rows rows = rows_with_fill(fill.ctx(), rows_of_pieces(source), source);
+  const selected_rows rows = rows_with_fill(fill.ctx(), rows_of_pieces(source), seen);
   pieces.push_back(fill);
   return take(pieces, rows);
 }
 
 table drop_null(const table& source, std::span<const std::size_t> columns) {
-  const auto has_nulls = [&](const batch& each) {
-    return std::ranges::any_of(columns,
-                               [&](std::size_t index) { return may_have_nulls(each.columns[index]); });
+  std::vector<std::vector<column>> seen;
+  for (const batch& each : source.batches()) {
+    std::vector<column>& of_batch = seen.emplace_back();
+    for (const std::size_t index : columns) {
+      of_batch.push_back(visible_nulls(each.columns[index]));
+    }
+  }
+  const auto has_nulls = [](std::span<const column> each) {
+    return std::ranges::any_of(each, may_have_nulls);
   };
-  if (std::ranges::none_of(source.batches(), has_nulls)) {
+  if (std::ranges::none_of(seen, has_nulls)) {
     return source;
   }
   std::vector<column> mask;
-  for (const batch& each : source.batches()) {
-    std::vector<column> looked_at;
-    for (const std::size_t index : columns) {
-      looked_at.push_back(each.columns[index]);
-    }
-    mask.push_back(marked(source.ctx(), each.rows, looked_at, 0, 1));
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    mask.push_back(marked(source.ctx(), source.batches()[i].rows, seen[i], 0, 1));
   }
   return take(source, rows_of_mask(source.ctx(), rows_of_pieces(source), mask));
 }

@@ -1,7 +1,7 @@
 // Nulls of columns: found, replaced, and dropped, on their device.
 //
-// What      A row is null if the validity of its column says so. Every row of a column of type null is null,
-//           and no row of a union or a run-end encoded column: what their children say does not count.
+// What      A row is null if its value is (compute/logical_nulls.hpp), wherever the null is: in the validity of
+//           the column, in a dictionary, in a run, or in a child of a union.
 // Owner     Results are charged to the budget of the source's context.
 // Order     Ready on the context's work stream. The host waits only for the number of rows that are kept.
 // Failure   type_mismatch and invalid_argument (a fill of another type, of several rows, null, or on another

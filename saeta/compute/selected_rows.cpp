@@ -4,7 +4,9 @@
 #include "saeta/base/required.hpp"
 #include "saeta/compute/alignment.hpp"
 #include "saeta/compute/take_runner.hpp"
+#include "saeta/device/take_rows.hpp"
 #include "saeta/memory/use_token.hpp"
+#include "saeta/transfer/upload.hpp"
 
 #include <numeric>
 #include <vector>
@@ -115,9 +117,13 @@ queued_rows queue_rows(const std::shared_ptr<context>& ctx, std::span<const std:
   require_pieces(piece_rows);
   for (const column& piece : indices) {
     require_device(*ctx, piece, "indices");
-    if (!piece.type().is_integer()) {
+    const data_type& type = piece.type();
+    if (type.id() == type_id::boolean || type.is_bool8()) { // a mask would be read as rows 0 and 1
       throw error(errc::type_mismatch,
-                  concat("indices are of type ", piece.type().name(), ", expected integers"));
+                  concat("indices are of type ", type.name(), ", expected integers: filter takes a mask"));
+    }
+    if (!type.is_integer()) {
+      throw error(errc::type_mismatch, concat("indices are of type ", type.name(), ", expected integers"));
     }
   }
   const std::int64_t count = total_rows(indices);
@@ -178,6 +184,36 @@ selected_rows rows_of_indices(const std::shared_ptr<context>& ctx, std::span<con
   queued_rows queued = queue_rows(ctx, piece_rows, indices);
   queued.rows.nullable = check_rows(queued, indices);
   return queued.rows;
+}
+
+selected_rows rows_of_slice(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
+                            std::int64_t first, std::int64_t step, std::int64_t count) {
+  require_pieces(piece_rows);
+  if (count == 0) {
+    return {};
+  }
+  const auto rows = std::make_shared<std::vector<std::int64_t>>(static_cast<std::size_t>(count));
+  std::size_t piece = 0;
+  std::int64_t begin = 0; // row of the source where the piece begins
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t row = first + i * step;
+    for (; row >= begin + piece_rows[piece]; ++piece) {
+      begin += piece_rows[piece];
+    }
+    while (row < begin) {
+      begin -= piece_rows[--piece];
+    }
+    (*rows)[static_cast<std::size_t>(i)] =
+        take_rows::chosen_row(static_cast<std::int64_t>(piece), row - begin);
+  }
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(*rows));
+  const host_batch made{
+      count,
+      {{.type = data_type(type_id::int64), .length = count, .null_count = 0, .buffers = {{}, bytes}}},
+      rows};
+  dictionary_cache none;
+  const batch there = upload(ctx, made, none, {.tag = take_label, .readable = {}, .file = {}});
+  return {there.columns.front().values(), count, false};
 }
 
 selected_rows rows_of_mask(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,

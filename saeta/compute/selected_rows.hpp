@@ -1,9 +1,9 @@
 // Chosen rows of a source in several pieces: numbers on the device that `take` follows.
 //
-// What      Made from integer indices or from a mask. All columns of a table read the same numbers.
+// What      Made from integer indices, from a mask or from the bounds of a slice. All columns of a table read the same numbers.
 // Owner     The numbers take 8 bytes a row, charged to the budget of the context.
 // Order     Ready on the context's work stream. The host waits once: for the check of the indices, or for the
-//           number of rows of a mask.
+//           number of rows of a mask. Numbers of a slice are made on the host and uploaded.
 // Failure   type_mismatch (no integers, no booleans), invalid_argument (another device; a mask of another
 //           length), out_of_range naming the first index that is not a row of the source, budget_exceeded,
 //           out_of_memory. Nothing stays allocated.
@@ -48,6 +48,11 @@ queued_rows queue_rows(const std::shared_ptr<context>& ctx, std::span<const std:
                        std::span<const column> indices);
 /// Waits for the check. Returns whether an index is null.
 bool check_rows(const queued_rows& queued, std::span<const column> indices);
+
+/// Rows `first`, `first` + `step` and so on, `count` of them, which the source must have. The step may be
+/// negative.
+selected_rows rows_of_slice(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
+                            std::int64_t first, std::int64_t step, std::int64_t count);
 
 /// @param mask  the pieces of a column of booleans (bits or bytes), one for each row; nulls choose no row
 selected_rows rows_of_mask(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,

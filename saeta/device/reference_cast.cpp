@@ -2,6 +2,7 @@
 
 #include "saeta/base/half.hpp"
 #include "saeta/device/cast_values.hpp"
+#include "saeta/device/decimal_values.hpp"
 #include "saeta/device/number_kinds.hpp"
 
 #include <cmath>
@@ -34,14 +35,15 @@ bool converted(Source value, bool rounds, Target& to) noexcept {
   }
 }
 
-template <class Target, class Source>
-void cast_rows(const cast_work& work) noexcept {
+/// @param convert_row  converts a row as `convert_row(row, to)`, and returns false if there is no such number
+template <class Target, class ConvertRow>
+void cast_rows(const cast_work& work, ConvertRow convert_row) noexcept {
   *work.bad_row = -1;
   auto* const target = static_cast<Target*>(work.target);
   for (std::int64_t row = 0; row < work.count; ++row) {
     target[row] = Target{};
     const bool valid = work.validity == nullptr || bit(work.validity, work.bit_offset + row);
-    if (valid && !converted(load<Source>(work.source, row), work.rounds, target[row]) && *work.bad_row < 0) {
+    if (valid && !convert_row(row, target[row]) && *work.bad_row < 0) {
       *work.bad_row = row;
     }
   }
@@ -51,9 +53,18 @@ void cast_rows(const cast_work& work) noexcept {
 
 void cast_numbers(stream_handle /*stream*/, const cast_work& work) {
   with_number<half_number, excluded_kind>(work.to, [&]<class Target>(Target) {
+    if constexpr (!std::is_same_v<Target, excluded_kind>) {
+      if (work.decimal.bytes != 0) {
+        return cast_rows<Target>(work, [&](std::int64_t row, Target& to) {
+          return decimal_values::convert_row(work, row, to, converted<Target, double>);
+        });
+      }
+    }
     with_number<half_number, excluded_kind>(work.from, [&]<class Source>(Source) {
       if constexpr (!std::is_same_v<Source, excluded_kind> && !std::is_same_v<Target, excluded_kind>) {
-        cast_rows<Target, Source>(work);
+        cast_rows<Target>(work, [&](std::int64_t row, Target& to) {
+          return converted(load<Source>(work.source, row), work.rounds, to);
+        });
       }
     });
   });

@@ -173,6 +173,11 @@ void run(const take_step& step, const take_source* sources) noexcept {
     return make_rows(step, [&](std::int64_t at) { return filled_row_at(step, sources, at); });
   case take_kind::runs:
     return make_rows(step, [&](std::int64_t at) { return run_at(step, sources, at); });
+  case take_kind::child_rows:
+    for (std::int64_t at = 0; at < step.count; ++at) {
+      write_child_row(step, at);
+    }
+    return;
   case take_kind::bytes:
   case take_kind::view_bytes:
     return take_bytes(step, sources);

@@ -5,8 +5,8 @@
 //           aligned to the values that they point to, at most 8 bytes. On the host they may have any
 //           alignment.
 // Rows      The source of a step is one or more pieces. A chosen row is one number: the piece in its upper
-//           bits and the row of that piece in its lower ones, or `row_of_null`. `indices`, `mask` and
-//           `filled` make such rows. All other steps read them, so each row is looked up once, however many
+//           bits and the row of that piece in its lower ones, or `row_of_null`. `indices`, `mask`,
+//           `filled` and `child_rows` make such rows. All other steps read them, so each row is looked up once, however many
 //           columns there are.
 // Counted   Steps of counted kinds need the sum of what earlier rows add before they can write.
 //           `count_taken` stores these sums for each tile, and checks what it reads: no other kernel follows
@@ -47,6 +47,9 @@ enum class take_kind : std::uint32_t {
   /// gets the rows of the child, side by side. Null rows belong to the child whose `units` is 1.
   union_rows,
   runs, ///< the run that contains each row, as a row of the run values
+  /// The rows of `from`, a union, with the type id `code` become rows of their child, which is piece `limit`.
+  /// Rows with other type ids stay as they are, so that a step for each child makes all rows.
+  child_rows,
   /// counted: runs that follow each other become one. The target gets run ends, and `second` the rows of the
   /// run values. `rows` are those of `runs`.
   run_ends,
@@ -61,8 +64,9 @@ struct take_source {
   /// Values, bits, views, offsets, type ids, or the run ends that count from entry 0 on. Unused for the
   /// pieces of steps that make rows.
   const void* values = nullptr;
-  /// Bytes of strings, sizes of list views, offsets of a dense union. For `own_views` and `view_bytes`, the
-  /// sizes of the buffers that views refer to, then the addresses of these buffers (64 bits).
+  /// Bytes of strings, sizes of list views, offsets of a dense union. Null for a sparse union, whose children
+  /// have its rows. For `own_views` and `view_bytes`, the sizes of the buffers that views refer to, then the
+  /// addresses of these buffers (64 bits).
   const void* second = nullptr;
   const std::uint8_t* validity = nullptr; ///< null: every row is valid
   std::int64_t first = 0;                 ///< for the pieces of steps that make rows, their row in the source
@@ -95,7 +99,7 @@ struct take_step {
   const void* starts = nullptr; ///< for `bytes`, `view_bytes` and `list_rows`: the new offsets of the rows
   std::int64_t lists = 0;       ///< number of those rows
   /// For `indices`, the number of rows of the source. For `mask` and `filled`, the row of the source where
-  /// they begin.
+  /// they begin. For `child_rows`, the number of the piece.
   std::int64_t limit = 0;
   /// For counted kinds: for each tile, the sum of all tiles before it in this step.
   const std::int64_t* sums = nullptr;

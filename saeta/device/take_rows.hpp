@@ -88,6 +88,16 @@ SAETA_ANY_DEVICE inline std::int64_t filled_row_at(const take_step& step, const 
                                                    : chosen_row(step.pieces - 1, 0);
 }
 
+/// Writes row `at` of a step of kind `child_rows` if it belongs to the child.
+SAETA_ANY_DEVICE inline void write_child_row(const take_step& step, std::int64_t at) noexcept {
+  const std::int64_t entry = step.from.first + at;
+  if (load<std::int8_t>(step.from.values, entry) == step.code) {
+    const std::int64_t row = step.from.second == nullptr ? at : load<std::int32_t>(step.from.second, entry);
+    static_cast<std::int64_t*>(step.target)[at] =
+        row >= 0 && row < step.from.limit ? chosen_row(step.limit, row) : row_of_null;
+  }
+}
+
 /// The run of a row, as a chosen row of the run values.
 SAETA_ANY_DEVICE inline std::int64_t run_at(const take_step& step, const take_source* sources,
                                             std::int64_t at) noexcept {

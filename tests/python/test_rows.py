@@ -135,6 +135,96 @@ def test_indices_and_masks_are_columns_tensors_arrays_or_sequences(device):
     assert table["x"].filter([None] * 10).to_pylist() == []
 
 
+class Producer:
+    """A tensor of another library, which offers only DLPack."""
+
+    def __init__(self, values):
+        self._values = values
+
+    def __dlpack__(self, **keywords):
+        return self._values.__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return self._values.__dlpack_device__()
+
+
+def test_a_mask_is_not_taken_as_rows_0_and_1(device):
+    table = sa.table({"x": [10, 20, 30]}, device)
+    truth = [True, False, True]
+    bits = sa.column("m", truth, ctx=device)
+    masks = [
+        truth,
+        (True, False, None),
+        np.array(truth),
+        np.array([[True, False]] * 3)[:, 0],
+        pa.array(truth),
+        pa.chunked_array([truth]),
+        Producer(np.array(truth)),
+        bits,
+        bits.slice(0, 0),
+        bits.as_bool8(),
+        bits.as_bool8(extension=False),
+    ]
+    for mask in masks:
+        for source in (table, table["x"]):
+            with pytest.raises(sa.TypeMismatch, match=r"indices are of type .*bool.*filter takes a mask"):
+                source.take(mask)
+    assert table.filter(np.array(truth))["x"].to_pylist() == [10, 30]
+
+
+@pytest.mark.parametrize(
+    ("library", "make"), [("jax.numpy", "array"), ("pandas", "Series"), ("polars", "Series")]
+)
+def test_a_mask_of_another_library_is_not_taken_either(host, library, make):
+    mask = getattr(pytest.importorskip(library), make)([True, False, True])
+    column = sa.column("x", [10, 20, 30], ctx=host)
+    with pytest.raises(sa.TypeMismatch, match="filter takes a mask"):
+        column.take(mask)
+    assert column.filter(mask).to_pylist() == [10, 30]
+
+
+def test_a_boolean_is_no_number_of_a_row(host):
+    column = sa.column("x", [10, 20, 30], ctx=host)
+    for number in (True, np.True_):
+        with pytest.raises(sa.TypeMismatch, match="selected by the number of its row"):
+            column[number]
+
+
+def test_slices_with_a_step_are_copies_of_their_rows(device):
+    source = pa.table(
+        {"x": [1, None, 3, 4, 5], "s": ["a", "bb", None, "", "e"], "l": [[1], [], None, [2], [3]]}
+    )
+    table = sa.table(pa.concat_tables([source, source.slice(5), source.slice(1, 3)]), device)
+    rows = list(range(8))
+    for start, stop in ((None, None), (1, 7), (6, 1), (-3, None), (50, -50), (2, 2)):
+        for step in (2, 3, 100, -1, -2, -100, 1):
+            part = slice(start, stop, step)
+            assert table[part].to_pylist() == [table.to_pylist()[row] for row in rows[part]]
+            assert table["s"][part].to_pylist() == table["s"].to_pylist()[part]
+            assert table[part].schema == table.schema
+            assert table["x"][part].field == table["x"].field
+    assert table[::-1]["l"].num_chunks == 1
+    assert table[::1]["x"].chunks[0].address == table["x"].chunks[0].address
+    assert table["x"][np.int64(6) : None : np.int8(-3)].to_pylist() == [3, 4, 1]
+    assert sa.table({}, device)[::-1].num_rows == 0
+    assert table["x"][:0][::-1].to_pylist() == []
+
+
+def test_a_slice_of_a_counted_table_has_its_counted_rows(device):
+    capacity = sa.table({"x": [1, 2, 3, 4]}, device)
+    counted = sa.counted_table(capacity, sa.column("n", [3], "int32", device))
+    assert counted.to_table()[::-1]["x"].to_pylist() == [3, 2, 1]
+
+
+def test_a_step_of_zero_is_a_value_error(host):
+    table = sa.table({"x": [1, 2]}, host)
+    for source in (table, table["x"]):
+        with pytest.raises(ValueError, match="slice step cannot be zero"):
+            source[::0]
+        with pytest.raises(sa.TypeMismatch, match="bounds of a slice must be numbers"):
+            source[::"2"]
+
+
 def test_null_rows_make_fields_nullable(host):
     table = sa.table({"x": [1, 2]}, host, schema=sa.schema([sa.field("x", "int64", nullable=False)]))
     assert not table.take([0]).schema["x"].nullable

@@ -69,11 +69,8 @@ def column_item(self: Column, index: Any) -> Any:
     """Implements `Column.__getitem__`."""
     if isinstance(index, slice):
         start, stop, step = _bounds(index, len(self))
-        if step != 1:
-            raise InvalidError(
-                f"a slice with step {step} would be a copy: slices share memory, so the step must be 1"
-            )
-        return self.slice(start, max(0, stop - start))
+        count = len(range(start, stop, step))
+        return self.slice(start, count) if step == 1 else self._take_in_steps(start, step, count)
     if isinstance(index, bool) or not hasattr(index, "__index__"):
         raise TypeMismatch(
             f"a value is selected by the number of its row, not by an object of type {type(index).__name__}"

@@ -6,7 +6,7 @@ into batches without a copy. Strings, lists and arrays of JAX are handed over ba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain, pairwise, repeat
 from typing import Any, NamedTuple, TypeAlias
@@ -44,8 +44,8 @@ NULL_CHOICES = {"nulls", "fill", "with_mask"}  # keywords of a `to_...` call
 MATRIX = "matrix"
 TORCH_CUTS = 64  # views made at once: more would have left the processor's caches before they are used
 
-# Arrow's format strings of types.
-NUMBERS = tuple("cCsSiIlLefgb")
+# The beginnings of Arrow's format strings of types.
+NUMBERS = (*"cCsSiIlLefgb", "d:")  # decimals have parameters behind theirs
 FLOATS = tuple("efg")
 VARIABLE = ("u", "U", "z", "Z", "+l", "+L", "+m")
 VIEWS = ("vu", "vz", "+vl", "+vL")
@@ -429,11 +429,11 @@ def _matrices(schema: Schema, given: Any) -> dict[str, list[str]]:
     return found
 
 
-def _consists_of(formats: Sequence[str], type_: DataType) -> bool:
+def _consists_of(formats: tuple[str, ...], type_: DataType) -> bool:
     """Whether the values are of these formats, also inside of fixed-size lists and structs."""
     if type_.format.startswith(("+w", "+s")):
         return all(_consists_of(formats, field.type) for field in type_.fields)
-    return type_.format in formats
+    return type_.format.startswith(formats)
 
 
 def _of(choice: Choice, key: str, default: Any) -> Any:

@@ -434,7 +434,7 @@ def loader(
             columns into a matrix under the key "matrix", a mapping names several matrices.
         dtype: the type of the numbers, also of those inside of lists and structs, one for all or a mapping
             from keys. Floats are rounded to the nearest; an integer type must have all values of the column's
-            type.
+            type. Decimals need one; they become integers only if they have no fraction.
         nulls: what becomes of nulls: "error", "nan" (floats), "fill" (the value `fill`), or "mask" (a pair of
             values and a mask that is True where a value is valid). One for all or a mapping from keys.
         fill: the value for nulls and for the end of padded lists, 0 if nothing is given. One for all or a

@@ -8,6 +8,7 @@
 #include "saeta/compute/combine.hpp"
 #include "saeta/compute/conform.hpp"
 #include "saeta/compute/equals.hpp"
+#include "saeta/compute/logical_nulls.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -69,12 +70,20 @@ column_object sliced_column(const column_object& self, std::int64_t offset,
   return with_pieces(self, slice_pieces(*self.pieces, offset, length.value_or(rows - offset)));
 }
 
-std::int64_t null_count(const column_object& self) {
-  std::int64_t nulls = 0;
+/// @param count  of one piece
+template <class Count>
+std::int64_t sum_of_pieces(const column_object& self, Count count) {
+  std::int64_t sum = 0;
   for (const column& piece : *self.pieces) {
-    nulls += piece.null_count();
+    sum += count(piece);
   }
-  return nulls;
+  return sum;
+}
+
+std::int64_t null_count(const column_object& self) { return sum_of_pieces(self, logical_null_count); }
+
+std::int64_t physical_null_count(const column_object& self) {
+  return sum_of_pieces(self, [](const column& piece) { return piece.null_count(); });
 }
 
 std::uint64_t byte_size(const column_object& self) {
@@ -145,8 +154,9 @@ nb::list raw_list(const column_object& self, std::optional<std::int64_t> most) {
   return result;
 }
 
-constexpr const char* item_doc =
-    "One value (None for a null), downloaded from a device, or a slice with step 1, without a copy.";
+constexpr const char* item_doc = "One value (None for a null), downloaded from a device, or the rows of a "
+                                 "slice, without a copy. A slice with "
+                                 "a step other than 1 is a copy, as `take` makes it.";
 
 void bind_values(column_class& c) {
   c.def("__getitem__", in_python("saeta._convert.to_python", "column_item"),
@@ -306,13 +316,29 @@ void bind_column(nb::module_& m) {
           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
           "    >>> sa.Column.from_chunks([fare, fare]).num_chunks\n"
           "    2")
-      .def_prop_ro("null_count", &null_count, nb::call_guard<gil_release>(),
-                   "Number of nulls. If it is not known yet, it is counted on the device and remembered."
-                   "\n\nExample:\n"
-                   "    >>> import saeta as sa\n"
-                   "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-                   "    >>> fare.null_count\n"
-                   "    1")
+      .def_prop_ro(
+          "null_count", &null_count, nb::call_guard<gil_release>(),
+          "Number of rows that are None in `to_pylist`. If it is not known yet, it is counted on the "
+          "device and remembered.\n\n"
+          "Rows that refer to a null in a dictionary, in a run or in a child of a union count as well. "
+          "These are counted each time."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+          "    >>> fare.null_count\n"
+          "    1")
+      .def_prop_ro(
+          "physical_null_count", &physical_null_count, nb::call_guard<gil_release>(),
+          "Number of nulls that the column's own validity has: `null_count` of pyarrow's arrays and "
+          "of the Arrow C Data Interface. It is 0 for unions and run-end encoded columns, which have "
+          "no validity."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> import pyarrow as pa\n"
+          "    >>> runs = pa.RunEndEncodedArray.from_arrays([2, 3], [1.5, None])\n"
+          "    >>> column = sa.from_arrow(pa.table({'x': runs}), 'host')['x']\n"
+          "    >>> column.null_count, column.physical_null_count\n"
+          "    (1, 0)")
       .def_prop_ro(
           "nbytes", &byte_size, nb::call_guard<gil_release>(),
           "Bytes that the rows refer to. A slice counts the text, the list values, the runs and the "

@@ -162,14 +162,6 @@ void refuse_comparison(const char* what) {
               concat("== does not compare the values of two ", what, " in different memory: use equals()"));
 }
 
-void require_unit_step(std::int64_t step) {
-  if (step != 1) {
-    throw error(
-        errc::invalid_argument,
-        concat("a slice with step ", step, " would be a copy: slices share memory, so the step must be 1"));
-  }
-}
-
 table assemble(const std::shared_ptr<context>& ctx, const std::vector<column_object>& columns,
                const metadata_list& metadata) {
   schema fields{{}, metadata};

@@ -42,7 +42,5 @@ table as_table(const column_object& source);
 bool same_view(const std::vector<column>& a, const std::vector<column>& b);
 /// @throws error unsupported, for an `==` that would have to compare values.
 [[noreturn]] void refuse_comparison(const char* what);
-/// @throws error invalid_argument unless `step` is 1, because slices are views.
-void require_unit_step(std::int64_t step);
 
 } // namespace saeta::py

@@ -224,6 +224,9 @@ void bind_chosen_tensors(nb::module_& m) {
           "refuses_nulls", [](const tensor_choices& self) { return self.nulls == tensor_nulls::refuse; },
           "True if no keyword handles nulls.")
       .def_prop_ro(
+          "codes", [](const tensor_choices& self) { return self.codes; },
+          "True if the codes of a dictionary are wanted.")
+      .def_prop_ro(
           "with_mask", [](const tensor_choices& self) { return self.nulls == tensor_nulls::masked; },
           "True if a mask is wanted besides the values.")
       .def("mask", &mask_of, "The choices of that mask.");

@@ -13,7 +13,7 @@ void bind_arrays(table_class& c) {
       "copy.\n\n"
       "All columns must have one type. For columns of several types, `dtype` names the type: any float, to "
       "which values are rounded, or an integer type that has all values of the columns. TypeMismatch "
-      "otherwise.\n\n"
+      "otherwise. Decimals need it.\n\n"
       "No copy is made if the columns are equally spaced in one allocation and there is one batch: the "
       "tensor then has strides, and the values of a column are contiguous. Otherwise one kernel per batch "
       "gathers all columns into memory under the budget. `order='row'` makes the values of a row contiguous, "

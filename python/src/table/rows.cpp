@@ -8,6 +8,7 @@
 #include "saeta/compute/nulls.hpp"
 #include "saeta/compute/permute.hpp"
 #include "saeta/compute/take.hpp"
+#include "saeta/compute/value_rows.hpp"
 
 #include <nanobind/stl/vector.h>
 
@@ -29,15 +30,20 @@ column_object with_rows(const column_object& self, const selected_rows& rows) {
 }
 
 column_object take_rows(const column_object& self, const column_object& indices) {
-  return with_rows(self, rows_of_indices(self.ctx, rows_of_pieces(*self.pieces), *indices.pieces));
+  return with_rows(self, rows_of_indices(self.ctx, rows_of_pieces(*self.pieces), pieces_of(indices)));
 }
 
 column_object filtered(const column_object& self, const column_object& mask) {
-  return with_rows(self, rows_of_mask(self.ctx, rows_of_pieces(*self.pieces), *mask.pieces));
+  return with_rows(self, rows_of_mask(self.ctx, rows_of_pieces(*self.pieces), pieces_of(mask)));
+}
+
+column_object rows_in_steps(const column_object& self, std::int64_t first, std::int64_t step,
+                            std::int64_t count) {
+  return with_rows(self, rows_of_slice(self.ctx, rows_of_pieces(*self.pieces), first, step, count));
 }
 
 table_object rows_taken(const table_object& self, const column_object& indices) {
-  return table_object(take(*self.value, *indices.pieces));
+  return table_object(take(*self.value, pieces_of(indices)));
 }
 
 table_object rows_permuted(const table_object& self, std::uint64_t key, std::int64_t first,
@@ -48,7 +54,7 @@ table_object rows_permuted(const table_object& self, std::uint64_t key, std::int
 
 table_object rows_filtered(const table_object& self, const column_object& mask) {
   const table& source = *self.value;
-  return table_object(take(source, rows_of_mask(source.ctx(), rows_of_pieces(source), *mask.pieces)));
+  return table_object(take(source, rows_of_mask(source.ctx(), rows_of_pieces(source), pieces_of(mask))));
 }
 
 /// Converts every piece. Columns without pieces get an empty one, whose type is checked.
@@ -61,6 +67,17 @@ column_object convert_column(const column_object& self, const data_type& type, b
     pieces.push_back(cast(piece, type, rounds ? cast_rule::round : cast_rule::exact, row));
     row += piece.length();
   }
+  return {std::move(described), self.ctx, std::move(pieces)};
+}
+
+column_object plain(const column_object& self) {
+  field described = *self.described;
+  std::vector<column> pieces;
+  for (const column& piece : pieces_of(self)) {
+    pieces.push_back(plain_numbers(piece));
+  }
+  described.type = pieces.front().type();
+  described.nullable = true;
   return {std::move(described), self.ctx, std::move(pieces)};
 }
 
@@ -115,24 +132,26 @@ void bind_rows(column_class& c) {
            "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
            "    >>> fare.filter([True, False, True]).to_pylist()\n"
            "    [12.5, 8.0]")
-      .def("cast", in_python("saeta._convert.rows", "cast"),
-           nb::sig(
-               "def cast(self, type: typing.Any, *, cast: typing.Literal['round'] | None = None) -> Column"),
-           "The column as another type of numbers, converted by one kernel per chunk; nulls stay null.\n\n"
-           "Args:\n"
-           "    type: what `saeta.DataType` takes: an integer or a float. Also a type over the same bytes, "
-           "such as the integers of a timestamp, without a copy. Of a dictionary the values of the rows are "
-           "taken and then converted, so the type of its values is possible as well.\n"
-           "    cast: None: every value must be equal in the other type. 'round': floats become the nearest "
-           "integer, ties to even, and numbers become the nearest float. Integers must still have the "
-           "range.\n\n"
-           "Raises OutOfRange naming the first row that has no such value, and TypeMismatch for types that "
-           "are not numbers."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> age = sa.column('age', [31, 54, 8], ctx='host')\n"
-           "    >>> age.cast('float32').to_pylist()\n"
-           "    [31.0, 54.0, 8.0]")
+      .def(
+          "cast", in_python("saeta._convert.rows", "cast"),
+          nb::sig(
+              "def cast(self, type: typing.Any, *, cast: typing.Literal['round'] | None = None) -> Column"),
+          "The column as another type of numbers, converted by one kernel per chunk; nulls stay null. "
+          "Decimals become integers and floats.\n\n"
+          "Args:\n"
+          "    type: what `saeta.DataType` takes: an integer or a float. Also a type over the same bytes, "
+          "such as the integers of a timestamp, without a copy. Of a dictionary the values of the rows are "
+          "taken and then converted, so the type of its values is possible as well.\n"
+          "    cast: None: every value must be equal in the other type. 'round': floats and decimals become "
+          "the nearest integer, ties to even, and numbers become the nearest float. Integers must still have "
+          "the range.\n\n"
+          "Raises OutOfRange naming the first row that has no such value, and TypeMismatch for types that "
+          "are not numbers, and for other decimals."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> age = sa.column('age', [31, 54, 8], ctx='host')\n"
+          "    >>> age.cast('float32').to_pylist()\n"
+          "    [31.0, 54.0, 8.0]")
       .def("fill_null", in_python("saeta._convert.rows", "fill_null"),
            nb::sig("def fill_null(self, value: typing.Any) -> Column"),
            "The column with every null replaced by one value, on its device.\n\n"
@@ -145,8 +164,8 @@ void bind_rows(column_class& c) {
            "    >>> fare.fill_null(0.0).to_pylist()\n"
            "    [12.5, 0.0, 8.0]")
       .def("is_null", &nulls, nb::call_guard<gil_release>(),
-           "A column of bool8, one byte a row: 1 where a value is null, 0 where it is not. One kernel per "
-           "chunk."
+           "A column of bool8, one byte a row: 1 where `to_pylist` shows None, 0 elsewhere. One kernel per "
+           "chunk, and a few more where dictionaries, runs or unions refer to nulls."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
            "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
@@ -169,8 +188,12 @@ void bind_rows(column_class& c) {
            "    >>> fare.to('host').device\n"
            "    'host'")
       .def("_take", &take_rows, nb::arg("indices"), nb::call_guard<gil_release>())
+      .def("_take_in_steps", &rows_in_steps, nb::arg("first"), nb::arg("step"), nb::arg("count"),
+           nb::call_guard<gil_release>(), "Rows first, first + step and so on, which the column must have.")
       .def("_filter", &filtered, nb::arg("mask"), nb::call_guard<gil_release>())
       .def("_cast", &convert_column, nb::arg("type"), nb::arg("rounds"), nb::call_guard<gil_release>())
+      .def("_plain_numbers", &plain, nb::call_guard<gil_release>(),
+           "The numbers of a dictionary or of runs, one for each row.")
       .def("_fill_null", &filled, nb::arg("fill"), nb::call_guard<gil_release>())
       .def("_to", &column_copied_to, nb::arg("target"), nb::call_guard<gil_release>());
 }

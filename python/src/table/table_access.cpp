@@ -4,6 +4,7 @@
 #include "python/src/core/keys.hpp"
 #include "python/src/table/table_class.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/compute/take.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -37,8 +38,14 @@ std::size_t place_of(const table& self, nb::handle key) {
 
 table_object rows_by_slice(const table_object& self, const nb::slice& range) {
   const slice_bounds rows = bounds_of(range, static_cast<std::size_t>(self.value->rows()));
-  require_unit_step(rows.step);
-  return table_object(self.value->slice(rows.start, rows.length));
+  const table& source = *self.value;
+  if (rows.step == 1) {
+    return table_object(source.slice(rows.start, rows.length));
+  }
+  return without_gil([&] {
+    return table_object(take(
+        source, rows_of_slice(source.ctx(), rows_of_pieces(source), rows.start, rows.step, rows.length)));
+  });
 }
 
 /// The places of one name or number, or of a sequence of them.
@@ -107,8 +114,10 @@ bool has_column(const table_object& self, nb::handle name) {
   return std::ranges::any_of(self.value->fields().fields, [&](const field& f) { return f.name == wanted; });
 }
 
-constexpr const char* item_doc = "A column by its name (which must be the only one of that name) or number, "
-                                 "columns by a list of names, or rows by a slice with step 1; no copy.";
+constexpr const char* item_doc =
+    "A column by its name (which must be the only one of that name) or number, "
+    "columns by a list of names, or rows by a slice; no copy. A slice with a step "
+    "other than 1 is a copy, as `take` makes it.";
 
 } // namespace
 

@@ -73,8 +73,15 @@ void append_reads(const take_step& step, const take_source& from, std::vector<ac
 
 /// Appends the reads of a step. Rows of children and bytes count as read as a whole.
 void append_reads(const take_step& step, std::span<const take_source> sources, std::vector<access>& touched) {
+  const take_source& own = step.from;
+  if (step.kind == take_kind::child_rows) {
+    touched.push_back(reading(own.values, own.first, step.count, 1));
+    if (own.second != nullptr) {
+      touched.push_back(reading(own.second, own.first, step.count, sizeof(std::int32_t)));
+    }
+    return;
+  }
   if (step.kind == take_kind::indices || step.kind == take_kind::mask || step.kind == take_kind::filled) {
-    const take_source& own = step.from;
     if (step.kind != take_kind::filled) {
       touched.push_back(
           step.width == 0 ? reading_bits(static_cast<const std::uint8_t*>(own.values), own.first, step.count)
@@ -140,6 +147,7 @@ void append_writes(const take_step& step, std::vector<access>& touched) {
     return;
   case take_kind::filled:
   case take_kind::runs:
+  case take_kind::child_rows:
   case take_kind::list_rows:
   case take_kind::fixed_rows:
     touched.push_back(writing(step.target, step.count, row_bytes));
@@ -205,9 +213,9 @@ void take(stream_handle stream, const take_work& work) {
 }
 
 void cast_numbers(stream_handle stream, const cast_work& work) {
-  std::vector<access> touched{reading(work.source, 0, work.count, width_of(work.from)),
-                              writing(work.target, work.count, width_of(work.to)),
-                              writing(work.bad_row, 1, sizeof *work.bad_row)};
+  std::vector<access> touched{
+      reading(work.source, 0, work.count, work.decimal.bytes != 0 ? work.decimal.bytes : width_of(work.from)),
+      writing(work.target, work.count, width_of(work.to)), writing(work.bad_row, 1, sizeof *work.bad_row)};
   if (work.validity != nullptr) {
     touched.push_back(reading_bits(work.validity, work.bit_offset, work.count));
   }

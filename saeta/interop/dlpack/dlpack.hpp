@@ -61,16 +61,18 @@ struct dlpack_export {
   tensor_nulls nulls = tensor_nulls::refuse; ///< nan and fill copy if there are nulls
   tensor_fill fill = std::int64_t{0};
   bool reinterpret = false; ///< export dates, times, timestamps and durations as their integers
-  bool codes = false;       ///< export dictionaries as their indices, symbols as their numbers
+  /// Export dictionaries as their indices, symbols as their numbers. The index of a null value is a null.
+  bool codes = false;
   /// Type of the tensor; absent: the type that all columns have. Another type needs a copy. It is any float
   /// type (values are rounded to the nearest), or an integer type that has all values of the columns' types.
+  /// Decimals need one. They become integers only if they have no fraction, else the error is out_of_range.
   std::optional<data_type> type = std::nullopt;
   tensor_order order = tensor_order::any; ///< tables only
   bool owned = false; ///< the source's memory has no other user: its hand-over counts as a copy
 };
 
-/// A byte_bool column: 1 if a row of `source` is valid, 0 if it is null. One kernel on the source's device
-/// makes it. It is the mask for an export of the column with tensor_nulls::masked.
+/// A byte_bool column: 1 if a row of `source` is valid, 0 if it is null (compute/logical_nulls.hpp), made on
+/// the source's device. It is the mask for an export of the column with tensor_nulls::masked.
 column is_valid(const column& source);
 
 /// Device of the tensor from an export without `target`. It follows from the kind of the memory

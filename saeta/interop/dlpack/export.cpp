@@ -55,6 +55,9 @@ std::string reason_to_copy(const tensor_numbers& source, bool in_place, bool onl
   if (target == cpu_device && !host_reads(here)) {
     return concat("the column is on ", to_string(here), " and the tensor was requested on the host");
   }
+  if (source.converted) {
+    return concat("values of type ", source.converted->name(), " become ", source.shown.name());
+  }
   if (in_place) {
     return {};
   }
@@ -213,7 +216,8 @@ view make_view(const tensor_numbers& source, const dlpack_export& how) {
     return gather_tensor(source, how.order, replaced ? value : std::nullopt, only_mask);
   };
 
-  const bool copy = converts || how.owned || how.copy == copy_policy::always;
+  const bool owned = how.owned || source.converted.has_value();
+  const bool copy = converts || owned || how.copy == copy_policy::always;
   // A copy is in the device's own memory.
   const bool download = target == cpu_device && (!host_reads(here) || (copy && !source.ctx->on_host()));
   const bool side_by_side = source.empty() || source.blocks.front().columns.size() == 1;
@@ -222,7 +226,7 @@ view make_view(const tensor_numbers& source, const dlpack_export& how) {
       return download_view(source.ctx, converts || !side_by_side ? gather() : found->first);
     }
     if (copy) { // the hand-over comes first, because the hold of a copy marks its consumer as a writer
-      const buffer values = how.owned && !converts ? found->first : gather();
+      const buffer values = owned && !converts ? found->first : gather();
       hand_over(source.ctx, values, copy, to);
       view made = in_place(values, copy);
       made.device = target == cpu_device ? target : device_of_copy(source, values, how);

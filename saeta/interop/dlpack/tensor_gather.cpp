@@ -1,6 +1,7 @@
 // Gathers the numbers of columns into one buffer.
 #include "saeta/base/checked.hpp"
 #include "saeta/column/bits.hpp"
+#include "saeta/compute/logical_nulls.hpp"
 #include "saeta/compute/nulls.hpp"
 #include "saeta/device/kernels.hpp"
 #include "saeta/interop/dlpack/tensor_numbers.hpp"
@@ -136,7 +137,7 @@ buffer gather_tensor(const tensor_numbers& from, tensor_order wanted, std::optio
 
 std::int64_t nulls_in_valid_rows(const column& values, const column& rows) {
   if (rows.null_count() == 0) {
-    return values.null_count();
+    return logical_null_count(values);
   }
   // One byte per value: 1 if its row is null or the value is valid.
   tensor_numbers bytes;

@@ -2,6 +2,7 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/compute/logical_nulls.hpp"
 #include "saeta/interop/dlpack/tensor_metadata.hpp"
 #include "saeta/interop/dlpack/tensor_values.hpp"
 #include "saeta/interop/dlpack/types.hpp"
@@ -15,7 +16,8 @@ namespace {
 
 /// The options of an export apply to null rows. A tensor can't express null values inside a row.
 void require_no_inner_nulls(const column& of, const column& whole) {
-  const std::int64_t nulls = of.length() == 0 || of.null_count() == 0 ? 0 : nulls_in_valid_rows(of, whole);
+  const std::int64_t nulls =
+      of.length() == 0 || logical_null_count(of) == 0 ? 0 : nulls_in_valid_rows(of, whole);
   if (nulls != 0) {
     throw error(errc::exchange, concat("dlpack: ", nulls, " of ", of.length(), " values of type ",
                                        of.type().name(), " inside of ", with_article(whole.type().name()),
@@ -32,6 +34,9 @@ public:
     made_.rows = source;
     made_.extents = {source.length()};
     descend(source);
+    if (made_.extents.size() == 1 && (made_.converted || source.dictionary() != nullptr)) {
+      made_.rows = leaves_.front(); // unlike the source, it has the nulls of the values in its own validity
+    }
     made_.shown = how.type ? *how.type : number_type_of(leaves_.front());
     if (leaves_.front().length() != 0) {
       made_.blocks.push_back({leaves_.front().length(), std::move(leaves_)});
@@ -57,6 +62,9 @@ private:
 
   void add_numbers(const column& given) {
     column numbers = numbers_of(given, how_);
+    if (becomes_numbers(given.type(), how_)) {
+      made_.converted = given.type();
+    }
     const data_type& type = numbers.type();
     const bool inside = whole_.type() != given.type();
     if (inside && type.id() != type_id::boolean && !has_tensor_type(type)) {
@@ -180,12 +188,15 @@ tensor_numbers numbers_of_table(const table& source, const dlpack_export& how) {
   // Types are checked even if there are no rows.
   std::vector<data_type> types;
   types.reserve(fields.size());
-  for (const field& each : fields) {
-    types.push_back(number_type_of(numbers_of(column::empty(made.ctx, each.type), how)));
-  }
   const bool only_mask = how.nulls == tensor_nulls::mask;
+  for (std::size_t i = 0; i < fields.size() && !only_mask; ++i) {
+    types.push_back(number_type_of(numbers_of(column::empty(made.ctx, fields[i].type), how)));
+    if (becomes_numbers(fields[i].type, how)) {
+      made.converted = fields[i].type;
+    }
+  }
   made.shown = only_mask ? data_type::bool8() : how.type.value_or(types.front());
-  for (std::size_t i = 0; i < types.size() && !only_mask; ++i) {
+  for (std::size_t i = 0; i < types.size(); ++i) {
     if (how.type) {
       require_conversion(types[i], made.shown, concat("column '", fields[i].name, "': "));
     } else if (types[i] != types[0]) {

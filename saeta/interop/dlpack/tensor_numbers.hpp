@@ -34,6 +34,8 @@ struct tensor_numbers {
   /// Absent for a table: the nulls of each of its columns count.
   std::optional<column> rows;
   std::int64_t numbers_a_row = 1;
+  /// The type of the values before they were converted to `shown`, in memory that nobody else uses.
+  std::optional<data_type> converted;
 
   [[nodiscard]] bool empty() const noexcept { return blocks.empty(); }
   /// Nulls that an export must refuse or replace. Unknown null counts are counted on the device.

@@ -6,6 +6,10 @@
 #include "saeta/column/bits.hpp"
 #include "saeta/column/number_kind.hpp"
 #include "saeta/column/same_values.hpp"
+#include "saeta/column/schema.hpp"
+#include "saeta/compute/cast.hpp"
+#include "saeta/compute/logical_nulls.hpp"
+#include "saeta/compute/value_rows.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/symbols/symbols.hpp"
 
@@ -90,13 +94,31 @@ std::uint64_t float_bits(const data_type& type, const tensor_fill& number) {
 
 } // namespace
 
+bool becomes_numbers(const data_type& type, const dlpack_export& how) noexcept {
+  if (type.is_decimal()) {
+    return how.type && is_number_cast(type, *how.type);
+  }
+  if (type.mapping() != row_mapping::run_ends || !type.extension_name().empty()) {
+    return false;
+  }
+  const data_type& values = type.children()[1].type;
+  return has_tensor_type(values) || values.id() == type_id::boolean ||
+         (how.reinterpret && values.is_temporal()) || becomes_numbers(values, how);
+}
+
 column numbers_of(const column& source, const dlpack_export& how) {
   const data_type& type = source.type();
   if (how.codes && code_type(type) != nullptr) {
-    return codes_of(source);
+    return codes_of(source.dictionary() != nullptr ? with_own_nulls(source) : source);
   }
   if (how.reinterpret && type.is_temporal() && type.extension_name().empty()) {
     return relabel(source, data_type(type.byte_width() == 4 ? type_id::int32 : type_id::int64));
+  }
+  if (becomes_numbers(type, how) && !type.is_decimal()) {
+    return numbers_of(plain_numbers(source), how);
+  }
+  if (becomes_numbers(type, how)) { // as other numbers are: floats are rounded, integers are not
+    return cast(source, *how.type, how.type->is_floating() ? cast_rule::round : cast_rule::exact);
   }
   return source;
 }
@@ -177,7 +199,8 @@ std::uint64_t nan_bits(const data_type& type) {
   return float_bits(type, std::numeric_limits<double>::quiet_NaN());
 }
 
-column is_valid(const column& source) {
+column is_valid(const column& given) {
+  const column source = visible_nulls(given);
   const auto& ctx = source.ctx();
   if (source.validity().present()) {
     const column bits = column::make(

@@ -14,8 +14,13 @@
 namespace saeta {
 
 /// The column as `how` asks for it: the integers of a temporal type with `reinterpret`, the indices of a
-/// dictionary or the numbers of symbols with `codes`, else the column itself. The result shares the memory.
+/// dictionary or the numbers of symbols with `codes`, else the column itself. The result shares the memory,
+/// unless `becomes_numbers` is true.
 column numbers_of(const column& source, const dlpack_export& how);
+
+/// Whether `numbers_of` copies the values: decimals to the type that `how` names, and numbers of runs to one
+/// for each row.
+bool becomes_numbers(const data_type& type, const dlpack_export& how) noexcept;
 
 /// The type of the tensor over a column of numbers: the column's own type, or bool8 for booleans of one bit.
 /// @throws error exchange for types without a tensor.

@@ -101,6 +101,9 @@ std::string_view suggest_alternative(const data_type& type) {
   if (type.is_temporal() && type.extension_name().empty()) {
     return "to_torch, to_numpy and the like take reinterpret=True for its integers; ";
   }
+  if (type.is_decimal()) {
+    return "to_torch, to_numpy and the like take dtype= for a type of numbers; ";
+  }
   switch (type.id()) {
   case type_id::binary:
   case type_id::large_binary:

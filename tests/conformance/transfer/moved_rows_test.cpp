@@ -1,16 +1,21 @@
 // Rows whose numbers are converted, whose nulls are filled or dropped, or that go to another device.
 #include "conformance/harness/pieces_test.hpp"
 #include "saeta/backend/host/host_backend.hpp"
+#include "saeta/column/bits.hpp"
+#include "saeta/column/schema.hpp"
 #include "saeta/compute/cast.hpp"
 #include "saeta/compute/copy_to.hpp"
+#include "saeta/compute/logical_nulls.hpp"
 #include "saeta/compute/nulls.hpp"
 #include "saeta/compute/take.hpp"
+#include "saeta/compute/value_rows.hpp"
 #include "support/nested_arrays.hpp"
 #include "support/tables.hpp"
 #include "unit/base/raises.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -44,6 +49,77 @@ protected:
                 made.size() * sizeof(Number));
     return made;
   }
+  /// Decimals of these numbers without their points.
+  [[nodiscard]] column decimals(const data_type& type, const std::vector<std::int64_t>& values) const {
+    plain_array made;
+    made.type = type;
+    made.length = std::ssize(values);
+    made.buffers.resize(2);
+    for (const std::int64_t each : values) {
+      for (std::int32_t byte = 0; byte < type.byte_width(); ++byte) {
+        made.buffers[1].push_back(static_cast<std::byte>(each >> std::min(8 * byte, 63)));
+      }
+    }
+    return imported(std::make_shared<const plain_array>(std::move(made)));
+  }
+
+  /// Four rows, and which of them are null.
+  struct nulls_behind {
+    column source;
+    std::vector<bool> null;
+  };
+  /// 1, null and 3.
+  [[nodiscard]] column three() const {
+    plain_array made;
+    made.type = data_type(type_id::int64);
+    made.length = 3;
+    made.null_count = -1;
+    const std::vector<std::int64_t> values{1, 2, 3};
+    const auto bytes = std::as_bytes(std::span(values));
+    made.buffers = {{std::byte{0b101}}, {bytes.begin(), bytes.end()}};
+    return imported(std::make_shared<const plain_array>(std::move(made)));
+  }
+  [[nodiscard]] column of_dictionary() const {
+    const column codes = numbers<std::int8_t>(type_id::int8, {2, 1, 0, 0});
+    const column valid = pack_bool(numbers<std::int8_t>(type_id::int8, {1, 1, 0, 1}));
+    return column::make(ctx(), {.type = data_type::dictionary(codes.type(), data_type(type_id::int64)),
+                                .length = 4,
+                                .null_count = 1,
+                                .buffers = {valid.values(), codes.values()},
+                                .dictionary = std::make_shared<const column>(three())});
+  }
+  [[nodiscard]] column of_runs() const {
+    const field ends{"run_ends", data_type(type_id::int32), false, {}};
+    const field values{"values", data_type(type_id::int64), true, {}};
+    column::parts made{.type = data_type::nested("+r", {ends, values}), .length = 4, .buffers = {}};
+    made.children = {numbers<std::int32_t>(type_id::int32, {2, 4, 9}), three()};
+    return column::make(ctx(), std::move(made));
+  }
+  /// Child 7 has a null in row 1, child 3 has none.
+  [[nodiscard]] column of_union(bool dense) const {
+    const field numbers_of{"n", data_type(type_id::int64), true, {}};
+    const field bytes_of{"b", data_type(type_id::int8), true, {}};
+    const column ids =
+        numbers<std::int8_t>(type_id::int8, {7, 7, dense ? std::int8_t{7} : std::int8_t{3}, 3});
+    const column places = numbers<std::int32_t>(type_id::int32, {2, 1, 1, 0});
+    const column whole = numbers<std::int8_t>(type_id::int8, {1, 2, 3, 4});
+    column::parts made{.type = data_type::nested(dense ? "+ud:7,3" : "+us:7,3", {numbers_of, bytes_of}),
+                       .length = 4,
+                       .buffers = {ids.values()},
+                       .children = {dense ? three() : take_four(), whole}};
+    if (dense) {
+      made.buffers.push_back(places.values());
+    }
+    return column::make(ctx(), std::move(made));
+  }
+  [[nodiscard]] column take_four() const {
+    const column places = numbers<std::int8_t>(type_id::int8, {0, 1, 1, 1});
+    const column source = three();
+    const std::int64_t rows = source.length();
+    return take(std::span(&source, 1), rows_of_indices(ctx(), std::span(&rows, 1), std::span(&places, 1)))
+        .front();
+  }
+
   /// The error of a cast; nullopt if the cast works.
   static std::optional<errc> refusal(const column& of, type_id to, cast_rule rule,
                                      std::string* message = nullptr) {
@@ -223,6 +299,76 @@ TEST_P(moved_rows, tells_and_drops_nulls) {
     EXPECT_EQ(kept.rows(), valid);
     EXPECT_TRUE(kept.rows() == 0 || kept.pieces(0)[0].null_count() == 0);
   }
+}
+
+TEST_P(moved_rows, tells_nulls_that_rows_refer_to) {
+  const std::vector<nulls_behind> cases{{of_dictionary(), {false, true, true, false}},
+                                        {of_runs(), {false, false, true, true}},
+                                        {of_union(true), {false, true, true, false}},
+                                        {of_union(false), {false, true, false, false}}};
+  for (const auto& [source, expected] : cases) {
+    SCOPED_TRACE(source.type().name());
+    const std::vector<std::uint8_t> marks(expected.begin(), expected.end());
+    EXPECT_EQ(values_of<std::uint8_t>(is_null(source)), marks);
+    EXPECT_EQ(values_of<std::uint8_t>(is_null(source.slice(1, 2))),
+              std::vector<std::uint8_t>(marks.begin() + 1, marks.begin() + 3));
+    const auto null_rows = std::count(expected.begin(), expected.end(), true);
+    EXPECT_EQ(logical_null_count(source), null_rows);
+    EXPECT_EQ(source.null_count(), source.dictionary() != nullptr ? 1 : 0);
+    const std::size_t only = 0;
+    const table kept = drop_null(one_column(ctx(), {source}), std::span(&only, 1));
+    EXPECT_EQ(kept.rows(), 4 - null_rows);
+    EXPECT_EQ(logical_null_count(kept.pieces(0)[0]), 0);
+  }
+}
+
+TEST_P(moved_rows, gives_a_dictionary_the_nulls_of_its_values) {
+  const column source = of_dictionary().slice(1, 3);
+  const column made = with_own_nulls(source);
+  EXPECT_EQ(made.null_count(), 2);
+  EXPECT_EQ(made.values().address(), source.values().address() + 1);
+  EXPECT_EQ(made.dictionary()->values().address(), source.dictionary()->values().address());
+  EXPECT_EQ(values_of<std::int64_t>(plain_numbers(of_runs()))[1], 1);
+}
+
+TEST_P(moved_rows, casts_decimals_of_every_width_to_every_number) {
+  for (const char* const format : {"d:9,2,32", "d:18,2,64", "d:38,2", "d:76,2,256"}) {
+    SCOPED_TRACE(format);
+    const column source = decimals(data_type::parse(format), {700, -300, 0, 12'700});
+    for (const type_id to : {type_id::int8, type_id::int16, type_id::int32, type_id::int64,
+                             type_id::half_float, type_id::float32, type_id::float64}) {
+      const column made = cast(source, data_type(to), cast_rule::exact);
+      EXPECT_EQ(values_of<double>(cast(made, data_type(type_id::float64), cast_rule::exact)),
+                (std::vector<double>{7, -3, 0, 127}));
+    }
+    const column halves = decimals(data_type::parse(format), {50, 150, -250, 12'750});
+    EXPECT_EQ(values_of<std::int16_t>(cast(halves, data_type(type_id::int16), cast_rule::round)),
+              (std::vector<std::int16_t>{0, 2, -2, 128}));
+    EXPECT_EQ(refusal(halves, type_id::int16, cast_rule::exact), errc::out_of_range);
+    EXPECT_EQ(refusal(halves, type_id::int8, cast_rule::round), errc::out_of_range);
+    EXPECT_EQ(refusal(halves, type_id::uint8, cast_rule::round), errc::out_of_range);
+    EXPECT_EQ(refusal(halves, type_id::string, cast_rule::exact), errc::type_mismatch);
+  }
+}
+
+TEST_P(moved_rows, rounds_decimals_once) {
+  // 16777217.000000001 lies above the middle of two floats, which its nearest double is.
+  const column close = decimals(data_type::parse("d:38,9"), {16'777'217'000'000'001});
+  EXPECT_EQ(values_of<float>(cast(close, data_type(type_id::float32), cast_rule::round)),
+            (std::vector<float>{16'777'218.0F}));
+  const column tenth = decimals(data_type::parse("d:38,1"), {1, -3});
+  EXPECT_EQ(values_of<double>(cast(tenth, data_type(type_id::float64), cast_rule::round)),
+            (std::vector<double>{0.1, -0.3}));
+  EXPECT_EQ(refusal(tenth, type_id::float64, cast_rule::exact), errc::out_of_range);
+  // More digits than a double has, and a power of ten that no double is.
+  const column small = decimals(data_type::parse("d:38,30"), {1'234'567'890'123'456'789});
+  EXPECT_EQ(values_of<double>(cast(small, data_type(type_id::float64), cast_rule::round)),
+            (std::vector<double>{1.234567890123456789e-12}));
+  const column large = decimals(data_type::parse("d:38,-30"), {1'234'567'890'123'456'789});
+  EXPECT_EQ(values_of<double>(cast(large, data_type(type_id::float64), cast_rule::round)),
+            (std::vector<double>{1.234567890123456789e48}));
+  EXPECT_EQ(values_of<float>(cast(large, data_type(type_id::float32), cast_rule::round)),
+            (std::vector<float>{INFINITY}));
 }
 
 TEST_P(moved_rows, copies_tables_to_the_host_and_back) {

@@ -205,6 +205,36 @@ TEST_P(taken_rows, accepts_indices_of_every_integer_type) {
   expect_rows(taken(pieces, numbers<std::uint64_t>(type_id::uint64, {49, 0, 7})), parts, {49, 0, 7});
 }
 
+TEST_P(taken_rows, refuses_a_mask_as_indices) {
+  const std::vector<column> pieces{numbers<std::int32_t>(type_id::int32, {1, 2, 3})};
+  const column bytes = numbers<std::int8_t>(type_id::int8, {1, 0, 1});
+  std::string message;
+  for (const column& mask : {relabel(bytes, data_type::byte_bool()), relabel(bytes, data_type::bool8()),
+                             pack_bool(bytes), column::empty(ctx(), data_type(type_id::boolean))}) {
+    EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(taken(pieces, mask)); }, &message),
+              errc::type_mismatch);
+    EXPECT_TRUE(message.ends_with(", expected integers: filter takes a mask")) << message;
+  }
+}
+
+TEST_P(taken_rows, takes_the_rows_of_a_slice_with_a_step) {
+  for (const data_type& type : {data_type(type_id::int16), data_type(type_id::string)}) {
+    const std::vector<part> parts = parts_of(type, nulls::some);
+    const std::vector<column> pieces = imported(parts);
+    const std::int64_t count = rows_of(parts);
+    for (const std::int64_t step : {-1, -7, 1, 3, 100}) {
+      row_numbers rows;
+      for (std::int64_t row = step < 0 ? count - 1 : 0; row >= 0 && row < count; row += step) {
+        rows.push_back(row);
+      }
+      const selected_rows chosen =
+          rows_of_slice(ctx(), rows_of_pieces(pieces), step < 0 ? count - 1 : 0, step, std::ssize(rows));
+      expect_rows(take(pieces, chosen), parts, rows);
+    }
+    EXPECT_EQ(take(pieces, rows_of_slice(ctx(), rows_of_pieces(pieces), 3, 2, 0)).front().length(), 0);
+  }
+}
+
 TEST_P(taken_rows, names_the_first_index_that_is_not_a_row) {
   const std::vector<column> pieces = imported(
       std::vector<part>{{random_array(data_type(type_id::string), {50, 0, nulls::some, true}, 3), 0, 50}});

@@ -3,6 +3,7 @@
 #include "saeta/backend/cuda/kernels/launch.cuh"
 #include "saeta/device/cast.hpp"
 #include "saeta/device/cast_values.hpp"
+#include "saeta/device/decimal_values.hpp"
 #include "saeta/device/number_kinds.hpp"
 
 #include <cuda_fp16.h>
@@ -29,14 +30,32 @@ __device__ bool converted(Source value, bool rounds, Target& to) {
   }
 }
 
+/// The decimals of a source.
+struct decimals {};
+
+template <class Source, class Target>
+__device__ bool convert_row(const cast_work& work, std::int64_t row, Target& to) {
+  if constexpr (std::is_same_v<Source, decimals>) {
+    return decimal_values::convert_row(work, row, to, [](double value, bool rounds, Target& narrow) {
+      return converted(value, rounds, narrow);
+    });
+  } else {
+    return converted(static_cast<const Source*>(work.source)[row], work.rounds, to);
+  }
+}
+
 /// Rows become known to be bad by `converted`; null rows become 0.
 template <class Target, class Source>
 __device__ bool cast_row(const cast_work& work, std::int64_t row) {
   Target to = Target(0);
   const bool valid = work.validity == nullptr || equal_rows::bit(work.validity, work.bit_offset + row);
-  const bool good = !valid || converted(static_cast<const Source*>(work.source)[row], work.rounds, to);
+  const bool good = !valid || convert_row<Source>(work, row, to);
   static_cast<Target*>(work.target)[row] = to;
   return good;
+}
+
+__device__ inline void note_bad(const cast_work& work, std::int64_t row) { // unsigned: -1 is above all rows
+  atomicMin(reinterpret_cast<unsigned long long*>(work.bad_row), static_cast<unsigned long long>(row));
 }
 
 template <class Target>
@@ -67,12 +86,22 @@ __device__ bool cast_row(const cast_work& work, std::int64_t row) {
   }
 }
 
+/// Kernels of their own: the kernel of other numbers needs fewer registers.
+template <class Target>
+__global__ void __launch_bounds__(block_threads) cast_decimals(const __grid_constant__ cast_work work) {
+  for (std::int64_t row = grid_thread(); row < work.count; row += grid_threads()) {
+    if (!cast_row<Target, decimals>(work, row)) {
+      note_bad(work, row);
+    }
+  }
+}
+
 template <class Target>
 __global__ void __launch_bounds__(block_threads) cast_rows(const __grid_constant__ cast_work work) {
 #pragma unroll 4
   for (std::int64_t row = grid_thread(); row < work.count; row += grid_threads()) {
-    if (!cast_row<Target>(work, row)) { // unsigned, so that -1 is above all rows
-      atomicMin(reinterpret_cast<unsigned long long*>(work.bad_row), static_cast<unsigned long long>(row));
+    if (!cast_row<Target>(work, row)) {
+      note_bad(work, row);
     }
   }
 }
@@ -86,7 +115,8 @@ void cast_numbers(stream_handle stream, const cast_work& work) {
   site.fill(work.bad_row, 0xff, sizeof *work.bad_row);
   with_number<__half, truth>(work.to, [&]<class Target>(Target) {
     if constexpr (!std::is_same_v<Target, truth>) {
-      site.launch("cast_numbers", cast_rows<Target>, work.count, work);
+      site.launch("cast_numbers", work.decimal.bytes != 0 ? cast_decimals<Target> : cast_rows<Target>,
+                  work.count, work);
     }
   });
 }

@@ -63,6 +63,8 @@ __device__ void do_tile(const take_step* step, const take_source* sources, std::
   case take_kind::runs:
     return rows_tile(*step, tile, take_tile_rows,
                      [=](std::int64_t at) { return take_rows::run_at(*step, sources, at); });
+  case take_kind::child_rows:
+    return child_rows_tile(*step, tile);
   case take_kind::bytes:
   case take_kind::view_bytes:
     return bytes_tile(*step, sources, tile);

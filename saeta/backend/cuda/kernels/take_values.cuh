@@ -197,6 +197,17 @@ __device__ inline void indices_tile(const take_step& step, const take_source* so
   }
 }
 
+__device__ inline void child_rows_tile(const take_step& step, std::int64_t tile) {
+  const std::int64_t first = tile * take_tile_rows + threadIdx.x;
+#pragma unroll
+  for (int i = 0; i < unroll; ++i) {
+    const std::int64_t at = first + i * block_threads;
+    if (at < step.count) {
+      take_rows::write_child_row(step, at);
+    }
+  }
+}
+
 /// Makes each row of a tile of `units` rows by itself.
 template <class RowAt>
 __device__ void rows_tile(const take_step& step, std::int64_t tile, std::int64_t units, RowAt row_at) {
