@@ -156,7 +156,16 @@ def test_a_tensor_offers_keywords_that_help_and_functions_that_are_there(kind, h
 
 ROOT = Path(sa.__file__).resolve().parent
 # Names of other libraries, of methods that objects of the caller have, and of the shell.
-FOREIGN = {"dictionary_decode", "read", "write", "astype", "num_workers", "__dlpack_device__", "copy_to_host"}
+FOREIGN = {
+    "dictionary_decode",
+    "read",
+    "write",
+    "astype",
+    "num_workers",
+    "__dlpack_device__",
+    "copy_to_host",
+    "tz",
+}
 
 
 def names_of_the_package():

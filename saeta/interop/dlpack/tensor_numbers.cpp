@@ -70,8 +70,8 @@ private:
     if (inside && type.id() != type_id::boolean && !has_tensor_type(type)) {
       refuse(concat("a column of type ", whole_.type().name()),
              concat(": it has values of type ", type.name(),
-                    code_type(type) != nullptr ? ", for which codes=True gives integers"
-                    : type.is_temporal()       ? ", for which reinterpret=True gives integers"
+                    code_type(type) != nullptr ? ", for which to_numpy and the like take codes=True"
+                    : type.is_temporal()       ? ", for which to_numpy and the like take reinterpret=True"
                                                : ""));
     }
     leaves_.push_back(std::move(numbers));
@@ -141,7 +141,8 @@ private:
   }
 
   [[noreturn]] static void refuse(const std::string& what, const std::string& why) {
-    throw error(errc::exchange, concat("dlpack: ", what, " has no tensor type", why, "; use to_arrow"));
+    throw error(errc::exchange,
+                concat("dlpack: ", what, " has no tensor type", why, "; to_arrow() has every type"));
   }
 
   const column& whole_;
