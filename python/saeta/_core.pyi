@@ -1699,7 +1699,7 @@ class Column:
     @property
     def nbytes(self) -> int:
         """
-        Bytes that the rows refer to, dictionary included.
+        Bytes that the rows refer to. A slice counts the text, the list values, the runs and the children of its own rows, and of a dictionary the share that it has of the column's rows. On a device, slices and views read a few numbers with one small copy for each level of nesting: the host waits for it once, and the result is remembered. Other columns are not read. While the device can't be read, values count as evenly spread over the rows.
 
         Example:
             >>> import saeta as sa
@@ -2446,7 +2446,7 @@ class Table:
     @property
     def nbytes(self) -> int:
         """
-        Bytes that the rows refer to; shared dictionaries count once.
+        Bytes that the rows refer to, as `Column.nbytes` counts them; bytes that columns share count once. The slices of a table sum to about its size.
 
         Example:
             >>> import saeta as sa

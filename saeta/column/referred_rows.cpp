@@ -109,13 +109,20 @@ private:
 
   /// @param all  bytes, or rows of a child, that the column has
   [[nodiscard]] bool is_counted(const column& of, std::int64_t all) const {
-    // Text of that many bytes is usual, and then most of it is referred to.
-    constexpr std::int64_t usual_bytes = 64;
-    constexpr std::int64_t usual_rows = 4;
-    const std::int64_t usual = of.children().empty() ? usual_bytes : usual_rows;
     return all != 0 &&
            (counted_ == scattered_rows::referred ||
-            (counted_ == scattered_rows::sparse && (may_be_cut(of) || all / usual > of.length())));
+            (counted_ == scattered_rows::sparse && (may_be_cut(of) || has_more_than_usual(of, all))));
+  }
+
+  /// True if the rows may refer to few of what the column has: as much text, and as many rows of lists, are
+  /// usual, and a union has one row of a child for each of its own.
+  static bool has_more_than_usual(const column& of, std::int64_t all) {
+    constexpr std::int64_t usual_bytes = 64;
+    constexpr std::int64_t usual_rows = 4;
+    if (of.type().layout() == layout_kind::dense_union) {
+      return total_rows(of.children()) > of.length();
+    }
+    return all / (of.children().empty() ? usual_bytes : usual_rows) > of.length();
   }
 
   /// Names memory that is read.

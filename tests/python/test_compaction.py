@@ -29,7 +29,7 @@ def made(name):
         "string_view": lambda: views,
         "binary_view": lambda: texts.cast(pa.binary()).cast(pa.binary_view()),
         "list_view": lambda: lists,
-        "large_list_view": lambda: lists.cast(pa.large_list_view(pa.int64())),
+        "large_list_view": lambda: pa.array([[row] * 5 for row in range(ROWS)], pa.large_list_view(pa.int64())),
         "list_view of views": lambda: pa.ListViewArray.from_arrays(
             pa.array(range(ROWS), pa.int32()), pa.array([1] * ROWS, pa.int32()), views
         ),
@@ -121,7 +121,8 @@ def test_few_rows_are_moved_to_another_device_with_what_they_refer_to(whole):
 
 def test_few_rows_are_shared_and_spilled_with_what_they_refer_to(whole):
     few = whole.take([3999, 5, 1000])
-    assert few.share().nbytes < whole.nbytes / 20
+    if whole.context == sa.context("host"):  # the simulated device does not export its memory
+        assert few.share().nbytes < whole.nbytes / 20
     assert few.context.spillable(few).nbytes < whole.nbytes / 20
 
 

@@ -113,7 +113,7 @@ def test_nulls_over_any_view_count_nothing(ctx):
     views = np.zeros((3, 4), np.int32)
     views[1] = [2**30, 0, 5, -7]  # the view of a null may hold anything
     array = pa.Array.from_buffers(
-        pa.string_view(), 3, [pa.py_buffer(b"\x05"), pa.py_buffer(views.tobytes()), pa.py_buffer(b"z" * 99)]
+        pa.string_view(), 3, [pa.py_buffer(b"\x05"), pa.py_buffer(views.tobytes()), pa.py_buffer(b"z" * 999)]
     )
     column = sa.from_arrow(pa.table({"a": array}), ctx)["a"]
     assert column.nbytes == 3 * 16 + 1

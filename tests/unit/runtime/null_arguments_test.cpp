@@ -112,7 +112,9 @@ TEST_F(null_arguments, are_refused_by_memory) {
   expect_null_refused("ctx", [&] { return host_pool_of(none_); });
   expect_null_refused("ctx", [&] { return landing_memory(none_, 1).memory; });
   expect_null_refused("ctx", [&] { return staging_ring::of(none_); });
-  expect_null_refused("into", [&] { return staging_ring::of(ctx_)->upload(none_, transfer_plan({}), {}); });
+  expect_null_refused("into", [&] {
+    return staging_ring::of(ctx_)->upload(none_, transfer_plan(std::span<const std::byte>()), {});
+  });
   expect_null_refused("into", [&] { return staging_ring::of(ctx_)->scatter(none_, {}, {}, {}).slab; });
 }
 
