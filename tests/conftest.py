@@ -68,6 +68,20 @@ def peer() -> Iterator[Peer]:
 
 
 @pytest.fixture
+def reducers() -> Iterator[None]:
+    """`multiprocessing` shares tables."""
+    from multiprocessing.reduction import ForkingPickler
+
+    import saeta as sa
+
+    before = dict(ForkingPickler._extra_reducers)  # type: ignore[attr-defined]
+    sa.install_reducers()
+    yield
+    ForkingPickler._extra_reducers.clear()  # type: ignore[attr-defined]
+    ForkingPickler._extra_reducers.update(before)  # type: ignore[attr-defined]
+
+
+@pytest.fixture
 def nothing_left() -> Iterator[None]:
     """Fails a test of sharing that leaves descriptors or bytes behind."""
     from sharing_peer import nothing_is_left

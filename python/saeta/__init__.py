@@ -67,6 +67,7 @@ from saeta._share.spilling import SpillHandle, spill_statistics
 from saeta._share.tables import SharedTable, open_shared
 from saeta._use import use
 from saeta.errors import (
+    AccessError,
     BudgetExceeded,
     BusyError,
     ClosedError,
@@ -94,6 +95,7 @@ __version__ = _core._version()
 _libarrow.find_modules()
 
 __all__ = [
+    "AccessError",
     "BudgetExceeded",
     "Buffer",
     "BusyError",

@@ -3491,6 +3491,62 @@ def _share_bytes(of: Buffer) -> bytes:
     The description with which another process can open the bytes, after their last writes. The bytes must be kept until it has closed them.
     """
 
+class _Descriptor:
+    """A file descriptor, which is closed with the object."""
+
+    @property
+    def number(self) -> int:
+        """-1 once it is closed."""
+
+    def close(self) -> None: ...
+
+def _memory_file(name: str) -> _Descriptor:
+    """
+    An unnamed file in memory, which can be sealed. OSError if the system refuses one.
+    """
+
+def _close_descriptors() -> None:
+    """Closes them all, in a child of fork."""
+
+class _Connection:
+    """
+    A connection to the socket of another process. Its waits end after some seconds (BlockingIOError), and when a signal's handler raises.
+    """
+
+    def __init__(self, name: bytes, seconds: float) -> None: ...
+
+    def fileno(self) -> int: ...
+
+    def peer_user(self) -> int: ...
+
+    def send(self, data: bytes) -> None: ...
+
+    def receive(self, most: int) -> tuple[bytes, list[_Descriptor]]:
+        """One message, empty at the end, and at most one descriptor."""
+
+    def close(self) -> None: ...
+
+class _Lease:
+    """
+    Says when it is dropped, with the message `end`, that memory of another process is not used any more. Appends the broker and the connection to `idle` then.
+    """
+
+    def __init__(self, idle: list[tuple[bytes, _Connection]], broker: bytes, connection: _Connection, end: bytes) -> None: ...
+
+    def ended(self) -> bool:
+        """
+        Whether the exporter has ended: what is open stays, and nobody else can open it.
+        """
+
+class _FileMapping:
+    """
+    The first bytes of a file, which must not change, for reading. Keeps `kept`.
+    """
+
+    def __init__(self, number: int, nbytes: int, kept: object) -> None: ...
+
+    def view(self) -> memoryview: ...
+
 class GraphPool:
     """
     Memory for what is allocated while a CUDA graph is captured, from `saeta.allocators.graph_pool`. Inside a `with` block around one capture, Saeta's allocators for CuPy and RMM take from it what this thread allocates on capturing streams. All of it stays charged to the context until `release` or until the pool is dropped: keep the pool as long as its graphs. The block announces the capture, as `Context.capturing` does.

@@ -283,6 +283,16 @@ class MissingFileError(FileError, FileNotFoundError):
     """
 
 
+class AccessError(FileError, PermissionError):
+    """The memory that was asked for is shared by a process of another user.
+
+    Example:
+        >>> import saeta as sa
+        >>> issubclass(sa.AccessError, PermissionError)
+        True
+    """
+
+
 class ExchangeError(Error, BufferError):
     """An exchange protocol can't carry this value.
 

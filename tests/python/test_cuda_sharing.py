@@ -7,6 +7,7 @@ the lease in `_reply` (python/saeta/_share/broker.py), or `synchronize_handover`
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
@@ -194,12 +195,15 @@ def test_memory_is_closed_after_work_on_streams_that_nobody_announced() -> None:
 
 
 def test_an_export_waits_for_the_last_writes() -> None:
+    """Each one: writes go on after the first."""
     with Peer("sim") as importer, simulated() as (device,):
         ctx = cuda.Context(0)
         made = ctx.buffer_from_data(bytes(64))
         for value in range(1, 6):
             work = device.fill_late(made.address, 64, value, 0.02)
             text = made.export_for_ipc().serialize().to_pybytes().hex()
+            # Looked at here, because the other process takes longer than the write.
+            assert ctypes.string_at(made.address, 64) == bytes([value]) * 64
             assert importer.run(f"result = opened_handle({text!r}).to_pybytes()") == bytes([value]) * 64
             del work
         del made

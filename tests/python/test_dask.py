@@ -30,7 +30,7 @@ from distributed.protocol.cuda import cuda_loads  # noqa: E402
 from fsspec.implementations.local import LocalFileSystem  # noqa: E402
 
 import saeta.dask  # noqa: E402
-from saeta.dask import _contexts, _families  # noqa: E402
+from saeta.dask import _contexts, _families, _refused  # noqa: E402
 
 
 @pytest.fixture(params=DEVICES)
@@ -144,6 +144,65 @@ def test_a_device_without_memory_is_one_without_room(ctx, monkeypatch):
     monkeypatch.setattr(_families, "unpack", unpack)
     with pytest.raises(OSError, match="does not fit: the device has no memory"):
         deserialize(header, frames)
+
+
+def refused_frames(ctx: sa.Context) -> list[tuple[Any, list[Any]]]:
+    """Headers and frames that no table can be made of."""
+    header, frames = serialize(sa.table({"a": [1, 2]}, ctx), on_error="raise")
+    metadata, body = (bytes(each) for each in frames)
+    return [
+        (header, [metadata[:-9], body]),
+        (header, [metadata, b""]),
+        (header, [metadata]),
+        (header, [b"", body]),
+    ]
+
+
+def test_frames_that_can_not_be_read_are_an_error_for_a_client(ctx):
+    for header, frames in refused_frames(ctx):
+        with pytest.raises(sa.FormatError, match="a table has arrived that can't be read: "):
+            deserialize(header, frames)
+
+
+def test_frames_that_can_not_be_read_are_an_error_of_the_task_that_uses_them(ctx, monkeypatch, caplog):
+    monkeypatch.setattr(_refused, "in_worker_process", lambda: True)
+    uses: list[Any] = [
+        lambda it: it.num_rows,
+        len,
+        list,
+        bool,
+        lambda it: it["a"],
+        lambda it: it[0:1],
+        lambda it: "a" in it,
+        lambda it: it == 1,
+        lambda it: it != 1,
+        lambda it: hasattr(it, "__arrow_c_stream__"),
+        pa.table,
+        sa.table,
+        np.from_dlpack,
+    ]
+    for header, frames in refused_frames(ctx):
+        found = deserialize(header, frames)
+        for use in uses:
+            with pytest.raises(sa.FormatError, match="a table has arrived that can't be read"):
+                use(found)
+        assert repr(found).startswith("<saeta.dask.RefusedTable: a table has arrived that can't be read")
+        assert 0 < sizeof(found) < 1000
+        assert not dask.is_dask_collection(found)
+        again = deserialize(*serialize(found, on_error="raise"))
+        with pytest.raises(sa.FormatError, match="a table has arrived that can't be read"):
+            len(again)
+    assert len(caplog.records) == len(refused_frames(ctx))
+    monkeypatch.undo()
+    with pytest.raises(sa.FormatError, match="a table has arrived that can't be read"):
+        deserialize(*serialize(found, on_error="raise"))  # a client that asks the worker for it
+
+
+def test_a_table_of_the_host_stays_on_the_host_of_a_worker_with_a_device(ctx):
+    table = sa.table({"a": [1, 2]}, "host")
+    found = deserialize(*serialize(table, serializers=("cuda", "dask"), on_error="raise"))
+    assert found.context == sa.context("host")
+    assert deserialize(*serialize(table["a"], on_error="raise")).context == sa.context("host")
 
 
 def test_columns_alone_and_in_collections_come_back(ctx):

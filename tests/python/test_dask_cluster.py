@@ -3,6 +3,7 @@ when a worker is killed. The workers know Saeta from its entry point and from wh
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -239,6 +240,30 @@ def test_a_worker_whose_budget_is_spent_sends_its_tables(client, workers):
     full = run_on(client, one, dask_tasks.slice_in_a_full_context, 50_000)
     assert run_on(client, other, dask_tasks.arrived, full).result(timeout=180)["rows"] == 49_999
     del full
+    require_nothing_left(client)
+
+
+def test_a_task_that_wants_a_table_that_arrives_broken_fails(client, workers):
+    """distributed would otherwise leave it waiting for ever."""
+    one, other = workers
+    broken = run_on(client, one, dask_tasks.broken_text)
+    wanted = [
+        run_on(client, other, task, broken) for task in (dask_tasks.nbytes, dask_tasks.arrived, sa.table)
+    ]
+    distributed.wait(wanted, timeout=180)
+    for each in wanted:
+        with pytest.raises(sa.FormatError, match=r"a table has arrived that can't be read: .*column 's'"):
+            each.result()
+    with pytest.raises(sa.FormatError, match="a table has arrived that can't be read"):
+        broken.result(timeout=180)
+    assert (
+        run_on(client, other, dask_tasks.arrived, run_on(client, one, dask_tasks.numbers, 10)).result(
+            timeout=180
+        )["rows"]
+        == 10
+    ), "the workers go on"
+    del broken, wanted, each
+    gc.collect()  # tracebacks have the futures
     require_nothing_left(client)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import socket
@@ -19,6 +20,7 @@ from saeta._share import broker as _broker  # noqa: E402
 from saeta._share import leases as _leases  # noqa: E402
 from saeta._share import pools as _pools  # noqa: E402
 from saeta._share import wire as _wire  # noqa: E402
+from saeta._share.weak import WeakValues  # noqa: E402
 from saeta.cuda import _sharing  # noqa: E402
 
 
@@ -64,7 +66,7 @@ class Selector:
 def broker():
     """A broker without a socket and a thread."""
     made = _broker.Broker.__new__(_broker.Broker)
-    made._exported, made._peers, made._silent, made._selector = {}, set(), {}, Selector()
+    made._exported, made._peers, made._silent, made._selector = WeakValues(), set(), {}, Selector()
     return made
 
 
@@ -122,71 +124,116 @@ def test_a_connection_whose_lease_has_ended_serves_again(broker):
     assert peer.connection.sent == [b"\0shared"] * 2
 
 
-class Exporter:
-    """Says how many connections it has been asked for, and answers every request with its token."""
+def message_to(server):
+    """The next message at the other end of a connection. None where none has come, empty at its end."""
+    try:
+        return server.recv(4096, socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return None
 
-    def __init__(self, monkeypatch):
-        self.sockets = []
+
+class Listener:
+    """The socket of an exporter that does nothing by itself."""
+
+    def __init__(self, queue=64):
+        self.name = b"saeta-1-" + os.urandom(16).hex().encode()
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.bind(b"\0" + self.name)
+        self.socket.listen(queue)
+
+    def pair(self):
+        """A connection to it, and its other end."""
+        ours = _core._Connection(self.name, 5.0)
+        return ours, self.socket.accept()[0]
+
+
+@pytest.fixture
+def listener():
+    made = Listener()
+    with made.socket:
+        yield made
+
+
+class Exporter:
+    """Keeps the other ends of connections, and answers every request with its token."""
+
+    def __init__(self, monkeypatch, listener):
+        self.listener = listener
+        self.ends = []
+        self.answer = lambda token: token
         monkeypatch.setattr(_leases, "_idle", [])
         monkeypatch.setattr(_wire, "connect", self.connect)
-        monkeypatch.setattr(_wire, "ask", lambda connection, _, token: (connection.asked(token), []))
+        monkeypatch.setattr(_wire, "ask", lambda connection, _, token: (self.answer(token), []))
 
     def connect(self, broker):
-        made = Connection()
-        made.asked = lambda token: token
-        self.sockets.append(made)
-        return made
+        ours, theirs = self.listener.pair()
+        self.ends.append(theirs)
+        return ours
 
 
-def test_a_connection_is_used_again_when_its_lease_has_ended(monkeypatch):
-    exporter = Exporter(monkeypatch)
+@pytest.fixture
+def exporter(monkeypatch, listener):
+    made = Exporter(monkeypatch, listener)
+    yield made
+    for each in made.ends:
+        each.close()
+
+
+def test_a_connection_is_used_again_when_its_lease_has_ended(exporter):
     for turn in range(3):
         lease, reply, _ = _leases.ask(b"broker", _wire.OPEN, bytes([turn]))
         assert reply == bytes([turn])
         del lease
-    (connection,) = exporter.sockets
-    assert connection.sent == [_wire.END_OF_LEASE] * 3
+    (end,) = exporter.ends
+    assert [message_to(end) for _ in range(4)] == [_wire.END_OF_LEASE] * 3 + [None]
     first, *_ = _leases.ask(b"broker", _wire.OPEN, b"")
     second, *_ = _leases.ask(b"broker", _wire.OPEN, b"")
     other, *_ = _leases.ask(b"another", _wire.OPEN, b"")
-    assert len(exporter.sockets) == 3, "one for each lease, and for each broker"
+    assert len(exporter.ends) == 3, "one for each lease, and for each broker"
     del first, second, other
     assert len(_leases._idle) == 3
 
 
-def test_few_connections_are_kept_without_a_lease(monkeypatch):
-    exporter = Exporter(monkeypatch)
+def test_few_connections_are_kept_without_a_lease(exporter):
     held = [_leases.ask(b"broker", _wire.OPEN, b"")[0] for _ in range(20)]
     held.clear()
-    assert [each.closed for each in exporter.sockets].count(False) == _leases._MOST_IDLE
+    assert len(_leases._idle) == 8
+    assert [message_to(each) for each in exporter.ends] == [_wire.END_OF_LEASE] * 20
+    assert [message_to(each) for each in exporter.ends].count(b"") == 12, "closed"
 
 
-def test_a_connection_that_ended_without_a_lease_is_replaced(monkeypatch):
-    exporter = Exporter(monkeypatch)
+def test_a_connection_that_ended_without_a_lease_is_replaced(exporter):
     _leases.ask(b"broker", _wire.OPEN, b"")
+    (end,) = exporter.ends
+    assert message_to(end) == _wire.END_OF_LEASE
 
-    def gone(token):
+    def gone_once(token):
+        exporter.answer = lambda token: token
         raise _wire.GoneError("ended")
 
-    (first,) = exporter.sockets
-    first.asked = gone
+    exporter.answer = gone_once
     assert _leases.ask(b"broker", _wire.OPEN, b"token")[1] == b"token"
-    assert first.closed
-    assert len(exporter.sockets) == 2
+    assert message_to(end) == b""
+    assert len(exporter.ends) == 2
 
 
-def test_a_lease_of_an_exporter_that_has_ended_closes_its_connection(monkeypatch):
-    exporter = Exporter(monkeypatch)
+def test_an_exporter_that_ends_while_it_is_asked_may_have_handed_its_socket_over(exporter):
+    def ended(token):
+        exporter.answer = lambda token: token
+        raise _wire.EndedError("ended before it replied")
+
+    exporter.answer = ended
+    assert _leases.ask(b"broker", _wire.OPEN, b"token")[1] == b"token"
+    assert len(exporter.ends) == 2
+
+
+def test_a_lease_of_an_exporter_that_has_ended_is_not_kept(exporter):
     lease, *_ = _leases.ask(b"broker", _wire.OPEN, b"")
-    (connection,) = exporter.sockets
-    connection.failure = BrokenPipeError()
+    assert not lease.ended()
+    exporter.ends[0].close()
+    assert lease.ended()
     del lease
-    assert connection.closed
     assert _leases._idle == []
-
-
-def test_a_lease_that_an_interrupt_left_without_a_connection_ends_silently():
-    _leases.Lease.__new__(_leases.Lease).__del__()
 
 
 def test_other_requests_are_refused_with_their_reasons(broker):
@@ -230,6 +277,23 @@ def test_a_peer_that_is_gone_before_its_answer_is_dropped(broker):
     assert not broker._peers
 
 
+@pytest.mark.parametrize("failure", [None, BrokenPipeError()])
+def test_a_token_has_arrived_when_its_reply_is_sent(broker, failure):
+    """A process that has sent all may end at once."""
+    entry = exported(broker)
+    broker._posted, broker._posted_lock = {}, threading.Lock()
+    broker.post(entry)
+
+    class Replied(Connection):
+        def send(self, data):
+            assert broker.posted()
+            if failure is not None:
+                raise failure
+
+    broker._read(admitted(broker, Replied(_wire.request(_wire.TAKE, entry.token))))
+    assert not broker.posted()
+
+
 def test_a_pool_that_can_not_be_shared_is_said(broker, monkeypatch):
     entry = exported(broker)
     peer = admitted(broker, Connection(_wire.request(_wire.POOL, entry.token)))
@@ -246,17 +310,17 @@ def test_a_pool_that_can_not_be_shared_is_said(broker, monkeypatch):
     assert peer.connection.closed
 
 
-def test_the_descriptor_of_a_pool_is_sent_and_closed(broker, monkeypatch):
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+def test_the_descriptor_of_a_pool_is_sent_and_closed(broker, monkeypatch, listener):
+    ours, theirs = listener.pair()
     read, write = os.pipe()
     os.close(read)
     monkeypatch.setattr(_core, "_share_pool", lambda home: write)
-    with ours, theirs:
-        broker._send_pool(SimpleNamespace(connection=ours), exported(broker))
-        data, descriptors = _wire._receive(theirs)
+    with theirs:
+        broker._send_pool(SimpleNamespace(connection=theirs), exported(broker))
+        data, descriptors = _wire._receive(ours)
     assert data == bytes([_wire.DONE])
     (received,) = descriptors
-    os.close(received)
+    received.close()
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(write)
 
@@ -339,16 +403,17 @@ def test_so_many_connections_are_accepted_at_once(broker, monkeypatch):
     assert (len(broker._peers), blocking) == (3, [False] * 3)
 
 
-def test_a_child_closes_what_it_inherited(broker):
-    closed = []
-    for name in ("_listener", "_wake_sender", "_wake_receiver", "_selector"):
-        setattr(
-            broker, name, SimpleNamespace(close=lambda name=name: closed.append(name), register=lambda *_: 0)
-        )
-    peer = admitted(broker, Connection())
+def test_a_child_closes_what_it_inherited():
+    broker = _broker.Broker()
+    broker._open_sockets()
+    opened = [broker._listener, broker._wake_sender, broker._wake_receiver]
+    peer = admitted(broker, inherited := socket.socketpair()[0])
     broker.abandon()
-    assert sorted(closed) == ["_listener", "_selector", "_wake_receiver", "_wake_sender"]
-    assert peer.connection.closed
+    assert [each.fileno() for each in (*opened, inherited)] == [-1] * 4
+    assert broker._spare.number == -1
+    assert peer.connection is inherited
+    with pytest.raises(ValueError, match="closed"):
+        broker._selector.select(0)
 
 
 def test_after_a_fork_a_process_begins_anew(monkeypatch):
@@ -366,67 +431,63 @@ def test_after_a_fork_a_process_begins_anew(monkeypatch):
     _pools._reset_in_child()
     assert _pools._pools == {}
     assert _pools._lock is not old
-    connection = Connection()
-    monkeypatch.setattr(_wire, "_connections", {connection})
-    _wire._reset_in_child()
-    assert connection.closed
-    assert not _wire._connections
 
 
-def test_a_full_queue_is_tried_until_its_time_is_over(monkeypatch):
-    tries, naps = [], []
-
-    class Full(Connection):
-        def settimeout(self, seconds):
-            assert seconds == _wire.WAIT == 30
-
-        def connect(self, name):
-            tries.append(name)
-            raise BlockingIOError
-
-    made = Full()
-    now = iter([100.0, 100.0, 130.0, 130.5])
-    monkeypatch.setattr(_wire, "_connections", set())
-    monkeypatch.setattr(_wire.socket, "socket", lambda *_: made)
-    monkeypatch.setattr(_wire, "time", SimpleNamespace(sleep=naps.append, monotonic=lambda: next(now)))
-    with pytest.raises(BlockingIOError):
-        _wire.connect(b"name")
-    assert (tries, naps, made.closed) == ([b"\0name"] * 3, [0.001] * 2, True)
+def test_a_child_of_fork_closes_connections_and_files(listener):
+    ours, theirs = listener.pair()
+    file = _core._memory_file("file")
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if (ours.fileno(), file.number) == (-1, -1) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    with theirs:
+        assert message_to(theirs) is None, "the parent has it open"
+        assert os.fstat(file.number).st_size == 0
 
 
-def pair_that_says(*messages):
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+def test_a_full_queue_is_waited_for_until_the_time_is_over(monkeypatch):
+    monkeypatch.setattr(_wire, "WAIT", 0.05)
+    listener = Listener(queue=0)
+    with listener.socket:
+        waiting = _wire.connect(listener.name)
+        with pytest.raises(OSError, match=r"has not replied for 0\.05 seconds"):
+            _wire.connect(listener.name)
+        waiting.close()
+
+
+def pair_that_says(listener, *messages):
+    ours, theirs = listener.pair()
     for data, descriptors in messages:
         socket.send_fds(theirs, [data], descriptors)
     return ours, theirs
 
 
-def test_a_refusal_closes_the_descriptors_that_came_with_it():
+def test_a_refusal_closes_the_descriptors_that_came_with_it(listener):
     read, write = os.pipe()
-    ours, theirs = pair_that_says((bytes([_wire.FAILED]) + b"no", [write]))
+    ours, theirs = pair_that_says(listener, (bytes([_wire.FAILED]) + b"no", [write]))
     os.close(write)
-    with ours, theirs, pytest.raises(OSError, match=r"^no$"):
+    with theirs, pytest.raises(OSError, match=r"^no$"):
         _wire.ask(ours, _wire.POOL, bytes(16))
     assert os.read(read, 1) == b"", "no other end is open"
     os.close(read)
 
 
-def test_the_kind_of_a_refusal_is_the_kind_of_its_error():
+def test_the_kind_of_a_refusal_is_the_kind_of_its_error(listener):
     for code, kind in (
         (_wire.FORBIDDEN, PermissionError),
         (_wire.GONE, _wire.GoneError),
         (_wire.FAILED, OSError),
     ):
-        ours, theirs = pair_that_says((bytes([code]) + b"why \xff", []))
-        with ours, theirs, pytest.raises(OSError, match="why \ufffd") as refused:
+        ours, theirs = pair_that_says(listener, (bytes([code]) + b"why \xff", []))
+        with theirs, pytest.raises(OSError, match="why \ufffd") as refused:
             _wire.ask(ours, _wire.OPEN, bytes(16))
         assert type(refused.value) is kind
 
 
-def test_an_exporter_that_ends_before_it_replies_is_said():
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+def test_an_exporter_that_ends_before_it_replies_is_said(listener):
+    ours, theirs = listener.pair()
     theirs.close()
-    with ours, pytest.raises(OSError, match="the process that exported the buffer ended before it replied"):
+    with pytest.raises(OSError, match="the process that exported the buffer ended before it replied"):
         _wire.ask(ours, _wire.OPEN, bytes(16))
 
 
@@ -442,19 +503,21 @@ def test_a_pool_comes_with_one_descriptor(monkeypatch, number):
 
 def test_a_pool_that_can_not_be_imported_closes_its_descriptor(monkeypatch):
     connection = Connection()
-    read, write = os.pipe()
+    sent = [_core._memory_file("pool")]
+    number = sent[0].number
     monkeypatch.setattr(_wire, "connect", lambda name: connection)
-    monkeypatch.setattr(_wire, "ask", lambda *_: (b"", [write]))
+    monkeypatch.setattr(_wire, "ask", lambda *_: (b"", [sent.pop()]))
 
     def fail(home, descriptor):
-        assert (home, descriptor) == ("home", write)
+        assert (home, descriptor) == ("home", number)
         raise RuntimeError("no pool")
 
     monkeypatch.setattr(_core, "_ImportedPool", fail)
     with pytest.raises(RuntimeError, match="no pool"):
         _pools._Pool("home").get((b"broker", b"device"), bytes(16))
-    assert os.read(read, 1) == b""
-    os.close(read)
+    gc.collect()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(number)
     assert connection.closed
 
 
@@ -489,7 +552,7 @@ def test_the_same_bytes_are_exported_once_by_each_broker(broker, monkeypatch):
     assert broker.find(first.token) is first
     assert _sharing.export(kept, "home", first) is first
     other = _broker.Broker.__new__(_broker.Broker)
-    other._exported = {}
+    other._exported = WeakValues()
     monkeypatch.setattr(_broker, "own", lambda: other)
     again = _sharing.export(kept, "home", first)
     assert again.broker is other

@@ -24,6 +24,7 @@ import pytest
 import arrow_data
 import pickled_work
 import saeta as sa
+from saeta import _core
 from saeta._share import broker, tables, wire
 from sharing_peer import Peer, charged, received, sent
 from waiting import eventually
@@ -208,6 +209,23 @@ def test_a_token_that_arrived_counts_once(reducers: Any, peer: Peer) -> None:
     assert peer.run(f"print(pickle.loads({second!r})['a'].to_pylist(), flush=True)") == ["[1, 2]"]
 
 
+def test_a_table_that_one_process_receives_twice_leaves_its_sender(reducers: Any, peer: Peer) -> None:
+    """Also where it is open already when the second message comes."""
+    texts = peer.run("""
+from multiprocessing.reduction import ForkingPickler
+sa.install_reducers()
+table = sa.table({'a': [1, 2]}, 'host')
+for _ in 'ab': print(bytes(ForkingPickler.dumps(table)).hex(), flush=True)
+del table
+""")
+    found = [pickle.loads(bytes.fromhex(each)) for each in texts]
+    assert found[0] is found[1]
+    reserved = "gc.collect(); print(sa.context('host').memory.statistics()['reserved'], flush=True)"
+    assert int(peer.run(reserved)[0]) > 0
+    del found
+    assert eventually(lambda: peer.run(reserved) == ["0"])
+
+
 def test_a_process_without_descriptors_shares_again_when_it_has_some(monkeypatch: Any) -> None:
     def refused(*_: object) -> int:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
@@ -215,7 +233,7 @@ def test_a_process_without_descriptors_shares_again_when_it_has_some(monkeypatch
     table = sa.table({"a": [1, 2]}, "host")
     in_destructors: list[object] = []
     with monkeypatch.context() as patched:
-        patched.setattr(os, "memfd_create", refused)
+        patched.setattr(_core, "_memory_file", refused)
         patched.setattr(sys, "unraisablehook", in_destructors.append)
         with pytest.raises(
             sa.FileError, match=r"no file of \d+ bytes in memory can be made: Too many open files"
@@ -224,6 +242,33 @@ def test_a_process_without_descriptors_shares_again_when_it_has_some(monkeypatch
         gc.collect()
     assert in_destructors == []
     assert sa.open_shared(table.share())["a"].to_pylist() == [1, 2]
+
+
+def test_values_are_checked_when_somebody_asks_for_it(peer: Peer) -> None:
+    """Also if something else in the process has opened the table without a check."""
+    (text,) = peer.run("""
+from saeta._share import tables
+table = sa.table({'s': ['aaaa', 'bbbb']}, 'host')
+right, wrong = (np.array([0, 4, last], np.int32).tobytes() for last in (8, 1 << 30))
+tables.host_bytes = lambda body: bytes(np.from_dlpack(body)).replace(right, wrong)
+kept = table.share()
+show(kept)
+""")
+    trusted = sa.open_shared(received(text), validate=False)
+    assert sa.open_shared(received(text), validate=False) is trusted
+    for _ in range(2):
+        with pytest.raises(sa.FormatError, match="column 's'"):
+            sa.open_shared(received(text))
+    del trusted
+
+
+def test_a_table_that_was_opened_without_a_check_is_checked_once(peer: Peer, monkeypatch: Any) -> None:
+    (text,) = peer.run("kept = sa.table({'s': ['aaaa', 'bbbb']}, 'host').share(); show(kept)")
+    trusted = sa.open_shared(received(text), validate=False)
+    assert sa.open_shared(received(text)) is trusted
+    with monkeypatch.context() as patched:
+        patched.delattr(tables, "unpack")
+        assert sa.open_shared(received(text)) is trusted
 
 
 FORKED = """
@@ -310,12 +355,36 @@ os.setresuid(65534, 65534, 65534)
 try:
     opened({sent(token)!r})
 except PermissionError as refused:
-    print(type(refused).__name__, flush=True)
+    print(type(refused).__name__, refused, flush=True)
 mine = sa.table({{'a': [2]}}, 'host').share()
-""") == ["PermissionError"]
+""") == [
+            "AccessError the table can't be opened: the buffer was exported by user 0, this process is of user "
+            "65534"
+        ]
         (text,) = other.run("show(mine)")
-        with pytest.raises(PermissionError, match="by user 65534"):
+        with pytest.raises(sa.AccessError, match="by user 65534"):
             sa.open_shared(received(text))
+
+
+def test_a_process_that_becomes_another_user_shares_as_that_user() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can start a process of another user")
+    with Peer() as other:
+        assert other.run("""
+kept = [sa.table({'a': [1]}, 'host').share()]
+os.setresuid(65534, 65534, 65534)
+kept.append(sa.table({'a': [2]}, 'host').share())
+for token in pickle.loads(pickle.dumps(kept)):
+    child = os.fork()
+    if child == 0:
+        try:
+            print(sa.open_shared(token)['a'].to_pylist(), flush=True)
+        except sa.Error as refused:
+            print(type(refused).__name__, flush=True)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+""") == ["AccessError", "[2]"]
 
 
 def test_tokens_say_what_is_wrong(monkeypatch: Any) -> None:
@@ -376,15 +445,6 @@ def test_a_child_of_fork_shares_for_itself(peer: Peer) -> None:
     assert os.read(reading, 1000).decode() == "([1, 2], True)"
     os.close(reading)
     os.close(writing)
-
-
-@pytest.fixture
-def reducers() -> Any:
-    before = dict(ForkingPickler._extra_reducers)
-    sa.install_reducers()
-    yield
-    ForkingPickler._extra_reducers.clear()
-    ForkingPickler._extra_reducers.update(before)
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])

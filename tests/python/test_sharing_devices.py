@@ -13,7 +13,7 @@ import arrow_data
 import saeta as sa
 from cuda_module import DEVICES, opened, simulated
 from cuda_peer import Peer
-from saeta._share import tables, wire
+from saeta._share import reducers, tables, wire
 
 PEER = """
 import pickle
@@ -89,20 +89,55 @@ def test_metadata_comes_with_the_reply_unless_it_is_large(
     )
     token = received(text)
     lease, reply, descriptors = tables._ask(token)
-    for each in descriptors:
-        os.close(each)
     assert (len(reply) < wire.LARGEST, len(descriptors)) == (True, 0 if in_reply else 1)
-    del lease
+    del lease, descriptors
     found = sa.open_shared(token, ctx.saeta)
     assert found.column_names == [f"c{i}" for i in range(columns)]
     assert found[f"c{columns - 1}"].to_pylist() == [columns - 1, None]
+
+
+@pytest.mark.parametrize("room", [0, 1])
+def test_a_reply_may_be_as_long_as_the_longest_one(
+    ctx: Any, exporter: Peer, monkeypatch: Any, room: int
+) -> None:
+    """One byte says that the request is done. Without room for it the metadata comes in a file."""
+    made = "sa.table({'a': [1, 2]}, ctx.saeta)"
+    longest = room + exporter.run(
+        f"memory = {made}.share()._entry.kept\nresult = len(memory.reply)\nassert memory.file is None\ndel memory"
+    )
+    text = exporter.run(f"_wire.LARGEST = {longest}\nresult = show({made})")
+    monkeypatch.setattr(wire, "LARGEST", longest)
+    token = received(text)
+    lease, reply, descriptors = tables._ask(token)
+    assert (len(reply) + 1 == longest, len(descriptors)) == (room == 1, 1 - room)
+    del lease, descriptors
+    assert sa.open_shared(token, ctx.saeta)["a"].to_pylist() == [1, 2]
+
+
+def test_what_a_process_has_sent_comes_by_the_host_when_it_has_ended(
+    ctx: Any, kind: str, monkeypatch: Any
+) -> None:
+    messages = []
+    with Peer(kind) as exporter:
+        exporter.run(PEER + "from multiprocessing.reduction import ForkingPickler\nsa.install_reducers()")
+        for columns in ("{'a': [1, None], 's': ['x', 'yy']}", "{}", "{f'c{i}': [] for i in range(1000)}"):
+            exporter.run(f"made = sa.table({columns}, ctx.saeta)")
+            messages.append(exporter.run("result = bytes(ForkingPickler.dumps(made)).hex()"))
+        exporter.run("del made")
+        exporter.end()
+    assert (exporter.code, exporter.errors) == (0, "")
+    monkeypatch.setattr(reducers, "open_shared", lambda token: sa.open_shared(token, ctx.saeta))
+    found = [pickle.loads(bytes.fromhex(each)) for each in messages]
+    assert [each.device for each in found] == [ctx.saeta.device] * 3
+    assert found[0].to_pydict() == {"a": [1, None], "s": ["x", "yy"]}
+    assert [each.num_columns for each in found] == [2, 0, 1000]
 
 
 def test_a_reply_without_its_metadata_is_refused(ctx: Any, exporter: Peer) -> None:
     token = received(exporter.run("result = show(sa.table({'a': [1]}, ctx.saeta))"))
     sizes = tables._SIZES.pack(64, 100)
     with pytest.raises(sa.FormatError, match="sent 96 bytes, which can't have metadata of 100 bytes"):
-        tables._table_on_device(token, ctx.saeta, sizes + bytes(80), [], None, True)
+        tables._packed_on_device(token, ctx.saeta, sizes + bytes(80), [], None)
 
 
 def test_the_exporter_keeps_it_until_the_last_one_has_dropped_it(ctx: Any, exporter: Peer) -> None:

@@ -101,6 +101,13 @@ def arrived(table: sa.Table) -> dict[str, Any]:
     }
 
 
+def broken_text() -> sa.Table:
+    """A table whose offsets lead out of its memory. It is refused where it arrives."""
+    metadata, body = sa.table({"s": ["aaaa", "bbbb"]}, "host").pack()
+    right, wrong = (np.array([0, 4, last], np.int32).tobytes() for last in (8, 1 << 20))
+    return sa.unpack(metadata, body.to_numpy().tobytes().replace(right, wrong), "host", validate=False)
+
+
 def nbytes(table: sa.Table) -> int:
     return table.nbytes
 

@@ -32,3 +32,20 @@ def total(table: sa.Table) -> int:
 
 def total_of_queue(queue: Any, answers: Any) -> None:
     answers.put(total(queue.get()))
+
+
+def put_and_end(queue: Any, count: int) -> None:
+    sa.install_reducers()
+    for each in range(count):
+        queue.put(sa.table({"a": [each]}, "host"))
+
+
+def send_and_end(connection: Any, count: int) -> None:
+    sa.install_reducers()
+    for each in range(count):
+        connection.send(sa.table({"a": [each]}, "host"))
+
+
+def share_one(number: int) -> sa.Table:
+    sa.install_reducers()
+    return sa.table({"a": [number]}, "host")

@@ -8,6 +8,8 @@ lease, or the connection ends, for whatever reason.
 
 from __future__ import annotations
 
+import _thread
+import errno
 import fcntl
 import logging
 import os
@@ -16,14 +18,14 @@ import selectors
 import socket
 import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from typing import Any
 
 from saeta import _core
 from saeta._share import wire
+from saeta._share.weak import WeakValues
 
 # Commands and seals from <fcntl.h> of Linux, which Python does not name everywhere.
 F_ADD_SEALS, F_GET_SEALS = 1033, 1034
@@ -35,17 +37,19 @@ _REQUEST_TIMEOUT = 10.0  # seconds until a connection without a request is close
 _MOST_SILENT = 64
 # Other users can fill the queue, so it has room for more connections than arrive while one is sent away.
 _MOST_WAITING = 512
+_STARVATION = 10.0  # seconds without descriptors until those who ask are told
 _MOST_AT_ONCE = 256  # connections that are accepted before the existing ones are served
 
 
 class File:
     """An unnamed file in memory, whose descriptor is closed with the object, and in children of fork."""
 
-    number = -1  # where the system refuses one
-
     def __init__(self, name: str) -> None:
-        self.number = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        _files.add(self)
+        self._descriptor = _core._memory_file(name)
+
+    @property
+    def number(self) -> int:
+        return self._descriptor.number
 
     def write(self, *contents: Any) -> None:
         """Writes all bytes of objects with the buffer protocol, one object behind the other."""
@@ -61,16 +65,7 @@ class File:
         fcntl.fcntl(self.number, F_ADD_SEALS, F_SEAL_SEAL | SEALS)
 
     def close(self) -> None:
-        number, self.number = self.number, -1
-        if number >= 0:
-            with suppress(OSError):  # a program that becomes a daemon has closed all descriptors
-                os.close(number)
-
-    def __del__(self) -> None:
-        self.close()
-
-
-_files: weakref.WeakSet[File] = weakref.WeakSet()
+        self._descriptor.close()
 
 
 class Exported:
@@ -99,27 +94,58 @@ class _Peer:
 
 
 class Broker:
-    """The socket of this process, and its thread. `own` returns the only one."""
+    """The socket of this process, and its thread. `own` returns the only one.
+
+    The thread makes the sockets, because no signal is handled there: Ctrl-C would come between a descriptor
+    and its object.
+    """
+
+    _spare: File  # a descriptor that is closed to accept a connection when the process has no other
+    _refused_since: float | None = None
 
     def __init__(self) -> None:
         self.name = f"saeta-{os.getpid()}-{secrets.token_hex(16)}".encode()
-        self._exported: weakref.WeakValueDictionary[bytes, Exported] = weakref.WeakValueDictionary()
+        self.user = os.geteuid()
+        self._exported: WeakValues[bytes, Exported] = WeakValues()
         self._peers: set[_Peer] = set()
         self._silent: dict[_Peer, None] = {}  # those that have not asked yet, the longest silent one first
         self._posted: dict[bytes, tuple[Exported, int]] = {}  # with the number of tokens on their way
         self._posted_lock = threading.Lock()
         self._asked: deque[Callable[[], object]] = deque()
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._opened = ExitStack()  # closes the sockets and the selector
+        self._serving = threading.Lock()  # the thread has it
+        self._ready = False
+        self._failed: OSError | None = None
+        self._going_on = True
+
+    def start(self) -> None:
+        """Returns when the thread has opened the socket. Another thread may call it at the same time.
+
+        Ctrl-C can come at any moment, so there is nothing here that it could leave half done: the locks
+        inside of `threading.Thread` and of its conditions would stay taken.
+        """
+        if not self._ready:
+            _thread.start_new_thread(self._serve, ())
+            while not self._ready:
+                time.sleep(0.001)
+        if self._failed is not None:
+            raise self._failed
+
+    def _open_sockets(self) -> None:
+        self._listener = self._closing(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
         self._listener.bind(b"\0" + self.name)
         self._listener.listen(_MOST_WAITING)
         self._listener.setblocking(False)
-        self._wake_sender, self._wake_receiver = socket.socketpair()
+        self._wake_sender, self._wake_receiver = map(self._closing, socket.socketpair())
         self._wake_sender.setblocking(False)
         self._wake_receiver.setblocking(False)
-        self._selector = selectors.DefaultSelector()
+        self._spare = self._closing(File("saeta spare"))
+        self._selector = self._closing(selectors.DefaultSelector())
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._selector.register(self._wake_receiver, selectors.EVENT_READ, self._run_requests)
-        threading.Thread(target=self._serve, name="saeta broker", daemon=True).start()
+
+    def _closing(self, opened: Any) -> Any:
+        return self._opened.enter_context(closing(opened))
 
     def add(self, entry: Exported) -> None:
         self._exported[entry.token] = entry
@@ -137,10 +163,34 @@ class Broker:
             if count > 1:
                 self._posted[entry.token] = (entry, count - 1)
 
+    def posted(self) -> bool:
+        return bool(self._posted)
+
+    def wait_for_arrivals(self, seconds: float) -> None:
+        """Waits until everything that was posted has arrived, or the time is over."""
+        deadline = time.monotonic() + seconds
+        while self._posted and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+    def retire(self) -> tuple[socket.socket, list[tuple[Exported, int]]]:
+        """Ends the thread. Returns the socket, and what has not arrived with the number of its tokens.
+
+        Other processes are told that this one has ended, so that they ask the one that gets the socket.
+        """
+        self._ask(self._end)
+        if not self._serving.acquire(timeout=wire.WAIT):
+            raise OSError("the thread of the broker does not end")
+        return self._listener, list(self._posted.values())
+
+    def _end(self) -> None:
+        self._going_on = False
+        for peer in list(self._peers):
+            self._drop(peer)
+
     def find(self, token: bytes) -> Exported | None:
         return self._exported.get(token)
 
-    def watch(self, connection: socket.socket, ended: Callable[[], None]) -> None:
+    def watch(self, connection: _core._Connection, ended: Callable[[], None]) -> None:
         """Calls `ended` and closes the connection when the other side has closed it."""
 
         def on_end() -> None:
@@ -148,7 +198,11 @@ class Broker:
             connection.close()
             ended()
 
-        self._asked.append(lambda: self._selector.register(connection, selectors.EVENT_READ, on_end))
+        self._ask(lambda: self._selector.register(connection, selectors.EVENT_READ, on_end))
+
+    def _ask(self, request: Callable[[], object]) -> None:
+        """Runs something on the thread."""
+        self._asked.append(request)
         with suppress(BlockingIOError):  # the socket is full, so the thread is woken already
             self._wake_sender.send(b"!")
 
@@ -157,15 +211,23 @@ class Broker:
 
         Peers wait for these sockets to close, which must happen with the parent.
         """
-        self._selector.close()
-        for each in (self._listener, self._wake_sender, self._wake_receiver):
-            each.close()
+        self._opened.close()
         for peer in self._peers:
             peer.connection.close()
 
     def _serve(self) -> None:
-        while True:
+        if not self._serving.acquire(blocking=False):
+            return  # an interrupt has ended the first call of `start`
+        threading.current_thread().name = "saeta broker"
+        try:
+            self._open_sockets()
+        except OSError as failed:
+            self._failed = failed
+            self.abandon()
+        self._ready = True
+        while self._going_on and self._failed is None:
             self._poll()  # a function of its own: a local variable here would keep a lease alive
+        self._serving.release()
 
     def _poll(self) -> None:
         for key, _ in self._selector.select(self._timeout()):
@@ -200,10 +262,11 @@ class Broker:
                 connection, _sender = self._listener.accept()
             except BlockingIOError:
                 return
-            except OSError:
+            except OSError as failed:
                 # The peer is gone, or no descriptor is left. The connections in the queue are tried again.
-                time.sleep(0.01)
+                self._note_refusal(failed)
                 return
+            self._refused_since = None
             connection.setblocking(False)
             user = wire.peer_user(connection)
             if user == os.geteuid():
@@ -212,6 +275,22 @@ class Broker:
                 self._read(peer)  # the request mostly follows at once
             else:
                 _reject(connection, user)
+
+    def _note_refusal(self, failed: OSError) -> None:
+        """Waits for descriptors for some seconds, and then says to the others that there are none."""
+        now = time.monotonic()
+        since = self._refused_since = self._refused_since or now
+        if failed.errno not in (errno.EMFILE, errno.ENFILE) or now - since < _STARVATION:
+            time.sleep(0.01)
+            return
+        text = f"the process that exported the buffer can't open a connection: {failed.strerror}"
+        self._spare.close()
+        with suppress(OSError):  # another thread has taken the place
+            connection, _sender = self._listener.accept()
+            with connection:
+                connection.send(bytes([wire.FAILED]) + text.encode())
+        with suppress(OSError):
+            self._spare = File("saeta spare")
 
     def _admit(self, peer: _Peer) -> None:
         if len(self._silent) >= _MOST_SILENT:
@@ -264,10 +343,12 @@ class Broker:
             )
         elif kind in (wire.OPEN, wire.TAKE):
             peer.lease = entry
-            if kind == wire.TAKE:
-                self.note_arrival(entry)
             files = [] if entry.file is None else [entry.file.number]
-            socket.send_fds(peer.connection, [bytes([wire.DONE]) + entry.shared], files)
+            try:
+                socket.send_fds(peer.connection, [bytes([wire.DONE]) + entry.shared], files)
+            finally:
+                if kind == wire.TAKE:  # afterwards, because the process may end when all has arrived
+                    self.note_arrival(entry)
         elif kind == wire.POST:
             self.post(entry)
             peer.connection.send(bytes([wire.DONE]))
@@ -303,19 +384,31 @@ _own: Broker | None = None
 
 
 def own() -> Broker:
-    """Returns the broker of this process, which starts on first use."""
+    """Returns the broker of this process, which starts on first use, and anew for another user.
+
+    OSError if the system has no socket or descriptor for it.
+    """
     global _own
     with _lock:
-        if _own is None:
+        if _own is None or _own.user != os.geteuid():
             _own = Broker()
-        return _own
+        found = _own
+        try:
+            found.start()
+        except OSError:
+            _own = None
+            raise
+    return found
+
+
+def running() -> Broker | None:
+    """Returns the broker of this process if there is one."""
+    return _own
 
 
 def _reset_in_child() -> None:
     global _lock, _own
     _lock = threading.Lock()
-    for each in list(_files):
-        each.close()
     if _own is not None:
         _own.abandon()
         _own = None

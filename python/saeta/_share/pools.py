@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 from saeta import _core
 from saeta._share import broker, wire
-from saeta._share.leases import Lease
 
 Key: TypeAlias = tuple[bytes, bytes]  # the broker of a process, and the device
 
@@ -37,10 +36,8 @@ class _Pool:
             _, descriptors = wire.ask(connection, wire.POOL, token)
             if len(descriptors) != 1:
                 raise OSError("the process that exported the buffer sent no descriptor of its pool")
-            try:
-                self.imported = _core._ImportedPool(self.home, descriptors[0])
-            finally:
-                os.close(descriptors[0])
+            self.imported = _core._ImportedPool(self.home, descriptors[0].number)
+            descriptors[0].close()
         except BaseException:
             connection.close()
             raise
@@ -77,7 +74,7 @@ def _pool_of(key: Key, home: _core.Context) -> _Pool:
 
 
 def open_bytes(
-    home: _core.Context, key: Key, token: bytes, shared: bytes, lease: Lease, tag: str
+    home: _core.Context, key: Key, token: bytes, shared: bytes, lease: _core._Lease, tag: str
 ) -> _core.Buffer:
     """Opens bytes that another process shares and `token` names there. The lease ends with their last use."""
     return _pool_of(key, home).get(key, token).open(home, shared, lease, tag)

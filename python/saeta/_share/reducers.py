@@ -8,6 +8,7 @@ from typing import Any
 
 from saeta import _core
 from saeta._core import Column, Table
+from saeta._share import handover
 from saeta._share.tables import SharedTable, open_shared, posted
 
 
@@ -19,6 +20,10 @@ def install_reducers() -> None:
     processes do too if joblib was imported before. Only the process that sends needs to call it. The memory
     of a table that is sent stays until a process has opened it and the last one has dropped it.
 
+    A process that ends normally hands over what has not arrived. A small program keeps it until it arrives,
+    until the parent of the process ends, or for 10 minutes; for a process that `multiprocessing` did not
+    start, for 30 seconds. A table of a GPU is copied to the host for that.
+
     Other pickles carry the rows. A table on a GPU whose context has no exportable pool is an
     UnsupportedError when it is sent.
 
@@ -26,6 +31,7 @@ def install_reducers() -> None:
         >>> import saeta as sa
         >>> sa.install_reducers()
     """
+    handover.prepare()
     kinds: list[tuple[Any, Any]] = [(Table, _reduce_table), (Column, _reduce_column)]
     joblib_reduction: Any = sys.modules.get("joblib.externals.loky.backend.reduction")
     for kind, reduce in kinds:

@@ -10,19 +10,29 @@ from __future__ import annotations
 
 import fcntl
 import functools
-import mmap
 import os
 import struct
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeAlias, overload
 
 from saeta import _core
 from saeta._core import Column, Context, Table
 from saeta._share import broker, leases, pools, wire
-from saeta._share.packed import Packed, host_bytes, pack, unpack
-from saeta.errors import ClosedError, ExchangeError, FileError, FormatError, InvalidError, TypeMismatch
+from saeta._share.packed import body_of, host_bytes, pack, unpack
+from saeta._share.weak import WeakValues
+from saeta.errors import (
+    AccessError,
+    ClosedError,
+    Error,
+    ExchangeError,
+    FileError,
+    FormatError,
+    InvalidError,
+    TypeMismatch,
+)
 from saeta.exchange import ContextLike, context_of, from_arrow
 
 _TAG = "share"
@@ -112,6 +122,11 @@ def _restored_token(*values: Any) -> SharedTable:
     return SharedTable._make(place)
 
 
+class _Packed(NamedTuple):
+    metadata: bytes
+    body: Column
+
+
 class _HostMemory:
     """An unnamed file with a body and metadata. Its bytes are charged to a context as long as it lives."""
 
@@ -120,17 +135,14 @@ class _HostMemory:
     def __init__(self, where: Context, body: Column, metadata: bytes) -> None:
         self.reply = _SIZES.pack(len(body), len(metadata))
         self.nbytes = len(body) + len(metadata)
-        self._process = os.getpid()
         self._promised = where.memory.reserve(self.nbytes)
         self.file = _sealed_file("saeta table", host_bytes(body), metadata)
 
-    def open(self) -> Table:
-        return _table_in_file(self.file.number, self.reply, self, validate=False)
+    def open(self) -> _Packed:
+        return _packed_in_file(self.file.number, self.reply, self)
 
-    def __del__(self) -> None:
-        promised = getattr(self, "_promised", None)
-        if promised is not None and self._process == os.getpid():
-            promised.close()
+    def in_file(self) -> tuple[broker.File, bytes]:
+        return self.file, self.reply
 
 
 class _DeviceMemory:
@@ -142,14 +154,20 @@ class _DeviceMemory:
         self.reply = _SIZES.pack(len(body), len(metadata))
         self.reply += _core._share_bytes(_core._bytes_of(body)) if len(body) else b""
         self.file = None
-        self._packed = Packed(metadata, body)
+        self._packed = _Packed(metadata, body)
         if len(self.reply) + len(metadata) < wire.LARGEST:
             self.reply += metadata
         else:
             self.file = _sealed_file("saeta metadata", metadata)
 
-    def open(self) -> Table:
-        return unpack(*self._packed, validate=False)
+    def open(self) -> _Packed:
+        return self._packed
+
+    def in_file(self) -> tuple[broker.File, bytes]:
+        """Copies it into a file as that of a table on the host, which outlives this process."""
+        metadata, body = self._packed
+        content = host_bytes(body.to("host"))
+        return _sealed_file("saeta table", content, metadata), _SIZES.pack(len(body), len(metadata))
 
 
 def _sealed_file(name: str, *contents: Any) -> broker.File:
@@ -168,27 +186,51 @@ def _sealed_file(name: str, *contents: Any) -> broker.File:
     return file
 
 
-class _Mapping(mmap.mmap):
-    """A read-only view of an unnamed file. It keeps `lease` until the last column in it is dropped."""
-
-    lease: object
-
-
 # Returns the token of a table, None if it is not shared any more.
 _Finder: TypeAlias = Callable[[Table], "SharedTable | None"]
 
-# By the id of a table: the table, and what returns its token. A Table has no hash.
-_tokens: dict[int, tuple[weakref.ref[Table], _Finder]] = {}
-_opened: weakref.WeakValueDictionary[bytes, Table] = weakref.WeakValueDictionary()
+
+class _Known(weakref.ref[Table]):
+    """What is known of a table that is shared or open, as long as it lives. A Table has no hash."""
+
+    __slots__ = ("find", "unchecked")
+
+    find: _Finder
+    unchecked: _Packed | None  # its packed form, if it was opened without a check of the values
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
+# A table that is dropped leaves by itself, without a line of Python: Ctrl-C would be lost there.
+_known: set[_Known] = set()
+_opened: WeakValues[bytes, Table] = WeakValues()
 _lock = threading.Lock()
 
 
 def share(self: Table) -> SharedTable:
     """Implements `Table.share`."""
-    with _lock:
-        held, find = _tokens.get(id(self), (None, None))
-        known = find(self) if held is not None and find is not None and held() is self else None
-        return _share_own(self) if known is None else known
+    with _saying("the table can't be shared"), _lock:
+        known = _find(self)
+        token = None if known is None else known.find(self)
+        return _share_own(self) if token is None else token
+
+
+@contextmanager
+def _saying(what: str) -> Iterator[None]:
+    """Makes errors of the system, and of the other process, errors of Saeta."""
+    try:
+        yield
+    except Error:
+        raise
+    except wire.GoneError as gone:
+        raise ClosedError(f"{what}: {gone}") from None
+    except OSError as failed:
+        if failed.errno is not None:
+            text = f"{what}: {failed.strerror} (errno {failed.errno})"
+            raise FileError(text, errno=failed.errno) from failed
+        kind = AccessError if isinstance(failed, PermissionError) else ExchangeError
+        raise kind(f"{what}: {failed}") from failed
 
 
 def _share_own(table: Table, *, opened: bool = False) -> SharedTable:
@@ -218,14 +260,20 @@ def _token_of(entry: broker.Exported | None) -> SharedTable | None:
     )
 
 
-def _remember(table: Table, find: _Finder) -> None:
-    number = id(table)
+def _remember(table: Table, find: _Finder, unchecked: _Packed | None = None) -> None:
+    made = _find(table)
+    if made is None:
+        made = _Known(table, _known.discard)
+        made.unchecked = unchecked
+    made.find = find
+    _known.add(made)
 
-    def forget(ended: weakref.ref[Table]) -> None:
-        if number in _tokens and _tokens[number][0] is ended:
-            del _tokens[number]
 
-    _tokens[number] = (weakref.ref(table, forget), find)
+def _find(table: Table) -> _Known | None:
+    for each in weakref.getweakrefs(table):
+        if isinstance(each, _Known) and each in _known:
+            return each
+    return None
 
 
 def posted(table: Table) -> SharedTable:
@@ -233,12 +281,11 @@ def posted(table: Table) -> SharedTable:
     token = share(table)
     if token._entry is None:
         try:
-            leases.ask(token._place.broker, wire.POST, token._place.token)
-        except wire.GoneError:  # the process that shared it has ended
-            with _lock:
+            with _saying("the table can't be sent on"):
+                leases.ask(token._place.broker, wire.POST, token._place.token)
+        except ClosedError:  # the process that shared it has ended
+            with _saying("the table can't be sent on"), _lock:
                 token = _share_own(table, opened=True)
-        except OSError as failed:
-            raise ExchangeError(f"the table can't be sent on: {failed}") from failed
     if token._entry is not None:
         broker.own().post(token._entry)
     return SharedTable._make(token._place._replace(posted=True), token._entry)
@@ -256,12 +303,14 @@ def open_shared(token: SharedTable, ctx: ContextLike = None, *, validate: bool =
         token: from `Table.share`.
         ctx: a Context or the name of its device. None: the host's, or that of the GPU that has the memory. In
             a context of another device the table is a copy.
-        validate: as for `unpack`. A process checks a table once, as long as it has it open.
+        validate: as for `unpack`. A process checks a table once, as long as it has it open: at the first call
+            with True.
 
     Raises:
         ClosedError: the table is not shared any more, or the process that shared it has ended.
-        PermissionError: the process that shared it is of another user.
+        AccessError: the process that shared it is of another user. It is a PermissionError.
         ExchangeError: the token is of another machine, or its process does not reply.
+        FileError: the system has no descriptor or no address space for it, or no /proc.
         FormatError: the shared memory is not a packed table.
 
     Example:
@@ -274,22 +323,26 @@ def open_shared(token: SharedTable, ctx: ContextLike = None, *, validate: bool =
         raise TypeMismatch(
             f"token is of type {type(token).__name__}, expected a SharedTable from Table.share"
         )
-    if token._place.boot != wire.boot_id():
-        raise ExchangeError("the token was made on another machine, or before this one was started again")
-    try:
+    with _saying("the table can't be opened"):
+        if token._place.boot != wire.boot_id():
+            raise ExchangeError("the token was made on another machine, or before this one was started again")
         table = _opened.get(token._place.token)
         if table is None:
             table = _open(token, ctx, validate)
         elif token._place.posted:
-            for each in _ask(token)[2]:  # asking says that the token has arrived
-                os.close(each)
-    except wire.GoneError as gone:
-        raise ClosedError(f"the table can't be opened: {gone}") from None
-    except PermissionError:
-        raise
-    except OSError as failed:
-        raise ExchangeError(f"the table can't be opened: {failed}") from failed
+            with suppress(wire.GoneError):  # it is open all the same
+                _ask(token)  # which says that the token has arrived
+        if validate:
+            _check(table)
     return table if ctx is None or context_of(ctx) == table.context else table.to(context_of(ctx))
+
+
+def _check(table: Table) -> None:
+    """Checks the values of a table that was opened without a check."""
+    known = _find(table)
+    if known is not None and known.unchecked is not None:
+        unpack(*known.unchecked)
+        known.unchecked = None
 
 
 def _open(token: SharedTable, ctx: ContextLike, validate: bool) -> Table:
@@ -300,7 +353,7 @@ def _open(token: SharedTable, ctx: ContextLike, validate: bool) -> Table:
         entry = own.find(token._place.token)
         if entry is None:
             raise wire.GoneError("it is not shared any more: keep the token until it is opened")
-        table: Table = entry.kept.open()
+        packed, validate, unchecked = entry.kept.open(), False, None
         if token._place.posted:
             own.note_arrival(entry)
         # Its entry keeps the export as long as this process has the table.
@@ -308,21 +361,16 @@ def _open(token: SharedTable, ctx: ContextLike, validate: bool) -> Table:
     else:
         lease, reply, descriptors = _ask(token)
         find = functools.partial(_same_or_copy, SharedTable._make(place), weakref.ref(lease))
-        try:
-            on_device = token._place.device != b""
-            if len(reply) < _SIZES.size or (len(descriptors) != 1 and not on_device):
-                raise FormatError("the process that shared the table sent no table")
-            if on_device:
-                table = _table_on_device(token, ctx, reply, descriptors, lease, validate)
-            else:
-                table = _table_in_file(descriptors[0], reply, lease, validate)
-        finally:
-            for each in descriptors:
-                os.close(each)
+        packed = _packed_of(token, ctx, reply, descriptors, lease)
+        unchecked = None if validate else packed
+    table = unpack(*packed, validate=validate)
+    if token._place.device and table.device == "host":  # it was copied there when the exporter ended
+        table = table.to(_home_of(token, ctx))
     with _lock:
-        kept = _opened.setdefault(place.token, table)
-        if kept is table:  # another thread may have opened it meanwhile, with a lease of its own
-            _remember(table, find)
+        kept = _opened.get(place.token)
+        if kept is None:  # another thread may have opened it meanwhile, with a lease of its own
+            _remember(table, find, unchecked)
+            _opened[place.token] = kept = table
     return kept
 
 
@@ -330,37 +378,50 @@ def _same(token: SharedTable, _table: Table) -> SharedTable:
     return token
 
 
-def _same_or_copy(token: SharedTable, lease: weakref.ref[leases.Lease], table: Table) -> SharedTable:
+def _same_or_copy(token: SharedTable, lease: weakref.ref[_core._Lease], table: Table) -> SharedTable:
     """Returns the token of an open table, or that of a copy if its exporter has ended."""
     held = lease()
     return _share_own(table, opened=True) if held is None or held.ended() else token
 
 
-def _ask(token: SharedTable) -> tuple[leases.Lease, bytes, list[int]]:
+def _ask(token: SharedTable) -> tuple[_core._Lease, bytes, list[_core._Descriptor]]:
     place = token._place
     return leases.ask(place.broker, wire.TAKE if place.posted else wire.OPEN, place.token)
 
 
-def _table_in_file(descriptor: int, sizes: bytes, lease: object, validate: bool) -> Table:
-    body_bytes, metadata_bytes = _SIZES.unpack_from(sizes)
-    mapping = _map(descriptor, body_bytes + metadata_bytes)
-    mapping.lease = lease
-    view = memoryview(mapping)
-    return unpack(bytes(view[body_bytes:]), view[:body_bytes], "host", validate=validate)
-
-
-def _table_on_device(
+def _packed_of(
     token: SharedTable,
     ctx: ContextLike,
     reply: bytes,
-    descriptors: list[int],
-    lease: leases.Lease,
-    validate: bool,
-) -> Table:
+    descriptors: list[_core._Descriptor],
+    lease: _core._Lease,
+) -> _Packed:
+    on_device = token._place.device != b""
+    if len(reply) < _SIZES.size or (len(descriptors) != 1 and not on_device):
+        raise FormatError("the process that shared the table sent no table")
+    if descriptors and (not on_device or len(reply) == _SIZES.size):
+        return _packed_in_file(descriptors[0].number, reply, lease)
+    return _packed_on_device(token, ctx, reply, descriptors, lease)
+
+
+def _packed_in_file(number: int, sizes: bytes, lease: object) -> _Packed:
+    body_bytes, metadata_bytes = _SIZES.unpack_from(sizes)
+    view = _map(number, body_bytes + metadata_bytes, lease)
+    return _Packed(bytes(view[body_bytes:]), body_of(view[:body_bytes], "host", None))
+
+
+def _packed_on_device(
+    token: SharedTable,
+    ctx: ContextLike,
+    reply: bytes,
+    descriptors: list[_core._Descriptor],
+    lease: _core._Lease,
+) -> _Packed:
     body_bytes, metadata_bytes = _SIZES.unpack_from(reply)
     if descriptors:
-        _require_sealed(descriptors[0], metadata_bytes)
-        shared, metadata = reply[_SIZES.size :], os.pread(descriptors[0], metadata_bytes, 0)
+        number = descriptors[0].number
+        _require_sealed(number, metadata_bytes)
+        shared, metadata = reply[_SIZES.size :], os.pread(number, metadata_bytes, 0)
     else:
         behind = len(reply) - metadata_bytes
         if behind < _SIZES.size:
@@ -371,16 +432,16 @@ def _table_on_device(
         shared, metadata = reply[_SIZES.size : behind], reply[behind:]
     home = _home_of(token, ctx)
     if body_bytes == 0:
-        return unpack(metadata, b"", home)
+        return _Packed(metadata, body_of(b"", home, None))
     key = (token._place.broker, token._place.device)
     memory = pools.open_bytes(home, key, token._place.token, shared, lease, _TAG)
-    return unpack(metadata, _core._column_of(memory), home, validate=validate)
+    return _Packed(metadata, _core._column_of(memory))
 
 
-def _map(descriptor: int, size: int) -> _Mapping:
-    """Maps the first bytes of an unnamed file that nobody can shorten or change."""
-    _require_sealed(descriptor, size)
-    return _Mapping(descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ)
+def _map(number: int, size: int, kept: object = None) -> memoryview:
+    """Maps the first bytes of an unnamed file that nobody can shorten or change, which keep `kept`."""
+    _require_sealed(number, size)
+    return _core._FileMapping(number, size, kept).view()
 
 
 def _require_sealed(descriptor: int, size: int) -> None:
@@ -422,7 +483,7 @@ def _reset_in_child() -> None:
     """Forgets what the parent of a fork has shared. What it has opened stays readable."""
     global _lock
     _lock = threading.Lock()
-    _tokens.clear()
+    _known.clear()
     _opened.clear()
 
 

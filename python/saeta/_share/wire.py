@@ -10,12 +10,14 @@ import os
 import re
 import socket
 import struct
-import time
-import weakref
-from array import array
 from contextlib import suppress
 from pathlib import Path
 
+from saeta import _core
+from saeta._core import _Connection, _Descriptor
+from saeta.errors import FileError
+
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 MAGIC = b"SAETAIPC"
 VERSION = 1
 NAME = re.compile(rb"saeta-[0-9]{1,10}-[0-9a-f]{32}")
@@ -25,23 +27,28 @@ WAIT = 30.0  # seconds to wait for the other side, which may work with the GIL h
 POOL, OPEN, TAKE, END, POST = 1, 2, 3, 4, 5
 DONE, GONE, FORBIDDEN, FAILED = range(4)  # replies
 _REQUEST = struct.Struct("<8sHB16s")
-_TIME = struct.Struct("@ll")  # seconds and microseconds
-_DESCRIPTOR_ROOM = socket.CMSG_LEN(array("i").itemsize)  # for one
 LARGEST = 65536  # bytes of a reply; the system buffers messages of up to three times as many
-
-# Connections that this process started. A child of fork closes them, because the other side takes the end of
-# a connection as the sign that it is not needed any more.
-_connections: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
 
 class GoneError(OSError):
     """The memory is not shared any more, or its process has ended."""
 
 
+class EndedError(GoneError):
+    """The process has ended while it was asked."""
+
+
 @functools.cache
 def boot_id() -> bytes:
     """Returns 16 bytes that are unique to this machine and change with its next start."""
-    return bytes.fromhex(Path("/proc/sys/kernel/random/boot_id").read_text().strip().replace("-", ""))
+    try:
+        return bytes.fromhex(Path(_BOOT_ID).read_text().strip().replace("-", ""))
+    except OSError as failed:
+        raise FileError(
+            f"{_BOOT_ID}, by which processes of one machine know each other, can't be read: {failed.strerror} "
+            f"(errno {failed.errno})",
+            errno=failed.errno,
+        ) from failed
 
 
 def request(kind: int, token: bytes) -> bytes:
@@ -66,73 +73,52 @@ def peer_user(connection: socket.socket) -> int:
     return int(user)
 
 
-def connect(broker: bytes) -> socket.socket:
+def connect(broker: bytes) -> _Connection:
     """Connects to the exporter's socket, which must belong to the same user.
 
     After the exporter has ended, any user can take the name of its socket.
     """
-    deadline = time.monotonic() + WAIT
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    _connections.add(connection)
     try:
-        connection.settimeout(WAIT)
-        while True:
-            try:
-                connection.connect(b"\0" + broker)
-                break
-            except BlockingIOError:  # the queue of the socket is full
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.001)
-            except ConnectionRefusedError:
-                raise GoneError(
-                    "the process that exported the buffer has ended, or it is in another container"
-                ) from None
-        user = peer_user(connection)
-        if user != os.geteuid():
-            raise PermissionError(
-                f"the buffer was exported by user {user}, this process is of user {os.geteuid()}"
-            )
-        _let_system_wait(connection)
-    except BaseException:
+        connection = _Connection(broker, WAIT)
+    except BlockingIOError:  # the queue of the socket is full
+        raise _silence() from None
+    except ConnectionRefusedError:
+        raise GoneError(
+            "the process that exported the buffer has ended, or it is in another container"
+        ) from None
+    user = connection.peer_user()
+    if user != os.geteuid():
         connection.close()
-        raise
+        raise PermissionError(
+            f"the buffer was exported by user {user}, this process is of user {os.geteuid()}"
+        )
     return connection
 
 
-def _let_system_wait(connection: socket.socket) -> None:
-    """Leaves the time limit of a connection to the system.
+def ask(connection: _Connection, kind: int, token: bytes) -> tuple[bytes, list[_Descriptor]]:
+    """Sends a request and returns the reply with its descriptors.
 
-    Python would poll before each call. Its threads would pass the GIL to each other twice as often.
-    """
-    limit = _TIME.pack(int(WAIT), int(WAIT % 1 * 1e6))
-    for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-        connection.setsockopt(socket.SOL_SOCKET, option, limit)
-    connection.settimeout(None)
-
-
-def ask(connection: socket.socket, kind: int, token: bytes) -> tuple[bytes, list[int]]:
-    """Sends a request and returns the reply with its descriptors, which the caller closes.
-
-    OSError if the exporter refuses.
+    OSError if the exporter refuses, or if this process has no descriptor left for one that comes.
     """
     try:
         with suppress(ConnectionError):  # the connection was refused already: the reply says why
             connection.send(request(kind, token))
         data, descriptors = _receive(connection)
     except BlockingIOError:
-        raise OSError(f"the process that exported the buffer has not replied for {WAIT:g} seconds") from None
-    if data and data[0] == DONE:
-        return data[1:], descriptors
-    for each in descriptors:
-        os.close(each)
+        raise _silence() from None
     if not data:
-        raise GoneError("the process that exported the buffer ended before it replied")
+        raise EndedError("the process that exported the buffer ended before it replied")
+    if data[0] == DONE:
+        return data[1:], descriptors
     text = data[1:].decode("utf-8", "replace")
     raise {FORBIDDEN: PermissionError, GONE: GoneError}.get(data[0], OSError)(text)
 
 
-def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
+def _silence() -> OSError:
+    return OSError(f"the process that exported the buffer has not replied for {WAIT:g} seconds")
+
+
+def _receive(connection: _Connection) -> tuple[bytes, list[_Descriptor]]:
     """Receives one message, empty at the end.
 
     When the other side has closed with unread data, the system first reports that and then returns what was
@@ -140,23 +126,10 @@ def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
     """
     for _attempt in range(2):
         with suppress(ConnectionError):
-            # socket.recv_fds of Python 3.11 drops the flag: programs that are started meanwhile would get the
-            # descriptor.
-            data, beside, _flags, _sender = connection.recvmsg(
-                LARGEST, _DESCRIPTOR_ROOM, socket.MSG_CMSG_CLOEXEC
-            )
-            found = array("i")
-            for level, kind, content in beside:
-                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-                    found.frombytes(content[: len(content) // found.itemsize * found.itemsize])
-            return data, found.tolist()
+            return connection.receive(LARGEST)
     return b"", []
 
 
-def _reset_in_child() -> None:
-    for each in list(_connections):
-        each.close()
-    _connections.clear()
-
-
-os.register_at_fork(after_in_child=_reset_in_child)
+# A child of fork closes the connections of its parent, because the other side takes the end of a connection
+# as the sign that it is not needed any more. It closes the files in memory too, which keep their memory.
+os.register_at_fork(after_in_child=_core._close_descriptors)

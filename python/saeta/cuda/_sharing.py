@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pyarrow as pa
@@ -52,9 +51,7 @@ def open_memory(ctx: _core.Context, handle: Handle) -> _core.Buffer:
             raise OSError("the buffer is not shared any more: keep it, or its handle, until it is opened")
         memory: _core.Buffer = entry.kept._memory
         return memory
-    lease, shared, descriptors = leases.ask(handle.broker, wire.OPEN, handle.token)
-    for each in descriptors:
-        os.close(each)
+    lease, shared, _ = leases.ask(handle.broker, wire.OPEN, handle.token)
     size = int.from_bytes(shared[-8:], "little") if shared else 0
     if size != handle.size:
         raise OSError(f"the handle is of {handle.size} bytes, but the shared buffer has {size}")

@@ -92,6 +92,10 @@ def _find_worker() -> Any:
         return workers[0] if len(workers) == 1 else None
 
 
+def in_worker_process() -> bool:
+    return len(Worker._instances) > 0
+
+
 def _default_budget(worker: Any, device: str) -> int | str | None:
     kind = "host" if device == "host" else "device"
     said: int | str | None = dask.config.get(f"saeta.budget.{kind}", None)

@@ -6,14 +6,16 @@ memory of a GPU, and a table on the host passes it on to "dask".
 
 After a failure here that is not an OSError, distributed leaves the task that wanted the table waiting for
 ever. So no budget of a worker is charged for bytes on their way, and where a table that has arrived finds no
-room, that is an OSError: the worker asks for it again.
+room, that is an OSError: the worker asks for it again. For one that can't be read, the task gets an object
+that says so (`_refused.py`).
 """
 
 from __future__ import annotations
 
+import functools
+import logging
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from distributed.protocol import cuda_deserialize, cuda_serialize, dask_deserialize, dask_serialize
@@ -23,7 +25,9 @@ from saeta._core import Column, Table, context
 from saeta._share.packed import host_bytes, pack, unpack
 from saeta._use import use
 from saeta.dask._contexts import worker_context
+from saeta.dask._refused import arrived_refused
 
+_log = logging.getLogger("saeta.dask")
 _KINDS = (Table, Column)
 Header: TypeAlias = dict[str, Any]  # of what msgpack can encode
 
@@ -45,12 +49,31 @@ def serialize_on_host(source: Table | Column) -> tuple[Header, list[Any]]:
     return _header(source, table), [bytearray(metadata), host_bytes(body)]
 
 
+def _arriving(restore: Callable[[Header, list[Any]], Table | Column]) -> Callable[[Header, list[Any]], Any]:
+    """Makes of failures what distributed acts on."""
+
+    @functools.wraps(restore)
+    def arrive(header: Header, frames: list[Any]) -> Any:
+        try:
+            return restore(header, frames)
+        except OSError:
+            raise
+        except MemoryError as refused:
+            raise OSError(f"a table has arrived that does not fit: {refused}") from refused
+        except Exception as refused:
+            text = f"a table has arrived that can't be read: {type(refused).__name__}: {refused}"
+            _log.exception("%s", text)
+            return arrived_refused(text)
+
+    return arrive
+
+
+@_arriving
 def restore_from_host(header: Header, frames: list[Any]) -> Table | Column:
     metadata, body = frames
-    with _asking_again_without_room():
-        table = unpack(metadata, body, context("host"))
-        where = worker_context("host" if header["device"] == "host" else None)
-        return _restored(header, table.to(where))
+    table = unpack(metadata, body, context("host"))
+    where = worker_context("host" if header["device"] == "host" else None)
+    return _restored(header, table.to(where))
 
 
 def serialize_on_device(source: Table | Column) -> tuple[Header, list[Any]]:
@@ -92,10 +115,10 @@ def _has_ipc_handle(address: int) -> bool:
     return bool(found)
 
 
+@_arriving
 def restore_from_device(header: Header, frames: list[Any]) -> Table | Column:
     body = ReceivedBytes(frames[0]) if frames else b""
-    with _asking_again_without_room():
-        return _restored(header, unpack(header["metadata"], body, worker_context()))
+    return _restored(header, unpack(header["metadata"], body, worker_context()))
 
 
 class ReceivedBytes:
@@ -117,14 +140,6 @@ class ReceivedBytes:
             "data": (pointer, read_only),
             "stream": None,
         }
-
-
-@contextmanager
-def _asking_again_without_room() -> Iterator[None]:
-    try:
-        yield
-    except MemoryError as refused:
-        raise OSError(f"a table has arrived that does not fit: {refused}") from refused
 
 
 def _as_table(source: Table | Column) -> Table:

@@ -36,6 +36,9 @@ NB_MODULE(_core, m) {
   bind_lent(m);
   bind_bytes(m);
   bind_sharing(m);
+  bind_descriptors(m);
+  bind_connections(m);
+  bind_mappings(m);
   bind_graph_pool(m);
   bind_measure(m);
   complete_functions(m);

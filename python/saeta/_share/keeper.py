@@ -1,0 +1,65 @@
+"""The program that keeps tables for a process that has ended (`handover.py`), until they have been taken.
+
+It is started alone, with the standard library and nothing else, so that it is there within milliseconds and
+needs little memory. The listening socket of the process and the files with the tables are open already.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import struct
+import sys
+import time
+from contextlib import suppress
+from typing import Any
+
+_REQUEST_TIMEOUT = 1.0  # seconds; a request follows its connection at once
+
+
+def main() -> None:
+    told = json.load(sys.stdin)
+    listener = socket.socket(fileno=told["listener"])
+    answers = {bytes.fromhex(each[kind]): each for each in told["kept"] for kind in ("take", "open")}
+    deadline = time.monotonic() + told["seconds"]
+    parent = _watch(told["parent"])
+    waited_for: list[Any] = [listener] if parent is None else [listener, parent]
+    while any(each["count"] > 0 for each in told["kept"]):
+        seconds = deadline - time.monotonic()
+        if seconds <= 0:
+            return
+        ready, _, _ = select.select(waited_for, [], [], seconds)
+        if parent in ready:
+            return
+        if ready:
+            with suppress(OSError):  # of a peer that is gone
+                _serve(listener, answers, bytes.fromhex(told["refusal"]))
+
+
+def _watch(process: int | None) -> int | None:
+    """Returns a descriptor that can be read when the process has ended."""
+    return None if process is None else os.pidfd_open(process)
+
+
+def _serve(listener: socket.socket, answers: dict[bytes, dict[str, Any]], refusal: bytes) -> None:
+    """Answers one request, and counts the tokens that have arrived."""
+    connection, _ = listener.accept()
+    with connection:
+        connection.settimeout(_REQUEST_TIMEOUT)
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        if struct.unpack("3i", credentials)[1] != os.geteuid():
+            return
+        request = connection.recv(4096)
+        found = answers.get(request)
+        if found is None:
+            connection.send(refusal)
+            return
+        if request == bytes.fromhex(found["take"]):
+            found["count"] -= 1
+        socket.send_fds(connection, [bytes.fromhex(found["reply"])], [found["file"]])
+
+
+if __name__ == "__main__":
+    main()
