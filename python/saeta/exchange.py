@@ -231,9 +231,7 @@ def _with_names(column: Column, symbols: SymbolTable) -> Column:
     return column.as_symbols(symbols) if marked and column.type == "uint32" else column
 
 
-def _take(
-    source: Any, ctx: ContextLike, copy: bool | None, as_column: bool, index: bool = False
-) -> Any:
+def _take(source: Any, ctx: ContextLike, copy: bool | None, as_column: bool, index: bool = False) -> Any:
     """Takes Arrow data, as `from_arrow` does, without naming symbols."""
     if pandas_index.is_frame(source):
         source = pandas_index.frame_to_arrow(source, index)

@@ -29,7 +29,9 @@ def made(name):
         "string_view": lambda: views,
         "binary_view": lambda: texts.cast(pa.binary()).cast(pa.binary_view()),
         "list_view": lambda: lists,
-        "large_list_view": lambda: pa.array([[row] * 5 for row in range(ROWS)], pa.large_list_view(pa.int64())),
+        "large_list_view": lambda: pa.array(
+            [[row] * 5 for row in range(ROWS)], pa.large_list_view(pa.int64())
+        ),
         "list_view of views": lambda: pa.ListViewArray.from_arrays(
             pa.array(range(ROWS), pa.int32()), pa.array([1] * ROWS, pa.int32()), views
         ),
@@ -42,7 +44,9 @@ def made(name):
             pa.array([row // 2 for row in range(ROWS)], pa.int32()),
             [texts, views],
         ),
-        "with nulls": lambda: pa.array([None if row % 3 == 1 else TEXTS[row] for row in range(ROWS)], pa.string_view()),
+        "with nulls": lambda: pa.array(
+            [None if row % 3 == 1 else TEXTS[row] for row in range(ROWS)], pa.string_view()
+        ),
     }[name]()
 
 

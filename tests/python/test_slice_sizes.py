@@ -42,7 +42,17 @@ def test_the_slices_of_a_table_sum_to_its_size(ctx, arrays, name):
 
 @pytest.mark.parametrize(
     "name",
-    ["string", "large_binary", "list", "large_list", "struct", "map", "sparse_union", "run_end_encoded", "deep"],
+    [
+        "string",
+        "large_binary",
+        "list",
+        "large_list",
+        "struct",
+        "map",
+        "sparse_union",
+        "run_end_encoded",
+        "deep",
+    ],
 )
 def test_a_slice_has_the_size_that_pyarrow_gives_it(ctx, arrays, name):
     source = pa.table({"a": arrays[name]})
@@ -81,7 +91,9 @@ def test_a_large_row_counts_in_the_slice_that_has_it(ctx, type):  # noqa: A002
 @pytest.mark.parametrize("type", [pa.string_view(), pa.binary_view(), pa.list_(pa.string_view())], ids=str)
 def test_rows_that_were_taken_count_their_own_text(ctx, type):  # noqa: A002
     text = [LETTER % row for row in range(ROWS)]
-    whole = sa.from_arrow(pa.table({"a": pa.array([[t] for t in text] if "list" in str(type) else text, type)}), ctx)
+    whole = sa.from_arrow(
+        pa.table({"a": pa.array([[t] for t in text] if "list" in str(type) else text, type)}), ctx
+    )
     order = np.random.default_rng(7).permutation(ROWS)
     parts = [whole.take(order[row : row + PART]) for row in range(0, ROWS, PART)]
     assert abs(sum(part.nbytes for part in parts) - whole.nbytes) <= whole.nbytes // 4
@@ -91,7 +103,9 @@ def test_rows_that_were_taken_count_their_own_text(ctx, type):  # noqa: A002
 
 def test_a_view_of_a_slice_of_another_library_counts_its_rows():
     pl = pytest.importorskip("polars")
-    frame = pl.DataFrame({"a": [LETTER % row for row in range(ROWS)], "b": [[row] * 9 for row in range(ROWS)]})
+    frame = pl.DataFrame(
+        {"a": [LETTER % row for row in range(ROWS)], "b": [[row] * 9 for row in range(ROWS)]}
+    )
     whole = sa.from_arrow(frame, "host").nbytes
     part = sa.from_arrow(frame[900:924], "host").nbytes
     assert part <= 2 * whole * 24 // ROWS
@@ -146,8 +160,9 @@ def test_a_device_without_room_spreads_the_values_evenly():
 
 def test_the_weight_for_dask_is_that_of_the_rows(ctx):
     pytest.importorskip("dask")
-    import saeta.dask  # noqa: F401
     from dask.sizeof import sizeof
+
+    import saeta.dask  # noqa: F401
 
     table = sa.from_arrow(pa.table({"a": [LETTER % row for row in range(ROWS)]}), ctx)
     assert abs(sum(map(sizeof, parts_of(table))) - sizeof(table)) <= sizeof(table) // 5

@@ -19,6 +19,7 @@ from saeta._files.data_sets import IPC_ENDINGS, PARQUET_ENDINGS, list_sources
 from saeta._files.parquet import naming_failures, require_room, take_batches
 from saeta._files.sources import URL, file_error, without_secrets
 from saeta._loader.order import Batch, Span
+from saeta._optional import load
 from saeta.errors import (
     ClosedError,
     ColumnNameError,
