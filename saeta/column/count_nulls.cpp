@@ -50,7 +50,7 @@ void column::count_nulls(std::span<const column> of) {
                             [&](const use_token&, std::int64_t* target) { count(target); });
   }
   for (std::size_t i = 0; i < unknown.size(); ++i) {
-    unknown[i]->nulls() = counts[i];
+    unknown[i]->facts().nulls = counts[i];
   }
   token.finish();
 }

@@ -4,6 +4,7 @@
 // Owner     A source keeps both the Python object and its C++ resource, because RMM's adaptors do not own
 //           their upstream resource. The last context made from the source releases both.
 // Thread    The resource is used without the GIL.
+#include "python/src/core/module.hpp"
 #include "python/src/core/objects.hpp"
 #include "saeta/rmm/rmm_resource.hpp"
 #include "saeta/runtime/runtime.hpp"
