@@ -164,8 +164,11 @@ class Broker:
             peer.connection.close()
 
     def _serve(self) -> None:
-        while True:
-            self._poll()  # a function of its own: a local variable here would keep a lease alive
+        try:
+            while True:
+                self._poll()  # a function of its own: a local variable here would keep a lease alive
+        except OSError as failure:  # the program has closed all descriptors, as one that becomes a daemon
+            _log.info("other processes can't open tables of this one any more: %s", failure)
 
     def _poll(self) -> None:
         for key, _ in self._selector.select(self._timeout()):
