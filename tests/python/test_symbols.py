@@ -368,6 +368,30 @@ def test_files_of_others_give_symbols_where_the_metadata_say_so(anywhere, tmp_pa
     assert sa.read_ipc(path, anywhere)["x"].type != "symbol"
 
 
+@pytest.mark.parametrize("container", ["file", "stream"])
+@pytest.mark.parametrize("options", [{}, {"copy": True}, {"rechunk": True}, {"rechunk": False}], ids=str)
+def test_files_of_numbers_that_name_our_table_are_symbols_and_checked(anywhere, tmp_path, container, options):
+    own = sa.column("city", CITIES, sa.symbol(), "host")
+    described = pa.Field._import_from_c_capsule(own.__arrow_c_device_array__()[0])
+    known = [None if each is None else sa.symbols.find(each) for each in CITIES]
+    new = pa.ipc.new_file if container == "file" else pa.ipc.new_stream
+    for numbers, names in ((known, CITIES), ([*known[:4], 2**32 - 1], None)):
+        path = tmp_path / f"{len(numbers)}.arrow"
+        table = pa.table([pa.array(numbers, pa.uint32())], schema=pa.schema([described]))
+        with new(path, table.schema) as writer:
+            writer.write_table(table, 2)
+        if names is not None:
+            made = sa.read_ipc(path, anywhere, **options)
+            assert (made["city"].type, made["city"].to_pylist()) == ("symbol", names)
+            assert sa.concat_tables(list(sa.scan_ipc(path, anywhere)))["city"].to_pylist() == names
+        else:
+            for read in (sa.read_ipc, lambda *to, **how: list(sa.scan_ipc(*to))):
+                with pytest.raises(
+                    sa.FormatError, match=r"batch 2: column 'city': symbol 4294967295 at row 0 is not in"
+                ):
+                    read(path, anywhere, **options)
+
+
 def test_unknown_symbols_of_a_device_array_are_refused(host):
     numbers = sa.table({"x": np.array([0, 4_000_000_000], np.uint32)}, host)
     sa.symbols.intern("a")

@@ -225,8 +225,11 @@ class Broker:
             self._failed = failed
             self.abandon()
         self._ready = True
-        while self._going_on and self._failed is None:
-            self._poll()  # a function of its own: a local variable here would keep a lease alive
+        try:
+            while self._going_on and self._failed is None:
+                self._poll()  # a function of its own: a local variable here would keep a lease alive
+        except OSError as failure:  # the program has closed all descriptors, as one that becomes a daemon
+            _log.info("other processes can't open tables of this one any more: %s", failure)
         self._serving.release()
 
     def _poll(self) -> None:

@@ -4,6 +4,7 @@
 #include "saeta/column/column.hpp"
 #include "saeta/compute/combine.hpp"
 #include "saeta/device/kernels.hpp"
+#include "saeta/symbols/symbol_table.hpp"
 
 #include <algorithm>
 #include <span>
@@ -262,7 +263,8 @@ void whole_plan::add_variadic_table(std::span<const slab_place> places, scatter_
   }
 }
 
-/// Consecutive pieces whose dictionaries have the same number of values share one check.
+/// Consecutive pieces whose dictionaries have the same number of values share one check. So do all pieces of
+/// symbols, which have a table in place of a dictionary.
 void whole_plan::add_index_checks(const planned_table& table, const planned_group& group,
                                   std::size_t number) {
   const tree_node& node = table.pieces.tree->nodes[number];
@@ -274,8 +276,10 @@ void whole_plan::add_index_checks(const planned_table& table, const planned_grou
     if (span.rows == 0) {
       continue;
     }
-    const dictionary_state state = states_(table, piece, node.dictionary);
-    const std::int64_t limit = std::min(state.length, max_entries(*node.type->index_type()));
+    const std::int64_t limit =
+        node.type->is_symbol()
+            ? static_cast<std::int64_t>(node.type->symbols()->size())
+            : std::min(states_(table, piece, node.dictionary).length, max_entries(*node.type->index_type()));
     if (open && slab_.plan().checks.back().limit == limit) {
       slab_.plan().checks.back().count += span.rows;
       checks_.back().end = piece + 1;
