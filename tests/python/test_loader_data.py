@@ -116,6 +116,17 @@ def test_files_with_older_metadata_share_their_bytes_among_the_batches_by_rows(h
     assert data._batches_by_inspection(empty) == [Batch(0, 0, False)]
 
 
+def test_a_compressed_batch_is_read_once_for_all_spans_in_it(host, tmp_path):
+    opened = data.data_of([written(tmp_path / "a.arrow", table(100, 100), compression="lz4")], host)
+    opened.choose(["n"])
+    spans = [Span(0, 10, 2), Span(0, 50, 2), Span(1, 0, 2)]
+    reading = opened.open(host, ["n"], [spans], ahead=1)
+    assert reading._read_for(spans) == [Span(0, 0, 100), Span(1, 0, 100)]
+    assert rows_of(reading.next()) == [10, 11, 50, 51, 100, 101]
+    reading.close()
+    opened.close()
+
+
 def test_a_closed_reading_reads_no_more(host, tmp_path):
     pq.write_table(table(2), tmp_path / "a.parquet")
     for path in (written(tmp_path / "a.arrow", table(2, 2)), str(tmp_path / "a.parquet")):

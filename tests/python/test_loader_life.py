@@ -18,6 +18,7 @@ from loader_files import files_of_rows, flat, numbered, rows_of, write_ipc, writ
 from saeta._files.scan import ReadAhead
 from saeta._loader.data import _OfIpc
 from saeta._loader.loader import _torch_class
+from saeta._loader.windows import Windows
 from sim_devices import DEVICES, contexts_of
 from waiting import eventually
 
@@ -61,6 +62,20 @@ def test_a_closed_loader_is_refused(tmp_path):
     with pytest.raises(sa.ClosedError, match="the loader is closed"):
         iter(loader)
     loader.close()
+
+
+def test_close_waits_for_the_threads_of_all_iterators(tmp_path, monkeypatch):
+    waited, wait = [], Windows.wait
+    monkeypatch.setattr(Windows, "wait", lambda self: (waited.append(self), wait(self)))
+    loader = sa.loader(files_of_rows(tmp_path, [5000], 100), "host", batch_size=50, window="2KiB", to="table")
+    begun = [iter(loader), iter(loader)]
+    for each in begun:
+        next(each)
+    threads = [each for each in threading.enumerate() if each.name == "saeta-loader"]
+    assert len(threads) == 2
+    loader.close()
+    assert len(set(waited)) == 2
+    assert not any(each.is_alive() for each in threads)
 
 
 @pytest.mark.parametrize("shuffle", [False, "batches", "rows"])

@@ -246,6 +246,26 @@ def test_a_table_is_permuted_as_a_whole(files, ctx, shuffle):
         assert len(set(alone[0]) & set(range(97))) < 20
 
 
+@pytest.mark.parametrize("write", [write_ipc, partial(write_ipc, compression="lz4"), write_parquet])
+def test_the_last_step_of_ranks_begins_a_single_batch_again(tmp_path, ctx, write):
+    (file,) = files_of_rows(tmp_path, [100], 100, write)
+    batches = [list(range(first, first + 10)) for first in range(0, 100, 10)]
+    for rank in range(3):
+        found = rows_of(loader_of(file, ctx, batch_size=10, window="1MiB", rank=rank, world_size=3))
+        assert found == [batches[(rank + 3 * step) % 10] for step in range(4)]
+
+
+@pytest.mark.parametrize("shuffle", SHUFFLES)
+@pytest.mark.parametrize("world_size", [4, 7])
+def test_ranks_beyond_the_last_batch_get_the_first_ones_in_their_order(files, shuffle, world_size):
+    options = {"batch_size": 77, "shuffle": shuffle, "world_size": world_size}  # 13 batches
+    alone = rows_of(loader_of(files, batch_size=77, shuffle=shuffle))
+    assert len(alone) == ROWS // 77
+    last = [rows_of(loader_of(files, rank=rank, **options))[-1] for rank in range(world_size)]
+    begin = len(alone) // world_size * world_size
+    assert last == (alone[begin:] + alone)[:world_size]
+
+
 @pytest.mark.parametrize("rows", [0, 1, 31, 32, 33])
 def test_few_rows(tmp_path, rows):
     files = files_of_rows(tmp_path, [rows], 10)

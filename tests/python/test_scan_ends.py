@@ -299,6 +299,20 @@ class _HeldAtEnd(io.BytesIO):
         return super().read(size)
 
 
+def test_rows_of_two_windows_that_find_no_room_together_are_given_later(host, large):
+    rows = ROWS * 3 // 2
+    host.budget = 2 * rows * 8 - ROWS  # for the windows, and not for a copy of their rows
+    scan = sa.scan_ipc(large, host, copy=True, window=ROWS * 8, batch_rows=rows, in_flight=1)
+    for _ in range(2):
+        with pytest.raises(sa.BudgetExceeded):
+            next(scan)
+    host.budget = None
+    found = [np.asarray(batch["a"].to_numpy()) for batch in scan]
+    assert [len(each) for each in found] == [rows] * 4
+    assert np.array_equal(np.concatenate(found), np.arange(6 * ROWS))
+    scan.close()
+
+
 def test_a_scan_whose_batch_was_refused_is_not_at_its_end(host, packed):
     host.budget = int(1.5 * ROWS * 8)
     scan = sa.scan_ipc(packed, host, in_flight=1)
