@@ -5,8 +5,8 @@
 //           type. A cast that changes no byte (column/view_cast.hpp) is a view.
 // Owner     A result that is not a view is charged to the budget of the source's context.
 // Order     Ready on the context's work stream. The host waits for the check of the values.
-// Failure   type_mismatch for other types; unsupported for decimals with a scale beyond 76; out_of_range naming the first row that has no such number;
-//           budget_exceeded, out_of_memory.
+// Failure   type_mismatch for other types; unsupported for decimals with a scale beyond 76; out_of_range
+//           naming the first row that has no such number; budget_exceeded, out_of_memory.
 #pragma once
 
 #include "saeta/column/column.hpp"
@@ -15,8 +15,8 @@ namespace saeta {
 
 enum class cast_rule {
   exact, ///< the number must be equal in the other type
-  /// Floats and decimals become the nearest integer, ties to even, and numbers the nearest float. The range is still
-  /// checked for integers; floats beyond the range become infinite.
+  /// Floats and decimals become the nearest integer, ties to even, and numbers the nearest float. The range
+  /// is still checked for integers; floats beyond the range become infinite.
   round,
 };
 

@@ -2,8 +2,7 @@
 //
 // What      Arrow counts the nulls in the validity of a column (column::null_count). A dictionary, a run-end
 //           encoded column and a union can refer to values that are null themselves. These functions count
-//           such rows as null too, to any depth, as the compute functions of pyarrow do. Every row of a
-//           column of type null is null.
+//           such rows as null too, to any depth. Every row of a column of type null is null.
 // Owner     Results that are not views are charged to the budget of the source's context.
 // Order     Ready on the context's work stream. The host waits for unknown null counts of values.
 // Failure   budget_exceeded, out_of_memory.

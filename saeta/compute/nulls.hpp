@@ -1,9 +1,10 @@
 // Nulls of columns: found, replaced, and dropped, on their device.
 //
-// What      A row is null if its value is (compute/logical_nulls.hpp), wherever the null is: in the validity of
-//           the column, in a dictionary, in a run, or in a child of a union.
+// What      A row is null if its value is (compute/logical_nulls.hpp), wherever the null is: in the validity
+//           of the column, in a dictionary, in a run, or in a child of a union.
 // Owner     Results are charged to the budget of the source's context.
-// Order     Ready on the context's work stream. The host waits only for the number of rows that are kept.
+// Order     Ready on the context's work stream. The host waits for the number of rows that are kept,
+//           and for unknown null counts of values that rows refer to.
 // Failure   type_mismatch and invalid_argument (a fill of another type, of several rows, null, or on another
 //           device), budget_exceeded, out_of_memory, and overflow as for take (compute/take.hpp).
 #pragma once

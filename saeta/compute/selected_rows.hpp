@@ -1,6 +1,7 @@
 // Chosen rows of a source in several pieces: numbers on the device that `take` follows.
 //
-// What      Made from integer indices, from a mask or from the bounds of a slice. All columns of a table read the same numbers.
+// What      Made from integer indices, from a mask or from the bounds of a slice. All columns of a table read
+//           the same numbers.
 // Owner     The numbers take 8 bytes a row, charged to the budget of the context.
 // Order     Ready on the context's work stream. The host waits once: for the check of the indices, or for the
 //           number of rows of a mask. Numbers of a slice are made on the host and uploaded.

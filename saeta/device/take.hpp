@@ -6,8 +6,8 @@
 //           alignment.
 // Rows      The source of a step is one or more pieces. A chosen row is one number: the piece in its upper
 //           bits and the row of that piece in its lower ones, or `row_of_null`. `indices`, `mask`,
-//           `filled` and `child_rows` make such rows. All other steps read them, so each row is looked up once, however many
-//           columns there are.
+//           `filled` and `child_rows` make such rows. All other steps read them, so each row is looked up
+//           once, however many columns there are.
 // Counted   Steps of counted kinds need the sum of what earlier rows add before they can write.
 //           `count_taken` stores these sums for each tile, and checks what it reads: no other kernel follows
 //           an offset that it found bad. A host that finds a bad row must not run `take` on that step.

@@ -26,6 +26,7 @@ BUILT_IN = {
     sa.ColumnNameError: KeyError,
     sa.FileError: OSError,
     sa.MissingFileError: FileNotFoundError,
+    sa.AccessError: PermissionError,
     sa.ExchangeError: BufferError,
     sa.ClosedError: ValueError,
     sa.BusyError: RuntimeError,

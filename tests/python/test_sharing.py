@@ -358,8 +358,8 @@ except PermissionError as refused:
     print(type(refused).__name__, refused, flush=True)
 mine = sa.table({{'a': [2]}}, 'host').share()
 """) == [
-            "AccessError the table can't be opened: the buffer was exported by user 0, this process is of user "
-            "65534"
+            "AccessError the table can't be opened: the buffer was exported by user 0, this process is of "
+            "user 65534"
         ]
         (text,) = other.run("show(mine)")
         with pytest.raises(sa.AccessError, match="by user 65534"):

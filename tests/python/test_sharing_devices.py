@@ -103,9 +103,9 @@ def test_a_reply_may_be_as_long_as_the_longest_one(
     """One byte says that the request is done. Without room for it the metadata comes in a file."""
     made = "sa.table({'a': [1, 2]}, ctx.saeta)"
     longest = room + exporter.run(
-        f"memory = {made}.share()._entry.kept\nresult = len(memory.reply)\nassert memory.file is None\ndel memory"
+        f"memory = {made}.share()._entry.kept\nassert memory.file is None\nresult = len(memory.reply)"
     )
-    text = exporter.run(f"_wire.LARGEST = {longest}\nresult = show({made})")
+    text = exporter.run(f"del memory\n_wire.LARGEST = {longest}\nresult = show({made})")
     monkeypatch.setattr(wire, "LARGEST", longest)
     token = received(text)
     lease, reply, descriptors = tables._ask(token)

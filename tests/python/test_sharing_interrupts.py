@@ -100,7 +100,7 @@ def test_an_interrupted_start_leaves_one_thread(monkeypatch: Any, lost: list[Any
     """The first use of a process starts its thread."""
 
     def end_and_count() -> tuple[int, ...]:
-        """Threads and descriptors. Ends the thread that was started, if any, so that the next turn is a first use again."""
+        """Threads and descriptors, once the thread that was started has ended: a first use comes next."""
         found = broker.running()
         if found is not None:
             broker.own().retire()

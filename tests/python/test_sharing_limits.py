@@ -32,7 +32,8 @@ OLDER_KERNEL = r"""
 #include <sys/mman.h>
 #include <sys/types.h>
 
-static void* refuse_or_map(const char* name, void* at, size_t bytes, int access, int flags, int file, off_t begin) {
+static void* refuse_or_map(const char* name, void* at, size_t bytes, int access, int flags, int file,
+                           off_t begin) {
   void* (*map)(void*, size_t, int, int, int, off_t) = dlsym(RTLD_NEXT, name);
   const int seals = flags & MAP_SHARED && file >= 0 ? fcntl(file, F_GET_SEALS) : -1;
   if (seals != -1 && seals & F_SEAL_WRITE) {

@@ -134,11 +134,6 @@ def test_rows_are_sliced_like_a_list(host):
     assert table.slice(3).num_rows == 2
     with pytest.raises(sa.OutOfRange, match="6"):
         table.slice(6)
-    for bad in (slice(None, None, 2), slice(None, None, -1)):
-        with pytest.raises(sa.InvalidError, match="step"):
-            _ = table[bad]
-        with pytest.raises(sa.InvalidError, match="step"):
-            _ = table["a"][bad]
 
 
 def test_values_are_those_of_pyarrow(anywhere):

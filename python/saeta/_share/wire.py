@@ -45,8 +45,8 @@ def boot_id() -> bytes:
         return bytes.fromhex(Path(_BOOT_ID).read_text().strip().replace("-", ""))
     except OSError as failed:
         raise FileError(
-            f"{_BOOT_ID}, by which processes of one machine know each other, can't be read: {failed.strerror} "
-            f"(errno {failed.errno})",
+            f"{_BOOT_ID}, by which processes of one machine know each other, can't be read: "
+            f"{failed.strerror} (errno {failed.errno})",
             errno=failed.errno,
         ) from failed
 

@@ -1,7 +1,7 @@
 // A file descriptor that a Python object owns.
 //
-// What      The descriptor closes with the object, in C code: a signal whose handler raises can't come between
-//           the call that opens it and the object, nor be lost in a destructor.
+// What      The descriptor closes with the object, in C code: a signal whose handler raises can't come
+//           between the call that opens it and the object, nor be lost in a destructor.
 // Thread    With the GIL held.
 // Fork      A child closes all of them (`close_all`): to other processes the end of a connection is the sign
 //           that it is not needed any more, and a file keeps its memory as long as a descriptor is open.
