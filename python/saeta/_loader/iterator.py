@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Never
+from typing import Any, Never
 
 from saeta._core import Table, _AtEnd, _call_to_the_end
-from saeta._loader.features import add_label
+from saeta._loader.features import Features, add_label
 from saeta._loader.order import Load
 from saeta._loader.windows import ADVICE, Cutter, Windows
 from saeta.errors import BudgetExceeded, Error, TypeMismatch
-
-if TYPE_CHECKING:
-    from saeta._loader.loader import Loader
 
 
 class Batches(Iterator[Any]):
@@ -22,10 +19,11 @@ class Batches(Iterator[Any]):
     interrupt is lost. An error ends the iterator.
 
     Args:
+        loader: the Loader, whose place in the epoch follows.
         taken: the number of batches of the epoch before the first one.
     """
 
-    def __init__(self, loader: Loader[Any], windows: Windows, taken: int) -> None:
+    def __init__(self, loader: Any, windows: Windows, taken: int) -> None:
         self._loader = loader
         self._windows = windows
         self._taken = taken
@@ -61,6 +59,11 @@ class Batches(Iterator[Any]):
             self._loader._batch = self._taken
         return batch
 
+    def close(self) -> None:
+        """Ends the iterator."""
+        self._ended = True
+        _call_to_the_end(self._windows.stop)
+
     def __reduce_ex__(self, protocol: object) -> Never:
         raise TypeMismatch("an iterator of a loader can't be pickled: pickle the loader, which has its place")
 
@@ -82,7 +85,8 @@ class Batches(Iterator[Any]):
 
     def _converted(self, rows: Table) -> Iterator[Any]:
         """Converts rows. If there is no room, windows are no longer read ahead."""
-        features, size = self._loader._features, self._loader._batch_size
+        features: Features = self._loader._features
+        size: int = self._loader._batch_size
         try:
             return features.batches(rows.combine_chunks(), size)
         except BudgetExceeded:
