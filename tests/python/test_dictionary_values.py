@@ -7,7 +7,6 @@ import decimal
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +15,7 @@ import saeta as sa
 from loader_files import write_ipc, write_parquet
 from sim_devices import DEVICES, contexts_of
 
+pl = pytest.importorskip("polars")
 pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 
 HALF, MORE = decimal.Decimal("0.50"), decimal.Decimal("1.50")

@@ -60,7 +60,7 @@ def test_values_of_more_rows_than_memory_holds_are_a_typed_error(host, kind, way
     for name in ("pandas", "polars"):
         if name in way:
             pytest.importorskip(name)
-    with pytest.raises((sa.OutOfMemory, sa.SizeOverflow, sa.ExchangeError)):
+    with pytest.raises((sa.OutOfMemory, sa.SizeOverflow, sa.ExchangeError, sa.TypeMismatch)):
         WAYS[way](table_of(kind, host))
 
 

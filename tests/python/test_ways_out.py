@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import saeta as sa
@@ -87,5 +88,6 @@ def test_a_refused_kind_of_memory_is_told_without_an_empty_name():
 
 
 def test_a_write_to_read_only_memory_names_the_copy():
-    with pytest.raises(sa.InvalidError, match="is read-only: copy=True"), sa.use(writes=[column()]):
+    lent = sa.from_arrow(pa.table({"fare_amount": [1.5, None]}), "host")["fare_amount"]
+    with pytest.raises(sa.InvalidError, match="is read-only: copy=True"), sa.use(writes=[lent]):
         pass

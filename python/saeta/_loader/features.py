@@ -431,6 +431,8 @@ def _matrices(schema: Schema, given: Any) -> dict[str, list[str]]:
 
 def _consists_of(formats: tuple[str, ...], type_: DataType) -> bool:
     """Whether the values are of these formats, also inside of fixed-size lists and structs."""
+    if type_.format == "+r":
+        return _consists_of(formats, type_.fields[1].type)
     if type_.format.startswith(("+w", "+s")):
         return all(_consists_of(formats, field.type) for field in type_.fields)
     return type_.format.startswith(formats)

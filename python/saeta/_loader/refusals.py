@@ -9,7 +9,7 @@ LEAVE_OUT = "leave it out with columns=, or choose to='table'"
 
 
 def require_tensor(name: str, type: DataType, *, is_chosen: bool, inside_of: DataType | None = None) -> None:  # noqa: A002
-    """Raises TypeMismatch unless the values are numbers, or fixed-size lists or structs of numbers.
+    """Raises TypeMismatch unless the values are numbers, runs of numbers, or fixed-size lists or structs of them.
 
     Args:
         is_chosen: whether the type of the tensor is chosen, which types that are not numbers may need.
@@ -23,7 +23,8 @@ def require_tensor(name: str, type: DataType, *, is_chosen: bool, inside_of: Dat
 
 def require_number(name: str, key: str, type: DataType, *, is_chosen: bool) -> None:  # noqa: A002
     """Raises TypeMismatch for a column that a matrix can't have."""
-    if type.format.startswith("+") or not _has_tensor(type, is_chosen=is_chosen, is_inside=False):
+    is_nested = type.format.startswith("+") and type.format != "+r"
+    if is_nested or not _has_tensor(type, is_chosen=is_chosen, is_inside=False):
         raise TypeMismatch(
             f"column '{name}' of type {type.name} can't be in the matrix '{key}': name the columns of numbers, "
             f"as matrix={{'{key}': [...]}}"
@@ -55,6 +56,8 @@ def _has_tensor(type: DataType, *, is_chosen: bool, is_inside: bool) -> bool:  #
         first, *others = [field.type for field in type.fields] or [DataType("null")]
         plain = not first.fields and all(each == first for each in others)
         return plain and _has_tensor(first, is_chosen=is_chosen, is_inside=True)
+    if type.format == "+r":
+        return _has_tensor(type.fields[1].type, is_chosen=is_chosen, is_inside=is_inside)
     if type.format.startswith("+w"):
         return _has_tensor(type.fields[0].type, is_chosen=is_chosen, is_inside=True)
     if type.is_symbol or (type.format.startswith("t") and not type.format.startswith("ti")):

@@ -97,19 +97,21 @@ void message_source::open_file() {
 }
 
 void message_source::open_stream() {
+  std::int64_t body_bytes = 0;
   if (const auto at = take(find(0), from_->name())) {
-    if (at->body_bytes != 0) { // what it skips would be lost
-      throw error(errc::format, concat(from_->name(), ": its first message, the schema, has a body of ",
-                                       at->body_bytes, " bytes"));
-    }
     const auto metadata = bytes_of(*at->metadata);
     front_.assign(metadata.begin(), metadata.end());
     at_ = at->body;
+    body_bytes = at->body_bytes;
   }
   const auto root = front_.empty() ? std::nullopt : std::optional(flat_table::root(front_));
   if (!root || root->scalar<std::uint8_t>(message_header_type, 0) != header_of_schema ||
       !root->table(message_table)) {
     throw error(errc::format, concat(from_->name(), ": its first message is not a schema"));
+  }
+  if (body_bytes != 0) { // what it skips would be lost
+    throw error(errc::format, concat(from_->name(), ": its first message, the schema, has a body of ",
+                                     body_bytes, " bytes"));
   }
 }
 

@@ -45,7 +45,7 @@ TEST_P(conforming, keeps_the_memory_of_rows_whose_names_alone_change) {
   EXPECT_EQ(made.offsets().address(), given.offsets().address());
   EXPECT_EQ(made.offset(), given.offset() + 1);
   EXPECT_EQ(made.length(), 5);
-  EXPECT_EQ(unit::code_raised_by([&] { conform(given, lists("item", false)); }), errc::type_mismatch);
+  EXPECT_EQ(unit::code_raised_by([&] { conform(made, lists("item", false)); }), errc::type_mismatch);
 }
 
 TEST_P(conforming, makes_nulls_inside_of_sliced_structs) {

@@ -145,7 +145,7 @@ TEST_F(read_faults, a_buffer_whose_end_wraps_around_is_refused) {
     for (const auto& into : homes()) {
       EXPECT_ERROR(
           reader::open(std::as_bytes(std::span(bad)), nullptr, {.copy = copy_policy::always})->read_all(into),
-          format, "batch 0: column '0:int64': buffer 1 has ");
+          format, "batch 0: column '0:int64': ", "buffer 1 has ");
       expect_nothing_left(into);
     }
   }

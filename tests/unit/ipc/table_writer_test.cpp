@@ -152,7 +152,7 @@ TEST_F(table_writer, refuses_a_table_that_does_not_fit_and_goes_on) {
                file("a").string());
   EXPECT_ERROR(to.write(of("a", data_type(type_id::int32))), type_mismatch, "'a' (int32)",
                "expected 'a' (int64)");
-  EXPECT_ERROR(to.write(numbers({3})), type_mismatch, "column 1 is", "expected no such column");
+  EXPECT_ERROR(to.write(numbers({3})), type_mismatch, "column 0 is '0:int64' (int64), expected 'a' (int64)");
   to.write(of("a", whole, false)); // a narrower promise
   to.close();
   EXPECT_EQ(read(file("a")).rows(), 6);
