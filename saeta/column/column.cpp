@@ -340,7 +340,7 @@ std::uint64_t column::byte_size() const {
 }
 
 child_rows column::share_of(std::int64_t count) const noexcept {
-  if (!sliced()) {
+  if (length_ == parts_->length) { // all rows, or none
     return {0, count};
   }
   const auto place = [&](std::int64_t row) {
