@@ -64,6 +64,14 @@ def test_a_closed_loader_is_refused(tmp_path):
     loader.close()
 
 
+def test_a_batch_can_be_read_when_its_loader_is_closed(tmp_path, ctx):
+    files = files_of_rows(tmp_path, [500], 100)
+    with sa.loader(files, ctx, batch_size=50, to="table") as loader:
+        taken = next(iter(loader))
+    assert taken["row"].to_pylist() == list(range(50)), "a device has to download it"
+    assert taken.take([3, 1])["row"].to_pylist() == [3, 1]
+
+
 def test_close_waits_for_the_threads_of_all_iterators(tmp_path, monkeypatch):
     waited, wait = [], Windows.wait
     monkeypatch.setattr(Windows, "wait", lambda self: (waited.append(self), wait(self)))

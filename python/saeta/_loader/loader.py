@@ -217,7 +217,6 @@ class Loader(Generic[Batch_co]):
             _core._call_to_the_end(begun.stop)
             begun.wait()
         self._data.close()
-        self._ctx.close()
 
     def __enter__(self) -> Self:
         return self
