@@ -96,7 +96,7 @@ def test_a_loader_offers_its_own_arguments_and_each_of_them_helps(kind, given, m
         if name == "to":
             options = {"to": "table"}
         after = refusal(lambda options=options: load(source, **options))
-        # Codes and numbers of a column with nulls, and rows beside nulls inside of them, need a second choice.
+        # Codes of a column with nulls, and rows beside nulls inside of them, need a second choice.
         assert after != message, (message, options)
         if after:
             again = [offer for offer in offers(after) if set(offer) & {"nulls", "fill"}]

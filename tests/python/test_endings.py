@@ -7,8 +7,9 @@ import threading
 
 import pytest
 
-from saeta import _core, _threads
-from saeta._endings import Ending
+from saeta import _core
+from saeta._background import threads as _threads
+from saeta._background.endings import Ending
 
 
 class Interrupted:
@@ -69,7 +70,7 @@ def test_an_ending_runs_once():
 
 def test_an_ending_runs_at_the_end_of_the_program(run_python):
     done = run_python(
-        "from saeta._endings import Ending\nkept = Ending(lambda: print('ended', flush=True))\n"
+        "from saeta._background.endings import Ending\nkept = Ending(lambda: print('ended', flush=True))\n"
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "ended\n", "")
 

@@ -280,7 +280,8 @@ def refused(use):
 
 files, kind, shuffle, taken = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
 source = sa.read_ipc(files, "host") if kind == "table" else files
-loader = sa.loader(source, "host", batch_size=1, shuffle=shuffle if shuffle != "no" else False, to=sys.argv[5])
+order = shuffle if shuffle != "no" else False
+loader = sa.loader(source, "host", batch_size=1, shuffle=order, to=sys.argv[5])
 batches = iter(loader)
 rows = [next(batches)["row"] for _ in range(taken)]
 child = os.fork()

@@ -1,8 +1,8 @@
 """Ctrl-C at chosen places of the package's lines, exactly and repeatably.
 
-CPython looks for signals when a function begins, when a loop begins anew, and after each call of a C function or of
-a class. `interrupted_at(number)` raises KeyboardInterrupt at the place with that number, counted while its block runs
-lines of the package.
+CPython looks for signals when a function begins, when a loop begins anew, and after each call of a C function
+or of a class. `interrupted_at(number)` raises KeyboardInterrupt at the place with that number, counted while
+its block runs lines of the package.
 """
 
 from __future__ import annotations
@@ -101,9 +101,12 @@ def try_all(work: Callable[[], None], step: int = 1) -> list[str]:
     wrong: list[str] = []
     lost: list[Any] = []
     sys.unraisablehook = lost.append
+    threads = set(threading.enumerate())
     work()
     gc.collect()
-    threads, files = set(threading.enumerate()), descriptors()
+    for thread in set(threading.enumerate()) - threads:
+        thread.join()
+    files = descriptors()
     memory = saeta.context("host").memory
     number, done = 1, False
     while not done:

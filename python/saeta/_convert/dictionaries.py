@@ -1,4 +1,4 @@
-"""Dictionary columns: the values of their rows, and pyarrow's arrays of Python values that have their type."""
+"""Dictionary columns: the values of their rows, and arrays of pyarrow that have their type."""
 
 from __future__ import annotations
 

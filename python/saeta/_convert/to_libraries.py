@@ -200,7 +200,7 @@ def _ways_with_nulls(column: Column) -> str:
 
 
 def _is_for_pyarrow(type: DataType, how: Choices) -> bool:  # noqa: A002
-    """Whether pyarrow makes the values, because tensors don't have the type and none of its forms is wanted."""
+    """Whether pyarrow makes the values: tensors don't have the type, and none of its forms is wanted."""
     return type.dtype is None and type != "bool" and how.shows_values
 
 

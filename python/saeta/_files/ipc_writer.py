@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Never
 
 from saeta import _core
+from saeta._background.endings import Ending
 from saeta._convert.numbers import MOST, whole_number
 from saeta._core import Schema, _call_to_the_end
-from saeta._endings import Ending
 from saeta._files import sinks
 from saeta._files.progress import hook as progress_hook
 from saeta._text import number_text

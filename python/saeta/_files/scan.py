@@ -11,12 +11,12 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never, Protocol
 
 from saeta import ipc
+from saeta._background.endings import Ending
+from saeta._background.threads import Worker
 from saeta._convert.numbers import require_count
 from saeta._convert.tables import concat_tables
 from saeta._core import Context, Schema, Table, _IteratorOfStream, _parse_bytes
-from saeta._endings import Ending
 from saeta._optional import load
-from saeta._threads import Worker
 from saeta.errors import BudgetExceeded, ClosedError, FormatError, TypeMismatch
 from saeta.exchange import ContextLike, context_of, from_arrow
 
@@ -264,9 +264,9 @@ class _Windows(_Batches):
 class ReadAhead(_Batches):
     """What a thread reads ahead, one by one: the batches of a scan, the windows of a loader.
 
-    An interrupt may come between any two lines of the thread that takes. So both threads wait at queues, which
-    take or leave a token by one call, and what is ready stays ready until it is returned. A Condition would
-    keep its lock, or lose it.
+    An interrupt may come between any two lines of the thread that takes. So both threads wait at queues,
+    which take or leave a token by one call, and what is ready stays ready until it is returned. A Condition
+    would keep its lock, or lose it.
     """
 
     def __init__(

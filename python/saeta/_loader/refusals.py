@@ -8,8 +8,14 @@ from saeta.errors import ExchangeError, TypeMismatch
 LEAVE_OUT = "leave it out with columns=, or choose to='table'"
 
 
-def require_tensor(name: str, type: DataType, *, is_chosen: bool, inside_of: DataType | None = None) -> None:  # noqa: A002
-    """Raises TypeMismatch unless the values are numbers, runs of numbers, or fixed-size lists or structs of them.
+def require_tensor(
+    name: str,
+    type: DataType,  # noqa: A002 - the word of the lexicon
+    *,
+    is_chosen: bool,
+    inside_of: DataType | None = None,
+) -> None:
+    """Raises TypeMismatch unless the values are numbers, runs, fixed-size lists or structs of numbers.
 
     Args:
         is_chosen: whether the type of the tensor is chosen, which types that are not numbers may need.
@@ -26,8 +32,8 @@ def require_number(name: str, key: str, type: DataType, *, is_chosen: bool) -> N
     is_nested = type.format.startswith("+") and type.format != "+r"
     if is_nested or not _has_tensor(type, is_chosen=is_chosen, is_inside=False):
         raise TypeMismatch(
-            f"column '{name}' of type {type.name} can't be in the matrix '{key}': name the columns of numbers, "
-            f"as matrix={{'{key}': [...]}}"
+            f"column '{name}' of type {type.name} can't be in the matrix '{key}': name the columns of "
+            f"numbers, as matrix={{'{key}': [...]}}"
         )
 
 

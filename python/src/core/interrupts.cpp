@@ -1,5 +1,5 @@
-// Lets Ctrl-C end waits of the library, lets one thread end the waits of another, and keeps what has to run to
-// its end from being torn apart.
+// Lets Ctrl-C end waits of the library, lets one thread end the waits of another, and keeps what has to run
+// to its end from being torn apart.
 #include "python/src/core/gil.hpp"
 #include "python/src/core/module.hpp"
 #include "python/src/core/pickling.hpp"
@@ -37,8 +37,8 @@ private:
   std::unique_ptr<cancellation_scope> scope_;
 };
 
-/// Calls a function of Python, and again whenever Ctrl-C or another exception that is not an Exception ended it
-/// early. Returns the first of them, or nullopt. @throws nb::python_error what is an Exception
+/// Calls a function of Python, and again whenever Ctrl-C or another exception that is not an Exception ended
+/// it early. Returns the first of them, or nullopt. @throws nb::python_error what is an Exception
 std::optional<nb::python_error> run_to_the_end(const nb::object& action) {
   std::optional<nb::python_error> interrupt;
   while (true) {
@@ -92,9 +92,9 @@ private:
   nb::object action_;
 };
 
-/// An iterator for callers that turn KeyboardInterrupt into an error of their own, as C streams do, which carry
-/// text. The interrupt is sent again when the stream is released: before that the caller runs lines of Python to
-/// make the text, where it would be lost.
+/// An iterator for callers that turn KeyboardInterrupt into an error of their own, as C streams do, which
+/// carry text. The interrupt is sent again when the stream is released: before that the caller runs lines of
+/// Python to make the text, where it would be lost.
 class iterator_of_stream {
 public:
   explicit iterator_of_stream(nb::object inner) : inner_(std::move(inner)) {}

@@ -12,9 +12,9 @@ from saeta._core import _AtEnd, _call_to_the_end
 class Ending:
     """Calls a function once: when it is told to, when its owner is dropped, or at the end of the program.
 
-    Unlike `weakref.finalize` it runs the function to its end: an interrupt that comes meanwhile is raised in the
-    program afterwards. The function may be begun several times for that. The owner keeps the Ending, and the
-    function does not refer to the owner.
+    Unlike `weakref.finalize` it runs the function to its end: an interrupt that comes meanwhile is raised in
+    the program afterwards. The function may be begun several times for that. The owner keeps the Ending, and
+    the function does not refer to the owner.
     """
 
     def __init__(self, action: Callable[[], object]) -> None:

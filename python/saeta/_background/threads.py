@@ -1,7 +1,7 @@
 """Threads of Python that an interrupt of the main thread can't leave half started.
 
-Python runs signal handlers on the main thread only, between any two of its lines. `Thread.start` is made of many:
-after an interrupt nobody knows whether the thread runs, and `Thread.join` may refuse to wait for it.
+Python runs signal handlers on the main thread only, between any two of its lines. `Thread.start` is made of
+many: after an interrupt nobody knows whether the thread runs, and `Thread.join` may refuse to wait for it.
 """
 
 from __future__ import annotations

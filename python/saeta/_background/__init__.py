@@ -1,0 +1,1 @@
+"""Threads of Python, and what ends with an object, whatever interrupts come."""
