@@ -1,5 +1,5 @@
-// Whether bytes of host memory can be read: pages of a mapped file are missing once the file was truncated, and
-// touching one ends the process.
+// Whether bytes of host memory can be read. Pages of a mapped file are missing once the file was truncated,
+// and touching one ends the process.
 #pragma once
 
 #include <cstddef>

@@ -254,9 +254,9 @@ private:
 
   void queue(context& ctx, const value_request* requests, const take_step* steps, std::int64_t* values,
              std::int64_t* sums) {
-    const stream_handle stream = ctx.work_stream().native_handle();
-    ctx.kernels().read_values(stream, requests_, requests, values);
-    ctx.kernels().count_taken(stream, {steps_, steps, {}, nullptr}, sums,
+    const stream_ref work = ctx.work_stream();
+    ctx.kernels().read_values(work.native_handle(), requests_, requests, values);
+    ctx.kernels().count_taken(work.native_handle(), {steps_, steps, {}, nullptr}, sums,
                               reinterpret_cast<taken_count*>(values + requests_.size()));
   }
 

@@ -1,7 +1,7 @@
 // The bytes that the rows of columns refer to: their size, and what a copy without gathering carries.
 //
-// What      Offsets and run ends say which bytes and child rows a slice refers to. Lists, unions and views whose
-//           rows lie anywhere are counted. What rows only share is divided: a slice counts as much of a
+// What      Offsets and run ends say which bytes and child rows a slice refers to. Lists, unions and views
+//           whose rows lie anywhere are counted. What rows only share is divided: a slice counts as much of a
 //           dictionary as it has of the column's rows, so that the slices of a column sum to its size.
 // Order     Memory is read only for slices, and for rows that may be few among what they could refer to. On a
 //           device that is one small tracked copy for each level of nesting, after the last writes of what is

@@ -7,7 +7,8 @@
 //           columns stay as they are; copies rebase their offsets.
 // Owner     Gathered columns have memory of the columns' context, charged to its budget.
 // Order     As byte_size() and gather(): the host waits for counts, only if there are columns of such types.
-// Failure   None of its own: a column stays as it is if there is no room, or more than 2 GiB behind its views.
+// Failure   None of its own: a column stays as it is if there is no room, or more than 2 GiB behind its
+//           views.
 #pragma once
 
 #include "saeta/column/table.hpp"

@@ -4,8 +4,8 @@
 //           transfer for each batch, or for all batches on the way to the host. From one device to another it
 //           is one copy by peer access (transfer/peer_copy.hpp). Devices that can't reach each other exchange
 //           it through the host, by their staging rings; `counter_values::staged` counts that. Types,
-//           symbols and dictionaries stay as they are. What no row refers to stays behind if it is the larger part
-//           (compute/compact.hpp). On its own device a table stays where it is.
+//           symbols and dictionaries stay as they are. What no row refers to stays behind if it is the larger
+//           part (compute/compact.hpp). On its own device a table stays where it is.
 // Owner     The result is charged to the budget of the target context; on the host, to the budget of the
 //           host.
 // Order     Runs after the last writes of the columns. A result on the host can be read at once, one on a

@@ -59,8 +59,8 @@ std::vector<column> with_one_dictionary(std::vector<column> pieces) {
   return pieces;
 }
 
-/// Adds the memory of a column whose rows are copied. Dictionaries are only shared, and the bytes behind views
-/// unless the result owns its bytes.
+/// Adds the memory of a column whose rows are copied. Dictionaries are only shared, and so are the bytes
+/// behind views unless the result owns its bytes.
 void append_sources(const column& of, bool owns_bytes, storage_reads& to) {
   const auto buffers = of.buffers();
   for (const buffer& each : owns_bytes ? buffers : buffers.first(of.type().buffer_count())) {

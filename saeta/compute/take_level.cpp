@@ -31,8 +31,9 @@ const void* address_of_buffer(const column& of, std::size_t index) {
 bool may_have_own_nulls(const column& of) { return of.validity().present() && of.known_null_count() != 0; }
 
 bool needs_validity(const taken_node& node) {
-  return node.rows->nullable ||
-         std::ranges::any_of(node.pieces, [](const taken_piece& each) { return may_have_own_nulls(*each.of); });
+  return node.rows->nullable || std::ranges::any_of(node.pieces, [](const taken_piece& each) {
+           return may_have_own_nulls(*each.of);
+         });
 }
 
 /// What entries of a column refer to: bytes, rows of a child, or runs.
@@ -60,7 +61,8 @@ take_source source_of(const taken_piece& piece, std::size_t child = 0) {
         static_cast<const std::byte*>(address_of_buffer(ends, 1)) + ends.offset() * ends.type().byte_width();
     return made;
   }
-  made.validity = may_have_own_nulls(of) ? static_cast<const std::uint8_t*>(address_of_buffer(of, 0)) : nullptr;
+  made.validity =
+      may_have_own_nulls(of) ? static_cast<const std::uint8_t*>(address_of_buffer(of, 0)) : nullptr;
   const std::size_t values = of.type().has_validity() ? 1 : 0;
   if (of.type().buffer_count() > values) {
     made.values = address_of_buffer(of, values);

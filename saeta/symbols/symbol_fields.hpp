@@ -26,8 +26,8 @@ schema resolve_symbols(schema described);
 field resolve_symbols(const field& described);
 
 /// The field of a column that becomes symbols of `table`. Earlier symbol keys are removed from its metadata.
-/// @param table  null: the process's, unless the metadata marks numbers as symbols of a table that it does not
-///               name. That table has to be given.
+/// @param table  null: the process's, unless the metadata marks numbers as symbols of a table that it does
+///               not name. That table has to be given.
 /// @throws error type_mismatch for a type that can't become symbols, exchange if the metadata says that the
 ///         numbers are symbols of another table, or of one that is not given.
 field as_symbols(const field& described, const std::shared_ptr<symbol_table>& table);

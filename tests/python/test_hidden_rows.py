@@ -1,4 +1,4 @@
-"""Rows of children that no row of a parent refers to: exports hand them out, so they are checked like others."""
+"""Rows of children that no row of a parent refers to. Exports hand them out, so they are checked, too."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def no_rows(width=32):
     return words(0, 2, 3, width=width), words(0, 0, 0, width=width)
 
 
-# Of each kind of parent: an array, and bytes that are replaced by others.
+# An array of each kind of parent, and bytes that are replaced by others.
 HIDDEN = {
     "lists without values": (lists(TEXTS.to_pylist(), pa.list_(pa.string())), [no_rows(), (OFFSETS, LOST)]),
     "values behind the last list": (

@@ -1,4 +1,4 @@
-"""nbytes counts what rows refer to: the slices of a table sum to its size, and rows of a shuffle to theirs."""
+"""nbytes counts what rows refer to: slices of a table sum to its size, and rows of a shuffle to theirs."""
 
 from __future__ import annotations
 

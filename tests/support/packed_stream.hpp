@@ -15,7 +15,7 @@
 
 namespace saeta::support {
 
-/// Returns nullopt if the metadata is not a whole stream of messages, each with at most the bytes of the body.
+/// Returns nullopt if the metadata is not a whole stream of messages, each with at most the body's bytes.
 inline std::optional<std::string> stream_of(std::span<const std::byte> metadata,
                                             std::span<const std::byte> body) {
   using ipc::detail::message_header;

@@ -36,8 +36,8 @@ def tensor_of(source: Column | Table, take: Callable[[Any], Any], **chosen: Any)
 def _require_memory(*columns: Column) -> None:
     """Refuses columns whose values no memory can hold.
 
-    Rows of nulls and of runs take no bytes, so that a column of a few bytes can have any number of them. Other
-    libraries end the process when they make values of them.
+    Rows of nulls and of runs take no bytes, so that a column of a few bytes can have any number of them.
+    Other libraries end the process when they make values of them.
     """
     for column in columns:
         if len(column) > 8 * column.nbytes:  # other rows take a bit at least

@@ -385,8 +385,8 @@ tensor_device device_of_tensor(const taken_tensor::pointer& tensor) {
 /// The device of a tensor in a capsule. Does not consume the capsule.
 tensor_device device_of_capsule(nb::handle capsule) { return device_of_tensor(taken_tensor(capsule).get()); }
 
-/// A capsule on loan. Imports take its tensor, but it stays the caller's until `keep`: what is made of several
-/// capsules either consumes all of them, or none. One that is dropped gives its capsule back.
+/// A capsule on loan. Imports take its tensor, but it stays the caller's until `keep`: what is made of
+/// several capsules either consumes all of them, or none. One that is dropped gives its capsule back.
 class lent_capsule {
 public:
   explicit lent_capsule(nb::object capsule)
