@@ -137,4 +137,4 @@ def test_a_fixture_that_overrides_tear_down_calls_that_of_its_base(path: Path) -
     for body in re.findall(
         r"  void TearDown\(\) override \{(.*?)\n  \}", path.read_text(encoding="utf-8"), re.DOTALL
     ):
-        assert re.search(r"\b(backend_test|context_test)::TearDown\(\);", body)
+        assert re.search(r"\b(backend_test|context_test|spill_test)::TearDown\(\);", body)
