@@ -113,7 +113,7 @@ class Column:
         if self._parts is None:
             return "saeta::column that was moved from"
         of_slice = pointee(self._value["of_slice_"])
-        nulls = atomic(self._parts["nulls"] if of_slice is None else of_slice)
+        nulls = atomic((self._parts["facts"] if of_slice is None else of_slice)["nulls"])
         known = "nulls not counted" if nulls == UNKNOWN_NULLS else count(nulls, "null", "nulls")
         rows = count(int(self._value["length_"]), "row", "rows")
         named = type_name(self._parts["type"])
