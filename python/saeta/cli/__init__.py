@@ -30,7 +30,8 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         given = sys.stdout
         encoding, by_line = given.encoding, given.line_buffering
-        sys.stdout = _Output(given.detach(), encoding, "saeta.plain", line_buffering=by_line)
+        errors = "saeta.plain" if given.errors in ("strict", "surrogateescape") else given.errors
+        sys.stdout = _Output(given.detach(), encoding, errors, line_buffering=by_line)
     try:
         if "--json" in sys.argv[1:]:
             raise SystemExit(run_with_json(app))
