@@ -306,7 +306,7 @@ def test_tables_of_other_columns_are_not_put_together(host):
     with pytest.raises(sa.TypeMismatch, match=r"table 1: column 0 is 'b' \(int64\), expected 'a'"):
         sa.concat_tables([table, sa.table({"b": [1]}, host)])
     with pytest.raises(
-        sa.TypeMismatch, match="column 'a' of table 1 is of type double, of the first one int64"
+        sa.TypeMismatch, match=r"table 1: column 0 is 'a' \(double\), expected 'a' \(int64\) as in table 0"
     ):
         sa.concat_tables([table, sa.table({"a": [1.0]}, host)])
     with pytest.raises(sa.InvalidError, match="no tables"):
