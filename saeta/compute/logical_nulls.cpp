@@ -18,7 +18,7 @@ bool refers_to_nulls(const column& source) {
 
 buffer no_valid_rows(const column& of) {
   const stream_ref work = of.ctx()->work_stream();
-  const buffer bits = buffer::allocate(of.ctx(), bitmap_bytes(of.length()), work, "nulls");
+  buffer bits = buffer::allocate(of.ctx(), bitmap_bytes(of.length()), work, "nulls");
   use_token token(work, {writes(bits)});
   of.ctx()->copies().fill(token.mutable_data<std::uint8_t>(bits), 0, bits.size(), work);
   token.finish();

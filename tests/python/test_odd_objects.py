@@ -235,12 +235,11 @@ def test_a_function_that_takes_no_size_is_known_by_its_signature():
 
 
 def test_sources_of_parquet_are_named_without_secrets():
-    assert "secret" not in parquet._named("s3://key:secret@bucket/a.parquet")
-    assert parquet._named("a.parquet") == "a.parquet"
-    assert parquet._named(["a", "b"]) == "list"
+    assert "secret" not in sources.name_of("s3://key:secret@bucket/a.parquet")
+    assert sources.name_of("a.parquet") == "a.parquet"
     with (
         pytest.raises(sa.FileError, match=r"can't read 'a\.parquet': no luck"),
-        parquet._naming_failures("a.parquet", "a test"),
+        parquet.naming_failures("a.parquet", "a test"),
     ):
         raise OSError("no luck")
     with pytest.raises(sa.FormatError, match=r"^list: no luck"), parquet._naming_failures(["a"], "a test"):
