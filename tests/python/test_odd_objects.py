@@ -242,9 +242,9 @@ def test_sources_of_parquet_are_named_without_secrets():
         parquet.naming_failures("a.parquet", "a test"),
     ):
         raise OSError("no luck")
-    with pytest.raises(sa.FormatError, match=r"^list: no luck"), parquet._naming_failures(["a"], "a test"):
+    with pytest.raises(sa.FormatError, match=r"^list: no luck"), parquet.naming_failures(["a"], "a test"):
         raise pa.ArrowInvalid("no luck")
-    with pytest.raises(sa.MissingFileError, match="gone"), parquet._naming_failures("a", "a test"):
+    with pytest.raises(sa.MissingFileError, match="gone"), parquet.naming_failures("a", "a test"):
         raise FileNotFoundError("gone")
 
 
