@@ -117,8 +117,9 @@ def test_files_with_older_metadata_share_their_bytes_among_the_batches_by_rows(h
 
 
 def test_a_compressed_batch_is_read_once_for_all_spans_in_it(host, tmp_path):
-    opened = data.data_of([written(tmp_path / "a.arrow", table(100, 100), compression="lz4")], host)
-    opened.choose(["n"])
+    opened = data.data_of(
+        [written(tmp_path / "a.arrow", table(100, 100), compression="lz4")], host, data.Selection(["n"])
+    )
     spans = [Span(0, 10, 2), Span(0, 50, 2), Span(1, 0, 2)]
     reading = opened.open(host, ["n"], [spans], ahead=1)
     assert reading._read_for(spans) == [Span(0, 0, 100), Span(1, 0, 100)]

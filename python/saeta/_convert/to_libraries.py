@@ -201,6 +201,8 @@ def _ways_with_nulls(column: Column) -> str:
 
 def _is_for_pyarrow(type: DataType, how: Choices) -> bool:  # noqa: A002
     """Whether pyarrow makes the values: tensors don't have the type, and none of its forms is wanted."""
+    while type.format == "+r":  # tensors have the numbers of runs, of which pyarrow makes floats beside nulls
+        type = type.fields[1].type  # noqa: A001
     return type.dtype is None and type != "bool" and how.shows_values
 
 

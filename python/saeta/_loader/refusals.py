@@ -24,7 +24,10 @@ def require_tensor(
     if not _has_tensor(type, is_chosen=is_chosen, is_inside=inside_of is not None):
         of = f"column '{name}' of type {(inside_of or type).name}"
         inside = f", with values of type {type.name}," if inside_of is not None else ""
-        raise TypeMismatch(f"{of}{inside} has no tensor type: {LEAVE_OUT}")
+        numbers = (
+            f"choose numbers with dtype={{'{name}': 'float64'}}, " if type.format.startswith("d:") else ""
+        )
+        raise TypeMismatch(f"{of}{inside} has no tensor type: {numbers}{LEAVE_OUT}")
 
 
 def require_number(name: str, key: str, type: DataType, *, is_chosen: bool) -> None:  # noqa: A002
