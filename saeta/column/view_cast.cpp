@@ -69,6 +69,23 @@ bool is_view_cast(const data_type& from, const data_type& to) noexcept {
          (from.id() == to.id() && same_parts(from, to));
 }
 
+column retyped(const column& source, const data_type& to,
+               const std::function<column(const column&, const data_type&)>& part) {
+  column::parts parts;
+  parts.type = to;
+  parts.length = source.length();
+  parts.offset = source.offset();
+  parts.null_count = source.known_null_count();
+  parts.buffers.assign(source.buffers().begin(), source.buffers().end());
+  if (source.dictionary() != nullptr) {
+    parts.dictionary = std::make_shared<const column>(part(*source.dictionary(), *to.value_type()));
+  }
+  for (std::size_t i = 0; i < source.children().size(); ++i) {
+    parts.children.push_back(part(source.children()[i], to.children()[i].type));
+  }
+  return column::make(source.ctx(), std::move(parts));
+}
+
 column view_cast(const column& source, const data_type& to) {
   if (source.type() == to) {
     return source;
@@ -77,19 +94,7 @@ column view_cast(const column& source, const data_type& to) {
     throw error(errc::type_mismatch, concat("a column of ", source.type().name(), " can't be viewed as ",
                                             to.name(), ": its bytes would have to change"));
   }
-  column::parts parts;
-  parts.type = to;
-  parts.length = source.length();
-  parts.offset = source.offset();
-  parts.null_count = source.known_null_count();
-  parts.buffers.assign(source.buffers().begin(), source.buffers().end());
-  if (source.dictionary() != nullptr) {
-    parts.dictionary = std::make_shared<const column>(view_cast(*source.dictionary(), *to.value_type()));
-  }
-  for (std::size_t i = 0; i < source.children().size(); ++i) {
-    parts.children.push_back(view_cast(source.children()[i], to.children()[i].type));
-  }
-  return column::make(source.ctx(), std::move(parts));
+  return retyped(source, to, view_cast);
 }
 
 } // namespace saeta

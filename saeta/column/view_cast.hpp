@@ -3,7 +3,14 @@
 
 #include "saeta/column/column.hpp"
 
+#include <functional>
+
 namespace saeta {
+
+/// The same memory, offset and nulls as a column of `to`, a type of the same layout.
+/// @param part  makes each child and the dictionary a column of its type in `to`
+column retyped(const column& source, const data_type& to,
+               const std::function<column(const column&, const data_type&)>& part);
 
 /// Whether Arrow's cast between the two types changes no byte. True for:
 /// - equal types

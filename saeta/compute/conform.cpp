@@ -2,6 +2,7 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/column/same_type.hpp"
+#include "saeta/column/view_cast.hpp"
 #include "saeta/compute/take.hpp"
 #include "saeta/memory/use_token.hpp"
 
@@ -15,26 +16,14 @@ namespace saeta {
 namespace {
 
 /// The same rows of the same memory, whose types fit.
-column described_as(const column& source, const data_type& to) {
+column described(const column& source, const data_type& to) {
   if (source.type() == to) {
     return source;
   }
   if (source.type().id() == type_id::null) {
     return nulls(source.ctx(), to, source.length());
   }
-  column::parts parts;
-  parts.type = to;
-  parts.length = source.length();
-  parts.offset = source.offset();
-  parts.null_count = source.known_null_count();
-  parts.buffers.assign(source.buffers().begin(), source.buffers().end());
-  if (source.dictionary() != nullptr) {
-    parts.dictionary = std::make_shared<const column>(described_as(*source.dictionary(), *to.value_type()));
-  }
-  for (std::size_t i = 0; i < source.children().size(); ++i) {
-    parts.children.push_back(described_as(source.children()[i], to.children()[i].type));
-  }
-  return column::make(source.ctx(), std::move(parts));
+  return retyped(source, to, described);
 }
 
 } // namespace
@@ -65,7 +54,7 @@ column conform(const column& source, const data_type& to) {
     throw error(errc::type_mismatch,
                 concat("a column of ", source.type().name(), " is not one of ", to.name()));
   }
-  return described_as(source, to);
+  return described(source, to);
 }
 
 batch conform(batch source, const schema& fields) {
