@@ -28,14 +28,6 @@ bool may_be_cut(const column& of, std::size_t width) {
   return may_be_cut(of) || of.offsets().size() >= needed + padding;
 }
 
-std::int64_t bytes_behind_views(const column& of) {
-  std::int64_t all = 0;
-  for (const buffer& each : of.buffers().subspan(of.type().buffer_count())) {
-    all += static_cast<std::int64_t>(each.size());
-  }
-  return all;
-}
-
 /// How many bytes, or rows of child `index`, the column has.
 std::int64_t limit_of(const column& of, std::size_t index) {
   if (of.type().has_variadic_buffers()) {
@@ -76,13 +68,8 @@ public:
   }
 
 private:
-  /// Two numbers that are read: the first position, and the end or (of runs) the last.
+  /// Rows of a child that the memory of a column has to tell.
   struct question {
-    const column* of;
-    child_rows* target;
-    std::int64_t limit;
-  };
-  struct count {
     const column* of;
     child_rows* target;
     std::int64_t limit;
@@ -271,7 +258,7 @@ private:
       }
     }
     for (std::size_t i = 0; i < counts_.size(); ++i) {
-      const count& counted = counts_[i];
+      const question& counted = counts_[i];
       const std::int64_t total = std::min(values_[requests_.size() + numbers_of_count * i], counted.limit);
       const std::int64_t first = counted.of->share_of(counted.limit).first;
       *counted.target = {std::min(first, counted.limit - total), total};
@@ -282,7 +269,7 @@ private:
     for (const question& asked : questions_) {
       *asked.target = asked.of->share_of(asked.limit);
     }
-    for (const count& counted : counts_) {
+    for (const question& counted : counts_) {
       *counted.target = counted.of->share_of(counted.limit);
     }
   }
@@ -300,7 +287,7 @@ private:
   std::vector<value_request> requests_;            ///< two for each question
   std::vector<question> questions_;
   std::vector<take_step> steps_; ///< one for each count
-  std::vector<count> counts_;
+  std::vector<question> counts_;
   std::vector<std::int64_t> table_; ///< of all views
   std::vector<std::pair<std::size_t, std::size_t>>
       tables_; ///< the step that has a table, and where it begins
@@ -309,6 +296,14 @@ private:
 };
 
 } // namespace
+
+std::int64_t bytes_behind_views(const column& of) {
+  std::int64_t all = 0;
+  for (const buffer& each : of.buffers().subspan(of.type().buffer_count())) {
+    all += static_cast<std::int64_t>(each.size());
+  }
+  return all;
+}
 
 std::vector<referred_rows> find_referred_rows(std::span<const column> columns, scattered_rows counted,
                                               bool& measured) {

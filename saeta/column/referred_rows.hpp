@@ -22,4 +22,7 @@ struct referred_rows {
 [[nodiscard]] std::vector<referred_rows> find_referred_rows(std::span<const column> columns,
                                                             scattered_rows counted, bool& measured);
 
+/// Bytes of the buffers that the views of a column refer to.
+[[nodiscard]] std::int64_t bytes_behind_views(const column& of);
+
 } // namespace saeta

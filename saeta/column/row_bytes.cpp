@@ -46,17 +46,12 @@ private:
     if (!type.has_variadic_buffers()) {
       return;
     }
-    std::uint64_t all = 0;
-    const auto behind = of.buffers().subspan(type.buffer_count());
-    for (const buffer& each : behind) {
-      all += each.size();
-    }
-    const auto referred = static_cast<std::uint64_t>(found.rows[0].count);
-    if (counted_ != scattered_rows::all && referred < all) {
-      made_.behind_views += referred;
+    const std::int64_t referred = found.rows[0].count;
+    if (counted_ != scattered_rows::all && referred < bytes_behind_views(of)) {
+      made_.behind_views += static_cast<std::uint64_t>(referred);
       return;
     }
-    for (const buffer& each : behind) {
+    for (const buffer& each : of.buffers().subspan(type.buffer_count())) {
       add(each, {0, each.size()});
     }
   }
