@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from saeta import _core
@@ -126,3 +126,16 @@ def _require_distinct_names(table: Table) -> None:
             f"several columns are named '{repeated[0]}', and a dict has each name once: use rename_columns "
             "to tell them apart"
         )
+
+
+def require_memory(rows: int, nbytes: int, describe: Callable[[], str]) -> None:
+    """Raises OutOfMemory for rows whose values no memory can hold.
+
+    Rows of nulls and of runs take no bytes, so that a few bytes can stand for any number of them. Other rows
+    take a bit at least.
+
+    Args:
+        describe: says for the message whose rows they are.
+    """
+    if rows > 8 * nbytes:
+        _core._require_memory_for_values(rows, describe())

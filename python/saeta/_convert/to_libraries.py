@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from saeta import _core
 from saeta._convert.dictionaries import decoded
+from saeta._convert.tables import require_memory
 from saeta._core import Column, DataType, from_dlpack
 from saeta._core import _ChosenTensor as Exported
 from saeta._core import _TensorChoices as Choices
@@ -34,14 +36,9 @@ def tensor_of(source: Column | Table, take: Callable[[Any], Any], **chosen: Any)
 
 
 def _require_memory(*columns: Column) -> None:
-    """Refuses columns whose values no memory can hold.
-
-    Rows of nulls and of runs take no bytes, so that a column of a few bytes can have any number of them.
-    Other libraries end the process when they make values of them.
-    """
+    """Refuses columns whose values no memory can hold: other libraries would end the process."""
     for column in columns:
-        if len(column) > 8 * column.nbytes:  # other rows take a bit at least
-            _core._require_memory_for_values(len(column), f"column '{column.name}'")
+        require_memory(len(column), column.nbytes, partial("column '{}'".format, column.name))
 
 
 def table_to_arrow(self: Table) -> Any:

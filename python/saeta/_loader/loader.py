@@ -13,6 +13,7 @@ from weakref import WeakSet
 
 from saeta import _core
 from saeta._convert.numbers import whole_number
+from saeta._convert.tables import require_memory
 from saeta._core import Context, Schema, Table
 from saeta._loader.codes import make_coders
 from saeta._loader.data import Selection, data_of
@@ -274,8 +275,8 @@ class Loader(Generic[Batch_co]):
             raise InvalidError(f"drop_last is {drop_last!r}, expected True or False")
         batches = self._data.batches
         for number, each in enumerate(batches):
-            if each.rows > 8 * each.nbytes:  # rows of nulls and of runs take no bytes
-                _core._require_memory_for_values(each.rows, self._data.describe([Span(number, 0, each.rows)]))
+            where = functools.partial(self._data.describe, [Span(number, 0, each.rows)])
+            require_memory(each.rows, each.nbytes, where)
         most_rows = None
         if self._data.is_table and self._shuffle == "rows":
             width = -(-sum(each.nbytes for each in batches) // max(1, sum(each.rows for each in batches)))
