@@ -46,13 +46,7 @@ def read_parquet(
         columns: only these, in this order; one name or several.
         filters: rows to keep, as for `pyarrow.parquet.read_table`: a `pyarrow.dataset` expression, a list of
             tuples (column, operator, value), or a list of such lists, one of which must hold.
-        schema: of the table: a Schema, a schema of pyarrow, or another object with `__arrow_c_schema__`. Each
-            file must have these names and types in this order, without nulls where the schema allows none.
-            None: the schema of the rows of all files, where a column allows nulls if it does in one file.
-            Only `columns` are compared. A column of type null goes with any type, as nulls. The names of the
-            values of lists and maps do not count.
-        index: whether columns are read that hold an index of pandas, as the metadata of the files say. One
-            that `columns` or `schema` names is read in any case.
+        schema, index: as for `saeta.read_ipc`; a source is a file here.
         batch_rows: the maximum number of rows in a batch.
         filesystem: a file system of `pyarrow.fs` or of fsspec, for paths in it.
         partitioning: "hive": folders that are named key=value, in the folder or the pattern that `source`

@@ -7,6 +7,7 @@ from base64 import b64decode
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -57,14 +58,17 @@ class Data:
         batches: what the metadata say of each batch.
         names: the names of the files, without their folders.
         is_table: whether the rows are in memory already.
-        dictionaries: columns that are read as plain values and were dictionaries when the files were written.
     """
 
     schema: Schema
     batches: list[Batch]
     names: list[str]
     is_table = False
-    dictionaries: frozenset[str] = frozenset()
+
+    @property
+    def dictionaries(self) -> frozenset[str]:
+        """Columns that are read as plain values and were dictionaries when the files were written."""
+        return frozenset()
 
     def open(
         self,
@@ -348,9 +352,12 @@ class _OfParquet(_OfFiles):
     def __init__(self, files: list[Any], source: Any, chosen: Selection) -> None:
         with naming_failures(source, "saeta.loader"):
             self._set = parquet_set.find(source, None, endings=ENDINGS, **vars(chosen))
-            metadata = [each.metadata for each in self._set.fragments]
-        self.dictionaries = frozenset[str]().union(*map(_written_dictionaries, metadata))
-        super().__init__(files, [_row_groups(each) for each in metadata], Schema(self._set.schema))
+            batches = [_row_groups(each.metadata) for each in self._set.fragments]
+        super().__init__(files, batches, Schema(self._set.schema))
+
+    @cached_property
+    def dictionaries(self) -> frozenset[str]:  # asked for where codes are wanted
+        return frozenset[str]().union(*[_written_dictionaries(each.metadata) for each in self._set.fragments])
 
     def read_batches(self, reading: _ReadingFiles, file: int, first: int, last: int) -> Table:
         fragment = self._set.fragments[file].subset(row_group_ids=list(range(first, last)))
