@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeAlias, overload
 from saeta import _core
 from saeta._core import Column, Context, Table
 from saeta._share import broker, leases, pools, wire
-from saeta._share.packed import body_of, host_bytes, pack, unpack
+from saeta._share.packed import Packed, body_of, host_bytes, pack, unpack
 from saeta._share.weak import WeakValues
 from saeta.errors import (
     AccessError,
@@ -122,11 +122,6 @@ def _restored_token(*values: Any) -> SharedTable:
     return SharedTable._make(place)
 
 
-class _Packed(NamedTuple):
-    metadata: bytes
-    body: Column
-
-
 class _HostMemory:
     """An unnamed file with a body and metadata. Its bytes are charged to a context as long as it lives."""
 
@@ -138,7 +133,7 @@ class _HostMemory:
         self._promised = where.memory.reserve(self.nbytes)
         self.file = _sealed_file("saeta table", host_bytes(body), metadata)
 
-    def open(self) -> _Packed:
+    def open(self) -> Packed:
         return _packed_in_file(self.file.number, self.reply, self)
 
     def in_file(self) -> tuple[broker.File, bytes]:
@@ -154,13 +149,13 @@ class _DeviceMemory:
         self.reply = _SIZES.pack(len(body), len(metadata))
         self.reply += _core._share_bytes(_core._bytes_of(body)) if len(body) else b""
         self.file = None
-        self._packed = _Packed(metadata, body)
+        self._packed = Packed(metadata, body)
         if len(self.reply) + len(metadata) < wire.LARGEST:
             self.reply += metadata
         else:
             self.file = _sealed_file("saeta metadata", metadata)
 
-    def open(self) -> _Packed:
+    def open(self) -> Packed:
         return self._packed
 
     def in_file(self) -> tuple[broker.File, bytes]:
@@ -196,7 +191,7 @@ class _Known(weakref.ref[Table]):
     __slots__ = ("find", "unchecked")
 
     find: _Finder
-    unchecked: _Packed | None  # its packed form, if it was opened without a check of the values
+    unchecked: Packed | None  # its packed form, if it was opened without a check of the values
 
     __hash__ = object.__hash__
     __eq__ = object.__eq__
@@ -260,7 +255,7 @@ def _token_of(entry: broker.Exported | None) -> SharedTable | None:
     )
 
 
-def _remember(table: Table, find: _Finder, unchecked: _Packed | None = None) -> None:
+def _remember(table: Table, find: _Finder, unchecked: Packed | None = None) -> None:
     made = _find(table)
     if made is None:
         made = _Known(table, _known.discard)
@@ -395,7 +390,7 @@ def _packed_of(
     reply: bytes,
     descriptors: list[_core._Descriptor],
     lease: _core._Lease,
-) -> _Packed:
+) -> Packed:
     on_device = token._place.device != b""
     if len(reply) < _SIZES.size or (len(descriptors) != 1 and not on_device):
         raise FormatError("the process that shared the table sent no table")
@@ -404,10 +399,10 @@ def _packed_of(
     return _packed_on_device(token, ctx, reply, descriptors, lease)
 
 
-def _packed_in_file(number: int, sizes: bytes, lease: object) -> _Packed:
+def _packed_in_file(number: int, sizes: bytes, lease: object) -> Packed:
     body_bytes, metadata_bytes = _SIZES.unpack_from(sizes)
     view = _map(number, body_bytes + metadata_bytes, lease)
-    return _Packed(bytes(view[body_bytes:]), body_of(view[:body_bytes], "host", None))
+    return Packed(bytes(view[body_bytes:]), body_of(view[:body_bytes], "host", None))
 
 
 def _packed_on_device(
@@ -416,7 +411,7 @@ def _packed_on_device(
     reply: bytes,
     descriptors: list[_core._Descriptor],
     lease: _core._Lease,
-) -> _Packed:
+) -> Packed:
     body_bytes, metadata_bytes = _SIZES.unpack_from(reply)
     if descriptors:
         number = descriptors[0].number
@@ -432,10 +427,10 @@ def _packed_on_device(
         shared, metadata = reply[_SIZES.size : behind], reply[behind:]
     home = _home_of(token, ctx)
     if body_bytes == 0:
-        return _Packed(metadata, body_of(b"", home, None))
+        return Packed(metadata, body_of(b"", home, None))
     key = (token._place.broker, token._place.device)
     memory = pools.open_bytes(home, key, token._place.token, shared, lease, _TAG)
-    return _Packed(metadata, _core._column_of(memory))
+    return Packed(metadata, _core._column_of(memory))
 
 
 def _map(number: int, size: int, kept: object = None) -> memoryview:
