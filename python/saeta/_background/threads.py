@@ -52,4 +52,11 @@ class Worker:
         try:
             self._run()
         finally:
+            self._run = (
+                _nothing  # which often has this worker: what it reads is released without a collection
+            )
             self._running.release()
+
+
+def _nothing() -> None:
+    pass

@@ -278,9 +278,7 @@ class ReadAhead(_Batches):
         self._ready: deque[Any] = deque()
         self._failure: BaseException | None = None
         self._rooms: SimpleQueue[None] = SimpleQueue()  # a token for each batch that may be read
-        self._news: SimpleQueue[None] = (
-            SimpleQueue()
-        )  # a token if something may have changed for those who wait
+        self._news: SimpleQueue[None] = SimpleQueue()  # a token if those who wait have to look again
         for _ in range(in_flight):
             self._rooms.put(None)
         self._worker = Worker(self._run, f"saeta-{owner}")
@@ -294,10 +292,8 @@ class ReadAhead(_Batches):
                 if self._ready:
                     try:
                         return self._ready.popleft()
-                    finally:
-                        self._rooms.put(
-                            None
-                        )  # first and by one call: the thread would wait for ever without it
+                    finally:  # the token first, by one call: the thread would wait for ever without it
+                        self._rooms.put(None)
                         self._tell()
                 failure, done = self._failure, self._done
             if isinstance(failure, BudgetExceeded):
@@ -335,13 +331,16 @@ class ReadAhead(_Batches):
     def _read_again(self) -> Any:
         """Reads a batch in the caller that had no room in the budget ahead of time.
 
-        The batch before it may be gone by now.
+        The batch before it may be gone by now. Then a thread reads ahead again.
         """
         batch = self._read()
         self._done = batch is None
         if not self._done:
             self._worker = Worker(self._run, f"saeta-{self._owner}")
         self._failure = None
+        if not self._done:
+            with self._state:  # `take` of other threads starts it as well
+                self._worker.start()
         return batch
 
     def _run(self) -> None:
