@@ -122,14 +122,14 @@ def test_a_schema_names_the_columns_of_a_matrix(anywhere):
 
 
 @pytest.mark.parametrize("wrong", ["a", 7, [7], [("a", "no type")], {"a": 7}, b"a"])
-def test_what_is_no_schema_is_refused(host, wrong):
+def test_what_is_not_a_schema_is_refused(host, wrong):
     with pytest.raises(sa.Error):
         sa.table({"a": [1]}, host, schema=wrong)
 
 
 FAILURES = {
     "lengths differ": lambda a, b: sa.table({"a": a, "b": b, "c": [1]}, "host"),
-    "a later value is no column": lambda a, b: sa.table({"a": a, "b": b, "c": 7}, "host"),
+    "a later value is not a column": lambda a, b: sa.table({"a": a, "b": b, "c": 7}, "host"),
     "a type that no column has": lambda a, b: sa.table(
         {"a": a, "b": b, "c": np.array([1j, 2j]).__dlpack__()}, "host"
     ),

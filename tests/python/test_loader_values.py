@@ -235,7 +235,7 @@ def test_codes_are_the_same_for_all_files_and_orders(tmp_path, write, ctx):
 
 
 @pytest.mark.parametrize("write", [write_ipc, None])
-def test_a_null_of_a_dictionary_is_no_value_with_a_code(tmp_path, write, ctx):
+def test_a_null_of_a_dictionary_has_no_code(tmp_path, write, ctx):
     words = pa.array(["rom", None, "oslo"])
     city = pa.DictionaryArray.from_arrays(pa.array([2, 1, 0, None, 2], pa.int32()), words)
     source = pa.table({"city": city})

@@ -183,7 +183,7 @@ def test_a_mask_of_another_library_is_not_taken_either(host, library, make):
     assert column.filter(mask).to_pylist() == [10, 30]
 
 
-def test_a_boolean_is_no_number_of_a_row(host):
+def test_a_boolean_is_not_the_number_of_a_row(host):
     column = sa.column("x", [10, 20, 30], ctx=host)
     for number in (True, np.True_):
         with pytest.raises(sa.TypeMismatch, match="selected by the number of its row"):

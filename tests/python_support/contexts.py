@@ -16,6 +16,9 @@ PROJECT = Path(__file__).resolve().parents[2]
 def clean(device: str) -> Iterator[sa.Context]:
     """A context without a budget and with counters at zero. What the block leaves alive is a failure."""
     ctx = sa.context(device)
+    if ctx.memory.statistics()["current"]:
+        gc.collect()  # of tests before this one
+        ctx.synchronize()
     before = ctx.memory.statistics()
     ctx.budget = None
     ctx.reset_counters()

@@ -14,9 +14,11 @@ import os
 import queue
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -102,12 +104,12 @@ def try_all(work: Callable[[], None], step: int = 1) -> list[str]:
     lost: list[Any] = []
     sys.unraisablehook = lost.append
     threads = set(threading.enumerate())
+    memory = saeta.context("host").memory
+    before = memory.statistics()["current"]  # of the tables that the work reads
     work()
     gc.collect()
-    for thread in set(threading.enumerate()) - threads:
-        thread.join()
+    _waited(lambda: set(threading.enumerate()) - threads)
     files = descriptors()
-    memory = saeta.context("host").memory
     number, done = 1, False
     while not done:
         places, raised = _interrupted(work, number)
@@ -115,15 +117,14 @@ def try_all(work: Callable[[], None], step: int = 1) -> list[str]:
         if not done and raised != "KeyboardInterrupt":
             wrong.append(f"{places.where}: {raised or 'the interrupt is lost'}")
         gc.collect()
-        for thread in set(threading.enumerate()) - threads:
-            thread.join(5)
-            if thread.is_alive():
-                wrong.append(f"{places.where}: the thread {thread.name} goes on")
-                threads.add(thread)
-        if descriptors() != files:
-            wrong.append(f"{places.where}: descriptors {set(descriptors()) ^ set(files)}")
+        for thread in _waited(lambda: set(threading.enumerate()) - threads):
+            wrong.append(f"{places.where}: the thread {thread.name} goes on")
+            threads.add(thread)
+        # A thread that is being started is not among them yet, and keeps what it reads.
+        if left := _waited(partial(_changed, files)):
+            wrong.append(f"{places.where}: descriptors {left}")
             files = descriptors()
-        if (left := memory.statistics()["current"]) != 0:
+        if left := _waited(lambda: memory.statistics()["current"] - before):
             wrong.append(f"{places.where}: {left} bytes are left")
         wrong += [f"{places.where}: {each.exc_value!r} is lost in {each.object!r}" for each in lost]
         lost.clear()
@@ -132,6 +133,18 @@ def try_all(work: Callable[[], None], step: int = 1) -> list[str]:
         wrong.append("no place was interrupted")
     sys.unraisablehook = sys.__unraisablehook__
     return wrong
+
+
+def _changed(before: list[str]) -> set[str]:
+    return set(before).symmetric_difference(descriptors())
+
+
+def _waited(left: Callable[[], Any]) -> Any:
+    """Returns what is left after at most 5 s."""
+    until = time.monotonic() + 5
+    while (found := left()) and time.monotonic() < until:
+        time.sleep(0.001)
+    return found
 
 
 def _interrupted(work: Callable[[], None], number: int) -> tuple[Places, str]:
