@@ -101,7 +101,7 @@ def test_a_program_that_has_closed_all_descriptors_ends_without_a_complaint(run_
     program = """
 import io, os, socket, threading
 import saeta as sa
-from saeta._share.leases import Lease
+from saeta._core import _Connection, _Lease
 
 table = sa.table({"a": list(range(9))}, "host")
 shared = table.share()
@@ -109,8 +109,11 @@ read_end, write_end = os.pipe()
 os.write(write_end, table.to_ipc_bytes(format="stream"))
 scan = sa.scan_ipc(f"/dev/fd/{read_end}", "host")
 next(scan)
-ours, theirs = socket.socketpair()
-lease = Lease(b"an exporter", ours)
+exporter = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+exporter.bind("")  # any free name
+exporter.listen()
+name = exporter.getsockname()[1:]
+lease = _Lease([], name, _Connection(name, 1.0), b"ended")
 os.closerange(3, 256)  # as a program that becomes a daemon does
 print("done", flush=True)
 del lease, scan, shared
