@@ -8,9 +8,6 @@
 #include "saeta/ipc/read/sparse_buffer.hpp"
 
 #include <arrow/buffer.h>
-#include <arrow/ipc/dictionary.h>
-#include <arrow/ipc/reader.h>
-#include <arrow/type.h>
 
 #include <algorithm>
 #include <array>
@@ -52,8 +49,7 @@ void require_range(std::string_view name, const batch_range& range, std::int64_t
 } // namespace
 
 message_source::message_source(source from, const batch_range& range)
-    : from_(std::move(from)), format_(recognise(*from_)), range_(range),
-      dictionaries_(std::make_unique<arrow::ipc::DictionaryMemo>()) {
+    : from_(std::move(from)), format_(recognise(*from_)), range_(range) {
   if (format_ == container::file) {
     open_file();
   } else {
@@ -120,27 +116,6 @@ arrow::Result<std::unique_ptr<Message>> message_source::schema_of_front() const 
   return Message::Open(arrow::Buffer::FromVector(std::move(metadata)), nullptr);
 }
 
-const std::shared_ptr<arrow::Schema>& message_source::described() {
-  if (schema_ == nullptr) {
-    const auto first = take(schema_of_front(),
-                            format_ == container::file ? concat(from_->name(), ": footer") : from_->name());
-    version_ = first->metadata_version();
-    schema_ = take(arrow::ipc::ReadSchema(*first, dictionaries_.get()), from_->name());
-  }
-  return schema_;
-}
-
-arrow::ipc::MetadataVersion message_source::version() {
-  static_cast<void>(described());
-  return version_;
-}
-
-std::optional<std::int64_t> message_source::dictionary_of(int column) {
-  static_cast<void>(described());
-  const auto found = dictionaries_->fields().GetFieldId({column});
-  return found.ok() ? std::optional(*found) : std::nullopt;
-}
-
 std::int64_t message_source::batch_count() const noexcept {
   if (format_ == container::stream) {
     return -1;
@@ -160,8 +135,7 @@ std::shared_ptr<arrow::Buffer> message_source::read_some(const place& at, const 
   if (columns_.empty()) {
     return nullptr;
   }
-  const auto ranges = body_ranges(*described(), static_cast<arrow::ipc::MetadataVersion>(batch.version),
-                                  batch, columns_, at.body_bytes);
+  const auto ranges = body_ranges(described_->fields(), batch, columns_, at.body_bytes);
   std::int64_t needed = 0;
   for (const buffer_place& each : ranges) {
     needed += each.length;

@@ -195,27 +195,6 @@ TEST_F(messages, nulls_are_counted_beside_columns_that_have_columns_inside) {
   EXPECT_THAT(nulls, ElementsAre(3, 0, 3, 0, 3, 0));
 }
 
-TEST_F(messages, a_name_with_a_zero_byte_is_refused) {
-  const auto described = arrow::schema({arrow::field(std::string("a\0b", 3), arrow::int8())});
-  EXPECT_ERROR(detail::schema_of(*described, "here"), unsupported,
-               "here: column 'a' has a zero byte in its name");
-}
-
-TEST_F(messages, a_time_zone_with_a_zero_byte_is_refused) {
-  const auto stamps = arrow::timestamp(arrow::TimeUnit::MICRO, std::string("UTC\0x", 5));
-  for (const auto& type : {stamps, arrow::dictionary(arrow::int8(), stamps)}) {
-    const auto described = arrow::schema({arrow::field("when", type)});
-    EXPECT_ERROR(detail::schema_of(*described, "here"), unsupported,
-                 "here: column 'when' has a zero byte in its type");
-    EXPECT_FALSE(detail::is_supported(*described->field(0)));
-  }
-}
-
-TEST_F(messages, a_name_that_is_not_utf8_is_refused_with_its_file) {
-  const auto described = arrow::schema({arrow::field("a\xff", arrow::int8())});
-  EXPECT_ERROR(detail::schema_of(*described, "here"), format, R"(here: column 'a\xff': name is not UTF-8)");
-}
-
 using arrow_status = ipc_test;
 
 TEST_F(arrow_status, becomes_an_error_with_the_systems_reason) {
