@@ -41,10 +41,10 @@ std::int16_t version_of(const detail::message_source& messages) {
 }
 
 void add_batch(file_summary& summary, const schema& described, const arrow::ipc::Message& message) {
-  const auto batch = detail::read_batch_metadata(bytes_of(*message.metadata()));
+  const auto batch = detail::read_layout(bytes_of(*message.metadata()));
   summary.metadata_version = version_name(batch.version);
   if (summary.batch_rows.empty()) {
-    summary.compression = batch.compression;
+    summary.compression = name_of(batch.codec);
   }
   std::size_t node = 0;
   for (std::size_t i = 0; i < summary.columns.size(); ++i) {
@@ -62,12 +62,9 @@ void add_batch(file_summary& summary, const schema& described, const arrow::ipc:
 class dictionary_sizes {
 public:
   void add(const arrow::ipc::Message& message) {
-    const auto found = detail::read_dictionary_metadata(bytes_of(*message.metadata()));
-    if (found.values < 0) {
-      throw error(errc::format, concat("dictionary ", found.id, " has ", found.values, " values"));
-    }
-    std::int64_t& size = sizes_[found.id];
-    size = checked_add(found.is_delta ? size : 0, found.values, "values of a dictionary");
+    const auto found = detail::read_layout(bytes_of(*message.metadata()));
+    std::int64_t& size = sizes_[found.dictionary.value()];
+    size = checked_add(found.is_delta ? size : 0, found.rows, "values of a dictionary");
   }
 
   void show(file_summary& summary, const detail::message_source& messages) const {

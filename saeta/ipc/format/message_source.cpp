@@ -93,21 +93,20 @@ void message_source::open_file() {
 }
 
 void message_source::open_stream() {
-  std::int64_t body_bytes = 0;
-  if (const auto at = take(find(0), from_->name())) {
-    const auto metadata = bytes_of(*at->metadata);
+  try {
+    const auto at = take(find(0), "the first message");
+    const auto metadata = at ? bytes_of(*at->metadata) : std::span<const std::byte>();
+    if (metadata.empty() || read_header(metadata).kind != message_kind::schema) {
+      throw error(errc::format, "its first message is not a schema");
+    }
+    if (at->body_bytes != 0) { // what it skips would be lost
+      throw error(errc::format,
+                  concat("its first message, the schema, has a body of ", at->body_bytes, " bytes"));
+    }
     front_.assign(metadata.begin(), metadata.end());
     at_ = at->body;
-    body_bytes = at->body_bytes;
-  }
-  const auto root = front_.empty() ? std::nullopt : std::optional(flat_table::root(front_));
-  if (!root || root->scalar<std::uint8_t>(message_header_type, 0) != header_of_schema ||
-      !root->table(message_table)) {
-    throw error(errc::format, concat(from_->name(), ": its first message is not a schema"));
-  }
-  if (body_bytes != 0) { // what it skips would be lost
-    throw error(errc::format, concat(from_->name(), ": its first message, the schema, has a body of ",
-                                     body_bytes, " bytes"));
+  } catch (const error& failure) {
+    rethrow(failure, from_->name());
   }
 }
 
@@ -131,11 +130,11 @@ std::shared_ptr<arrow::Buffer> message_source::read(std::uint64_t offset, std::i
   return made;
 }
 
-std::shared_ptr<arrow::Buffer> message_source::read_some(const place& at, const batch_metadata& batch) {
+std::shared_ptr<arrow::Buffer> message_source::read_some(const place& at, const batch_layout& batch) {
   if (columns_.empty()) {
     return nullptr;
   }
-  const auto ranges = body_ranges(described_->fields(), batch, columns_, at.body_bytes);
+  const auto ranges = body_ranges(described_->fields(), batch, columns_);
   std::int64_t needed = 0;
   for (const buffer_place& each : ranges) {
     needed += each.length;
@@ -191,11 +190,11 @@ arrow::Result<std::optional<message_source::place>> message_source::find(std::ui
   }
   place found;
   found.metadata = read(offset + prefix, bytes, arrow::default_memory_pool());
-  ARROW_RETURN_NOT_OK(Message::Open(found.metadata, nullptr)); // verifies the metadata
+  const message_header header = read_header(bytes_of(*found.metadata));
   const std::uint64_t end = prefix + static_cast<std::uint64_t>(bytes);
   found.offset = offset;
   found.body = offset + (front_bytes < 0 ? end : static_cast<std::uint64_t>(front_bytes));
-  found.body_bytes = read_body_length(bytes_of(*found.metadata));
+  found.body_bytes = header.body_bytes;
   if (found.body < offset + end) {
     return arrow::Status::Invalid("the message at offset ", offset, " has ", end,
                                   " bytes before its body, the footer says ", front_bytes);
@@ -221,8 +220,8 @@ arrow::Result<std::unique_ptr<Message>> message_source::message_at(const place& 
     return bare;
   }
   scratch_ = false;
-  const batch_metadata batch = read_batch_metadata(bytes_of(*at.metadata));
-  const bool packed = batch.compression != "none";
+  const batch_layout batch = read_layout(bytes_of(*at.metadata));
+  const bool packed = batch.codec != body_codec::none;
   std::shared_ptr<arrow::Buffer> body;
   if (how_ == bodies::viewed && !packed) {
     if (const auto all = from_->view(); !all.empty()) {
@@ -255,7 +254,7 @@ arrow::Result<std::unique_ptr<Message>> message_source::ReadNextMessage() {
     ARROW_ASSIGN_OR_RAISE(auto message, format_ == container::file ? next_of_file() : next_of_stream());
     failed_ = false;
     if (message != nullptr && message->type() == MessageType::RECORD_BATCH) {
-      const auto bytes = static_cast<std::uint64_t>(read_body_length(bytes_of(*message->metadata())));
+      const auto bytes = static_cast<std::uint64_t>(read_header(bytes_of(*message->metadata())).body_bytes);
       ++next_batch_;
       body_bytes_ += bytes;
       last_batch_ = {begin, bytes};
@@ -275,13 +274,16 @@ bool message_source::is_packed() const {
     at = static_cast<std::uint64_t>(block.offset);
     front = block.metadata_bytes;
   }
-  const auto next = find(at, front);
-  if (!next.ok() || !*next || !bring_body(**next, false).ok()) {
+  try {
+    const auto next = find(at, front);
+    if (!next.ok() || !*next || !bring_body(**next, false).ok()) {
+      return false;
+    }
+    const message_header header = read_header(bytes_of(*(*next)->metadata));
+    return header.kind != message_kind::schema && read_layout(header).codec != body_codec::none;
+  } catch (const error&) {
     return false; // reading the message reports the error
   }
-  const auto bare = Message::Open((*next)->metadata, nullptr);
-  return bare.ok() && Message::HasBody((*bare)->type()) &&
-         read_batch_metadata(bytes_of(*(*next)->metadata)).compression != "none";
 }
 
 bool message_source::repeat() {

@@ -107,7 +107,7 @@ private:
   [[nodiscard]] std::shared_ptr<arrow::Buffer> read(std::uint64_t offset, std::int64_t bytes,
                                                     arrow::MemoryPool* pool) const;
   /// Reads only the ranges of the projected columns. Returns null if they are half of the body or more.
-  [[nodiscard]] std::shared_ptr<arrow::Buffer> read_some(const place& at, const batch_metadata& batch);
+  [[nodiscard]] std::shared_ptr<arrow::Buffer> read_some(const place& at, const batch_layout& batch);
 
   source from_;
   container format_;

@@ -79,7 +79,6 @@ std::unique_ptr<const packed_schema> decode(std::span<const std::byte> flat) {
     throw error(errc::unsupported,
                 concat(form_name, ": its schema has byte order ", order, ", expected 0 (little)"));
   }
-  verify_message(flat);
   auto made = std::make_unique<packed_schema>();
   made->flat.assign(flat.begin(), flat.end());
   source_schema read = read_schema(container::stream, made->flat);

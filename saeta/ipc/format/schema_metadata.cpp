@@ -11,17 +11,9 @@
 namespace saeta::ipc::detail {
 namespace {
 
-[[noreturn]] void refuse(std::string_view why) { throw error(errc::format, std::string(why)); }
-
 void require(bool usual, std::string_view why) {
   if (!usual) {
-    refuse(why);
-  }
-}
-
-void require_place(const flat_table& of, std::string_view what) {
-  if (!of.is_placed_well()) {
-    refuse(concat("the table of ", what, " is not aligned, or has no end"));
+    refuse_metadata(why);
   }
 }
 
@@ -30,7 +22,7 @@ metadata_list metadata_of(const flat_table& of, unsigned field) {
   const flat_tables entries = of.tables(field);
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const flat_table each = entries[i];
-    require_place(each, "a metadata entry");
+    each.require_place("a metadata entry");
     require(each.place(key_value_key) && each.place(key_value_value),
             "a metadata entry has no key or no value");
     found.emplace_back(each.text(key_value_key), each.text(key_value_value));
@@ -42,7 +34,7 @@ metadata_list metadata_of(const flat_table& of, unsigned field) {
 template <class Item, std::size_t Size>
 Item item_of(const std::array<Item, Size>& items, std::int64_t number, std::string_view what) {
   if (!std::in_range<std::size_t>(number) || static_cast<std::size_t>(number) >= Size) {
-    refuse(concat("its ", what, " is ", number, ", expected 0 to ", Size - 1));
+    refuse_metadata(concat("its ", what, " is ", number, ", expected 0 to ", Size - 1));
   }
   return items[static_cast<std::size_t>(number)];
 }
@@ -60,7 +52,7 @@ std::string_view integer_format(const flat_table& type) {
   case 64:
     return is_signed ? "l" : "L";
   default:
-    refuse(concat("an integer of ", bits, " bits, expected 8, 16, 32 or 64"));
+    refuse_metadata(concat("an integer of ", bits, " bits, expected 8, 16, 32 or 64"));
   }
 }
 
@@ -76,7 +68,8 @@ std::string time_format(const flat_table& type) {
   const char letter = item_of(time_units, unit, "unit");
   const auto bits = type.scalar<std::int32_t>(time_bits, 32);
   if (bits != (unit <= milliseconds ? 32 : 64)) {
-    refuse(concat("a time of ", bits, " bits in unit ", unit, ", expected 32 for 0 and 1, 64 for 2 and 3"));
+    refuse_metadata(
+        concat("a time of ", bits, " bits in unit ", unit, ", expected 32 for 0 and 1, 64 for 2 and 3"));
   }
   return concat("tt", letter);
 }
@@ -151,7 +144,7 @@ std::string format_of(flat_type kind, const flat_table& type, std::string_view z
   case flat_type::large_list_view:
     return "+vL";
   case flat_type::none:
-    refuse("the field has no type");
+    refuse_metadata("the field has no type");
   }
   throw error(errc::unsupported, concat("a type with number ", +static_cast<std::uint8_t>(kind),
                                         " in Arrow's format is not supported"));
@@ -197,7 +190,7 @@ private:
   static constexpr std::int64_t max_fields = std::int64_t{1} << 20;
 
   field read(const flat_table& described, int depth) {
-    require_place(described, "a field");
+    described.require_place("a field");
     path_.push_back(described.text(field_name));
     if (depth > data_type::max_depth) {
       throw error(errc::unsupported, concat("the type has more than ", data_type::max_depth,
@@ -226,7 +219,7 @@ private:
 
   static void require_utf8(std::string_view text, std::string_view part) {
     if (!is_utf8(text)) {
-      refuse(concat(part, " is not UTF-8: '", text, "'"));
+      refuse_metadata(concat(part, " is not UTF-8: '", text, "'"));
     }
   }
 
@@ -248,9 +241,9 @@ private:
       return made;
     }
     const auto indices = encoding->table(encoding_indices);
-    require_place(*encoding, "a dictionary");
+    encoding->require_place("a dictionary");
     require(indices.has_value(), "a dictionary without a type of its indices");
-    require_place(*indices, "a type of indices");
+    indices->require_place("a type of indices");
     static_cast<void>(encoding->scalar<std::int64_t>(encoding_id, 0)); // it is read later
     return data_type::dictionary(data_type::parse(integer_format(*indices)), made,
                                  encoding->scalar<std::uint8_t>(encoding_ordered, 0) != 0);
@@ -260,7 +253,7 @@ private:
     const auto kind = flat_type{described.scalar<std::uint8_t>(field_type_kind, 0)};
     const auto type = described.table(field_type);
     require(type.has_value(), "the field has no type");
-    require_place(*type, "a type");
+    type->require_place("a type");
     const flat_tables below = described.tables(field_children);
     std::vector<field> children;
     for (std::size_t i = 0; i < below.size(); ++i) {
@@ -315,17 +308,17 @@ source_schema read_schema(container format, std::span<const std::byte> front) {
   static_assert(footer_version == message_version);
   const flat_table root = flat_table::root(front);
   const flat_table described = schema_table(format, front);
-  require_place(root, format == container::file ? "the footer" : "the schema message");
+  root.require_place(format == container::file ? "the footer" : "the schema message");
   const auto version = root.scalar<std::int16_t>(footer_version, 0);
   if (version > version_5) {
     throw error(errc::unsupported, concat("its metadata is of version ", version + 1,
                                           ", the latest that is supported is ", version_5 + 1));
   }
-  require_place(described, "the schema");
+  described.require_place("the schema");
   require(described.place(schema_fields).has_value(), "the schema has no list of fields");
   const auto order = described.scalar<std::int16_t>(schema_endianness, 0);
   if (order > 1) {
-    refuse(concat("its byte order is ", order, ", expected 0 or 1"));
+    refuse_metadata(concat("its byte order is ", order, ", expected 0 or 1"));
   }
   source_schema made;
   const flat_tables fields = described.tables(schema_fields);
@@ -338,6 +331,7 @@ source_schema read_schema(container format, std::span<const std::byte> front) {
     }
   }
   made.fields.metadata = metadata_of(described, schema_metadata);
+  static_cast<void>(described.view<std::int64_t>(schema_features));
   return made;
 }
 

@@ -25,8 +25,8 @@ message_parts parts_of(const data_type& type, std::int16_t version) {
   return parts;
 }
 
-std::vector<buffer_place> body_ranges(const schema& described, const batch_metadata& batch,
-                                      std::span<const int> columns, std::int64_t body_bytes) {
+std::vector<buffer_place> body_ranges(const schema& described, const batch_layout& batch,
+                                      std::span<const int> columns) {
   std::vector<buffer_place> taken;
   std::size_t buffer = 0;
   std::size_t variadic = 0;
@@ -35,13 +35,11 @@ std::vector<buffer_place> body_ranges(const schema& described, const batch_metad
     const bool chosen = columns.empty() || std::ranges::binary_search(columns, static_cast<int>(i));
     std::size_t count = parts.buffers;
     for (std::size_t v = 0; v < parts.variadic && variadic < batch.variadic_counts.size(); ++v) {
-      count += static_cast<std::size_t>(std::max<std::int64_t>(batch.variadic_counts[variadic++], 0));
+      count += static_cast<std::size_t>(batch.variadic_counts[variadic++]);
     }
     for (; count != 0 && buffer < batch.buffers.size(); --count, ++buffer) {
-      const buffer_place& place = batch.buffers[buffer];
-      const bool inside = place.offset >= 0 && place.length > 0 && place.offset <= body_bytes &&
-                          place.length <= body_bytes - place.offset;
-      if (chosen && inside) {
+      const buffer_place place = batch.buffers[buffer];
+      if (chosen && place.length != 0) {
         taken.push_back(place);
       }
     }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "saeta/column/schema.hpp"
-#include "saeta/ipc/format/message_metadata.hpp"
+#include "saeta/ipc/format/message_layout.hpp"
 
 #include <cstddef>
 #include <span>
@@ -21,9 +21,8 @@ struct message_parts {
 message_parts parts_of(const data_type& type, std::int16_t version);
 
 /// Returns the ranges of these columns, ascending. Adjacent ranges and ranges with small gaps are joined.
-/// Ranges outside the body are left out; libarrow refuses them.
 /// @param columns  indices, ascending; empty: all.
-std::vector<buffer_place> body_ranges(const schema& described, const batch_metadata& batch,
-                                      std::span<const int> columns, std::int64_t body_bytes);
+std::vector<buffer_place> body_ranges(const schema& described, const batch_layout& batch,
+                                      std::span<const int> columns);
 
 } // namespace saeta::ipc::detail

@@ -262,18 +262,19 @@ TEST_F(messages, take_other_places_for_as_many_buffers) {
   check(arrow::ipc::GetRecordBatchPayload(*batch, arrow::ipc::IpcWriteOptions::Defaults(), &made), "message");
   std::vector<std::byte> metadata(static_cast<std::size_t>(made.metadata->size()));
   std::memcpy(metadata.data(), made.metadata->data(), metadata.size());
-  ASSERT_EQ(detail::read_batch_metadata(metadata).buffers.size(), 3U);
+  ASSERT_EQ(detail::read_layout(metadata).buffers.size(), 3U);
 
   const std::vector<detail::buffer_place> places{
       {0, 0}, {8, std::int64_t{1} << 40}, {(std::int64_t{1} << 40) + 8, 7}};
   detail::place_buffers(metadata, places, (std::int64_t{1} << 40) + 16);
-  const auto seen = detail::read_batch_metadata(metadata).buffers;
+  const detail::batch_layout read = detail::read_layout(metadata);
+  const auto seen = read.buffers;
   for (std::size_t i = 0; i < places.size(); ++i) {
     EXPECT_EQ(seen[i].offset, places[i].offset);
     EXPECT_EQ(seen[i].length, places[i].length);
   }
-  EXPECT_EQ(detail::read_body_length(metadata), (std::int64_t{1} << 40) + 16);
-  EXPECT_EQ(detail::read_batch_metadata(metadata).rows, 9);
+  EXPECT_EQ(read.body_bytes, (std::int64_t{1} << 40) + 16);
+  EXPECT_EQ(read.rows, 9);
   EXPECT_ERROR((detail::place_buffers(metadata, std::span(places).first(2), 0), 0), format, "3 buffers",
                "expected 2");
 }
