@@ -21,6 +21,7 @@ using detail::batch_layout;
 using detail::buffer_place;
 using detail::column_tree;
 using detail::field_node;
+using detail::message_header;
 using detail::message_kind;
 using detail::packed_schema;
 using detail::tree_node;
@@ -177,27 +178,24 @@ public:
 
 private:
   void add(std::span<const std::byte> flat) {
-    const batch_layout batch = read(flat);
-    if (static_cast<std::uint64_t>(batch.body_bytes) > body_.size()) {
-      throw error(errc::format, concat(place(), ": it was packed with a body of ", batch.body_bytes,
-                                       " bytes, found ", body_.size()));
-    }
-    if (batch.dictionary) {
-      add_dictionary(*batch.dictionary, batch);
-    } else {
-      add_batch(batch);
-    }
-  }
-
-  [[nodiscard]] batch_layout read(std::span<const std::byte> flat) const {
     try {
-      const batch_layout found = detail::read_layout(flat);
-      if (found.version != detail::version_5) {
+      const message_header header = detail::read_header(flat);
+      if (header.version != detail::version_5) {
         throw error(errc::unsupported, "its metadata is not of version 5");
       }
-      return found;
+      if (static_cast<std::uint64_t>(header.body_bytes) > body_.size()) {
+        throw error(errc::format, concat("it was packed with a body of ", header.body_bytes, " bytes, found ",
+                                         body_.size()));
+      }
+      const bool rows = header.kind == message_kind::record_batch;
+      const batch_layout layout = detail::read_layout(header, rows ? &fields_->tree : nullptr);
+      if (layout.dictionary) {
+        add_dictionary(*layout.dictionary, layout);
+      } else {
+        batches_.push_back(read_batch(layout));
+      }
     } catch (const error& failure) {
-      rethrow(failure, place());
+      rethrow(failure, concat("batch ", batches_.size()));
     }
   }
 
@@ -217,14 +215,6 @@ private:
       column::count_nulls(std::span(values.get(), 1));
     }
     dictionaries_[known->second] = values;
-  }
-
-  void add_batch(const batch_layout& found) {
-    try {
-      batches_.push_back(read_batch(found));
-    } catch (const error& failure) {
-      rethrow(failure, place());
-    }
   }
 
   batch read_batch(const batch_layout& found) {
@@ -253,8 +243,6 @@ private:
     }
     return made;
   }
-
-  [[nodiscard]] std::string place() const { return concat("batch ", batches_.size()); }
 
   const std::shared_ptr<context>& ctx_;
   const buffer& body_;

@@ -3,6 +3,8 @@
 #include "saeta/ipc/format/column_tree.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 
+#include <optional>
+#include <string>
 #include <string_view>
 
 namespace saeta::ipc::detail {
@@ -25,27 +27,58 @@ body_codec codec_of(const flat_table& batch) {
   return codec == 0 ? body_codec::lz4 : body_codec::zstd;
 }
 
-void check_node(const field_node& node, std::size_t number) {
-  if (node.length < 0 || node.null_count < -1 || node.null_count > node.length) {
-    refuse_metadata(concat("field ", number, " has ", node.length, " rows and ", node.null_count, " nulls"));
-  }
+bool is_sound(const field_node& node) {
+  return node.length >= 0 && node.null_count >= -1 && node.null_count <= node.length;
 }
 
-/// A buffer without bytes may be anywhere.
-void check_buffer(const buffer_place& place, std::size_t number, std::int64_t body_bytes) {
-  constexpr std::int64_t unit = 8;
+constexpr std::int64_t buffer_unit = 8; // of the places of buffers in a body
+
+/// Returns what is wrong with the place of a buffer. One without bytes may be anywhere.
+std::optional<std::string> fault_of(const buffer_place& place, std::int64_t body_bytes) {
   if (place.length == 0) {
-    return;
+    return std::nullopt;
   }
   if (place.offset < 0 || place.length < 0 || place.offset > body_bytes ||
       place.length > body_bytes - place.offset) {
-    refuse_metadata(concat("buffer ", number, " has ", place.length, " bytes at offset ", place.offset,
-                           " of a body of ", body_bytes, " bytes"));
+    return concat("has ", place.length, " bytes at offset ", place.offset, " of a body of ", body_bytes,
+                  " bytes");
   }
-  if (place.offset % unit != 0) {
-    refuse_metadata(
-        concat("buffer ", number, " is at offset ", place.offset, ", which is not a multiple of ", unit));
+  if (place.offset % buffer_unit != 0) {
+    return concat("is at offset ", place.offset, ", which is not a multiple of ", buffer_unit);
   }
+  return std::nullopt;
+}
+
+/// Returns the column that a buffer belongs to; empty if the columns are not known, or it is of another one.
+std::string label_of_buffer(const column_tree* names, const batch_layout& of, std::size_t number) {
+  std::size_t first_of_views = 0; // variadic buffers before a node
+  std::size_t views = 0;
+  for (std::size_t i = 0; names != nullptr && i < names->nodes.size(); ++i) {
+    const tree_node& node = names->nodes[i];
+    const bool has_views = node.type->has_variadic_buffers();
+    if (of.variadic_counts.size() < node.views_before + (has_views ? 1U : 0U)) {
+      break;
+    }
+    for (; views < node.views_before; ++views) {
+      first_of_views += static_cast<std::size_t>(of.variadic_counts[views]);
+    }
+    const std::size_t first = node.buffer + first_of_views;
+    const std::size_t count =
+        node.type->buffer_count() + (has_views ? static_cast<std::size_t>(of.variadic_counts[views]) : 0);
+    if (number >= first && number < first + count) {
+      return concat(names->label(i), ": ");
+    }
+  }
+  return {};
+}
+
+std::string label_of_node(const column_tree* names, std::size_t number) {
+  for (std::size_t i = 0; names != nullptr && i < names->nodes.size(); ++i) {
+    if (names->nodes[i].row == number) {
+      return concat(names->label(i), ": ");
+    }
+  }
+  return {};
 }
 
 void check_counts(const batch_layout& of) {
@@ -107,7 +140,7 @@ message_header read_header(std::span<const std::byte> metadata) {
   return {version, message_kind{kind}, body_bytes, *table};
 }
 
-batch_layout read_layout(const message_header& header) {
+batch_layout read_layout(const message_header& header, const column_tree* names) {
   batch_layout made;
   made.version = header.version;
   made.body_bytes = header.body_bytes;
@@ -131,14 +164,19 @@ batch_layout read_layout(const message_header& header) {
   made.codec = codec_of(batch);
   made.nodes = batch.view<field_node>(batch_nodes);
   for (std::size_t i = 0; i < made.nodes.size(); ++i) {
-    check_node(made.nodes[i], i);
+    if (const field_node node = made.nodes[i]; !is_sound(node)) {
+      refuse_metadata(concat(label_of_node(names, i), "field ", i, " has ", node.length, " rows and ",
+                             node.null_count, " nulls"));
+    }
   }
   made.buffers = batch.view<buffer_place>(batch_buffers);
-  for (std::size_t i = 0; i < made.buffers.size(); ++i) {
-    check_buffer(made.buffers[i], i, made.body_bytes);
-  }
   made.variadic_counts = batch.view<std::int64_t>(batch_variadic_counts);
   check_counts(made);
+  for (std::size_t i = 0; i < made.buffers.size(); ++i) {
+    if (const auto fault = fault_of(made.buffers[i], made.body_bytes)) {
+      refuse_metadata(concat(label_of_buffer(names, made, i), "buffer ", i, " ", *fault));
+    }
+  }
   return made;
 }
 

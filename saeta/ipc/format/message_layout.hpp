@@ -54,7 +54,8 @@ struct batch_layout {
 };
 
 /// @param header  of a record batch, or of the values of a dictionary
-batch_layout read_layout(const message_header& header);
+/// @param names   its columns, named by errors where they are known
+batch_layout read_layout(const message_header& header, const column_tree* names = nullptr);
 /// The same for a message of which no other kind is expected.
 batch_layout read_layout(std::span<const std::byte> metadata);
 

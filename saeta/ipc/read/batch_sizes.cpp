@@ -10,7 +10,6 @@ namespace {
 constexpr std::size_t batches_between_checks = 1024;
 
 batch_size size_of(const batch_layout& batch, const column_tree& tree) {
-  batch.require_entries(tree);
   batch_size made{.rows = batch.rows, .compressed = batch.codec != body_codec::none};
   const auto variadic_of = [&](std::size_t view) {
     return static_cast<std::size_t>(batch.variadic_counts[view]);
@@ -43,7 +42,7 @@ std::vector<batch_size> sizes_of(const planned_source& from) {
       check_interrupt();
     }
     try {
-      const auto read = read_batch_message(window, each);
+      const auto read = read_batch_message(window, each, from.tree());
       if (!read) {
         throw error(errc::unsupported, "its metadata is not of version 5");
       }

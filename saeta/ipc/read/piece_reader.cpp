@@ -45,11 +45,10 @@ public:
 private:
   bool parse(std::size_t piece) {
     const planned_message& message = pieces_.messages[piece];
-    const auto layout = read_batch_message(metadata_, message);
+    const auto layout = read_batch_message(metadata_, message, tree_);
     if (!layout) {
       return false;
     }
-    layout->require_entries(tree_);
     codec_ = layout->codec;
     body_ = message.body;
     body_bytes_ = layout->body_bytes;

@@ -157,7 +157,8 @@ std::span<const std::byte> source_window::read(std::uint64_t position, std::size
   return {memory_.data() + (position - held_at_), bytes};
 }
 
-std::optional<batch_layout> read_batch_message(source_window& from, const planned_message& message) {
+std::optional<batch_layout> read_batch_message(source_window& from, const planned_message& message,
+                                               const column_tree& tree) {
   auto bytes = from.read(message.metadata, message.metadata_bytes);
   if (message.prefixed) {
     const std::int64_t flat = read_prefix(bytes);
@@ -174,7 +175,8 @@ std::optional<batch_layout> read_batch_message(source_window& from, const planne
   if (!is_planned(header)) {
     return std::nullopt;
   }
-  const batch_layout layout = read_layout(header);
+  const batch_layout layout = read_layout(header, &tree);
+  layout.require_entries(tree);
   if (message.body > message.end ||
       static_cast<std::uint64_t>(layout.body_bytes) > message.end - message.body) {
     throw error(errc::format,

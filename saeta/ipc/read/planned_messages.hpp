@@ -63,8 +63,10 @@ struct planned_dictionary {
 
 /// Reads the metadata of a record batch, or of the values of a dictionary, whose body lies in the source.
 /// Returns nullopt if a plan can't take it. The result is valid until the next call for `from`.
+/// @param tree  of the columns that are read
 /// @throws error format.
-std::optional<batch_layout> read_batch_message(source_window& from, const planned_message& message);
+std::optional<batch_layout> read_batch_message(source_window& from, const planned_message& message,
+                                               const column_tree& tree);
 
 /// Reads the prefix of a message. Returns the bytes of its FlatBuffer; -1: an older format; 0: the end of a
 /// stream.
