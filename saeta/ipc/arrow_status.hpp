@@ -9,6 +9,7 @@
 #pragma once
 
 #include "saeta/base/error.hpp"
+#include "saeta/ipc/input_error.hpp"
 
 #include <arrow/result.h>
 #include <arrow/status.h>
@@ -20,13 +21,6 @@
 namespace saeta::ipc {
 
 [[noreturn]] void raise(const arrow::Status& status, std::string_view where);
-
-/// Throws the error being handled again, with `where` before its message. A budget refusal is not changed.
-[[noreturn]] void rethrow(const error& failure, std::string_view where);
-
-/// The same for what was read: numbers that contradict each other or no memory can hold are format, by
-/// whichever check of ours they are found.
-[[noreturn]] void rethrow_input(const error& failure, std::string_view where);
 
 inline void check(const arrow::Status& status, std::string_view where) {
   if (!status.ok()) {

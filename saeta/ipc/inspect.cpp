@@ -2,15 +2,14 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/ipc/arrow_status.hpp"
-#include "saeta/ipc/format/arrow_bridge.hpp"
+#include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_source.hpp"
+#include "saeta/ipc/format/schema_metadata.hpp"
 #include "saeta/ipc/read/body_ranges.hpp"
 
 #include <arrow/buffer.h>
-#include <arrow/extension_type.h>
-#include <arrow/type.h>
-#include <arrow/util/key_value_metadata.h>
 
+#include <algorithm>
 #include <map>
 #include <span>
 
@@ -21,28 +20,31 @@ std::span<const std::byte> bytes_of(const arrow::Buffer& of) {
   return {reinterpret_cast<const std::byte*>(of.data()), static_cast<std::size_t>(of.size())};
 }
 
-bool is_encoded(const arrow::DataType& type) {
-  const auto* const extension = dynamic_cast<const arrow::ExtensionType*>(&type);
-  return (extension != nullptr ? extension->storage_id() : type.id()) == arrow::Type::DICTIONARY;
-}
-
-std::vector<column_summary> describe(const arrow::Schema& source) {
+std::vector<column_summary> describe(const detail::source_schema& source) {
   std::vector<column_summary> columns;
-  for (const auto& field : source.fields()) {
-    columns.push_back({field->name(), field->type()->ToString(), field->nullable(),
-                       detail::is_supported(*field), 0, is_encoded(*field->type()) ? 0 : -1});
+  for (std::size_t i = 0; i < source.fields.fields.size(); ++i) {
+    const field& each = source.fields.fields[i];
+    const bool encoded = each.type.value_type() != nullptr;
+    columns.push_back(
+        {each.name, each.type.name(), each.nullable, !source.obstacles.contains(i), 0, encoded ? 0 : -1});
   }
   return columns;
 }
 
-std::string version_name(arrow::ipc::MetadataVersion version) {
-  return concat("V", static_cast<int>(version) - static_cast<int>(arrow::ipc::MetadataVersion::V1) + 1);
+/// The first version has the number 0.
+std::string version_name(std::int16_t version) { return concat("V", version + 1); }
+
+/// Footers of format 0.14 have no version, and the oldest one that is read is 4.
+std::int16_t version_of(const detail::message_source& messages) {
+  return std::max(detail::flat_table::root(messages.front()).scalar<std::int16_t>(detail::message_version, 0),
+                  detail::version_4);
 }
 
-void add_batch(file_summary& summary, const arrow::Schema& described, const arrow::ipc::Message& message) {
-  const auto batch = detail::read_batch_metadata(bytes_of(*message.metadata()));
+void add_batch(file_summary& summary, const schema& described, const arrow::ipc::Message& message) {
+  const auto batch = detail::read_layout(bytes_of(*message.metadata()));
+  summary.metadata_version = version_name(batch.version);
   if (summary.batch_rows.empty()) {
-    summary.compression = batch.compression;
+    summary.compression = name_of(batch.codec);
   }
   std::size_t node = 0;
   for (std::size_t i = 0; i < summary.columns.size(); ++i) {
@@ -51,7 +53,7 @@ void add_batch(file_summary& summary, const arrow::Schema& described, const arro
     }
     summary.columns[i].nulls =
         checked_add(summary.columns[i].nulls, batch.nodes[node].null_count, "null count");
-    node += detail::parts_of(*described.field(static_cast<int>(i))->type(), message.metadata_version()).nodes;
+    node += detail::parts_of(described.fields[i].type, batch.version).nodes;
   }
   summary.batch_rows.push_back(batch.rows);
 }
@@ -60,18 +62,18 @@ void add_batch(file_summary& summary, const arrow::Schema& described, const arro
 class dictionary_sizes {
 public:
   void add(const arrow::ipc::Message& message) {
-    const auto found = detail::read_dictionary_metadata(bytes_of(*message.metadata()));
-    if (found.values < 0) {
-      throw error(errc::format, concat("dictionary ", found.id, " has ", found.values, " values"));
-    }
-    std::int64_t& size = sizes_[found.id];
-    size = checked_add(found.is_delta ? size : 0, found.values, "values of a dictionary");
+    const auto found = detail::read_layout(bytes_of(*message.metadata()));
+    std::int64_t& size = sizes_[found.dictionary.value()];
+    size = checked_add(found.is_delta ? size : 0, found.rows, "values of a dictionary");
   }
 
-  void show(file_summary& summary, detail::message_source& messages) const {
+  void show(file_summary& summary, const detail::message_source& messages) const {
+    const auto fields =
+        detail::schema_table(messages.format(), messages.front()).tables(detail::schema_fields);
     for (std::size_t i = 0; i < summary.columns.size(); ++i) {
-      const auto id = messages.dictionary_of(static_cast<int>(i));
-      const auto found = id && summary.columns[i].dictionary_values >= 0 ? sizes_.find(*id) : sizes_.end();
+      const auto encoding = fields[i].table(detail::field_dictionary);
+      const auto found =
+          encoding ? sizes_.find(encoding->scalar<std::int64_t>(detail::encoding_id, 0)) : sizes_.end();
       if (found != sizes_.end()) {
         summary.columns[i].dictionary_values = found->second;
       }
@@ -82,26 +84,29 @@ private:
   std::map<std::int64_t, std::int64_t> sizes_;
 };
 
+detail::source_schema schema_of(const detail::message_source& messages, const std::string& name) {
+  try {
+    return detail::read_schema(messages.format(), messages.front());
+  } catch (const error& failure) {
+    rethrow(failure, name);
+  }
+}
+
 file_summary summary_of(const detail::source& from) {
   detail::message_source messages(from, std::nullopt);
-  const auto& described = *messages.described();
+  const detail::source_schema described = schema_of(messages, from->name());
 
   file_summary summary;
   summary.format = messages.format();
   summary.compression = "none";
-  summary.metadata_version = version_name(messages.version());
-  if (described.metadata() != nullptr) {
-    for (std::int64_t i = 0; i < described.metadata()->size(); ++i) {
-      summary.metadata.emplace_back(described.metadata()->key(i), described.metadata()->value(i));
-    }
-  }
+  summary.metadata_version = version_name(version_of(messages));
+  summary.metadata = described.fields.metadata;
   summary.columns = describe(described);
   dictionary_sizes sizes;
   while (const auto message = take(messages.ReadNextMessage(), from->name())) {
     try {
       if (message->type() == arrow::ipc::MessageType::RECORD_BATCH) {
-        summary.metadata_version = version_name(message->metadata_version());
-        add_batch(summary, described, *message);
+        add_batch(summary, described.fields, *message);
       } else if (message->type() == arrow::ipc::MessageType::DICTIONARY_BATCH) {
         sizes.add(*message);
       }

@@ -5,7 +5,7 @@
 #include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/codec/bounded_pool.hpp"
 #include "saeta/ipc/codec/decoded_bound.hpp"
-#include "saeta/ipc/format/message_metadata.hpp"
+#include "saeta/ipc/format/message_layout.hpp"
 #include "saeta/ipc/write/union_slack.hpp"
 
 #include <arrow/array/util.h>
@@ -24,26 +24,6 @@ namespace saeta::ipc {
 namespace {
 
 constexpr const char* label = "record batch message";
-
-void require_possible(const detail::batch_metadata& batch, std::int64_t body_bytes) {
-  if (batch.rows < 0) {
-    throw error(errc::format, concat("the number of rows is ", batch.rows));
-  }
-  for (std::size_t i = 0; i < batch.nodes.size(); ++i) {
-    detail::require_node(batch.nodes[i], i);
-  }
-  for (std::size_t i = 0; i < batch.buffers.size(); ++i) {
-    detail::require_place(batch.buffers[i], i, body_bytes);
-  }
-  std::uint64_t left = batch.buffers.size();
-  for (const std::int64_t count : batch.variadic_counts) {
-    if (count < 0 || static_cast<std::uint64_t>(count) > left) {
-      throw error(errc::format, concat("a column of views has ", count, " data buffers, the batch has ",
-                                       batch.buffers.size(), " buffers"));
-    }
-    left -= static_cast<std::uint64_t>(count);
-  }
-}
 
 /// Swaps the values of a batch to this machine's byte order. libarrow does this for files and streams, but
 /// not for a single message. Dictionaries come from the caller in this machine's byte order.
@@ -68,9 +48,11 @@ std::shared_ptr<arrow::Buffer> encode_batch(const std::shared_ptr<arrow::RecordB
 
 bool check_body(std::span<const std::byte> metadata, std::int64_t body_bytes) {
   try {
-    const detail::batch_metadata batch = detail::read_batch_metadata(metadata);
-    require_possible(batch, body_bytes);
-    return batch.compression != "none";
+    const detail::batch_layout batch = detail::read_layout(metadata);
+    if (batch.body_bytes > body_bytes) {
+      throw error(errc::format, concat("its body has ", batch.body_bytes, " bytes, found ", body_bytes));
+    }
+    return batch.codec != detail::body_codec::none;
   } catch (const error& failure) {
     rethrow(failure, label);
   }
@@ -86,8 +68,7 @@ std::shared_ptr<arrow::RecordBatch> decode_batch(const std::shared_ptr<context>&
     return std::span(reinterpret_cast<const std::byte*>(of.data()), static_cast<std::size_t>(of.size()));
   };
   try {
-    detail::require_honest_sizes(detail::read_batch_metadata(bytes(*message.metadata())),
-                                 bytes(*message.body()));
+    detail::require_honest_sizes(detail::read_layout(bytes(*message.metadata())), bytes(*message.body()));
   } catch (const error& failure) {
     rethrow(failure, label);
   }

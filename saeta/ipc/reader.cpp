@@ -134,14 +134,6 @@ std::vector<std::string_view> names_of(const schema& source) {
   return names;
 }
 
-std::vector<std::string_view> names_of(const arrow::Schema& source) {
-  std::vector<std::string_view> names;
-  for (const auto& each : source.fields()) {
-    names.emplace_back(each->name());
-  }
-  return names;
-}
-
 std::shared_ptr<const schema_index> select(const schema& source, const std::vector<int>& numbers) {
   schema chosen{{}, source.metadata};
   chosen.fields.reserve(numbers.size());
@@ -160,7 +152,6 @@ struct reader::impl {
   std::optional<batch> decode_and_import(const std::shared_ptr<context>& ctx);
   void begin();
   void describe();
-  void describe_by_libarrow();
   void choose(std::vector<std::string> columns);
   void open_decoder();
   table read_all(const std::shared_ptr<context>& ctx, const progress_hook& hook);
@@ -185,10 +176,9 @@ struct reader::impl {
   detail::projection projected;
   std::shared_ptr<arrow::ipc::RecordBatchStreamReader>
       stream; ///< libarrow's decoder, opened when needed; it reads `messages`
-  /// All columns of the source. Null if some are not supported; they are not among the requested columns.
-  std::shared_ptr<const schema_index> described;
-  std::shared_ptr<const schema_index> fields; ///< of the batches in the source, after projection
-  std::shared_ptr<const schema_index> shown;  ///< of the imported columns: `fields` if none becomes symbols
+  std::shared_ptr<const schema_index> described; ///< all columns of the source
+  std::shared_ptr<const schema_index> fields;    ///< of the batches in the source, after projection
+  std::shared_ptr<const schema_index> shown; ///< of the imported columns: `fields` if none becomes symbols
   progress so_far;
   bool views = false;      ///< columns of the next batch view the source
   bool ended = false;      ///< all batches were read at once
@@ -222,33 +212,22 @@ void reader::impl::begin() {
 
 /// Finds the columns of the source and of the result.
 void reader::impl::describe() {
-  if (auto found = detail::read_schema(messages->format(), messages->front())) {
-    described = std::make_shared<const schema_index>(std::move(*found));
-    projected = detail::project(names_of(described->fields()), options.columns, from->name());
-    fields = options.columns ? select(described->fields(), projected.requested) : described;
-  } else {
-    describe_by_libarrow();
+  try {
+    detail::source_schema found = detail::read_schema(messages->format(), messages->front());
+    projected = detail::project(names_of(found.fields), options.columns, from->name());
+    for (const int number : projected.requested) {
+      found.require_supported(static_cast<std::size_t>(number));
+    }
+    described = std::make_shared<const schema_index>(std::move(found.fields));
+  } catch (const error& failure) {
+    if (failure.code() == errc::column_name) {
+      throw;
+    }
+    rethrow(failure, from->name());
   }
+  fields = options.columns ? select(described->fields(), projected.requested) : described;
   const bool symbols = std::ranges::any_of(fields->fields().fields, becomes_symbols);
   shown = symbols ? std::make_shared<const schema_index>(resolve_symbols(fields->fields())) : fields;
-}
-
-void reader::impl::describe_by_libarrow() {
-  const arrow::Schema& source = *messages->described();
-  projected = detail::project(names_of(source), options.columns, from->name());
-  arrow::FieldVector requested;
-  for (const int index : projected.requested) {
-    requested.push_back(source.field(index));
-  }
-  const arrow::Schema chosen(std::move(requested), source.metadata());
-  fields = std::make_shared<const schema_index>(detail::schema_of(chosen, from->name()));
-  try {
-    described = options.columns
-                    ? std::make_shared<const schema_index>(detail::schema_of(source, from->name()))
-                    : fields;
-  } catch (const error&) { // names a column that was not requested
-    described = nullptr;
-  }
 }
 
 void reader::impl::choose(std::vector<std::string> columns) {
@@ -257,7 +236,7 @@ void reader::impl::choose(std::vector<std::string> columns) {
 }
 
 void reader::impl::open_decoder() {
-  messages->project(projected.decoded);
+  messages->project(described, projected.decoded);
   auto decoding = arrow::ipc::IpcReadOptions::Defaults();
   decoding.memory_pool = pool.get();
   decoding.included_fields = projected.decoded;
@@ -376,8 +355,7 @@ std::optional<batch> reader::impl::decode_and_import(const std::shared_ptr<conte
 /// Whether a plan may take the source. Symbols are numbered batch by batch, and a plan reads single offsets
 /// first: with an object that reads ranges, each of them would be a request.
 bool reader::impl::can_be_planned() const {
-  return from->near_by() && fields == shown && described != nullptr && !ended &&
-         options.copy != copy_policy::never;
+  return from->near_by() && fields == shown && !ended && options.copy != copy_policy::never;
 }
 
 bool reader::impl::copied_by_plan(const context& ctx) const {

@@ -1,9 +1,10 @@
 #include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/interop/arrow/column_checker.hpp"
-#include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
+#include "saeta/ipc/format/message_layout.hpp"
 #include "saeta/ipc/format/packed_schema.hpp"
+#include "saeta/ipc/input_error.hpp"
 #include "saeta/ipc/packed.hpp"
 #include "saeta/ipc/read/planned_messages.hpp"
 #include "saeta/symbols/symbols.hpp"
@@ -16,12 +17,12 @@
 namespace saeta::ipc {
 namespace {
 
+using detail::batch_layout;
 using detail::buffer_place;
 using detail::column_tree;
 using detail::field_node;
-using detail::flat_structs;
-using detail::flat_table;
 using detail::message_header;
+using detail::message_kind;
 using detail::packed_schema;
 using detail::tree_node;
 
@@ -62,20 +63,15 @@ private:
 /// Takes the entries of one message in order. Every number is checked.
 class message_columns {
 public:
-  /// @param body_bytes  as the message says, at most those of the body
-  /// @param checked     the values are checked afterwards
-  message_columns(const std::shared_ptr<context>& ctx, const buffer& body, std::int64_t body_bytes,
-                  const flat_table& batch, const column_tree& tree,
-                  std::span<const std::shared_ptr<const column>> dictionaries, bool checked)
-      : ctx_(ctx), body_(body), body_bytes_(body_bytes), tree_(tree), dictionaries_(dictionaries),
-        checked_(checked), nodes_(batch.view<field_node>(detail::batch_nodes)),
-        buffers_(batch.view<buffer_place>(detail::batch_buffers)),
-        counts_(batch.view<std::int64_t>(detail::batch_variadic_counts)) {
-    require_count("field nodes", nodes_.size(), tree.rows);
-    require_count("counts of data buffers of views", counts_.size(), tree.views);
-    if (batch.table(detail::batch_compression)) {
+  /// @param checked  the values are checked afterwards
+  message_columns(const std::shared_ptr<context>& ctx, const buffer& body, const batch_layout& batch,
+                  const column_tree& tree, std::span<const std::shared_ptr<const column>> dictionaries,
+                  bool checked)
+      : ctx_(ctx), body_(body), batch_(batch), tree_(tree), dictionaries_(dictionaries), checked_(checked) {
+    if (batch.codec != detail::body_codec::none) {
       throw error(errc::unsupported, "its body is compressed");
     }
+    batch.require_entries(tree);
   }
 
   /// The next column. @param type  of the tree's node, or another one with the same layout
@@ -88,29 +84,16 @@ public:
   }
 
 private:
-  /// More are ignored, as in a file.
-  static void require_count(std::string_view what, std::size_t found, std::size_t needed) {
-    if (found < needed) {
-      throw error(errc::format, concat(found, ' ', what, ", the schema needs ", needed));
-    }
-  }
-
   column take_node(std::size_t number, const data_type& type) {
     const tree_node& node = tree_.nodes[number];
-    const field_node rows = nodes_[next_node_];
-    detail::require_node(rows, next_node_++);
+    const field_node rows = batch_.nodes[next_node_++];
     column::parts parts;
     parts.type = type;
     parts.length = rows.length;
     parts.null_count = rows.null_count;
     std::int64_t count = static_cast<std::int64_t>(type.buffer_count());
     if (type.has_variadic_buffers()) {
-      const std::int64_t added = counts_[next_count_++];
-      if (added < 0 || static_cast<std::uint64_t>(added) > buffers_.size()) {
-        throw error(errc::format,
-                    concat(added, " data buffers, the batch has ", buffers_.size(), " buffers"));
-      }
-      count += added;
+      count += batch_.variadic_counts[next_count_++];
     }
     for (std::int64_t i = 0; i < count; ++i) {
       parts.buffers.push_back(take_buffer());
@@ -143,12 +126,7 @@ private:
   }
 
   buffer take_buffer() {
-    if (next_buffer_ == buffers_.size()) {
-      throw error(errc::format, concat(buffers_.size(), " buffers in its batch are too few"));
-    }
-    const std::size_t number = next_buffer_++;
-    const buffer_place place = buffers_[number];
-    detail::require_place(place, number, body_bytes_);
+    const buffer_place place = batch_.buffers[next_buffer_++];
     if (place.length == 0) {
       return {};
     }
@@ -168,13 +146,10 @@ private:
 
   const std::shared_ptr<context>& ctx_;
   const buffer& body_;
-  std::int64_t body_bytes_;
+  const batch_layout& batch_;
   const column_tree& tree_;
   std::span<const std::shared_ptr<const column>> dictionaries_;
   bool checked_;
-  flat_structs<field_node> nodes_;
-  flat_structs<buffer_place> buffers_;
-  flat_structs<std::int64_t> counts_;
   std::size_t next_node_ = 0;
   std::size_t next_buffer_ = 0;
   std::size_t next_count_ = 0;
@@ -188,7 +163,7 @@ public:
 
   table run() {
     const auto front = messages_.next();
-    if (!front || detail::read_header(*front).kind != message_header::schema) {
+    if (!front || detail::read_header(*front).kind != message_kind::schema) {
       throw error(errc::format, "its metadata does not begin with a schema");
     }
     auto [form, shown] = detail::decode_schema(*front);
@@ -203,36 +178,37 @@ public:
 
 private:
   void add(std::span<const std::byte> flat) {
-    const message_header header = detail::read_header(flat);
-    if (!header.planned) {
-      throw error(errc::unsupported, "a message is not of metadata version 5");
-    }
-    detail::verify_message(flat);
-    if (header.body_bytes < 0 || static_cast<std::uint64_t>(header.body_bytes) > body_.size()) {
-      throw error(errc::format, concat(place(), ": it was packed with a body of ", header.body_bytes,
-                                       " bytes, found ", body_.size()));
-    }
-    if (header.kind == message_header::dictionary_batch) {
-      add_dictionary(*header.header, header.body_bytes);
-    } else if (header.kind == message_header::record_batch) {
-      add_batch(*header.header, header.body_bytes);
-    } else {
-      throw error(errc::format, concat(place(), ": its message is of kind ", header.kind));
+    try {
+      const message_header header = detail::read_header(flat);
+      if (header.version != detail::version_5) {
+        throw error(errc::unsupported, "its metadata is not of version 5");
+      }
+      if (static_cast<std::uint64_t>(header.body_bytes) > body_.size()) {
+        throw error(errc::format, concat("it was packed with a body of ", header.body_bytes, " bytes, found ",
+                                         body_.size()));
+      }
+      const bool rows = header.kind == message_kind::record_batch;
+      const batch_layout layout = detail::read_layout(header, rows ? &fields_->tree : nullptr);
+      if (layout.dictionary) {
+        add_dictionary(*layout.dictionary, layout);
+      } else {
+        batches_.push_back(read_batch(layout));
+      }
+    } catch (const error& failure) {
+      rethrow(failure, concat("batch ", batches_.size()));
     }
   }
 
-  void add_dictionary(const flat_table& header, std::int64_t body_bytes) {
-    const auto id = header.scalar<std::int64_t>(detail::dictionary_id, 0);
+  void add_dictionary(std::int64_t id, const batch_layout& batch) {
     const auto known = fields_->dictionaries.numbers.find(id);
-    const auto batch = header.table(detail::dictionary_data);
-    if (known == fields_->dictionaries.numbers.end() || !batch) {
-      throw error(errc::format, concat("dictionary ", id, " is not in the schema, or has no values"));
+    if (known == fields_->dictionaries.numbers.end()) {
+      throw error(errc::format, concat("dictionary ", id, " is not in the schema"));
     }
-    if (header.scalar<std::uint8_t>(detail::dictionary_delta, 0) != 0) {
+    if (batch.is_delta) {
       throw error(errc::unsupported, concat("dictionary ", id, " comes in parts"));
     }
     const auto& tree = *fields_->dictionaries.trees[known->second];
-    message_columns entries(ctx_, body_, body_bytes, *batch, tree, dictionaries_, checks_);
+    message_columns entries(ctx_, body_, batch, tree, dictionaries_, checks_);
     const auto values = std::make_shared<const column>(entries.take(0, tree.values.type));
     if (checks_) {
       checker_.check_dictionary(values, {tree.root_label, tree.values.type, true, {}});
@@ -241,21 +217,10 @@ private:
     dictionaries_[known->second] = values;
   }
 
-  void add_batch(const flat_table& header, std::int64_t body_bytes) {
-    try {
-      batches_.push_back(read_batch(header, body_bytes));
-    } catch (const error& failure) {
-      rethrow(failure, place());
-    }
-  }
-
-  batch read_batch(const flat_table& header, std::int64_t body_bytes) {
-    batch made{header.scalar<std::int64_t>(detail::batch_length, 0), {}};
-    if (made.rows < 0) {
-      throw error(errc::format, concat("a record batch of ", made.rows, " rows"));
-    }
+  batch read_batch(const batch_layout& found) {
+    batch made{found.rows, {}};
     const column_tree& tree = fields_->tree;
-    message_columns entries(ctx_, body_, body_bytes, header, tree, dictionaries_, checks_);
+    message_columns entries(ctx_, body_, found, tree, dictionaries_, checks_);
     made.columns.reserve(tree.roots.size());
     for (std::size_t i = 0; i < tree.roots.size(); ++i) {
       const data_type& shown = fields_->shown.fields[i].type;
@@ -278,8 +243,6 @@ private:
     }
     return made;
   }
-
-  [[nodiscard]] std::string place() const { return concat("batch ", batches_.size()); }
 
   const std::shared_ptr<context>& ctx_;
   const buffer& body_;

@@ -37,7 +37,7 @@ inline std::optional<std::string> stream_of(std::span<const std::byte> metadata,
     try {
       const message_header header = ipc::detail::read_header(
           metadata.subspan(ipc::detail::prefix_bytes, static_cast<std::size_t>(flat)));
-      if (header.body_bytes < 0 || static_cast<std::uint64_t>(header.body_bytes) > body.size()) {
+      if (static_cast<std::uint64_t>(header.body_bytes) > body.size()) {
         return std::nullopt;
       }
       append(body.first(static_cast<std::size_t>(header.body_bytes)));

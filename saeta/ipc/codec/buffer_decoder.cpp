@@ -20,10 +20,6 @@ constexpr std::size_t passed_bytes = 64u << 10;
 
 } // namespace
 
-const char* name_of(body_codec codec) noexcept {
-  return codec == body_codec::none ? "none" : codec == body_codec::lz4 ? "lz4" : "zstd";
-}
-
 buffer_decoder::buffer_decoder(const scatter_source& from) : from_(from) {}
 buffer_decoder::~buffer_decoder() = default;
 

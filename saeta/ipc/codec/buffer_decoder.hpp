@@ -9,6 +9,7 @@
 // Standard  Arrow IPC format, "Compression": LZ4 frames and ZSTD.
 #pragma once
 
+#include "saeta/ipc/codec/body_codec.hpp"
 #include "saeta/staging/scatter.hpp"
 
 #include <arrow/util/type_fwd.h>
@@ -20,11 +21,6 @@
 #include <span>
 
 namespace saeta::ipc::detail {
-
-enum class body_codec : std::uint8_t { none, lz4, zstd };
-
-/// Returns "none", "lz4" or "zstd".
-const char* name_of(body_codec codec) noexcept;
 
 /// The first and the last offset of a buffer of offsets, recorded while it is decoded.
 struct seen_borders {

@@ -115,12 +115,12 @@ std::uint64_t max_decoded_bytes(std::string_view codec, std::uint64_t bytes, con
   return sum;
 }
 
-void require_honest_sizes(const batch_metadata& batch, std::span<const std::byte> body) {
-  if (batch.compression != "lz4" && batch.compression != "zstd") {
-    return; // uncompressed, or a codec that libarrow refuses
+void require_honest_sizes(const batch_layout& batch, std::span<const std::byte> body) {
+  if (batch.codec == body_codec::none) {
+    return;
   }
   for (std::size_t i = 0; i < batch.buffers.size(); ++i) {
-    const buffer_place& place = batch.buffers[i];
+    const buffer_place place = batch.buffers[i];
     std::int64_t claimed = 0;
     constexpr std::int64_t prefix = sizeof(claimed);
     if (place.offset < 0 || place.length <= prefix || place.offset > std::ssize(body) ||
@@ -133,10 +133,10 @@ void require_honest_sizes(const batch_metadata& batch, std::span<const std::byte
     if (claimed <= 0) {
       continue; // -1: stored uncompressed; libarrow refuses other values
     }
-    const std::uint64_t most = max_decoded_bytes(batch.compression, bytes.subspan(prefix));
+    const std::uint64_t most = max_decoded_bytes(name_of(batch.codec), bytes.subspan(prefix));
     if (static_cast<std::uint64_t>(claimed) > most) {
       throw error(errc::format, concat("buffer ", i, " claims ", claimed, " bytes when decoded, its ",
-                                       place.length - prefix, " bytes of ", batch.compression,
+                                       place.length - prefix, " bytes of ", name_of(batch.codec),
                                        " decode to at most ", most));
     }
   }

@@ -6,7 +6,7 @@
 // Standard  LZ4 Frame Format 1.6.2; RFC 8878 (Zstandard).
 #pragma once
 
-#include "saeta/ipc/format/message_metadata.hpp"
+#include "saeta/ipc/format/message_layout.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +28,6 @@ max_decoded_bytes(std::string_view codec, std::uint64_t bytes,
 /// Checks the decoded sizes that the compressed buffers of a record batch claim, before memory is allocated.
 /// @param body  buffers that were not read are zeros there and claim nothing.
 /// @throws error format naming the buffer.
-void require_honest_sizes(const batch_metadata& batch, std::span<const std::byte> body);
+void require_honest_sizes(const batch_layout& batch, std::span<const std::byte> body);
 
 } // namespace saeta::ipc::detail

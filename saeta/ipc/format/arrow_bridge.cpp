@@ -10,51 +10,7 @@
 #include <arrow/record_batch.h>
 #include <arrow/type.h>
 
-#include <optional>
-#include <string>
-
 namespace saeta::ipc::detail {
-namespace {
-
-/// Returns why a context can't hold columns of this field; nullopt if it can.
-std::optional<std::string> obstacle(const arrow::Field& described) {
-  if (described.name().find('\0') != std::string::npos) {
-    return "has a zero byte in its name, which can't pass the Arrow C Data Interface";
-  }
-  if (described.type()->ToString().find('\0') != std::string::npos) {
-    return "has a zero byte in its type, which can't pass the Arrow C Data Interface";
-  }
-  try {
-    owned_schema exported;
-    check(arrow::ExportField(described, exported.out()), described.name());
-    import_field(exported.get());
-    return std::nullopt;
-  } catch (const error& failure) {
-    if (failure.code() != errc::unsupported) {
-      throw;
-    }
-    return concat("has type ", described.type()->ToString(), ", which is not supported");
-  }
-}
-
-} // namespace
-
-bool is_supported(const arrow::Field& described) { return !obstacle(described); }
-
-schema schema_of(const arrow::Schema& described, std::string_view where) {
-  try {
-    for (const auto& column : described.fields()) {
-      if (const auto why = obstacle(*column)) {
-        throw error(errc::unsupported, concat("column '", column->name().c_str(), "' ", *why));
-      }
-    }
-    owned_schema exported;
-    check(arrow::ExportSchema(described, exported.out()), "schema");
-    return import_schema(exported.get());
-  } catch (const error& failure) {
-    rethrow(failure, where);
-  }
-}
 
 std::shared_ptr<arrow::Schema> arrow_schema(const schema& described) {
   owned_schema exported;

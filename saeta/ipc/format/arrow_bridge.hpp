@@ -14,10 +14,6 @@
 
 namespace saeta::ipc::detail {
 
-/// Whether a context can hold columns of this field.
-bool is_supported(const arrow::Field& described);
-
-schema schema_of(const arrow::Schema& described, std::string_view where);
 std::shared_ptr<arrow::Schema> arrow_schema(const schema& described);
 /// The storage type of an extension type; any other type itself.
 const arrow::DataType& storage_of(const arrow::DataType& type);

@@ -49,7 +49,7 @@ arrow::Result<message_pointer> complete_dictionaries::ReadNextMessage() {
       }
       break;
     case MessageType::DICTIONARY_BATCH:
-      missing_.erase(read_dictionary_metadata(metadata_of(*held_)).id);
+      missing_.erase(read_layout(metadata_of(*held_)).dictionary.value());
       given_ = true;
       break;
     default:

@@ -24,6 +24,10 @@ namespace saeta::ipc::detail {
 static_assert(std::endian::native == std::endian::little,
               "FlatBuffers are little-endian and read as they are");
 
+[[noreturn]] inline void refuse_metadata(std::string_view why) {
+  throw error(errc::format, std::string(why));
+}
+
 /// A view of a vector of structs in the bytes, at any alignment.
 template <class T>
 class flat_structs {
@@ -122,10 +126,12 @@ public:
   /// Returns a vector of tables; empty if the field is missing.
   [[nodiscard]] flat_tables tables(unsigned field) const;
 
-  /// Whether the table lies where writers put tables: aligned, with all of its vtable in the bytes.
-  [[nodiscard]] bool is_placed_well() const noexcept {
-    return position_ % sizeof(std::int32_t) == 0 && vtable_ % sizeof(std::uint16_t) == 0 &&
-           vtable_bytes_ % sizeof(std::uint16_t) == 0 && vtable_bytes_ <= buffer_.size() - vtable_;
+  /// Checks that the table lies where writers put tables: aligned, with all of its vtable in the bytes.
+  void require_place(std::string_view what) const {
+    if (position_ % sizeof(std::int32_t) != 0 || vtable_ % sizeof(std::uint16_t) != 0 ||
+        vtable_bytes_ % sizeof(std::uint16_t) != 0 || vtable_bytes_ > buffer_.size() - vtable_) {
+      refuse_metadata(concat("the table of ", what, " is not aligned, or has no end"));
+    }
   }
   /// Offset of the table from the beginning of the buffer.
   [[nodiscard]] std::size_t position() const noexcept { return position_; }

@@ -8,9 +8,6 @@
 #include "saeta/ipc/read/sparse_buffer.hpp"
 
 #include <arrow/buffer.h>
-#include <arrow/ipc/dictionary.h>
-#include <arrow/ipc/reader.h>
-#include <arrow/type.h>
 
 #include <algorithm>
 #include <array>
@@ -52,8 +49,7 @@ void require_range(std::string_view name, const batch_range& range, std::int64_t
 } // namespace
 
 message_source::message_source(source from, const batch_range& range)
-    : from_(std::move(from)), format_(recognise(*from_)), range_(range),
-      dictionaries_(std::make_unique<arrow::ipc::DictionaryMemo>()) {
+    : from_(std::move(from)), format_(recognise(*from_)), range_(range) {
   if (format_ == container::file) {
     open_file();
   } else {
@@ -97,48 +93,26 @@ void message_source::open_file() {
 }
 
 void message_source::open_stream() {
-  std::int64_t body_bytes = 0;
-  if (const auto at = take(find(0), from_->name())) {
-    const auto metadata = bytes_of(*at->metadata);
+  try {
+    const auto at = take(find(0), "the first message");
+    const auto metadata = at ? bytes_of(*at->metadata) : std::span<const std::byte>();
+    if (metadata.empty() || read_header(metadata).kind != message_kind::schema) {
+      throw error(errc::format, "its first message is not a schema");
+    }
+    if (at->body_bytes != 0) { // what it skips would be lost
+      throw error(errc::format,
+                  concat("its first message, the schema, has a body of ", at->body_bytes, " bytes"));
+    }
     front_.assign(metadata.begin(), metadata.end());
     at_ = at->body;
-    body_bytes = at->body_bytes;
-  }
-  const auto root = front_.empty() ? std::nullopt : std::optional(flat_table::root(front_));
-  if (!root || root->scalar<std::uint8_t>(message_header_type, 0) != header_of_schema ||
-      !root->table(message_table)) {
-    throw error(errc::format, concat(from_->name(), ": its first message is not a schema"));
-  }
-  if (body_bytes != 0) { // what it skips would be lost
-    throw error(errc::format, concat(from_->name(), ": its first message, the schema, has a body of ",
-                                     body_bytes, " bytes"));
+  } catch (const error& failure) {
+    rethrow(failure, from_->name());
   }
 }
 
 arrow::Result<std::unique_ptr<Message>> message_source::schema_of_front() const {
   auto metadata = format_ == container::file ? schema_message(front_) : front_;
   return Message::Open(arrow::Buffer::FromVector(std::move(metadata)), nullptr);
-}
-
-const std::shared_ptr<arrow::Schema>& message_source::described() {
-  if (schema_ == nullptr) {
-    const auto first = take(schema_of_front(),
-                            format_ == container::file ? concat(from_->name(), ": footer") : from_->name());
-    version_ = first->metadata_version();
-    schema_ = take(arrow::ipc::ReadSchema(*first, dictionaries_.get()), from_->name());
-  }
-  return schema_;
-}
-
-arrow::ipc::MetadataVersion message_source::version() {
-  static_cast<void>(described());
-  return version_;
-}
-
-std::optional<std::int64_t> message_source::dictionary_of(int column) {
-  static_cast<void>(described());
-  const auto found = dictionaries_->fields().GetFieldId({column});
-  return found.ok() ? std::optional(*found) : std::nullopt;
 }
 
 std::int64_t message_source::batch_count() const noexcept {
@@ -156,12 +130,11 @@ std::shared_ptr<arrow::Buffer> message_source::read(std::uint64_t offset, std::i
   return made;
 }
 
-std::shared_ptr<arrow::Buffer> message_source::read_some(const place& at, const batch_metadata& batch) {
+std::shared_ptr<arrow::Buffer> message_source::read_some(const place& at, const batch_layout& batch) {
   if (columns_.empty()) {
     return nullptr;
   }
-  const auto ranges = body_ranges(*described(), static_cast<arrow::ipc::MetadataVersion>(batch.version),
-                                  batch, columns_, at.body_bytes);
+  const auto ranges = body_ranges(described_->fields(), batch, columns_);
   std::int64_t needed = 0;
   for (const buffer_place& each : ranges) {
     needed += each.length;
@@ -217,11 +190,11 @@ arrow::Result<std::optional<message_source::place>> message_source::find(std::ui
   }
   place found;
   found.metadata = read(offset + prefix, bytes, arrow::default_memory_pool());
-  ARROW_RETURN_NOT_OK(Message::Open(found.metadata, nullptr)); // verifies the metadata
+  const message_header header = read_header(bytes_of(*found.metadata));
   const std::uint64_t end = prefix + static_cast<std::uint64_t>(bytes);
   found.offset = offset;
   found.body = offset + (front_bytes < 0 ? end : static_cast<std::uint64_t>(front_bytes));
-  found.body_bytes = read_body_length(bytes_of(*found.metadata));
+  found.body_bytes = header.body_bytes;
   if (found.body < offset + end) {
     return arrow::Status::Invalid("the message at offset ", offset, " has ", end,
                                   " bytes before its body, the footer says ", front_bytes);
@@ -247,8 +220,8 @@ arrow::Result<std::unique_ptr<Message>> message_source::message_at(const place& 
     return bare;
   }
   scratch_ = false;
-  const batch_metadata batch = read_batch_metadata(bytes_of(*at.metadata));
-  const bool packed = batch.compression != "none";
+  const batch_layout batch = read_layout(bytes_of(*at.metadata));
+  const bool packed = batch.codec != body_codec::none;
   std::shared_ptr<arrow::Buffer> body;
   if (how_ == bodies::viewed && !packed) {
     if (const auto all = from_->view(); !all.empty()) {
@@ -281,7 +254,7 @@ arrow::Result<std::unique_ptr<Message>> message_source::ReadNextMessage() {
     ARROW_ASSIGN_OR_RAISE(auto message, format_ == container::file ? next_of_file() : next_of_stream());
     failed_ = false;
     if (message != nullptr && message->type() == MessageType::RECORD_BATCH) {
-      const auto bytes = static_cast<std::uint64_t>(read_body_length(bytes_of(*message->metadata())));
+      const auto bytes = static_cast<std::uint64_t>(read_header(bytes_of(*message->metadata())).body_bytes);
       ++next_batch_;
       body_bytes_ += bytes;
       last_batch_ = {begin, bytes};
@@ -301,13 +274,16 @@ bool message_source::is_packed() const {
     at = static_cast<std::uint64_t>(block.offset);
     front = block.metadata_bytes;
   }
-  const auto next = find(at, front);
-  if (!next.ok() || !*next || !bring_body(**next, false).ok()) {
+  try {
+    const auto next = find(at, front);
+    if (!next.ok() || !*next || !bring_body(**next, false).ok()) {
+      return false;
+    }
+    const message_header header = read_header(bytes_of(*(*next)->metadata));
+    return header.kind != message_kind::schema && read_layout(header).codec != body_codec::none;
+  } catch (const error&) {
     return false; // reading the message reports the error
   }
-  const auto bare = Message::Open((*next)->metadata, nullptr);
-  return bare.ok() && Message::HasBody((*bare)->type()) &&
-         read_batch_metadata(bytes_of(*(*next)->metadata)).compression != "none";
 }
 
 bool message_source::repeat() {

@@ -6,12 +6,12 @@
 //           selected). Metadata is always read; `take_bodies` decides about bodies.
 // Owner     Messages share ownership of their bytes.
 // Order     Record batches outside [first, last) are skipped without reading their bodies.
-//           libarrow reads the schema when it is first needed.
 // Thread    One.
 // Failure   error from functions of ours; arrow::Status from `ReadNextMessage`. After a
 //           failure the same message comes next.
 #pragma once
 
+#include "saeta/column/schema_index.hpp"
 #include "saeta/ipc/codec/bounded_pool.hpp"
 #include "saeta/ipc/format/message_metadata.hpp"
 #include "saeta/ipc/io/source.hpp"
@@ -54,8 +54,12 @@ public:
     pool_ = &pool;
   }
   /// Sets the columns that are needed of record batch bodies. The bytes of other columns may be zeros.
-  /// @param columns  ascending.
-  void project(std::vector<int> columns) { columns_ = std::move(columns); }
+  /// @param described  all columns of the source
+  /// @param columns    ascending.
+  void project(std::shared_ptr<const schema_index> described, std::vector<int> columns) {
+    described_ = std::move(described);
+    columns_ = std::move(columns);
+  }
   /// Whether columns must be copied out of the body of the last record batch, because the body is temporary.
   [[nodiscard]] bool scratch() const noexcept { return scratch_; }
   /// Makes the last message come again, for example after its body or decoder got no memory. Returns false if
@@ -66,11 +70,6 @@ public:
   /// The metadata with the schema: the footer of a file, the first message of a stream. It has a schema
   /// table (`schema_table`). It lives as long as this object.
   [[nodiscard]] std::span<const std::byte> front() const noexcept { return front_; }
-  /// libarrow's description of the source, before projection. @throws error format.
-  [[nodiscard]] const std::shared_ptr<arrow::Schema>& described();
-  /// The dictionary id of a column; nullopt if the column is not a dictionary itself.
-  [[nodiscard]] std::optional<std::int64_t> dictionary_of(int column);
-  [[nodiscard]] arrow::ipc::MetadataVersion version();
   /// Batches in the range; -1 for a stream.
   [[nodiscard]] std::int64_t batch_count() const noexcept;
   /// Number in the source of the record batch that comes next.
@@ -108,27 +107,25 @@ private:
   [[nodiscard]] std::shared_ptr<arrow::Buffer> read(std::uint64_t offset, std::int64_t bytes,
                                                     arrow::MemoryPool* pool) const;
   /// Reads only the ranges of the projected columns. Returns null if they are half of the body or more.
-  [[nodiscard]] std::shared_ptr<arrow::Buffer> read_some(const place& at, const batch_metadata& batch);
+  [[nodiscard]] std::shared_ptr<arrow::Buffer> read_some(const place& at, const batch_layout& batch);
 
   source from_;
   container format_;
   batch_range range_;
   bodies how_ = bodies::none;
   bool scratch_ = false;
-  bounded_pool* pool_ = nullptr; ///< null if bodies are not read
-  std::vector<int> columns_;     ///< empty: all
-  std::uint64_t at_ = 0;         ///< in a stream: where the next message begins
-  bool ended_ = false;           ///< the stream has ended
-  bool failed_ = false;          ///< the last message was not returned
+  bounded_pool* pool_ = nullptr;                  ///< null if bodies are not read
+  std::shared_ptr<const schema_index> described_; ///< null: nothing is projected
+  std::vector<int> columns_;                      ///< empty: all
+  std::uint64_t at_ = 0;                          ///< in a stream: where the next message begins
+  bool ended_ = false;                            ///< the stream has ended
+  bool failed_ = false;                           ///< the last message was not returned
   std::optional<std::pair<std::uint64_t, std::uint64_t>>
       last_batch_;               ///< where the last batch of a stream began, and its body bytes
   std::vector<std::byte> front_; ///< the footer of a file, the schema message of a stream
   file_footer footer_;           ///< for a file only
   std::size_t next_dictionary_ = 0;
   bool begun_ = false; ///< the schema message was returned
-  std::unique_ptr<arrow::ipc::DictionaryMemo> dictionaries_;
-  std::shared_ptr<arrow::Schema> schema_; ///< null until it is needed
-  arrow::ipc::MetadataVersion version_{}; ///< known with the schema
   std::int64_t next_batch_ = 0;
   std::uint64_t body_bytes_ = 0;
 };

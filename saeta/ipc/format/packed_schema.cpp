@@ -1,21 +1,12 @@
 #include "saeta/ipc/format/packed_schema.hpp"
 
 #include "saeta/base/process.hpp"
-#include "saeta/ipc/arrow_status.hpp"
-#include "saeta/ipc/format/arrow_bridge.hpp"
-#include "saeta/ipc/format/message_encoder.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_metadata.hpp"
+#include "saeta/ipc/format/schema_encoder.hpp"
 #include "saeta/ipc/format/schema_metadata.hpp"
 #include "saeta/ipc/write/written_dictionaries.hpp"
 #include "saeta/symbols/symbol_fields.hpp"
-
-#include <arrow/buffer.h>
-#include <arrow/io/memory.h>
-#include <arrow/ipc/dictionary.h>
-#include <arrow/ipc/reader.h>
-#include <arrow/ipc/writer.h>
-#include <arrow/type.h>
 
 #include <algorithm>
 #include <cstring>
@@ -71,33 +62,13 @@ void place_columns(packed_schema& of) {
   of.own_dictionaries = places == of.dictionaries.trees.size();
 }
 
-std::span<const std::byte> flat_bytes(const arrow::Buffer& of) {
-  return {reinterpret_cast<const std::byte*>(of.data()), static_cast<std::size_t>(of.size())};
-}
-
-/// For schemas that `read_schema` leaves to libarrow.
-schema read_by_libarrow(std::span<const std::byte> flat) {
-  std::vector<std::byte> message;
-  append_message(message, flat);
-  arrow::io::BufferReader stream(std::make_shared<arrow::Buffer>(
-      reinterpret_cast<const std::uint8_t*>(message.data()), static_cast<std::int64_t>(message.size())));
-  arrow::ipc::DictionaryMemo dictionaries;
-  return schema_of(*take(arrow::ipc::ReadSchema(&stream, &dictionaries), form_name), form_name);
-}
-
 std::unique_ptr<const packed_schema> encode(const schema& of) {
   require_writable(of);
   auto made = std::make_unique<packed_schema>();
   made->shown = of;
   made->fields.metadata = of.metadata;
   std::ranges::transform(of.fields, std::back_inserter(made->fields.fields), described);
-  const std::shared_ptr<arrow::Schema> arrow_fields = arrow_schema(made->fields);
-  const arrow::ipc::DictionaryFieldMapper ids(*arrow_fields);
-  arrow::ipc::IpcPayload message;
-  check(arrow::ipc::GetSchemaPayload(*arrow_fields, arrow::ipc::IpcWriteOptions::Defaults(), ids, &message),
-        form_name);
-  const auto flat = flat_bytes(*message.metadata);
-  made->flat.assign(flat.begin(), flat.end());
+  made->flat = encode_schema(made->fields);
   place_columns(*made);
   return made;
 }
@@ -108,11 +79,13 @@ std::unique_ptr<const packed_schema> decode(std::span<const std::byte> flat) {
     throw error(errc::unsupported,
                 concat(form_name, ": its schema has byte order ", order, ", expected 0 (little)"));
   }
-  verify_message(flat);
   auto made = std::make_unique<packed_schema>();
   made->flat.assign(flat.begin(), flat.end());
-  auto fields = read_schema(container::stream, made->flat);
-  made->fields = fields ? std::move(*fields) : read_by_libarrow(made->flat);
+  source_schema read = read_schema(container::stream, made->flat);
+  for (const auto& [number, _] : read.obstacles) {
+    read.require_supported(number);
+  }
+  made->fields = std::move(read.fields);
   made->shown.metadata = made->fields.metadata;
   std::ranges::transform(made->fields.fields, std::back_inserter(made->shown.fields), shown);
   place_columns(*made);

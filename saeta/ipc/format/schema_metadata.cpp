@@ -2,9 +2,8 @@
 
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_metadata.hpp"
+#include "saeta/ipc/input_error.hpp"
 #include "saeta/symbols/symbol_fields.hpp"
-
-#include <arrow/extension_type.h>
 
 #include <array>
 #include <utility>
@@ -12,19 +11,10 @@
 namespace saeta::ipc::detail {
 namespace {
 
-struct left_to_libarrow {};
-
-void require(bool usual) {
+void require(bool usual, std::string_view why) {
   if (!usual) {
-    throw left_to_libarrow();
+    refuse_metadata(why);
   }
-}
-
-/// Text that is shown to people and passes through C strings.
-std::string_view plain_text(const flat_table& of, unsigned field) {
-  const std::string_view text = of.text(field);
-  require(is_utf8(text) && text.find('\0') == std::string_view::npos);
-  return text;
 }
 
 metadata_list metadata_of(const flat_table& of, unsigned field) {
@@ -32,7 +22,9 @@ metadata_list metadata_of(const flat_table& of, unsigned field) {
   const flat_tables entries = of.tables(field);
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const flat_table each = entries[i];
-    require(each.is_placed_well() && each.place(key_value_key) && each.place(key_value_value));
+    each.require_place("a metadata entry");
+    require(each.place(key_value_key) && each.place(key_value_value),
+            "a metadata entry has no key or no value");
     found.emplace_back(each.text(key_value_key), each.text(key_value_value));
   }
   return found;
@@ -40,14 +32,17 @@ metadata_list metadata_of(const flat_table& of, unsigned field) {
 
 /// Returns the item of a list by a number of the metadata.
 template <class Item, std::size_t Size>
-Item item_of(const std::array<Item, Size>& items, std::int64_t number) {
-  require(std::in_range<std::size_t>(number) && static_cast<std::size_t>(number) < Size);
+Item item_of(const std::array<Item, Size>& items, std::int64_t number, std::string_view what) {
+  if (!std::in_range<std::size_t>(number) || static_cast<std::size_t>(number) >= Size) {
+    refuse_metadata(concat("its ", what, " is ", number, ", expected 0 to ", Size - 1));
+  }
   return items[static_cast<std::size_t>(number)];
 }
 
 std::string_view integer_format(const flat_table& type) {
   const bool is_signed = type.scalar<std::uint8_t>(int_signed, 0) != 0;
-  switch (type.scalar<std::int32_t>(int_bits, 0)) {
+  const auto bits = type.scalar<std::int32_t>(int_bits, 0);
+  switch (bits) {
   case 8:
     return is_signed ? "c" : "C";
   case 16:
@@ -57,7 +52,7 @@ std::string_view integer_format(const flat_table& type) {
   case 64:
     return is_signed ? "l" : "L";
   default:
-    throw left_to_libarrow();
+    refuse_metadata(concat("an integer of ", bits, " bits, expected 8, 16, 32 or 64"));
   }
 }
 
@@ -70,14 +65,18 @@ constexpr std::int16_t milliseconds = 1;
 
 std::string time_format(const flat_table& type) {
   const std::int16_t unit = unit_of(type, milliseconds);
-  const char letter = item_of(time_units, unit);
-  require(type.scalar<std::int32_t>(time_bits, 32) == (unit <= milliseconds ? 32 : 64));
+  const char letter = item_of(time_units, unit, "unit");
+  const auto bits = type.scalar<std::int32_t>(time_bits, 32);
+  if (bits != (unit <= milliseconds ? 32 : 64)) {
+    refuse_metadata(
+        concat("a time of ", bits, " bits in unit ", unit, ", expected 32 for 0 and 1, 64 for 2 and 3"));
+  }
   return concat("tt", letter);
 }
 
 std::string union_format(const flat_table& type, std::size_t children) {
   std::string format =
-      concat("+u", item_of(std::array{'s', 'd'}, type.scalar<std::int16_t>(union_mode, 0)), ":");
+      concat("+u", item_of(std::array{'s', 'd'}, type.scalar<std::int16_t>(union_mode, 0), "mode"), ":");
   const auto ids = type.view<std::int32_t>(union_type_ids);
   const bool numbered = type.place(union_type_ids).has_value();
   for (std::size_t i = 0; i < (numbered ? ids.size() : children); ++i) {
@@ -87,14 +86,15 @@ std::string union_format(const flat_table& type, std::size_t children) {
 }
 
 /// The format string of the C Data Interface.
-std::string format_of(flat_type kind, const flat_table& type, std::size_t children) {
+/// @param zone  of a timestamp
+std::string format_of(flat_type kind, const flat_table& type, std::string_view zone, std::size_t children) {
   switch (kind) {
   case flat_type::null:
     return "n";
   case flat_type::integer:
     return std::string(integer_format(type));
   case flat_type::floating_point:
-    return {item_of(std::array{'e', 'f', 'g'}, type.scalar<std::int16_t>(float_precision, 0))};
+    return {item_of(std::array{'e', 'f', 'g'}, type.scalar<std::int16_t>(float_precision, 0), "precision")};
   case flat_type::binary:
     return "z";
   case flat_type::utf8:
@@ -106,15 +106,15 @@ std::string format_of(flat_type kind, const flat_table& type, std::size_t childr
                   type.scalar<std::int32_t>(decimal_scale, 0), ",",
                   type.scalar<std::int32_t>(decimal_bits, 128));
   case flat_type::date:
-    return item_of(std::array{"tdD", "tdm"}, unit_of(type, milliseconds));
+    return item_of(std::array{"tdD", "tdm"}, unit_of(type, milliseconds), "unit");
   case flat_type::time:
     return time_format(type);
   case flat_type::timestamp:
-    return concat("ts", item_of(time_units, unit_of(type, 0)), ":", plain_text(type, timestamp_zone));
+    return concat("ts", item_of(time_units, unit_of(type, 0), "unit"), ":", zone);
   case flat_type::interval:
-    return item_of(std::array{"tiM", "tiD", "tin"}, unit_of(type, 0));
+    return item_of(std::array{"tiM", "tiD", "tin"}, unit_of(type, 0), "unit");
   case flat_type::duration:
-    return concat("tD", item_of(time_units, unit_of(type, milliseconds)));
+    return concat("tD", item_of(time_units, unit_of(type, milliseconds), "unit"));
   case flat_type::list:
     return "+l";
   case flat_type::structure:
@@ -144,17 +144,19 @@ std::string format_of(flat_type kind, const flat_table& type, std::size_t childr
   case flat_type::large_list_view:
     return "+vL";
   case flat_type::none:
-    break;
+    refuse_metadata("the field has no type");
   }
-  throw left_to_libarrow();
+  throw error(errc::unsupported, concat("a type with number ", +static_cast<std::uint8_t>(kind),
+                                        " in Arrow's format is not supported"));
 }
 
 /// Names the children of a map as libarrow does.
 void name_entries(std::vector<field>& children) {
-  require(children.size() == 1 && !children.front().nullable &&
-          children.front().type.extension_name().empty());
+  require(children.size() == 1 && children.front().type.id() == type_id::struct_ &&
+              children.front().type.children().size() == 2,
+          "a map whose child is not a struct of keys and values");
   const auto entries = children.front().type.children();
-  require(children.front().type.id() == type_id::struct_ && entries.size() == 2 && !entries.front().nullable);
+  require(!children.front().nullable && !entries.front().nullable, "a map with nullable entries or keys");
   field key = entries[0];
   field value = entries[1];
   key.name = "key";
@@ -164,40 +166,73 @@ void name_entries(std::vector<field>& children) {
 
 /// The same for the children of a run-end encoded column, of which libarrow keeps only the types.
 void name_runs(std::vector<field>& children) {
-  require(children.size() == 2);
-  for (const field& each : children) {
-    require(each.metadata.empty() && each.type.extension_name().empty());
-  }
+  require(children.size() == 2, "a run-end encoded column without run ends and values");
   children = {{"run_ends", children[0].type, false, {}}, {"values", children[1].type, true, {}}};
 }
 
 /// Reads fields. Tables may share their children, so the number of fields is limited like the levels.
 class field_reader {
 public:
-  field read(const flat_table& described, int depth = 0) {
-    require(depth <= data_type::max_depth && ++fields_ <= max_fields && described.is_placed_well());
-    field made{.name = std::string(plain_text(described, field_name)),
+  field column(const flat_table& described) {
+    obstacle_.clear();
+    path_.clear();
+    try {
+      return read(described, 0);
+    } catch (const error& failure) {
+      rethrow(failure, path());
+    }
+  }
+
+  /// Why no context can hold the last column; empty if one can.
+  [[nodiscard]] const std::string& obstacle() const noexcept { return obstacle_; }
+
+private:
+  static constexpr std::int64_t max_fields = std::int64_t{1} << 20;
+
+  field read(const flat_table& described, int depth) {
+    described.require_place("a field");
+    path_.push_back(described.text(field_name));
+    if (depth > data_type::max_depth) {
+      throw error(errc::unsupported, concat("the type has more than ", data_type::max_depth,
+                                            " levels, the most that are supported"));
+    }
+    if (++fields_ > max_fields) {
+      throw error(errc::unsupported,
+                  concat("the schema has more than ", max_fields, " fields, the most that are supported"));
+    }
+    field made{.name = std::string(plain_text(path_.back(), "name", depth == 0 ? "name" : "type")),
                .type = type_of(described, depth),
                .nullable = described.scalar<std::uint8_t>(field_nullable, 0) != 0,
                .metadata = {}};
+    path_.resize(static_cast<std::size_t>(depth) + 1);
     if (!described.place(field_metadata)) {
       return made;
     }
     made.metadata = metadata_of(described, field_metadata);
     made.type = take_extension(made.type, made.metadata);
-    const std::string& extension = made.type.extension_name();
-    if (!extension
-             .empty()) { // libarrow checks the storage of types that it knows, and may rewrite their text
-      require(is_utf8(extension) && arrow::GetExtensionType(extension) == nullptr);
-    }
+    require_utf8(made.type.extension_name(), extension_name_key);
     if (depth == 0) { // inside another type, symbols keep their storage type
       made.type = symbols_by_metadata(made.type, made.metadata).value_or(made.type);
     }
     return made;
   }
 
-private:
-  static constexpr std::int64_t max_fields = std::int64_t{1} << 20;
+  static void require_utf8(std::string_view text, std::string_view part) {
+    if (!is_utf8(text)) {
+      refuse_metadata(concat(part, " is not UTF-8: '", text, "'"));
+    }
+  }
+
+  /// Text that is shown to people and passes through C strings. One that can't is an obstacle to the column.
+  std::string_view plain_text(std::string_view text, std::string_view part, std::string_view of_column) {
+    require_utf8(text, part);
+    const std::size_t zero = text.find('\0');
+    if (zero != std::string_view::npos && obstacle_.empty()) {
+      obstacle_ =
+          concat("has a zero byte in its ", of_column, ", which can't pass the Arrow C Data Interface");
+    }
+    return text;
+  }
 
   data_type type_of(const flat_table& described, int depth) {
     const data_type made = values_of(described, depth);
@@ -206,8 +241,10 @@ private:
       return made;
     }
     const auto indices = encoding->table(encoding_indices);
-    require(encoding->is_placed_well() && indices && indices->is_placed_well());
-    static_cast<void>(encoding->scalar<std::int64_t>(encoding_id, 0)); // the plan needs it
+    encoding->require_place("a dictionary");
+    require(indices.has_value(), "a dictionary without a type of its indices");
+    indices->require_place("a type of indices");
+    static_cast<void>(encoding->scalar<std::int64_t>(encoding_id, 0)); // it is read later
     return data_type::dictionary(data_type::parse(integer_format(*indices)), made,
                                  encoding->scalar<std::uint8_t>(encoding_ordered, 0) != 0);
   }
@@ -215,13 +252,15 @@ private:
   data_type values_of(const flat_table& described, int depth) {
     const auto kind = flat_type{described.scalar<std::uint8_t>(field_type_kind, 0)};
     const auto type = described.table(field_type);
-    require(type.has_value() && type->is_placed_well());
+    require(type.has_value(), "the field has no type");
+    type->require_place("a type");
     const flat_tables below = described.tables(field_children);
     std::vector<field> children;
     for (std::size_t i = 0; i < below.size(); ++i) {
       children.push_back(read(below[i], depth + 1));
+      path_.resize(static_cast<std::size_t>(depth) + 1);
     }
-    const std::string format = format_of(kind, *type, children.size());
+    const std::string format = format_of(kind, *type, zone_of(kind, *type), children.size());
     if (kind == flat_type::run_end_encoded) {
       name_runs(children);
     }
@@ -233,40 +272,73 @@ private:
       const bool sorted = map && type->scalar<std::uint8_t>(map_sorted, 0) != 0;
       return data_type::nested(format, std::move(children), sorted);
     }
-    require(children.empty());
+    require(children.empty(), "a type without children has some");
     if (format != last_.format()) {
       last_ = data_type::parse(format);
     }
     return last_;
   }
 
+  std::string_view zone_of(flat_type kind, const flat_table& type) {
+    if (kind != flat_type::timestamp) {
+      return {};
+    }
+    const std::string_view zone = plain_text(type.text(timestamp_zone), "time zone", "type");
+    return zone.substr(0, zone.find('\0'));
+  }
+
+  /// Where reading has stopped.
+  [[nodiscard]] std::string path() const {
+    std::string text;
+    for (const std::string_view each : path_) {
+      text += concat(text.empty() ? "column '" : ", child '", each, "'");
+    }
+    return text.empty() ? "a column" : text;
+  }
+
   std::int64_t fields_ = 0;
+  std::string obstacle_;
+  std::vector<std::string_view> path_; ///< names of the field and of those that it lies in
   data_type last_; ///< last type without children: columns of one type often follow each other
 };
 
 } // namespace
 
-std::optional<schema> read_schema(container format, std::span<const std::byte> front) {
+source_schema read_schema(container format, std::span<const std::byte> front) {
   static_assert(footer_version == message_version);
-  try {
-    const flat_table root = flat_table::root(front);
-    const flat_table described = schema_table(format, front);
-    require(root.is_placed_well() && root.scalar<std::int16_t>(footer_version, 0) <= version_5);
-    require(described.is_placed_well() && described.place(schema_fields));
-    require(described.scalar<std::int16_t>(schema_endianness, 0) <= 1);
-    schema made;
-    const flat_tables fields = described.tables(schema_fields);
-    made.fields.reserve(fields.size());
-    field_reader reader;
-    for (std::size_t i = 0; i < fields.size(); ++i) {
-      made.fields.push_back(reader.read(fields[i]));
+  const flat_table root = flat_table::root(front);
+  const flat_table described = schema_table(format, front);
+  root.require_place(format == container::file ? "the footer" : "the schema message");
+  const auto version = root.scalar<std::int16_t>(footer_version, 0);
+  if (version > version_5) {
+    throw error(errc::unsupported, concat("its metadata is of version ", version + 1,
+                                          ", the latest that is supported is ", version_5 + 1));
+  }
+  described.require_place("the schema");
+  require(described.place(schema_fields).has_value(), "the schema has no list of fields");
+  const auto order = described.scalar<std::int16_t>(schema_endianness, 0);
+  if (order > 1) {
+    refuse_metadata(concat("its byte order is ", order, ", expected 0 or 1"));
+  }
+  source_schema made;
+  const flat_tables fields = described.tables(schema_fields);
+  made.fields.fields.reserve(fields.size());
+  field_reader reader;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    made.fields.fields.push_back(reader.column(fields[i]));
+    if (!reader.obstacle().empty()) {
+      made.obstacles.emplace(i, reader.obstacle());
     }
-    made.metadata = metadata_of(described, schema_metadata);
-    return made;
-  } catch (const left_to_libarrow&) {
-    return std::nullopt;
-  } catch (const error&) {
-    return std::nullopt;
+  }
+  made.fields.metadata = metadata_of(described, schema_metadata);
+  static_cast<void>(described.view<std::int64_t>(schema_features));
+  return made;
+}
+
+void source_schema::require_supported(std::size_t number) const {
+  if (const auto found = obstacles.find(number); found != obstacles.end()) {
+    throw error(errc::unsupported,
+                concat("column '", fields.fields[number].name.c_str(), "' ", found->second));
   }
 }
 

@@ -1,11 +1,10 @@
 // Reads the schema of a source from its metadata.
 //
-// What      The schema is the one that an import of libarrow's description of the same table gives. libarrow
-//           makes several objects and hash entries of each column, which takes longer than everything else
-//           that is done to read a wide table.
-// Failure   What is rare or wrong is left to libarrow, which describes it or names the error: extension types
-//           that are registered in libarrow, names and time zones with a zero byte or not in UTF-8, and every
-//           table that is broken.
+// What      Names of the entries of maps and of run ends, which Arrow leaves open, are those of libarrow: the
+//           same table has the same schema by whichever way it comes. Extensions are kept by their names,
+//           whatever their storage.
+// Failure   error format naming the column and the numbers; unsupported: a type or a version of the metadata
+//           that is not known, and more levels or fields than a schema may have.
 // Standard  Arrow's Schema.fbs.
 #pragma once
 
@@ -13,13 +12,21 @@
 #include "saeta/ipc/container.hpp"
 
 #include <cstddef>
-#include <optional>
+#include <map>
 #include <span>
+#include <string>
 
 namespace saeta::ipc::detail {
 
-/// Returns nullopt if the schema is left to libarrow.
+struct source_schema {
+  schema fields;
+  std::map<std::size_t, std::string> obstacles; ///< by column: why no context can hold it
+
+  /// @throws error unsupported naming the column, if no context can hold it.
+  void require_supported(std::size_t number) const;
+};
+
 /// @param front  the footer of a file, the metadata of the first message of a stream.
-std::optional<schema> read_schema(container format, std::span<const std::byte> front);
+source_schema read_schema(container format, std::span<const std::byte> front);
 
 } // namespace saeta::ipc::detail

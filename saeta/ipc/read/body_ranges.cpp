@@ -1,8 +1,6 @@
 #include "saeta/ipc/read/body_ranges.hpp"
 
-#include <arrow/extension_type.h>
-#include <arrow/ipc/type_fwd.h>
-#include <arrow/type.h>
+#include "saeta/ipc/format/message_fields.hpp"
 
 #include <algorithm>
 
@@ -11,41 +9,15 @@ namespace {
 
 constexpr std::int64_t small_gap = 4096; // bytes; reading them costs less than another call
 
-/// Number of buffers of the type itself, without children.
-std::size_t own_buffers(arrow::Type::type id, bool before_v5) {
-  switch (id) {
-  case arrow::Type::NA:
-  case arrow::Type::RUN_END_ENCODED:
-    return 0;
-  case arrow::Type::STRUCT:
-  case arrow::Type::FIXED_SIZE_LIST:
-    return 1;
-  case arrow::Type::SPARSE_UNION:
-    return before_v5 ? 2 : 1; // before V5 unions had a validity bitmap
-  case arrow::Type::DENSE_UNION:
-    return before_v5 ? 3 : 2;
-  case arrow::Type::STRING:
-  case arrow::Type::BINARY:
-  case arrow::Type::LARGE_STRING:
-  case arrow::Type::LARGE_BINARY:
-  case arrow::Type::LIST_VIEW:
-  case arrow::Type::LARGE_LIST_VIEW:
-    return 3;
-  default:
-    return 2;
-  }
-}
-
 } // namespace
 
-message_parts parts_of(const arrow::DataType& type, arrow::ipc::MetadataVersion version) {
-  if (const auto* const extension = dynamic_cast<const arrow::ExtensionType*>(&type)) {
-    return parts_of(*extension->storage_type(), version);
-  }
-  const bool view = type.id() == arrow::Type::STRING_VIEW || type.id() == arrow::Type::BINARY_VIEW;
-  message_parts parts{1, own_buffers(type.id(), version < arrow::ipc::MetadataVersion::V5), view ? 1U : 0U};
-  for (const auto& child : type.fields()) {
-    const message_parts inner = parts_of(*child->type(), version);
+message_parts parts_of(const data_type& type, std::int16_t version) {
+  // Before version 5 unions had a validity bitmap.
+  const bool bitmap =
+      version < version_5 && (type.id() == type_id::sparse_union || type.id() == type_id::dense_union);
+  message_parts parts{1, type.buffer_count() + (bitmap ? 1 : 0), type.has_variadic_buffers() ? 1U : 0U};
+  for (const field& child : type.children()) {
+    const message_parts inner = parts_of(child.type, version);
     parts.nodes += inner.nodes;
     parts.buffers += inner.buffers;
     parts.variadic += inner.variadic;
@@ -53,24 +25,21 @@ message_parts parts_of(const arrow::DataType& type, arrow::ipc::MetadataVersion 
   return parts;
 }
 
-std::vector<buffer_place> body_ranges(const arrow::Schema& described, arrow::ipc::MetadataVersion version,
-                                      const batch_metadata& batch, std::span<const int> columns,
-                                      std::int64_t body_bytes) {
+std::vector<buffer_place> body_ranges(const schema& described, const batch_layout& batch,
+                                      std::span<const int> columns) {
   std::vector<buffer_place> taken;
   std::size_t buffer = 0;
   std::size_t variadic = 0;
-  for (int i = 0; i < described.num_fields(); ++i) {
-    const message_parts parts = parts_of(*described.field(i)->type(), version);
-    const bool chosen = columns.empty() || std::ranges::binary_search(columns, i);
+  for (std::size_t i = 0; i < described.fields.size(); ++i) {
+    const message_parts parts = parts_of(described.fields[i].type, batch.version);
+    const bool chosen = columns.empty() || std::ranges::binary_search(columns, static_cast<int>(i));
     std::size_t count = parts.buffers;
     for (std::size_t v = 0; v < parts.variadic && variadic < batch.variadic_counts.size(); ++v) {
-      count += static_cast<std::size_t>(std::max<std::int64_t>(batch.variadic_counts[variadic++], 0));
+      count += static_cast<std::size_t>(batch.variadic_counts[variadic++]);
     }
     for (; count != 0 && buffer < batch.buffers.size(); --count, ++buffer) {
-      const buffer_place& place = batch.buffers[buffer];
-      const bool inside = place.offset >= 0 && place.length > 0 && place.offset <= body_bytes &&
-                          place.length <= body_bytes - place.offset;
-      if (chosen && inside) {
+      const buffer_place place = batch.buffers[buffer];
+      if (chosen && place.length != 0) {
         taken.push_back(place);
       }
     }

@@ -1,10 +1,8 @@
 // The byte ranges of a record batch's body that belong to some of its columns.
 #pragma once
 
-#include "saeta/ipc/format/message_metadata.hpp"
-
-#include <arrow/ipc/type_fwd.h>
-#include <arrow/type_fwd.h>
+#include "saeta/column/schema.hpp"
+#include "saeta/ipc/format/message_layout.hpp"
 
 #include <cstddef>
 #include <span>
@@ -19,13 +17,12 @@ struct message_parts {
   std::size_t buffers = 0; ///< without variadic buffers
   std::size_t variadic = 0;
 };
-message_parts parts_of(const arrow::DataType& type, arrow::ipc::MetadataVersion version);
+/// @param version  of the message's metadata
+message_parts parts_of(const data_type& type, std::int16_t version);
 
 /// Returns the ranges of these columns, ascending. Adjacent ranges and ranges with small gaps are joined.
-/// Ranges outside the body are left out; libarrow refuses them.
 /// @param columns  indices, ascending; empty: all.
-std::vector<buffer_place> body_ranges(const arrow::Schema& described, arrow::ipc::MetadataVersion version,
-                                      const batch_metadata& batch, std::span<const int> columns,
-                                      std::int64_t body_bytes);
+std::vector<buffer_place> body_ranges(const schema& described, const batch_layout& batch,
+                                      std::span<const int> columns);
 
 } // namespace saeta::ipc::detail

@@ -24,20 +24,6 @@ constexpr std::size_t most_messages_of_task = 64;
 /// it.
 constexpr std::uint64_t modest_expansion = 4;
 
-/// Returns nullopt for an unknown codec or method.
-std::optional<body_codec> codec_of(const flat_table& batch) {
-  const auto compression = batch.table(batch_compression);
-  if (!compression) {
-    return body_codec::none;
-  }
-  const auto codec = compression->scalar<std::int8_t>(compression_codec, 0);
-  const bool by_buffer = compression->scalar<std::int8_t>(compression_method, 0) == 0;
-  if (!by_buffer || codec < 0 || codec > 1) {
-    return std::nullopt;
-  }
-  return codec == 0 ? body_codec::lz4 : body_codec::zstd;
-}
-
 /// Parses messages one after the other.
 class piece_reader {
 public:
@@ -59,34 +45,26 @@ public:
 private:
   bool parse(std::size_t piece) {
     const planned_message& message = pieces_.messages[piece];
-    const auto read = read_batch_message(metadata_, message);
-    const auto codec = read ? codec_of(read->batch) : std::nullopt;
-    if (!codec) {
+    const auto layout = read_batch_message(metadata_, message, tree_);
+    if (!layout) {
       return false;
     }
-    const flat_table& batch = read->batch;
-    codec_ = *codec;
+    codec_ = layout->codec;
     body_ = message.body;
-    body_bytes_ = read->body_bytes;
+    body_bytes_ = layout->body_bytes;
     pieces_.body_end[piece] = body_ + static_cast<std::uint64_t>(body_bytes_);
     pieces_.body_bytes[piece] = static_cast<std::uint64_t>(body_bytes_);
-    nodes_ = batch.view<field_node>(batch_nodes);
-    buffers_ = batch.view<buffer_place>(batch_buffers);
-    if (nodes_.size() < tree_.rows) {
-      throw error(errc::format, concat(nodes_.size(), " field nodes, the schema needs ", tree_.rows));
-    }
+    nodes_ = layout->nodes;
+    buffers_ = layout->buffers;
     // As in libarrow: of a dictionary only the field says how many values there are.
-    rows_ = tree_.root_label.empty() ? batch.scalar<std::int64_t>(batch_length, 0) : nodes_[0].length;
-    if (rows_ < 0) {
-      throw error(errc::format, concat("a record batch of ", rows_, " rows"));
-    }
+    rows_ = tree_.root_label.empty() ? layout->rows : nodes_[0].length;
     if (message.first_row > rows_ || (message.rows > rows_ - message.first_row)) {
       throw error(errc::format,
                   concat("a record batch of ", rows_, " rows, which had ",
                          message.first_row + std::max<std::int64_t>(message.rows, 0), " before"));
     }
     pieces_.rows[piece] = message.rows < 0 ? rows_ - message.first_row : message.rows;
-    count_variadic(batch.view<std::int64_t>(batch_variadic_counts));
+    count_variadic(layout->variadic_counts);
     pieces_.kept_bytes[piece] = 0;
     packed_ = &pieces_.packed[piece];
     packed_->clear();
@@ -115,22 +93,9 @@ private:
   }
 
   void count_variadic(const flat_structs<std::int64_t>& counts) {
-    if (counts.size() < tree_.views) {
-      throw error(errc::format,
-                  concat(counts.size(), " counts of data buffers of views, the schema needs ", tree_.views));
-    }
     variadic_before_.assign(1, 0);
     for (std::size_t i = 0; i < tree_.views; ++i) {
-      const std::int64_t count = counts[i];
-      if (count < 0 || static_cast<std::uint64_t>(count) > buffers_.size()) {
-        throw error(errc::format, concat("a column of views has ", count, " data buffers, the batch has ",
-                                         buffers_.size(), " buffers"));
-      }
-      variadic_before_.push_back(variadic_before_.back() + static_cast<std::size_t>(count));
-    }
-    if (buffers_.size() < tree_.buffers + variadic_before_.back()) {
-      throw error(errc::format, concat(buffers_.size(), " buffers, the schema needs ",
-                                       tree_.buffers + variadic_before_.back()));
+      variadic_before_.push_back(variadic_before_.back() + static_cast<std::size_t>(counts[i]));
     }
   }
 
@@ -151,7 +116,6 @@ private:
   /// Returns a buffer. @throws error format if it has fewer than `needed` bytes.
   taken_buffer place(std::size_t number, std::size_t needed, std::string_view name) {
     const buffer_place found = buffers_[number];
-    require_place(found, number, body_bytes_);
     const std::uint64_t at = body_ + (found.length == 0 ? 0 : static_cast<std::uint64_t>(found.offset));
     const taken_buffer taken =
         codec_ == body_codec::none ? taken_buffer{at, found.length} : unpacked(number, at, found.length);
@@ -236,7 +200,6 @@ private:
     const tree_node& node = tree_.nodes[number];
     const data_type& type = *node.type;
     const field_node said = nodes_[node.row];
-    require_node(said, node.row);
     piece_span& span = pieces_.span(piece, number);
     span = {};
     name_rows(piece, node, said, span);
@@ -283,7 +246,6 @@ private:
         continue;
       }
       const buffer_place found = buffers_[number];
-      require_place(found, number, body_bytes_);
       std::int64_t bytes = found.length;
       if (codec_ != body_codec::none && bytes != 0) {
         const std::int64_t claimed =
@@ -332,7 +294,7 @@ private:
     const tree_node& ends = tree_.nodes[number + 1];
     const field_node said = nodes_[ends.row];
     const field_node values = nodes_[tree_.nodes[ends.end].row];
-    if (said.length != values.length || said.null_count > 0 || said.length < 0) {
+    if (said.length != values.length || said.null_count > 0) {
       throw error(errc::format, concat(said.length, " run ends with null_count ", said.null_count, " and ",
                                        values.length, " values"));
     }

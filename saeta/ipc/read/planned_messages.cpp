@@ -15,10 +15,8 @@ bool little_endian(const flat_table& schema) {
   return schema.scalar<std::int16_t>(schema_endianness, 0) == 0;
 }
 
-planned_dictionary dictionary_of(const message_header& header, const planned_message& message) {
-  return {message, header.header->scalar<std::int64_t>(dictionary_id, 0),
-          header.header->scalar<std::uint8_t>(dictionary_delta, 0) != 0};
-}
+/// Plans take version 5 alone.
+bool is_planned(const message_header& header) { return header.version == version_5; }
 
 /// Returns the position of a message in a file. piece_reader reads the body length from the message and
 /// checks it.
@@ -54,13 +52,13 @@ std::optional<planned_messages> find_in_file(source_window& from, const flat_tab
     message.order = i;
     const auto metadata = bytes.subspan(prefix_bytes, static_cast<std::size_t>(flat));
     const message_header header = read_header(metadata);
-    if (!header.planned || header.kind != message_header::dictionary_batch) {
+    if (!is_planned(header) || header.kind != message_kind::dictionary_batch) {
       return std::nullopt;
     }
-    verify_message(metadata);
+    const batch_layout values = read_layout(header);
     message.metadata += prefix_bytes;
     message.metadata_bytes = static_cast<std::size_t>(flat);
-    found.dictionaries.push_back(dictionary_of(header, message));
+    found.dictionaries.push_back({message, values.dictionary.value(), values.is_delta});
   }
   const auto batches = footer.view<message_block>(footer_batches);
   const auto count = static_cast<std::int64_t>(batches.size());
@@ -107,38 +105,34 @@ std::optional<planned_messages> find_in_stream(source_window& from, const std::s
     }
     const auto metadata = bytes.subspan(prefix_bytes, metadata_bytes);
     const message_header header = read_header(metadata);
-    if (!header.planned) {
+    if (!is_planned(header)) {
       return std::nullopt;
     }
-    verify_message(metadata);
-    const planned_message message{
-        .metadata = position + prefix_bytes,
-        .metadata_bytes = metadata_bytes,
-        .body = position + prefix_bytes + metadata_bytes,
-        .order = order++,
-        .body_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(header.body_bytes, 0)),
-        .number = number};
+    const planned_message message{.metadata = position + prefix_bytes,
+                                  .metadata_bytes = metadata_bytes,
+                                  .body = position + prefix_bytes + metadata_bytes,
+                                  .order = order++,
+                                  .body_bytes = static_cast<std::uint64_t>(header.body_bytes),
+                                  .number = number};
     const std::uint64_t room = from.size() - message.body;
-    if (header.body_bytes < 0 || static_cast<std::uint64_t>(header.body_bytes) > room) {
+    if (message.body_bytes > room) {
       throw error(errc::format,
                   concat(name, ": batch ", number, ": a body of ", header.body_bytes, " bytes at offset ",
                          message.body, " of ", from.size(), ": the stream is truncated"));
     }
-    if (position == 0) {
-      if (header.kind != message_header::schema) {
-        return std::nullopt;
-      }
-    } else if (header.kind == message_header::dictionary_batch) {
-      found.dictionaries.push_back(dictionary_of(header, message));
-    } else if (header.kind == message_header::record_batch) {
+    if ((position == 0) != (header.kind == message_kind::schema)) {
+      return std::nullopt;
+    }
+    if (header.kind == message_kind::dictionary_batch) {
+      const batch_layout values = read_layout(header);
+      found.dictionaries.push_back({message, values.dictionary.value(), values.is_delta});
+    } else if (header.kind == message_kind::record_batch) {
       if (number >= range.first) {
         found.batches.push_back(message);
       }
       ++number;
-    } else {
-      return std::nullopt;
     }
-    position = message.body + static_cast<std::uint64_t>(header.body_bytes);
+    position = message.body + message.body_bytes;
   }
   found.passed = number;
   return found;
@@ -163,17 +157,8 @@ std::span<const std::byte> source_window::read(std::uint64_t position, std::size
   return {memory_.data() + (position - held_at_), bytes};
 }
 
-message_header read_header(std::span<const std::byte> metadata) {
-  const flat_table message = flat_table::root(metadata);
-  message_header made;
-  made.kind = message.scalar<std::uint8_t>(message_header_type, 0);
-  made.body_bytes = message.scalar<std::int64_t>(message_body_bytes, 0);
-  made.header = message.table(message_table);
-  made.planned = message.scalar<std::int16_t>(message_version, 0) == version_5 && made.header.has_value();
-  return made;
-}
-
-std::optional<batch_message> read_batch_message(source_window& from, const planned_message& message) {
+std::optional<batch_layout> read_batch_message(source_window& from, const planned_message& message,
+                                               const column_tree& tree) {
   auto bytes = from.read(message.metadata, message.metadata_bytes);
   if (message.prefixed) {
     const std::int64_t flat = read_prefix(bytes);
@@ -187,28 +172,18 @@ std::optional<batch_message> read_batch_message(source_window& from, const plann
     bytes = bytes.subspan(prefix_bytes, static_cast<std::size_t>(flat));
   }
   const message_header header = read_header(bytes);
-  if (!header.planned) {
+  if (!is_planned(header)) {
     return std::nullopt;
   }
-  if (message.prefixed) { // others were verified when they were found
-    verify_message(bytes);
-  }
-  std::optional<flat_table> batch = header.header;
-  if (header.kind == message_header::dictionary_batch) {
-    batch = batch->table(dictionary_data);
-  } else if (header.kind != message_header::record_batch) {
-    throw error(errc::format, concat("its message is of kind ", header.kind, ", expected a record batch"));
-  }
-  if (!batch) {
-    throw error(errc::format, "its message has no record batch");
-  }
-  if (header.body_bytes < 0 || message.body > message.end ||
-      static_cast<std::uint64_t>(header.body_bytes) > message.end - message.body) {
+  const batch_layout layout = read_layout(header, &tree);
+  layout.require_entries(tree);
+  if (message.body > message.end ||
+      static_cast<std::uint64_t>(layout.body_bytes) > message.end - message.body) {
     throw error(errc::format,
-                concat("a body of ", header.body_bytes, " bytes at offset ", message.body - message.begin,
+                concat("a body of ", layout.body_bytes, " bytes at offset ", message.body - message.begin,
                        " of a source of ", message.end - message.begin, ": it is truncated"));
   }
-  return batch_message{*batch, header.body_bytes};
+  return layout;
 }
 
 std::int64_t read_prefix(std::span<const std::byte> prefix) {

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "saeta/ipc/container.hpp"
-#include "saeta/ipc/format/flat_table.hpp"
+#include "saeta/ipc/format/message_layout.hpp"
 #include "saeta/ipc/format/message_metadata.hpp"
 #include "saeta/staging/scatter.hpp"
 
@@ -61,31 +61,12 @@ struct planned_dictionary {
   bool delta = false;
 };
 
-/// The fields of a Message table.
-struct message_header {
-  static constexpr int schema = 1;
-  static constexpr int dictionary_batch = 2;
-  static constexpr int record_batch = 3;
-
-  bool planned = false; ///< plans support its metadata version
-  int kind = 0;
-  std::int64_t body_bytes = 0;
-  std::optional<flat_table> header;
-};
-
+/// Reads the metadata of a record batch, or of the values of a dictionary, whose body lies in the source.
+/// Returns nullopt if a plan can't take it. The result is valid until the next call for `from`.
+/// @param tree  of the columns that are read
 /// @throws error format.
-message_header read_header(std::span<const std::byte> metadata);
-
-/// The table of a record batch in a message of its own or of a dictionary.
-struct batch_message {
-  flat_table batch;
-  std::int64_t body_bytes = 0; ///< they lie in the source
-};
-
-/// Reads the metadata of a message. Returns nullopt if a plan can't take it. The result is valid until the
-/// next call for `from`.
-/// @throws error format.
-std::optional<batch_message> read_batch_message(source_window& from, const planned_message& message);
+std::optional<batch_layout> read_batch_message(source_window& from, const planned_message& message,
+                                               const column_tree& tree);
 
 /// Reads the prefix of a message. Returns the bytes of its FlatBuffer; -1: an older format; 0: the end of a
 /// stream.

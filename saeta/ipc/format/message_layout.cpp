@@ -1,0 +1,195 @@
+#include "saeta/ipc/format/message_layout.hpp"
+
+#include "saeta/ipc/format/column_tree.hpp"
+#include "saeta/ipc/format/message_fields.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace saeta::ipc::detail {
+namespace {
+
+static_assert(sizeof(field_node) == 16 && sizeof(buffer_place) == 16);
+
+body_codec codec_of(const flat_table& batch) {
+  const auto compression = batch.table(batch_compression);
+  if (!compression) {
+    return body_codec::none;
+  }
+  compression->require_place("the compression");
+  const auto codec = compression->scalar<std::int8_t>(compression_codec, 0);
+  const auto method = compression->scalar<std::int8_t>(compression_method, 0);
+  if (codec < 0 || codec > 1 || method != 0) {
+    throw error(errc::unsupported, concat("its body is compressed by codec ", +codec, " and method ", +method,
+                                          ", expected codec 0 (LZ4) or 1 (ZSTD) and method 0"));
+  }
+  return codec == 0 ? body_codec::lz4 : body_codec::zstd;
+}
+
+bool is_sound(const field_node& node) {
+  return node.length >= 0 && node.null_count >= -1 && node.null_count <= node.length;
+}
+
+constexpr std::int64_t buffer_unit = 8; // of the places of buffers in a body
+
+/// Returns what is wrong with the place of a buffer. One without bytes may be anywhere.
+std::optional<std::string> fault_of(const buffer_place& place, std::int64_t body_bytes) {
+  if (place.length == 0) {
+    return std::nullopt;
+  }
+  if (place.offset < 0 || place.length < 0 || place.offset > body_bytes ||
+      place.length > body_bytes - place.offset) {
+    return concat("has ", place.length, " bytes at offset ", place.offset, " of a body of ", body_bytes,
+                  " bytes");
+  }
+  if (place.offset % buffer_unit != 0) {
+    return concat("is at offset ", place.offset, ", which is not a multiple of ", buffer_unit);
+  }
+  return std::nullopt;
+}
+
+/// Returns the column that a buffer belongs to; empty if the columns are not known, or it is of another one.
+std::string label_of_buffer(const column_tree* names, const batch_layout& of, std::size_t number) {
+  std::size_t first_of_views = 0; // variadic buffers before a node
+  std::size_t views = 0;
+  for (std::size_t i = 0; names != nullptr && i < names->nodes.size(); ++i) {
+    const tree_node& node = names->nodes[i];
+    const bool has_views = node.type->has_variadic_buffers();
+    if (of.variadic_counts.size() < node.views_before + (has_views ? 1U : 0U)) {
+      break;
+    }
+    for (; views < node.views_before; ++views) {
+      first_of_views += static_cast<std::size_t>(of.variadic_counts[views]);
+    }
+    const std::size_t first = node.buffer + first_of_views;
+    const std::size_t count =
+        node.type->buffer_count() + (has_views ? static_cast<std::size_t>(of.variadic_counts[views]) : 0);
+    if (number >= first && number < first + count) {
+      return concat(names->label(i), ": ");
+    }
+  }
+  return {};
+}
+
+std::string label_of_node(const column_tree* names, std::size_t number) {
+  for (std::size_t i = 0; names != nullptr && i < names->nodes.size(); ++i) {
+    if (names->nodes[i].row == number) {
+      return concat(names->label(i), ": ");
+    }
+  }
+  return {};
+}
+
+void check_counts(const batch_layout& of) {
+  std::uint64_t left = of.buffers.size();
+  for (std::size_t i = 0; i < of.variadic_counts.size(); ++i) {
+    const std::int64_t count = of.variadic_counts[i];
+    if (count < 0 || static_cast<std::uint64_t>(count) > left) {
+      refuse_metadata(concat("a column of views has ", count, " data buffers, the batch has ",
+                             of.buffers.size(), " buffers"));
+    }
+    left -= static_cast<std::uint64_t>(count);
+  }
+}
+
+void require_count(std::string_view what, std::size_t found, std::size_t needed) {
+  if (found < needed) {
+    refuse_metadata(concat(found, ' ', what, ", the schema needs ", needed));
+  }
+}
+
+} // namespace
+
+void check_metadata(const flat_table& of, unsigned field) {
+  const flat_tables entries = of.tables(field);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const flat_table each = entries[i];
+    each.require_place("a metadata entry");
+    if (!each.place(key_value_key) || !each.place(key_value_value)) {
+      refuse_metadata("a metadata entry has no key or no value");
+    }
+    static_cast<void>(each.text(key_value_key));
+    static_cast<void>(each.text(key_value_value));
+  }
+}
+
+message_header read_header(std::span<const std::byte> metadata) {
+  const flat_table message = flat_table::root(metadata);
+  message.require_place("the message");
+  const auto version = message.scalar<std::int16_t>(message_version, 0);
+  if (version < version_4 || version > version_5) {
+    throw error(errc::unsupported, concat("its metadata is of version ", version + 1, ", expected ",
+                                          version_4 + 1, " or ", version_5 + 1));
+  }
+  const auto kind = message.scalar<std::uint8_t>(message_header_type, 0);
+  if (kind < header_of_schema || kind > header_of_batch) {
+    throw error(kind == 0 ? errc::format : errc::unsupported,
+                concat("its message is of kind ", +kind, ", expected a schema, a dictionary or a batch"));
+  }
+  const auto table = message.table(message_table);
+  if (!table) {
+    refuse_metadata("the message has no contents");
+  }
+  table->require_place("its contents");
+  check_metadata(message, message_metadata);
+  const auto body_bytes = message.scalar<std::int64_t>(message_body_bytes, 0);
+  if (body_bytes < 0) {
+    refuse_metadata(concat("its body has ", body_bytes, " bytes"));
+  }
+  return {version, message_kind{kind}, body_bytes, *table};
+}
+
+batch_layout read_layout(const message_header& header, const column_tree* names) {
+  batch_layout made;
+  made.version = header.version;
+  made.body_bytes = header.body_bytes;
+  flat_table batch = header.table;
+  if (header.kind == message_kind::dictionary_batch) {
+    made.dictionary = header.table.scalar<std::int64_t>(dictionary_id, 0);
+    made.is_delta = header.table.scalar<std::uint8_t>(dictionary_delta, 0) != 0;
+    const auto values = header.table.table(dictionary_data);
+    if (!values) {
+      refuse_metadata(concat("dictionary ", *made.dictionary, " has no values"));
+    }
+    batch = *values;
+    batch.require_place("its values");
+  } else if (header.kind != message_kind::record_batch) {
+    refuse_metadata("its message is a schema, expected a record batch");
+  }
+  made.rows = batch.scalar<std::int64_t>(batch_length, 0);
+  if (made.rows < 0) {
+    refuse_metadata(concat("a record batch of ", made.rows, " rows"));
+  }
+  made.codec = codec_of(batch);
+  made.nodes = batch.view<field_node>(batch_nodes);
+  for (std::size_t i = 0; i < made.nodes.size(); ++i) {
+    if (const field_node node = made.nodes[i]; !is_sound(node)) {
+      refuse_metadata(concat(label_of_node(names, i), "field ", i, " has ", node.length, " rows and ",
+                             node.null_count, " nulls"));
+    }
+  }
+  made.buffers = batch.view<buffer_place>(batch_buffers);
+  made.variadic_counts = batch.view<std::int64_t>(batch_variadic_counts);
+  check_counts(made);
+  for (std::size_t i = 0; i < made.buffers.size(); ++i) {
+    if (const auto fault = fault_of(made.buffers[i], made.body_bytes)) {
+      refuse_metadata(concat(label_of_buffer(names, made, i), "buffer ", i, " ", *fault));
+    }
+  }
+  return made;
+}
+
+batch_layout read_layout(std::span<const std::byte> metadata) { return read_layout(read_header(metadata)); }
+
+void batch_layout::require_entries(const column_tree& tree) const {
+  require_count("field nodes", nodes.size(), tree.rows);
+  require_count("counts of data buffers of views", variadic_counts.size(), tree.views);
+  std::size_t needed = tree.buffers;
+  for (std::size_t i = 0; i < tree.views; ++i) {
+    needed += static_cast<std::size_t>(variadic_counts[i]);
+  }
+  require_count("buffers", buffers.size(), needed);
+}
+
+} // namespace saeta::ipc::detail

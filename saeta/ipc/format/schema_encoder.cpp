@@ -1,0 +1,299 @@
+#include "saeta/ipc/format/schema_encoder.hpp"
+
+#include "saeta/base/text.hpp"
+#include "saeta/interop/arrow/bools.hpp"
+#include "saeta/ipc/format/message_fields.hpp"
+#include "saeta/symbols/symbol_fields.hpp"
+
+#include <array>
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace saeta::ipc::detail {
+namespace {
+
+using slot = flat_builder::slot;
+using table = flat_builder::table;
+
+/// A member of the union Type, with the numbers of its table.
+struct flat_description {
+  flat_type kind = flat_type::none;
+  std::vector<slot> numbers{};
+  std::string_view zone{}; ///< of a timestamp
+};
+
+template <class T>
+slot number(unsigned field, T value) {
+  return flat_builder::number(field, value);
+}
+
+/// The number that a format string has behind its colon or a comma, and what follows it.
+std::int32_t take_number(std::string_view& text) {
+  std::int32_t value = 0;
+  const char* const end = std::from_chars(text.data(), text.data() + text.size(), value).ptr;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  text.remove_prefix(text.starts_with(',') ? 1 : 0);
+  return value;
+}
+
+flat_description integer(std::int32_t bits, bool is_signed) {
+  return {flat_type::integer, {number(int_bits, bits), number(int_signed, std::uint8_t{is_signed})}};
+}
+
+flat_description floating_point(std::int16_t precision) {
+  return {flat_type::floating_point, {number(float_precision, precision)}};
+}
+
+flat_description with_unit(flat_type kind, std::int16_t unit) { return {kind, {number(time_unit, unit)}}; }
+
+/// Seconds, milliseconds, microseconds, nanoseconds.
+std::int16_t unit_of(char letter) { return static_cast<std::int16_t>(std::string_view("smun").find(letter)); }
+
+/// "tdD", "tts", "tsu:UTC", "tDn", "tiM"
+flat_description time_of(std::string_view format) {
+  const char unit = format[2];
+  switch (format[1]) {
+  case 'd':
+    return with_unit(flat_type::date, unit == 'D' ? 0 : 1);
+  case 'D':
+    return with_unit(flat_type::duration, unit_of(unit));
+  case 'i':
+    return with_unit(flat_type::interval, static_cast<std::int16_t>(std::string_view("MDn").find(unit)));
+  case 't': {
+    flat_description made = with_unit(flat_type::time, unit_of(unit));
+    made.numbers.push_back(number(time_bits, unit_of(unit) <= 1 ? 32 : 64));
+    return made;
+  }
+  default: {
+    flat_description made = with_unit(flat_type::timestamp, unit_of(unit));
+    made.zone = format.substr(format.find(':') + 1);
+    if (!made.zone.empty()) {
+      made.numbers.push_back(flat_builder::offset(timestamp_zone));
+    }
+    return made;
+  }
+  }
+}
+
+/// "d:38,10", "d:18,2,64"
+flat_description decimal_of(std::string_view format) {
+  format.remove_prefix(2);
+  const std::int32_t precision = take_number(format);
+  const std::int32_t scale = take_number(format);
+  const std::int32_t bits = format.empty() ? 128 : take_number(format);
+  return {flat_type::decimal,
+          {number(decimal_precision, precision), number(decimal_scale, scale), number(decimal_bits, bits)}};
+}
+
+flat_description sized(flat_type kind, std::string_view format) {
+  format.remove_prefix(format.find(':') + 1);
+  return {kind, {number(type_size, take_number(format))}};
+}
+
+flat_description union_of(type_id id) {
+  const std::int16_t mode = id == type_id::dense_union ? 1 : 0;
+  return {flat_type::either, {number(union_mode, mode), flat_builder::offset(union_type_ids)}};
+}
+
+flat_description describe(const data_type& type) {
+  switch (type.id()) {
+  case type_id::null:
+    return {flat_type::null};
+  case type_id::boolean:
+    return {flat_type::boolean};
+  case type_id::int8:
+    return integer(8, true);
+  case type_id::uint8:
+    return integer(8, false);
+  case type_id::int16:
+    return integer(16, true);
+  case type_id::uint16:
+    return integer(16, false);
+  case type_id::int32:
+    return integer(32, true);
+  case type_id::uint32:
+    return integer(32, false);
+  case type_id::int64:
+    return integer(64, true);
+  case type_id::uint64:
+    return integer(64, false);
+  case type_id::half_float:
+    return floating_point(0);
+  case type_id::float32:
+    return floating_point(1);
+  case type_id::float64:
+    return floating_point(2);
+  case type_id::decimal32:
+  case type_id::decimal64:
+  case type_id::decimal128:
+  case type_id::decimal256:
+    return decimal_of(type.format());
+  case type_id::date32:
+  case type_id::date64:
+  case type_id::time32:
+  case type_id::time64:
+  case type_id::timestamp:
+  case type_id::duration:
+  case type_id::interval_months:
+  case type_id::interval_day_time:
+  case type_id::interval_month_day_nano:
+    return time_of(type.format());
+  case type_id::fixed_size_binary:
+    return sized(flat_type::fixed_size_binary, type.format());
+  case type_id::binary:
+    return {flat_type::binary};
+  case type_id::large_binary:
+    return {flat_type::large_binary};
+  case type_id::string:
+    return {flat_type::utf8};
+  case type_id::large_string:
+    return {flat_type::large_utf8};
+  case type_id::binary_view:
+    return {flat_type::binary_view};
+  case type_id::string_view:
+    return {flat_type::utf8_view};
+  case type_id::list:
+    return {flat_type::list};
+  case type_id::large_list:
+    return {flat_type::large_list};
+  case type_id::list_view:
+    return {flat_type::list_view};
+  case type_id::large_list_view:
+    return {flat_type::large_list_view};
+  case type_id::fixed_size_list:
+    return sized(flat_type::fixed_size_list, type.format());
+  case type_id::struct_:
+    return {flat_type::structure};
+  case type_id::map:
+    return {flat_type::map, {number(map_sorted, std::uint8_t{type.keys_sorted()})}};
+  case type_id::dense_union:
+  case type_id::sparse_union:
+    return union_of(type.id());
+  case type_id::run_end_encoded:
+    return {flat_type::run_end_encoded};
+  case type_id::dictionary:
+    break; // its values are described
+  }
+  throw error(errc::unsupported, concat("type ", type.name(), " has no description in a file"));
+}
+
+class encoder {
+public:
+  explicit encoder(flat_builder& to) : to_(to) {}
+
+  table add(const schema& described) {
+    std::vector<slot> slots{flat_builder::offset(schema_fields)};
+    if (!described.metadata.empty()) {
+      slots.push_back(flat_builder::offset(schema_metadata));
+    }
+    const table made = to_.add_table(slots);
+    std::size_t place = to_.add_offsets(made.place(schema_fields), described.fields.size());
+    for (const field& each : described.fields) {
+      field shown = described_as(each, symbol_form::dictionary);
+      shown.type = arrow_type(shown.type);
+      to_.link(place, add(shown));
+      place += sizeof(std::uint32_t);
+    }
+    if (!described.metadata.empty()) {
+      add(made.place(schema_metadata), described.metadata);
+    }
+    return made;
+  }
+
+private:
+  table add(const field& of) {
+    const data_type* const values = of.type.value_type();
+    const std::int64_t id = values == nullptr ? 0 : next_dictionary_++;
+    const data_type& stored = values == nullptr ? of.type : *values;
+    const flat_description type = describe(stored);
+    const metadata_list metadata = metadata_of(of);
+    std::vector<slot> slots{flat_builder::offset(field_name),
+                            number(field_nullable, std::uint8_t{of.nullable}),
+                            number(field_type_kind, static_cast<std::uint8_t>(type.kind)),
+                            flat_builder::offset(field_type), flat_builder::offset(field_children)};
+    if (values != nullptr) {
+      slots.push_back(flat_builder::offset(field_dictionary));
+    }
+    if (!metadata.empty()) {
+      slots.push_back(flat_builder::offset(field_metadata));
+    }
+    const table made = to_.add_table(slots);
+    to_.add_text(made.place(field_name), of.name);
+    add_type(made.place(field_type), stored, type);
+    if (values != nullptr) {
+      add_dictionary(made.place(field_dictionary), of.type, id);
+    }
+    std::size_t place = to_.add_offsets(made.place(field_children), stored.children().size());
+    for (const field& child : stored.children()) {
+      to_.link(place, add(child));
+      place += sizeof(std::uint32_t);
+    }
+    if (!metadata.empty()) {
+      add(made.place(field_metadata), metadata);
+    }
+    return made;
+  }
+
+  void add_type(std::size_t place, const data_type& type, const flat_description& described) {
+    const table made = to_.add_table(described.numbers);
+    to_.link(place, made);
+    if (!described.zone.empty()) {
+      to_.add_text(made.place(timestamp_zone), described.zone);
+    } else if (described.kind == flat_type::either) {
+      const auto codes = type.type_codes();
+      to_.add_numbers(made.place(union_type_ids), std::vector<std::int32_t>(codes.begin(), codes.end()));
+    }
+  }
+
+  void add_dictionary(std::size_t place, const data_type& type, std::int64_t id) {
+    const table made = to_.add_table({number(encoding_id, id), flat_builder::offset(encoding_indices),
+                                      number(encoding_ordered, std::uint8_t{type.ordered()})});
+    to_.link(place, made);
+    to_.link(made.place(encoding_indices), to_.add_table(describe(*type.index_type()).numbers));
+  }
+
+  static metadata_list metadata_of(const field& of) {
+    metadata_list found = of.metadata;
+    if (!of.type.extension_name().empty()) {
+      found.insert(found.begin(), {{std::string(extension_name_key), of.type.extension_name()},
+                                   {std::string(extension_metadata_key), of.type.extension_metadata()}});
+    }
+    return found;
+  }
+
+  void add(std::size_t place, const metadata_list& metadata) {
+    std::size_t entry = to_.add_offsets(place, metadata.size());
+    for (const auto& [key, value] : metadata) {
+      const table made =
+          to_.add_table({flat_builder::offset(key_value_key), flat_builder::offset(key_value_value)});
+      to_.link(entry, made);
+      to_.add_text(made.place(key_value_key), key);
+      to_.add_text(made.place(key_value_value), value);
+      entry += sizeof(std::uint32_t);
+    }
+  }
+
+  flat_builder& to_;
+  std::int64_t next_dictionary_ = 0;
+};
+
+} // namespace
+
+flat_builder::table add_schema(flat_builder& to, const schema& described) {
+  return encoder(to).add(described);
+}
+
+std::vector<std::byte> encode_schema(const schema& described) {
+  std::vector<std::byte> made;
+  flat_builder to(made);
+  const table message =
+      to.add_table({number(message_version, version_5), number(message_header_type, header_of_schema),
+                    flat_builder::offset(message_table), number(message_body_bytes, std::int64_t{0})});
+  to.set_root(message);
+  to.link(message.place(message_table), add_schema(to, described));
+  return made;
+}
+
+} // namespace saeta::ipc::detail

@@ -1,0 +1,174 @@
+// What a message says is checked where it is read.
+
+#include "saeta/ipc/format/column_tree.hpp"
+#include "saeta/ipc/format/message_encoder.hpp"
+#include "saeta/ipc/format/message_fields.hpp"
+#include "saeta/ipc/format/message_layout.hpp"
+#include "saeta/ipc/format/schema_encoder.hpp"
+#include "support/error_of.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace saeta::ipc::detail {
+namespace {
+
+constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t body = 4096;
+
+/// The metadata of a message, without its prefix.
+std::vector<std::byte> message_of(const packed_rows& rows,
+                                  std::optional<std::int64_t> dictionary = std::nullopt,
+                                  std::int64_t body_bytes = body) {
+  std::vector<std::byte> made;
+  append_batch_message(made, rows, dictionary, body_bytes);
+  made.erase(made.begin(), made.begin() + static_cast<std::ptrdiff_t>(prefix_bytes));
+  return made;
+}
+
+packed_rows sound() {
+  packed_rows made;
+  made.rows = 9;
+  made.nodes = {{9, 2}, {9, -1}};
+  made.buffers = {{0, 2}, {8, 36}, {64, 2}, {128, 144}, {512, 100}, {1024, 7}};
+  made.variadic_counts = {2};
+  return made;
+}
+
+template <class Change>
+error refusal(const Change& change) {
+  packed_rows of = sound();
+  change(of);
+  return error_of([&] { static_cast<void>(read_layout(message_of(of))); });
+}
+
+TEST(message_layout, tells_what_the_message_says) {
+  const std::vector<std::byte> message = message_of(sound());
+  const batch_layout read = read_layout(message);
+  EXPECT_EQ(read.version, version_5);
+  EXPECT_EQ(read.rows, 9);
+  EXPECT_EQ(read.body_bytes, body);
+  EXPECT_EQ(read.codec, body_codec::none);
+  ASSERT_EQ(read.nodes.size(), 2U);
+  EXPECT_EQ(read.nodes[1].null_count, -1);
+  ASSERT_EQ(read.buffers.size(), 6U);
+  EXPECT_EQ(read.buffers[3].offset, 128);
+  EXPECT_EQ(read.buffers[3].length, 144);
+  ASSERT_EQ(read.variadic_counts.size(), 1U);
+  EXPECT_FALSE(read.dictionary.has_value());
+  const std::vector<std::byte> values = message_of(sound(), 7);
+  EXPECT_EQ(read_layout(values).dictionary, 7);
+}
+
+TEST(message_layout, refuses_numbers_of_fields_that_contradict_each_other) {
+  for (const auto& [length, nulls] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+           {-1, 0}, {9, 10}, {9, -2}, {9, most}, {std::numeric_limits<std::int64_t>::min(), -1}}) {
+    const error seen = refusal([&](packed_rows& of) { of.nodes[1] = {length, nulls}; });
+    EXPECT_EQ(seen.code(), errc::format);
+    EXPECT_EQ(seen.message(), concat("field 1 has ", length, " rows and ", nulls, " nulls"));
+  }
+  EXPECT_THAT(refusal([](packed_rows& of) { of.rows = -1; }).message(), "a record batch of -1 rows");
+}
+
+TEST(message_layout, refuses_buffers_outside_of_the_body_and_off_their_places) {
+  for (const auto& [offset, length] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+           {-8, 8}, {0, -1}, {body + 8, 8}, {body - 8, 9}, {most, 8}, {8, most}}) {
+    const error seen = refusal([&](packed_rows& of) { of.buffers[4] = {offset, length}; });
+    EXPECT_EQ(seen.code(), errc::format);
+    EXPECT_EQ(seen.message(),
+              concat("buffer 4 has ", length, " bytes at offset ", offset, " of a body of ", body, " bytes"));
+  }
+  EXPECT_THAT(refusal([](packed_rows& of) { of.buffers[4].offset = 516; }).message(),
+              "buffer 4 is at offset 516, which is not a multiple of 8");
+  packed_rows empty = sound();
+  empty.buffers[4] = {-3, 0};
+  EXPECT_NO_THROW(static_cast<void>(read_layout(message_of(empty)))) << "nothing is read there";
+}
+
+TEST(message_layout, refuses_counts_of_more_buffers_than_there_are) {
+  for (const std::vector<std::int64_t>& counts :
+       std::vector<std::vector<std::int64_t>>{{-1}, {7}, {3, 4}, {most, most}}) {
+    const error seen = refusal([&](packed_rows& of) { of.variadic_counts = counts; });
+    EXPECT_EQ(seen.code(), errc::format);
+    EXPECT_THAT(seen.message(), ::testing::HasSubstr("the batch has 6 buffers"));
+  }
+}
+
+TEST(message_layout, refuses_a_body_of_negative_size) {
+  EXPECT_ERROR(read_layout(message_of(sound(), std::nullopt, -8)), format, "its body has -8 bytes");
+}
+
+TEST(message_layout, needs_as_many_entries_as_the_columns) {
+  const schema columns{
+      {{"a", data_type(type_id::int32), true, {}}, {"b", data_type(type_id::string_view), true, {}}}, {}};
+  const std::vector<std::byte> flat = encode_schema(columns);
+  dictionary_trees none;
+  const std::vector<int> all{0, 1};
+  const auto tree = make_tree(columns, all, read_header(flat).table, none);
+  ASSERT_TRUE(tree.has_value());
+  const auto refused = [&](const auto& change) {
+    packed_rows of = sound();
+    change(of);
+    const std::vector<std::byte> message = message_of(of);
+    return error_of([&] { read_layout(message).require_entries(*tree); }).message();
+  };
+  EXPECT_EQ(refused([](packed_rows& of) { of.nodes.pop_back(); }), "1 field nodes, the schema needs 2");
+  EXPECT_EQ(refused([](packed_rows& of) { of.variadic_counts.clear(); }),
+            "0 counts of data buffers of views, the schema needs 1");
+  EXPECT_EQ(refused([](packed_rows& of) { of.buffers.pop_back(); }), "5 buffers, the schema needs 6");
+  packed_rows more = sound();
+  more.nodes.push_back({1, 0});
+  more.buffers.push_back({0, 8});
+  const std::vector<std::byte> message = message_of(more);
+  EXPECT_NO_THROW(read_layout(message).require_entries(*tree));
+}
+
+TEST(message_layout, refuses_kinds_versions_and_schemas_where_a_batch_is_expected) {
+  const auto changed = [](unsigned field, auto value) {
+    std::vector<std::byte> message = message_of(sound());
+    const auto at = flat_table::root(message).place(field);
+    std::memcpy(message.data() + at.value(), &value, sizeof value);
+    return error_of([&] { static_cast<void>(read_layout(message)); });
+  };
+  EXPECT_EQ(changed(message_header_type, std::uint8_t{4}).code(), errc::unsupported);
+  EXPECT_EQ(changed(message_header_type, std::uint8_t{0}).code(), errc::format);
+  EXPECT_EQ(changed(message_version, std::int16_t{2}).message(),
+            "its metadata is of version 3, expected 4 or 5");
+  EXPECT_EQ(changed(message_version, std::int16_t{5}).code(), errc::unsupported);
+  EXPECT_ERROR(read_layout(encode_schema({})), format, "its message is a schema");
+}
+
+/// A batch whose metadata are cut or changed anywhere is refused, or says numbers that hold.
+TEST(message_layout, of_damaged_bytes_is_refused_or_sound) {
+  const std::vector<std::byte> whole = message_of(sound(), 7);
+  for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    const std::vector<std::byte> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(bytes));
+    try {
+      static_cast<void>(read_layout(cut));
+    } catch (const error& refused) {
+      EXPECT_TRUE(refused.code() == errc::format || refused.code() == errc::unsupported);
+    }
+  }
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    for (const unsigned change : {0x01U, 0x04U, 0x10U, 0x80U, 0xFFU}) {
+      std::vector<std::byte> damaged = whole;
+      damaged[at] ^= static_cast<std::byte>(change);
+      try {
+        const batch_layout read = read_layout(damaged);
+        for (std::size_t i = 0; i < read.buffers.size(); ++i) {
+          const buffer_place each = read.buffers[i];
+          EXPECT_TRUE(each.length == 0 || (each.offset >= 0 && each.length <= read.body_bytes - each.offset));
+        }
+      } catch (const error& refused) {
+        EXPECT_TRUE(refused.code() == errc::format || refused.code() == errc::unsupported);
+      }
+    }
+  }
+}
+
+} // namespace
+} // namespace saeta::ipc::detail
