@@ -1,24 +1,27 @@
-# What is compiled from the sources of others: nanoarrow (saeta_nanoarrow) and the DLPack header (saeta_dlpack).
+# What is compiled from the sources of others into every build: nanoarrow (saeta_nanoarrow) and the DLPack header (saeta_dlpack).
+# saeta_codecs.cmake has what IPC needs besides.
 #
-# Both lie in .deps/; where they do not, scripts/fetch_sources.py is asked for them.
+# The sources lie in .deps/; where they do not, scripts/fetch_sources.py is asked for them.
 
 include_guard(GLOBAL)
 
-set(saeta_source_files "${SAETA_DEPS_DIR}/nanoarrow/nanoarrow.c" "${SAETA_DEPS_DIR}/nanoarrow/nanoarrow.h"
-    "${SAETA_DEPS_DIR}/dlpack/dlpack.h")
-
-foreach(file IN LISTS saeta_source_files)
-  if(NOT EXISTS "${file}")
-    set(command "${SAETA_PYTHON_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/scripts/fetch_sources.py" "${SAETA_DEPS_DIR}")
-    list(JOIN command " " shown)
-    message(STATUS "${file} is missing: running ${shown}")
-    execute_process(COMMAND ${command} RESULT_VARIABLE result)
-    if(NOT result EQUAL 0)
-      message(FATAL_ERROR "nanoarrow and dlpack.h are not in ${SAETA_DEPS_DIR}. With a network, run: ${shown}")
+# saeta_require_sources(<names, for a message> <file in SAETA_DEPS_DIR>...): fetches the sources if one of the files is missing.
+function(saeta_require_sources names)
+  foreach(file IN LISTS ARGN)
+    if(NOT EXISTS "${SAETA_DEPS_DIR}/${file}")
+      set(command "${SAETA_PYTHON_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/scripts/fetch_sources.py" "${SAETA_DEPS_DIR}")
+      list(JOIN command " " shown)
+      message(STATUS "${SAETA_DEPS_DIR}/${file} is missing: running ${shown}")
+      execute_process(COMMAND ${command} RESULT_VARIABLE result)
+      if(NOT result EQUAL 0)
+        message(FATAL_ERROR "${names} are not in ${SAETA_DEPS_DIR}. With a network, run: ${shown}")
+      endif()
+      break()
     endif()
-    break()
-  endif()
-endforeach()
+  endforeach()
+endfunction()
+
+saeta_require_sources("nanoarrow and dlpack.h" nanoarrow/nanoarrow.c nanoarrow/nanoarrow.h dlpack/dlpack.h)
 
 add_library(saeta_nanoarrow STATIC "${SAETA_DEPS_DIR}/nanoarrow/nanoarrow.c")
 target_include_directories(saeta_nanoarrow SYSTEM PUBLIC "${SAETA_DEPS_DIR}/nanoarrow")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Fetches what Saeta compiles from the sources of others: nanoarrow and the DLPack header.
+"""Fetches what Saeta compiles from the sources of others: nanoarrow, the DLPack header, LZ4 and Zstandard.
 
     fetch_sources.py [FOLDER]       (.deps of this repository when no folder is given)
 
-Both come from packages on PyPI through pip. What lies there already is left alone, so that with a filled
+All come from packages on PyPI through pip. What lies there already is left alone, so that with a filled
 folder no network is needed. CMake runs this by itself when the files are missing. Only the standard library
 is used.
 """
@@ -17,6 +17,8 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 NANOARROW = "nanoarrow==0.9.0"
@@ -25,6 +27,36 @@ NANOARROW_MARKS = ('NANOARROW_VERSION "0.9.0"', "NANOARROW_NAMESPACE SaetaPrivat
 DLPACK_WHEEL = "apache-tvm-ffi==0.1.15.post2"
 DLPACK_MEMBER = "tvm_ffi/include/dlpack/dlpack.h"
 DLPACK_SHA256 = "62052bef24bd69bb7b52e95428f9e99bd7951783850c36c5f2a41e71fd63c2fc"
+
+
+@dataclass(frozen=True)
+class Codec:
+    """The C library inside the source distribution of its Python package, compiled as it is."""
+
+    name: str
+    requirement: str
+    archive_sha256: str
+    folder: str  # inside the archive
+    files: tuple[str, ...]  # the last one shows that all are there
+    last_sha256: str
+
+
+LZ4 = Codec(
+    name="lz4",
+    requirement="lz4==4.4.5",
+    archive_sha256="5f0b9e53c1e82e88c10d7c180069363980136b9d7a8306c4dca4f760d60c39f0",
+    folder="lz4libs",
+    files=("lz4.c", "lz4frame.c", "lz4hc.c", "xxhash.c", "lz4frame.h", "lz4hc.h", "xxhash.h", "lz4.h"),
+    last_sha256="c1614ecf7ada7b0be1acb560d4239595f96fbb7aa6a79a7c40cb358753830be6",
+)
+ZSTD = Codec(
+    name="zstd",
+    requirement="zstandard==0.25.0",
+    archive_sha256="7713e1179d162cf5c7906da876ec2ccb9c3a9dcbdffef0cc7f70c3667a205f0b",
+    folder="zstd",
+    files=("zstd.c", "zstd_errors.h", "zstd.h"),
+    last_sha256="9b4bc8245565c98ccfc61c07749928b57e7c0f6fddb0530c4f6aa1971893d88b",
+)
 
 
 class FetchError(Exception):
@@ -65,6 +97,19 @@ def download(requirement: str, flags: list[str], folder: Path) -> Path:
     raise FetchError("no pip was found (apt-get install python3-pip, or python3 -m ensurepip)")
 
 
+def unpack(requirement: str, expected: str, inside: str, scratch: Path) -> Path:
+    """Downloads a source distribution and extracts its folder `inside`. Returns where that folder is."""
+    downloads = scratch / "downloads"
+    downloads.mkdir()
+    archive = download(requirement, ["--no-binary", requirement.split("==")[0]], downloads)
+    found = sha256(archive.read_bytes())
+    if found != expected:
+        raise FetchError(f"{archive.name} has SHA-256 {found}, expected {expected}")
+    with tarfile.open(archive) as bundle:
+        bundle.extractall(scratch, members=[m for m in bundle if f"/{inside}/" in m.name])
+    return scratch / archive.name.removesuffix(".tar.gz") / inside
+
+
 def write_atomically(target: Path, content: bytes) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f"{target.name}.partial{os.getpid()}")
@@ -84,17 +129,7 @@ def fetch_nanoarrow(deps: Path) -> None:
     """One C file and its headers, made by nanoarrow's own bundler with our prefix on every symbol."""
     with tempfile.TemporaryDirectory() as scratch_name:
         scratch = Path(scratch_name)
-        downloads = scratch / "downloads"
-        downloads.mkdir()
-        archive = download(NANOARROW, ["--no-binary", "nanoarrow"], downloads)
-        found = sha256(archive.read_bytes())
-        if found != NANOARROW_SHA256:
-            raise FetchError(f"{archive.name} has SHA-256 {found}, expected {NANOARROW_SHA256}")
-        with tarfile.open(archive) as bundle:
-            bundle.extractall(
-                scratch, members=[m for m in bundle if "/subprojects/arrow-nanoarrow/" in m.name]
-            )
-        root = next(scratch.glob("nanoarrow-*")) / "subprojects" / "arrow-nanoarrow"
+        root = unpack(NANOARROW, NANOARROW_SHA256, "subprojects/arrow-nanoarrow", scratch)
         output = scratch / "output"
         options = ["--symbol-namespace", "SaetaPrivate", "--header-namespace", ""]
         folders = ["--include-output-dir", str(output), "--source-output-dir", str(output)]
@@ -122,12 +157,28 @@ def fetch_dlpack(deps: Path) -> None:
     write_atomically(deps / "dlpack" / "dlpack.h", header)
 
 
+def have_codec(codec: Codec, deps: Path) -> bool:
+    folder = deps / codec.name
+    if not all((folder / name).is_file() for name in codec.files):
+        return False
+    return sha256((folder / codec.files[-1]).read_bytes()) == codec.last_sha256
+
+
+def fetch_codec(codec: Codec, deps: Path) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        root = unpack(codec.requirement, codec.archive_sha256, codec.folder, Path(scratch))
+        for name in codec.files:
+            write_atomically(deps / codec.name / name, (root / name).read_bytes())
+
+
 def fetch(deps: Path) -> list[str]:
     """Fetches what is missing. Returns a line for each source."""
     lines = []
     for name, have, get in (
         ("nanoarrow 0.9.0", have_nanoarrow, fetch_nanoarrow),
         ("dlpack.h 1.3", have_dlpack, fetch_dlpack),
+        ("LZ4 1.9.4", partial(have_codec, LZ4), partial(fetch_codec, LZ4)),
+        ("Zstandard 1.5.7", partial(have_codec, ZSTD), partial(fetch_codec, ZSTD)),
     ):
         if have(deps):
             lines.append(f"{name}: there")

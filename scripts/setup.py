@@ -5,7 +5,7 @@
 
 1. Compilers and tools from Debian packages (installed only when something is missing and this user may).
 2. A virtual environment in .deps/venv with the packages of scripts/requirements.txt.
-3. nanoarrow and dlpack.h in .deps (scripts/fetch_sources.py).
+3. The sources of nanoarrow, DLPack, LZ4 and Zstandard in .deps (scripts/fetch_sources.py).
 
 Everything is kept in .deps/; with it, nothing needs a network. Where .deps/ was brought along without a
 virtual environment, the system's Python is used with whatever releases it has; --system-python asks for that.

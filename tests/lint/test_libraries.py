@@ -1,8 +1,9 @@
 """What the built libraries export and need, read with binutils.
 
-libsaeta carries the CUDA runtime and nanoarrow inside. Their symbols stay inside, so that another copy in the
-process is not met, and neither a driver nor libarrow is needed to load it. The driver is loaded later, by its
-name: the folders in which a library looks for others are named, and the current one is never among them.
+libsaeta carries the CUDA runtime and nanoarrow inside, and libsaeta_ipc LZ4 and Zstandard. Their symbols stay
+inside, so that another copy in the process is not met. Neither a driver nor libarrow is needed to load
+libsaeta. The driver is loaded later, by its name: the folders in which a library looks for others are named,
+and the current one is never among them.
 """
 
 from __future__ import annotations

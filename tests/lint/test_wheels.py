@@ -184,7 +184,16 @@ def test_notices_name_what_is_compiled_in() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert "NOTICE" in project["license-files"]
     notices = (ROOT / "NOTICE").read_text(encoding="utf-8")
-    for name in ("nanoarrow", "DLPack", "CUDA Runtime", "nanobind", "robin_map", "Cython"):
+    for name in (
+        "nanoarrow",
+        "DLPack",
+        "LZ4",
+        "Zstandard",
+        "CUDA Runtime",
+        "nanobind",
+        "robin_map",
+        "Cython",
+    ):
         assert name in notices, name
 
 

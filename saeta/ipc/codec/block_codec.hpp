@@ -1,74 +1,57 @@
 // Compression of one buffer by several threads.
 //
-// What      A codec of libarrow. A buffer larger than `whole_below` is compressed in parallel blocks: LZ4
-//           makes one frame of independent blocks, which readers may also decode in parallel. ZSTD makes one
-//           frame per block, since readers accept consecutive frames. libarrow's codec compresses smaller
-//           buffers.
+// What      A buffer larger than `whole_below` is compressed in parallel blocks: LZ4 makes one frame of
+//           independent blocks, which readers may also decode in parallel. ZSTD makes one frame per block,
+//           since readers accept consecutive frames. Smaller buffers become one frame by one thread.
 // Owner     Borrows the team.
 // Thread    Any that may call `write_team::run`.
-// Failure   arrow::Status with the failure of the team (arrow_status.hpp).
+// Failure   error out_of_memory; the failure of the team; for `block`, that of the pool.
 #pragma once
 
 #include "saeta/ipc/write/write_team.hpp"
 #include "saeta/ipc/writer.hpp"
 
 #include <arrow/type_fwd.h>
-#include <arrow/util/compression.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 
 namespace saeta::ipc::detail {
 
-class block_codec final : public arrow::util::Codec {
+class block_codec {
 public:
-  static constexpr std::int64_t block_bytes = std::int64_t{4}
-                                              << 20; ///< bytes of values; the largest LZ4 block size
-  static constexpr std::int64_t whole_below = std::int64_t{16} << 20;
+  static constexpr std::size_t block_bytes = std::size_t{4} << 20; ///< of values; the largest LZ4 block size
+  static constexpr std::size_t whole_below = std::size_t{16} << 20;
 
-  block_codec(compression kind, write_team& team);
-  ~block_codec() override = default;
+  /// @param kind  lz4 or zstd
+  block_codec(compression kind, write_team& team) : team_(team), lz4_(kind == compression::lz4) {}
 
-  arrow::Result<std::int64_t> Compress(std::int64_t bytes, const std::uint8_t* values, std::int64_t room,
-                                       std::uint8_t* target) override;
-  std::int64_t MaxCompressedLen(std::int64_t bytes, const std::uint8_t* values) override;
+  [[nodiscard]] compression kind() const noexcept { return lz4_ ? compression::lz4 : compression::zstd; }
+  /// The most bytes that `compress` makes, and its target must have.
+  [[nodiscard]] std::size_t max_bytes(std::size_t bytes) const;
+  /// Compresses a whole buffer. Returns the bytes written.
+  [[nodiscard]] std::size_t compress(std::span<const std::byte> values, std::span<std::byte> target) const;
   /// Compresses one block of a buffer. The caller concatenates `front()`, the blocks in order and
   /// `end_bytes()`.
   /// Any thread.
-  /// @param bytes  1 to `block_bytes`.
-  [[nodiscard]] std::shared_ptr<arrow::Buffer> block(std::int64_t bytes, const std::uint8_t* values,
+  /// @param values  1 to `block_bytes` bytes.
+  [[nodiscard]] std::shared_ptr<arrow::Buffer> block(std::span<const std::byte> values,
                                                      arrow::MemoryPool* pool) const;
   [[nodiscard]] std::string_view front() const noexcept;
   [[nodiscard]] std::string_view end_bytes() const noexcept;
-  arrow::Result<std::int64_t> Decompress(std::int64_t bytes, const std::uint8_t* compressed,
-                                         std::int64_t room, std::uint8_t* target) override {
-    return whole_->Decompress(bytes, compressed, room, target);
-  }
-  arrow::Result<std::shared_ptr<arrow::util::Compressor>> MakeCompressor() override {
-    return whole_->MakeCompressor();
-  }
-  arrow::Result<std::shared_ptr<arrow::util::Decompressor>> MakeDecompressor() override {
-    return whole_->MakeDecompressor();
-  }
-  [[nodiscard]] arrow::Compression::type compression_type() const override {
-    return whole_->compression_type();
-  }
-  [[nodiscard]] int minimum_compression_level() const override { return whole_->minimum_compression_level(); }
-  [[nodiscard]] int maximum_compression_level() const override { return whole_->maximum_compression_level(); }
-  [[nodiscard]] int default_compression_level() const override { return whole_->default_compression_level(); }
 
 private:
-  [[nodiscard]] std::int64_t max_block_bytes(std::int64_t bytes = block_bytes) const;
+  [[nodiscard]] std::size_t max_block_bytes(std::size_t bytes) const;
   /// Compresses one block with its header to `target`. Returns the bytes written.
-  /// @param room  bytes at `target`, at least `max_block_bytes(bytes)`.
-  std::int64_t compress_block(std::int64_t bytes, const std::uint8_t* values, std::int64_t room,
-                              std::uint8_t* target) const;
+  /// @param target  at least `max_block_bytes` of the values.
+  [[nodiscard]] std::size_t compress_block(std::span<const std::byte> values,
+                                           std::span<std::byte> target) const;
 
   write_team& team_;
   bool lz4_;
-  std::unique_ptr<arrow::util::Codec> whole_;
-  std::unique_ptr<arrow::util::Codec> block_; ///< LZ4 without a frame, or ZSTD
 };
 
 } // namespace saeta::ipc::detail

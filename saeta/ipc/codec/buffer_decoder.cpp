@@ -1,9 +1,8 @@
 #include "saeta/ipc/codec/buffer_decoder.hpp"
 
 #include "saeta/base/text.hpp"
-#include "saeta/ipc/arrow_status.hpp"
-
-#include <arrow/util/compression.h>
+#include "saeta/ipc/codec/lz4.hpp"
+#include "saeta/ipc/codec/zstd.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -36,12 +35,9 @@ void buffer_decoder::begin(const packed_buffer& of, seen_borders* seen) {
   const bool lz4 = of.codec == body_codec::lz4;
   auto& kept = decoders_[lz4 ? 0 : 1];
   if (kept == nullptr) {
-    const auto codec =
-        take(arrow::util::Codec::Create(lz4 ? arrow::Compression::LZ4_FRAME : arrow::Compression::ZSTD),
-             name_of(of.codec));
-    kept = take(codec->MakeDecompressor(), name_of(of.codec));
+    kept = lz4 ? make_lz4_decoder() : make_zstd_decoder();
   } else {
-    check(kept->Reset(), name_of(of.codec));
+    kept->reset();
   }
   decoder_ = kept.get();
 }
@@ -72,19 +68,13 @@ std::size_t buffer_decoder::decode(std::span<std::byte> target) {
   if (left_.empty() && fetched_ != of_.packed_bytes) {
     refill();
   }
-  if (decoder_->IsFinished() && !left_.empty()) {
-    check(decoder_->Reset(), name_of(of_.codec)); // the next frame begins
-  }
-  const auto made =
-      take(decoder_->Decompress(std::ssize(left_), reinterpret_cast<const std::uint8_t*>(left_.data()),
-                                std::ssize(target), reinterpret_cast<std::uint8_t*>(target.data())),
-           name_of(of_.codec));
-  if (made.bytes_read == 0 && made.bytes_written == 0) {
+  const frame_decoder::part done = decoder_->decode(left_, target);
+  if (done.read == 0 && done.made == 0) {
     throw error(errc::format, concat("its ", of_.packed_bytes, " bytes of ", name_of(of_.codec),
                                      " decode to ", position_, " bytes, the buffer claims ", of_.bytes));
   }
-  left_ = left_.subspan(static_cast<std::size_t>(made.bytes_read));
-  return static_cast<std::size_t>(made.bytes_written);
+  left_ = left_.subspan(done.read);
+  return done.made;
 }
 
 void buffer_decoder::note(std::span<const std::byte> bytes) const {
@@ -135,7 +125,7 @@ void buffer_decoder::skip(std::uint64_t bytes) {
 void buffer_decoder::finish() {
   skip(of_.bytes - position_);
   // The remaining input may only end the frames. It must not decode to further bytes.
-  while (decoder_ != nullptr && (!decoder_->IsFinished() || !left_.empty() || fetched_ != of_.packed_bytes)) {
+  while (decoder_ != nullptr && (!decoder_->finished() || !left_.empty() || fetched_ != of_.packed_bytes)) {
     std::byte more{};
     if (decode({&more, 1}) != 0) {
       throw error(errc::format,

@@ -10,9 +10,8 @@
 #pragma once
 
 #include "saeta/ipc/codec/body_codec.hpp"
+#include "saeta/ipc/codec/frame_decoder.hpp"
 #include "saeta/staging/scatter.hpp"
-
-#include <arrow/util/type_fwd.h>
 
 #include <array>
 #include <cstddef>
@@ -75,8 +74,8 @@ private:
   std::size_t held_ = 0;            ///< bytes of the input
   std::span<const std::byte> left_; ///< the input that is not decoded yet
   std::unique_ptr<std::byte[]> passed_;
-  std::array<std::shared_ptr<arrow::util::Decompressor>, 2> decoders_; ///< LZ4, ZSTD
-  arrow::util::Decompressor* decoder_ = nullptr;
+  std::array<std::unique_ptr<frame_decoder>, 2> decoders_; ///< LZ4, ZSTD
+  frame_decoder* decoder_ = nullptr;
 };
 
 } // namespace saeta::ipc::detail

@@ -3,6 +3,7 @@
 #include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/format/message_metadata.hpp"
 #include "saeta/ipc/write/streamed_buffer.hpp"
+#include "saeta/ipc/write/writer_codec.hpp"
 
 #include <arrow/buffer.h>
 #include <arrow/memory_pool.h>
@@ -136,39 +137,9 @@ private:
   std::vector<std::shared_ptr<arrow::Buffer>> parts_;
 };
 
-/// A codec whose output is always empty, for messages whose buffers are replaced afterwards.
-class empty_codec final : public arrow::util::Codec {
-public:
-  explicit empty_codec(const block_codec& like)
-      : kind_(like.compression_type()), level_(like.default_compression_level()) {}
-  ~empty_codec() override = default;
-
-  arrow::Result<std::int64_t> Compress(std::int64_t, const std::uint8_t*, std::int64_t,
-                                       std::uint8_t*) override {
-    return 0;
-  }
-  std::int64_t MaxCompressedLen(std::int64_t, const std::uint8_t*) override { return 0; }
-  arrow::Result<std::int64_t> Decompress(std::int64_t, const std::uint8_t*, std::int64_t,
-                                         std::uint8_t*) override {
-    return nothing();
-  }
-  arrow::Result<std::shared_ptr<arrow::util::Compressor>> MakeCompressor() override { return nothing(); }
-  arrow::Result<std::shared_ptr<arrow::util::Decompressor>> MakeDecompressor() override { return nothing(); }
-  [[nodiscard]] arrow::Compression::type compression_type() const override { return kind_; }
-  [[nodiscard]] int minimum_compression_level() const override { return level_; }
-  [[nodiscard]] int maximum_compression_level() const override { return level_; }
-  [[nodiscard]] int default_compression_level() const override { return level_; }
-
-private:
-  static arrow::Status nothing() { return arrow::Status::NotImplemented("compresses nothing"); }
-
-  arrow::Compression::type kind_;
-  int level_;
-};
-
 /// A buffer that is being compressed.
 struct packed_source {
-  std::span<const std::uint8_t> values;
+  std::span<const std::byte> values;
   std::optional<std::size_t> place; ///< position in the stream; nullopt: the values are in memory
   std::vector<std::shared_ptr<arrow::Buffer>> blocks{};
 };
@@ -176,17 +147,15 @@ struct packed_source {
 /// Values of one buffer that become one compressed block.
 struct unpacked_block {
   packed_source* of;
-  const std::uint8_t* values;
-  std::size_t bytes;
+  std::span<const std::byte> values;
 };
 
-void compress_blocks(packed_source& of, const std::uint8_t* values, std::size_t bytes,
+void compress_blocks(packed_source& of, std::span<const std::byte> values,
                      std::vector<unpacked_block>& blocks) {
-  while (bytes != 0) {
-    const std::size_t part = std::min(bytes, static_cast<std::size_t>(block_codec::block_bytes));
-    blocks.push_back({&of, values, part});
-    values += part;
-    bytes -= part;
+  while (!values.empty()) {
+    const std::size_t part = std::min(values.size(), block_codec::block_bytes);
+    blocks.push_back({&of, values.first(part)});
+    values = values.subspan(part);
   }
 }
 
@@ -201,8 +170,7 @@ std::vector<unpacked_block> blocks_in(const column_stream& from, std::size_t num
     if (each.place && *each.place<end&& * each.place + each.values.size()> begin) {
       const std::size_t first = std::max(begin, *each.place);
       const std::size_t last = std::min(end, *each.place + each.values.size());
-      compress_blocks(each, reinterpret_cast<const std::uint8_t*>(landed) + (first - begin), last - first,
-                      blocks);
+      compress_blocks(each, {landed + (first - begin), last - first}, blocks);
     }
   }
   return blocks;
@@ -259,13 +227,13 @@ arrow::ipc::IpcPayload streamed_messages::encode_compressed(const arrow::RecordB
   std::vector<unpacked_block> blocks;
   for (const auto& each : plain.body_buffers) {
     if (each != nullptr && each->size() != 0) {
-      sources.push_back({{each->data(), static_cast<std::size_t>(each->size())},
+      sources.push_back({std::as_bytes(std::span(each->data(), static_cast<std::size_t>(each->size()))),
                          bytes == nullptr ? std::nullopt : bytes->place_of(each->data())});
     }
   }
   for (packed_source& each : sources) {
     if (!each.place) {
-      compress_blocks(each, each.values.data(), each.values.size(), blocks);
+      compress_blocks(each, each.values, blocks);
     }
   }
   // Each round compresses the blocks in memory and downloads the next window.
@@ -280,8 +248,7 @@ arrow::ipc::IpcPayload streamed_messages::encode_compressed(const arrow::RecordB
       if (task < others) {
         following = bytes->bring(next);
       } else {
-        const unpacked_block& each = blocks[task - others];
-        packed[task - others] = codec_->block(static_cast<std::int64_t>(each.bytes), each.values, pool_);
+        packed[task - others] = codec_->block(blocks[task - others].values, pool_);
       }
     });
     for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -293,7 +260,8 @@ arrow::ipc::IpcPayload streamed_messages::encode_compressed(const arrow::RecordB
     landed = std::move(following);
     blocks = blocks_in(*bytes, next, landed.get(), sources);
   }
-  auto made = messages_.encode(rows, number, std::make_shared<empty_codec>(*codec_));
+  auto made =
+      messages_.encode(rows, number, std::make_shared<writer_codec>(codec_, writer_codec::output::empty));
   std::vector<buffer_place> places;
   std::int64_t body_bytes = 0;
   auto source = sources.begin();

@@ -7,6 +7,7 @@
 #include "saeta/ipc/write/message_writer.hpp"
 #include "saeta/ipc/write/streamed_buffer.hpp"
 #include "saeta/ipc/write/streamed_message.hpp"
+#include "saeta/ipc/write/writer_codec.hpp"
 #include "saeta/ipc/write/written_dictionaries.hpp"
 #include "saeta/memory/context.hpp"
 
@@ -26,7 +27,9 @@ arrow::ipc::IpcWriteOptions encoding_of(const write_options& options, arrow::Mem
   encoding.use_threads = false; // the team's threads compress
   encoding.emit_dictionary_deltas = options.dictionary_deltas;
   encoding.memory_pool = pool;
-  encoding.codec = std::move(codec);
+  if (codec != nullptr) {
+    encoding.codec = std::make_shared<writer_codec>(std::move(codec), writer_codec::output::compressed);
+  }
   return encoding;
 }
 

@@ -3,6 +3,7 @@
 #include "saeta/ipc/codec/block_codec.hpp"
 #include "saeta/ipc/codec/decoded_bound.hpp"
 
+#include <arrow/util/compression.h>
 #include <gtest/gtest.h>
 
 #include <random>
@@ -16,10 +17,8 @@ class blocks : public ::testing::TestWithParam<compression> {
 protected:
   std::vector<std::uint8_t> compressed(const std::vector<std::uint8_t>& values) {
     block_codec codec(GetParam(), team_);
-    const auto bytes = std::ssize(values);
-    std::vector<std::uint8_t> made(static_cast<std::size_t>(codec.MaxCompressedLen(bytes, values.data())));
-    made.resize(static_cast<std::size_t>(
-        take(codec.Compress(bytes, values.data(), std::ssize(made), made.data()), "test")));
+    std::vector<std::uint8_t> made(codec.max_bytes(values.size()));
+    made.resize(codec.compress(std::as_bytes(std::span(values)), std::as_writable_bytes(std::span(made))));
     return made;
   }
   [[nodiscard]] static std::vector<std::uint8_t> decoded(const std::vector<std::uint8_t>& bytes,
@@ -38,8 +37,8 @@ protected:
 };
 
 TEST_P(blocks, of_any_size_and_content_are_decoded_to_what_they_were) {
-  constexpr auto block = static_cast<std::size_t>(block_codec::block_bytes);
-  constexpr auto whole = static_cast<std::size_t>(block_codec::whole_below);
+  constexpr std::size_t block = block_codec::block_bytes;
+  constexpr std::size_t whole = block_codec::whole_below;
   std::mt19937_64 random(7);
   for (const std::size_t bytes : {std::size_t{1}, whole, whole + 1, whole + block, 5 * block - 3}) {
     std::vector<std::uint8_t> values(bytes);
@@ -62,7 +61,7 @@ TEST_P(blocks, end_with_the_team) {
     team_.finish();
   };
   EXPECT_THROW(fail(), error);
-  const std::vector<std::uint8_t> values(static_cast<std::size_t>(block_codec::whole_below) + 1);
+  const std::vector<std::uint8_t> values(block_codec::whole_below + 1);
   try {
     compressed(values);
     FAIL() << "compressed";
