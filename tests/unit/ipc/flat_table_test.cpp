@@ -184,7 +184,8 @@ TEST(flat_table, knows_whether_it_lies_well) {
   EXPECT_NO_THROW(flat_table::root(bytes).require_place("it"));
   const std::uint16_t longer = 70;
   std::memcpy(bytes.data() + 4, &longer, sizeof longer);
-  EXPECT_ERROR(flat_table::root(bytes).require_place("it"), format, "the table of it is not aligned");
+  EXPECT_ERROR_TEXT(flat_table::root(bytes).require_place("it"),
+                    "the table of it is not aligned, or has no end");
 }
 
 TEST(flat_table, vectors_have_as_many_structs_as_fit) {

@@ -1,29 +1,28 @@
 // What a message says is checked where it is read.
 
+#include "ipc_test.hpp"
 #include "saeta/ipc/format/column_tree.hpp"
 #include "saeta/ipc/format/message_encoder.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
 #include "saeta/ipc/format/schema_encoder.hpp"
-#include "support/error_of.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
+#include <cstring>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace saeta::ipc::detail {
 namespace {
 
-constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t body = 4096;
+constexpr std::int64_t int64_most = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t whole_body = 4096;
 
 /// The metadata of a message, without its prefix.
 std::vector<std::byte> message_of(const packed_rows& rows,
                                   std::optional<std::int64_t> dictionary = std::nullopt,
-                                  std::int64_t body_bytes = body) {
+                                  std::int64_t body_bytes = whole_body) {
   std::vector<std::byte> made;
   append_batch_message(made, rows, dictionary, body_bytes);
   made.erase(made.begin(), made.begin() + static_cast<std::ptrdiff_t>(prefix_bytes));
@@ -51,7 +50,7 @@ TEST(message_layout, tells_what_the_message_says) {
   const batch_layout read = read_layout(message);
   EXPECT_EQ(read.version, version_5);
   EXPECT_EQ(read.rows, 9);
-  EXPECT_EQ(read.body_bytes, body);
+  EXPECT_EQ(read.body_bytes, whole_body);
   EXPECT_EQ(read.codec, body_codec::none);
   ASSERT_EQ(read.nodes.size(), 2U);
   EXPECT_EQ(read.nodes[1].null_count, -1);
@@ -66,7 +65,7 @@ TEST(message_layout, tells_what_the_message_says) {
 
 TEST(message_layout, refuses_numbers_of_fields_that_contradict_each_other) {
   for (const auto& [length, nulls] : std::vector<std::pair<std::int64_t, std::int64_t>>{
-           {-1, 0}, {9, 10}, {9, -2}, {9, most}, {std::numeric_limits<std::int64_t>::min(), -1}}) {
+           {-1, 0}, {9, 10}, {9, -2}, {9, int64_most}, {std::numeric_limits<std::int64_t>::min(), -1}}) {
     const error seen = refusal([&](packed_rows& of) { of.nodes[1] = {length, nulls}; });
     EXPECT_EQ(seen.code(), errc::format);
     EXPECT_EQ(seen.message(), concat("field 1 has ", length, " rows and ", nulls, " nulls"));
@@ -76,11 +75,11 @@ TEST(message_layout, refuses_numbers_of_fields_that_contradict_each_other) {
 
 TEST(message_layout, refuses_buffers_outside_of_the_body_and_off_their_places) {
   for (const auto& [offset, length] : std::vector<std::pair<std::int64_t, std::int64_t>>{
-           {-8, 8}, {0, -1}, {body + 8, 8}, {body - 8, 9}, {most, 8}, {8, most}}) {
+           {-8, 8}, {0, -1}, {whole_body + 8, 8}, {whole_body - 8, 9}, {int64_most, 8}, {8, int64_most}}) {
     const error seen = refusal([&](packed_rows& of) { of.buffers[4] = {offset, length}; });
     EXPECT_EQ(seen.code(), errc::format);
-    EXPECT_EQ(seen.message(),
-              concat("buffer 4 has ", length, " bytes at offset ", offset, " of a body of ", body, " bytes"));
+    EXPECT_EQ(seen.message(), concat("buffer 4 has ", length, " bytes at offset ", offset, " of a body of ",
+                                     whole_body, " bytes"));
   }
   EXPECT_THAT(refusal([](packed_rows& of) { of.buffers[4].offset = 516; }).message(),
               "buffer 4 is at offset 516, which is not a multiple of 8");
@@ -91,7 +90,7 @@ TEST(message_layout, refuses_buffers_outside_of_the_body_and_off_their_places) {
 
 TEST(message_layout, refuses_counts_of_more_buffers_than_there_are) {
   for (const std::vector<std::int64_t>& counts :
-       std::vector<std::vector<std::int64_t>>{{-1}, {7}, {3, 4}, {most, most}}) {
+       std::vector<std::vector<std::int64_t>>{{-1}, {7}, {3, 4}, {int64_most, int64_most}}) {
     const error seen = refusal([&](packed_rows& of) { of.variadic_counts = counts; });
     EXPECT_EQ(seen.code(), errc::format);
     EXPECT_THAT(seen.message(), ::testing::HasSubstr("the batch has 6 buffers"));

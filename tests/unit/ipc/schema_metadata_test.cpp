@@ -4,7 +4,6 @@
 #include "saeta/ipc/format/message_source.hpp"
 #include "saeta/ipc/format/schema_metadata.hpp"
 #include "saeta/symbols/symbols.hpp"
-#include "support/error_of.hpp"
 #include "support/golden_files.hpp"
 #include "support/libarrow_schema.hpp"
 
