@@ -215,8 +215,8 @@ void reader::impl::describe() {
   try {
     detail::source_schema found = detail::read_schema(messages->format(), messages->front());
     projected = detail::project(names_of(found.fields), options.columns, from->name());
-    for (const int number : projected.requested) {
-      found.require_supported(static_cast<std::size_t>(number));
+    for (const int requested : projected.requested) {
+      found.require_supported(static_cast<std::size_t>(requested));
     }
     described = std::make_shared<const schema_index>(std::move(found.fields));
   } catch (const error& failure) {

@@ -38,8 +38,8 @@ void flat_builder::link(std::size_t place, std::size_t target) {
   put(place, checked_cast<std::uint32_t>(target - place, "bytes of a schema"));
 }
 
-/// The offset of the vtable comes first. Then the widest numbers, so that nothing lies between them: the table
-/// begins 4 bytes before a multiple of 8.
+/// The offset of the vtable comes first. Then the widest numbers, so that nothing lies between them: the
+/// table begins 4 bytes before a multiple of 8.
 flat_builder::table flat_builder::add_table(std::span<const slot> slots) {
   std::vector<slot> widest(slots.begin(), slots.end());
   std::ranges::stable_sort(widest, std::ranges::greater(), &slot::bytes);

@@ -1,8 +1,9 @@
 // What one message says, checked: the only reader of the metadata of messages.
 //
-// What      Every number is checked here, before anything follows an offset: the tables of the FlatBuffer, also
-//           those that nobody reads; versions and codecs; rows and nulls; buffers, which lie inside the body
-//           at multiples of 8; counts of the buffers of views. What needs a schema follows: `require_entries`.
+// What      Every number is checked here, before anything follows an offset: the tables of the FlatBuffer,
+//           also those that nobody reads; versions and codecs; rows and nulls; buffers, which lie inside the
+//           body at multiples of 8; counts of the buffers of views. What needs a schema follows:
+//           `require_entries`.
 // Owner     Borrows the bytes of the metadata.
 // Failure   error format with the numbers; unsupported: a version, a kind or a codec that is not known.
 // Standard  Arrow's Message.fbs; Arrow columnar format, "Encapsulated message format".

@@ -1,7 +1,6 @@
 #include "saeta/ipc/format/schema_encoder.hpp"
 
 #include "saeta/base/text.hpp"
-#include "saeta/interop/arrow/bools.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/symbols/symbol_fields.hpp"
 
@@ -192,7 +191,9 @@ public:
     std::size_t place = to_.add_offsets(made.place(schema_fields), described.fields.size());
     for (const field& each : described.fields) {
       field shown = described_as(each, symbol_form::dictionary);
-      shown.type = arrow_type(shown.type);
+      if (shown.type.is_byte_bool()) {
+        shown.type = data_type(type_id::boolean);
+      }
       to_.link(place, add(shown));
       place += sizeof(std::uint32_t);
     }
