@@ -74,6 +74,21 @@ def test_a_changed_byte_of_a_batch_means_the_same_to_every_way(host, bit):
         assert len({repr(each) for each in seen.values()}) == 1, (at, seen)
 
 
+@pytest.mark.parametrize("way", [each for each in WAYS if each != "live stream"])
+def test_a_block_that_exceeds_its_file_is_refused(host, way):
+    """Of a batch without a body nothing else would be looked at."""
+    sink = io.BytesIO()
+    table = pa.table({"n": pa.nulls(3)})
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    raw = sink.getvalue()
+    batch = raw.index(b"\xff\xff\xff\xff", raw.index(b"\xff\xff\xff\xff") + 8)
+    length = raw.index(struct.pack("<q", batch), batch) + 8  # behind the offset in its block
+    assert WAYS[way](raw, host).num_rows == 3
+    with pytest.raises(sa.FormatError, match="65536"):
+        WAYS[way](raw[:length] + struct.pack("<i", 65536) + raw[length + 4 :], host)
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_dictionary_that_no_column_has_is_refused(host, way):
     plain = messages_of(stream_of(pa.table({"i": [1, 2, 3, 4]}), rows=2))

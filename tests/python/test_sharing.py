@@ -447,6 +447,23 @@ def test_a_child_of_fork_shares_for_itself(peer: Peer) -> None:
     os.close(writing)
 
 
+def test_a_child_of_fork_opens_what_its_parent_had_open(peer: Peer) -> None:
+    """Its parent keeps the connection for the next table, and the child has it closed."""
+    (text,) = peer.run("kept = sa.table({'a': [1, 2]}, 'host').share(); show(kept)")
+    token = received(text)
+    table = sa.open_shared(token)
+    del table
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = 0 if sa.open_shared(token)["a"].to_pylist() == [1, 2] else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert sa.open_shared(token)["a"].to_pylist() == [1, 2]
+
+
 @pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
 def test_multiprocessing_shares_tables(reducers: Any, method: str) -> None:
     words = [None, "x", "y"] * 10

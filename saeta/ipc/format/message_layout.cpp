@@ -1,5 +1,6 @@
 #include "saeta/ipc/format/message_layout.hpp"
 
+#include "saeta/column/column.hpp"
 #include "saeta/ipc/format/column_tree.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 
@@ -190,6 +191,19 @@ void batch_layout::require_entries(const column_tree& tree) const {
     needed += static_cast<std::size_t>(variadic_counts[i]);
   }
   require_count("buffers", buffers.size(), needed);
+  for (std::size_t i = 0; i < tree.nodes.size(); ++i) {
+    const tree_node& node = tree.nodes[i];
+    if (node.parent == no_node) {
+      continue;
+    }
+    const tree_node& above = tree.nodes[node.parent];
+    const std::int64_t rows = nodes[above.row].length;
+    const auto used = rows_of_children(*above.type, 0, rows);
+    if (used && nodes[node.row].length < used->count) {
+      refuse_metadata(concat(tree.label(i), ": ", nodes[node.row].length, " rows, its parent has ", rows,
+                             " and needs ", used->count));
+    }
+  }
 }
 
 } // namespace saeta::ipc::detail

@@ -50,7 +50,8 @@ struct batch_layout {
   std::optional<std::int64_t> dictionary;     ///< id, if these are the values of a dictionary
   bool is_delta = false;                      ///< the values are appended to the dictionary
 
-  /// Checks that there are as many entries as the columns need. More are ignored.
+  /// Checks that there are as many entries as the columns need, and as many rows of children as those of
+  /// their parents, where these say it without values. More are ignored.
   void require_entries(const column_tree& tree) const;
 };
 

@@ -195,6 +195,11 @@ arrow::Result<std::optional<message_source::place>> message_source::find(std::ui
   found.offset = offset;
   found.body = offset + (front_bytes < 0 ? end : static_cast<std::uint64_t>(front_bytes));
   found.body_bytes = header.body_bytes;
+  if (front_bytes >= 0 && found.body > from_->size()) {
+    return arrow::Status::Invalid("the message at offset ", offset, " of ", front_bytes,
+                                  " bytes, as the footer says, exceeds a source of ", from_->size(),
+                                  " bytes");
+  }
   if (found.body < offset + end) {
     return arrow::Status::Invalid("the message at offset ", offset, " has ", end,
                                   " bytes before its body, the footer says ", front_bytes);

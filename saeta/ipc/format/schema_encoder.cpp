@@ -187,7 +187,7 @@ public:
     if (!described.metadata.empty()) {
       slots.push_back(flat_builder::offset(schema_metadata));
     }
-    const table made = to_.add_table(slots);
+    table made = to_.add_table(slots);
     std::size_t place = to_.add_offsets(made.place(schema_fields), described.fields.size());
     for (const field& each : described.fields) {
       field shown = described_as(each, symbol_form::dictionary);
@@ -220,7 +220,7 @@ private:
     if (!metadata.empty()) {
       slots.push_back(flat_builder::offset(field_metadata));
     }
-    const table made = to_.add_table(slots);
+    table made = to_.add_table(slots);
     to_.add_text(made.place(field_name), of.name);
     add_type(made.place(field_type), stored, type);
     if (values != nullptr) {

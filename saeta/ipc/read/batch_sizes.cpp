@@ -48,7 +48,7 @@ std::vector<batch_size> sizes_of(const planned_source& from) {
       }
       sizes.push_back(size_of(*read, from.tree()));
     } catch (const error& failure) {
-      rethrow(failure, from.label_of(each));
+      rethrow_input(failure, from.label_of(each));
     }
   }
   return sizes;

@@ -126,6 +126,29 @@ TEST(message_layout, needs_as_many_entries_as_the_columns) {
   EXPECT_NO_THROW(read_layout(message).require_entries(*tree));
 }
 
+TEST(message_layout, needs_as_many_rows_of_children_as_their_parents_have) {
+  const field number{"number", data_type(type_id::int32), true, {}};
+  for (const auto& [type, needed] :
+       std::vector<std::pair<const char*, std::int64_t>>{{"+s", 9}, {"+w:2", 18}}) {
+    const schema columns{{{"a", data_type::nested(type, std::vector<field>{number}), true, {}}}, {}};
+    const std::vector<std::byte> flat = encode_schema(columns);
+    dictionary_trees none;
+    const std::vector<int> all{0};
+    const auto tree = make_tree(columns, all, read_header(flat).table, none);
+    ASSERT_TRUE(tree.has_value());
+    packed_rows of = sound();
+    of.variadic_counts.clear();
+    of.nodes = {{9, 0}, {needed, 0}};
+    const std::vector<std::byte> enough = message_of(of);
+    EXPECT_NO_THROW(read_layout(enough).require_entries(*tree));
+    of.nodes[1].length = needed - 1;
+    const std::vector<std::byte> short_of_one = message_of(of);
+    EXPECT_ERROR(
+        read_layout(short_of_one).require_entries(*tree), format,
+        concat("column 'a', child 'number': ", needed - 1, " rows, its parent has 9 and needs ", needed));
+  }
+}
+
 TEST(message_layout, refuses_kinds_versions_and_schemas_where_a_batch_is_expected) {
   const auto changed = [](unsigned field, auto value) {
     std::vector<std::byte> message = message_of(sound());
