@@ -76,7 +76,7 @@ def test_a_changed_byte_of_a_batch_means_the_same_to_every_way(host, bit):
 
 @pytest.mark.parametrize("way", [each for each in WAYS if each != "live stream"])
 def test_a_block_that_exceeds_its_file_is_refused(host, way):
-    """Of a batch without a body nothing else would be looked at."""
+    """Nothing else of a batch without a body is looked at."""
     sink = io.BytesIO()
     table = pa.table({"n": pa.nulls(3)})
     with pa.ipc.new_file(sink, table.schema) as writer:
