@@ -57,7 +57,7 @@ public:
     if (made->dictionary != nullptr) {
       made->dictionary = on_device(made->dictionary);
     }
-    if (made->null_count == arrow::kUnknownNullCount) {
+    if (made->null_count == arrow::kUnknownNullCount || has_bitmap(*made, type)) {
       made->null_count = count_nulls(*made);
     }
     if (has_offsets(type.id()) && made->length != 0) {
@@ -99,6 +99,15 @@ private:
   }
   static int offset_width(const arrow::ArrayData& of) {
     return static_cast<int>(storage_of(*of.type).layout().buffers[1].byte_width);
+  }
+
+  /// Whether there are nulls by a bitmap, whose number the message may state wrongly. One of 0 is believed, as
+  /// in a file.
+  static bool has_bitmap(const arrow::ArrayData& of, const arrow::DataType& type) {
+    const arrow::DataTypeLayout layout = type.layout();
+    const bool may_have =
+        !layout.buffers.empty() && layout.buffers.front().kind == arrow::DataTypeLayout::BITMAP;
+    return may_have && of.null_count > 0;
   }
 
   static void require(std::int64_t there, std::int64_t needed, const arrow::ArrayData& of,

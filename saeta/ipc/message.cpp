@@ -5,6 +5,7 @@
 #include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/codec/bounded_pool.hpp"
 #include "saeta/ipc/codec/decoded_bound.hpp"
+#include "saeta/ipc/format/arrow_bridge.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
 #include "saeta/ipc/write/union_slack.hpp"
 
@@ -81,6 +82,9 @@ std::shared_ptr<arrow::RecordBatch> decode_batch(const std::shared_ptr<context>&
     batch = in_native_order(*batch, pool.get());
   }
   check(batch->Validate(), label);
+  for (const auto& column : batch->column_data()) {
+    detail::forget_null_counts(*column, true);
+  }
   pool->charge_to(nullptr);
   return batch;
 }

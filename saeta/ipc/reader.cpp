@@ -50,23 +50,6 @@ dictionary_list dictionaries_of(const arrow::RecordBatch& source) {
   return found;
 }
 
-/// Discards null counts other than 0, which a source may state wrongly. They are counted now or when first
-/// needed. A count of 0 is kept: the validity bitmap is then never read.
-void forget_null_counts(arrow::ArrayData& data, bool count) {
-  if (!data.buffers.empty() && data.buffers[0] != nullptr && data.null_count > 0) {
-    data.null_count = arrow::kUnknownNullCount;
-    if (count) {
-      static_cast<void>(data.GetNullCount());
-    }
-  }
-  for (const auto& child : data.child_data) {
-    forget_null_counts(*child, count);
-  }
-  if (data.dictionary != nullptr) {
-    forget_null_counts(*data.dictionary, count);
-  }
-}
-
 /// Every row of a column of type null is null, whatever the source says.
 void count_null_arrays(arrow::ArrayData& data) {
   if (data.type->storage_id() == arrow::Type::NA) {
@@ -274,7 +257,7 @@ bool reader::impl::decode() {
   }
   check(decoded->Validate(), place());
   for (const auto& column : decoded->column_data()) {
-    forget_null_counts(*column, !views);
+    detail::forget_null_counts(*column, !views);
   }
   if (options.copy == copy_policy::never) {
     for (int i = 0; i < decoded->num_columns(); ++i) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -56,6 +57,17 @@ def test_a_batch_that_was_read_says_where_it_is(ctx: Any) -> None:
     assert str(read) == str(plain(3))
     del message
     assert read.copy_to(CPU).equals(plain(3)), "a batch keeps its message"
+
+
+def test_null_counts_are_counted_again(ctx: Any) -> None:
+    batch = pa.record_batch({"a": pa.array([1, None, 3]), "n": pa.nulls(3)})
+    content = cuda.serialize_record_batch(batch, ctx).to_pybytes()
+    said = struct.pack("<qq", 3, 1)  # rows and nulls of "a"
+    assert content.count(said) == 1
+    message = ctx.buffer_from_data(content.replace(said, struct.pack("<qq", 3, 2)))
+    copied = cuda.read_record_batch(message, batch.schema).copy_to(CPU)
+    assert (copied["a"].null_count, copied["n"].null_count) == (1, 3)
+    assert copied.equals(batch)
 
 
 def test_a_batch_of_the_device_is_serialized(ctx: Any) -> None:

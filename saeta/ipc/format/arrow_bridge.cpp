@@ -23,6 +23,21 @@ const arrow::DataType& storage_of(const arrow::DataType& type) {
   return extension == nullptr ? type : *extension->storage_type();
 }
 
+void forget_null_counts(arrow::ArrayData& data, bool count) {
+  if (!data.buffers.empty() && data.buffers[0] != nullptr && data.null_count > 0) {
+    data.null_count = arrow::kUnknownNullCount;
+    if (count) {
+      static_cast<void>(data.GetNullCount());
+    }
+  }
+  for (const auto& child : data.child_data) {
+    forget_null_counts(*child, count);
+  }
+  if (data.dictionary != nullptr) {
+    forget_null_counts(*data.dictionary, count);
+  }
+}
+
 batch import_record_batch(const std::shared_ptr<context>& ctx, const schema& fields,
                           const arrow::RecordBatch& source, dictionary_cache& dictionaries,
                           const import_options& options) {

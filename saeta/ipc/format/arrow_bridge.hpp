@@ -18,6 +18,11 @@ std::shared_ptr<arrow::Schema> arrow_schema(const schema& described);
 /// The storage type of an extension type; any other type itself.
 const arrow::DataType& storage_of(const arrow::DataType& type);
 
+/// Discards null counts other than 0, which a source may state wrongly. A count of 0 is kept: the validity
+/// bitmap is then never read.
+/// @param count  they are counted now; otherwise when first needed
+void forget_null_counts(arrow::ArrayData& data, bool count);
+
 /// @param source  structurally valid (`Validate`).
 batch import_record_batch(const std::shared_ptr<context>& ctx, const schema& fields,
                           const arrow::RecordBatch& source, dictionary_cache& dictionaries,
