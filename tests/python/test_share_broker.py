@@ -416,6 +416,18 @@ def test_a_child_closes_what_it_inherited():
         broker._selector.select(0)
 
 
+def test_the_end_of_a_value_does_not_take_the_one_that_has_its_place():
+    class Value:
+        pass
+
+    values = WeakValues()
+    values["a"] = old = Value()
+    values["a"] = new = Value()
+    del old
+    values["b"] = other = Value()  # forgets what has ended
+    assert (values.get("a"), values.get("b"), len(values)) == (new, other, 2)
+
+
 def test_after_a_fork_a_process_begins_anew(monkeypatch):
     abandoned = []
     old = threading.Lock()

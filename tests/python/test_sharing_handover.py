@@ -234,6 +234,7 @@ def test_only_tokens_of_messages_count(monkeypatch: Any) -> None:
     for kind in (wire.OPEN, wire.TAKE, wire.TAKE, wire.OPEN):
         assert keeper.ask(wire.request(kind, first))[:1] == bytes([wire.DONE])
     wire.connect(keeper.broker.name).close()  # says nothing
+    assert keeper.ask(wire.request(wire.OPEN, second))[:1] == bytes([wire.DONE]), "its message has not come"
     assert keeper.ask(wire.request(wire.TAKE, second))[:1] == bytes([wire.DONE])
     assert keeper.join() == 0
 
