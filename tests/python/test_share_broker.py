@@ -186,9 +186,9 @@ def test_a_connection_is_used_again_when_its_lease_has_ended(exporter):
         del lease
     (end,) = exporter.ends
     assert [message_to(end) for _ in range(4)] == [_wire.END_OF_LEASE] * 3 + [None]
+    other, *_ = _leases.ask(b"another", _wire.OPEN, b"")  # while one of the first is idle
     first, *_ = _leases.ask(b"broker", _wire.OPEN, b"")
     second, *_ = _leases.ask(b"broker", _wire.OPEN, b"")
-    other, *_ = _leases.ask(b"another", _wire.OPEN, b"")
     assert len(exporter.ends) == 3, "one for each lease, and for each broker"
     del first, second, other
     assert len(_leases._idle) == 3
