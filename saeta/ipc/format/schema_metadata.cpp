@@ -225,9 +225,9 @@ private:
 
   /// Text that is shown to people and passes through C strings. One that can't is an obstacle to the column.
   std::string_view plain_text(std::string_view text, std::string_view part, std::string_view of_column) {
-    require_utf8(text, part);
-    const std::size_t zero = text.find('\0');
-    if (zero != std::string_view::npos && obstacle_.empty()) {
+    if (text.find('\0') == std::string_view::npos) {
+      require_utf8(text, part);
+    } else if (obstacle_.empty()) {
       obstacle_ =
           concat("has a zero byte in its ", of_column, ", which can't pass the Arrow C Data Interface");
     }
