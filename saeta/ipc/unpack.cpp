@@ -170,6 +170,7 @@ public:
     fields_ = std::move(form);
     schema_ = std::move(shown);
     dictionaries_.resize(fields_->dictionaries.trees.size());
+    is_checked_.resize(dictionaries_.size());
     while (const auto flat = messages_.next()) {
       add(*flat);
     }
@@ -209,12 +210,22 @@ private:
     }
     const auto& tree = *fields_->dictionaries.trees[known->second];
     message_columns entries(ctx_, body_, batch, tree, dictionaries_, checks_);
-    const auto values = std::make_shared<const column>(entries.take(0, tree.values.type));
-    if (checks_) {
-      checker_.check_dictionary(values, {tree.root_label, tree.values.type, true, {}});
-      column::count_nulls(std::span(values.get(), 1));
+    dictionaries_[known->second] = std::make_shared<const column>(entries.take(0, tree.values.type));
+    is_checked_[known->second] = false;
+  }
+
+  /// Checks the dictionaries that a batch has. As in a read, nobody looks at one that is replaced before.
+  void check_dictionaries() {
+    for (const tree_node& node : fields_->tree.nodes) {
+      const std::size_t number = node.dictionary;
+      if (number == detail::no_node || dictionaries_[number] == nullptr || is_checked_[number]) {
+        continue;
+      }
+      const auto& tree = *fields_->dictionaries.trees[number];
+      checker_.check_dictionary(dictionaries_[number], {tree.root_label, tree.values.type, true, {}});
+      column::count_nulls(std::span(dictionaries_[number].get(), 1));
+      is_checked_[number] = true;
     }
-    dictionaries_[known->second] = values;
   }
 
   batch read_batch(const batch_layout& found) {
@@ -232,6 +243,7 @@ private:
       }
     }
     if (checks_) {
+      check_dictionaries();
       checker_.check(made.columns, fields_->fields.fields);
       column::count_nulls(made.columns);
     }
@@ -252,6 +264,7 @@ private:
   std::shared_ptr<const schema_index> schema_;
   std::shared_ptr<const packed_schema> fields_;
   std::vector<std::shared_ptr<const column>> dictionaries_; ///< the latest values of each
+  std::vector<bool> is_checked_;                            ///< whether these values are checked
   std::vector<batch> batches_;
 };
 

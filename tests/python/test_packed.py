@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -224,3 +226,30 @@ def test_what_the_format_can_not_describe_is_refused(host):
     table = sa.from_arrow(pa.table({"twice": twice}), host)
     with pytest.raises(sa.UnsupportedError, match="column 'twice'"):
         table.pack()
+
+
+def test_a_dictionary_that_is_replaced_before_it_is_used_is_not_looked_at(host):
+    """As in a read of a file, where nobody would see its values."""
+    words = pa.table({"d": pa.array(["a", "b", "a"]).dictionary_encode()})
+    table = sa.from_arrow(words, host)
+    metadata, body = table.pack()
+    content = bytes(np.from_dlpack(body))
+    schema, dictionary, rest = metadata_messages(metadata)
+    offsets = content.index(struct.pack("<3i", 0, 1, 2))
+    entry = struct.pack("<qq", offsets, 12)
+    assert dictionary.count(entry) == 1
+    broken = dictionary.replace(entry, struct.pack("<qq", content.index(b"ab"), 12))  # they decrease
+    assert sa.unpack(schema + broken + dictionary + rest, content).to_arrow().equals(words)
+    for given in (schema + broken + rest, schema + dictionary + broken + rest):
+        with pytest.raises(sa.FormatError, match=r"column 'd'.*offsets decrease"):
+            sa.unpack(given, content)
+
+
+def metadata_messages(metadata):
+    """The first two messages, and all others."""
+    found = []
+    for _ in range(2):
+        size = 8 + int.from_bytes(metadata[4:8], "little")
+        found.append(metadata[:size])
+        metadata = metadata[size:]
+    return [*found, metadata]
