@@ -484,6 +484,16 @@ def test_a_refusal_closes_the_descriptors_that_came_with_it(listener):
     os.close(read)
 
 
+def test_a_refusal_is_read_from_a_connection_that_was_closed_with_a_request_in_it(listener):
+    """The system first reports the unread request, and then returns what was sent."""
+    ours, theirs = listener.pair()
+    ours.send(b"a request that nobody reads")
+    theirs.send(bytes([_wire.FORBIDDEN]) + b"not you")
+    theirs.close()
+    with pytest.raises(PermissionError, match="not you"):
+        _wire.ask(ours, _wire.OPEN, bytes(16))
+
+
 def test_the_kind_of_a_refusal_is_the_kind_of_its_error(listener):
     for code, kind in (
         (_wire.FORBIDDEN, PermissionError),

@@ -177,14 +177,15 @@ print(ours.recv_bytes().hex(), flush=True)
 class Keeper:
     """The program that keeps tables, as a process that ends starts it."""
 
-    def __init__(self, monkeypatch: Any, memories: list[Any]) -> None:
+    def __init__(self, monkeypatch: Any, memories: list[Any], *, messages: int = 1) -> None:
         self.broker = broker.Broker()
         self.broker.start()
         self.entries = []
         for memory in memories:
             made = broker.Exported(self.broker, memory.home, memory, memory.reply, memory.file)
             self.broker.add(made)
-            self.broker.post(made)
+            for _ in range(messages):
+                self.broker.post(made)
             self.entries.append(made)
         monkeypatch.setattr(subprocess, "Popen", self.start)
         monkeypatch.setattr(handover, "broker", self)
@@ -236,6 +237,13 @@ def test_only_tokens_of_messages_count(monkeypatch: Any) -> None:
     wire.connect(keeper.broker.name).close()  # says nothing
     assert keeper.ask(wire.request(wire.OPEN, second))[:1] == bytes([wire.DONE]), "its message has not come"
     assert keeper.ask(wire.request(wire.TAKE, second))[:1] == bytes([wire.DONE])
+    assert keeper.join() == 0
+
+
+def test_each_message_with_a_table_is_waited_for(monkeypatch: Any) -> None:
+    keeper = Keeper(monkeypatch, [host_memory()], messages=3)
+    take = wire.request(wire.TAKE, keeper.entries[0].token)
+    assert [keeper.ask(take)[:1] for _ in range(3)] == [bytes([wire.DONE])] * 3
     assert keeper.join() == 0
 
 
