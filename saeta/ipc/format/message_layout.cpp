@@ -197,11 +197,10 @@ void batch_layout::require_entries(const column_tree& tree) const {
       continue;
     }
     const tree_node& above = tree.nodes[node.parent];
-    const std::int64_t parent_rows = nodes[above.row].length;
-    const auto used = rows_of_children(*above.type, 0, parent_rows);
+    const auto used = rows_of_children(*above.type, 0, nodes[above.row].length);
     if (used && nodes[node.row].length < used->count) {
-      refuse_metadata(concat(tree.label(i), ": ", nodes[node.row].length, " rows, its parent has ",
-                             parent_rows, " and needs ", used->count));
+      refuse_metadata(
+          concat(tree.label(i), ": ", nodes[node.row].length, " rows, its parent refers to ", used->count));
     }
   }
 }

@@ -143,9 +143,8 @@ TEST(message_layout, needs_as_many_rows_of_children_as_their_parents_have) {
     EXPECT_NO_THROW(read_layout(enough).require_entries(*tree));
     of.nodes[1].length = needed - 1;
     const std::vector<std::byte> short_of_one = message_of(of);
-    EXPECT_ERROR(
-        read_layout(short_of_one).require_entries(*tree), format,
-        concat("column 'a', child 'number': ", needed - 1, " rows, its parent has 9 and needs ", needed));
+    EXPECT_ERROR(read_layout(short_of_one).require_entries(*tree), format,
+                 concat("column 'a', child 'number': ", needed - 1, " rows, its parent refers to ", needed));
   }
 }
 
