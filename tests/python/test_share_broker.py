@@ -390,6 +390,17 @@ def test_when_no_descriptor_is_left_accepting_is_tried_again(broker, monkeypatch
     assert (naps, tries) == ([0.01], [1])
 
 
+def test_a_connection_of_another_user_is_sent_away(broker, listener, monkeypatch):
+    broker._listener = listener.socket
+    listener.socket.setblocking(False)
+    monkeypatch.setattr(_wire, "peer_user", lambda connection: os.geteuid() + 1)
+    connection = _core._Connection(listener.name, 5.0)
+    broker._accept()
+    text = f"the buffer was exported by user {os.geteuid()}, not by user {os.geteuid() + 1}"
+    assert connection.receive(4096)[0] == bytes([_wire.FORBIDDEN]) + text.encode()
+    assert not broker._peers
+
+
 def test_so_many_connections_are_accepted_at_once(broker, monkeypatch):
     monkeypatch.setattr(_broker, "_MOST_AT_ONCE", 3)
     monkeypatch.setattr(_wire, "peer_user", lambda connection: os.geteuid())
