@@ -1,7 +1,6 @@
-// Converts schemas and batches between libarrow and Saeta through the Arrow C Data Interface.
+// Passes schemas and batches to libarrow, and batches from it, through the Arrow C Data Interface.
 //
-// Failure   unsupported names the column and its Arrow type. Every message begins with `where` (a path, a
-//           batch).
+// Failure   As in interop/arrow/c_data.hpp, and libarrow's own (arrow_status.hpp).
 #pragma once
 
 #include "saeta/interop/arrow/c_data.hpp"
@@ -9,7 +8,6 @@
 #include <arrow/type_fwd.h>
 
 #include <memory>
-#include <string_view>
 #include <vector>
 
 namespace saeta::ipc::detail {
