@@ -64,22 +64,22 @@ TEST(message_layout, tells_what_the_message_says) {
 }
 
 TEST(message_layout, refuses_numbers_of_fields_that_contradict_each_other) {
-  for (const auto& [length, nulls] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+  for (const field_node& wrong : std::vector<field_node>{
            {-1, 0}, {9, 10}, {9, -2}, {9, int64_most}, {std::numeric_limits<std::int64_t>::min(), -1}}) {
-    const error seen = refusal([&](packed_rows& of) { of.nodes[1] = {length, nulls}; });
+    const error seen = refusal([&](packed_rows& of) { of.nodes[1] = wrong; });
     EXPECT_EQ(seen.code(), errc::format);
-    EXPECT_EQ(seen.message(), concat("field 1 has ", length, " rows and ", nulls, " nulls"));
+    EXPECT_EQ(seen.message(), concat("field 1 has ", wrong.length, " rows and ", wrong.null_count, " nulls"));
   }
   EXPECT_THAT(refusal([](packed_rows& of) { of.rows = -1; }).message(), "a record batch of -1 rows");
 }
 
 TEST(message_layout, refuses_buffers_outside_of_the_body_and_off_their_places) {
-  for (const auto& [offset, length] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+  for (const buffer_place& wrong : std::vector<buffer_place>{
            {-8, 8}, {0, -1}, {whole_body + 8, 8}, {whole_body - 8, 9}, {int64_most, 8}, {8, int64_most}}) {
-    const error seen = refusal([&](packed_rows& of) { of.buffers[4] = {offset, length}; });
+    const error seen = refusal([&](packed_rows& of) { of.buffers[4] = wrong; });
     EXPECT_EQ(seen.code(), errc::format);
-    EXPECT_EQ(seen.message(), concat("buffer 4 has ", length, " bytes at offset ", offset, " of a body of ",
-                                     whole_body, " bytes"));
+    EXPECT_EQ(seen.message(), concat("buffer 4 has ", wrong.length, " bytes at offset ", wrong.offset,
+                                     " of a body of ", whole_body, " bytes"));
   }
   EXPECT_THAT(refusal([](packed_rows& of) { of.buffers[4].offset = 516; }).message(),
               "buffer 4 is at offset 516, which is not a multiple of 8");
