@@ -57,7 +57,7 @@ public:
     if (made->dictionary != nullptr) {
       made->dictionary = on_device(made->dictionary);
     }
-    if (made->null_count == arrow::kUnknownNullCount || has_bitmap(*made, type)) {
+    if (made->null_count == arrow::kUnknownNullCount || states_nulls(*made, type)) {
       made->null_count = count_nulls(*made);
     }
     if (has_offsets(type.id()) && made->length != 0) {
@@ -103,7 +103,7 @@ private:
 
   /// Whether there are nulls by a bitmap, whose number the message may state wrongly. One of 0 is believed,
   /// as in a file.
-  static bool has_bitmap(const arrow::ArrayData& of, const arrow::DataType& type) {
+  static bool states_nulls(const arrow::ArrayData& of, const arrow::DataType& type) {
     const arrow::DataTypeLayout layout = type.layout();
     const bool may_have =
         !layout.buffers.empty() && layout.buffers.front().kind == arrow::DataTypeLayout::BITMAP;

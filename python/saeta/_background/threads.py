@@ -52,9 +52,8 @@ class Worker:
         try:
             self._run()
         finally:
-            self._run = (
-                _nothing  # which often has this worker: what it reads is released without a collection
-            )
+            # It often has this worker: without it, what it reads is released before a collection.
+            self._run = _nothing
             self._running.release()
 
 

@@ -33,7 +33,6 @@ public:
   /// A table in the bytes.
   class table {
   public:
-    [[nodiscard]] std::size_t position() const noexcept { return position_; }
     /// The place of a field that the table has.
     [[nodiscard]] std::size_t place(unsigned field) const { return places_.at(field); }
 

@@ -102,7 +102,8 @@ void require_count(std::string_view what, std::size_t found, std::size_t needed)
 
 } // namespace
 
-void check_metadata(const flat_table& of, unsigned field) {
+metadata_list read_metadata(const flat_table& of, unsigned field) {
+  metadata_list found;
   const flat_tables entries = of.tables(field);
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const flat_table each = entries[i];
@@ -110,9 +111,9 @@ void check_metadata(const flat_table& of, unsigned field) {
     if (!each.place(key_value_key) || !each.place(key_value_value)) {
       refuse_metadata("a metadata entry has no key or no value");
     }
-    static_cast<void>(each.text(key_value_key));
-    static_cast<void>(each.text(key_value_value));
+    found.emplace_back(each.text(key_value_key), each.text(key_value_value));
   }
+  return found;
 }
 
 message_header read_header(std::span<const std::byte> metadata) {
@@ -133,7 +134,7 @@ message_header read_header(std::span<const std::byte> metadata) {
     refuse_metadata("the message has no contents");
   }
   table->require_place("its contents");
-  check_metadata(message, message_metadata);
+  static_cast<void>(read_metadata(message, message_metadata)); // nobody reads it, but it may be broken
   const auto body_bytes = message.scalar<std::int64_t>(message_body_bytes, 0);
   if (body_bytes < 0) {
     refuse_metadata(concat("its body has ", body_bytes, " bytes"));

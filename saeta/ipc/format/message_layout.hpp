@@ -9,6 +9,7 @@
 // Standard  Arrow's Message.fbs; Arrow columnar format, "Encapsulated message format".
 #pragma once
 
+#include "saeta/column/schema.hpp"
 #include "saeta/compute/pack_columns.hpp"
 #include "saeta/ipc/codec/body_codec.hpp"
 #include "saeta/ipc/format/flat_table.hpp"
@@ -31,8 +32,8 @@ struct message_header {
   flat_table table;            ///< the Schema, DictionaryBatch or RecordBatch
 };
 
-/// Checks the entries of custom metadata that nobody reads.
-void check_metadata(const flat_table& of, unsigned field);
+/// The custom metadata of a table, in order.
+metadata_list read_metadata(const flat_table& of, unsigned field);
 
 message_header read_header(std::span<const std::byte> metadata);
 

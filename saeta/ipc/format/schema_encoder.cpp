@@ -4,11 +4,8 @@
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/symbols/symbol_fields.hpp"
 
-#include <array>
 #include <charconv>
-#include <optional>
 #include <string_view>
-#include <utility>
 
 namespace saeta::ipc::detail {
 namespace {

@@ -1,6 +1,7 @@
 #include "saeta/ipc/format/schema_metadata.hpp"
 
 #include "saeta/ipc/format/message_fields.hpp"
+#include "saeta/ipc/format/message_layout.hpp"
 #include "saeta/ipc/format/message_metadata.hpp"
 #include "saeta/ipc/input_error.hpp"
 #include "saeta/symbols/symbol_fields.hpp"
@@ -15,19 +16,6 @@ void require(bool usual, std::string_view why) {
   if (!usual) {
     refuse_metadata(why);
   }
-}
-
-metadata_list metadata_of(const flat_table& of, unsigned field) {
-  metadata_list found;
-  const flat_tables entries = of.tables(field);
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const flat_table each = entries[i];
-    each.require_place("a metadata entry");
-    require(each.place(key_value_key) && each.place(key_value_value),
-            "a metadata entry has no key or no value");
-    found.emplace_back(each.text(key_value_key), each.text(key_value_value));
-  }
-  return found;
 }
 
 /// Returns the item of a list by a number of the metadata.
@@ -208,7 +196,7 @@ private:
     if (!described.place(field_metadata)) {
       return made;
     }
-    made.metadata = metadata_of(described, field_metadata);
+    made.metadata = read_metadata(described, field_metadata);
     made.type = take_extension(made.type, made.metadata);
     require_utf8(made.type.extension_name(), extension_name_key);
     if (depth == 0) { // inside another type, symbols keep their storage type
@@ -330,7 +318,7 @@ source_schema read_schema(container format, std::span<const std::byte> front) {
       made.obstacles.emplace(i, reader.obstacle());
     }
   }
-  made.fields.metadata = metadata_of(described, schema_metadata);
+  made.fields.metadata = read_metadata(described, schema_metadata);
   static_cast<void>(described.view<std::int64_t>(schema_features));
   return made;
 }
