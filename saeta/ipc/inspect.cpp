@@ -1,13 +1,10 @@
 #include "saeta/ipc/inspect.hpp"
 
 #include "saeta/base/checked.hpp"
-#include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_source.hpp"
 #include "saeta/ipc/format/schema_metadata.hpp"
-#include "saeta/ipc/read/body_ranges.hpp"
-
-#include <arrow/buffer.h>
+#include "saeta/ipc/input_error.hpp"
 
 #include <algorithm>
 #include <map>
@@ -16,8 +13,13 @@
 namespace saeta::ipc {
 namespace {
 
-std::span<const std::byte> bytes_of(const arrow::Buffer& of) {
-  return {reinterpret_cast<const std::byte*>(of.data()), static_cast<std::size_t>(of.size())};
+/// The field nodes that a column has in a batch.
+std::size_t count_nodes(const data_type& type) {
+  std::size_t nodes = 1;
+  for (const field& child : type.children()) {
+    nodes += count_nodes(child.type);
+  }
+  return nodes;
 }
 
 std::vector<column_summary> describe(const detail::source_schema& source) {
@@ -40,8 +42,7 @@ std::int16_t version_of(const detail::message_source& messages) {
                   detail::version_4);
 }
 
-void add_batch(file_summary& summary, const schema& described, const arrow::ipc::Message& message) {
-  const auto batch = detail::read_layout(bytes_of(*message.metadata()));
+void add_batch(file_summary& summary, const schema& described, const detail::batch_layout& batch) {
   summary.metadata_version = version_name(batch.version);
   if (summary.batch_rows.empty()) {
     summary.compression = name_of(batch.codec);
@@ -53,7 +54,7 @@ void add_batch(file_summary& summary, const schema& described, const arrow::ipc:
     }
     summary.columns[i].nulls =
         checked_add(summary.columns[i].nulls, batch.nodes[node].null_count, "null count");
-    node += detail::parts_of(described.fields[i].type, batch.version).nodes;
+    node += count_nodes(described.fields[i].type);
   }
   summary.batch_rows.push_back(batch.rows);
 }
@@ -61,8 +62,7 @@ void add_batch(file_summary& summary, const schema& described, const arrow::ipc:
 /// Sizes of the dictionaries by their ids, as they are at the end of the source.
 class dictionary_sizes {
 public:
-  void add(const arrow::ipc::Message& message) {
-    const auto found = detail::read_layout(bytes_of(*message.metadata()));
+  void add(const detail::batch_layout& found) {
     std::int64_t& size = sizes_[found.dictionary.value()];
     size = checked_add(found.is_delta ? size : 0, found.rows, "values of a dictionary");
   }
@@ -103,17 +103,17 @@ file_summary summary_of(const detail::source& from) {
   summary.metadata = described.fields.metadata;
   summary.columns = describe(described);
   dictionary_sizes sizes;
-  while (const auto message = take(messages.ReadNextMessage(), from->name())) {
-    try {
-      if (message->type() == arrow::ipc::MessageType::RECORD_BATCH) {
-        add_batch(summary, described.fields, *message);
-      } else if (message->type() == arrow::ipc::MessageType::DICTIONARY_BATCH) {
-        sizes.add(*message);
+  try {
+    while (const auto message = messages.next()) {
+      if (message->layout.dictionary) {
+        sizes.add(message->layout);
+      } else {
+        add_batch(summary, described.fields, message->layout);
       }
-    } catch (const error& failure) {
-      rethrow(failure, concat(from->name(), ": batch ", summary.batch_rows.size()));
+      messages.accept();
     }
-    messages.forget_read();
+  } catch (const error& failure) {
+    rethrow(failure, concat(from->name(), ": batch ", summary.batch_rows.size()));
   }
   summary.bytes = from->size();
   sizes.show(summary, messages);

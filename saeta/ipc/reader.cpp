@@ -3,25 +3,18 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/base/required.hpp"
 #include "saeta/compute/combine.hpp"
-#include "saeta/ipc/arrow_status.hpp"
-#include "saeta/ipc/codec/bounded_pool.hpp"
-#include "saeta/ipc/format/arrow_bridge.hpp"
-#include "saeta/ipc/format/complete_dictionaries.hpp"
+#include "saeta/interop/arrow/array.hpp"
+#include "saeta/interop/arrow/import.hpp"
+#include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_source.hpp"
 #include "saeta/ipc/format/schema_metadata.hpp"
+#include "saeta/ipc/input_error.hpp"
 #include "saeta/ipc/io/source.hpp"
+#include "saeta/ipc/read/host_columns.hpp"
 #include "saeta/ipc/read/projection.hpp"
 #include "saeta/ipc/read/whole_read.hpp"
 
-#include <arrow/array/array_base.h>
-#include <arrow/array/array_binary.h>
-#include <arrow/array/data.h>
-#include <arrow/buffer.h>
 #include <arrow/config.h>
-#include <arrow/ipc/reader.h>
-#include <arrow/record_batch.h>
-#include <arrow/type.h>
-#include <arrow/util/config.h>
 
 #include <algorithm>
 #include <limits>
@@ -30,81 +23,23 @@
 namespace saeta::ipc {
 namespace {
 
-using dictionary_list = std::vector<std::shared_ptr<arrow::ArrayData>>;
-
-void append_dictionaries(const arrow::ArrayData& of, dictionary_list& found) {
-  for (const auto& child : of.child_data) {
-    append_dictionaries(*child, found);
-  }
-  if (of.dictionary != nullptr) {
-    found.push_back(of.dictionary);
-  }
+bool is_in(std::span<const std::byte> view, const host_array& of) {
+  const auto inside = [&](std::span<const std::byte> each) {
+    return detail::contains(view, each.data(), each.size());
+  };
+  return std::ranges::all_of(of.buffers, inside) &&
+         std::ranges::all_of(of.children, [&](const host_array& child) { return is_in(view, child); }) &&
+         (of.dictionary == nullptr || is_in(view, *of.dictionary));
 }
 
-/// The dictionaries of a batch, in the order of its columns. A nested dictionary is a part of the outer one.
-dictionary_list dictionaries_of(const arrow::RecordBatch& source) {
-  dictionary_list found;
-  for (const auto& column : source.column_data()) {
-    append_dictionaries(*column, found);
-  }
-  return found;
-}
-
-/// Every row of a column of type null is null, whatever the source says.
-void count_null_arrays(arrow::ArrayData& data) {
-  if (data.type->storage_id() == arrow::Type::NA) {
-    data.null_count = data.length;
-  }
-  for (const auto& child : data.child_data) {
-    count_null_arrays(*child);
-  }
-  if (data.dictionary != nullptr) {
-    count_null_arrays(*data.dictionary);
-  }
-}
-
-/// @param data  its offsets and views have been checked.
-arrow::Status check_texts(const std::shared_ptr<arrow::ArrayData>& data) {
-  if (data->length != 0) {
-    switch (data->type->storage_id()) {
-    case arrow::Type::STRING:
-      ARROW_RETURN_NOT_OK(arrow::StringArray(data).ValidateUTF8());
-      break;
-    case arrow::Type::LARGE_STRING:
-      ARROW_RETURN_NOT_OK(arrow::LargeStringArray(data).ValidateUTF8());
-      break;
-    case arrow::Type::STRING_VIEW:
-      ARROW_RETURN_NOT_OK(arrow::StringViewArray(data).ValidateUTF8());
-      break;
-    default:
-      break;
-    }
-  }
-  for (const auto& child : data->child_data) {
-    ARROW_RETURN_NOT_OK(check_texts(child));
-  }
-  return data->dictionary == nullptr ? arrow::Status::OK() : check_texts(data->dictionary);
-}
-
-void require_views(const arrow::ArrayData& data, std::span<const std::byte> view, const std::string& column) {
-  if (data.length == 0) {
-    return; // no buffer is read
-  }
-  for (const auto& part : data.buffers) {
-    if (part != nullptr && !detail::contains(view, part->data(), static_cast<std::size_t>(part->size()))) {
-      throw error(
-          errc::exchange,
-          concat("column '", column, "' can't be a view of the source: ",
-                 view.empty()
-                     ? "it is not in memory"
-                     : "its body is compressed, misaligned, in foreign byte order or a dictionary in parts"));
-    }
-  }
-  for (const auto& child : data.child_data) {
-    require_views(*child, view, column);
-  }
-  if (data.dictionary != nullptr) {
-    require_views(*data.dictionary, view, column);
+void require_view(std::span<const std::byte> view, const host_array& of, const std::string& column) {
+  if (!is_in(view, of) || !aligned(of)) {
+    throw error(
+        errc::exchange,
+        concat("column '", column, "' can't be a view of the source: ",
+               view.empty()
+                   ? "it is not in memory"
+                   : "its body is compressed, misaligned, in foreign byte order or a dictionary in parts"));
   }
 }
 
@@ -132,11 +67,11 @@ struct reader::impl {
   impl(detail::source bytes, read_options chosen);
 
   std::optional<batch> next(const std::shared_ptr<context>& ctx);
-  std::optional<batch> decode_and_import(const std::shared_ptr<context>& ctx);
+  std::optional<batch> read_next(const std::shared_ptr<context>& ctx);
+  batch place(const detail::host_target& to, const detail::source_message& message, bool views);
   void begin();
   void describe();
   void choose(std::vector<std::string> columns);
-  void open_decoder();
   table read_all(const std::shared_ptr<context>& ctx, const progress_hook& hook);
   [[nodiscard]] detail::read_request left_to_read() const;
   [[nodiscard]] bool can_be_planned() const;
@@ -147,39 +82,31 @@ struct reader::impl {
   std::unique_ptr<scan> scan_windows(const std::shared_ptr<context>& ctx, const scan_options& chosen) const;
   std::optional<table> read_at_once(const std::shared_ptr<context>& ctx, bool join,
                                     const progress_hook& hook);
-  bool decode();
-  void renew_dictionaries(const std::shared_ptr<context>& ctx);
-  [[nodiscard]] std::string place() const;
+  [[nodiscard]] std::string place_name() const { return concat(from->name(), ": batch ", number); }
 
   detail::source from;
   read_options options;
-  detail::bounded_pool::pointer pool;
   std::unique_ptr<detail::message_source> messages;
   container format = container::file;
   detail::projection projected;
-  std::shared_ptr<arrow::ipc::RecordBatchStreamReader>
-      stream; ///< libarrow's decoder, opened when needed; it reads `messages`
+  bool big_endian = false;
   std::shared_ptr<const schema_index> described; ///< all columns of the source
   std::shared_ptr<const schema_index> fields;    ///< of the batches in the source, after projection
   std::shared_ptr<const schema_index> shown; ///< of the imported columns: `fields` if none becomes symbols
   progress so_far;
-  bool views = false;      ///< columns of the next batch view the source
-  bool ended = false;      ///< all batches were read at once
-  std::int64_t number = 0; ///< number in the source of the batch that is read next
+  bool ended = false;          ///< all batches were read at once
+  std::int64_t number = 0;     ///< number in the source of the batch that is read next
+  std::optional<error> broken; ///< what is wrong with the source from the next batch on
 
-  std::shared_ptr<arrow::RecordBatch> decoded; ///< decoded, but not imported into a context yet
-  std::optional<error> broken;                 ///< the error after which the decoder can't continue
-  bool retry = false;                          ///< the decoder had no memory and gets the batch again
-  bool reopen = false;                         ///< the decoder must start from the beginning
-  // The cache keeps its dictionaries alive, and with them perhaps a decoded batch. It is cleared when a
+  detail::host_dictionaries dictionaries;
+  // The cache keeps dictionaries alive, and with them perhaps the body of a batch. It is cleared when a
   // dictionary changes.
   dictionary_cache uploaded;
-  dictionary_list on_host;
   std::shared_ptr<context> uploaded_to;
 };
 
 reader::impl::impl(detail::source bytes, read_options chosen)
-    : from(std::move(bytes)), options(std::move(chosen)), pool(detail::bounded_pool::make()) {
+    : from(std::move(bytes)), options(std::move(chosen)) {
   begin();
   describe();
   format = messages->format();
@@ -189,8 +116,9 @@ reader::impl::impl(detail::source bytes, read_options chosen)
 
 /// Goes to the first message of the source.
 void reader::impl::begin() {
-  stream = nullptr;
   messages = std::make_unique<detail::message_source>(from, options.batches);
+  dictionaries = {};
+  uploaded = {};
 }
 
 /// Finds the columns of the source and of the result.
@@ -209,6 +137,9 @@ void reader::impl::describe() {
     rethrow(failure, from->name());
   }
   fields = options.columns ? select(described->fields(), projected.requested) : described;
+  big_endian = detail::schema_table(messages->format(), messages->front())
+                   .scalar<std::int16_t>(detail::schema_endianness, 0) != 0;
+  messages->project(described, projected.decoded);
   const bool symbols = std::ranges::any_of(fields->fields().fields, becomes_symbols);
   shown = symbols ? std::make_shared<const schema_index>(resolve_symbols(fields->fields())) : fields;
 }
@@ -216,64 +147,6 @@ void reader::impl::describe() {
 void reader::impl::choose(std::vector<std::string> columns) {
   options.columns = std::move(columns);
   describe();
-}
-
-void reader::impl::open_decoder() {
-  messages->project(described, projected.decoded);
-  auto decoding = arrow::ipc::IpcReadOptions::Defaults();
-  decoding.memory_pool = pool.get();
-  decoding.included_fields = projected.decoded;
-  decoding.ensure_alignment = arrow::ipc::Alignment::kDataTypeSpecificAlignment;
-  auto complete = std::make_unique<detail::complete_dictionaries>(*messages);
-  stream = take(arrow::ipc::RecordBatchStreamReader::Open(std::move(complete), decoding), from->name());
-}
-
-std::string reader::impl::place() const { return concat(from->name(), ": batch ", number); }
-
-/// Reads the next batch into `decoded`; false at the end.
-bool reader::impl::decode() {
-  if (stream == nullptr) {
-    open_decoder();
-  }
-  if (const auto status = stream->ReadNext(&decoded); !status.ok()) {
-    if (status.IsOutOfMemory()) {
-      retry = messages->repeat() || so_far.batches == 0;
-      reopen = retry && so_far.batches == 0; // the decoder may have read only some dictionaries
-    }
-    raise(status, place());
-  }
-  messages->forget_read();
-  if (decoded == nullptr) {
-    messages->close_range();
-    return false;
-  }
-  if (messages->format() == container::file && stream->stats().num_replaced_dictionaries > 0) {
-    throw error(errc::format,
-                concat(from->name(), ": a dictionary occurs twice, which is not allowed in a file"));
-  }
-  decoded = take(decoded->SelectColumns(projected.order), place());
-  for (const auto& column : decoded->column_data()) {
-    count_null_arrays(*column);
-  }
-  check(decoded->Validate(), place());
-  for (const auto& column : decoded->column_data()) {
-    detail::forget_null_counts(*column, !views);
-  }
-  if (options.copy == copy_policy::never) {
-    for (int i = 0; i < decoded->num_columns(); ++i) {
-      require_views(*decoded->column_data(i), from->view(), decoded->column_name(i));
-    }
-  }
-  return true;
-}
-
-void reader::impl::renew_dictionaries(const std::shared_ptr<context>& ctx) {
-  auto present = dictionaries_of(*decoded);
-  if (present != on_host || ctx != uploaded_to) {
-    uploaded = {};
-    on_host = std::move(present);
-    uploaded_to = ctx;
-  }
 }
 
 std::optional<batch> reader::impl::next(const std::shared_ptr<context>& ctx) {
@@ -284,55 +157,79 @@ std::optional<batch> reader::impl::next(const std::shared_ptr<context>& ctx) {
   if (ended) {
     return std::nullopt;
   }
-  if (std::exchange(reopen, false)) {
-    begin();
-  }
-  views = ctx->on_host() && options.copy != copy_policy::always;
-  if (ctx->on_host() && !views) {
-    pool->charge_to(ctx->memory_budget()); // columns are copied out at once, so ordinary memory is enough
-  } else {
-    pool->allocate_for(ctx);
-  }
-  messages->take_bodies(views ? detail::bodies::viewed : detail::bodies::copied, *pool);
-  const std::unique_ptr<detail::bounded_pool, void (*)(detail::bounded_pool*)> charged(
-      pool.get(), [](detail::bounded_pool* of) { of->charge_to(nullptr); });
-  return decode_and_import(ctx);
-}
-
-std::optional<batch> reader::impl::decode_and_import(const std::shared_ptr<context>& ctx) {
-  retry = false;
   try {
-    if (decoded == nullptr && !decode()) {
-      return std::nullopt;
-    }
+    return read_next(ctx);
   } catch (const error& failure) {
-    decoded = nullptr;
-    if (!retry) {
+    const errc code = failure.code();
+    if (code == errc::format || code == errc::unsupported || code == errc::io) {
       broken = failure;
     }
     throw;
   }
-  renew_dictionaries(ctx);
+}
 
+/// A message is accepted once it was used. After a failure that is not the source's it is read again.
+std::optional<batch> reader::impl::read_next(const std::shared_ptr<context>& ctx) {
+  const bool views = ctx->on_host() && options.copy != copy_policy::always;
+  messages->take_bodies(views ? detail::bodies::viewed : detail::bodies::copied, ctx);
+  const detail::host_target to{ctx, big_endian, !views};
+  if (uploaded_to != ctx) {
+    uploaded = {};
+    uploaded_to = ctx;
+  }
+  try {
+    while (const auto message = messages->next()) {
+      if (message->layout.dictionary) {
+        dictionaries.add(to, messages->columns(message->layout.version), *message);
+        messages->accept();
+        uploaded = {};
+        if (format == container::file && dictionaries.replaced() != 0) {
+          throw error(errc::format, "a dictionary occurs twice, which is not allowed in a file");
+        }
+        continue;
+      }
+      batch placed = place(to, *message, views);
+      messages->accept();
+      ++number;
+      ++so_far.batches;
+      so_far.rows = checked_add(so_far.rows, placed.rows, "rows of the source");
+      so_far.bytes = messages->body_bytes();
+      return placed;
+    }
+  } catch (const error& failure) {
+    rethrow_input(failure, place_name());
+  }
+  messages->close_range();
+  return std::nullopt;
+}
+
+batch reader::impl::place(const detail::host_target& to, const detail::source_message& message, bool views) {
+  host_batch read =
+      detail::host_columns(to, messages->columns(message.layout.version), message, dictionaries);
+  if (options.columns) {
+    std::vector<host_array> ordered;
+    ordered.reserve(projected.order.size());
+    for (const int at : projected.order) {
+      ordered.push_back(read.arrays[static_cast<std::size_t>(at)]);
+    }
+    read.arrays = std::move(ordered);
+  }
+  const std::vector<field>& columns = fields->fields().fields;
+  if (options.copy == copy_policy::never) {
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      require_view(from->view(), read.arrays[i], columns[i].name);
+    }
+  }
   import_options importing;
-  importing.copy = messages->scratch() ? copy_policy::always : options.copy;
+  importing.copy = views && message.temporary ? copy_policy::always : options.copy;
   importing.check = options.check;
   importing.scope = check_scope::every_row;
   importing.upload.tag = "read_ipc";
-  try {
-    auto imported = detail::import_record_batch(ctx, fields->fields(), *decoded, uploaded, importing);
-    for (int i = 0; options.check_texts && i < decoded->num_columns(); ++i) {
-      check(check_texts(decoded->column_data(i)), concat("column '", decoded->column_name(i), "'"));
-    }
-    decoded = nullptr;
-    ++number;
-    ++so_far.batches;
-    so_far.rows = checked_add(so_far.rows, imported.rows, "rows of the source");
-    so_far.bytes = messages->body_bytes();
-    return imported;
-  } catch (const error& failure) {
-    rethrow_input(failure, place());
+  placed_batch placed = place_view(to.ctx, std::move(read), columns, uploaded, importing);
+  if (options.check_texts) {
+    detail::require_texts(placed.view.arrays, columns);
   }
+  return std::move(placed.columns);
 }
 
 /// Whether a plan may take the source. Symbols are numbered batch by batch, and a plan reads single offsets
@@ -395,7 +292,6 @@ std::optional<table> reader::impl::read_at_once(const std::shared_ptr<context>& 
     so_far = since({made->batches, -1, made->rows.rows(), made->body_bytes});
     number += made->batches;
     ended = true;
-    decoded = nullptr;
     return std::move(made->rows);
   } catch (const error& failure) {
     if (failure.code() == errc::format) {
@@ -425,10 +321,8 @@ void reader::impl::restart(std::pair<std::int64_t, std::int64_t> batches) {
 
 void reader::impl::drop() noexcept {
   ended = true;
-  decoded = nullptr;
   uploaded = {};
-  on_host = {};
-  stream = nullptr;
+  dictionaries = {};
   messages = nullptr;
 }
 
@@ -522,7 +416,12 @@ std::int64_t reader::count_batches() const {
     return batch_count();
   }
   detail::message_source walked(impl_->from, std::nullopt);
-  while (const auto message = take(walked.ReadNextMessage(), name())) {
+  try {
+    while (walked.next()) {
+      walked.accept();
+    }
+  } catch (const error& failure) {
+    rethrow(failure, name());
   }
   return walked.next_batch();
 }

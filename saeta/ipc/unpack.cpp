@@ -1,6 +1,7 @@
 #include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/interop/arrow/column_checker.hpp"
+#include "saeta/ipc/format/message_columns.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
 #include "saeta/ipc/format/packed_schema.hpp"
@@ -60,80 +61,46 @@ private:
   std::size_t at_ = 0;
 };
 
-/// Takes the entries of one message in order. Every number is checked.
-class message_columns {
+/// Makes the columns of a message over slices of the body.
+class body_slices {
 public:
+  using parts = column::parts;
+  using array = column;
+
   /// @param checked  the values are checked afterwards
-  message_columns(const std::shared_ptr<context>& ctx, const buffer& body, const batch_layout& batch,
-                  const column_tree& tree, std::span<const std::shared_ptr<const column>> dictionaries,
-                  bool checked)
-      : ctx_(ctx), body_(body), batch_(batch), tree_(tree), dictionaries_(dictionaries), checked_(checked) {
+  body_slices(const std::shared_ptr<context>& ctx, const buffer& body, const batch_layout& batch,
+              std::span<const std::shared_ptr<const column>> dictionaries, bool checked)
+      : ctx_(ctx), body_(body), batch_(batch), dictionaries_(dictionaries), checked_(checked) {
     if (batch.codec != detail::body_codec::none) {
       throw error(errc::unsupported, "its body is compressed");
     }
-    batch.require_entries(tree);
   }
 
-  /// The next column. @param type  of the tree's node, or another one with the same layout
-  column take(std::size_t number, const data_type& type) {
-    try {
-      return take_node(number, type);
-    } catch (const error& failure) {
-      rethrow(failure, tree_.label(number));
-    }
-  }
-
-private:
-  column take_node(std::size_t number, const data_type& type) {
-    const tree_node& node = tree_.nodes[number];
-    const field_node rows = batch_.nodes[next_node_++];
-    column::parts parts;
-    parts.type = type;
-    parts.length = rows.length;
-    parts.null_count = rows.null_count;
-    std::int64_t count = static_cast<std::int64_t>(type.buffer_count());
-    if (type.has_variadic_buffers()) {
-      count += batch_.variadic_counts[next_count_++];
-    }
-    for (std::int64_t i = 0; i < count; ++i) {
-      parts.buffers.push_back(take_buffer());
-    }
-    take_nulls(rows, parts);
-    for (std::size_t child = number + 1; child != node.end; child = tree_.nodes[child].end) {
-      column taken = take(child, *tree_.nodes[child].type);
-      parts.children.push_back(rows.length == 0 ? column::empty(ctx_, taken.type()) : std::move(taken));
-    }
-    if (node.dictionary != detail::no_node) {
-      parts.dictionary = dictionary_of(node, rows.length);
-    }
-    return column::make(ctx_, std::move(parts));
+  void add_buffer(parts& to, std::size_t number, const field_node&) const {
+    const buffer_place place = batch_.buffers[number];
+    to.buffers.push_back(place.length == 0 ? buffer()
+                                           : body_.slice(static_cast<std::size_t>(place.offset),
+                                                         static_cast<std::size_t>(place.length)));
   }
 
   /// A null count of 0 is believed, whatever the bitmap says, as a read of a file does. Other counts are
   /// believed only where nothing is checked.
-  void take_nulls(const field_node& rows, column::parts& parts) const {
-    if (!parts.type.has_validity() || rows.length == 0) {
+  void set_nulls(parts& to, const field_node& rows) const {
+    to.null_count = rows.null_count;
+    if (!to.type.has_validity()) {
       return;
     }
     if (rows.null_count == 0) {
-      parts.buffers[0] = {};
-    } else if (!parts.buffers[0].present()) {
+      to.buffers[0] = {};
+    } else if (!to.buffers[0].present()) {
       throw error(errc::format,
                   concat(rows.null_count, " nulls in ", rows.length, " rows without a validity"));
     } else if (checked_) {
-      parts.null_count = column::unknown_nulls;
+      to.null_count = column::unknown_nulls;
     }
   }
 
-  buffer take_buffer() {
-    const buffer_place place = batch_.buffers[next_buffer_++];
-    if (place.length == 0) {
-      return {};
-    }
-    return body_.slice(static_cast<std::size_t>(place.offset), static_cast<std::size_t>(place.length));
-  }
-
-  [[nodiscard]] std::shared_ptr<const column> dictionary_of(const tree_node& node, std::int64_t rows) const {
+  [[nodiscard]] std::shared_ptr<const column> dictionary(const tree_node& node, std::int64_t rows) const {
     if (const auto& known = dictionaries_[node.dictionary]) {
       return known;
     }
@@ -144,16 +111,19 @@ private:
     return std::make_shared<const column>(column::empty(ctx_, *node.type->value_type()));
   }
 
+  [[nodiscard]] column finish(parts&& from, const tree_node&) const {
+    return column::make(ctx_, std::move(from));
+  }
+
+private:
   const std::shared_ptr<context>& ctx_;
   const buffer& body_;
   const batch_layout& batch_;
-  const column_tree& tree_;
   std::span<const std::shared_ptr<const column>> dictionaries_;
   bool checked_;
-  std::size_t next_node_ = 0;
-  std::size_t next_buffer_ = 0;
-  std::size_t next_count_ = 0;
 };
+
+using slice_columns = detail::message_columns<body_slices>;
 
 class unpacking {
 public:
@@ -209,8 +179,10 @@ private:
       throw error(errc::unsupported, concat("dictionary ", id, " comes in parts"));
     }
     const auto& tree = *fields_->dictionaries.trees[known->second];
-    message_columns entries(ctx_, body_, batch, tree, dictionaries_, checks_);
-    dictionaries_[known->second] = std::make_shared<const column>(entries.take(0, tree.values.type));
+    batch.require_entries(tree);
+    body_slices slices(ctx_, body_, batch, dictionaries_, checks_);
+    dictionaries_[known->second] =
+        std::make_shared<const column>(slice_columns(batch, tree, slices).take(0, tree.values.type));
     is_checked_[known->second] = false;
   }
 
@@ -231,7 +203,9 @@ private:
   batch read_batch(const batch_layout& found) {
     batch made{found.rows, {}};
     const column_tree& tree = fields_->tree;
-    message_columns entries(ctx_, body_, found, tree, dictionaries_, checks_);
+    found.require_entries(tree);
+    body_slices slices(ctx_, body_, found, dictionaries_, checks_);
+    slice_columns entries(found, tree, slices);
     made.columns.reserve(tree.roots.size());
     for (std::size_t i = 0; i < tree.roots.size(); ++i) {
       const data_type& shown = fields_->shown.fields[i].type;

@@ -42,6 +42,10 @@ private:
 
 constexpr std::uint64_t unknown = std::numeric_limits<std::uint64_t>::max();
 
+/// Decoded bytes per compressed byte that a buffer may claim unchecked. A smaller false claim costs no more
+/// memory than a few files of that size.
+constexpr std::uint64_t modest_expansion = 4;
+
 bool is_skippable(std::uint64_t magic) { return (magic & 0xFFFFFFF0) == 0x184D2A50; }
 
 bool bit(std::uint64_t of, int number) { return (of >> number & 1) != 0; }
@@ -115,30 +119,46 @@ std::uint64_t max_decoded_bytes(std::string_view codec, std::uint64_t bytes, con
   return sum;
 }
 
-void require_honest_sizes(const batch_layout& batch, std::span<const std::byte> body) {
-  if (batch.codec == body_codec::none) {
-    return;
+packed_claim read_claim(std::size_t number, body_codec codec, std::uint64_t length,
+                        const range_reader& read) {
+  std::int64_t claimed = 0;
+  if (length < sizeof claimed) {
+    throw error(errc::format, concat("buffer ", number, " has ", length,
+                                     " bytes, a compressed one begins with the 8 bytes of its size"));
   }
-  for (std::size_t i = 0; i < batch.buffers.size(); ++i) {
+  std::memcpy(&claimed, read(0, sizeof claimed).data(), sizeof claimed);
+  const std::uint64_t packed = length - sizeof claimed;
+  if (claimed < -1) {
+    throw error(errc::format, concat("buffer ", number, " claims ", claimed, " bytes when decoded"));
+  }
+  if (claimed == -1) {
+    return {body_codec::none, packed, packed};
+  }
+  const packed_claim made{codec, static_cast<std::uint64_t>(claimed), packed};
+  if (made.bytes / modest_expansion > packed) {
+    const std::uint64_t most =
+        max_decoded_bytes(name_of(codec), packed, [&](std::uint64_t at, std::size_t bytes) {
+          return read(sizeof claimed + at, bytes);
+        });
+    if (made.bytes > most) {
+      throw error(errc::format, concat("buffer ", number, " claims ", claimed, " bytes when decoded, its ",
+                                       packed, " bytes of ", name_of(codec), " decode to at most ", most));
+    }
+  }
+  return made;
+}
+
+void require_honest_sizes(const batch_layout& batch, std::span<const std::byte> body) {
+  for (std::size_t i = 0; batch.codec != body_codec::none && i < batch.buffers.size(); ++i) {
     const buffer_place place = batch.buffers[i];
-    std::int64_t claimed = 0;
-    constexpr std::int64_t prefix = sizeof(claimed);
-    if (place.offset < 0 || place.length <= prefix || place.offset > std::ssize(body) ||
-        place.length > std::ssize(body) - place.offset) {
-      continue; // empty, or refused by libarrow
+    if (place.length == 0) {
+      continue;
     }
-    const auto bytes =
+    const auto packed =
         body.subspan(static_cast<std::size_t>(place.offset), static_cast<std::size_t>(place.length));
-    std::memcpy(&claimed, bytes.data(), sizeof(claimed));
-    if (claimed <= 0) {
-      continue; // -1: stored uncompressed; libarrow refuses other values
-    }
-    const std::uint64_t most = max_decoded_bytes(name_of(batch.codec), bytes.subspan(prefix));
-    if (static_cast<std::uint64_t>(claimed) > most) {
-      throw error(errc::format, concat("buffer ", i, " claims ", claimed, " bytes when decoded, its ",
-                                       place.length - prefix, " bytes of ", name_of(batch.codec),
-                                       " decode to at most ", most));
-    }
+    static_cast<void>(read_claim(i, batch.codec, packed.size(), [&](std::uint64_t at, std::size_t bytes) {
+      return packed.subspan(at, bytes);
+    }));
   }
 }
 

@@ -25,9 +25,25 @@ std::uint64_t
 max_decoded_bytes(std::string_view codec, std::uint64_t bytes,
                   const std::function<std::span<const std::byte>(std::uint64_t at, std::size_t bytes)>& read);
 
-/// Checks the decoded sizes that the compressed buffers of a record batch claim, before memory is allocated.
-/// @param body  buffers that were not read are zeros there and claim nothing.
-/// @throws error format naming the buffer.
+/// What a compressed buffer says of itself.
+struct packed_claim {
+  body_codec codec = body_codec::none; ///< none: stored uncompressed
+  std::uint64_t bytes = 0;             ///< when decoded
+  std::uint64_t packed_bytes = 0;      ///< behind the 8 bytes of the size
+};
+
+/// Reads and checks what a buffer of a compressed body claims, before memory is allocated for it. Block headers
+/// are read only if it claims much more than it has: a small false claim costs little memory, and decoding
+/// finds it.
+/// @param number  of the buffer, for messages
+/// @param length  bytes of the buffer, more than 0
+/// @param read    returns bytes of the buffer, valid until the next call.
+/// @throws error format.
+packed_claim
+read_claim(std::size_t number, body_codec codec, std::uint64_t length,
+           const std::function<std::span<const std::byte>(std::uint64_t at, std::size_t bytes)>& read);
+
+/// The same for all buffers of a batch in memory. @param body  at least as large as the batch says.
 void require_honest_sizes(const batch_layout& batch, std::span<const std::byte> body);
 
 } // namespace saeta::ipc::detail

@@ -9,22 +9,25 @@
 namespace saeta::ipc::detail {
 namespace {
 
-/// Adds the entries that a column has in the lists of a message of version 5.
-void skip_type(const data_type& type, column_tree& tree) {
-  ++tree.rows;
-  tree.buffers += type.buffer_count();
-  tree.views += type.has_variadic_buffers() ? 1U : 0U;
-  for (const field& child : type.children()) {
-    skip_type(child.type, tree);
-  }
+bool is_union(const data_type& type) {
+  return type.id() == type_id::sparse_union || type.id() == type_id::dense_union;
 }
 
 class tree_maker {
 public:
-  explicit tree_maker(dictionary_trees& dictionaries) : dictionaries_(dictionaries) {}
+  tree_maker(dictionary_trees& dictionaries, std::int16_t version)
+      : dictionaries_(dictionaries), version_(version) {}
 
-  /// Appends a node with its descendants. Returns false if a plan can't take it.
-  bool add(column_tree& tree, const data_type& type, const flat_table& described, std::size_t parent,
+  /// Adds the entries that a column has in the lists of a message.
+  void skip(column_tree& tree, const data_type& type) const {
+    add_entries(tree, type);
+    for (const field& child : type.children()) {
+      skip(tree, child.type);
+    }
+  }
+
+  /// Appends a node with its descendants.
+  void add(column_tree& tree, const data_type& type, const flat_table& described, std::size_t parent,
            std::size_t child) {
     const std::size_t at = tree.nodes.size();
     tree_node& node = tree.nodes.emplace_back();
@@ -32,52 +35,55 @@ public:
     node.column = tree.roots.size();
     node.parent = parent;
     node.child = child;
-    node.row = tree.rows++;
-    node.buffer = tree.buffers;
+    node.row = tree.rows;
     node.views_before = tree.views;
-    tree.buffers += type.buffer_count();
-    tree.views += type.has_variadic_buffers() ? 1U : 0U;
+    add_entries(tree, type);
+    node.buffer = tree.buffers - type.buffer_count();
     if (type.id() == type_id::dictionary) {
-      const auto number = dictionary(*type.value_type(), described, concat("dictionary of ", tree.label(at)));
-      if (!number) {
-        return false;
-      }
-      tree.nodes[at].dictionary = *number;
-    } else if (!add_children(tree, type, described, at)) {
-      return false;
+      const std::size_t number =
+          dictionary(*type.value_type(), described, concat("dictionary of ", tree.label(at)));
+      tree.nodes[at].dictionary = number;
+    } else {
+      add_children(tree, type, described, at);
     }
     tree.nodes[at].end = tree.nodes.size();
-    return true;
   }
 
 private:
-  bool add_children(column_tree& tree, const data_type& type, const flat_table& described, std::size_t at) {
+  void add_entries(column_tree& tree, const data_type& type) const {
+    ++tree.rows;
+    tree.buffers += type.buffer_count() + (version_ < version_5 && is_union(type) ? 1U : 0U);
+    tree.views += type.has_variadic_buffers() ? 1U : 0U;
+  }
+
+  void add_children(column_tree& tree, const data_type& type, const flat_table& described, std::size_t at) {
     const auto children = type.children();
     if (children.empty()) {
-      return true;
+      return;
     }
     const flat_tables below = described.tables(field_children);
     if (below.size() != children.size()) {
-      return false;
+      refuse_metadata(
+          concat(tree.label(at), ": ", below.size(), " children, its type has ", children.size()));
     }
     for (std::size_t i = 0; i < children.size(); ++i) {
-      if (!add(tree, children[i].type, below[i], at, i)) {
-        return false;
-      }
+      add(tree, children[i].type, below[i], at, i);
     }
-    return true;
   }
 
-  std::optional<std::size_t> dictionary(const data_type& values, const flat_table& described,
-                                        std::string label) {
+  std::size_t dictionary(const data_type& values, const flat_table& described, std::string label) {
     const auto encoding = described.table(field_dictionary);
     if (!encoding) {
-      return std::nullopt;
+      refuse_metadata(concat(label, ": it has no id"));
     }
     const auto id = encoding->scalar<std::int64_t>(encoding_id, 0);
     if (const auto known = dictionaries_.numbers.find(id); known != dictionaries_.numbers.end()) {
-      const bool same = dictionaries_.trees[known->second]->values.type == values;
-      return same ? std::optional(known->second) : std::nullopt;
+      const data_type& before = dictionaries_.trees[known->second]->values.type;
+      if (before != values) {
+        refuse_metadata(concat(label, ": its values are of type ", values.name(), ", those of the same id ",
+                               id, " before of type ", before.name()));
+      }
+      return known->second;
     }
     const std::size_t number = dictionaries_.trees.size();
     dictionaries_.numbers.emplace(id, number);
@@ -85,24 +91,15 @@ private:
     dictionaries_.trees.push_back(std::make_unique<dictionary_tree>(values));
     dictionary_tree& tree = *dictionaries_.trees.back();
     tree.root_label = std::move(label);
-    if (!add_values(tree, described)) {
-      return std::nullopt;
-    }
+    // The FlatBuffer field of a dictionary column also describes its values: its children are the children of
+    // the values.
+    add(tree, tree.values.type, described, no_node, 0);
+    tree.roots.push_back(0);
     return number;
   }
 
-  /// The FlatBuffer field of a dictionary column also describes its values: its children are the children of
-  /// the values.
-  bool add_values(dictionary_tree& tree, const flat_table& described) {
-    const data_type& type = tree.values.type;
-    if (type.id() == type_id::dictionary || !add(tree, type, described, no_node, 0)) {
-      return false;
-    }
-    tree.roots.push_back(0);
-    return true;
-  }
-
   dictionary_trees& dictionaries_;
+  std::int16_t version_;
 };
 
 } // namespace
@@ -123,27 +120,25 @@ bool column_tree::same_positions(const column_tree& other) const {
          std::ranges::equal(nodes, other.nodes, {}, places, places);
 }
 
-std::optional<column_tree> make_tree(const schema& described, std::span<const int> numbers,
-                                     const flat_table& flat, dictionary_trees& dictionaries) {
+column_tree make_tree(const schema& described, std::span<const int> numbers, const flat_table& flat,
+                      dictionary_trees& dictionaries, std::int16_t version) {
   const auto tables = flat.tables(schema_fields);
   if (tables.size() != described.fields.size()) {
-    return std::nullopt;
+    refuse_metadata(concat(tables.size(), " fields in a schema of ", described.fields.size()));
   }
   column_tree tree;
   tree.nodes.reserve(numbers.size());
-  tree_maker maker(dictionaries);
+  tree_maker maker(dictionaries, version);
   for (std::size_t i = 0; i < tables.size(); ++i) {
     const field& of = described.fields[i];
     const std::size_t column = tree.roots.size();
     if (column == numbers.size() || static_cast<std::size_t>(numbers[column]) != i) {
-      skip_type(of.type, tree);
+      maker.skip(tree, of.type);
       continue;
     }
     const std::size_t root = tree.nodes.size();
     tree.fields.push_back(&of);
-    if (!maker.add(tree, of.type, tables[i], no_node, 0)) {
-      return std::nullopt;
-    }
+    maker.add(tree, of.type, tables[i], no_node, 0);
     tree.roots.push_back(root);
   }
   return tree;

@@ -2,10 +2,11 @@
 //
 // What      A node is a column or one of its descendants, depth first, in the order of the source. A record
 //           batch message lists field nodes (rows and nulls) and buffers of all columns of the source.
-//           Entries of columns that are not read are skipped. The positions are the same in every message,
-//           except for variadic buffers of views.
+//           Entries of columns that are not read are skipped. The positions are the same in every message of a
+//           version, except for variadic buffers of views (`node_buffers` in message_layout.hpp).
 // Owner     Borrows the fields of the columns.
 // Thread    Immutable.
+// Failure   error format: dictionaries of one id and different types, more or fewer children than a type has.
 // Standard  Arrow columnar format, "Serialization and Interprocess Communication"; the order of fields and
 //           buffers.
 #pragma once
@@ -17,7 +18,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,7 +34,8 @@ struct tree_node {
   std::size_t end = 0;   ///< the node after its last descendant
   // Positions in a message:
   std::size_t row = 0;          ///< index of its field node
-  std::size_t buffer = 0;       ///< index of its first buffer, without variadic buffers of earlier nodes
+  std::size_t buffer = 0;       ///< index of its first buffer, without variadic buffers of earlier nodes;
+                                ///< the validity that unions of version 4 have comes before it
   std::size_t views_before = 0; ///< number of view nodes before it
   std::size_t dictionary =
       no_node; ///< for a dictionary type: index of its dictionary among those of the read
@@ -74,12 +75,18 @@ struct dictionary_trees {
   std::map<std::int64_t, std::size_t> numbers; ///< index by id
 };
 
-/// Makes the tree of some columns of a source. Returns nullopt if a plan can't take them: two dictionaries
-/// with one id and different types.
+/// Makes the tree of some columns of a source.
 /// @param described  schema of the source; it must outlive the tree.
 /// @param numbers    indices of the columns in the source, ascending.
 /// @param flat       the source's FlatBuffer schema, for the ids of dictionaries.
-std::optional<column_tree> make_tree(const schema& described, std::span<const int> numbers,
-                                     const flat_table& flat, dictionary_trees& dictionaries);
+/// @param version    of the metadata of the messages
+column_tree make_tree(const schema& described, std::span<const int> numbers, const flat_table& flat,
+                      dictionary_trees& dictionaries, std::int16_t version);
+
+/// The columns that are read of a source, in messages of one version.
+struct read_columns {
+  column_tree tree;
+  dictionary_trees dictionaries;
+};
 
 } // namespace saeta::ipc::detail

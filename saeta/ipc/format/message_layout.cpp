@@ -52,21 +52,14 @@ std::optional<std::string> fault_of(const buffer_place& place, std::int64_t body
 
 /// Returns the column that a buffer belongs to; empty if the columns are not known, or it is of another one.
 std::string label_of_buffer(const column_tree* names, const batch_layout& of, std::size_t number) {
-  std::size_t first_of_views = 0; // variadic buffers before a node
-  std::size_t views = 0;
+  node_buffers buffers(of);
   for (std::size_t i = 0; names != nullptr && i < names->nodes.size(); ++i) {
     const tree_node& node = names->nodes[i];
-    const bool has_views = node.type->has_variadic_buffers();
-    if (of.variadic_counts.size() < node.views_before + (has_views ? 1U : 0U)) {
+    if (of.variadic_counts.size() < node.views_before + (node.type->has_variadic_buffers() ? 1U : 0U)) {
       break;
     }
-    for (; views < node.views_before; ++views) {
-      first_of_views += static_cast<std::size_t>(of.variadic_counts[views]);
-    }
-    const std::size_t first = node.buffer + first_of_views;
-    const std::size_t count =
-        node.type->buffer_count() + (has_views ? static_cast<std::size_t>(of.variadic_counts[views]) : 0);
-    if (number >= first && number < first + count) {
+    const node_buffers::range found = buffers.next(node);
+    if (number >= found.first && number < found.first + found.count) {
       return concat(names->label(i), ": ");
     }
   }
@@ -142,13 +135,32 @@ message_header read_header(std::span<const std::byte> metadata) {
   return {version, message_kind{kind}, body_bytes, *table};
 }
 
+void require_bytes(std::size_t number, std::uint64_t there, std::size_t needed, std::string_view name) {
+  if (there < needed) {
+    refuse_metadata(concat("its ", name, " take ", needed, " bytes, buffer ", number, " has ", there));
+  }
+}
+
+node_buffers::range node_buffers::next(const tree_node& node) {
+  for (; views_ < node.views_before; ++views_) {
+    variadic_ += static_cast<std::size_t>(of_.variadic_counts[views_]);
+  }
+  const std::size_t more =
+      node.type->has_variadic_buffers() ? static_cast<std::size_t>(of_.variadic_counts[views_]) : 0;
+  return {node.buffer + variadic_, node.type->buffer_count() + more};
+}
+
+std::int64_t id_of_dictionary(const message_header& header) {
+  return header.table.scalar<std::int64_t>(dictionary_id, 0);
+}
+
 batch_layout read_layout(const message_header& header, const column_tree* names) {
   batch_layout made;
   made.version = header.version;
   made.body_bytes = header.body_bytes;
   flat_table batch = header.table;
   if (header.kind == message_kind::dictionary_batch) {
-    made.dictionary = header.table.scalar<std::int64_t>(dictionary_id, 0);
+    made.dictionary = id_of_dictionary(header);
     made.is_delta = header.table.scalar<std::uint8_t>(dictionary_delta, 0) != 0;
     const auto values = header.table.table(dictionary_data);
     if (!values) {

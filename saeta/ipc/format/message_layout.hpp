@@ -18,10 +18,12 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 
 namespace saeta::ipc::detail {
 
 struct column_tree; // column_tree.hpp
+struct tree_node;
 
 enum class message_kind : std::uint8_t { schema = 1, dictionary_batch = 2, record_batch = 3 };
 
@@ -36,6 +38,8 @@ struct message_header {
 metadata_list read_metadata(const flat_table& of, unsigned field);
 
 message_header read_header(std::span<const std::byte> metadata);
+/// @param header  of the values of a dictionary
+std::int64_t id_of_dictionary(const message_header& header);
 
 using field_node = packed_node;    ///< one field of a batch, depth first
 using buffer_place = packed_range; ///< one buffer of a body
@@ -55,6 +59,28 @@ struct batch_layout {
   /// their parents, where these say it without values. More are ignored.
   void require_entries(const column_tree& tree) const;
 };
+
+/// Finds the buffers of nodes. Variadic buffers of the nodes before shift them, so nodes are asked for in
+/// ascending order.
+class node_buffers {
+public:
+  /// Borrows the layout. @param of  has the entries that the tree of the nodes needs.
+  explicit node_buffers(const batch_layout& of) : of_(of) {}
+
+  struct range {
+    std::size_t first = 0;
+    std::size_t count = 0;
+  };
+  range next(const tree_node& node);
+
+private:
+  const batch_layout& of_;
+  std::size_t views_ = 0;    ///< nodes of views that were passed
+  std::size_t variadic_ = 0; ///< their variadic buffers
+};
+
+/// Checks that a buffer has the bytes that its rows take. @param number  of the buffer
+void require_bytes(std::size_t number, std::uint64_t there, std::size_t needed, std::string_view name);
 
 /// @param header  of a record batch, or of the values of a dictionary
 /// @param names   its columns, named by errors where they are known

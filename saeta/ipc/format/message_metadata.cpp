@@ -3,7 +3,6 @@
 #include "saeta/ipc/format/message_fields.hpp"
 
 #include <algorithm>
-#include <array>
 
 namespace saeta::ipc::detail {
 namespace {
@@ -36,29 +35,6 @@ flat_table schema_table(container format, std::span<const std::byte> front) {
     throw error(errc::format, concat("the ", file ? "footer" : "message", " has no schema"));
   }
   return *found;
-}
-
-/// The message contains the whole footer and refers to its schema table. Offsets in a FlatBuffer are
-/// relative, so they stay valid when the footer is copied behind the message's table.
-std::vector<std::byte> schema_message(std::span<const std::byte> footer) {
-  constexpr std::size_t front = 32; // keeps the alignment of everything in the footer
-  constexpr std::uint32_t table = 16;
-  constexpr std::uint32_t vtable = 4;
-  constexpr std::uint16_t header_at = 4; // from the table on
-  constexpr std::uint16_t version_at = 8;
-  constexpr std::uint16_t type_at = 10;
-  const std::size_t schema = schema_table(container::file, footer).position();
-  const auto version = flat_table::root(footer).scalar<std::int16_t>(footer_version, 0);
-  std::vector<std::byte> made(front + footer.size());
-  const auto put = [&](std::size_t at, auto value) { std::memcpy(made.data() + at, &value, sizeof value); };
-  put(0, table);
-  put(vtable, std::array<std::uint16_t, 5>{10, 12, version_at, type_at, header_at});
-  put(table, std::int32_t{table - vtable});
-  put(table + header_at, static_cast<std::uint32_t>(front + schema - table - header_at));
-  put(table + version_at, std::max(version, version_4));
-  put(table + type_at, header_of_schema);
-  std::ranges::copy(footer, made.begin() + front);
-  return made;
 }
 
 std::set<std::int64_t> dictionary_ids(const flat_table& schema) {

@@ -36,12 +36,6 @@ file_footer read_footer(std::span<const std::byte> footer);
 /// @param front  the footer of a file, the metadata of the first message of a stream.
 flat_table schema_table(container format, std::span<const std::byte> front);
 
-/// Makes a schema message with the footer's schema. Its version is the footer's, or the oldest supported one:
-/// footers of format 0.14 have no version, and the version of each message decides its buffer layout. The
-/// schema message at the beginning of the file is not used. Writers differ in what they put there, and
-/// libarrow uses the footer's schema as well.
-std::vector<std::byte> schema_message(std::span<const std::byte> footer);
-
 /// Returns the ids of all dictionaries in a schema.
 std::set<std::int64_t> dictionary_ids(const flat_table& schema);
 

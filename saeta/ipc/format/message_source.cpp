@@ -1,40 +1,32 @@
 #include "saeta/ipc/format/message_source.hpp"
 
-#include "saeta/base/checked.hpp"
-#include "saeta/ipc/arrow_status.hpp"
-#include "saeta/ipc/codec/decoded_bound.hpp"
+#include "saeta/base/text.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
+#include "saeta/ipc/input_error.hpp"
 #include "saeta/ipc/read/body_ranges.hpp"
-#include "saeta/ipc/read/sparse_buffer.hpp"
-
-#include <arrow/buffer.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
+#include <numeric>
 #include <utility>
 
 namespace saeta::ipc::detail {
 namespace {
 
-using arrow::ipc::Message;
-using arrow::ipc::MessageType;
-
 constexpr std::uint64_t word = sizeof(std::uint32_t);
 
-/// A part of a source's view. It keeps the source alive.
-class viewed_buffer final : public arrow::Buffer {
-public:
-  viewed_buffer(source of, std::span<const std::byte> bytes)
-      : arrow::Buffer(reinterpret_cast<const std::uint8_t*>(bytes.data()), std::ssize(bytes)),
-        source_(std::move(of)) {}
-
-private:
-  source source_;
-};
-
-std::span<const std::byte> bytes_of(const arrow::Buffer& of) {
-  return {reinterpret_cast<const std::byte*>(of.data()), static_cast<std::size_t>(of.size())};
+constexpr std::string_view name_of(message_kind kind) {
+  switch (kind) {
+  case message_kind::schema:
+    return "schema";
+  case message_kind::dictionary_batch:
+    return "dictionary";
+  case message_kind::record_batch:
+    break;
+  }
+  return "record batch";
 }
 
 void require_range(std::string_view name, const batch_range& range, std::int64_t batches) {
@@ -59,8 +51,6 @@ message_source::message_source(source from, const batch_range& range)
                 format_ == container::file ? static_cast<std::int64_t>(footer_.batches.size()) : -1);
   next_batch_ = format_ == container::file && range_ ? range_->first : 0;
 }
-
-message_source::~message_source() = default;
 
 void message_source::open_file() {
   const std::string label = concat(from_->name(), ": footer");
@@ -94,65 +84,56 @@ void message_source::open_file() {
 
 void message_source::open_stream() {
   try {
-    const auto at = take(find(0), "the first message");
-    const auto metadata = at ? bytes_of(*at->metadata) : std::span<const std::byte>();
-    if (metadata.empty() || read_header(metadata).kind != message_kind::schema) {
+    auto first = find(0);
+    if (!first || first->header.kind != message_kind::schema) {
       throw error(errc::format, "its first message is not a schema");
     }
-    if (at->body_bytes != 0) { // what it skips would be lost
-      throw error(errc::format,
-                  concat("its first message, the schema, has a body of ", at->body_bytes, " bytes"));
+    if (first->header.body_bytes != 0) { // what it skips would be lost
+      throw error(errc::format, concat("its first message, the schema, has a body of ",
+                                       first->header.body_bytes, " bytes"));
     }
-    front_.assign(metadata.begin(), metadata.end());
-    at_ = at->body;
+    front_ = std::move(first->metadata);
+    at_ = first->body;
   } catch (const error& failure) {
     rethrow(failure, from_->name());
   }
 }
 
-arrow::Result<std::unique_ptr<Message>> message_source::schema_of_front() const {
-  auto metadata = format_ == container::file ? schema_message(front_) : front_;
-  return Message::Open(arrow::Buffer::FromVector(std::move(metadata)), nullptr);
+std::int64_t message_source::end_of_range() const noexcept {
+  constexpr std::int64_t unknown = std::numeric_limits<std::int64_t>::max();
+  return range_                          ? range_->second
+         : format_ == container::stream ? unknown
+                                        : static_cast<std::int64_t>(footer_.batches.size());
 }
 
 std::int64_t message_source::batch_count() const noexcept {
-  if (format_ == container::stream) {
-    return -1;
-  }
-  return range_ ? range_->second - range_->first : static_cast<std::int64_t>(footer_.batches.size());
+  return format_ == container::stream ? -1 : end_of_range() - (range_ ? range_->first : 0);
 }
 
-std::shared_ptr<arrow::Buffer> message_source::read(std::uint64_t offset, std::int64_t bytes,
-                                                    arrow::MemoryPool* pool) const {
-  std::shared_ptr<arrow::Buffer> made = take(arrow::AllocateBuffer(bytes, pool), from_->name());
-  from_->read_at(offset,
-                 {reinterpret_cast<std::byte*>(made->mutable_data()), static_cast<std::size_t>(bytes)});
-  return made;
-}
-
-std::shared_ptr<arrow::Buffer> message_source::read_some(const place& at, const batch_layout& batch) {
+void message_source::project(std::shared_ptr<const schema_index> described, std::vector<int> columns) {
+  described_ = std::move(described);
+  columns_ = std::move(columns);
   if (columns_.empty()) {
-    return nullptr;
+    columns_.resize(described_->fields().fields.size());
+    std::iota(columns_.begin(), columns_.end(), 0);
   }
-  const auto ranges = body_ranges(described_->fields(), batch, columns_);
-  std::int64_t needed = 0;
-  for (const buffer_place& each : ranges) {
-    needed += each.length;
-  }
-  if (needed >= at.body_bytes / 2) {
-    return nullptr;
-  }
-  auto body = sparse_buffer::make(at.body_bytes);
-  for (const buffer_place& each : ranges) {
-    from_->read_at(at.body + static_cast<std::uint64_t>(each.offset),
-                   {reinterpret_cast<std::byte*>(body->mutable_data()) + each.offset,
-                    static_cast<std::size_t>(each.length)});
-  }
-  return body;
+  trees_ = {};
+  known_ids_ = dictionary_ids(schema_table(format_, front_));
 }
 
-arrow::Result<std::optional<message_source::place>> message_source::find(std::uint64_t offset,
-                                                                         std::int64_t front_bytes) const {
+const read_columns& message_source::columns(std::int16_t version) {
+  auto& made = trees_[version == version_5 ? 1 : 0];
+  if (made == nullptr) {
+    auto fresh = std::make_unique<read_columns>();
+    fresh->tree = make_tree(described_->fields(), columns_, schema_table(format_, front_),
+                            fresh->dictionaries, version);
+    made = std::move(fresh);
+  }
+  return *made;
+}
+
+std::optional<message_source::found_message> message_source::find(std::uint64_t offset,
+                                                                  std::int64_t front_bytes) const {
   // An old end mark is a single word of zeros. From a live stream nothing behind it may be requested.
   const std::uint64_t needed = from_->live() ? word : 2 * word;
   std::uint64_t there = from_->available(offset, needed);
@@ -175,8 +156,8 @@ arrow::Result<std::optional<message_source::place>> message_source::find(std::ui
     }
   }
   if (there < prefix) {
-    return arrow::Status::Invalid("the message at offset ", offset, " is truncated in its prefix, after ",
-                                  there, " bytes");
+    throw error(errc::format, concat("the message at offset ", offset, " is truncated in its prefix, after ",
+                                     there, " bytes"));
   }
   const auto bytes = static_cast<std::int32_t>(front[marked ? 1 : 0]);
   if (bytes == 0) {
@@ -185,87 +166,183 @@ arrow::Result<std::optional<message_source::place>> message_source::find(std::ui
   const std::uint64_t left =
       bytes < 0 ? 0 : from_->available(offset + prefix, static_cast<std::uint64_t>(bytes));
   if (bytes < 0 || left < static_cast<std::uint64_t>(bytes)) {
-    return arrow::Status::Invalid("the message at offset ", offset, " has ", bytes,
-                                  " bytes of metadata, but only ", left, " are left");
+    throw error(errc::format, concat("the message at offset ", offset, " has ", bytes,
+                                     " bytes of metadata, but only ", left, " are left"));
   }
-  place found;
-  found.metadata = read(offset + prefix, bytes, arrow::default_memory_pool());
-  const message_header header = read_header(bytes_of(*found.metadata));
+  std::vector<std::byte> metadata(static_cast<std::size_t>(bytes));
+  from_->read_at(offset + prefix, metadata);
+  const message_header header = read_header(metadata);
   const std::uint64_t end = prefix + static_cast<std::uint64_t>(bytes);
-  found.offset = offset;
-  found.body = offset + (front_bytes < 0 ? end : static_cast<std::uint64_t>(front_bytes));
-  found.body_bytes = header.body_bytes;
+  found_message found{.metadata = std::move(metadata), // its bytes stay where the header views them
+                      .header = header,
+                      .offset = offset,
+                      .body = offset + (front_bytes < 0 ? end : static_cast<std::uint64_t>(front_bytes))};
   if (front_bytes >= 0 && found.body > from_->size()) {
-    return arrow::Status::Invalid("the message at offset ", offset, " of ", front_bytes,
-                                  " bytes, as the footer says, exceeds a source of ", from_->size(),
-                                  " bytes");
+    throw error(errc::format,
+                concat("the message at offset ", offset, " of ", front_bytes,
+                       " bytes, as the footer says, exceeds a source of ", from_->size(), " bytes"));
   }
   if (found.body < offset + end) {
-    return arrow::Status::Invalid("the message at offset ", offset, " has ", end,
-                                  " bytes before its body, the footer says ", front_bytes);
+    throw error(errc::format, concat("the message at offset ", offset, " has ", end,
+                                     " bytes before its body, the footer says ", front_bytes));
   }
   return found;
 }
 
-arrow::Status message_source::bring_body(const place& at, bool kept) const {
-  const std::uint64_t there =
-      at.body_bytes < 0 ? 0 : from_->available(at.body, static_cast<std::uint64_t>(at.body_bytes), kept);
-  if (at.body_bytes < 0 || there < static_cast<std::uint64_t>(at.body_bytes)) {
-    return arrow::Status::Invalid("the message at offset ", at.offset, " has a body of ", at.body_bytes,
-                                  " bytes at offset ", at.body, " of a source of ", from_->size(), " bytes");
+void message_source::bring_body(const found_message& at, bool kept) const {
+  const auto bytes = static_cast<std::uint64_t>(at.header.body_bytes);
+  if (from_->available(at.body, bytes, kept) < bytes) {
+    throw error(errc::format, concat("the message at offset ", at.offset, " has a body of ", bytes,
+                                     " bytes at offset ", at.body, " of a source of ", from_->size(),
+                                     " bytes"));
   }
-  return arrow::Status::OK();
 }
 
-arrow::Result<std::unique_ptr<Message>> message_source::message_at(const place& at) {
-  ARROW_ASSIGN_OR_RAISE(auto bare, Message::Open(at.metadata, nullptr));
-  const bool kept = how_ != bodies::none && Message::HasBody(bare->type());
-  ARROW_RETURN_NOT_OK(bring_body(at, kept));
-  if (!kept) {
-    return bare;
+bool message_source::read_some(const found_message& at, const column_tree& tree,
+                               source_message& made) const {
+  if (columns_.size() == described_->fields().fields.size()) {
+    return false;
   }
-  scratch_ = false;
-  const batch_layout batch = read_layout(bytes_of(*at.metadata));
-  const bool packed = batch.codec != body_codec::none;
-  std::shared_ptr<arrow::Buffer> body;
+  const auto ranges = body_ranges(made.layout, tree);
+  std::int64_t needed = 0;
+  for (const buffer_place& each : ranges) {
+    needed += each.length;
+  }
+  if (needed >= at.header.body_bytes / 2) {
+    return false;
+  }
+  owned_bytes body = allocate_sparse(static_cast<std::size_t>(at.header.body_bytes));
+  for (const buffer_place& each : ranges) {
+    from_->read_at(at.body + static_cast<std::uint64_t>(each.offset),
+                   body.bytes.subspan(static_cast<std::size_t>(each.offset),
+                                      static_cast<std::size_t>(each.length)));
+  }
+  made.body = body.bytes;
+  made.owner = std::move(body.owner);
+  made.temporary = true;
+  return true;
+}
+
+void message_source::read_body(const found_message& at, const column_tree* tree, source_message& made) const {
+  bring_body(at, how_ != bodies::none);
+  if (how_ == bodies::none) {
+    return;
+  }
+  const auto bytes = static_cast<std::size_t>(at.header.body_bytes);
+  const bool packed = made.layout.codec != body_codec::none;
   if (how_ == bodies::viewed && !packed) {
     if (const auto all = from_->view(); !all.empty()) {
-      body = std::make_shared<viewed_buffer>(from_,
-                                             all.subspan(at.body, static_cast<std::size_t>(at.body_bytes)));
+      made.body = all.subspan(at.body, bytes);
+      made.owner = std::const_pointer_cast<byte_source>(from_);
+      return;
     }
   }
-  if (body == nullptr && bare->type() == MessageType::RECORD_BATCH) {
-    body = read_some(at, batch);
-    scratch_ = body != nullptr;
+  if (at.header.kind == message_kind::record_batch && tree != nullptr && read_some(at, *tree, made)) {
+    return;
   }
-  if (body == nullptr) {
-    // A compressed body may have uncompressed buffers. libarrow views them, so the body may have to stay.
-    body = read(at.body, at.body_bytes, how_ == bodies::viewed ? pool_ : arrow::default_memory_pool());
-  }
-  if (packed) {
-    require_honest_sizes(batch, bytes_of(*body));
-  }
-  return Message::Open(at.metadata, std::move(body));
+  // A compressed body may have uncompressed buffers, which columns view.
+  owned_bytes body = how_ == bodies::viewed ? allocate_body(ctx_, bytes) : allocate_uncharged(bytes);
+  from_->read_at(at.body, body.bytes);
+  made.body = body.bytes;
+  made.owner = std::move(body.owner);
 }
 
-arrow::Result<std::unique_ptr<Message>> message_source::ReadNextMessage() {
-  return run_guarded([this]() -> arrow::Result<std::unique_ptr<Message>> {
-    if (!std::exchange(begun_, true)) {
-      return schema_of_front();
+/// A dictionary of a column that is not read is skipped. One that no column has is an error: a batch whose
+/// metadata was changed would be lost without a word.
+const column_tree* message_source::tree_of(const message_header& header) {
+  const read_columns& read = columns(header.version);
+  if (header.kind == message_kind::record_batch) {
+    return &read.tree;
+  }
+  const std::int64_t id = id_of_dictionary(header);
+  if (const auto known = read.dictionaries.numbers.find(id); known != read.dictionaries.numbers.end()) {
+    return read.dictionaries.trees[known->second].get();
+  }
+  if (!known_ids_.contains(id)) {
+    throw error(errc::format, concat("dictionary ", id, " is not in the schema"));
+  }
+  return nullptr;
+}
+
+std::optional<message_source::found_message> message_source::find_in_file() const {
+  const bool dictionary = next_dictionary_ < footer_.dictionaries.size();
+  if (!dictionary && next_batch_ == end_of_range()) {
+    return std::nullopt;
+  }
+  const message_block& block = dictionary ? footer_.dictionaries[next_dictionary_]
+                                          : footer_.batches[static_cast<std::size_t>(next_batch_)];
+  const message_kind expected = dictionary ? message_kind::dictionary_batch : message_kind::record_batch;
+  std::optional<found_message> found;
+  if (block.offset >= 0 && block.offset % 8 == 0 && block.metadata_bytes >= 0) {
+    found = find(static_cast<std::uint64_t>(block.offset), block.metadata_bytes);
+  }
+  if (!found || found->header.kind != expected) {
+    throw error(errc::format, concat("the footer names a ", name_of(expected), " at offset ", block.offset,
+                                     ", found ", found ? concat("a ", name_of(found->header.kind)) : "none"));
+  }
+  return found;
+}
+
+std::optional<message_source::found_message> message_source::find_in_stream() {
+  while (!ended_ && next_batch_ < end_of_range()) {
+    auto found = find(at_);
+    if (!found) {
+      ended_ = true; // bytes behind the end of the stream are not read
+      break;
     }
-    last_batch_ = std::nullopt;
-    failed_ = true;
-    const std::uint64_t begin = at_;
-    ARROW_ASSIGN_OR_RAISE(auto message, format_ == container::file ? next_of_file() : next_of_stream());
-    failed_ = false;
-    if (message != nullptr && message->type() == MessageType::RECORD_BATCH) {
-      const auto bytes = static_cast<std::uint64_t>(read_header(bytes_of(*message->metadata())).body_bytes);
-      ++next_batch_;
-      body_bytes_ += bytes;
-      last_batch_ = {begin, bytes};
+    if (found->header.kind == message_kind::schema) {
+      throw error(errc::format, concat("the message at offset ", at_, " is a second schema"));
     }
-    return message;
-  });
+    if (found->header.kind != message_kind::record_batch || !range_ || next_batch_ >= range_->first) {
+      return found;
+    }
+    bring_body(*found, false);
+    at_ = found->body + static_cast<std::uint64_t>(found->header.body_bytes);
+    from_->forget_before(at_);
+    ++next_batch_;
+  }
+  return std::nullopt;
+}
+
+std::optional<message_source::found_message> message_source::find_next() {
+  return format_ == container::file ? find_in_file() : find_in_stream();
+}
+
+std::optional<source_message> message_source::next() {
+  while (auto found = find_next()) {
+    given_ = found->header.kind;
+    given_bytes_ = static_cast<std::uint64_t>(found->header.body_bytes);
+    given_end_ = found->body + given_bytes_;
+    const column_tree* const tree = described_ == nullptr ? nullptr : tree_of(found->header);
+    source_message made;
+    made.layout = read_layout(found->header, tree);
+    if (tree != nullptr) {
+      made.layout.require_entries(*tree);
+    } else if (described_ != nullptr) {
+      bring_body(*found, false);
+      accept();
+      continue;
+    }
+    read_body(*found, tree, made);
+    made.metadata = std::move(found->metadata); // its bytes stay where the layout views them
+    return made;
+  }
+  given_ = message_kind::schema;
+  return std::nullopt;
+}
+
+void message_source::accept() {
+  if (given_ == message_kind::record_batch) {
+    ++next_batch_;
+    body_bytes_ += given_bytes_;
+  } else if (given_ == message_kind::dictionary_batch) {
+    ++next_dictionary_;
+  }
+  given_ = message_kind::schema;
+  if (format_ == container::stream) {
+    at_ = given_end_;
+    from_->forget_before(at_);
+  }
 }
 
 bool message_source::is_packed() const {
@@ -281,80 +358,13 @@ bool message_source::is_packed() const {
   }
   try {
     const auto next = find(at, front);
-    if (!next.ok() || !*next || !bring_body(**next, false).ok()) {
+    if (!next || next->header.kind == message_kind::schema) {
       return false;
     }
-    const message_header header = read_header(bytes_of(*(*next)->metadata));
-    return header.kind != message_kind::schema && read_layout(header).codec != body_codec::none;
+    bring_body(*next, false);
+    return read_layout(next->header).codec != body_codec::none;
   } catch (const error&) {
     return false; // reading the message reports the error
-  }
-}
-
-bool message_source::repeat() {
-  if (!last_batch_) {
-    return failed_;
-  }
-  at_ = last_batch_->first;
-  body_bytes_ -= last_batch_->second;
-  --next_batch_;
-  last_batch_ = std::nullopt;
-  return true;
-}
-
-arrow::Result<std::unique_ptr<Message>> message_source::next_of_file() {
-  const bool dictionary = next_dictionary_ < footer_.dictionaries.size();
-  const auto end = range_ ? range_->second : static_cast<std::int64_t>(footer_.batches.size());
-  if (!dictionary && next_batch_ == end) {
-    return nullptr;
-  }
-  const auto& block = dictionary ? footer_.dictionaries[next_dictionary_]
-                                 : footer_.batches[static_cast<std::size_t>(next_batch_)];
-  const auto expected = dictionary ? MessageType::DICTIONARY_BATCH : MessageType::RECORD_BATCH;
-  std::unique_ptr<Message> message;
-  if (block.offset >= 0 && block.offset % 8 == 0 && block.metadata_bytes >= 0) {
-    ARROW_ASSIGN_OR_RAISE(const auto at,
-                          find(static_cast<std::uint64_t>(block.offset), block.metadata_bytes));
-    if (at) {
-      ARROW_ASSIGN_OR_RAISE(message, message_at(*at));
-    }
-  }
-  if (message == nullptr || message->type() != expected) {
-    return arrow::Status::Invalid("the footer names a ", FormatMessageType(expected), " at offset ",
-                                  block.offset, ", found ",
-                                  message ? FormatMessageType(message->type()) : "none");
-  }
-  next_dictionary_ += dictionary ? 1 : 0;
-  return message;
-}
-
-arrow::Result<std::unique_ptr<Message>> message_source::next_of_stream() {
-  while (!range_ || next_batch_ < range_->second) {
-    if (ended_) {
-      return nullptr;
-    }
-    ARROW_ASSIGN_OR_RAISE(const auto at, find(at_));
-    if (!at) {
-      ended_ = true; // bytes behind the end of the stream are not read
-      return nullptr;
-    }
-    const std::uint64_t next = at->body + static_cast<std::uint64_t>(at->body_bytes);
-    ARROW_ASSIGN_OR_RAISE(const auto bare, Message::Open(at->metadata, nullptr));
-    if (bare->type() != MessageType::RECORD_BATCH || !range_ || next_batch_ >= range_->first) {
-      ARROW_ASSIGN_OR_RAISE(auto message, message_at(*at));
-      at_ = next;
-      return message;
-    }
-    ARROW_RETURN_NOT_OK(bring_body(*at, false));
-    at_ = next;
-    ++next_batch_;
-  }
-  return nullptr;
-}
-
-void message_source::forget_read() const {
-  if (format_ == container::stream) {
-    from_->forget_before(at_);
   }
 }
 

@@ -1,27 +1,27 @@
-// The messages of a source in reading order, for files and streams.
+// The batches of a source in reading order, dictionaries included, for files and streams.
 //
-// What      Messages of a stream come as they were sent. Messages of a file are found through its footer:
-//           schema, dictionaries, then only the requested batches. So one decoder reads both, and
-//           uncompressed bodies can be views of the source (libarrow's file reader copies when columns are
-//           selected). Metadata is always read; `take_bodies` decides about bodies.
-// Owner     Messages share ownership of their bytes.
-// Order     Record batches outside [first, last) are skipped without reading their bodies.
+// What      Messages of a stream come as they were sent. Messages of a file are found through its footer: all
+//           dictionaries, then the requested batches. A message is checked (message_layout.hpp) before its
+//           body is read. `take_bodies` decides about bodies.
+// Owner     A message owns its metadata, and the body that was read for it. A body that views the source
+//           shares it.
+// Order     Record batches outside [first, last) are skipped without reading their bodies. A message comes
+//           again until `accept`.
 // Thread    One.
-// Failure   error from functions of ours; arrow::Status from `ReadNextMessage`. After a
-//           failure the same message comes next.
+// Failure   format, unsupported, io; budget_exceeded and out_of_memory for a body.
 #pragma once
 
 #include "saeta/column/schema_index.hpp"
-#include "saeta/ipc/codec/bounded_pool.hpp"
+#include "saeta/ipc/codec/body_memory.hpp"
+#include "saeta/ipc/format/column_tree.hpp"
 #include "saeta/ipc/format/message_metadata.hpp"
 #include "saeta/ipc/io/source.hpp"
 
-#include <arrow/ipc/message.h>
-#include <arrow/type_fwd.h>
-
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -35,36 +35,40 @@ using batch_range = std::optional<std::pair<std::int64_t, std::int64_t>>;
 enum class bodies {
   none,   ///< it is not read
   copied, ///< read into memory that is freed when the columns have been copied, so it is not charged
-  viewed, ///< a view of the source; read into memory of the pool if compressed or if the source has no view
+  viewed, ///< a view of the source; read into memory of the context if compressed or if the source has no view
 };
 
-class message_source final : public arrow::ipc::MessageReader {
+/// A record batch, or the values of a dictionary.
+struct source_message {
+  std::vector<std::byte> metadata; ///< its FlatBuffer, which `layout` borrows
+  batch_layout layout;
+  std::span<const std::byte> body; ///< empty if bodies are not read
+  std::shared_ptr<void> owner;     ///< of the body
+  /// Whether columns must be copied out of the body: only the ranges of their buffers were read.
+  bool temporary = false;
+};
+
+class message_source {
 public:
   message_source(source from, const batch_range& range);
-  message_source(const message_source&) = delete;
-  message_source& operator=(const message_source&) = delete;
-  ~message_source() override;
 
-  /// Returns null after the last message of the range.
-  arrow::Result<std::unique_ptr<arrow::ipc::Message>> ReadNextMessage() override;
-  /// Sets how the bodies of the next messages are read.
-  /// @param pool  provides the memory of bodies that columns keep.
-  void take_bodies(bodies how, bounded_pool& pool) noexcept {
+  /// Returns the next message; nullopt after the last one of the range.
+  std::optional<source_message> next();
+  /// Goes behind the message that `next` returned last. It is not read again, not even by a new
+  /// message_source of this source.
+  void accept();
+  /// Sets how the bodies of the next messages are read, and the context whose columns are made of them.
+  void take_bodies(bodies how, const std::shared_ptr<context>& ctx) {
     how_ = how;
-    pool_ = &pool;
+    ctx_ = ctx;
   }
-  /// Sets the columns that are needed of record batch bodies. The bytes of other columns may be zeros.
+  /// Sets the columns that are read. Dictionaries of others are skipped, and the bytes of others in bodies
+  /// are not read where that saves much.
   /// @param described  all columns of the source
-  /// @param columns    ascending.
-  void project(std::shared_ptr<const schema_index> described, std::vector<int> columns) {
-    described_ = std::move(described);
-    columns_ = std::move(columns);
-  }
-  /// Whether columns must be copied out of the body of the last record batch, because the body is temporary.
-  [[nodiscard]] bool scratch() const noexcept { return scratch_; }
-  /// Makes the last message come again, for example after its body or decoder got no memory. Returns false if
-  /// that is not possible: the message was returned and is not a record batch.
-  bool repeat();
+  /// @param columns    ascending; empty: all.
+  void project(std::shared_ptr<const schema_index> described, std::vector<int> columns);
+  /// The columns that `project` set, in messages of a version.
+  const read_columns& columns(std::int16_t version);
 
   [[nodiscard]] container format() const noexcept { return format_; }
   /// The metadata with the schema: the footer of a file, the first message of a stream. It has a schema
@@ -76,58 +80,56 @@ public:
   [[nodiscard]] std::int64_t next_batch() const noexcept { return next_batch_; }
   /// Whether the body that comes next is compressed and can't be viewed.
   [[nodiscard]] bool is_packed() const;
-  /// Bytes of the record batch bodies that were returned.
+  /// Bytes of the record batch bodies that were accepted.
   [[nodiscard]] std::uint64_t body_bytes() const noexcept { return body_bytes_; }
-  /// Promises that the messages returned so far are not read again, by `repeat` or by a new message_source of
-  /// this source.
-  void forget_read() const;
   /// Call it at the end of a stream. @throws error out_of_range if it has fewer batches than requested.
   void close_range() const;
 
 private:
-  /// Position of a message.
-  struct place {
-    std::shared_ptr<arrow::Buffer> metadata;
+  /// A message whose metadata was read.
+  struct found_message {
+    std::vector<std::byte> metadata;
+    message_header header;
     std::uint64_t offset = 0;
     std::uint64_t body = 0; ///< offset
-    std::int64_t body_bytes = 0;
   };
   void open_file();
   void open_stream();
-  [[nodiscard]] arrow::Result<std::unique_ptr<arrow::ipc::Message>> schema_of_front() const;
-  arrow::Result<std::unique_ptr<arrow::ipc::Message>> next_of_file();
-  arrow::Result<std::unique_ptr<arrow::ipc::Message>> next_of_stream();
   /// Finds the message that begins at an offset. Returns nullopt at the end of a stream.
   /// @param front_bytes  bytes before its body, as the footer states; -1: as the message states.
-  [[nodiscard]] arrow::Result<std::optional<place>> find(std::uint64_t offset,
-                                                         std::int64_t front_bytes = -1) const;
-  arrow::Result<std::unique_ptr<arrow::ipc::Message>> message_at(const place& at);
-  /// Waits for a body. Fails if the source does not have all of it. @param kept  whether it will be read.
-  [[nodiscard]] arrow::Status bring_body(const place& at, bool kept) const;
-  [[nodiscard]] std::shared_ptr<arrow::Buffer> read(std::uint64_t offset, std::int64_t bytes,
-                                                    arrow::MemoryPool* pool) const;
-  /// Reads only the ranges of the projected columns. Returns null if they are half of the body or more.
-  [[nodiscard]] std::shared_ptr<arrow::Buffer> read_some(const place& at, const batch_layout& batch);
+  [[nodiscard]] std::optional<found_message> find(std::uint64_t offset, std::int64_t front_bytes = -1) const;
+  [[nodiscard]] std::optional<found_message> find_next();
+  [[nodiscard]] std::optional<found_message> find_in_file() const;
+  [[nodiscard]] std::optional<found_message> find_in_stream();
+  /// The columns that a message has; null for a dictionary that nobody reads.
+  [[nodiscard]] const column_tree* tree_of(const message_header& header);
+  void read_body(const found_message& at, const column_tree* tree, source_message& made) const;
+  /// Reads only the ranges of the projected columns. Returns false if they are half of the body or more.
+  bool read_some(const found_message& at, const column_tree& tree, source_message& made) const;
+  /// Waits for a body. @throws error format if the source does not have all of it. @param kept  whether it
+  /// will be read.
+  void bring_body(const found_message& at, bool kept) const;
+  [[nodiscard]] std::int64_t end_of_range() const noexcept;
 
   source from_;
   container format_;
   batch_range range_;
   bodies how_ = bodies::none;
-  bool scratch_ = false;
-  bounded_pool* pool_ = nullptr;                  ///< null if bodies are not read
+  std::shared_ptr<context> ctx_;                  ///< null if bodies are not read
   std::shared_ptr<const schema_index> described_; ///< null: nothing is projected
-  std::vector<int> columns_;                      ///< empty: all
-  std::uint64_t at_ = 0;                          ///< in a stream: where the next message begins
-  bool ended_ = false;                            ///< the stream has ended
-  bool failed_ = false;                           ///< the last message was not returned
-  std::optional<std::pair<std::uint64_t, std::uint64_t>>
-      last_batch_;               ///< where the last batch of a stream began, and its body bytes
-  std::vector<std::byte> front_; ///< the footer of a file, the schema message of a stream
-  file_footer footer_;           ///< for a file only
+  std::vector<int> columns_;
+  std::array<std::unique_ptr<read_columns>, 2> trees_; ///< for versions 4 and 5
+  std::set<std::int64_t> known_ids_;                   ///< of all dictionaries in the schema
+  std::uint64_t at_ = 0;                               ///< in a stream: where the next message begins
+  bool ended_ = false;                                 ///< the stream has ended
+  std::vector<std::byte> front_;                       ///< the footer of a file, the schema message of a stream
+  file_footer footer_;                                 ///< for a file only
   std::size_t next_dictionary_ = 0;
-  bool begun_ = false; ///< the schema message was returned
   std::int64_t next_batch_ = 0;
   std::uint64_t body_bytes_ = 0;
+  message_kind given_ = message_kind::schema; ///< of the message that was returned last; a schema: none
+  std::uint64_t given_end_ = 0;               ///< where it ends
+  std::uint64_t given_bytes_ = 0;             ///< of its body
 };
 
 } // namespace saeta::ipc::detail

@@ -5,6 +5,7 @@
 #include "saeta/ipc/format/message_metadata.hpp"
 #include "saeta/ipc/format/schema_encoder.hpp"
 #include "saeta/ipc/format/schema_metadata.hpp"
+#include "saeta/ipc/input_error.hpp"
 #include "saeta/ipc/write/written_dictionaries.hpp"
 #include "saeta/symbols/symbol_fields.hpp"
 
@@ -48,13 +49,11 @@ std::size_t places_of_dictionaries(const column_tree& of) {
 void place_columns(packed_schema& of) {
   std::vector<int> all(of.fields.fields.size());
   std::iota(all.begin(), all.end(), 0);
-  auto tree = make_tree(of.fields, all, schema_table(container::stream, of.flat), of.dictionaries);
-  if (!tree) {
-    throw error(errc::format,
-                concat(form_name, ": its schema describes a dictionary by two types, or a column ",
-                       "with another number of children than its type has"));
+  try {
+    of.tree = make_tree(of.fields, all, schema_table(container::stream, of.flat), of.dictionaries, version_5);
+  } catch (const error& failure) {
+    rethrow(failure, form_name);
   }
-  of.tree = std::move(*tree);
   std::size_t places = places_of_dictionaries(of.tree);
   for (const auto& each : of.dictionaries.trees) {
     places += places_of_dictionaries(*each);

@@ -11,19 +11,10 @@ constexpr std::size_t batches_between_checks = 1024;
 
 batch_size size_of(const batch_layout& batch, const column_tree& tree) {
   batch_size made{.rows = batch.rows, .compressed = batch.codec != body_codec::none};
-  const auto variadic_of = [&](std::size_t view) {
-    return static_cast<std::size_t>(batch.variadic_counts[view]);
-  };
-  std::size_t before = 0; // variadic buffers before a node
-  std::size_t counted = 0;
+  node_buffers buffers(batch);
   for (const tree_node& node : tree.nodes) {
-    for (; counted < node.views_before; ++counted) {
-      before += variadic_of(counted);
-    }
-    const std::size_t first = node.buffer + before;
-    const std::size_t end =
-        first + node.type->buffer_count() + (node.type->has_variadic_buffers() ? variadic_of(counted) : 0);
-    for (std::size_t i = first; i < end; ++i) {
+    const auto [first, count] = buffers.next(node);
+    for (std::size_t i = first; i < first + count; ++i) {
       made.bytes =
           checked_add(made.bytes, static_cast<std::uint64_t>(batch.buffers[i].length), "bytes of a batch");
     }

@@ -19,11 +19,6 @@ constexpr std::int64_t small_body = 128 << 10;
 /// The same for uncompressed bodies if offsets are read: reading so many bytes costs less than two reads.
 constexpr std::int64_t small_plain_body = 8 << 10;
 constexpr std::size_t most_messages_of_task = 64;
-/// Decoded bytes per compressed byte that a buffer may claim unchecked. Block headers are read only if it
-/// claims more. A smaller false claim costs no more memory than a few files of that size, and decoding finds
-/// it.
-constexpr std::uint64_t modest_expansion = 4;
-
 /// Parses messages one after the other.
 class piece_reader {
 public:
@@ -64,7 +59,7 @@ private:
                          message.first_row + std::max<std::int64_t>(message.rows, 0), " before"));
     }
     pieces_.rows[piece] = message.rows < 0 ? rows_ - message.first_row : message.rows;
-    count_variadic(layout->variadic_counts);
+    node_buffers_.emplace(*layout);
     pieces_.kept_bytes[piece] = 0;
     packed_ = &pieces_.packed[piece];
     packed_->clear();
@@ -92,26 +87,11 @@ private:
     return sum;
   }
 
-  void count_variadic(const flat_structs<std::int64_t>& counts) {
-    variadic_before_.assign(1, 0);
-    for (std::size_t i = 0; i < tree_.views; ++i) {
-      variadic_before_.push_back(variadic_before_.back() + static_cast<std::size_t>(counts[i]));
-    }
-  }
-
   /// Position and size of a buffer, decoded if it is compressed.
   struct taken_buffer {
     std::uint64_t at = 0;
     std::int64_t bytes = 0;
   };
-
-  static void require_bytes(std::size_t number, std::int64_t there, std::size_t needed,
-                            std::string_view name) {
-    if (static_cast<std::uint64_t>(there) < needed) {
-      throw error(errc::format,
-                  concat("its ", name, " take ", needed, " bytes, buffer ", number, " has ", there));
-    }
-  }
 
   /// Returns a buffer. @throws error format if it has fewer than `needed` bytes.
   taken_buffer place(std::size_t number, std::size_t needed, std::string_view name) {
@@ -119,19 +99,15 @@ private:
     const std::uint64_t at = body_ + (found.length == 0 ? 0 : static_cast<std::uint64_t>(found.offset));
     const taken_buffer taken =
         codec_ == body_codec::none ? taken_buffer{at, found.length} : unpacked(number, at, found.length);
-    require_bytes(number, taken.bytes, needed, name);
+    require_bytes(number, static_cast<std::uint64_t>(taken.bytes), needed, name);
     return taken;
   }
 
-  /// The size at the beginning of a compressed buffer; -1: it is stored uncompressed.
-  std::int64_t read_claim(std::size_t number, std::uint64_t at, std::int64_t length) {
-    std::int64_t claimed = 0;
-    if (length < static_cast<std::int64_t>(sizeof claimed)) {
-      throw error(errc::format, concat("buffer ", number, " has ", length,
-                                       " bytes, a compressed one begins with the 8 bytes of its size"));
-    }
-    std::memcpy(&claimed, values_.read(at, sizeof claimed).data(), sizeof claimed);
-    return claimed;
+  /// @param at  position of the buffer in the source
+  packed_claim claim_of(std::size_t number, std::uint64_t at, std::int64_t length) {
+    return read_claim(
+        number, codec_, static_cast<std::uint64_t>(length),
+        [&](std::uint64_t from, std::size_t bytes) { return values_.read(at + from, bytes); });
   }
 
   taken_buffer unpacked(std::size_t number, std::uint64_t at, std::int64_t length) {
@@ -139,18 +115,12 @@ private:
     if (length == 0) {
       return {};
     }
-    const std::int64_t claimed = read_claim(number, at, length);
+    const packed_claim claimed = claim_of(number, at, length);
     packed_buffer made;
-    made.source = at + sizeof claimed;
-    made.packed_bytes = static_cast<std::uint64_t>(length) - sizeof claimed;
-    made.codec = claimed == -1 ? body_codec::none : codec_;
-    made.bytes = claimed == -1 ? made.packed_bytes : static_cast<std::uint64_t>(claimed);
-    if (claimed < -1) {
-      throw error(errc::format, concat("buffer ", number, " claims ", claimed, " bytes when decoded"));
-    }
-    if (claimed > 0) {
-      require_honest(number, made);
-    }
+    made.source = at + static_cast<std::uint64_t>(length) - claimed.packed_bytes;
+    made.packed_bytes = claimed.packed_bytes;
+    made.codec = claimed.codec;
+    made.bytes = claimed.bytes;
     if (!packed_->empty()) {
       const std::uint64_t end = checked_add(packed_->back().at, packed_->back().bytes, "decoded bytes");
       const std::uint64_t far = checked_add(end, scatter_source::ordered_gap + alignment, "decoded bytes");
@@ -158,20 +128,6 @@ private:
     }
     packed_->push_back(made);
     return {made.at, checked_cast<std::int64_t>(made.bytes, "decoded bytes")};
-  }
-
-  void require_honest(std::size_t number, const packed_buffer& claiming) {
-    if (claiming.bytes / modest_expansion <= claiming.packed_bytes) {
-      return;
-    }
-    const std::uint64_t most = max_decoded_bytes(
-        name_of(claiming.codec), claiming.packed_bytes,
-        [&](std::uint64_t at, std::size_t bytes) { return values_.read(claiming.source + at, bytes); });
-    if (claiming.bytes > most) {
-      throw error(errc::format, concat("buffer ", number, " claims ", claiming.bytes,
-                                       " bytes when decoded, its ", claiming.packed_bytes, " bytes of ",
-                                       name_of(claiming.codec), " decode to at most ", most));
-    }
   }
 
   /// Sets the rows of a node that the rows of its parent refer to, or all of its rows if these are unknown.
@@ -211,7 +167,7 @@ private:
     }
     const std::int64_t end = span.first + span.rows; // at most the node's length
     span.nulls = type.has_validity() ? nulls_of_part(said.null_count, said.length, span.rows) : 0;
-    const std::size_t shift = variadic_before_[node.views_before];
+    const auto [first, count] = node_buffers_->next(node);
     taken_buffer last;
     for (std::size_t i = 0; i < type.buffer_count(); ++i) {
       const buffer_spec spec = type.buffer(i);
@@ -219,7 +175,7 @@ private:
         continue;
       }
       const std::size_t needed = required_bytes(type, i, end);
-      last = place(node.buffer + shift + i, needed, spec.name);
+      last = place(first + i, needed, spec.name);
       span.at[i] = last.at;
       pieces_.kept_bytes[piece] += span.first == 0 ? needed : required_bytes(type, i, span.rows);
     }
@@ -230,7 +186,7 @@ private:
     } else if (type.mapping() == row_mapping::run_ends) {
       read_runs(number, span);
     } else if (type.has_variadic_buffers()) {
-      take_variadic(piece, node, shift + type.buffer_count() + node.buffer, span);
+      take_variadic(piece, first + type.buffer_count(), count - type.buffer_count(), span);
     }
   }
 
@@ -240,19 +196,17 @@ private:
     const data_type& type = *node.type;
     for (std::size_t i = 0; i < type.buffer_count(); ++i) {
       const buffer_spec spec = type.buffer(i);
-      const std::size_t number = node.buffer + variadic_before_[node.views_before] + i;
+      const std::size_t number = node_buffers_->next(node).first + i;
       const std::size_t needed = required_bytes(type, i, said.length);
       if (needed == 0 || (spec.role == buffer_role::validity && said.null_count == 0)) {
         continue;
       }
       const buffer_place found = buffers_[number];
-      std::int64_t bytes = found.length;
-      if (codec_ != body_codec::none && bytes != 0) {
-        const std::int64_t claimed =
-            read_claim(number, body_ + static_cast<std::uint64_t>(found.offset), found.length);
-        bytes = claimed == -1 ? found.length - static_cast<std::int64_t>(sizeof claimed) : claimed;
-      }
-      require_bytes(number, std::max<std::int64_t>(bytes, 0), needed, spec.name);
+      const bool plain = codec_ == body_codec::none || found.length == 0;
+      const std::uint64_t bytes =
+          plain ? static_cast<std::uint64_t>(found.length)
+                : claim_of(number, body_ + static_cast<std::uint64_t>(found.offset), found.length).bytes;
+      require_bytes(number, bytes, needed, spec.name);
     }
   }
 
@@ -299,7 +253,7 @@ private:
                                        values.length, " values"));
     }
     const auto width = static_cast<std::size_t>(ends.type->byte_width());
-    const taken_buffer found = place(ends.buffer + variadic_before_[ends.views_before] + 1,
+    const taken_buffer found = place(node_buffers_->next(ends).first + 1,
                                      required_bytes(*ends.type, 1, said.length), "run ends");
     const auto first_above = [&](std::int64_t row) {
       if (codec_ != body_codec::none) { // a linear search decodes the run ends only once
@@ -320,12 +274,12 @@ private:
     span.pointed = run - span.pointed_first + 1;
   }
 
-  void take_variadic(std::size_t piece, const tree_node& node, std::size_t first_buffer, piece_span& span) {
+  void take_variadic(std::size_t piece, std::size_t first, std::size_t count, piece_span& span) {
     auto& list = pieces_.variadic[piece];
     span.variadic = list.size();
-    span.variadic_count = variadic_before_[node.views_before + 1] - variadic_before_[node.views_before];
-    for (std::size_t i = 0; i < span.variadic_count; ++i) {
-      const taken_buffer found = place(first_buffer + i, 0, "bytes");
+    span.variadic_count = count;
+    for (std::size_t i = 0; i < count; ++i) {
+      const taken_buffer found = place(first + i, 0, "bytes");
       list.push_back({found.at, static_cast<std::uint64_t>(found.bytes)});
       pieces_.kept_bytes[piece] += list.back().bytes;
     }
@@ -347,7 +301,7 @@ private:
   std::int64_t rows_ = 0;
   flat_structs<field_node> nodes_;
   flat_structs<buffer_place> buffers_;
-  std::vector<std::size_t> variadic_before_; ///< variadic buffers before each view node
+  std::optional<node_buffers> node_buffers_;
 };
 
 } // namespace

@@ -3,6 +3,7 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/base/interrupt.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/ipc/format/message_fields.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -72,11 +73,8 @@ bool planned_source::add(const read_request& request, bool only) {
   }
   require_range(*found, request);
   dictionary_trees trees;
-  auto tree = make_tree(request.described->fields(), columns_of(request),
-                        schema_table(request.format, request.front), trees);
-  if (!tree) {
-    return false;
-  }
+  column_tree tree = make_tree(request.described->fields(), columns_of(request),
+                               schema_table(request.format, request.front), trees, version_5);
   const std::uint64_t begin = round_up(bytes_.bytes, alignment);
   bytes_.bytes = checked_add(begin, from->size(), "bytes of all sources");
   const bool first = sources_.empty();
@@ -84,12 +82,12 @@ bool planned_source::add(const read_request& request, bool only) {
   require_known(*found, trees, schema_table(request.format, request.front));
   add_messages(*found, trees, only);
   if (first) {
-    tree_ = std::move(*tree);
+    tree_ = std::move(tree);
     trees_ = std::move(trees);
     order_ = request.projected->order;
     return true;
   }
-  return request.projected->order == order_ && tree_.same_positions(*tree) && same_positions(trees_, trees);
+  return request.projected->order == order_ && tree_.same_positions(tree) && same_positions(trees_, trees);
 }
 
 /// A dictionary of a column that is not read is skipped. One that no column has is an error: a batch whose

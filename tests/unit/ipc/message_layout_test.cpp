@@ -107,13 +107,12 @@ TEST(message_layout, needs_as_many_entries_as_the_columns) {
   const std::vector<std::byte> flat = encode_schema(columns);
   dictionary_trees none;
   const std::vector<int> all{0, 1};
-  const auto tree = make_tree(columns, all, read_header(flat).table, none);
-  ASSERT_TRUE(tree.has_value());
+  const auto tree = make_tree(columns, all, read_header(flat).table, none, version_5);
   const auto refused = [&](const auto& change) {
     packed_rows of = sound();
     change(of);
     const std::vector<std::byte> message = message_of(of);
-    return error_of([&] { read_layout(message).require_entries(*tree); }).message();
+    return error_of([&] { read_layout(message).require_entries(tree); }).message();
   };
   EXPECT_EQ(refused([](packed_rows& of) { of.nodes.pop_back(); }), "1 field nodes, the schema needs 2");
   EXPECT_EQ(refused([](packed_rows& of) { of.variadic_counts.clear(); }),
@@ -123,7 +122,7 @@ TEST(message_layout, needs_as_many_entries_as_the_columns) {
   more.nodes.push_back({1, 0});
   more.buffers.push_back({0, 8});
   const std::vector<std::byte> message = message_of(more);
-  EXPECT_NO_THROW(read_layout(message).require_entries(*tree));
+  EXPECT_NO_THROW(read_layout(message).require_entries(tree));
 }
 
 TEST(message_layout, needs_as_many_rows_of_children_as_their_parents_have) {
@@ -134,16 +133,15 @@ TEST(message_layout, needs_as_many_rows_of_children_as_their_parents_have) {
     const std::vector<std::byte> flat = encode_schema(columns);
     dictionary_trees none;
     const std::vector<int> all{0};
-    const auto tree = make_tree(columns, all, read_header(flat).table, none);
-    ASSERT_TRUE(tree.has_value());
+    const auto tree = make_tree(columns, all, read_header(flat).table, none, version_5);
     packed_rows of = sound();
     of.variadic_counts.clear();
     of.nodes = {{9, 0}, {needed, 0}};
     const std::vector<std::byte> enough = message_of(of);
-    EXPECT_NO_THROW(read_layout(enough).require_entries(*tree));
+    EXPECT_NO_THROW(read_layout(enough).require_entries(tree));
     of.nodes[1].length = needed - 1;
     const std::vector<std::byte> short_of_one = message_of(of);
-    EXPECT_ERROR(read_layout(short_of_one).require_entries(*tree), format,
+    EXPECT_ERROR(read_layout(short_of_one).require_entries(tree), format,
                  concat("column 'a', child 'number': ", needed - 1, " rows, its parent refers to ", needed));
   }
 }

@@ -132,9 +132,9 @@ TEST_F(messages, the_footer_names_each_kind_where_it_is) {
   const message_block dictionary = blocks.dictionaries.front();
   const message_block rows = blocks.batches.front();
   EXPECT_ERROR(read_bytes(with_block(bytes, dictionary, rows)), format,
-               concat("the footer names a dictionary at offset ", rows.offset, ", found record batch"));
+               concat("the footer names a dictionary at offset ", rows.offset, ", found a record batch"));
   EXPECT_ERROR(read_bytes(with_block(bytes, rows, dictionary)), format,
-               concat("the footer names a record batch at offset ", dictionary.offset, ", found dictionary"));
+               concat("the footer names a record batch at offset ", dictionary.offset, ", found a dictionary"));
 }
 
 TEST_F(messages, a_file_gives_a_dictionary_once) {
@@ -143,7 +143,7 @@ TEST_F(messages, a_file_gives_a_dictionary_once) {
   ASSERT_EQ(blocks.dictionaries.size(), 2U);
   EXPECT_ERROR(
       read_bytes(with_block(bytes, blocks.dictionaries[1], blocks.dictionaries[0]), {.columns = {{"words"}}}),
-      format, "bytes: a dictionary occurs twice, which is not allowed in a file");
+      format, "bytes: batch 0: a dictionary occurs twice, which is not allowed in a file");
 }
 
 TEST_F(messages, a_batch_has_every_column) {

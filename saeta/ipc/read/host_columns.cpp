@@ -1,0 +1,309 @@
+#include "saeta/ipc/read/host_columns.hpp"
+
+#include "saeta/base/text.hpp"
+#include "saeta/interop/arrow/array.hpp"
+#include "saeta/ipc/codec/buffer_decoder.hpp"
+#include "saeta/ipc/codec/decoded_bound.hpp"
+#include "saeta/ipc/format/message_columns.hpp"
+#include "saeta/ipc/format/message_fields.hpp"
+#include "saeta/ipc/read/byte_order.hpp"
+#include "saeta/ipc/read/join_arrays.hpp"
+#include "saeta/transfer/host_window.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace saeta::ipc::detail {
+namespace {
+
+using range = std::span<const std::byte>;
+
+/// Keeps the memory of a batch of several pieces.
+struct shared_owners {
+  std::vector<std::shared_ptr<void>> all;
+};
+
+/// Makes the arrays of one message.
+class array_maker {
+public:
+  using parts = host_array;
+  using array = host_array;
+
+  array_maker(const host_target& to, const source_message& message, host_dictionaries& dictionaries,
+              std::vector<std::shared_ptr<void>>& owners)
+      : to_(to), batch_(message.layout), body_(message.body), dictionaries_(dictionaries), owners_(owners),
+        packed_{.bytes = body_.size(),
+                .read =
+                    [this](std::uint64_t at, std::span<std::byte> target) {
+                      std::ranges::copy(body_.subspan(at, target.size()), target.begin());
+                    }},
+        decoder_(packed_) {}
+
+  void add_buffer(host_array& made, std::size_t number, const field_node& rows) {
+    const std::size_t index = made.buffers.size();
+    const buffer_spec spec = made.type.buffer(index);
+    if (spec.role == buffer_role::validity && rows.null_count == 0) {
+      made.buffers.push_back({}); // a null count of 0 is believed, whatever the bitmap says
+      return;
+    }
+    range bytes = bytes_of(number);
+    require_bytes(number, bytes.size(), required_bytes(made.type, index, rows.length), spec.name);
+    if (to_.big_endian) {
+      bytes = swapped(made.type, index, bytes);
+    }
+    made.buffers.push_back(bytes);
+  }
+
+  void set_nulls(host_array& made, const field_node& rows) const {
+    if (!made.type.has_validity()) {
+      made.null_count = made.type.id() == type_id::null ? rows.length : 0;
+    } else if (rows.null_count <= 0) {
+      made.null_count = rows.null_count;
+    } else if (to_.counts_nulls) {
+      made.null_count = in_host_memory().count_nulls(made.buffers[0].data(), 0, rows.length);
+    }
+  }
+
+  [[nodiscard]] std::shared_ptr<const host_array> dictionary(const tree_node& node, std::int64_t) {
+    if (auto known = dictionaries_.values(node.dictionary, to_)) {
+      dictionaries_.append_owners(node.dictionary, owners_);
+      return known;
+    }
+    // Arrow allows it to follow batches in which the column has only nulls.
+    return std::make_shared<const host_array>(empty(*node.type->value_type()));
+  }
+
+  [[nodiscard]] host_array finish(host_array&& made, const tree_node& node) const {
+    if (made.length != 0) {
+      require_no_nulls_of_unions(node);
+      require_structure(made);
+    }
+    return std::move(made);
+  }
+
+private:
+  static host_array empty(const data_type& type) {
+    host_array made;
+    made.type = type;
+    made.null_count = 0;
+    made.buffers.resize(type.buffer_count());
+    if (const data_type* const values = type.value_type()) {
+      made.dictionary = std::make_shared<const host_array>(empty(*values));
+    }
+    for (const field& child : type.children()) {
+      made.children.push_back(empty(child.type));
+    }
+    return made;
+  }
+
+  std::span<std::byte> allocate(std::size_t bytes) {
+    owned_bytes made = allocate_body(to_.ctx, bytes);
+    owners_.push_back(std::move(made.owner));
+    return made.bytes;
+  }
+
+  range bytes_of(std::size_t number) {
+    const buffer_place place = batch_.buffers[number];
+    if (place.length == 0) {
+      return {};
+    }
+    const auto at = static_cast<std::size_t>(place.offset);
+    const range found = body_.subspan(at, static_cast<std::size_t>(place.length));
+    return batch_.codec == body_codec::none ? found : decoded(number, found);
+  }
+
+  range decoded(std::size_t number, range packed) {
+    const packed_claim claimed =
+        read_claim(number, batch_.codec, packed.size(),
+                   [&](std::uint64_t at, std::size_t bytes) { return packed.subspan(at, bytes); });
+    const range behind = packed.last(static_cast<std::size_t>(claimed.packed_bytes));
+    if (claimed.codec == body_codec::none) {
+      return behind;
+    }
+    const std::span<std::byte> target = allocate(static_cast<std::size_t>(claimed.bytes));
+    decoder_.begin({.bytes = claimed.bytes,
+                    .source = static_cast<std::uint64_t>(behind.data() - body_.data()),
+                    .packed_bytes = claimed.packed_bytes,
+                    .codec = claimed.codec});
+    decoder_.read(target);
+    decoder_.finish();
+    return target;
+  }
+
+  range swapped(const data_type& type, std::size_t index, range bytes) {
+    const buffer_spec spec = type.buffer(index);
+    if (index >= type.buffer_count() || bytes.empty() || spec.is_bitmap() || spec.width <= 1) {
+      return bytes;
+    }
+    const std::span<std::byte> made = allocate(bytes.size());
+    std::ranges::copy(bytes, made.begin());
+    swap_order(type, index, made);
+    return made;
+  }
+
+  /// Version 4 gave unions a validity, which Arrow 1.0 removed.
+  void require_no_nulls_of_unions(const tree_node& node) const {
+    const bool is_union = node.type->check() == check_kind::unions;
+    if (batch_.version < version_5 && is_union && batch_.nodes[node.row].null_count != 0 &&
+        batch_.buffers[node.buffer - 1].length != 0) {
+      throw error(errc::unsupported, concat(batch_.nodes[node.row].null_count,
+                                            " rows of the union are null as a whole, which Arrow 1.0 removed"));
+    }
+  }
+
+  static void require_structure(const host_array& made) {
+    if (made.type.offset_width() != 0) {
+      require_offsets(made);
+    } else if (made.type.mapping() == row_mapping::run_ends) {
+      require_runs(made);
+    }
+  }
+
+  static void require_offsets(const host_array& made) {
+    const std::size_t width = made.type.offset_width();
+    const std::int64_t first = read_offset(made.buffers[1].data(), width, 0);
+    const std::int64_t last = read_offset(made.buffers[1].data(), width, made.length);
+    const bool bytes = made.children.empty();
+    const std::int64_t limit = bytes ? std::ssize(made.buffers[2]) : made.children.front().length;
+    if (first < 0 || last < first || last > limit) {
+      throw error(errc::format, concat("the offsets of its first and last value are ", first, " and ", last,
+                                       ", there are ", limit, bytes ? " bytes" : " values"));
+    }
+  }
+
+  static void require_runs(const host_array& made) {
+    const host_array& ends = made.children[0];
+    const host_array& values = made.children[1];
+    if (ends.length != values.length || ends.null_count != 0) {
+      throw error(errc::format, concat(ends.length, " run ends with null_count ", ends.null_count, " and ",
+                                       values.length, " values"));
+    }
+    const auto width = static_cast<std::size_t>(ends.type.byte_width());
+    if (ends.length == 0 || read_offset(ends.buffers[1].data(), width, ends.length - 1) < made.length) {
+      throw error(errc::format,
+                  concat("its ", ends.length, " run ends do not reach row ", made.length - 1));
+    }
+  }
+
+  const host_target& to_;
+  const batch_layout& batch_;
+  range body_;
+  host_dictionaries& dictionaries_;
+  std::vector<std::shared_ptr<void>>& owners_;
+  scatter_source packed_;
+  buffer_decoder decoder_;
+};
+
+using host_message = message_columns<array_maker>;
+
+} // namespace
+
+void host_dictionaries::check_parts(const entry& of, const dictionary_tree& tree) {
+  try {
+    check_values(of.parts, std::vector(of.parts.size(), tree.values), {}, in_host_memory(),
+                 check_scope::every_row);
+  } catch (const error& failure) {
+    rethrow(failure, tree.root_label);
+  }
+}
+
+void host_dictionaries::add(const host_target& to, const read_columns& columns,
+                            const source_message& message) {
+  const std::int64_t id = message.layout.dictionary.value();
+  const std::size_t number = columns.dictionaries.numbers.at(id);
+  const dictionary_tree& tree = *columns.dictionaries.trees[number];
+  if (all_.size() <= number) {
+    all_.resize(columns.dictionaries.trees.size());
+  }
+  entry made;
+  if (message.owner != nullptr) {
+    made.owners.push_back(message.owner);
+  }
+  array_maker maker(to, message, *this, made.owners);
+  made.parts.push_back(host_message(message.layout, tree, maker).take(0, tree.values.type));
+  for (const tree_node& node : tree.nodes) {
+    made.shares_parts = made.shares_parts || node.dictionary != no_node || node.type->has_variadic_buffers();
+    if (node.dictionary != no_node) {
+      made.inner.push_back(all_[node.dictionary].version);
+    }
+  }
+  entry& known = all_[number];
+  if (!message.layout.is_delta) {
+    replaced_ += known.version == 0 ? 0 : 1;
+    made.version = known.version + 1;
+    known = std::move(made);
+    return;
+  }
+  if (known.version == 0) {
+    throw error(errc::format, concat(tree.root_label, ": values are added to dictionary ", id,
+                                     ", which no message before has given"));
+  }
+  if (known.inner != made.inner) {
+    throw error(errc::unsupported,
+                concat(tree.root_label, ": the dictionary of its values was replaced between two parts"));
+  }
+  check_parts(made, tree);
+  if (!std::exchange(known.checked, true)) {
+    check_parts(known, tree);
+  }
+  known.parts.push_back(std::move(made.parts.front()));
+  known.owners.insert(known.owners.end(), made.owners.begin(), made.owners.end());
+  known.values = nullptr;
+}
+
+std::shared_ptr<const host_array> host_dictionaries::values(std::size_t number, const host_target& to) {
+  if (number >= all_.size() || all_[number].version == 0) {
+    return nullptr;
+  }
+  entry& known = all_[number];
+  if (known.parts.size() > 1) {
+    std::vector<const host_array*> parts;
+    for (const host_array& each : known.parts) {
+      parts.push_back(&each);
+    }
+    std::vector<std::shared_ptr<void>> owners;
+    host_array joined = join_arrays(to.ctx, parts, owners);
+    known.parts.assign(1, std::move(joined));
+    known.joined = std::move(owners);
+    if (!known.shares_parts) {
+      known.owners.clear();
+    }
+  }
+  if (known.values == nullptr) {
+    known.values = std::make_shared<const host_array>(known.parts.front());
+  }
+  return known.values;
+}
+
+void host_dictionaries::append_owners(std::size_t number, std::vector<std::shared_ptr<void>>& to) const {
+  for (const auto* owners : {&all_[number].owners, &all_[number].joined}) {
+    to.insert(to.end(), owners->begin(), owners->end());
+  }
+}
+
+host_batch host_columns(const host_target& to, const read_columns& columns, const source_message& message,
+                        host_dictionaries& dictionaries) {
+  const column_tree& tree = columns.tree;
+  std::vector<std::shared_ptr<void>> owners;
+  host_batch made;
+  made.rows = message.layout.rows;
+  made.arrays.reserve(tree.roots.size());
+  array_maker maker(to, message, dictionaries, owners);
+  host_message entries(message.layout, tree, maker);
+  for (const std::size_t root : tree.roots) {
+    made.arrays.push_back(entries.take(root, *tree.nodes[root].type));
+    if (made.arrays.back().length != made.rows) {
+      throw error(errc::format, concat(tree.label(root), ": ", made.arrays.back().length,
+                                       " rows in a record batch of ", made.rows));
+    }
+  }
+  if (owners.empty()) {
+    made.keepalive = message.owner;
+  } else {
+    owners.push_back(message.owner);
+    made.keepalive = std::make_shared<shared_owners>(std::move(owners));
+  }
+  return made;
+}
+
+} // namespace saeta::ipc::detail
