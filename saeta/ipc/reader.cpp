@@ -117,6 +117,9 @@ reader::impl::impl(detail::source bytes, read_options chosen)
 /// Goes to the first message of the source.
 void reader::impl::begin() {
   messages = std::make_unique<detail::message_source>(from, options.batches);
+  if (described != nullptr) {
+    messages->project(described, projected.decoded);
+  }
   dictionaries = {};
   uploaded = {};
 }

@@ -111,6 +111,8 @@ public:
     return std::make_shared<const column>(column::empty(ctx_, *node.type->value_type()));
   }
 
+  [[nodiscard]] column empty(const data_type& type) const { return column::empty(ctx_, type); }
+
   [[nodiscard]] column finish(parts&& from, const tree_node&) const {
     return column::make(ctx_, std::move(from));
   }

@@ -157,19 +157,17 @@ def test_the_exporter_keeps_it_until_the_last_one_has_dropped_it(ctx: Any, expor
 
 
 def test_an_exporter_that_is_killed_leaves_what_is_open(ctx: Any, kind: str) -> None:
-    with Peer(kind) as exporter:
+    """What is left is shared by a copy, in a process whose context has an exportable pool."""
+    same = ".to_arrow().equals(arrow_data.table())"
+    with Peer(kind) as exporter, Peer(kind) as importer:
         exporter.run(PEER)
+        importer.run(PEER)
         text = exporter.run("result = show(sa.from_arrow(arrow_data.table(), ctx.saeta))")
-        found = sa.open_shared(received(text), ctx.saeta)
+        importer.run(f"found = found_in({text!r})")
         exporter.kill()
-    assert found.to_arrow().equals(arrow_data.table())
-    onward = found.share()
-    with Peer(kind) as another:
-        another.run(PEER)
-        assert another.run(
-            f"result = found_in({pickle.dumps(onward).hex()!r}).to_arrow().equals(arrow_data.table())"
-        )
-    del found
+        assert importer.run(f"result = found{same}")
+        onward = importer.run("result = show(found)")
+        assert sa.open_shared(received(onward), ctx.saeta).to_arrow().equals(arrow_data.table())
     gc.collect()
     ctx.synchronize()
     with pytest.raises(sa.ClosedError, match="has ended"):

@@ -19,6 +19,7 @@ namespace saeta::ipc::detail {
 ///                void add_buffer(parts&, std::size_t number, const field_node&), for each buffer in order;
 ///                void set_nulls(parts&, const field_node&);
 ///                auto dictionary(const tree_node&, std::int64_t rows), for a dictionary type;
+///                array empty(const data_type&), which has no rows;
 ///                array finish(parts&&, const tree_node&).
 template <class Maker>
 class message_columns {
@@ -30,24 +31,22 @@ public:
   /// The column of a node. Nodes are taken in ascending order.
   /// @param type  of the tree's node, or another one with the same layout
   typename Maker::array take(std::size_t number, const data_type& type) {
-    return take(number, type, false);
-  }
-
-private:
-  typename Maker::array take(std::size_t number, const data_type& type, bool without_rows) {
     const tree_node& node = tree_.nodes[number];
-    const field_node rows = without_rows ? field_node{} : batch_.nodes[node.row];
+    const field_node rows = batch_.nodes[node.row];
     typename Maker::parts parts;
     parts.type = type;
     parts.length = rows.length;
     named(number, [&] { add_buffers(node, rows, parts); });
-    // Without rows a parent refers to no rows of its children, whatever these say.
     for (std::size_t child = number + 1; child != node.end; child = tree_.nodes[child].end) {
-      parts.children.push_back(take(child, *tree_.nodes[child].type, rows.length == 0));
+      typename Maker::array taken = take(child, *tree_.nodes[child].type);
+      // Without rows a parent refers to no rows of its children, but what these say must be true.
+      parts.children.push_back(rows.length == 0 ? maker_.empty(*tree_.nodes[child].type)
+                                                : std::move(taken));
     }
     return named(number, [&] { return maker_.finish(std::move(parts), node); });
   }
 
+private:
   void add_buffers(const tree_node& node, const field_node& rows, typename Maker::parts& parts) {
     const auto [first, count] = buffers_.next(node);
     if (rows.length == 0) {

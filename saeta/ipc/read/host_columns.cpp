@@ -73,15 +73,6 @@ public:
     return std::make_shared<const host_array>(empty(*node.type->value_type()));
   }
 
-  [[nodiscard]] host_array finish(host_array&& made, const tree_node& node) const {
-    if (made.length != 0) {
-      require_no_nulls_of_unions(node);
-      require_structure(made);
-    }
-    return std::move(made);
-  }
-
-private:
   static host_array empty(const data_type& type) {
     host_array made;
     made.type = type;
@@ -96,6 +87,15 @@ private:
     return made;
   }
 
+  [[nodiscard]] host_array finish(host_array&& made, const tree_node& node) const {
+    if (made.length != 0) {
+      require_no_nulls_of_unions(node);
+      require_structure(made);
+    }
+    return std::move(made);
+  }
+
+private:
   std::span<std::byte> allocate(std::size_t bytes) {
     owned_bytes made = allocate_body(to_.ctx, bytes);
     owners_.push_back(std::move(made.owner));
