@@ -36,6 +36,8 @@ struct host_batch {
   std::int64_t rows = 0;
   std::vector<host_array> arrays;
   std::shared_ptr<void> keepalive;
+  /// Memory that can be read as a whole, with most of the ranges: they are adopted as one. May be empty.
+  std::span<const std::byte> memory{};
 };
 
 /// Dictionaries of one source that are already in the context or are mapped to symbols, by the addresses of

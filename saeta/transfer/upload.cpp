@@ -208,24 +208,29 @@ std::vector<column> send(const std::shared_ptr<context>& ctx, std::span<const ho
 class viewed {
 public:
   viewed(std::shared_ptr<context> ctx, std::span<const host_array* const> arrays,
-         const dictionary_cache& dictionaries, const std::shared_ptr<void>& keepalive,
-         const adopt_options& options)
-      : ctx_(std::move(ctx)), dictionaries_(dictionaries) {
+         const dictionary_cache& dictionaries, const host_batch& source, const adopt_options& options)
+      : ctx_(std::move(ctx)), dictionaries_(dictionaries), memory_(source.memory) {
     transfer_plan plan; // joins ranges that touch; nothing is moved
     for (const host_array* a : arrays) {
       add_ranges(*a, options.own, plan);
     }
     plan.finish();
-    runs_.reserve(plan.segments().size());
-    for (const segment& s : plan.segments()) {
+    const auto adopted = [&](range bytes) {
       external_memory memory;
-      memory.pointer = const_cast<std::byte*>(s.source); // the memory is adopted as read-only
-      memory.bytes = s.bytes;
+      memory.pointer = const_cast<std::byte*>(bytes.data()); // the memory is adopted as read-only
+      memory.bytes = bytes.size();
       memory.device = ctx_->device();
-      memory.keepalive = keepalive;
+      memory.keepalive = source.keepalive;
       memory.ready = options.ready;
       memory.tag = options.tag;
-      runs_.push_back(buffer::adopt(ctx_, std::move(memory)));
+      return buffer::adopt(ctx_, std::move(memory));
+    };
+    if (used_first_ < used_last_) {
+      used_ = adopted({used_first_, used_last_});
+    }
+    runs_.reserve(plan.segments().size());
+    for (const segment& s : plan.segments()) {
+      runs_.push_back(adopted({s.source, s.bytes}));
     }
   }
 
@@ -251,6 +256,9 @@ private:
       std::optional<buffer> own = find && !r.empty() ? find(r) : std::nullopt;
       if (own) {
         own_.insert_or_assign({r.data(), r.size()}, std::move(*own));
+      } else if (is_in_memory(r)) {
+        used_first_ = used_first_ < used_last_ ? std::min(used_first_, r.data()) : r.data();
+        used_last_ = std::max(used_last_, r.data() + r.size());
       } else {
         plan.add(r);
       }
@@ -260,12 +268,21 @@ private:
     }
   }
 
+  [[nodiscard]] bool is_in_memory(const range& r) const {
+    const std::less_equal<> before;
+    return !r.empty() && before(memory_.data(), r.data()) &&
+           before(r.data() + r.size(), memory_.data() + memory_.size());
+  }
+
   [[nodiscard]] buffer buffer_over(const range& r) {
     if (r.empty()) {
       return {};
     }
     if (const auto own = own_.find({r.data(), r.size()}); own != own_.end()) {
       return own->second;
+    }
+    if (is_in_memory(r)) {
+      return used_.slice(static_cast<std::size_t>(r.data() - used_first_), r.size());
     }
     const auto at = reinterpret_cast<std::uintptr_t>(r.data());
     const buffer& run = run_at(at);
@@ -286,7 +303,11 @@ private:
 
   std::shared_ptr<context> ctx_;
   const dictionary_cache& dictionaries_;
-  std::vector<buffer> runs_;
+  range memory_;
+  const std::byte* used_first_ = nullptr; ///< where the ranges in `memory_` begin
+  const std::byte* used_last_ = nullptr;  ///< and end
+  buffer used_;                           ///< all between
+  std::vector<buffer> runs_;              ///< of the other ranges
   std::size_t next_ = 0; ///< index after the last run found: arrays often lie in column order
   std::map<std::pair<const std::byte*, std::size_t>, buffer> own_; ///< by address and bytes
 };
@@ -310,7 +331,7 @@ batch adopt(const std::shared_ptr<context>& ctx, const host_batch& source, dicti
                 concat("host memory can't be viewed in the context of ", to_string(ctx->device())));
   }
   const maker make = [&](auto arrays, const dictionary_cache& known) {
-    viewed in_place(ctx, arrays, known, source.keepalive, options);
+    viewed in_place(ctx, arrays, known, source, options);
     std::vector<column> made;
     made.reserve(arrays.size());
     for (const host_array* a : arrays) {

@@ -29,6 +29,49 @@ constexpr std::string_view name_of(message_kind kind) {
   return "record batch";
 }
 
+/// The bytes of a message from its beginning on.
+struct message_front {
+  /// @param usual  bytes that the prefix and the metadata have most often. They are read with one call.
+  /// @param all    the source in memory; empty: it is read
+  message_front(const byte_source& source, std::uint64_t begin, std::uint64_t usual,
+                std::span<const std::byte> all)
+      : from(source), offset(begin), ahead(source.live() ? 0 : std::min(usual, most_ahead)), view(all) {}
+
+  /// Reads further, if need be. Returns whether there are `count` bytes.
+  bool bring(std::uint64_t count) {
+    const std::uint64_t have = bytes.size();
+    if (count > have) {
+      const std::uint64_t there = from.available(offset + have, std::max(count, ahead) - have);
+      if (!view.empty()) { // copied, because a mapped file may change
+        const auto more = view.subspan(static_cast<std::size_t>(offset + have), static_cast<std::size_t>(there));
+        bytes.insert(bytes.end(), more.begin(), more.end());
+      } else {
+        bytes.resize(static_cast<std::size_t>(have + there));
+        from.read_at(offset + have, std::span(bytes).subspan(static_cast<std::size_t>(have)));
+      }
+    }
+    return bytes.size() >= count;
+  }
+
+  [[nodiscard]] std::uint32_t word_at(std::size_t at) const {
+    std::uint32_t value = 0;
+    std::memcpy(&value, bytes.data() + at, sizeof value);
+    return value;
+  }
+
+  [[noreturn]] void refuse_prefix() const {
+    throw error(errc::format, concat("the message at offset ", offset, " is truncated in its prefix, after ",
+                                     bytes.size(), " bytes"));
+  }
+
+  static constexpr std::uint64_t most_ahead = std::uint64_t{64} << 10;
+  const byte_source& from;
+  std::uint64_t offset;
+  std::uint64_t ahead;
+  std::span<const std::byte> view;
+  std::vector<std::byte> bytes;
+};
+
 void require_range(std::string_view name, const batch_range& range, std::int64_t batches) {
   if (range &&
       (range->first < 0 || range->second < range->first || (batches >= 0 && range->second > batches))) {
@@ -92,7 +135,8 @@ void message_source::open_stream() {
       throw error(errc::format, concat("its first message, the schema, has a body of ",
                                        first->header.body_bytes, " bytes"));
     }
-    front_ = std::move(first->metadata);
+    front_.assign(first->front.begin() + static_cast<std::ptrdiff_t>(first->prefix),
+                  first->front.begin() + static_cast<std::ptrdiff_t>(first->body));
     at_ = first->body;
   } catch (const error& failure) {
     rethrow(failure, from_->name());
@@ -134,46 +178,34 @@ const read_columns& message_source::columns(std::int16_t version) {
 
 std::optional<message_source::found_message> message_source::find(std::uint64_t offset,
                                                                   std::int64_t front_bytes) const {
-  // An old end mark is a single word of zeros. From a live stream nothing behind it may be requested.
-  const std::uint64_t needed = from_->live() ? word : 2 * word;
-  std::uint64_t there = from_->available(offset, needed);
-  if (there == 0) {
-    return std::nullopt;
-  }
-  std::array<std::uint32_t, 2> front{};
-  const auto fill = [&](std::uint64_t first, std::uint64_t bytes) {
-    from_->read_at(offset + first, std::as_writable_bytes(std::span(front)).subspan(first, bytes));
-  };
-  if (there >= word) {
-    fill(0, there);
-  }
-  const bool marked = front[0] == continuation; // messages before 0.15 have no continuation mark
-  const std::uint64_t prefix = marked ? 2 * word : word;
-  if (there == word && there < prefix) {
-    there += from_->available(offset + word, word);
-    if (there == prefix) {
-      fill(word, word);
+  message_front front(*from_, offset,
+                      front_bytes < 0 ? usual_front_ : static_cast<std::uint64_t>(front_bytes),
+                      how_ == bodies::viewed ? from_->view() : std::span<const std::byte>());
+  if (!front.bring(word)) {
+    if (front.bytes.empty()) {
+      return std::nullopt;
     }
+    front.refuse_prefix();
   }
-  if (there < prefix) {
-    throw error(errc::format, concat("the message at offset ", offset, " is truncated in its prefix, after ",
-                                     there, " bytes"));
+  const bool marked = front.word_at(0) == continuation; // messages before 0.15 have no continuation mark
+  const std::size_t prefix = marked ? 2 * word : word;
+  if (!front.bring(prefix)) {
+    front.refuse_prefix();
   }
-  const auto bytes = static_cast<std::int32_t>(front[marked ? 1 : 0]);
+  const auto bytes = static_cast<std::int32_t>(front.word_at(prefix - word));
   if (bytes == 0) {
     return std::nullopt;
   }
-  const std::uint64_t left =
-      bytes < 0 ? 0 : from_->available(offset + prefix, static_cast<std::uint64_t>(bytes));
-  if (bytes < 0 || left < static_cast<std::uint64_t>(bytes)) {
+  const std::uint64_t end = prefix + (bytes < 0 ? 0 : static_cast<std::uint64_t>(bytes));
+  if (bytes < 0 || !front.bring(end)) {
     throw error(errc::format, concat("the message at offset ", offset, " has ", bytes,
-                                     " bytes of metadata, but only ", left, " are left"));
+                                     " bytes of metadata, but only ",
+                                     bytes < 0 ? 0 : front.bytes.size() - prefix, " are left"));
   }
-  std::vector<std::byte> metadata(static_cast<std::size_t>(bytes));
-  from_->read_at(offset + prefix, metadata);
-  const message_header header = read_header(metadata);
-  const std::uint64_t end = prefix + static_cast<std::uint64_t>(bytes);
-  found_message found{.metadata = std::move(metadata), // its bytes stay where the header views them
+  const message_header header =
+      read_header(std::span(front.bytes).subspan(prefix, static_cast<std::size_t>(bytes)));
+  found_message found{.front = std::move(front.bytes), // its bytes stay where the header views them
+                      .prefix = prefix,
                       .header = header,
                       .offset = offset,
                       .body = offset + (front_bytes < 0 ? end : static_cast<std::uint64_t>(front_bytes))};
@@ -313,6 +345,7 @@ std::optional<source_message> message_source::next() {
     given_ = found->header.kind;
     given_bytes_ = static_cast<std::uint64_t>(found->header.body_bytes);
     given_end_ = found->body + given_bytes_;
+    given_front_ = found->body - found->offset;
     const column_tree* const tree = described_ == nullptr ? nullptr : tree_of(found->header);
     source_message made;
     made.layout = read_layout(found->header, tree);
@@ -324,7 +357,7 @@ std::optional<source_message> message_source::next() {
       continue;
     }
     read_body(*found, tree, made);
-    made.metadata = std::move(found->metadata); // its bytes stay where the layout views them
+    made.front = std::move(found->front); // its bytes stay where the layout views them
     return made;
   }
   given_ = message_kind::schema;
@@ -332,6 +365,7 @@ std::optional<source_message> message_source::next() {
 }
 
 void message_source::accept() {
+  usual_front_ = given_front_;
   if (given_ == message_kind::record_batch) {
     ++next_batch_;
     body_bytes_ += given_bytes_;

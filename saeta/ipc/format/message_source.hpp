@@ -40,7 +40,7 @@ enum class bodies {
 
 /// A record batch, or the values of a dictionary.
 struct source_message {
-  std::vector<std::byte> metadata; ///< its FlatBuffer, which `layout` borrows
+  std::vector<std::byte> front; ///< its bytes before the body, which `layout` borrows
   batch_layout layout;
   std::span<const std::byte> body; ///< empty if bodies are not read
   std::shared_ptr<void> owner;     ///< of the body
@@ -88,7 +88,8 @@ public:
 private:
   /// A message whose metadata was read.
   struct found_message {
-    std::vector<std::byte> metadata;
+    std::vector<std::byte> front; ///< its bytes before the body, or some more
+    std::size_t prefix = 0;       ///< of them: before the metadata
     message_header header;
     std::uint64_t offset = 0;
     std::uint64_t body = 0; ///< offset
@@ -130,6 +131,8 @@ private:
   message_kind given_ = message_kind::schema; ///< of the message that was returned last; a schema: none
   std::uint64_t given_end_ = 0;               ///< where it ends
   std::uint64_t given_bytes_ = 0;             ///< of its body
+  std::uint64_t given_front_ = 0;             ///< bytes before its body
+  std::uint64_t usual_front_ = 4096;          ///< the same of the message before, or a guess
 };
 
 } // namespace saeta::ipc::detail

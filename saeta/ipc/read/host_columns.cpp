@@ -297,6 +297,7 @@ host_batch host_columns(const host_target& to, const read_columns& columns, cons
                                        " rows in a record batch of ", made.rows));
     }
   }
+  made.memory = message.body;
   if (owners.empty()) {
     made.keepalive = message.owner;
   } else {
