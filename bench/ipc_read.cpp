@@ -294,7 +294,7 @@ void print(const results& found) {
 
 json_object as_json(const options& chosen, const results& found, device_id device) {
   json_object file =
-      describe_run("ipc_read", chosen.run, device, {{"libarrow", std::string(ipc::loaded_arrow_version())}});
+      describe_run("ipc_read", chosen.run, device, {});
   const double limit = found.pinned.rate(found.pinned.median());
   std::vector<json_object> legs;
   for (const leg* each : found.legs()) {

@@ -33,10 +33,6 @@ function(saeta_find_codec name header)
   target_link_libraries(saeta_${name} INTERFACE "${${prefix}_LIBRARY}")
 endfunction()
 
-if(NOT SAETA_WITH_IPC)
-  return()
-endif()
-
 if(SAETA_SYSTEM_CODECS)
   saeta_find_codec(lz4 lz4frame.h)
   saeta_find_codec(zstd zstd.h)

@@ -244,7 +244,6 @@ def main() -> int:
             f"wheel.py-api=cp3{STABLE_ABI}",  # older Pythons ignore it
             "cmake.version=>=3.26",  # the first one that knows the stable ABI
             f"cmake.define.SAETA_CUDA={'OFF' if options.no_cuda else 'ON'}",
-            "cmake.define.SAETA_IPC=ON",
             "cmake.define.SAETA_BRIDGE=ON",
             "cmake.define.SAETA_RMM=OFF",
         ]

@@ -87,7 +87,6 @@ def check_cpp(python: Path, scratch: Path) -> str:
         f"-DBUILD={scratch}",
         "-DGENERATOR=Ninja",
         "-DCXX=c++",
-        "-DWITH_IPC=ON",
     ]
     run("cmake", *options, "-P", ROOT / "tests/consumer/run.cmake", folder=scratch)
     return "ok"

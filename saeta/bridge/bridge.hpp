@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <optional>
 
 namespace arrow {
@@ -87,5 +88,9 @@ using context_finder = std::function<std::shared_ptr<context>(std::int64_t ordin
 /// @param type  kCUDA, kCUDA_HOST, kCUDA_MANAGED, or kEXT_DEV, which tests use.
 /// @throws error invalid_argument (another type), exchange (another library has registered the type).
 void register_devices(arrow::DeviceAllocationType type, context_finder open);
+
+/// The libarrow release that this library was built with, and the release that is loaded now ("26.0.1").
+std::string built_arrow_version();
+std::string loaded_arrow_version();
 
 } // namespace saeta

@@ -3,7 +3,7 @@
 #include "saeta/bridge/bridge.hpp"
 #include "saeta/bridge/buffer_io.hpp"
 #include "saeta/bridge/copies.hpp"
-#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 
 #include <algorithm>
 
@@ -53,7 +53,7 @@ void buffer_reader::copy_out(std::int64_t position, std::int64_t bytes, void* ou
 }
 
 arrow::Result<std::int64_t> buffer_reader::Tell() const {
-  return ipc::run_guarded([&]() -> arrow::Result<std::int64_t> {
+  return bridge::run_guarded([&]() -> arrow::Result<std::int64_t> {
     static_cast<void>(present(0, 0, true));
     const std::lock_guard lock(mutex_);
     return position_;
@@ -61,7 +61,7 @@ arrow::Result<std::int64_t> buffer_reader::Tell() const {
 }
 
 arrow::Status buffer_reader::Seek(std::int64_t position) {
-  return ipc::run_guarded([&] {
+  return bridge::run_guarded([&] {
     static_cast<void>(present(position, 0, true));
     const std::lock_guard lock(mutex_);
     position_ = position;
@@ -69,14 +69,14 @@ arrow::Status buffer_reader::Seek(std::int64_t position) {
 }
 
 arrow::Result<std::int64_t> buffer_reader::GetSize() {
-  return ipc::run_guarded([&]() -> arrow::Result<std::int64_t> {
+  return bridge::run_guarded([&]() -> arrow::Result<std::int64_t> {
     static_cast<void>(present(0, 0, true));
     return source_->size();
   });
 }
 
 arrow::Result<std::int64_t> buffer_reader::Read(std::int64_t bytes, void* out) {
-  return ipc::run_guarded([&]() -> arrow::Result<std::int64_t> {
+  return bridge::run_guarded([&]() -> arrow::Result<std::int64_t> {
     const std::lock_guard lock(mutex_);
     const std::int64_t there = present(position_, bytes, true);
     copy_out(position_, there, out);
@@ -86,7 +86,7 @@ arrow::Result<std::int64_t> buffer_reader::Read(std::int64_t bytes, void* out) {
 }
 
 arrow::Result<std::shared_ptr<arrow::Buffer>> buffer_reader::Read(std::int64_t bytes) {
-  return ipc::run_guarded([&]() -> arrow::Result<std::shared_ptr<arrow::Buffer>> {
+  return bridge::run_guarded([&]() -> arrow::Result<std::shared_ptr<arrow::Buffer>> {
     const std::lock_guard lock(mutex_);
     const std::int64_t there = present(position_, bytes, true);
     auto part = arrow::SliceBuffer(source_, position_, there);
@@ -97,7 +97,7 @@ arrow::Result<std::shared_ptr<arrow::Buffer>> buffer_reader::Read(std::int64_t b
 
 arrow::Result<std::int64_t> buffer_reader::ReadAt(std::int64_t position, std::int64_t bytes,
                                                   bool allow_short_read, void* out) {
-  return ipc::run_guarded([&]() -> arrow::Result<std::int64_t> {
+  return bridge::run_guarded([&]() -> arrow::Result<std::int64_t> {
     const std::int64_t there = present(position, bytes, allow_short_read);
     copy_out(position, there, out);
     return there;
@@ -106,7 +106,7 @@ arrow::Result<std::int64_t> buffer_reader::ReadAt(std::int64_t position, std::in
 
 arrow::Result<std::shared_ptr<arrow::Buffer>> buffer_reader::ReadAt(std::int64_t position, std::int64_t bytes,
                                                                     bool allow_short_read) {
-  return ipc::run_guarded([&]() -> arrow::Result<std::shared_ptr<arrow::Buffer>> {
+  return bridge::run_guarded([&]() -> arrow::Result<std::shared_ptr<arrow::Buffer>> {
     return arrow::SliceBuffer(source_, position, present(position, bytes, allow_short_read));
   });
 }

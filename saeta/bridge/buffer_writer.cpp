@@ -4,7 +4,7 @@
 #include "saeta/bridge/bridge.hpp"
 #include "saeta/bridge/buffer_io.hpp"
 #include "saeta/bridge/copies.hpp"
-#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 
 #include <algorithm>
 
@@ -96,7 +96,7 @@ void buffer_writer::write(const void* data, std::int64_t bytes) {
 }
 
 arrow::Status buffer_writer::SetBufferSize(std::int64_t bytes) {
-  return ipc::run_guarded([&] {
+  return bridge::run_guarded([&] {
     const std::lock_guard lock(mutex_);
     require_open();
     if (bytes < 0) {
@@ -119,7 +119,7 @@ std::int64_t buffer_writer::num_bytes_buffered() const {
 }
 
 arrow::Status buffer_writer::Close() {
-  return ipc::run_guarded([&] {
+  return bridge::run_guarded([&] {
     const std::lock_guard lock(mutex_);
     if (!closed_) {
       flush();
@@ -134,7 +134,7 @@ bool buffer_writer::closed() const {
 }
 
 arrow::Status buffer_writer::Flush() {
-  return ipc::run_guarded([&] {
+  return bridge::run_guarded([&] {
     const std::lock_guard lock(mutex_);
     require_open();
     flush();
@@ -142,7 +142,7 @@ arrow::Status buffer_writer::Flush() {
 }
 
 arrow::Result<std::int64_t> buffer_writer::Tell() const {
-  return ipc::run_guarded([&]() -> arrow::Result<std::int64_t> {
+  return bridge::run_guarded([&]() -> arrow::Result<std::int64_t> {
     const std::lock_guard lock(mutex_);
     require_open();
     return position_;
@@ -150,21 +150,21 @@ arrow::Result<std::int64_t> buffer_writer::Tell() const {
 }
 
 arrow::Status buffer_writer::Seek(std::int64_t position) {
-  return ipc::run_guarded([&] {
+  return bridge::run_guarded([&] {
     const std::lock_guard lock(mutex_);
     seek(position);
   });
 }
 
 arrow::Status buffer_writer::Write(const void* data, std::int64_t bytes) {
-  return ipc::run_guarded([&] {
+  return bridge::run_guarded([&] {
     const std::lock_guard lock(mutex_);
     write(data, bytes);
   });
 }
 
 arrow::Status buffer_writer::WriteAt(std::int64_t position, const void* data, std::int64_t bytes) {
-  return ipc::run_guarded([&] {
+  return bridge::run_guarded([&] {
     const std::lock_guard lock(mutex_);
     require_open();
     require_place(position, bytes); // before anything moves

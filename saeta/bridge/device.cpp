@@ -3,7 +3,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/bridge/bridge.hpp"
 #include "saeta/interop/dlpack/types.hpp"
-#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 
 #include <utility>
 
@@ -34,7 +34,7 @@ public:
 
   arrow::Status WaitEvent(const arrow::Device::SyncEvent& awaited) override;
   [[nodiscard]] arrow::Status Synchronize() const override {
-    return ipc::run_guarded([&] { ctx_->synchronize(ref()); });
+    return bridge::run_guarded([&] { ctx_->synchronize(ref()); });
   }
 
   [[nodiscard]] stream_ref ref() const {
@@ -56,7 +56,7 @@ void require_one_device(const context& stream, const context& awaited) {
 }
 
 arrow::Status bridged_stream::WaitEvent(const arrow::Device::SyncEvent& awaited) {
-  return ipc::run_guarded([&] {
+  return bridge::run_guarded([&] {
     const auto* const event = dynamic_cast<const bridged_event*>(&awaited);
     if (event == nullptr) {
       throw error(errc::invalid_argument, "the event was not made by a Saeta memory manager");
@@ -103,7 +103,7 @@ std::shared_ptr<arrow::MemoryManager> bridged_device::default_memory_manager() {
 arrow::DeviceAllocationType bridged_device::device_type() const { return allocation_type(*ctx_, kind_); }
 
 arrow::Result<std::shared_ptr<arrow::Device::Stream>> bridged_device::MakeStream(unsigned flags) {
-  return ipc::run_guarded([&]() -> arrow::Result<std::shared_ptr<Stream>> {
+  return bridge::run_guarded([&]() -> arrow::Result<std::shared_ptr<Stream>> {
     if (flags > 1) {
       throw error(errc::invalid_argument, concat("stream flags are ", flags, ", expected 0 or 1"));
     }
@@ -122,7 +122,7 @@ arrow::Result<std::shared_ptr<arrow::Device::Stream>> bridged_device::MakeStream
 
 arrow::Result<std::shared_ptr<arrow::Device::Stream>>
 bridged_device::WrapStream(void* stream, Stream::release_fn_t release) {
-  return ipc::run_guarded([&]() -> arrow::Result<std::shared_ptr<Stream>> {
+  return bridge::run_guarded([&]() -> arrow::Result<std::shared_ptr<Stream>> {
     if (stream == nullptr) {
       throw error(errc::invalid_argument, "the stream to wrap is null, expected a pointer to its handle");
     }
@@ -151,7 +151,7 @@ event_ref bridged_event::ref() const {
 }
 
 arrow::Status bridged_event::Wait() {
-  return ipc::run_guarded([&] {
+  return bridge::run_guarded([&] {
     if (pending()) {
       ref().synchronize();
     }
@@ -159,7 +159,7 @@ arrow::Status bridged_event::Wait() {
 }
 
 arrow::Status bridged_event::Record(const arrow::Device::Stream& stream) {
-  return ipc::run_guarded([&] {
+  return bridge::run_guarded([&] {
     const auto* const recorded = dynamic_cast<const bridged_stream*>(&stream);
     if (recorded == nullptr || !pending()) {
       throw error(errc::invalid_argument, recorded == nullptr ? "the stream does not belong to a Saeta device"

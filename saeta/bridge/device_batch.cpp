@@ -4,7 +4,7 @@
 #include "saeta/bridge/bridge.hpp"
 #include "saeta/interop/arrow/device.hpp"
 #include "saeta/interop/arrow/owned.hpp"
-#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 #include "saeta/memory/device_copy.hpp"
 
 #include <arrow/array/array_base.h>
@@ -157,7 +157,7 @@ private:
   /// A dictionary of the memo, copied to the device if it is in host memory.
   [[nodiscard]] data_ptr on_device(const data_ptr& dictionary) const {
     const auto& to = body_->memory_manager(); // a batch is in memory of one kind
-    return ipc::take(arrow::MakeArray(dictionary)->ViewOrCopyTo(to), "dictionary of a message")->data();
+    return bridge::take(arrow::MakeArray(dictionary)->ViewOrCopyTo(to), "dictionary of a message")->data();
   }
 
   [[nodiscard]] std::int64_t count_nulls(const arrow::ArrayData& of) const {
@@ -185,7 +185,7 @@ private:
 void check_values(const std::shared_ptr<context>& ctx, const arrow::RecordBatch& batch) {
   owned_device_array array;
   owned_schema described;
-  ipc::check(arrow::ExportDeviceRecordBatch(batch, nullptr, array.out(), described.out()),
+  bridge::check(arrow::ExportDeviceRecordBatch(batch, nullptr, array.out(), described.out()),
              "record batch message");
   dictionary_cache dictionaries;
   try {

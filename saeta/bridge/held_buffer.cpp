@@ -4,7 +4,7 @@
 #include "saeta/base/required.hpp"
 #include "saeta/bridge/bridge.hpp"
 #include "saeta/bridge/device.hpp"
-#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 #include "saeta/memory/context.hpp"
 
 namespace saeta {
@@ -90,7 +90,7 @@ bool wait_for_event(const stream_ref& stream, const arrow::Buffer& of) {
   if (ours != nullptr && ours->ctx()->device_backend().get() == &stream.owner()) {
     stream.wait(ours->ref());
   } else {
-    ipc::check(event->Wait(), "sync event of an arrow buffer");
+    bridge::check(event->Wait(), "sync event of an arrow buffer");
   }
   return true;
 }

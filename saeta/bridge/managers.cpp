@@ -2,10 +2,13 @@
 #include "saeta/base/process.hpp"
 #include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 #include "saeta/bridge/bridge.hpp"
 #include "saeta/bridge/device.hpp"
 #include "saeta/bridge/memory_manager.hpp"
-#include "saeta/ipc/arrow_status.hpp"
+
+#include <arrow/config.h>
+#include <arrow/util/config.h>
 
 #include <map>
 #include <mutex>
@@ -43,7 +46,7 @@ std::optional<memory_kind> kind_of(arrow::DeviceAllocationType type) noexcept {
 
 arrow::Result<std::shared_ptr<arrow::MemoryManager>> find_manager(const context_finder& open,
                                                                   std::int64_t ordinal, memory_kind kind) {
-  return ipc::run_guarded([&]() -> arrow::Result<std::shared_ptr<arrow::MemoryManager>> {
+  return bridge::run_guarded([&]() -> arrow::Result<std::shared_ptr<arrow::MemoryManager>> {
     const std::shared_ptr<context> ctx = open(ordinal);
     if (ctx == nullptr) {
       throw error(errc::device, concat("this machine has no device number ", ordinal));
@@ -121,5 +124,8 @@ void register_devices(arrow::DeviceAllocationType type, context_finder open) {
   }
   registered.insert(type);
 }
+
+std::string built_arrow_version() { return ARROW_VERSION_STRING; }
+std::string loaded_arrow_version() { return arrow::GetBuildInfo().version_string; }
 
 } // namespace saeta

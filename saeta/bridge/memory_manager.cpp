@@ -6,7 +6,7 @@
 #include "saeta/bridge/copies.hpp"
 #include "saeta/bridge/device.hpp"
 #include "saeta/bridge/held_buffer.hpp"
-#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 
 #include <arrow/buffer.h>
 #include <arrow/io/memory.h>
@@ -63,7 +63,7 @@ bridged_memory::owned_copy bridged_memory::copy_out(const arrow::Buffer& source,
 
 arrow::Result<std::shared_ptr<arrow::io::RandomAccessFile>>
 bridged_memory::GetBufferReader(std::shared_ptr<arrow::Buffer> source) {
-  return ipc::run_guarded([&]() -> arrow::Result<std::shared_ptr<arrow::io::RandomAccessFile>> {
+  return bridge::run_guarded([&]() -> arrow::Result<std::shared_ptr<arrow::io::RandomAccessFile>> {
     if (source->is_cpu()) {
       return std::make_shared<arrow::io::BufferReader>(std::move(source));
     }
@@ -73,13 +73,13 @@ bridged_memory::GetBufferReader(std::shared_ptr<arrow::Buffer> source) {
 
 arrow::Result<std::shared_ptr<arrow::io::OutputStream>>
 bridged_memory::GetBufferWriter(std::shared_ptr<arrow::Buffer> target) {
-  return ipc::run_guarded([&]() -> arrow::Result<std::shared_ptr<arrow::io::OutputStream>> {
+  return bridge::run_guarded([&]() -> arrow::Result<std::shared_ptr<arrow::io::OutputStream>> {
     return std::make_shared<buffer_writer>(std::move(target));
   });
 }
 
 arrow::Result<std::unique_ptr<arrow::Buffer>> bridged_memory::AllocateBuffer(std::int64_t bytes) {
-  return ipc::run_guarded([&]() -> arrow::Result<std::unique_ptr<arrow::Buffer>> {
+  return bridge::run_guarded([&]() -> arrow::Result<std::unique_ptr<arrow::Buffer>> {
     if (bytes < 0) {
       throw error(errc::invalid_argument, concat("the size of a buffer can't be negative, got ", bytes));
     }
@@ -89,7 +89,7 @@ arrow::Result<std::unique_ptr<arrow::Buffer>> bridged_memory::AllocateBuffer(std
 }
 
 arrow::Result<std::shared_ptr<arrow::Device::SyncEvent>> bridged_memory::MakeDeviceSyncEvent() {
-  return ipc::run_guarded([&]() -> arrow::Result<std::shared_ptr<arrow::Device::SyncEvent>> {
+  return bridge::run_guarded([&]() -> arrow::Result<std::shared_ptr<arrow::Device::SyncEvent>> {
     if (ctx_->on_host()) {
       return nullptr;
     }
@@ -99,7 +99,7 @@ arrow::Result<std::shared_ptr<arrow::Device::SyncEvent>> bridged_memory::MakeDev
 
 arrow::Result<std::shared_ptr<arrow::Device::SyncEvent>>
 bridged_memory::WrapDeviceSyncEvent(void* event, arrow::Device::SyncEvent::release_fn_t release) {
-  return ipc::run_guarded([&]() -> arrow::Result<std::shared_ptr<arrow::Device::SyncEvent>> {
+  return bridge::run_guarded([&]() -> arrow::Result<std::shared_ptr<arrow::Device::SyncEvent>> {
     return std::make_shared<bridged_event>(ctx_, event, std::move(release));
   });
 }
@@ -112,29 +112,29 @@ bridged_memory::shared_copy bridged_memory::CopyBufferFrom(const std::shared_ptr
     if (failure.code() == errc::unsupported) { // out of reach: libarrow then copies through the CPU
       return nullptr;
     }
-    return ipc::current_failure();
+    return bridge::current_failure();
   } catch (...) {
-    return ipc::current_failure();
+    return bridge::current_failure();
   }
 }
 
 bridged_memory::shared_copy bridged_memory::CopyBufferTo(const std::shared_ptr<arrow::Buffer>& source,
                                                          const manager& to) {
-  return ipc::run_guarded([&]() -> shared_copy { return copy_out(*source, source, *to); });
+  return bridge::run_guarded([&]() -> shared_copy { return copy_out(*source, source, *to); });
 }
 
 bridged_memory::owned_copy bridged_memory::CopyNonOwnedFrom(const arrow::Buffer& source,
                                                             const manager& /*from*/) {
-  return ipc::run_guarded([&]() -> owned_copy { return copy_in(source, nullptr); });
+  return bridge::run_guarded([&]() -> owned_copy { return copy_in(source, nullptr); });
 }
 
 bridged_memory::owned_copy bridged_memory::CopyNonOwnedTo(const arrow::Buffer& source, const manager& to) {
-  return ipc::run_guarded([&]() -> owned_copy { return copy_out(source, nullptr, *to); });
+  return bridge::run_guarded([&]() -> owned_copy { return copy_out(source, nullptr, *to); });
 }
 
 bridged_memory::shared_copy bridged_memory::ViewBufferFrom(const std::shared_ptr<arrow::Buffer>& source,
                                                            const manager& from) {
-  return ipc::run_guarded([&]() -> shared_copy {
+  return bridge::run_guarded([&]() -> shared_copy {
     if (!ctx_->on_host() || context_of(*from) == nullptr) {
       return nullptr;
     }
@@ -144,7 +144,7 @@ bridged_memory::shared_copy bridged_memory::ViewBufferFrom(const std::shared_ptr
 
 bridged_memory::shared_copy bridged_memory::ViewBufferTo(const std::shared_ptr<arrow::Buffer>& source,
                                                          const manager& to) {
-  return ipc::run_guarded(
+  return bridge::run_guarded(
       [&]() -> shared_copy { return to->is_cpu() ? view_on_cpu(ctx_, source, to) : nullptr; });
 }
 

@@ -6,8 +6,10 @@
 #include "saeta/bridge/copies.hpp"
 #include "saeta/bridge/device_batch.hpp"
 #include "saeta/bridge/table_import.hpp"
-#include "saeta/ipc/arrow_status.hpp"
-#include "saeta/ipc/message.hpp"
+#include "saeta/bridge/arrow_status.hpp"
+#include "saeta/bridge/host_message.hpp"
+#include "saeta/ipc/batch_message.hpp"
+#include "saeta/ipc/input_error.hpp"
 #include "saeta/memory/context.hpp"
 
 #include <arrow/array/data.h>
@@ -40,7 +42,7 @@ std::shared_ptr<arrow::Buffer> to_host(const std::shared_ptr<arrow::Buffer>& fro
     throw error(errc::exchange, concat("an IPC message on ", from->device()->ToString(),
                                        " is not in memory of a Saeta context"));
   }
-  std::shared_ptr<arrow::Buffer> copy = ipc::take(arrow::AllocateBuffer(bytes, pool), message_name);
+  std::shared_ptr<arrow::Buffer> copy = bridge::take(arrow::AllocateBuffer(bytes, pool), message_name);
   download(bytes_of(ctx, part),
            {reinterpret_cast<std::byte*>(copy->mutable_data()), static_cast<std::size_t>(copy->size())});
   return copy;
@@ -91,7 +93,7 @@ const arrow::ipc::DictionaryMemo& memo_or_empty(const arrow::ipc::DictionaryMemo
   if (given != nullptr) {
     return *given;
   }
-  ipc::check(empty.fields().AddSchemaFields(described), message_name);
+  bridge::check(empty.fields().AddSchemaFields(described), message_name);
   return empty;
 }
 
@@ -104,8 +106,8 @@ buffer serialize_batch(const std::shared_ptr<context>& ctx,
   // Each buffer is checked: a batch that another library read from a device claims to be in host memory.
   const bool here = std::ranges::all_of(batch->column_data(), [](const auto& each) { return on_cpu(*each); });
   const auto on_host =
-      here ? batch : ipc::take(batch->ViewOrCopyTo(arrow::default_cpu_memory_manager()), "record batch");
-  return upload_bytes(ctx, host_bytes(*ipc::encode_batch(on_host)), own_kind(ctx->device()));
+      here ? batch : bridge::take(batch->ViewOrCopyTo(arrow::default_cpu_memory_manager()), "record batch");
+  return upload_bytes(ctx, bridge::encode_batch(*on_host), own_kind(ctx->device()));
 }
 
 std::unique_ptr<arrow::ipc::Message> read_message(const std::shared_ptr<arrow::Buffer>& bytes,
@@ -120,14 +122,14 @@ std::unique_ptr<arrow::ipc::Message> read_message(const std::shared_ptr<arrow::B
     return nullptr;
   }
   const auto metadata = to_host(bytes, front.bytes, front.metadata, pool);
-  const auto verified = ipc::take(arrow::ipc::Message::Open(metadata, nullptr), message_name);
+  const auto verified = bridge::take(arrow::ipc::Message::Open(metadata, nullptr), message_name);
   const std::int64_t begin = front.bytes + front.metadata;
   const std::int64_t size = verified->body_length();
   if (size < 0 || size > bytes->size() - begin) {
     throw error(errc::format, concat(message_name, ": a body of ", size, " bytes at offset ", begin,
                                      " exceeds its ", bytes->size(), " bytes"));
   }
-  return ipc::take(arrow::ipc::Message::Open(metadata, arrow::SliceBuffer(bytes, begin, size)), message_name);
+  return bridge::take(arrow::ipc::Message::Open(metadata, arrow::SliceBuffer(bytes, begin, size)), message_name);
 }
 
 std::shared_ptr<arrow::RecordBatch> read_batch(const std::shared_ptr<context>& ctx,
@@ -139,16 +141,21 @@ std::shared_ptr<arrow::RecordBatch> read_batch(const std::shared_ptr<context>& c
   require_argument(schema, "schema");
   const auto message = require_batch(read_message(bytes, pool));
   const std::shared_ptr<arrow::Buffer> body = message->body();
-  const bool compressed = ipc::check_body(host_bytes(*message->metadata()), body->size());
+  bool compressed = false;
+  try {
+    compressed = ipc::check_body(host_bytes(*message->metadata()), static_cast<std::uint64_t>(body->size()));
+  } catch (const error& failure) {
+    ipc::rethrow(failure, "record batch message");
+  }
   arrow::ipc::DictionaryMemo none;
   const arrow::ipc::DictionaryMemo& memo = memo_or_empty(dictionaries, *schema, none);
   if (body->is_cpu()) {
-    return ipc::decode_batch(ctx, *message, schema, memo);
+    return bridge::decode_batch(ctx, *message, schema, memo);
   }
   if (compressed || !schema->is_native_endian()) {
-    const auto here = ipc::take(
+    const auto here = bridge::take(
         arrow::ipc::Message::Open(message->metadata(), to_host(body, 0, body->size(), pool)), message_name);
-    const auto decoded = ipc::decode_batch(ctx, *here, schema, memo);
+    const auto decoded = bridge::decode_batch(ctx, *here, schema, memo);
     return read_batch(ctx, decoded->schema(), &memo, arrow_buffer(serialize_batch(ctx, decoded)), pool);
   }
   if (body->address() % 8 != 0) {
@@ -157,7 +164,7 @@ std::shared_ptr<arrow::RecordBatch> read_batch(const std::shared_ptr<context>& c
   }
   arrow::ipc::IpcReadOptions options;
   options.memory_pool = pool;
-  const auto read = ipc::take(arrow::ipc::ReadRecordBatch(*message, schema, &memo, options), message_name);
+  const auto read = bridge::take(arrow::ipc::ReadRecordBatch(*message, schema, &memo, options), message_name);
   return device_batch(context_of(*bytes->memory_manager()), *read, body);
 }
 

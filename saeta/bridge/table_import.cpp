@@ -5,7 +5,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/interop/arrow/owned.hpp"
 #include "saeta/interop/arrow/rows.hpp"
-#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 
 #include <arrow/array/array_base.h>
 #include <arrow/array/data.h>
@@ -58,7 +58,7 @@ public:
 private:
   static field to_field(const arrow::Field& source) {
     owned_schema made;
-    ipc::check(arrow::ExportField(source, made.out()), "schema");
+    bridge::check(arrow::ExportField(source, made.out()), "schema");
     return import_field(made.get());
   }
 
@@ -69,7 +69,7 @@ private:
 
 schema fields_of(const arrow::Schema& source) {
   owned_schema without_fields;
-  ipc::check(arrow::ExportSchema(*arrow::schema({}, source.metadata()), without_fields.out()), "schema");
+  bridge::check(arrow::ExportSchema(*arrow::schema({}, source.metadata()), without_fields.out()), "schema");
   schema made = import_schema(without_fields.get());
   made.fields.reserve(source.fields().size());
   field_reader reader;
@@ -139,7 +139,7 @@ void add_batch(const std::shared_ptr<Rows>& source, arrow_rows& to) {
       to.add(borrow_array(column, addresses));
     } else {
       owned_array& made = kept->exported.emplace_back();
-      ipc::check(arrow::ExportArray(*array_of(*source, i), made.out()), "column");
+      bridge::check(arrow::ExportArray(*array_of(*source, i), made.out()), "column");
       to.add(made.get());
     }
   }
@@ -180,7 +180,7 @@ table import_table(const std::shared_ptr<context>& ctx, const std::shared_ptr<ar
   arrow::TableBatchReader batches(source);
   for (;;) {
     std::shared_ptr<arrow::RecordBatch> next;
-    ipc::check(batches.ReadNext(&next), "table");
+    bridge::check(batches.ReadNext(&next), "table");
     if (next == nullptr) {
       return rows.finish();
     }

@@ -73,7 +73,8 @@ private:
     for (const packed_rows::dictionary_use& each : of.dictionaries) {
       add_dictionary(columns_.dictionaries[each.dictionary], tree.nodes[each.node].dictionary);
     }
-    detail::append_batch_message(metadata_, of, dictionary, static_cast<std::int64_t>(columns_.body.size()));
+    detail::append_batch_message(metadata_, of, {.dictionary = dictionary},
+                                 static_cast<std::int64_t>(columns_.body.size()));
   }
 
   /// Adds a dictionary, unless the last message of its id has the same values.

@@ -14,8 +14,6 @@
 #include "saeta/ipc/read/projection.hpp"
 #include "saeta/ipc/read/whole_read.hpp"
 
-#include <arrow/config.h>
-
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -428,8 +426,5 @@ std::int64_t reader::count_batches() const {
   }
   return walked.next_batch();
 }
-
-std::string built_arrow_version() { return ARROW_VERSION_STRING; }
-std::string loaded_arrow_version() { return arrow::GetBuildInfo().version_string; }
 
 } // namespace saeta::ipc

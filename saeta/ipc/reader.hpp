@@ -1,4 +1,4 @@
-// Reads Arrow IPC files and streams into a context. Uses libarrow.
+// Reads Arrow IPC files and streams into a context.
 //
 // What      A reader opens a file, bytes or an object that reads ranges. The schema is known at once; batches
 //           are read lazily. An uncompressed batch body is one planned transfer, and its columns are views
@@ -129,9 +129,5 @@ private:
   [[nodiscard]] bool copied_by_plan(const context& ctx) const;
   std::unique_ptr<impl> impl_;
 };
-
-/// The libarrow release that this library was built with, and the release that is loaded now ("26.0.1").
-std::string built_arrow_version();
-std::string loaded_arrow_version();
 
 } // namespace saeta::ipc

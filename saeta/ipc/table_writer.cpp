@@ -3,7 +3,6 @@
 #include "saeta/base/text.hpp"
 #include "saeta/column/same_type.hpp"
 #include "saeta/compute/conform.hpp"
-#include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/io/atomic_file.hpp"
 #include "saeta/ipc/write/ordered_sink.hpp"
 #include "saeta/ipc/write/pending_tables.hpp"
@@ -77,7 +76,7 @@ private:
   template <class Sink>
   std::optional<table> take(Sink& target, detail::write_team& team) {
     if (!tables.has_more()) {
-      check(target.Flush(), name);
+      target.flush();
       team.wait_until([&] { return tables.has_more(); });
       if (!tables.has_more()) {
         tables.rest();

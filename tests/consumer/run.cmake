@@ -3,7 +3,7 @@
 # folder.
 #
 #   cmake -DBUILD=<build folder> -DGENERATOR=<generator> -DCXX=<compiler> -DCUDACXX=<compiler or empty>
-#         -DWITH_IPC=<bool> [-DARROW_INCLUDE=<folder>] [-DSAETA_DIR=<folder>] -P run.cmake
+#         [-DARROW_INCLUDE=<folder>] [-DSAETA_DIR=<folder>] -P run.cmake
 
 set(work "${BUILD}/consumer")
 file(REMOVE_RECURSE "${work}")
@@ -51,16 +51,14 @@ endforeach()
 build("${CMAKE_CURRENT_LIST_DIR}" minimal)
 run("${work}/minimal/minimal")
 run("${work}/minimal/device_array")
-if(WITH_IPC)
-  build("${CMAKE_CURRENT_LIST_DIR}/../../examples" examples)
-  set(ENV{TMPDIR} "${work}/output")
-  run("${work}/examples/trip")
+build("${CMAKE_CURRENT_LIST_DIR}/../../examples" examples)
+set(ENV{TMPDIR} "${work}/output")
+run("${work}/examples/trip")
 
-  # The program of the README is built alone: the file that it reads comes from the Python blocks.
-  file(READ "${CMAKE_CURRENT_LIST_DIR}/../../README.md" page)
-  string(REGEX MATCH "```cpp\n([^`]*)```" block "${page}")
-  file(MAKE_DIRECTORY "${work}/readme")
-  file(WRITE "${work}/readme/readme.cpp" "${CMAKE_MATCH_1}")
-  file(COPY "${CMAKE_CURRENT_LIST_DIR}/readme/CMakeLists.txt" DESTINATION "${work}/readme")
-  build("${work}/readme" readme_build)
-endif()
+# The program of the README is built alone: the file that it reads comes from the Python blocks.
+file(READ "${CMAKE_CURRENT_LIST_DIR}/../../README.md" page)
+string(REGEX MATCH "```cpp\n([^`]*)```" block "${page}")
+file(MAKE_DIRECTORY "${work}/readme")
+file(WRITE "${work}/readme/readme.cpp" "${CMAKE_MATCH_1}")
+file(COPY "${CMAKE_CURRENT_LIST_DIR}/readme/CMakeLists.txt" DESTINATION "${work}/readme")
+build("${work}/readme" readme_build)

@@ -6,7 +6,7 @@
 
 #include "fuzz/harness.hpp"
 #include "saeta/bridge/bridge.hpp"
-#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/memory/context.hpp"
 

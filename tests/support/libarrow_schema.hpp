@@ -3,7 +3,7 @@
 
 #include "saeta/interop/arrow/c_data.hpp"
 #include "saeta/interop/arrow/owned.hpp"
-#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 #include "saeta/ipc/io/source.hpp"
 
 #include <arrow/buffer.h>

@@ -120,6 +120,10 @@ NB_MODULE(_bridge, m) {
   m.def("register", &register_finder, nb::arg("finder"),
         nb::sig("def register(finder: collections.abc.Callable[[int], saeta._core.Context]) -> None"),
         "Tells libarrow where to find the memory manager of a device by its number.");
+  m.def("built_arrow_version", &saeta::built_arrow_version, nb::sig("def built_arrow_version() -> str"),
+        "Release of libarrow that this module was built with.");
+  m.def("loaded_arrow_version", &saeta::loaded_arrow_version, nb::sig("def loaded_arrow_version() -> str"),
+        "Release of libarrow that is loaded.");
   bind_messages(m);
   bind_tables(m);
   complete_functions(m);

@@ -514,9 +514,6 @@ NB_MODULE(_ipc, m) {
         nb::sig("def inspect_live(read: collections.abc.Callable[[memoryview], int], name: str) -> dict[str, "
                 "typing.Any]"),
         "What a stream says about itself, as `open_live` takes it. Reads it to its end.");
-  m.def("built_arrow_version", &ipc::built_arrow_version,
-        "Release of libarrow that this module was built with.");
-  m.def("loaded_arrow_version", &ipc::loaded_arrow_version, "Release of libarrow that is loaded.");
   complete_functions(m);
   first = nb::object(m).release();
 }

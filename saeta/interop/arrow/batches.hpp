@@ -24,16 +24,19 @@ std::vector<owned_array> export_batches(const table& source, std::size_t first, 
 /// Exports columns of one context, each as an array of its own.
 std::vector<owned_array> export_columns(std::span<const column> sources, symbol_names& names);
 
-/// Rows whose bytes are not on the host yet. The buffer pointers are addresses of `bytes`, which the array
-/// keeps alive.
+/// The batches as arrays in host memory, with symbols as numbers. From a device this is one planned transfer
+/// into one allocation, which lives until the last `keepalive` is dropped. Memory that the CPU can read is
+/// viewed, and later writers wait until it is dropped.
+std::vector<host_batch> host_batches(const std::shared_ptr<context>& ctx, std::span<const batch> sources);
+
+/// Rows whose bytes are not on the host yet. The buffers of the arrays are addresses of `bytes`, which
+/// `rows.keepalive` keeps.
 struct streamed_rows {
-  owned_array array;
+  host_batch rows;
   std::shared_ptr<const column_stream> bytes;
 };
 
-/// Exports columns of a device as a struct array of streamed rows. `column_stream::takes` must be true for
-/// each column. In all other respects the result is as from `export_batch`.
-streamed_rows export_streamed(const std::shared_ptr<context>& ctx, const batch& source,
-                              std::size_t window_bytes);
+/// Describes columns of a device as streamed rows. `column_stream::supports` must be true for each column.
+streamed_rows stream_rows(const std::shared_ptr<context>& ctx, const batch& source, std::size_t window_bytes);
 
 } // namespace saeta

@@ -147,10 +147,10 @@ host_batch hand_out_view(const batch& source) {
   return view;
 }
 
-/// The batches in host memory, with dictionaries instead of symbols. One transfer brings all memory that the
-/// CPU can't read.
+/// The batches in host memory. One transfer brings all memory that the CPU can't read.
+/// @param names  gives dictionaries in place of symbols; null: they stay numbers
 std::vector<host_batch> in_host_memory(const std::shared_ptr<context>& ctx, std::span<const batch> sources,
-                                       symbol_names& names) {
+                                       symbol_names* names) {
   std::vector<host_batch> made(sources.size());
   std::vector<batch> far;
   std::vector<std::size_t> places;
@@ -170,7 +170,9 @@ std::vector<host_batch> in_host_memory(const std::shared_ptr<context>& ctx, std:
     }
   }
   for (host_batch& each : made) {
-    names.replace(ctx, each);
+    if (names != nullptr) {
+      names->replace(ctx, each);
+    }
   }
   return made;
 }
@@ -194,7 +196,7 @@ std::vector<owned_array> export_batches(const table& source, std::size_t first, 
     shown = packed;
   }
   std::vector<owned_array> made;
-  for (const host_batch& view : in_host_memory(source.ctx(), shown, names)) {
+  for (const host_batch& view : in_host_memory(source.ctx(), shown, &names)) {
     made.push_back(exported_struct(view, no_bytes()));
   }
   return made;
@@ -205,12 +207,19 @@ std::vector<owned_array> export_batches(const table& source, std::size_t first, 
   return export_batches(source, first, count, names);
 }
 
-streamed_rows export_streamed(const std::shared_ptr<context>& ctx, const batch& source,
-                              std::size_t window_bytes) {
+std::vector<host_batch> host_batches(const std::shared_ptr<context>& ctx, std::span<const batch> sources) {
+  require_argument(ctx, "ctx");
+  std::vector<batch> plain;
+  plain.reserve(sources.size());
+  std::ranges::transform(sources, std::back_inserter(plain), [](const batch& each) { return as_arrow(each); });
+  return in_host_memory(ctx, plain, nullptr);
+}
+
+streamed_rows stream_rows(const std::shared_ptr<context>& ctx, const batch& source, std::size_t window_bytes) {
   require_argument(ctx, "ctx");
   const batch plain = as_arrow(source);
-  const auto bytes = std::make_shared<column_stream>(ctx, plain.columns, window_bytes);
-  return {exported_struct({source.rows, bytes->arrays(), bytes}, no_bytes()), bytes};
+  auto bytes = std::make_shared<column_stream>(ctx, plain.columns, window_bytes);
+  return {{source.rows, bytes->arrays(), bytes}, bytes};
 }
 
 void export_batch(const table& source, std::size_t batch_index, ArrowArray& target) {
@@ -230,7 +239,7 @@ std::vector<owned_array> export_columns(std::span<const column> sources, symbol_
   for (const column& each : sources) {
     single.push_back({each.length(), {as_arrow(each)}});
   }
-  for (const host_batch& view : in_host_memory(sources.front().ctx(), single, names)) {
+  for (const host_batch& view : in_host_memory(sources.front().ctx(), single, &names)) {
     made.push_back(build_array(view.arrays.front(), view.keepalive, no_bytes()));
   }
   return made;

@@ -1,10 +1,7 @@
 #include "saeta/ipc/codec/block_codec.hpp"
 
-#include "saeta/ipc/arrow_status.hpp"
 #include "saeta/ipc/codec/lz4.hpp"
 #include "saeta/ipc/codec/zstd.hpp"
-
-#include <arrow/buffer.h>
 
 #include <algorithm>
 #include <cstring>
@@ -30,14 +27,10 @@ std::string_view block_codec::front() const noexcept { return lz4_ ? lz4_head : 
 
 std::string_view block_codec::end_bytes() const noexcept { return lz4_ ? lz4_end : std::string_view(); }
 
-std::shared_ptr<arrow::Buffer> block_codec::block(std::span<const std::byte> values,
-                                                  arrow::MemoryPool* pool) const {
-  auto made =
-      take(arrow::AllocateResizableBuffer(static_cast<std::int64_t>(max_block_bytes(values.size())), pool),
-           "compression");
-  const std::size_t bytes = compress_block(
-      values, {reinterpret_cast<std::byte*>(made->mutable_data()), static_cast<std::size_t>(made->size())});
-  check(made->Resize(static_cast<std::int64_t>(bytes)), "compression");
+std::shared_ptr<const packed_memory> block_codec::block(std::span<const std::byte> values,
+                                                        const std::shared_ptr<budget>& charged) const {
+  auto made = std::make_shared<packed_memory>(charged, max_block_bytes(values.size()));
+  made->shrink(compress_block(values, made->bytes()));
   return made;
 }
 

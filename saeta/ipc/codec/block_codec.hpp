@@ -5,13 +5,12 @@
 //           since readers accept consecutive frames. Smaller buffers become one frame by one thread.
 // Owner     Borrows the team.
 // Thread    Any that may call `write_team::run`.
-// Failure   error out_of_memory; the failure of the team; for `block`, that of the pool.
+// Failure   error out_of_memory; the failure of the team; budget_exceeded of `block`.
 #pragma once
 
+#include "saeta/ipc/codec/body_codec.hpp"
+#include "saeta/ipc/codec/packed_memory.hpp"
 #include "saeta/ipc/write/write_team.hpp"
-#include "saeta/ipc/writer.hpp"
-
-#include <arrow/type_fwd.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -27,9 +26,9 @@ public:
   static constexpr std::size_t whole_below = std::size_t{16} << 20;
 
   /// @param kind  lz4 or zstd
-  block_codec(compression kind, write_team& team) : team_(team), lz4_(kind == compression::lz4) {}
+  block_codec(body_codec kind, write_team& team) : team_(team), lz4_(kind == body_codec::lz4) {}
 
-  [[nodiscard]] compression kind() const noexcept { return lz4_ ? compression::lz4 : compression::zstd; }
+  [[nodiscard]] body_codec kind() const noexcept { return lz4_ ? body_codec::lz4 : body_codec::zstd; }
   /// The most bytes that `compress` makes, and its target must have.
   [[nodiscard]] std::size_t max_bytes(std::size_t bytes) const;
   /// Compresses a whole buffer. Returns the bytes written.
@@ -38,8 +37,8 @@ public:
   /// `end_bytes()`.
   /// Any thread.
   /// @param values  1 to `block_bytes` bytes.
-  [[nodiscard]] std::shared_ptr<arrow::Buffer> block(std::span<const std::byte> values,
-                                                     arrow::MemoryPool* pool) const;
+  [[nodiscard]] std::shared_ptr<const packed_memory> block(std::span<const std::byte> values,
+                                                           const std::shared_ptr<budget>& charged) const;
   [[nodiscard]] std::string_view front() const noexcept;
   [[nodiscard]] std::string_view end_bytes() const noexcept;
 

@@ -1,7 +1,7 @@
 #include "saeta/ipc/codec/packed_bodies.hpp"
 
 #include "saeta/base/checked.hpp"
-#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/ipc/input_error.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -85,6 +85,13 @@ void flat_builder::add_numbers(std::size_t place, std::span<const std::int32_t> 
   }
 }
 
+void flat_builder::add_items(std::size_t place, std::size_t count, std::span<const std::byte> items) {
+  pad(sizeof(std::uint64_t), sizeof(std::uint32_t));
+  link(place, bytes_.size());
+  append(checked_cast<std::uint32_t>(count, "items of a list"));
+  bytes_.insert(bytes_.end(), items.begin(), items.end());
+}
+
 std::size_t flat_builder::add_offsets(std::size_t place, std::size_t count) {
   pad(sizeof(std::uint32_t));
   link(place, bytes_.size());

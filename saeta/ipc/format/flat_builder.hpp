@@ -52,6 +52,11 @@ public:
   /// Appends a string or a list, and lets the offset at `place` lead there.
   void add_text(std::size_t place, std::string_view text);
   void add_numbers(std::size_t place, std::span<const std::int32_t> numbers);
+  /// Appends a list of structs whose items are aligned to 8 bytes.
+  template <class T>
+  void add_structs(std::size_t place, std::span<const T> items) {
+    add_items(place, items.size(), std::as_bytes(items));
+  }
   /// Appends a list of so many offsets. Returns the place of the first one; 4 bytes lead to the next.
   std::size_t add_offsets(std::size_t place, std::size_t count);
   /// Lets the offset at `place` lead to a table.
@@ -61,6 +66,7 @@ public:
 
 private:
   void link(std::size_t place, std::size_t target);
+  void add_items(std::size_t place, std::size_t count, std::span<const std::byte> items);
   void pad(std::size_t unit, std::size_t rest = 0);
   template <class T>
   void append(T value);

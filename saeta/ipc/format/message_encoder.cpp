@@ -61,23 +61,32 @@ private:
 // Tables with numbers of 8 bytes begin 4 bytes before a multiple of 8: the offset of the vtable comes first.
 constexpr std::size_t message_at = 20;
 constexpr std::size_t dictionary_at = 60;
-constexpr std::size_t table_distance = 40; // from one table to the next, with the vtable between them
-constexpr std::size_t list_distance =
-    24; // from the table of a batch to its lists, whose items follow 4 bytes
+constexpr std::size_t table_distance = 40;    // from one table to the next, with the vtable between them
+constexpr std::size_t list_distance = 32;     // from the table of a batch to its lists, whose items follow 4 bytes
+constexpr std::size_t compression_bytes = 16; // its vtable and its table
 
 /// The table of a record batch at `at` and its lists.
-void put_batch(flat_buffer& to, std::size_t at, const packed_rows& batch) {
+void put_batch(flat_buffer& to, std::size_t at, const packed_rows& batch, body_codec codec) {
   const bool views = !batch.variadic_counts.empty();
-  to.put_table<5>(at - 16, at, 24, {4, 12, 16, 0, static_cast<std::uint16_t>(views ? 20 : 0)});
+  const bool packed = codec != body_codec::none;
+  to.put_table<5>(at - 16, at, 28,
+                  {4, 12, 16, static_cast<std::uint16_t>(packed ? 20 : 0),
+                   static_cast<std::uint16_t>(views ? 24 : 0)});
   to.put(at + 4, batch.rows);
   const std::size_t nodes = at + list_distance;
   to.link(at + 12, nodes);
   const std::size_t buffers = to.put_list(nodes, batch.nodes) + sizeof(std::uint32_t);
   to.link(at + 16, buffers);
-  const std::size_t counts = to.put_list(buffers, batch.buffers) + sizeof(std::uint32_t);
+  std::size_t end = to.put_list(buffers, batch.buffers) + sizeof(std::uint32_t);
   if (views) {
-    to.link(at + 20, counts);
-    to.put_list(counts, batch.variadic_counts);
+    to.link(at + 24, end);
+    end = to.put_list(end, batch.variadic_counts) + sizeof(std::uint32_t);
+  }
+  if (packed) {
+    // The fields of BodyCompression: codec, method.
+    to.put_table<2>(end, end + 8, 8, {4, 5});
+    to.link(at + 20, end + 8);
+    to.put(end + 12, static_cast<std::int8_t>(codec == body_codec::lz4 ? 0 : 1));
   }
 }
 
@@ -90,14 +99,16 @@ void append_message(std::vector<std::byte>& to, std::span<const std::byte> flat)
   }
 }
 
-void append_batch_message(std::vector<std::byte>& to, const packed_rows& batch,
-                          std::optional<std::int64_t> dictionary, std::int64_t body_bytes) {
+void append_batch_message(std::vector<std::byte>& to, const packed_rows& batch, const batch_kind& kind,
+                          std::int64_t body_bytes) {
+  const bool dictionary = kind.dictionary.has_value();
   const std::size_t batch_at = dictionary ? dictionary_at + table_distance : dictionary_at;
   const std::size_t lists = batch.nodes.size() * sizeof(packed_node) +
                             batch.buffers.size() * sizeof(packed_range) +
                             batch.variadic_counts.size() * sizeof(std::int64_t);
   constexpr std::size_t counts = 3 * 2 * sizeof(std::uint32_t); // with padding before them
-  const std::size_t at = append_room(to, batch_at + list_distance + counts + lists);
+  const std::size_t packed = kind.codec == body_codec::none ? 0 : compression_bytes;
+  const std::size_t at = append_room(to, batch_at + list_distance + counts + lists + packed);
   flat_buffer made{std::span(to).subspan(at)};
   made.link(0, message_at);
   // The fields of Message: version, header_type, header, bodyLength.
@@ -108,11 +119,12 @@ void append_batch_message(std::vector<std::byte>& to, const packed_rows& batch,
   made.put(message_at + 18, dictionary ? header_of_dictionary : header_of_batch);
   if (dictionary) {
     // The fields of DictionaryBatch: id, data, isDelta.
-    made.put_table<3>(dictionary_at - 16, dictionary_at, 16, {4, 12, 0});
-    made.put(dictionary_at + 4, *dictionary);
+    made.put_table<3>(dictionary_at - 16, dictionary_at, 20, {4, 12, 16});
+    made.put(dictionary_at + 4, *kind.dictionary);
     made.link(dictionary_at + 12, batch_at);
+    made.put(dictionary_at + 16, static_cast<std::uint8_t>(kind.is_delta ? 1 : 0));
   }
-  put_batch(made, batch_at, batch);
+  put_batch(made, batch_at, batch, kind.codec);
 }
 
 void append_end_of_stream(std::vector<std::byte>& to) { append_message(to, {}); }

@@ -43,23 +43,4 @@ std::set<std::int64_t> dictionary_ids(const flat_table& schema) {
   return ids;
 }
 
-void place_buffers(std::span<std::byte> message, std::span<const buffer_place> places,
-                   std::int64_t body_bytes) {
-  const auto root = flat_table::root(message);
-  const auto batch = root.table(message_table);
-  const auto length = root.place(message_body_bytes);
-  const auto there = batch ? batch->view<buffer_place>(batch_buffers) : flat_structs<buffer_place>();
-  if (there.size() != places.size() || !length) {
-    throw error(errc::format, concat("the record batch message has ", there.size(),
-                                     " buffers in its body, expected ", places.size()));
-  }
-  const auto put = [&](std::size_t at, const auto& value) {
-    std::memcpy(message.data() + at, &value, sizeof value); // little-endian
-  };
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    put(static_cast<std::size_t>(there.place(i) - message.data()), places[i]);
-  }
-  put(*length, body_bytes);
-}
-
 } // namespace saeta::ipc::detail

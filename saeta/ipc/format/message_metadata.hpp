@@ -1,4 +1,4 @@
-// Metadata around messages: their positions in a file, the schema of a footer, places in an encoded message.
+// Metadata around messages: their positions in a file, and the schema of a footer.
 //
 // Standard  Arrow's File.fbs (Footer, Block) and Message.fbs (Message, RecordBatch, FieldNode,
 //           BodyCompression).
@@ -38,10 +38,5 @@ flat_table schema_table(container format, std::span<const std::byte> front);
 
 /// Returns the ids of all dictionaries in a schema.
 std::set<std::int64_t> dictionary_ids(const flat_table& schema);
-
-/// Overwrites the places of all buffers and the body length in the metadata of a record batch message.
-/// @param message  metadata of a message with a body, so that it has a body length field.
-void place_buffers(std::span<std::byte> message, std::span<const buffer_place> places,
-                   std::int64_t body_bytes);
 
 } // namespace saeta::ipc::detail

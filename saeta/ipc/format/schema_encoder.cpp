@@ -4,6 +4,7 @@
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/symbols/symbol_fields.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 
@@ -175,6 +176,14 @@ flat_description describe(const data_type& type) {
   throw error(errc::unsupported, concat("type ", type.name(), " has no description in a file"));
 }
 
+field field_in_file(const field& of) {
+  field shown = described_as(of, symbol_form::dictionary);
+  if (shown.type.is_byte_bool()) {
+    shown.type = data_type(type_id::boolean);
+  }
+  return shown;
+}
+
 class encoder {
 public:
   explicit encoder(flat_builder& to) : to_(to) {}
@@ -187,11 +196,7 @@ public:
     table made = to_.add_table(slots);
     std::size_t place = to_.add_offsets(made.place(schema_fields), described.fields.size());
     for (const field& each : described.fields) {
-      field shown = described_as(each, symbol_form::dictionary);
-      if (shown.type.is_byte_bool()) {
-        shown.type = data_type(type_id::boolean);
-      }
-      to_.link(place, add(shown));
+      to_.link(place, add(field_in_file(each)));
       place += sizeof(std::uint32_t);
     }
     if (!described.metadata.empty()) {
@@ -279,6 +284,11 @@ private:
 
 } // namespace
 
+schema schema_in_file(schema described) {
+  std::ranges::transform(described.fields, described.fields.begin(), field_in_file);
+  return described;
+}
+
 flat_builder::table add_schema(flat_builder& to, const schema& described) {
   return encoder(to).add(described);
 }
@@ -291,6 +301,19 @@ std::vector<std::byte> encode_schema(const schema& described) {
                     flat_builder::offset(message_table), number(message_body_bytes, std::int64_t{0})});
   to.set_root(message);
   to.link(message.place(message_table), add_schema(to, described));
+  return made;
+}
+
+std::vector<std::byte> encode_footer(const schema& described, const file_footer& blocks) {
+  std::vector<std::byte> made;
+  flat_builder to(made);
+  const table footer =
+      to.add_table({number(footer_version, version_5), flat_builder::offset(footer_schema),
+                    flat_builder::offset(footer_dictionaries), flat_builder::offset(footer_batches)});
+  to.set_root(footer);
+  to.link(footer.place(footer_schema), add_schema(to, described));
+  to.add_structs(footer.place(footer_dictionaries), std::span(blocks.dictionaries));
+  to.add_structs(footer.place(footer_batches), std::span(blocks.batches));
   return made;
 }
 

@@ -9,16 +9,22 @@
 
 #include "saeta/column/schema.hpp"
 #include "saeta/ipc/format/flat_builder.hpp"
+#include "saeta/ipc/format/message_metadata.hpp"
 
 #include <cstddef>
 #include <vector>
 
 namespace saeta::ipc::detail {
 
+/// The schema as files describe it: dictionaries in place of symbols, and bools of a bit.
+schema schema_in_file(schema described);
+
 /// Appends a Schema table.
 flat_builder::table add_schema(flat_builder& to, const schema& described);
 
 /// Returns the FlatBuffer of a schema message.
 std::vector<std::byte> encode_schema(const schema& described);
+/// Returns the FlatBuffer of a file's footer.
+std::vector<std::byte> encode_footer(const schema& described, const file_footer& blocks);
 
 } // namespace saeta::ipc::detail

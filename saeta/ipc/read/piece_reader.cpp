@@ -1,7 +1,7 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/column/column.hpp"
 #include "saeta/device/equal_values.hpp"
-#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/ipc/input_error.hpp"
 #include "saeta/ipc/codec/decoded_bound.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/read/piece_table.hpp"

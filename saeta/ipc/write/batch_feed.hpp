@@ -1,4 +1,4 @@
-// The batches of a table as libarrow's writer takes them, window by window.
+// The batches of a table in host memory, window by window.
 //
 // What      A window has as many batches as fit into `window_bytes`, at least one. From a device context each
 //           window is one transfer into one allocation, which lives until its last batch is dropped. A larger
@@ -12,8 +12,6 @@
 #include "saeta/ipc/write/written_dictionaries.hpp"
 #include "saeta/transfer/column_stream.hpp"
 
-#include <arrow/type_fwd.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -22,7 +20,7 @@
 namespace saeta::ipc::detail {
 
 struct fed_window {
-  std::vector<std::shared_ptr<arrow::RecordBatch>> batches;
+  std::vector<host_batch> batches;
   std::shared_ptr<const column_stream> bytes; ///< of the single batch, if they are on the device; or null
 };
 
@@ -38,7 +36,6 @@ private:
   [[nodiscard]] fed_window streamed(std::size_t index) const;
 
   const written_dictionaries& dictionaries_;
-  std::shared_ptr<arrow::Schema> plain_; ///< schema with indices in place of dictionaries
   std::uint64_t window_bytes_;
   std::size_t next_ = 0;
 };

@@ -1,126 +1,150 @@
 #include "saeta/ipc/write/message_writer.hpp"
 
+#include "saeta/base/checked.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/ipc/arrow_status.hpp"
-#include "saeta/ipc/format/arrow_bridge.hpp"
-#include "saeta/ipc/write/value_bits.hpp"
+#include "saeta/ipc/format/message_fields.hpp"
+#include "saeta/ipc/format/schema_encoder.hpp"
+#include "saeta/ipc/input_error.hpp"
+#include "saeta/ipc/write/same_rows.hpp"
 
-#include <arrow/array.h>
-#include <arrow/record_batch.h>
-#include <arrow/type.h>
-
+#include <algorithm>
+#include <cstring>
+#include <numeric>
 #include <utility>
-#include <vector>
 
 namespace saeta::ipc::detail {
 namespace {
 
-/// Whether values contain dictionaries. Deltas of such values can't be read.
-bool has_dictionaries_inside(const arrow::ArrayData& values) {
-  if (values.type->id() == arrow::Type::DICTIONARY) {
-    return true;
-  }
-  for (const auto& child : values.child_data) {
-    if (has_dictionaries_inside(*child)) {
-      return true;
-    }
-  }
-  return false;
+constexpr std::string_view magic = "ARROW1";
+constexpr std::string_view front_of_file{"ARROW1\0\0", 8};
+constexpr std::size_t copied_bytes = 4096; ///< smaller buffers of a body are written together
+
+/// Whether values contain dictionaries. Deltas of such values can't be read by everybody.
+bool has_dictionaries_inside(const host_array& values) {
+  return values.type.id() == type_id::dictionary ||
+         std::ranges::any_of(values.children, has_dictionaries_inside);
 }
 
-/// Whether the dictionary with that id is of the field at `path` or inside its type.
-bool has_dictionary(const arrow::DataType& of, std::vector<int>& path, std::int64_t id,
-                    const arrow::ipc::DictionaryFieldMapper& ids) {
-  const arrow::DataType& type = storage_of(of);
-  if (type.id() == arrow::Type::DICTIONARY) {
-    return take(ids.GetFieldId(path), "dictionary") == id;
-  }
-  for (int i = 0; i < type.num_fields(); ++i) {
-    path.push_back(i);
-    if (has_dictionary(*type.field(i)->type(), path, id, ids)) {
-      return true;
-    }
-    path.pop_back();
-  }
-  return false;
-}
+std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+/// What a compressed buffer begins with: the number of its decoded bytes.
+constexpr std::size_t claim_bytes = sizeof(std::int64_t);
 
 } // namespace
 
-message_writer::message_writer(arrow::io::OutputStream* sink, const std::shared_ptr<arrow::Schema>& described,
-                               arrow::ipc::IpcWriteOptions encoding, container format, std::string name)
-    : encoding_(std::move(encoding)), format_(format), name_(std::move(name)), described_(described),
-      fields_(*described),
-      target_(take(format == container::file
-                       ? arrow::ipc::internal::MakePayloadFileWriter(sink, described, encoding_)
-                       : arrow::ipc::internal::MakePayloadStreamWriter(sink, encoding_),
-                   name_)) {
-  check(target_->Start(), name_);
-  arrow::ipc::IpcPayload schema_message;
-  check(arrow::ipc::GetSchemaPayload(*described, encoding_, fields_, &schema_message), name_);
-  put(schema_message);
+message_writer::message_writer(byte_target& target, const schema& described, message_options options,
+                               std::string name)
+    : target_(target), described_(schema_in_file(described)), options_(std::move(options)), name_(std::move(name)),
+      flat_(encode_schema(described_)) {
+  std::vector<int> all(described.fields.size());
+  std::iota(all.begin(), all.end(), 0);
+  columns_.tree = make_tree(described_, all, schema_table(container::stream, flat_), columns_.dictionaries,
+                            version_5);
+  written_.resize(columns_.dictionaries.trees.size());
+  if (options_.format == container::file) {
+    target_.write(bytes_of(front_of_file), nullptr);
+  }
+  std::vector<std::byte> first;
+  append_message(first, flat_);
+  put_front(std::move(first));
 }
 
-arrow::ipc::IpcPayload message_writer::encode(const arrow::RecordBatch& rows, std::int64_t number) const {
-  return encode(rows, number, encoding_);
+encoded_rows message_writer::encode_plain(const host_batch& rows, std::int64_t number) const {
+  try {
+    return encode_rows(rows.rows, rows.arrays, rows.keepalive);
+  } catch (const error& failure) {
+    rethrow(failure, concat(name_, ": batch ", number));
+  }
 }
 
-arrow::ipc::IpcPayload message_writer::encode(const arrow::RecordBatch& rows, std::int64_t number,
-                                              std::shared_ptr<arrow::util::Codec> codec) const {
-  arrow::ipc::IpcWriteOptions encoding = encoding_;
-  encoding.codec = std::move(codec);
-  return encode(rows, number, encoding);
-}
-
-arrow::ipc::IpcPayload message_writer::encode(const arrow::RecordBatch& rows, std::int64_t number,
-                                              const arrow::ipc::IpcWriteOptions& encoding) const {
-  const auto place = concat(name_, ": batch ", number);
-  check(rows.Validate(), place);
-  arrow::ipc::IpcPayload made;
-  check(arrow::ipc::GetRecordBatchPayload(rows, encoding, &made), place);
+encoded_rows message_writer::encode(const host_batch& rows, std::int64_t number) const {
+  encoded_rows made = encode_plain(rows, number);
+  if (options_.codec != nullptr) {
+    compress(made);
+  }
   return made;
 }
 
-void message_writer::write(const arrow::RecordBatch& rows, const arrow::ipc::IpcPayload& encoded) {
-  write_dictionaries(rows);
-  put(encoded);
+void message_writer::compress(encoded_rows& of) const {
+  of.codec = options_.codec->kind();
+  for (body_buffer& each : of.body) {
+    if (each.bytes.empty()) {
+      continue;
+    }
+    const std::size_t most = options_.codec->max_bytes(each.bytes.size());
+    auto packed = std::make_shared<packed_memory>(options_.charged, claim_bytes + most);
+    const auto claimed = static_cast<std::int64_t>(each.bytes.size());
+    std::memcpy(packed->bytes().data(), &claimed, claim_bytes); // little-endian
+    packed->shrink(claim_bytes +
+                   options_.codec->compress(each.bytes, packed->bytes().subspan(claim_bytes)));
+    each = {packed->bytes(), packed};
+  }
+  of.place_body();
 }
 
-void message_writer::write_dictionaries(const arrow::RecordBatch& rows) {
-  for (const auto& [id, values] : take(arrow::ipc::CollectDictionaries(rows, fields_), name_)) {
-    write_dictionary(id, values);
+void message_writer::write(const host_batch& rows, const encoded_rows& encoded) {
+  for (std::size_t i = 0; i < rows.arrays.size(); ++i) {
+    write_dictionaries(columns_.tree, columns_.tree.roots[i], rows.arrays[i]);
+  }
+  put(encoded, {.codec = encoded.codec}, blocks_.batches);
+}
+
+void message_writer::write_dictionaries(const column_tree& tree, std::size_t node, const host_array& of) {
+  const tree_node& at = tree.nodes[node];
+  if (at.dictionary != no_node) {
+    write_dictionaries(*columns_.dictionaries.trees[at.dictionary], 0, *of.dictionary);
+    write_dictionary(at.dictionary, of.dictionary);
+    return;
+  }
+  std::size_t child = node + 1;
+  for (const host_array& each : of.children) {
+    write_dictionaries(tree, child, each);
+    child = tree.nodes[child].end;
   }
 }
 
-void message_writer::write_dictionary(std::int64_t id, const std::shared_ptr<arrow::Array>& values) {
-  auto& known = written_[id];
+void message_writer::write_dictionary(std::size_t number, const std::shared_ptr<const host_array>& values) {
+  std::shared_ptr<const host_array>& known = written_[number];
   bool grown = false;
   if (known != nullptr) {
-    const bool in_file = format_ == container::file;
-    if (known->data() == values->data() || same_bits(*known, *values) ||
-        (in_file && values->length() < known->length() && same_bits(*known, *values, values->length()))) {
+    const host_array& before = *known;
+    const bool in_file = options_.format == container::file;
+    if (dictionary_cache::is_same(before, *values) || same_rows(before, *values) ||
+        (in_file && values->length < before.length && same_rows(before, *values, values->length))) {
       return;
     }
-    grown = (in_file || encoding_.emit_dictionary_deltas) && values->length() > known->length() &&
-            !has_dictionaries_inside(*values->data()) && same_bits(*known, *values, known->length());
+    grown = (in_file || options_.deltas) && values->length > before.length &&
+            !has_dictionaries_inside(*values) && same_rows(before, *values, before.length);
     if (in_file && !grown) {
-      refuse_change(id);
+      refuse_change(number);
     }
   }
-  arrow::ipc::IpcPayload message;
-  check(arrow::ipc::GetDictionaryPayload(id, grown, grown ? values->Slice(known->length()) : values,
-                                         encoding_, &message),
-        name_);
-  put(message);
+  host_array rows = *values;
+  if (grown) {
+    rows.offset += known->length;
+    rows.length -= known->length;
+    rows.null_count = rows.null_count == 0 ? 0 : column::unknown_nulls;
+  }
+  encoded_rows encoded;
+  try {
+    encoded = encode_rows(rows.length, std::span(&rows, 1), values);
+    if (options_.codec != nullptr) {
+      compress(encoded);
+    }
+  } catch (const error& failure) {
+    rethrow(failure, concat(name_, ": ", columns_.dictionaries.trees[number]->root_label));
+  }
+  put(encoded,
+      {.dictionary = columns_.dictionaries.ids[number], .is_delta = grown, .codec = encoded.codec},
+      blocks_.dictionaries);
   known = values;
 }
 
-void message_writer::refuse_change(std::int64_t id) const {
+void message_writer::refuse_change(std::size_t number) const {
   std::string column;
-  for (int i = 0; i < described_->num_fields() && column.empty(); ++i) {
-    std::vector<int> path{i};
-    if (has_dictionary(*described_->field(i)->type(), path, id, fields_)) {
-      column = concat("column '", described_->field(i)->name(), "': ");
+  for (const tree_node& each : columns_.tree.nodes) {
+    if (each.dictionary == number) {
+      column = concat("column '", described_.fields[each.column].name, "': ");
     }
   }
   throw error(
@@ -130,10 +154,59 @@ void message_writer::refuse_change(std::int64_t id) const {
              "united, or a stream (format=\"stream\"), which holds them all"));
 }
 
-void message_writer::put(const arrow::ipc::IpcPayload& message) {
-  check(target_->WritePayload(message), name_);
+void message_writer::put(const encoded_rows& encoded, const batch_kind& kind,
+                         std::vector<message_block>& blocks) {
+  const auto begin = static_cast<std::int64_t>(target_.taken());
+  std::vector<std::byte> front;
+  append_batch_message(front, encoded.layout, kind, encoded.body_bytes);
+  blocks.push_back({.offset = begin,
+                    .metadata_bytes = checked_cast<std::int32_t>(front.size(), "bytes of a message's metadata"),
+                    .body_bytes = encoded.body_bytes});
+  put_front(std::move(front));
+  put_body(encoded);
 }
 
-void message_writer::close() { check(target_->Close(), name_); }
+void message_writer::put_front(std::vector<std::byte> bytes) {
+  const auto own = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  target_.write(*own, own);
+}
+
+void message_writer::put_body(const encoded_rows& encoded) {
+  std::vector<std::byte> small;
+  const auto put_small = [&] {
+    if (!small.empty()) {
+      put_front(std::exchange(small, {}));
+    }
+  };
+  for (const body_buffer& each : encoded.body) {
+    const std::size_t padding = round_up(each.bytes.size(), body_unit) - each.bytes.size();
+    if (each.late == nullptr && each.bytes.size() <= copied_bytes) {
+      small.insert(small.end(), each.bytes.begin(), each.bytes.end());
+    } else {
+      put_small();
+      if (each.late != nullptr) {
+        each.late->write(target_);
+      } else {
+        target_.write(each.bytes, each.owner);
+      }
+    }
+    small.insert(small.end(), padding, std::byte{0});
+  }
+  put_small();
+}
+
+void message_writer::close() {
+  std::vector<std::byte> end;
+  append_end_of_stream(end);
+  if (options_.format == container::file) {
+    const std::vector<std::byte> footer = encode_footer(described_, blocks_);
+    const auto size = checked_cast<std::int32_t>(footer.size(), "bytes of the footer");
+    end.insert(end.end(), footer.begin(), footer.end());
+    const auto size_bytes = std::as_bytes(std::span(&size, 1));
+    end.insert(end.end(), size_bytes.begin(), size_bytes.end());
+    end.insert(end.end(), bytes_of(magic).begin(), bytes_of(magic).end());
+  }
+  put_front(std::move(end));
+}
 
 } // namespace saeta::ipc::detail

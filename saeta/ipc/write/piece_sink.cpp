@@ -1,7 +1,6 @@
 #include "saeta/ipc/write/piece_sink.hpp"
 
 #include "saeta/base/os_error.hpp"
-#include "saeta/ipc/arrow_status.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -28,41 +27,29 @@ void skip(std::vector<iovec>& parts, std::size_t& first, std::size_t written) {
 piece_sink::piece_sink(write_team& team, int descriptor, std::filesystem::path name)
     : team_(team), descriptor_(descriptor), name_(std::move(name)), open_(std::make_shared<piece>()) {}
 
-arrow::Status piece_sink::Write(const void* data, std::int64_t bytes) {
-  return Write(std::shared_ptr<arrow::Buffer>(arrow::Buffer::FromString(
-      std::string(static_cast<const char*>(data), static_cast<std::size_t>(bytes)))));
-}
-
-arrow::Status piece_sink::Write(const std::shared_ptr<arrow::Buffer>& data) {
-  return run_guarded([&] { add(data); });
-}
-
-arrow::Status piece_sink::Flush() {
-  return run_guarded([&] { send(); });
-}
-
-void piece_sink::add(const std::shared_ptr<arrow::Buffer>& data) {
-  const auto bytes = static_cast<std::size_t>(data->size());
-  for (std::size_t at = 0; at < bytes;) {
-    const std::size_t room = piece_bytes - static_cast<std::size_t>(written_ % piece_bytes);
-    const std::size_t taken = std::min(room, bytes - at);
-    open_->parts.push_back({const_cast<std::uint8_t*>(data->data()) + at, taken});
-    open_->bytes += taken;
-    at += taken;
-    written_ += taken;
-    open_->kept.push_back(data);
-    if (taken == room || open_->parts.size() == most_parts) {
-      send();
+void piece_sink::write(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner) {
+  while (!bytes.empty()) {
+    const std::size_t room = piece_bytes - static_cast<std::size_t>(taken_ % piece_bytes);
+    const std::size_t part = std::min(room, bytes.size());
+    open_->parts.push_back({const_cast<std::byte*>(bytes.data()), part});
+    open_->bytes += part;
+    taken_ += part;
+    bytes = bytes.subspan(part);
+    if (owner != nullptr && (open_->kept.empty() || open_->kept.back() != owner)) {
+      open_->kept.push_back(owner);
+    }
+    if (part == room || open_->parts.size() == most_parts) {
+      flush();
     }
   }
 }
 
-void piece_sink::send() {
+void piece_sink::flush() {
   if (open_->bytes == 0) {
     return;
   }
   auto full = std::exchange(open_, std::make_shared<piece>());
-  open_->offset = written_;
+  open_->offset = taken_;
   const std::size_t bytes = full->bytes;
   team_.queue(bytes, [full = std::move(full), descriptor = descriptor_, name = name_] {
     put(descriptor, name, *full);
@@ -87,9 +74,9 @@ void piece_sink::put(int descriptor, const std::filesystem::path& name, piece& w
 }
 
 std::uint64_t piece_sink::finish() {
-  send();
+  flush();
   team_.finish();
-  return written_;
+  return taken_;
 }
 
 } // namespace saeta::ipc::detail

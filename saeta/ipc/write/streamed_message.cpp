@@ -1,14 +1,5 @@
 #include "saeta/ipc/write/streamed_message.hpp"
 
-#include "saeta/ipc/arrow_status.hpp"
-#include "saeta/ipc/format/message_metadata.hpp"
-#include "saeta/ipc/write/streamed_buffer.hpp"
-#include "saeta/ipc/write/writer_codec.hpp"
-
-#include <arrow/buffer.h>
-#include <arrow/memory_pool.h>
-#include <arrow/record_batch.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -20,8 +11,6 @@
 
 namespace saeta::ipc::detail {
 namespace {
-
-constexpr std::int64_t body_alignment = 8;
 
 /// A window that is counted until its memory is freed. After that the budget has room for another window.
 class counted_window {
@@ -44,17 +33,6 @@ private:
   std::shared_ptr<std::atomic<std::size_t>> alive_;
 };
 
-/// A part of a window. It keeps the window alive.
-class window_part final : public arrow::Buffer {
-public:
-  window_part(std::shared_ptr<counted_window> window, std::size_t first, std::int64_t bytes)
-      : arrow::Buffer(reinterpret_cast<const std::uint8_t*>(window->data()) + first, bytes),
-        window_(std::move(window)) {}
-
-private:
-  std::shared_ptr<counted_window> window_;
-};
-
 /// The windows of a column stream in order, a few of them in memory at a time.
 class rising_windows {
 public:
@@ -64,27 +42,25 @@ public:
       : from_(std::move(from)), team_(team), alive_(std::move(alive)) {}
 
   /// Writes bytes of the stream from `place` on. `place` must not be before the one of the last call.
-  void write(std::size_t place, std::size_t bytes, arrow::io::OutputStream& target) {
+  void write(std::size_t place, std::size_t bytes, byte_target& target) {
     while (bytes != 0) {
       const std::size_t number = place / from_->window_bytes();
       const std::size_t first = place % from_->window_bytes();
       const std::size_t part = std::min(bytes, from_->window_bytes() - first);
       advance_to(number, target);
-      const std::shared_ptr<arrow::Buffer> made =
-          std::make_shared<window_part>(window_, first, static_cast<std::int64_t>(part));
-      check(target.Write(made), "window");
+      target.write({window_->data() + first, part}, window_);
       place += part;
       bytes -= part;
     }
   }
 
 private:
-  void advance_to(std::size_t number, arrow::io::OutputStream& target) {
+  void advance_to(std::size_t number, byte_target& target) {
     if (window_ != nullptr && number == number_) {
       return;
     }
     window_ = nullptr;
-    check(target.Flush(), "window"); // an unfinished piece would keep a window alive
+    target.flush(); // an unfinished piece would keep a window alive
     team_.wait_until([&] { return *alive_ < streamed_messages::most_windows; });
     window_ = std::make_shared<counted_window>(from_->bring(number), alive_);
     number_ = number;
@@ -98,50 +74,59 @@ private:
 };
 
 /// A buffer whose bytes are a range of a column stream.
-class windowed_buffer final : public streamed_buffer {
+class windowed_bytes final : public late_bytes {
 public:
-  windowed_buffer(std::shared_ptr<rising_windows> windows, std::size_t place, std::int64_t bytes)
-      : streamed_buffer(bytes), windows_(std::move(windows)), place_(place) {}
+  windowed_bytes(std::shared_ptr<rising_windows> windows, std::size_t place, std::size_t bytes)
+      : windows_(std::move(windows)), place_(place), bytes_(bytes) {}
 
-  arrow::Status pass_to(arrow::io::OutputStream& target) override {
-    return run_guarded([&] { windows_->write(place_, static_cast<std::size_t>(size()), target); });
-  }
+  void write(byte_target& target) override { windows_->write(place_, bytes_, target); }
 
 private:
   std::shared_ptr<rising_windows> windows_;
   std::size_t place_;
+  std::size_t bytes_;
 };
 
-/// A compressed buffer in parts. Each part is released when the target takes it.
-class buffer_in_parts final : public streamed_buffer {
+/// A compressed buffer: the number of decoded bytes, then the parts of its frames. Each part is released when
+/// the target takes it.
+class bytes_in_parts final : public late_bytes {
 public:
-  explicit buffer_in_parts(std::vector<std::shared_ptr<arrow::Buffer>> parts)
-      : streamed_buffer(bytes_of(parts)), parts_(std::move(parts)) {}
-
-  arrow::Status pass_to(arrow::io::OutputStream& target) override {
-    for (auto& each : std::exchange(parts_, {})) {
-      ARROW_RETURN_NOT_OK(target.Write(std::exchange(each, nullptr)));
-    }
-    return arrow::Status::OK();
+  bytes_in_parts(std::int64_t decoded, std::string_view front,
+                 std::vector<std::shared_ptr<const packed_memory>> blocks, std::string_view end)
+      : front_(sizeof decoded), blocks_(std::move(blocks)), end_(end) {
+    std::memcpy(front_.data(), &decoded, sizeof decoded); // little-endian
+    const auto more = std::as_bytes(std::span(front));
+    front_.insert(front_.end(), more.begin(), more.end());
   }
 
-private:
-  static std::int64_t bytes_of(const std::vector<std::shared_ptr<arrow::Buffer>>& parts) {
-    std::int64_t sum = 0;
-    for (const auto& each : parts) {
-      sum += each->size();
+  [[nodiscard]] std::size_t size() const {
+    std::size_t sum = front_.size() + end_.size();
+    for (const auto& each : blocks_) {
+      sum += each->bytes().size();
     }
     return sum;
   }
+  void write(byte_target& target) override {
+    const auto front = std::make_shared<const std::vector<std::byte>>(std::move(front_));
+    target.write(*front, front);
+    for (auto& each : std::exchange(blocks_, {})) {
+      const std::span<const std::byte> bytes = each->bytes();
+      target.write(bytes, std::exchange(each, nullptr));
+    }
+    target.write(std::as_bytes(std::span(end_)), nullptr);
+  }
 
-  std::vector<std::shared_ptr<arrow::Buffer>> parts_;
+private:
+  std::vector<std::byte> front_;
+  std::vector<std::shared_ptr<const packed_memory>> blocks_;
+  std::string_view end_; ///< of the codec, which lives as long as the program
 };
 
 /// A buffer that is being compressed.
 struct packed_source {
   std::span<const std::byte> values;
   std::optional<std::size_t> place; ///< position in the stream; nullopt: the values are in memory
-  std::vector<std::shared_ptr<arrow::Buffer>> blocks{};
+  std::vector<std::shared_ptr<const packed_memory>> blocks{};
 };
 
 /// Values of one buffer that become one compressed block.
@@ -176,59 +161,36 @@ std::vector<unpacked_block> blocks_in(const column_stream& from, std::size_t num
   return blocks;
 }
 
-std::shared_ptr<arrow::Buffer> buffer_of_text(std::string text) {
-  return arrow::Buffer::FromString(std::move(text));
-}
-
-/// Makes a compressed buffer in the IPC format: the number of decoded bytes, then the frames.
-std::shared_ptr<arrow::Buffer> join_parts(packed_source& of, const block_codec& codec) {
-  const auto bytes = static_cast<std::int64_t>(of.values.size());
-  std::string front(sizeof bytes, '\0');
-  std::memcpy(front.data(), &bytes, sizeof bytes); // little-endian
-  front.append(codec.front());
-  auto parts = std::move(of.blocks);
-  parts.insert(parts.begin(), buffer_of_text(std::move(front)));
-  if (!codec.end_bytes().empty()) {
-    parts.push_back(buffer_of_text(std::string(codec.end_bytes())));
-  }
-  return std::make_shared<buffer_in_parts>(std::move(parts));
-}
-
 } // namespace
 
-arrow::ipc::IpcPayload streamed_messages::encode(const arrow::RecordBatch& rows, std::int64_t number,
-                                                 const std::shared_ptr<const column_stream>& bytes) const {
-  return codec_ == nullptr ? encode_plain(rows, number, bytes) : encode_compressed(rows, number, bytes.get());
-}
-
-arrow::ipc::IpcPayload
-streamed_messages::encode_plain(const arrow::RecordBatch& rows, std::int64_t number,
-                                const std::shared_ptr<const column_stream>& bytes) const {
-  auto made = messages_.encode(rows, number);
-  if (bytes == nullptr) {
-    return made;
-  }
-  const auto windows = std::make_shared<rising_windows>(bytes, team_, alive_);
-  for (auto& each : made.body_buffers) {
-    if (each != nullptr && each->size() != 0) {
-      if (const auto place = bytes->place_of(each->data())) {
-        each = std::make_shared<windowed_buffer>(windows, *place, each->size());
-      }
-    }
+encoded_rows streamed_messages::encode(const host_batch& rows, std::int64_t number,
+                                       const std::shared_ptr<const column_stream>& bytes) const {
+  encoded_rows made = messages_.encode_plain(rows, number);
+  if (codec_ != nullptr) {
+    compress(made, bytes.get());
+  } else if (bytes != nullptr) {
+    stream(made, bytes);
   }
   return made;
 }
 
-arrow::ipc::IpcPayload streamed_messages::encode_compressed(const arrow::RecordBatch& rows,
-                                                            std::int64_t number,
-                                                            const column_stream* bytes) const {
-  const auto plain = messages_.encode(rows, number, nullptr);
+void streamed_messages::stream(encoded_rows& of, const std::shared_ptr<const column_stream>& bytes) const {
+  const auto windows = std::make_shared<rising_windows>(bytes, team_, alive_);
+  for (body_buffer& each : of.body) {
+    if (!each.bytes.empty()) {
+      if (const auto place = bytes->place_of(each.bytes.data())) {
+        each.late = std::make_shared<windowed_bytes>(windows, *place, each.bytes.size());
+      }
+    }
+  }
+}
+
+void streamed_messages::compress(encoded_rows& of, const column_stream* bytes) const {
   std::vector<packed_source> sources;
   std::vector<unpacked_block> blocks;
-  for (const auto& each : plain.body_buffers) {
-    if (each != nullptr && each->size() != 0) {
-      sources.push_back({std::as_bytes(std::span(each->data(), static_cast<std::size_t>(each->size()))),
-                         bytes == nullptr ? std::nullopt : bytes->place_of(each->data())});
+  for (const body_buffer& each : of.body) {
+    if (!each.bytes.empty()) {
+      sources.push_back({each.bytes, bytes == nullptr ? std::nullopt : bytes->place_of(each.bytes.data())});
     }
   }
   for (packed_source& each : sources) {
@@ -243,12 +205,12 @@ arrow::ipc::IpcPayload streamed_messages::encode_compressed(const arrow::RecordB
     const bool more = next < windows;
     const std::size_t others = more ? 1 : 0;
     std::shared_ptr<std::byte> following;
-    std::vector<std::shared_ptr<arrow::Buffer>> packed(blocks.size());
+    std::vector<std::shared_ptr<const packed_memory>> packed(blocks.size());
     team_.run(blocks.size() + others, [&](std::size_t task) {
       if (task < others) {
         following = bytes->bring(next);
       } else {
-        packed[task - others] = codec_->block(blocks[task - others].values, pool_);
+        packed[task - others] = codec_->block(blocks[task - others].values, charged_);
       }
     });
     for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -260,28 +222,18 @@ arrow::ipc::IpcPayload streamed_messages::encode_compressed(const arrow::RecordB
     landed = std::move(following);
     blocks = blocks_in(*bytes, next, landed.get(), sources);
   }
-  auto made =
-      messages_.encode(rows, number, std::make_shared<writer_codec>(codec_, writer_codec::output::empty));
-  std::vector<buffer_place> places;
-  std::int64_t body_bytes = 0;
   auto source = sources.begin();
-  for (auto& each : made.body_buffers) {
-    if (each != nullptr && each->size() != 0) {
-      each = join_parts(*source++, *codec_);
+  for (body_buffer& each : of.body) {
+    if (!each.bytes.empty()) {
+      const auto made = std::make_shared<bytes_in_parts>(std::ssize(source->values), codec_->front(),
+                                                         std::move(source->blocks), codec_->end_bytes());
+      // Nothing reads these addresses: only the size counts.
+      each = {{each.bytes.data(), made->size()}, nullptr, made};
+      ++source;
     }
-    const std::int64_t size = each == nullptr ? 0 : each->size();
-    places.push_back({body_bytes, size});
-    body_bytes += (size + body_alignment - 1) / body_alignment * body_alignment;
   }
-  if (body_bytes != 0) {
-    auto metadata = take(arrow::Buffer::Copy(made.metadata, arrow::default_cpu_memory_manager()), "metadata");
-    place_buffers(
-        {reinterpret_cast<std::byte*>(metadata->mutable_data()), static_cast<std::size_t>(metadata->size())},
-        places, body_bytes);
-    made.metadata = std::move(metadata);
-    made.body_length = body_bytes;
-  }
-  return made;
+  of.codec = codec_->kind();
+  of.place_body();
 }
 
 } // namespace saeta::ipc::detail

@@ -9,10 +9,9 @@
 #pragma once
 
 #include "saeta/column/table.hpp"
+#include "saeta/ipc/write/byte_target.hpp"
 #include "saeta/ipc/write/write_team.hpp"
 #include "saeta/ipc/writer.hpp"
-
-#include <arrow/io/type_fwd.h>
 
 #include <cstdint>
 #include <memory>
@@ -24,7 +23,7 @@ class table_encoder {
 public:
   /// @param name           begins error messages
   /// @param total_batches  of the one table; -1: several may follow
-  table_encoder(arrow::io::OutputStream& sink, std::string name, const write_options& options,
+  table_encoder(byte_target& sink, std::string name, const write_options& options,
                 write_team& team, progress_hook hook, std::int64_t total_batches);
   table_encoder(const table_encoder&) = delete;
   table_encoder& operator=(const table_encoder&) = delete;
@@ -39,7 +38,7 @@ public:
 private:
   struct opened;
 
-  arrow::io::OutputStream& sink_;
+  byte_target& sink_;
   std::string name_;
   write_options options_;
   write_team& team_;

@@ -1,13 +1,6 @@
 #include "saeta/ipc/write/written_dictionaries.hpp"
 
 #include "saeta/base/text.hpp"
-#include "saeta/ipc/arrow_status.hpp"
-#include "saeta/ipc/format/arrow_bridge.hpp"
-
-#include <arrow/array.h>
-#include <arrow/buffer.h>
-#include <arrow/record_batch.h>
-#include <arrow/type.h>
 
 #include <algorithm>
 #include <optional>
@@ -52,31 +45,29 @@ std::optional<std::string> obstacle(const data_type& type) {
   return std::nullopt;
 }
 
-/// Bytes of names. Threads may write them to the file after the dictionary itself is gone.
-class text_buffer final : public arrow::Buffer {
-public:
-  text_buffer(std::span<const std::byte> bytes, std::shared_ptr<const void> kept)
-      : arrow::Buffer(reinterpret_cast<const std::uint8_t*>(bytes.data()),
-                      static_cast<std::int64_t>(bytes.size())),
-        kept_(std::move(kept)) {}
-
-private:
-  std::shared_ptr<const void> kept_;
+/// A dictionary with the owner of its bytes.
+struct owned_dictionary {
+  host_array values;
+  std::shared_ptr<void> owner;
 };
 
-/// A view of rows of symbols in libarrow's memory.
-host_array symbols_in(const arrow::ArrayData& numbers) {
-  const auto bytes = [](const std::shared_ptr<arrow::Buffer>& of) {
-    return of == nullptr ? std::span<const std::byte>()
-                         : std::as_bytes(std::span(of->data(), static_cast<std::size_t>(of->size())));
-  };
-  host_array made;
-  made.type = data_type(type_id::uint32);
-  made.length = numbers.length;
-  made.offset = numbers.offset;
-  made.buffers = {bytes(numbers.buffers[0]), bytes(numbers.buffers[1])};
-  return made;
+/// Makes the dictionaries that came with rows own their memory, as those that `restore` puts in their place.
+void own_dictionaries(host_array& of, const std::shared_ptr<void>& owner) {
+  if (of.dictionary != nullptr) {
+    const auto own = std::make_shared<owned_dictionary>(owned_dictionary{*of.dictionary, owner});
+    own_dictionaries(own->values, owner);
+    of.dictionary = {own, &own->values};
+  }
+  for (host_array& child : of.children) {
+    own_dictionaries(child, owner);
+  }
 }
+
+/// Keeps what a batch had, and what it was given.
+struct shared_owners {
+  std::shared_ptr<void> before;
+  std::vector<std::shared_ptr<void>> added;
+};
 
 } // namespace
 
@@ -113,7 +104,7 @@ written_dictionaries::written_dictionaries(const schema& fields, container forma
       }
     }
   }
-  described_ = arrow_schema(fields_);
+  described_ = fields_;
 }
 
 void written_dictionaries::begin(const table& source) {
@@ -130,8 +121,8 @@ void written_dictionaries::begin(const table& source) {
       type = each.dictionaries.retype(type);
     }
   }
-  if (!begun_ && written != fields_) {
-    described_ = arrow_schema(written);
+  if (!begun_) {
+    described_ = std::move(written);
   }
   begun_ = true;
 }
@@ -145,32 +136,27 @@ void written_dictionaries::end() noexcept {
 
 void written_dictionaries::gather_names(symbol_column& of, const table& source) {
   for (std::size_t b = 0; b < source.batches().size(); ++b) {
-    const auto numbers = export_array(codes_of(source.batches()[b].columns[of.number]));
-    of.names->take(symbols_in(*numbers->data()), concat("batch ", b, ": ", of.label), nullptr);
+    const auto numbers = owned_on_host(codes_of(source.batches()[b].columns[of.number]));
+    of.names->take(*numbers, concat("batch ", b, ": ", of.label), nullptr);
   }
-  const host_array there = of.names->values();
+  host_array there = of.names->values();
   if (of.values != nullptr && of.values->length == there.length) {
     return; // no new names, and message_writer knows the same values by their address
   }
-  const auto text = [&](std::size_t i) {
-    return std::make_shared<text_buffer>(there.buffers[i], of.names->keepalive());
-  };
-  of.values = arrow::ArrayData::Make(arrow::utf8(), there.length, {nullptr, text(1), text(2)}, 0);
+  const auto made =
+      std::make_shared<owned_dictionary>(owned_dictionary{std::move(there), of.names->keepalive()});
+  of.values = {made, &made->values};
 }
 
-std::shared_ptr<arrow::ArrayData> written_dictionaries::rename_dictionary(const symbol_column& column,
-                                                                          const arrow::ArrayData& numbers,
-                                                                          const arrow::Field& described) {
-  const std::int64_t rows = numbers.offset + numbers.length;
-  auto target = take(arrow::AllocateBuffer(rows * static_cast<std::int64_t>(sizeof(symbol))), column.label);
-  auto* const indices = target->mutable_data_as<std::uint32_t>();
-  std::fill_n(indices, numbers.offset, 0U);
-  column.names->take(symbols_in(numbers), column.label, indices + numbers.offset);
-  auto made = numbers.Copy();
-  made->buffers[1] = std::move(target);
-  made->type = described.type();
-  made->dictionary = column.values;
-  return made;
+void written_dictionaries::rename_dictionary(const symbol_column& column, host_array& numbers,
+                                             std::vector<std::shared_ptr<void>>& owners) {
+  const auto own =
+      std::make_shared<std::vector<std::uint32_t>>(static_cast<std::size_t>(numbers.offset + numbers.length));
+  column.names->take(numbers, column.label, own->data() + numbers.offset);
+  numbers.buffers[1] = std::as_bytes(std::span(*own));
+  owners.push_back(own);
+  numbers.type = data_type::dictionary(data_type(type_id::uint32), column.values->type);
+  numbers.dictionary = column.values;
 }
 
 bool written_dictionaries::will_rewrite(std::size_t number) const {
@@ -180,21 +166,23 @@ bool written_dictionaries::will_rewrite(std::size_t number) const {
          });
 }
 
-std::shared_ptr<arrow::RecordBatch> written_dictionaries::restore(std::size_t index,
-                                                                  const arrow::RecordBatch& plain) const {
-  auto columns = plain.column_data();
+void written_dictionaries::restore(std::size_t index, host_batch& rows) const {
+  for (host_array& each : rows.arrays) {
+    own_dictionaries(each, rows.keepalive);
+  }
+  auto owners = std::make_shared<shared_owners>();
   for (const auto& [dictionaries, used] : places_) {
     if (used) {
-      auto& data = columns[dictionaries.number()];
-      data =
-          dictionaries.put(index, *data, described_->field(static_cast<int>(dictionaries.number()))->type());
+      dictionaries.put(index, rows.arrays[dictionaries.number()], owners->added);
     }
   }
-  for (const auto& column : symbols_) {
-    auto& data = columns[column.number];
-    data = rename_dictionary(column, *data, *described_->field(static_cast<int>(column.number)));
+  for (const symbol_column& column : symbols_) {
+    rename_dictionary(column, rows.arrays[column.number], owners->added);
   }
-  return arrow::RecordBatch::Make(described_, plain.num_rows(), std::move(columns));
+  if (!owners->added.empty()) {
+    owners->before = std::move(rows.keepalive);
+    rows.keepalive = std::move(owners);
+  }
 }
 
 } // namespace saeta::ipc::detail

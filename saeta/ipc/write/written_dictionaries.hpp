@@ -14,10 +14,8 @@
 #pragma once
 
 #include "saeta/column/table.hpp"
-#include "saeta/ipc/read/placed_dictionaries.hpp"
+#include "saeta/ipc/write/placed_dictionaries.hpp"
 #include "saeta/symbols/symbols.hpp"
-
-#include <arrow/type_fwd.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -28,8 +26,8 @@
 
 namespace saeta::ipc::detail {
 
-/// @throws error unsupported naming the column: dictionaries of dictionaries, which libarrow writes but can't
-///         read, and dictionaries of an extension type, which the format can't express.
+/// @throws error unsupported naming the column: dictionaries of dictionaries, which no reader takes, and
+///         dictionaries of an extension type, which the format can't express.
 void require_writable(const schema& fields);
 
 /// Whether a column has a dictionary or symbols, itself or inside its type.
@@ -48,21 +46,20 @@ public:
   void end() noexcept;
 
   /// The schema that is written, final after the first `begin`.
-  [[nodiscard]] const std::shared_ptr<arrow::Schema>& described() const noexcept { return described_; }
+  [[nodiscard]] const schema& described() const noexcept { return described_; }
   /// The table with plain indices in place of dictionary columns, and numbers in place of symbols.
   [[nodiscard]] const table& indices() const { return indices_.value(); }
   /// Whether `restore` reads or changes the values of a column, not only its dictionary.
   [[nodiscard]] bool will_rewrite(std::size_t number) const;
-  /// Returns batch `index` of `indices()` in the form that is written.
-  [[nodiscard]] std::shared_ptr<arrow::RecordBatch> restore(std::size_t index,
-                                                            const arrow::RecordBatch& plain) const;
+  /// Makes batch `index` of `indices()` have the form that is written. Its dictionaries own their memory.
+  void restore(std::size_t index, host_batch& rows) const;
 
 private:
   struct symbol_column {
     std::size_t number = 0; ///< column of the table
     std::string label;
     std::unique_ptr<symbol_dictionary> names;
-    std::shared_ptr<arrow::ArrayData> values;
+    std::shared_ptr<const host_array> values; ///< with their owner
   };
 
   /// The dictionaries at one place, and whether the current table takes them from there.
@@ -72,12 +69,11 @@ private:
   };
 
   static void gather_names(symbol_column& of, const table& source);
-  static std::shared_ptr<arrow::ArrayData> rename_dictionary(const symbol_column& column,
-                                                             const arrow::ArrayData& numbers,
-                                                             const arrow::Field& described);
+  static void rename_dictionary(const symbol_column& column, host_array& numbers,
+                                std::vector<std::shared_ptr<void>>& owners);
 
   schema fields_;
-  std::shared_ptr<arrow::Schema> described_;
+  schema described_;
   bool begun_ = false;
   std::optional<table> indices_;
   std::vector<place> places_;

@@ -4,7 +4,7 @@
 
 #include "conformance/harness/context_test.hpp"
 #include "saeta/bridge/bridge.hpp"
-#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 
 #include <arrow/api.h>
 #include <arrow/c/abi.h>
@@ -24,9 +24,9 @@ protected:
 
   template <class T>
   static T take(arrow::Result<T> result) {
-    return ipc::take(std::move(result), "test");
+    return bridge::take(std::move(result), "test");
   }
-  static void check(const arrow::Status& status) { ipc::check(status, "test"); }
+  static void check(const arrow::Status& status) { bridge::check(status, "test"); }
 
   [[nodiscard]] std::shared_ptr<arrow::MemoryManager> manager() const { return memory_manager_of(ctx()); }
   [[nodiscard]] static std::shared_ptr<arrow::MemoryManager> cpu() {

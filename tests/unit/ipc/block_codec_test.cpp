@@ -1,5 +1,5 @@
 // Buffers that several threads compress are read by libarrow.
-#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 #include "saeta/ipc/codec/block_codec.hpp"
 #include "saeta/ipc/codec/decoded_bound.hpp"
 
@@ -13,7 +13,9 @@
 namespace saeta::ipc::detail {
 namespace {
 
-class blocks : public ::testing::TestWithParam<compression> {
+using bridge::take;
+
+class blocks : public ::testing::TestWithParam<body_codec> {
 protected:
   std::vector<std::uint8_t> compressed(const std::vector<std::uint8_t>& values) {
     block_codec codec(GetParam(), team_);
@@ -24,7 +26,7 @@ protected:
   [[nodiscard]] static std::vector<std::uint8_t> decoded(const std::vector<std::uint8_t>& bytes,
                                                          std::size_t room) {
     const auto codec =
-        take(arrow::util::Codec::Create(GetParam() == compression::lz4 ? arrow::Compression::LZ4_FRAME
+        take(arrow::util::Codec::Create(GetParam() == body_codec::lz4 ? arrow::Compression::LZ4_FRAME
                                                                        : arrow::Compression::ZSTD),
              "test");
     std::vector<std::uint8_t> made(room);
@@ -49,7 +51,7 @@ TEST_P(blocks, of_any_size_and_content_are_decoded_to_what_they_were) {
     EXPECT_LT(made.size(), bytes / 2 + 100);
     EXPECT_EQ(decoded(made, bytes), values) << bytes;
     EXPECT_GE(
-        max_decoded_bytes(GetParam() == compression::lz4 ? "lz4" : "zstd", std::as_bytes(std::span(made))),
+        max_decoded_bytes(GetParam() == body_codec::lz4 ? "lz4" : "zstd", std::as_bytes(std::span(made))),
         bytes)
         << "a reader would refuse it";
   }
@@ -70,8 +72,8 @@ TEST_P(blocks, end_with_the_team) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(codecs, blocks, ::testing::Values(compression::lz4, compression::zstd),
-                         [](const auto& of) { return of.param == compression::lz4 ? "lz4" : "zstd"; });
+INSTANTIATE_TEST_SUITE_P(codecs, blocks, ::testing::Values(body_codec::lz4, body_codec::zstd),
+                         [](const auto& of) { return of.param == body_codec::lz4 ? "lz4" : "zstd"; });
 
 } // namespace
 } // namespace saeta::ipc::detail

@@ -1,7 +1,7 @@
 // Compressed buffers decoded front to back, in parts. Frames are whole, broken, or lie about their size.
 
 #include "saeta/base/error.hpp"
-#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 #include "saeta/ipc/codec/buffer_decoder.hpp"
 
 #include <arrow/util/compression.h>
@@ -17,6 +17,8 @@
 
 namespace saeta::ipc::detail {
 namespace {
+
+using bridge::take;
 
 constexpr std::array codecs{body_codec::none, body_codec::lz4, body_codec::zstd};
 

@@ -1,7 +1,7 @@
 // What compressed bytes can hold at most: never less than they do, and close to it.
 
 #include "saeta/base/error.hpp"
-#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 #include "saeta/ipc/codec/decoded_bound.hpp"
 
 #include <arrow/buffer.h>
@@ -17,6 +17,8 @@
 
 namespace saeta::ipc::detail {
 namespace {
+
+using bridge::take;
 
 std::vector<std::byte> compress(std::string_view codec, const std::string& text) {
   const auto made = take(

@@ -2,7 +2,7 @@
 // the bytes come in.
 
 #include "saeta/base/error.hpp"
-#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 #include "saeta/ipc/codec/lz4.hpp"
 #include "saeta/ipc/codec/zstd.hpp"
 
@@ -20,6 +20,8 @@
 
 namespace saeta::ipc::detail {
 namespace {
+
+using bridge::take;
 
 using ::testing::HasSubstr;
 

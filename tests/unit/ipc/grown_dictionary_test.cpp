@@ -2,7 +2,7 @@
 // by batch then reports it.
 #include "ipc_test.hpp"
 #include "saeta/backend/sim/sim.hpp"
-#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 
 #include <arrow/api.h>
 #include <arrow/io/memory.h>
@@ -13,6 +13,9 @@
 
 namespace saeta::ipc {
 namespace {
+
+using bridge::check;
+using bridge::take;
 
 class grown_dictionaries : public ipc_test {
 protected:

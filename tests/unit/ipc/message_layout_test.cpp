@@ -24,7 +24,7 @@ std::vector<std::byte> message_of(const packed_rows& rows,
                                   std::optional<std::int64_t> dictionary = std::nullopt,
                                   std::int64_t body_bytes = whole_body) {
   std::vector<std::byte> made;
-  append_batch_message(made, rows, dictionary, body_bytes);
+  append_batch_message(made, rows, {.dictionary = dictionary}, body_bytes);
   made.erase(made.begin(), made.begin() + static_cast<std::ptrdiff_t>(prefix_bytes));
   return made;
 }

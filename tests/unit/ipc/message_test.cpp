@@ -1,8 +1,7 @@
 // Messages that are not the ones expected where they are.
 
 #include "ipc_test.hpp"
-#include "saeta/ipc/arrow_status.hpp"
-#include "saeta/ipc/format/arrow_bridge.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 #include "saeta/ipc/format/message_metadata.hpp"
 #include "saeta/ipc/write/ordered_sink.hpp"
 
@@ -15,15 +14,15 @@
 #include <arrow/record_batch.h>
 #include <arrow/scalar.h>
 #include <arrow/type.h>
-#include <arrow/util/io_util.h>
 
-#include <cerrno>
 #include <cstring>
-#include <new>
 #include <stdexcept>
 
 namespace saeta::ipc {
 namespace {
+
+using bridge::check;
+using bridge::take;
 
 using detail::message_block;
 using support::indices;
@@ -176,16 +175,11 @@ TEST_F(messages, nulls_are_counted_beside_columns_that_have_columns_inside) {
     fields.push_back(arrow::field("column", column->type()));
   }
   const auto described = arrow::schema(fields);
-  std::string content;
-  const byte_sink append = [&](std::span<const std::byte> piece) {
-    content.append(reinterpret_cast<const char*>(piece.data()), piece.size());
-  };
-  detail::ordered_sink sink(append);
-  const auto writer = take(arrow::ipc::MakeStreamWriter(&sink, described), "writer");
+  const auto sink = take(arrow::io::BufferOutputStream::Create(), "sink");
+  const auto writer = take(arrow::ipc::MakeStreamWriter(sink, described), "writer");
   check(writer->WriteRecordBatch(*arrow::RecordBatch::Make(described, rows, columns)), "batch");
   check(writer->Close(), "end");
-  sink.finish();
-  store(file("nested"), content);
+  store(file("nested"), take(sink->Finish(), "content")->ToString());
 
   std::vector<std::int64_t> nulls;
   for (const column_summary& column : inspect(file("nested")).columns) {
@@ -195,53 +189,21 @@ TEST_F(messages, nulls_are_counted_beside_columns_that_have_columns_inside) {
   EXPECT_THAT(nulls, ElementsAre(3, 0, 3, 0, 3, 0));
 }
 
-using arrow_status = ipc_test;
-
-TEST_F(arrow_status, becomes_an_error_with_the_systems_reason) {
-  using arrow::Status;
-  const auto raised = [](const Status& status) {
-    const error seen = error_of([&] { raise(status, "here"); });
-    return concat(name_of(seen.code()), ", ", seen.message());
-  };
-  const auto expected = [](errc code, std::string_view text) {
-    return concat(name_of(code), ", here: ", text);
-  };
-  EXPECT_EQ(raised(Status::OutOfMemory("none")), expected(errc::out_of_memory, "none"));
-  EXPECT_EQ(raised(Status::NotImplemented("not yet")), expected(errc::unsupported, "not yet"));
-  EXPECT_EQ(raised(Status::CapacityError("too many")), expected(errc::overflow, "too many"));
-  EXPECT_EQ(raised(Status::Invalid("wrong")), expected(errc::format, "wrong"));
-  const Status passed = run_guarded([]() -> Status { throw error(errc::busy, "in use"); });
-  EXPECT_TRUE(passed.IsIOError());
-  EXPECT_EQ(passed.message(), "in use");
-  EXPECT_EQ(raised(passed.WithMessage("as libarrow says it")), expected(errc::busy, "in use"));
-  EXPECT_TRUE(run_guarded([]() -> Status { throw error(errc::out_of_range, "far"); }).IsIndexError());
-  EXPECT_TRUE(run_guarded([]() -> Status { throw std::bad_alloc(); }).IsOutOfMemory());
-  EXPECT_THROW(raise(run_guarded([]() -> Status { throw std::range_error("ours"); }), "here"),
-               std::range_error);
-  EXPECT_EQ(raised(Status::IOError("cut off")), expected(errc::format, "cut off"));
-  for (const int number : {EPERM, EIO}) {
-    EXPECT_EQ(raised(arrow::internal::IOErrorFromErrno(number, "reading")),
-              expected(errc::io, concat("reading: ", std::generic_category().message(number), " (errno ",
-                                        number, ")")));
-  }
-}
+std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 TEST(ordered_sink, gathers_what_is_small_and_splits_what_is_large) {
   constexpr std::size_t most = detail::ordered_sink::piece_bytes;
   std::vector<std::size_t> pieces;
   const byte_sink note = [&](std::span<const std::byte> piece) { pieces.push_back(piece.size()); };
   detail::ordered_sink sink(note);
-  ASSERT_TRUE(sink.Write("rows", 4).ok());
-  ASSERT_TRUE(sink.Write("more", 4).ok());
-  EXPECT_EQ(take(sink.Tell(), "place"), 8);
+  sink.write(bytes_of("rows"), nullptr);
+  sink.write(bytes_of("more"), nullptr);
+  EXPECT_EQ(sink.taken(), 8U);
   EXPECT_THAT(pieces, ::testing::IsEmpty());
   const std::string large(most + 1, 'x');
-  ASSERT_TRUE(sink.Write(large.data(), static_cast<std::int64_t>(large.size())).ok());
+  sink.write(bytes_of(large), nullptr);
   EXPECT_THAT(pieces, ElementsAre(8, most, 1));
-  ASSERT_TRUE(sink.Write("rest", 4).ok());
-  EXPECT_FALSE(sink.closed());
-  ASSERT_TRUE(sink.Close().ok());
-  EXPECT_TRUE(sink.closed());
+  sink.write(bytes_of("rest"), nullptr);
   EXPECT_EQ(sink.finish(), most + 13);
   EXPECT_THAT(pieces, ElementsAre(8, most, 1, 4));
 }
@@ -250,33 +212,7 @@ TEST(ordered_sink, passes_on_what_its_function_throws) {
   const byte_sink full = [](std::span<const std::byte>) { throw std::range_error("full"); };
   detail::ordered_sink sink(full);
   const std::string large(detail::ordered_sink::piece_bytes, 'x');
-  const auto failed = sink.Write(large.data(), static_cast<std::int64_t>(large.size()));
-  EXPECT_THROW(raise(failed, "here"), std::range_error);
-}
-
-TEST_F(messages, take_other_places_for_as_many_buffers) {
-  const auto values = take(arrow::MakeArrayFromScalar(arrow::StringScalar("text"), 9), "values");
-  const auto batch =
-      arrow::RecordBatch::Make(arrow::schema({arrow::field("x", values->type())}), 9, {values});
-  arrow::ipc::IpcPayload made;
-  check(arrow::ipc::GetRecordBatchPayload(*batch, arrow::ipc::IpcWriteOptions::Defaults(), &made), "message");
-  std::vector<std::byte> metadata(static_cast<std::size_t>(made.metadata->size()));
-  std::memcpy(metadata.data(), made.metadata->data(), metadata.size());
-  ASSERT_EQ(detail::read_layout(metadata).buffers.size(), 3U);
-
-  const std::vector<detail::buffer_place> places{
-      {0, 0}, {8, std::int64_t{1} << 40}, {(std::int64_t{1} << 40) + 8, 7}};
-  detail::place_buffers(metadata, places, (std::int64_t{1} << 40) + 16);
-  const detail::batch_layout read = detail::read_layout(metadata);
-  const auto seen = read.buffers;
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    EXPECT_EQ(seen[i].offset, places[i].offset);
-    EXPECT_EQ(seen[i].length, places[i].length);
-  }
-  EXPECT_EQ(read.body_bytes, (std::int64_t{1} << 40) + 16);
-  EXPECT_EQ(read.rows, 9);
-  EXPECT_ERROR((detail::place_buffers(metadata, std::span(places).first(2), 0), 0), format, "3 buffers",
-               "expected 2");
+  EXPECT_THROW(sink.write(bytes_of(large), nullptr), std::range_error);
 }
 
 } // namespace

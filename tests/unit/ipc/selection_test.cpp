@@ -1,7 +1,7 @@
 // Columns by name, batches by number, one batch after the other, progress on the way.
 
 #include "ipc_test.hpp"
-#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 #include "support/foreign_streams.hpp"
 
 #include <arrow/buffer.h>
@@ -12,6 +12,9 @@
 
 namespace saeta::ipc {
 namespace {
+
+using bridge::check;
+using bridge::take;
 
 using support::cells;
 using ::testing::ElementsAre;

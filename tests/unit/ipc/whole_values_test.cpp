@@ -2,7 +2,7 @@
 // are joined, in plain bodies and in compressed ones.
 
 #include "ipc_test.hpp"
-#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 
 #include <arrow/buffer.h>
 #include <arrow/io/memory.h>
@@ -17,6 +17,9 @@
 
 namespace saeta::ipc {
 namespace {
+
+using bridge::check;
+using bridge::take;
 
 /// The same file with bodies marked as compressed. Their buffers are stored raw, so that they can be found.
 std::string stored(const std::string& file) {

@@ -167,7 +167,7 @@ TEST_F(null_arguments, are_refused_by_imports_which_leave_what_they_got) {
   });
   EXPECT_NE(array.release, nullptr);
   EXPECT_NE(there.array.release, nullptr);
-  expect_null_refused("ctx", [&] { return export_streamed(none_, numbers_.batches()[0], 64).bytes; });
+  expect_null_refused("ctx", [&] { return stream_rows(none_, numbers_.batches()[0], 64).bytes; });
   expect_null_refused("ctx", [&] { return arrow_rows(none_, {}, {}).finish(); });
   expect_null_refused("ctx", [&] {
     const column_checker made(none_);

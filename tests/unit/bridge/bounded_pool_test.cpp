@@ -2,8 +2,8 @@
 
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
-#include "saeta/ipc/arrow_status.hpp"
-#include "saeta/ipc/codec/bounded_pool.hpp"
+#include "saeta/bridge/arrow_status.hpp"
+#include "saeta/bridge/bounded_pool.hpp"
 #include "saeta/memory/context.hpp"
 
 #include <arrow/status.h>
@@ -17,7 +17,7 @@
 
 #include <malloc.h>
 
-namespace saeta::ipc::detail {
+namespace saeta::bridge {
 namespace {
 
 constexpr std::int64_t alignment = 64;
@@ -215,4 +215,4 @@ TEST(bounded_pool, lives_as_long_as_its_owner_and_its_memory) {
 }
 
 } // namespace
-} // namespace saeta::ipc::detail
+} // namespace saeta::bridge

@@ -1,6 +1,6 @@
-#include "saeta/ipc/codec/bounded_pool.hpp"
+#include "saeta/bridge/bounded_pool.hpp"
 
-#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 #include "saeta/memory/buffer.hpp"
 #include "saeta/memory/context.hpp"
 
@@ -12,7 +12,7 @@
 #include <new>
 #include <utility>
 
-namespace saeta::ipc::detail {
+namespace saeta::bridge {
 namespace {
 
 constexpr std::int64_t front = arrow::kDefaultBufferAlignment; ///< bytes before an allocation for its account
@@ -153,4 +153,4 @@ void bounded_pool::Free(std::uint8_t* memory, std::int64_t size, std::int64_t al
   drop();
 }
 
-} // namespace saeta::ipc::detail
+} // namespace saeta::bridge

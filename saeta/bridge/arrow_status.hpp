@@ -18,7 +18,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace saeta::ipc {
+namespace saeta::bridge {
 
 [[noreturn]] void raise(const arrow::Status& status, std::string_view where);
 
@@ -55,4 +55,4 @@ auto run_guarded(const Action& action)
   }
 }
 
-} // namespace saeta::ipc
+} // namespace saeta::bridge

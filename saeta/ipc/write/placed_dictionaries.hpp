@@ -18,8 +18,7 @@
 
 #include "saeta/column/table.hpp"
 #include "saeta/ipc/container.hpp"
-
-#include <arrow/type_fwd.h>
+#include "saeta/transfer/host_array.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -33,6 +32,9 @@ namespace saeta::ipc::detail {
 
 /// Indices of children on the path from a column to a dictionary.
 using child_path = std::vector<std::size_t>;
+
+/// A column in host memory, with the owner of its bytes.
+std::shared_ptr<const host_array> owned_on_host(const column& source);
 
 /// Returns the paths to all dictionaries of a type that are not inside another dictionary.
 std::vector<child_path> dictionary_places(const data_type& type);
@@ -53,28 +55,25 @@ public:
   [[nodiscard]] bool has_new_numbers() const noexcept { return renumbers_; }
   /// Returns the type of the column with wide enough indices.
   [[nodiscard]] data_type retype(const data_type& column) const;
-  /// Returns the column's rows in batch `index` of the table with this dictionary.
-  /// @param data  of the column. In place of the dictionary column, plain indices are enough.
-  [[nodiscard]] std::shared_ptr<arrow::ArrayData> put(std::size_t index, const arrow::ArrayData& data,
-                                                      const std::shared_ptr<arrow::DataType>& type) const;
+  /// Gives the column's rows in batch `index` of the table this dictionary. In place of the dictionary column,
+  /// they may have plain indices.
+  /// @param owners  receives the owners of new memory
+  void put(std::size_t index, host_array& rows, std::vector<std::shared_ptr<void>>& owners) const;
 
 private:
   struct entry {
-    std::shared_ptr<arrow::Array> values;
+    std::shared_ptr<const host_array> values; ///< with their owner
     std::vector<std::int64_t> renumbered; ///< new index of each value
   };
 
   void unite(std::span<const column> distinct, bool may_widen);
   void require_names(std::int64_t values, bool may_widen);
-  [[nodiscard]] std::shared_ptr<arrow::ArrayData> put_at(const entry& dictionary,
-                                                         const arrow::ArrayData& data,
-                                                         const std::shared_ptr<arrow::DataType>& type,
-                                                         std::span<const std::size_t> path) const;
-  [[nodiscard]] std::shared_ptr<arrow::Buffer> renumber_indices(const entry& dictionary,
-                                                                const arrow::ArrayData& indices) const;
+  void put_at(const entry& dictionary, host_array& rows, std::span<const std::size_t> path,
+              std::vector<std::shared_ptr<void>>& owners) const;
+  void renumber_indices(const entry& dictionary, host_array& indices,
+                        std::vector<std::shared_ptr<void>>& owners) const;
   template <class From, class To>
-  [[nodiscard]] std::shared_ptr<arrow::Buffer> renumber(const entry& dictionary,
-                                                        const arrow::ArrayData& indices) const;
+  [[nodiscard]] std::vector<To> renumber(const entry& dictionary, const host_array& indices) const;
 
   std::size_t number_;
   std::string label_;
@@ -85,9 +84,10 @@ private:
   std::vector<std::size_t> of_batch_; ///< index into `distinct_`
   data_type index_;                   ///< index type in the tables
   data_type written_;
+  bool ordered_;
   bool renumbers_ = false;
   std::optional<column> last_; ///< dictionary of an earlier batch
-  std::shared_ptr<arrow::Array> last_values_;
+  std::shared_ptr<const host_array> last_values_;
 };
 
 } // namespace saeta::ipc::detail

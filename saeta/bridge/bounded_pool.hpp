@@ -27,7 +27,7 @@ namespace saeta {
 class context;
 } // namespace saeta
 
-namespace saeta::ipc::detail {
+namespace saeta::bridge {
 
 class bounded_pool final : public arrow::MemoryPool {
 public:
@@ -86,4 +86,4 @@ private:
   std::atomic<std::int64_t> holders_{1}; ///< counts the owner and each allocation
 };
 
-} // namespace saeta::ipc::detail
+} // namespace saeta::bridge

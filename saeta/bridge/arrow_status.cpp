@@ -1,4 +1,4 @@
-#include "saeta/ipc/arrow_status.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 
 #include "saeta/base/text.hpp"
 
@@ -11,7 +11,7 @@
 #include <string>
 #include <system_error>
 
-namespace saeta::ipc {
+namespace saeta::bridge {
 namespace {
 
 errc code_of(const arrow::Status& status) {
@@ -87,7 +87,7 @@ void throw_passed(const arrow::Status& status, std::string_view where) {
   try {
     std::rethrow_exception(static_cast<const passed_exception&>(*known).thrown());
   } catch (const error& failure) {
-    rethrow(failure, where);
+    ipc::rethrow(failure, where);
   }
 }
 
@@ -115,4 +115,4 @@ arrow::Status current_failure() {
   }
 }
 
-} // namespace saeta::ipc
+} // namespace saeta::bridge

@@ -1,27 +1,27 @@
-#include "saeta/ipc/message.hpp"
+#include "saeta/bridge/host_message.hpp"
 
 #include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/ipc/arrow_status.hpp"
-#include "saeta/ipc/codec/bounded_pool.hpp"
-#include "saeta/ipc/codec/decoded_bound.hpp"
-#include "saeta/ipc/format/arrow_bridge.hpp"
-#include "saeta/ipc/format/message_layout.hpp"
-#include "saeta/ipc/write/union_slack.hpp"
+#include "saeta/bridge/arrow_status.hpp"
+#include "saeta/bridge/bounded_pool.hpp"
+#include "saeta/bridge/copies.hpp"
+#include "saeta/interop/arrow/batches.hpp"
+#include "saeta/ipc/batch_message.hpp"
+#include "saeta/ipc/input_error.hpp"
 
 #include <arrow/array/util.h>
 #include <arrow/buffer.h>
+#include <arrow/c/bridge.h>
 #include <arrow/ipc/dictionary.h>
 #include <arrow/ipc/message.h>
 #include <arrow/ipc/reader.h>
-#include <arrow/ipc/writer.h>
 #include <arrow/record_batch.h>
 #include <arrow/type.h>
 
 #include <utility>
 #include <vector>
 
-namespace saeta::ipc {
+namespace saeta::bridge {
 namespace {
 
 constexpr const char* label = "record batch message";
@@ -38,25 +38,29 @@ std::shared_ptr<arrow::RecordBatch> in_native_order(const arrow::RecordBatch& ba
                                   std::move(columns));
 }
 
-} // namespace
-
-std::shared_ptr<arrow::Buffer> encode_batch(const std::shared_ptr<arrow::RecordBatch>& batch) {
-  require_argument(batch, "batch");
-  return take(arrow::ipc::SerializeRecordBatch(*detail::with_union_slack(batch),
-                                               arrow::ipc::IpcWriteOptions::Defaults()),
-              label);
+/// Counts nulls anew where a source may state them wrongly. A count of 0 is kept: the validity is then never
+/// read.
+void count_nulls(arrow::ArrayData& data) {
+  if (!data.buffers.empty() && data.buffers[0] != nullptr && data.null_count > 0) {
+    data.null_count = arrow::kUnknownNullCount;
+    static_cast<void>(data.GetNullCount());
+  }
+  for (const auto& child : data.child_data) {
+    count_nulls(*child);
+  }
+  if (data.dictionary != nullptr) {
+    count_nulls(*data.dictionary);
+  }
 }
 
-bool check_body(std::span<const std::byte> metadata, std::int64_t body_bytes) {
-  try {
-    const detail::batch_layout batch = detail::read_layout(metadata);
-    if (batch.body_bytes > body_bytes) {
-      throw error(errc::format, concat("its body has ", batch.body_bytes, " bytes, found ", body_bytes));
-    }
-    return batch.codec != detail::body_codec::none;
-  } catch (const error& failure) {
-    rethrow(failure, label);
-  }
+} // namespace
+
+std::vector<std::byte> encode_batch(const arrow::RecordBatch& batch) {
+  check(batch.Validate(), label);
+  owned_schema described;
+  owned_array exported;
+  check(arrow::ExportRecordBatch(batch, exported.out(), described.out()), label);
+  return ipc::encode_batch(import_schema(described.get()), exported.get());
 }
 
 std::shared_ptr<arrow::RecordBatch> decode_batch(const std::shared_ptr<context>& ctx,
@@ -65,15 +69,12 @@ std::shared_ptr<arrow::RecordBatch> decode_batch(const std::shared_ptr<context>&
                                                  const arrow::ipc::DictionaryMemo& dictionaries) {
   require_argument(ctx, "ctx");
   require_argument(described, "described");
-  const auto bytes = [](const arrow::Buffer& of) {
-    return std::span(reinterpret_cast<const std::byte*>(of.data()), static_cast<std::size_t>(of.size()));
-  };
   try {
-    detail::require_honest_sizes(detail::read_layout(bytes(*message.metadata())), bytes(*message.body()));
+    ipc::check_body(host_bytes(*message.metadata()), host_bytes(*message.body()));
   } catch (const error& failure) {
-    rethrow(failure, label);
+    ipc::rethrow(failure, label);
   }
-  const auto pool = detail::bounded_pool::make();
+  const auto pool = bounded_pool::make();
   pool->allocate_for(ctx);
   arrow::ipc::IpcReadOptions options;
   options.memory_pool = pool.get();
@@ -83,10 +84,10 @@ std::shared_ptr<arrow::RecordBatch> decode_batch(const std::shared_ptr<context>&
   }
   check(batch->Validate(), label);
   for (const auto& column : batch->column_data()) {
-    detail::forget_null_counts(*column, true);
+    count_nulls(*column);
   }
   pool->charge_to(nullptr);
   return batch;
 }
 
-} // namespace saeta::ipc
+} // namespace saeta::bridge

@@ -1,4 +1,4 @@
-// Encodes, checks and decodes single record batch messages in host memory, for messages kept elsewhere.
+// Encodes and decodes single record batch messages in host memory, for messages kept elsewhere.
 //
 // Failure   error format with the number that does not fit; unsupported, out_of_memory.
 // Standard  Arrow IPC, encapsulated message format; Message.fbs.
@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
+#include <vector>
 
 namespace arrow::ipc {
 class DictionaryMemo;
@@ -20,17 +20,11 @@ namespace saeta {
 class context;
 } // namespace saeta
 
-namespace saeta::ipc {
+namespace saeta::bridge {
 
 /// Returns the message of a batch whose buffers are all in host memory: metadata, then the body at a multiple
 /// of 8.
-std::shared_ptr<arrow::Buffer> encode_batch(const std::shared_ptr<arrow::RecordBatch>& batch);
-
-/// Checks the metadata of a record batch message against the size of its body. Every buffer must lie in the
-/// body at a multiple of 8. Lengths, null counts (-1: unknown) and the counts of variadic buffers must be
-/// possible. Returns whether the buffers are compressed.
-/// @param metadata  verified by libarrow.
-bool check_body(std::span<const std::byte> metadata, std::int64_t body_bytes);
+std::vector<std::byte> encode_batch(const arrow::RecordBatch& batch);
 
 /// Returns the batch of a message in host memory, structurally valid. Decompressed bytes are charged as host
 /// memory of `ctx` while they live. A buffer that claims more bytes than its frames can hold is refused
@@ -40,4 +34,4 @@ std::shared_ptr<arrow::RecordBatch> decode_batch(const std::shared_ptr<context>&
                                                  const std::shared_ptr<arrow::Schema>& described,
                                                  const arrow::ipc::DictionaryMemo& dictionaries);
 
-} // namespace saeta::ipc
+} // namespace saeta::bridge

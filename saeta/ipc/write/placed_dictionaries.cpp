@@ -1,19 +1,14 @@
-#include "saeta/ipc/read/placed_dictionaries.hpp"
+#include "saeta/ipc/write/placed_dictionaries.hpp"
 
 #include "saeta/base/text.hpp"
 #include "saeta/compute/combine.hpp"
-#include "saeta/ipc/arrow_status.hpp"
-#include "saeta/ipc/format/arrow_bridge.hpp"
-#include "saeta/ipc/write/value_bits.hpp"
+#include "saeta/interop/arrow/batches.hpp"
+#include "saeta/ipc/write/same_rows.hpp"
 #include "saeta/symbols/symbols.hpp"
 #include "saeta/transfer/build.hpp"
 
-#include <arrow/array.h>
-#include <arrow/buffer.h>
-#include <arrow/type.h>
-#include <arrow/util/bit_util.h>
-
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -123,6 +118,13 @@ std::string extension_around(const data_type& top, std::span<const std::size_t> 
 
 } // namespace
 
+std::shared_ptr<const host_array> owned_on_host(const column& source) {
+  const batch alone{source.length(), {source}};
+  const auto made =
+      std::make_shared<host_batch>(std::move(host_batches(source.ctx(), std::span(&alone, 1)).front()));
+  return {made, &made->arrays.front()};
+}
+
 std::vector<child_path> dictionary_places(const data_type& type) {
   std::vector<child_path> found;
   child_path path;
@@ -134,7 +136,8 @@ placed_dictionaries::placed_dictionaries(const field& described, std::size_t num
                                          container format)
     : number_(number), label_(concat("column '", described.name, "'")), path_(std::move(path)),
       format_(format), extension_(extension_around(described.type, path_)),
-      index_(*at(described.type, path_).index_type()), written_(index_) {}
+      index_(*at(described.type, path_).index_type()), written_(index_),
+      ordered_(at(described.type, path_).ordered()) {}
 
 void placed_dictionaries::begin(const table& source, bool may_widen) {
   std::vector<column> distinct;
@@ -152,7 +155,7 @@ void placed_dictionaries::begin(const table& source, bool may_widen) {
   }
   distinct_.clear();
   for (const column& each : distinct) {
-    distinct_.push_back({last_ && same_memory(*last_, each) ? last_values_ : export_array(each), {}});
+    distinct_.push_back({last_ && same_memory(*last_, each) ? last_values_ : owned_on_host(each), {}});
   }
   if (!distinct.empty()) {
     last_ = distinct.back();
@@ -170,7 +173,7 @@ void placed_dictionaries::unite(std::span<const column> distinct, bool may_widen
   for (const entry& each : distinct_) {
     std::size_t found = different.size();
     for (std::size_t i = different.size(); i-- > 0 && found - i <= most_compared;) {
-      if (same_bits(*distinct_[different[i]].values, *each.values)) {
+      if (same_rows(*distinct_[different[i]].values, *each.values)) {
         found = i;
         break;
       }
@@ -185,7 +188,7 @@ void placed_dictionaries::unite(std::span<const column> distinct, bool may_widen
     for (entry& each : distinct_) {
       each.values = distinct_.front().values;
       if (renumbers_) {
-        each.renumbered.resize(static_cast<std::size_t>(each.values->length()));
+        each.renumbered.resize(static_cast<std::size_t>(each.values->length));
         std::iota(each.renumbered.begin(), each.renumbered.end(), std::int64_t{0});
       }
     }
@@ -203,15 +206,17 @@ void placed_dictionaries::unite(std::span<const column> distinct, bool may_widen
                        "file holds one: together they have more bytes or values than their 32-bit offsets or "
                        "indices can address. Write a stream (format=\"stream\"), which holds them all"));
   }
-  const auto united = export_array(*joined.front().dictionary());
-  const auto numbers = export_array(codes_of(joined.front()));
-  require_names(united->length(), may_widen);
+  const auto united = owned_on_host(*joined.front().dictionary());
+  const auto numbers = owned_on_host(codes_of(joined.front()));
+  require_names(united->length, may_widen);
   std::vector<std::vector<std::int64_t>> renumbered;
-  const std::int64_t* next = numbers->data()->GetValues<std::int64_t>(1);
+  const std::byte* next = numbers->buffers[1].data() + numbers->offset * static_cast<std::int64_t>(sizeof(std::int64_t));
   for (const std::size_t i : different) {
-    const std::int64_t* const first = next;
-    next += distinct[i].length();
-    renumbered.emplace_back(first, next);
+    std::vector<std::int64_t>& part = renumbered.emplace_back(static_cast<std::size_t>(distinct[i].length()));
+    if (!part.empty()) {
+      std::memcpy(part.data(), next, part.size() * sizeof(std::int64_t));
+    }
+    next += part.size() * sizeof(std::int64_t);
   }
   for (std::size_t i = 0; i < distinct_.size(); ++i) {
     distinct_[i] = {united, renumbered[like[i]]};
@@ -242,61 +247,60 @@ data_type placed_dictionaries::retype(const data_type& column) const {
   return written_ == index_ ? column : with_indices(column, path_, written_);
 }
 
-std::shared_ptr<arrow::ArrayData>
-placed_dictionaries::put(std::size_t index, const arrow::ArrayData& data,
-                         const std::shared_ptr<arrow::DataType>& type) const {
-  return put_at(distinct_[of_batch_[index]], data, type, path_);
+void placed_dictionaries::put(std::size_t index, host_array& rows,
+                              std::vector<std::shared_ptr<void>>& owners) const {
+  put_at(distinct_[of_batch_[index]], rows, path_, owners);
+  rows.type = retype(rows.type);
 }
 
-std::shared_ptr<arrow::ArrayData> placed_dictionaries::put_at(const entry& dictionary,
-                                                              const arrow::ArrayData& data,
-                                                              const std::shared_ptr<arrow::DataType>& type,
-                                                              std::span<const std::size_t> path) const {
-  auto made = data.Copy();
+void placed_dictionaries::put_at(const entry& dictionary, host_array& rows, std::span<const std::size_t> path,
+                                 std::vector<std::shared_ptr<void>>& owners) const {
   if (!path.empty()) {
-    auto& child = made->child_data[path.front()];
-    const auto& inner = storage_of(*type).field(static_cast<int>(path.front()))->type();
-    child = put_at(dictionary, *child, inner, path.subspan(1));
-  } else {
-    if (renumbers_) {
-      made->buffers[1] = renumber_indices(dictionary, data);
-    }
-    made->dictionary = dictionary.values->data();
+    put_at(dictionary, rows.children[path.front()], path.subspan(1), owners);
+    return;
   }
-  made->type = type;
-  return made;
+  if (renumbers_) {
+    renumber_indices(dictionary, rows, owners);
+  }
+  rows.dictionary = dictionary.values;
+  rows.type = data_type::dictionary(written_, dictionary.values->type, ordered_);
 }
 
-std::shared_ptr<arrow::Buffer> placed_dictionaries::renumber_indices(const entry& dictionary,
-                                                                     const arrow::ArrayData& indices) const {
-  return with_index(index_.id(), [&]<class From>(From) {
-    return with_index(written_.id(), [&]<class To>(To) { return renumber<From, To>(dictionary, indices); });
+void placed_dictionaries::renumber_indices(const entry& dictionary, host_array& indices,
+                                           std::vector<std::shared_ptr<void>>& owners) const {
+  with_index(index_.id(), [&]<class From>(From) {
+    with_index(written_.id(), [&]<class To>(To) {
+      const auto own = std::make_shared<std::vector<To>>(renumber<From, To>(dictionary, indices));
+      indices.buffers[1] = std::as_bytes(std::span(*own));
+      owners.push_back(own);
+    });
   });
 }
 
 template <class From, class To>
-std::shared_ptr<arrow::Buffer> placed_dictionaries::renumber(const entry& dictionary,
-                                                             const arrow::ArrayData& indices) const {
-  const std::int64_t rows = indices.offset + indices.length;
-  auto target = take(arrow::AllocateBuffer(rows * static_cast<std::int64_t>(sizeof(To))), label_);
-  auto* const written = target->mutable_data_as<To>();
-  std::fill_n(written, rows, To{0});
-  const auto* const read = indices.GetValues<From>(1, 0);
-  const auto* const validity = indices.buffers[0] == nullptr ? nullptr : indices.buffers[0]->data();
-  for (std::int64_t row = indices.offset; row < rows; ++row) {
-    if (validity != nullptr && !arrow::bit_util::GetBit(validity, static_cast<std::uint64_t>(row))) {
+std::vector<To> placed_dictionaries::renumber(const entry& dictionary, const host_array& indices) const {
+  const std::int64_t end = indices.offset + indices.length;
+  std::vector<To> written(static_cast<std::size_t>(end));
+  const std::byte* const read = indices.buffers[1].data();
+  const std::span<const std::byte> validity = indices.buffers[0];
+  for (std::int64_t row = indices.offset; row < end; ++row) {
+    const auto bit = std::byte{1} << (row % 8);
+    if (validity.data() != nullptr && (validity[static_cast<std::size_t>(row / 8)] & bit) == std::byte{0}) {
       continue; // the value under a null is not an index
     }
-    if (std::in_range<std::size_t>(read[row]) &&
-        static_cast<std::size_t>(read[row]) < dictionary.renumbered.size()) {
-      written[row] = static_cast<To>(dictionary.renumbered[static_cast<std::size_t>(read[row])]);
+    From index{};
+    std::memcpy(&index, read + static_cast<std::size_t>(row) * sizeof index, sizeof index);
+    if (std::in_range<std::size_t>(index) &&
+        static_cast<std::size_t>(index) < dictionary.renumbered.size()) {
+      written[static_cast<std::size_t>(row)] =
+          static_cast<To>(dictionary.renumbered[static_cast<std::size_t>(index)]);
     } else if (path_.empty()) {
       throw error(errc::out_of_range,
-                  concat(label_, ": index ", +read[row], " at row ", row - indices.offset,
+                  concat(label_, ": index ", +index, " at row ", row - indices.offset,
                          " is not in the dictionary, which has ", dictionary.renumbered.size(), " values"));
     }
   }
-  return target;
+  return written;
 }
 
 } // namespace saeta::ipc::detail
