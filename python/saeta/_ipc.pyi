@@ -1,4 +1,4 @@
-"""Arrow IPC files and streams, on libarrow."""
+"""Arrow IPC files and streams."""
 
 from collections.abc import Callable, Sequence
 import os
@@ -180,9 +180,17 @@ def pack(table: saeta._core.Table) -> tuple[bytes, saeta._core.Column]:
     The packed form of a table: its metadata, and its body as a column of uint8.
     """
 
-def body_over(ctx: saeta._core.Context, source: bytes | bytearray | memoryview, alignment: int) -> saeta._core.Column | None:
+class BodyBytes:
     """
-    A column of uint8 that views the memory of an object in the host's context.
+    The bytes of a body in host memory, for reading, with the buffer protocol.
+    """
+    def __init__(self, body: saeta._core.Column) -> None: ...
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+def body_over(ctx: saeta._core.Context, source: bytes | bytearray | memoryview, alignment: int, copy: bool | None) -> saeta._core.Column:
+    """
+    A column of uint8 of the memory of an object: a view where the context can use it, else a copy.
     """
 
 def unpack(metadata: bytes | bytearray | memoryview, body: saeta._core.Column, validate: bool) -> saeta._core.Table:
@@ -251,9 +259,3 @@ def inspect_live(read: Callable[[memoryview], int], name: str) -> dict[str, Any]
     """
     What a stream says about itself, as `open_live` takes it. Reads it to its end.
     """
-
-def built_arrow_version() -> str:
-    """Release of libarrow that this module was built with."""
-
-def loaded_arrow_version() -> str:
-    """Release of libarrow that is loaded."""

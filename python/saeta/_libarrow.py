@@ -49,7 +49,7 @@ def load(name: str, purpose: str) -> ModuleType:
 
 def supported_majors() -> list[int]:
     """Returns the major releases of pyarrow that this package has modules for, in ascending order."""
-    folders = [module.parent for module in PACKAGE.glob("_pyarrow[0-9]*/_ipc.*")]
+    folders = [module.parent for module in PACKAGE.glob("_pyarrow[0-9]*/_bridge.*")]
     return sorted({int(folder.name.removeprefix("_pyarrow")) for folder in folders})
 
 

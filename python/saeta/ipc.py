@@ -1,18 +1,16 @@
 """Reads and writes Arrow IPC files and streams.
 
-The compiled module `saeta._ipc` does the work. It uses the libarrow inside the installed pyarrow. It works
-with the pyarrow release that it was built with and raises MissingDependency for another one.
+The compiled module `saeta._ipc` does the work. No other package is needed.
 """
 
 from __future__ import annotations
 
-import functools
 import operator
 import resource
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from saeta import _libarrow
+from saeta import _ipc
 from saeta._convert.pandas_index import without_index
 from saeta._core import Schema, Table
 from saeta._files import data_sets, sinks, sources
@@ -139,7 +137,6 @@ def open_listed(
     index: bool = False,
 ) -> Reader:
     """Opens the compiled reader of sources that were found."""
-    ipc = module()
     chosen = _names(columns)
     meant = schema if schema is None or isinstance(schema, Schema) else Schema(schema)
     if meant is not None and chosen is not None:
@@ -147,7 +144,7 @@ def open_listed(
     keep_open = len(listed) == 1 or _may_stay_open(len(listed))
 
     def opened(found: Any, numbers: tuple[int, int] | None = None) -> Reader:
-        made = sources.open_reader(ipc, found, chosen, numbers, copy, validate, rechunk, keep_open=keep_open)
+        made = sources.open_reader(found, chosen, numbers, copy, validate, rechunk, keep_open=keep_open)
         if chosen is None and not index:
             own = made.schema
             kept = without_index(own.names, own.metadata, () if meant is None else meant.names)
@@ -158,14 +155,14 @@ def open_listed(
     if len(listed) == 1 and meant is None and not _is_list(batches):
         found = sources.resolve_source(*listed[0])
         live = isinstance(found, sources.Live)
-        only = _batch_range(batches, lambda: -1 if live else sources.open_reader(ipc, found).num_batches)
+        only = _batch_range(batches, lambda: -1 if live else sources.open_reader(found).num_batches)
         return opened(found, only)
     readers = [opened(sources.resolve_source(*each)) for each in listed]
     made: Reader
     if _is_list(batches):
-        made = ipc.join_readers(readers, meant, None, _batch_list(batches, lambda: _count_batches(readers)))
+        made = _ipc.join_readers(readers, meant, None, _batch_list(batches, lambda: _count_batches(readers)))
     else:
-        made = ipc.join_readers(readers, meant, _batch_range(batches, lambda: _count_batches(readers)))
+        made = _ipc.join_readers(readers, meant, _batch_range(batches, lambda: _count_batches(readers)))
     return made
 
 
@@ -248,7 +245,6 @@ def write_ipc(
         >>> size == len(target.getvalue())
         True
     """
-    ipc = module()
     table = table_in_place("source", source, index)
     target = sinks.resolve_target(path, filesystem)
     options = (compression or "none", sinks.format_of(target, format))
@@ -256,9 +252,9 @@ def write_ipc(
         written: int
         if isinstance(target, sinks.Sink | sinks.Upload):
             with sinks.writing(target) as put:
-                written = ipc.write_sink(table, put, target.name, *options, hook)
+                written = _ipc.write_sink(table, put, target.name, *options, hook)
         else:
-            written = ipc.write_file(table, target, *options, hook, durable, replace_read_only)
+            written = _ipc.write_file(table, target, *options, hook, durable, replace_read_only)
         return written
 
 
@@ -269,7 +265,7 @@ def to_ipc_bytes(
     format: Format = "file",  # noqa: A002
 ) -> bytes:
     """Implements `Table.to_ipc_bytes`."""
-    content: bytes = module().write_bytes(self, compression or "none", format)
+    content: bytes = _ipc.write_bytes(self, compression or "none", format)
     return content
 
 
@@ -284,14 +280,7 @@ def inspect(source: Source, *, filesystem: Any = None) -> dict[str, Any]:
         A dict with format, bytes, compression, rows of each batch and metadata, and for each column its name,
         type, nulls, number of dictionary values and whether a context can hold it.
     """
-    ipc = module()
-    return sources.describe_source(ipc, sources.resolve_source(source, filesystem))
-
-
-@functools.cache
-def module() -> Any:
-    """Returns the compiled module. Raises MissingDependency with what is missing."""
-    return _libarrow.load("_ipc", "Arrow IPC")
+    return sources.describe_source(sources.resolve_source(source, filesystem))
 
 
 def _names(columns: str | Iterable[str] | None) -> list[str] | None:

@@ -12,8 +12,6 @@ from test_golden import names
 
 import saeta as sa
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 CHANGES = 8  # to a file
 WAYS = {
     "views": lambda raw, ctx: sa.read_ipc(raw, ctx),

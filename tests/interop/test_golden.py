@@ -17,8 +17,6 @@ import saeta as sa
 from contexts import PROJECT
 from protocols import OnlyArray, OnlyStream
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 
 def names() -> list[str]:
     """Files by their place below golden/, found when the tests are collected; none where there is no data."""

@@ -17,7 +17,6 @@ import saeta as sa
 from gpu_frameworks import installed_rmm
 
 pytestmark = pytest.mark.gpu
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 distributed = pytest.importorskip("distributed")
 
 import dask  # noqa: E402

@@ -122,7 +122,6 @@ def test_what_was_moved_is_read_by_torch_after_the_copy(torch: Any, pair: list[s
 
 @pytest.mark.parametrize("by", ["files", "bytes"])
 def test_a_data_set_is_placed_on_both(tmp_path: Any, pair: list[sa.Context], by: Any) -> None:
-    pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
     for number in range(6):
         rows = np.arange(100_000 * number, 100_000 * (number + 1))
         sa.table({"n": rows}, "host").write_ipc(tmp_path / f"{number}.arrow")

@@ -34,7 +34,6 @@ def take(name, column):
 
 
 def test_a_file_is_one_transfer(cuda, tmp_path):
-    pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
     source = pa.table(
         {"a": np.arange(3000), "b": np.arange(3000.0), "s": [f"text {row}" for row in range(3000)]}
     )

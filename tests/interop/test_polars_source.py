@@ -13,7 +13,6 @@ import saeta as sa
 from code_blocks import program
 
 pl = pytest.importorskip("polars")
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 
 FILES = 3
 ROWS = 10  # of each batch; a file has two

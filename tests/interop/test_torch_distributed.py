@@ -94,7 +94,6 @@ def run_ranks(text: str, count: int, folder: Path) -> list[list[str]]:
 @pytest.mark.parametrize("count", [1, 2])
 def test_every_rank_prints_what_the_page_says(tmp_path, count):
     pytest.importorskip("torch")
-    pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
     text = program(PAGE)
     assert run_ranks(text, count, tmp_path) == [promised(text)] * count
 

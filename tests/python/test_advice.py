@@ -14,8 +14,6 @@ import pytest
 
 import saeta as sa
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 DAY = dt.date(2020, 2, 29)
 COLUMNS = {
     "integers": pa.array([1, None]),

@@ -12,8 +12,6 @@ import pytest
 import arrow_data
 import saeta as sa
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 BROKEN = (sa.FormatError, sa.UnsupportedError, sa.FileError, sa.SizeOverflow, sa.OutOfRange, sa.InvalidError)
 
 

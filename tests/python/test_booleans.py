@@ -69,7 +69,6 @@ def test_polars_pandas_and_duckdb_show_bool(anywhere):
 
 
 def test_files_hold_bool(anywhere, tmp_path):
-    pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
     flags = flags_in(anywhere)
     sa.table({"flag": flags}).write_ipc(tmp_path / "flags.arrow")
     assert pa.ipc.open_file(tmp_path / "flags.arrow").read_all()["flag"].type == pa.bool_()

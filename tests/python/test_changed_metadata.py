@@ -12,8 +12,6 @@ import pytest
 import saeta as sa
 from sim_devices import DEVICES, contexts_of
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 
 def joined(tables):
     return sa.concat_tables(list(tables))

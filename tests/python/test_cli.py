@@ -20,7 +20,6 @@ from command import saeta
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 
 
 def steps_of(done):

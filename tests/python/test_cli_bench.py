@@ -13,7 +13,6 @@ from command import saeta
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 
 
 def test_bench_measures_every_job_beside_its_peers(tmp_path):

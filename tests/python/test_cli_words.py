@@ -16,7 +16,6 @@ import saeta as sa
 
 typer = pytest.importorskip("typer")
 rich = pytest.importorskip("rich.console")
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 
 from saeta import _core, errors  # noqa: E402
 from saeta._report import human_bytes  # noqa: E402
@@ -549,7 +548,7 @@ def test_every_word_of_info(capsys, monkeypatch):
         "python": "3.12",
         "machine": "x86_64",
         "cuda": {"built": False},
-        "ipc": {"usable": True, "loaded": "26.0", "built_for": "26.1"},
+        "saeta.cuda": {"usable": True, "loaded": "26.0", "built_for": "26.1"},
         "devices": [device, host],
         "packages": {"numpy": "2.4", "torch": None},
         "missing": [{"part": "torch", "why": "not installed"}],
@@ -562,7 +561,7 @@ def test_every_word_of_info(capsys, monkeypatch):
     assert lines == [
         "saeta 0.1, Python 3.12, x86_64",
         "CUDA left out of this build",
-        "IPC libarrow 26.0, built with 26.1",
+        "saeta.cuda libarrow 26.0, built with 26.1",
         "",
         "devices",
         "device model architecture driver memory free processors",
@@ -579,8 +578,8 @@ def test_every_word_of_info(capsys, monkeypatch):
         "torch not installed",
         "",
     ]
-    found["ipc"]["usable"], found["missing"] = False, []
+    found["saeta.cuda"]["usable"], found["missing"] = False, []
     info.run(as_json=False)
     lines = printed(capsys)
-    assert lines[2] == "IPC   left out"
+    assert lines[2] == "saeta.cuda  left out"
     assert "missing" not in lines

@@ -12,8 +12,6 @@ import pytest
 import saeta as sa
 from sim_devices import DEVICES, contexts_of, simulator
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 ROWS = 4000
 TEXTS = [f"letter {row:08d}, longer than twelve bytes" for row in range(ROWS)]
 

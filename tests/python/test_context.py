@@ -133,5 +133,5 @@ def test_info_needs_nothing_but_the_package():
     found = sa.info()
     assert found["version"] == sa.__version__
     assert found["devices"][-1]["name"] == "host"
-    assert {"usable", "built_for", "loaded"} == set(found["ipc"])
+    assert {"usable", "built_for", "loaded"} == set(found["saeta.cuda"])
     assert all(set(each) == {"part", "why"} for each in found["missing"])

@@ -12,8 +12,6 @@ import arrow_data
 import saeta as sa
 from sim_devices import DEVICES, contexts_of
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 # Rows of the batches.
 SHAPES = {
     "one": [90],

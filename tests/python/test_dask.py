@@ -20,7 +20,6 @@ import saeta as sa
 from contexts import copies
 from sim_devices import DEVICES, contexts_of
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 distributed = pytest.importorskip("distributed")
 
 import dask  # noqa: E402

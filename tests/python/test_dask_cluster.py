@@ -17,7 +17,6 @@ import dask_tasks
 import saeta as sa
 from waiting import eventually
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 distributed = pytest.importorskip("distributed")
 
 import dask  # noqa: E402

@@ -16,8 +16,6 @@ import arrow_data
 import saeta as sa
 from sim_devices import DEVICES, contexts_of
 
-ipc = pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 NUMBERS = pa.schema([("n", pa.int64())])
 
 

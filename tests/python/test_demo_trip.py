@@ -18,7 +18,6 @@ from sim_devices import simulator
 
 typer = pytest.importorskip("typer")
 pytest.importorskip("rich")
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 
 from saeta import _core  # noqa: E402
 from saeta._report import human_bytes  # noqa: E402

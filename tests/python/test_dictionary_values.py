@@ -16,7 +16,6 @@ from loader_files import write_ipc, write_parquet
 from sim_devices import DEVICES, contexts_of
 
 pl = pytest.importorskip("polars")
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 
 HALF, MORE = decimal.Decimal("0.50"), decimal.Decimal("1.50")
 PAIRS = {

@@ -13,8 +13,6 @@ import arrow_data
 import saeta as sa
 from saeta import _text
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 MOST = 2**31 - 1
 HIDDEN = [
     chr(code) for code in [*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]

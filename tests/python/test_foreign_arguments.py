@@ -100,7 +100,6 @@ WAYS = [
 
 @pytest.mark.parametrize("way", WAYS)
 def test_numbers_of_any_size_raise_errors_of_ours(host: sa.Context, tmp_path: Any, way: str) -> None:
-    pytest.importorskip("saeta._ipc")
     table = sa.table({"a": np.arange(2)}, host)
     path = str(tmp_path / "x.arrow")
     sa.write_ipc(table, path)
@@ -221,7 +220,6 @@ def test_a_name_that_is_not_utf8_is_a_format_error(tmp_path: Any, table: pa.Tabl
 
 def file_with_name(folder: Any, table: pa.Table, name: bytes) -> Any:
     """A file in which `name` stands where the table has QQQQ."""
-    pytest.importorskip("saeta._ipc")
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)

@@ -13,8 +13,6 @@ import saeta as sa
 from saeta._share.pickling import restored_table
 from sim_devices import DEVICES, contexts_of
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 FAR = 1 << 30  # outside of every buffer
 
 

@@ -15,7 +15,6 @@ pytestmark = pytest.mark.skipif(
     sys.version_info >= (3, 12), reason="sys.settrace gives no events of opcodes from CPython 3.12 on"
 )
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 
 ROWS = pa.table({"a": list(range(40)), "c": pa.array(["x", "y"] * 20).dictionary_encode()})
 
@@ -27,7 +26,6 @@ from python_support.interrupts import try_all
 
 warnings.simplefilter("ignore", ResourceWarning)  # of a writer that is dropped
 arrow, parquet, target, step = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-sa.ipc.module()
 table = sa.table({"a": [1, 2, 3]}, "host")
 
 def load(files, **options):

@@ -47,7 +47,7 @@ numbers = pa.table({"a": list(range(1000))})
 sink = io.BytesIO()
 with pa.ipc.new_file(sink, numbers.schema) as writer:
     writer.write_table(numbers)
-reader = sa.ipc.module().open_bytes(sink.getvalue())
+reader = sa._ipc.open_bytes(sink.getvalue())
 inside, leave = threading.Event(), threading.Event()
 
 def hold(so_far):
@@ -125,7 +125,6 @@ numbers = np.random.default_rng(1).integers(0, 1 << 60, ROWS)
 WRITE = """
 folder = tempfile.mkdtemp()
 table = sa.table({"n": numbers}, "host")
-sa.ipc.module()  # a signal while it is loaded is another matter
 times = []
 for turn in range(TURNS):
     took = ended_after(lambda: table.write_ipc(folder + "/out", compression=COMPRESSION))
@@ -167,8 +166,6 @@ WAITS = {
 
 @pytest.mark.parametrize("wait", WAITS)
 def test_ctrl_c_ends_the_wait(wait):
-    if "ipc" in WAITS[wait]:
-        pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
     command = [sys.executable, "-c", PRELUDE + WAITS[wait]]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
@@ -194,7 +191,6 @@ def source(kind):
 path, kind, codec = sys.argv[1:]
 options = pa.ipc.IpcWriteOptions(compression=None if codec == "none" else codec)
 # Otherwise the first read loads the module. A signal ends the loading, and the next one warns of known names.
-sa.ipc.module()
 made = source(kind)
 with pa.ipc.new_file(path, made.schema, options=options) as writer:
     writer.write_table(made)
@@ -232,7 +228,6 @@ print(best)
 @pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
 @pytest.mark.parametrize("kind", ["numbers", "strings"])
 def test_ctrl_c_ends_the_read_of_one_big_batch(tmp_path, kind, codec):
-    pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
     command = [sys.executable, "-c", PRELUDE + "about_to_wait.put(False)\nimport sys\n" + READ]
     command += [str(tmp_path / "big.arrow"), kind, codec]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
@@ -252,9 +247,7 @@ LONG_WORK = {
 
 @pytest.mark.parametrize("work", LONG_WORK)
 def test_ctrl_c_ends_work_on_one_big_batch_within_100_ms(work):
-    if work != "downloading":
-        pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-    else:
+    if work == "downloading":
         simulator()
     script, values = LONG_WORK[work]
     settings = "".join(f"{name} = {value!r}\n" for name, value in values.items())

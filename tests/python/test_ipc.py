@@ -18,8 +18,6 @@ import saeta as sa
 from contexts import copies
 from threads import run_in_threads
 
-needs_ipc = pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 
 def write(path, table, *, stream=False, compression=None, chunk=None):
     options = pa.ipc.IpcWriteOptions(compression=compression)

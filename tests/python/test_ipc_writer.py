@@ -18,8 +18,6 @@ import arrow_data
 import saeta as sa
 from sim_devices import DEVICES, contexts_of
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 
 @pytest.fixture(params=DEVICES)
 def ctx(request):

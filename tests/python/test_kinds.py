@@ -21,8 +21,6 @@ from contexts import clean
 from protocols import OnlyArray, OnlyDeviceArray, OnlyStream
 from sim_devices import contexts_of
 
-needs_ipc = pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 NULLS = ["some", "none", "all"]
 # Each one is slices of slices: (first row, rows).
 SLICES = [

@@ -9,8 +9,6 @@ import pytest
 
 import saeta as sa
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 MODES = [
     {},
     {"copy": True},

@@ -20,8 +20,6 @@ import pytest
 import arrow_data
 import saeta as sa
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 TABLE = arrow_data.table(30)
 SMALL = pa.table({"a": range(30)})  # has room in any pipe
 END = b"\xff\xff\xff\xff\0\0\0\0"

@@ -16,8 +16,6 @@ from saeta._files import data_sets
 from saeta._loader import data
 from saeta._loader.order import Batch, Span
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 
 def table(*rows):
     return pa.Table.from_batches(

@@ -22,8 +22,6 @@ from saeta._loader.windows import Windows
 from sim_devices import DEVICES, contexts_of
 from waiting import eventually
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 
 @pytest.fixture(params=DEVICES)
 def ctx(request):

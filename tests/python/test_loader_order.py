@@ -22,8 +22,6 @@ from saeta._loader.loader import VERSION, VIEWED_BYTES
 from saeta._loader.order import Batch, Order, Rank
 from sim_devices import DEVICES, contexts_of
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 COUNTS = (700, 0, 301)  # rows of the files
 ROWS = sum(COUNTS)
 SHUFFLES = (False, "batches", "rows")

@@ -13,8 +13,6 @@ import saeta as sa
 from loader_files import write_ipc, write_parquet
 from sim_devices import DEVICES, contexts_of
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 ROWS = 10
 MIXED = pa.table(
     {

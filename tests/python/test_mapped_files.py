@@ -17,8 +17,6 @@ import pytest
 import arrow_data
 import saeta as sa
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 REWRITTEN = [name for name in {**arrow_data.arrays(1), **arrow_data.nested(1)} if name != "null"]
 CUT = [
     "int64",

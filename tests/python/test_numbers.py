@@ -9,8 +9,6 @@ import pytest
 
 import saeta as sa
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 
 def table_of(host):
     return sa.table({"a": [1, 2, 3, 4], "b": [5, 6, 7, 8]}, host)

@@ -281,32 +281,29 @@ def test_libraries_of_another_release_are_explained():
 
 
 def test_a_module_for_another_pyarrow_is_missing(monkeypatch):
-    pytest.importorskip("saeta._ipc")
-    assert _libarrow.load("_ipc", "a test").__name__ == "saeta._ipc"
+    assert _libarrow.load("_bridge", "a test").__name__ == "saeta._ipc"
     monkeypatch.setattr(pa, "__version__", "99.1.0")
     with pytest.raises(sa.MissingDependency, match=r"works with pyarrow \d+, but pyarrow 99\.1\.0 is"):
-        _libarrow.load("_ipc", "a test")
+        _libarrow.load("_bridge", "a test")
     monkeypatch.setattr(pa, "__version__", "26")
     with pytest.raises(sa.MissingDependency, match="no working module for a test"):
         _libarrow.load("_no_such_module", "a test")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(sa.MissingDependency, match="a test needs the libarrow of pyarrow"):
-        _libarrow.load("_ipc", "a test")
+        _libarrow.load("_bridge", "a test")
 
 
 def test_info_says_what_is_missing(monkeypatch):
     def missing(*_):
         raise sa.MissingDependency("no such module")
 
-    monkeypatch.setattr(info.ipc, "module", missing)
     monkeypatch.setattr(info._libarrow, "load", missing)
-    assert info._ipc_state() == {
+    assert info._bridge_state() == {
         "usable": False,
         "built_for": None,
         "loaded": None,
         "missing": "no such module",
     }
-    assert info._bridge_missing() == "no such module"
     assert info._version_of(("no-such-distribution", "numpy")) == np.__version__
     assert info._version_of(("no-such-distribution",)) is None
     assert info._missing({"a": "", "b": "left out"}, {"numpy": "1", "torch": None}) == [

@@ -14,8 +14,6 @@ from contexts import copies
 from protocols import OnlyArray
 from sim_devices import DEVICES, contexts_of
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 
 @pytest.fixture(params=DEVICES)
 def ctx(request):

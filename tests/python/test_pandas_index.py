@@ -13,7 +13,6 @@ import pytest
 import saeta as sa
 
 pd = pytest.importorskip("pandas")
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
 
 VALUES = {"x": [1.0, 2.0, 3.0], "y": [5, 6, 7]}
 INDEXES = {

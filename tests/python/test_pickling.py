@@ -19,8 +19,6 @@ import saeta as sa
 from contexts import copies
 from sim_devices import DEVICES, contexts_of
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 
 
@@ -276,8 +274,8 @@ def belongings(host, tmp_path):
         (sa.counted_table(table, np.array([1], np.uint32)), r"to_table\(\)"),
         (sa.symbols, "with their names"),
         (sa.scan_ipc(path, host), "pass the source"),
-        (sa.ipc.module().open_file(path), "pass the source"),
-        (sa.ipc.module().create_file(tmp_path / "never.arrow"), "a file of its own"),
+        (sa._ipc.open_file(path), "pass the source"),
+        (sa._ipc.create_file(tmp_path / "never.arrow"), "a file of its own"),
     ]
 
 

@@ -146,7 +146,6 @@ def test_arrow_round_trips(source, copy, data):
 @settings
 @hypothesis.given(st.lists(arrays(), min_size=1, max_size=4), st.sampled_from([None, "lz4", "zstd"]))
 def test_ipc_round_trips(tmp_path_factory, columns, compression):
-    pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
     rows = min(map(len, columns))
     source = pa.table([column.slice(0, rows) for column in columns], names=[""] * len(columns))
     path = tmp_path_factory.mktemp("ipc") / "x.arrow"

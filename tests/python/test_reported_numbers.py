@@ -244,15 +244,12 @@ def test_what_the_runtime_lacks_is_none(monkeypatch):
     assert info.info()["cuda"]["driver"] == "13.2"
 
 
-def test_what_the_bridge_lacks_is_said_where_the_ipc_module_works(monkeypatch):
-    monkeypatch.setattr(info, "_bridge_missing", lambda: "no bridge")
+def test_what_the_bridge_lacks_is_said(monkeypatch):
     state = {"usable": True, "built_for": "1", "loaded": "1", "missing": ""}
-    monkeypatch.setattr(info, "_ipc_state", lambda: state)
+    monkeypatch.setattr(info, "_bridge_state", lambda: state)
+    assert "saeta.cuda" not in {each["part"] for each in info.info()["missing"]}
+    state["missing"] = "no bridge"
     assert {"part": "saeta.cuda", "why": "no bridge"} in info.info()["missing"]
-    state["missing"] = "no module"
-    missing = {each["part"]: each["why"] for each in info.info()["missing"]}
-    assert missing["ipc"] == "no module"
-    assert "saeta.cuda" not in missing
 
 
 def test_a_device_says_what_it_is():

@@ -8,8 +8,6 @@ import pytest
 
 import saeta as sa
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 ROWS = 77777
 MANY = 1 << 62
 

@@ -10,8 +10,6 @@ import pytest
 
 from contexts import PROJECT
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 
 def test_local_workers_are_measured_and_the_model_knows_which_bytes_move(tmp_path):
     pytest.importorskip("numpy")

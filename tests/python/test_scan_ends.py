@@ -14,8 +14,6 @@ import pytest
 
 import saeta as sa
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 ROWS = 100_000  # of a batch, 800 kB
 
 
@@ -337,7 +335,7 @@ import saeta as sa
 
 scan = sa.scan_ipc(sys.argv[1], "host", in_flight=1)
 next(scan)
-reader = sa.ipc.module().open_file(sys.argv[1])
+reader = sa._ipc.open_file(sys.argv[1])
 child = os.fork()
 if child == 0:
     signal.alarm(60)

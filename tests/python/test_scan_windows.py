@@ -14,8 +14,6 @@ import saeta as sa
 from sim_devices import DEVICES, contexts_of
 from threads import run_in_threads
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 WINDOWS = (1, "100KiB", "1GiB")
 
 

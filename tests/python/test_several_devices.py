@@ -196,7 +196,6 @@ def test_threads_exchange_tables_in_both_directions(pair):
 @pytest.fixture
 def files(tmp_path):
     """Five files with 2, 4, 6, 8 and 10 rows, in batches of two."""
-    pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
     for number in range(5):
         rows = pa.table({"n": pa.array(range(10 * number, 10 * number + 2 * number + 2), pa.int64())})
         with pa.ipc.new_file(tmp_path / f"{number}.arrow", rows.schema) as writer:

@@ -9,8 +9,6 @@ import pytest
 
 import saeta as sa
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 MODES = [{}, {"copy": True}, {"rechunk": True}, {"copy": True, "rechunk": False}, {"validate": False}]
 HEADER, FIELDS, DICTIONARY, ID = 2, 1, 4, 0  # numbers of fields in Message.fbs and Schema.fbs
 

@@ -29,8 +29,6 @@ from saeta._share import broker, tables, wire
 from sharing_peer import Peer, charged, received, sent
 from waiting import eventually
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 ROUNDS = int(os.environ.get("SAETA_SHARING_ROUNDS", "60"))

@@ -21,8 +21,6 @@ from sharing_peer import Peer, charged, received, sent
 from threads import run_in_threads
 from waiting import eventually
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 ROUNDS = 200

@@ -21,8 +21,6 @@ from saeta._share import broker, handover, tables, wire
 from sharing_peer import Peer
 from waiting import eventually
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 METHODS = ["fork", "spawn", "forkserver"]
@@ -32,7 +30,6 @@ ROWS = [[0], [1], [2]]
 @pytest.fixture(params=METHODS)
 def started(request: Any) -> Any:
     """What starts processes with one of the methods."""
-    sa.ipc.module()  # a child that is forked while a thread imports it could never import it
     return multiprocessing.get_context(request.param)
 
 

@@ -18,8 +18,6 @@ from saeta._share import broker, tables
 from sharing_peer import Peer, charged, descriptors, maps, received
 from waiting import eventually
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 

@@ -19,8 +19,6 @@ import saeta as sa
 from saeta._share import broker, wire
 from sharing_peer import Peer, descriptors, received, sent
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 # What Linux before 6.7 does: a file that is sealed against writing can't be mapped shared, not even to read.
@@ -120,7 +118,6 @@ def few_descriptors(left: int = 0) -> Iterator[None]:
 def test_a_consumer_without_descriptors_says_so(peer: Peer, left: int) -> None:
     """One is enough for the connection, but not for the file that comes with the reply."""
     (text,) = peer.run("kept = sa.table({'a': [1]}, 'host').share(); show(kept)")
-    sa.ipc.module()
     with (
         few_descriptors(left),
         pytest.raises(sa.FileError, match="can't be opened: Too many open") as refused,

@@ -126,28 +126,29 @@ def test_ranges_are_filled_whole():
         ranges.fill(3, memoryview(target))
 
 
-def test_each_kind_of_source_is_opened_by_its_own_function(tmp_path):
+def test_each_kind_of_source_is_opened_by_its_own_function(tmp_path, monkeypatch):
     class Module:
         def __getattr__(self, name):
             return lambda *given: (name, *given)
 
-    ipc, ranges, live = Module(), sources.Ranges("r", 6, None, None), sources.Live(Pipe(b""), "p")
+    monkeypatch.setattr(sources, "_ipc", Module())
+    ranges, live = sources.Ranges("r", 6, None, None), sources.Live(Pipe(b""), "p")
     options = (["a"], (1, 2), True, False, None)
-    assert sources.open_reader(ipc, ranges, *options) == ("open_ranges", ranges.fill, "r", 6, *options)
-    assert sources.open_reader(ipc, live, *options) == ("open_live", live.fill, "p", *options)
-    assert sources.open_reader(ipc, "path", *options) == ("open_file", "path", *options, True)
-    assert sources.open_reader(ipc, tmp_path, *options, keep_open=False) == (
+    assert sources.open_reader(ranges, *options) == ("open_ranges", ranges.fill, "r", 6, *options)
+    assert sources.open_reader(live, *options) == ("open_live", live.fill, "p", *options)
+    assert sources.open_reader("path", *options) == ("open_file", "path", *options, True)
+    assert sources.open_reader(tmp_path, *options, keep_open=False) == (
         "open_file",
         tmp_path,
         *options,
         False,
     )
-    assert sources.open_reader(ipc, b"bytes", *options) == ("open_bytes", b"bytes", *options)
-    assert sources.open_reader(ipc, b"bytes")[2:] == (None, None, None, True, None)
-    assert sources.describe_source(ipc, ranges) == ("inspect_ranges", ranges.fill, "r", 6)
-    assert sources.describe_source(ipc, live) == ("inspect_live", live.fill, "p")
-    assert sources.describe_source(ipc, "path") == ("inspect_file", "path")
-    assert sources.describe_source(ipc, b"bytes") == ("inspect_bytes", b"bytes")
+    assert sources.open_reader(b"bytes", *options) == ("open_bytes", b"bytes", *options)
+    assert sources.open_reader(b"bytes")[2:] == (None, None, None, True, None)
+    assert sources.describe_source(ranges) == ("inspect_ranges", ranges.fill, "r", 6)
+    assert sources.describe_source(live) == ("inspect_live", live.fill, "p")
+    assert sources.describe_source("path") == ("inspect_file", "path")
+    assert sources.describe_source(b"bytes") == ("inspect_bytes", b"bytes")
 
 
 def test_numbers_of_a_scan_are_whole_and_from_one_on(host, tmp_path):

@@ -22,8 +22,6 @@ from sim_devices import simulator
 from threads import run_in_threads
 from waiting import eventually
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 
 @pytest.fixture
 def batched(tmp_path):
@@ -247,7 +245,7 @@ def test_a_failure_comes_with_its_batch(host, batched):
 
 
 def test_readers_are_context_managers(host, batched):
-    with sa.ipc.module().open_file(batched) as reader:
+    with sa._ipc.open_file(batched) as reader:
         table = reader.next(host)
     with pytest.raises(sa.ClosedError):
         reader.next(host)
@@ -324,7 +322,7 @@ def test_only_what_is_asked_for_is_read(host, tmp_path):
             file.seek(offset)
             assert file.readinto(target) == len(target)
 
-    reader = sa.ipc.module().open_ranges(fill, "ranges", size, ["c3"])
+    reader = sa._ipc.open_ranges(fill, "ranges", size, ["c3"])
     seen = reader.read_all(host)
     assert seen.to_arrow().equals(table.select(["c3"]))
     assert sum(read) < size / 5
@@ -354,7 +352,7 @@ def test_large_ranges_are_read_several_at_a_time(host, tmp_path):
         with lock:
             running.discard(offset)
 
-    reader = sa.ipc.module().open_ranges(fill, "ranges", path.stat().st_size)
+    reader = sa._ipc.open_ranges(fill, "ranges", path.stat().st_size)
     assert reader.read_all(host).to_arrow().equals(table)
     assert most > 2
 
@@ -368,7 +366,7 @@ def test_an_error_of_the_object_comes_through(host, batched):
         target[:] = content[offset : offset + len(target)]
 
     with pytest.raises(ConnectionError, match="the network has gone"):
-        sa.ipc.module().open_ranges(read, "far", len(content)).read_all(host)
+        sa._ipc.open_ranges(read, "far", len(content)).read_all(host)
 
 
 def test_an_object_that_gives_too_little_is_an_error(host, batched):

@@ -56,7 +56,6 @@ def test_each_batch_of_a_stream_is_mapped_by_its_own_dictionary(ctx):
 
 
 def test_each_batch_of_a_file_is_mapped_by_its_own_dictionary(ctx, tmp_path):
-    pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
     field = pa.field("x", chunked().type, metadata={"xlog.symbol": "true"})
     schema = pa.schema([field])
     with pa.ipc.new_stream(tmp_path / "x.arrows", schema) as writer:  # a stream may replace its dictionary

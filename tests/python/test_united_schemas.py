@@ -15,8 +15,6 @@ import pytest
 import saeta as sa
 from sim_devices import DEVICES, contexts_of
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 
 @pytest.fixture(params=DEVICES)
 def device(request):

@@ -12,8 +12,6 @@ import pytest
 
 import saeta as sa
 
-pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
-
 READERS = [sa.read_ipc, sa.read_parquet, sa.scan_ipc]
 
 

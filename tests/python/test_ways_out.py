@@ -45,7 +45,6 @@ def delete(container, key):
     ],
 )
 def test_an_unknown_column_is_answered_with_the_closest_name(look_up):
-    pytest.importorskip("saeta._ipc", reason="this build has no IPC module")
     for name, meant in (("fare_amonut", "fare_amount"), ("city", "City")):
         expected = f"no column '{name}': did you mean '{meant}'? The columns are 'fare_amount', 'City'"
         with pytest.raises(sa.ColumnNameError, match=re.escape(expected)):

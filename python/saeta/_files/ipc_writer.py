@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Never
 
-from saeta import _core
+from saeta import _core, _ipc
 from saeta._background.endings import Ending
 from saeta._convert.numbers import MOST, whole_number
 from saeta._core import Schema, _call_to_the_end
@@ -220,9 +220,6 @@ def ipc_writer(
         >>> sa.read_ipc(path, "host")["a"].to_pylist()
         [0, 1, 2, 3, 4, 5]
     """
-    from saeta import ipc
-
-    module = ipc.module()
     fields = None if schema is None else Schema(schema)
     target = sinks.resolve_target(path, filesystem)
     options = (compression or "none", sinks.format_of(target, format))
@@ -232,10 +229,10 @@ def ipc_writer(
         if isinstance(target, sinks.Sink | sinks.Upload):
             put = ends.enter_context(sinks.writing(target))
             name = target.name
-            writer = module.create_sink(put, name, fields, *options, hook, most)
+            writer = _ipc.create_sink(put, name, fields, *options, hook, most)
         else:
             name = os.fsdecode(target)
-            writer = module.create_file(target, fields, *options, hook, most, durable, replace_read_only)
+            writer = _ipc.create_file(target, fields, *options, hook, most, durable, replace_read_only)
         return IpcWriter(writer, name, ends.pop_all())
 
 

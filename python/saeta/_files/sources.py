@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from saeta import _ipc
 from saeta._optional import load
 from saeta.errors import Error, FileError, InvalidError, MissingDependency, MissingFileError, TypeMismatch
 
@@ -134,7 +135,6 @@ def _text_error(name: str) -> TypeMismatch:
 
 
 def open_reader(
-    ipc: Any,
     opened: Any,
     columns: Sequence[str] | None = None,
     batches: tuple[int, int] | None = None,
@@ -148,27 +148,27 @@ def open_reader(
     options = (columns, batches, copy, validate, rechunk)
     reader: Reader
     if isinstance(opened, Ranges):
-        reader = ipc.open_ranges(opened.fill, opened.name, opened.size, *options)
+        reader = _ipc.open_ranges(opened.fill, opened.name, opened.size, *options)
     elif isinstance(opened, Live):
-        reader = ipc.open_live(opened.fill, opened.name, *options)
+        reader = _ipc.open_live(opened.fill, opened.name, *options)
     elif isinstance(opened, str | os.PathLike):
-        reader = ipc.open_file(opened, *options, keep_open)
+        reader = _ipc.open_file(opened, *options, keep_open)
     else:
-        reader = ipc.open_bytes(opened, *options)
+        reader = _ipc.open_bytes(opened, *options)
     return reader
 
 
-def describe_source(ipc: Any, opened: Any) -> dict[str, Any]:
+def describe_source(opened: Any) -> dict[str, Any]:
     """Describes a source without loading it, for a result of `resolve_source`."""
     found: dict[str, Any]
     if isinstance(opened, Ranges):
-        found = ipc.inspect_ranges(opened.fill, opened.name, opened.size)
+        found = _ipc.inspect_ranges(opened.fill, opened.name, opened.size)
     elif isinstance(opened, Live):
-        found = ipc.inspect_live(opened.fill, opened.name)
+        found = _ipc.inspect_live(opened.fill, opened.name)
     elif isinstance(opened, str | os.PathLike):
-        found = ipc.inspect_file(opened)
+        found = _ipc.inspect_file(opened)
     else:
-        found = ipc.inspect_bytes(opened)
+        found = _ipc.inspect_bytes(opened)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from saeta import _core, _libarrow, ipc
+from saeta import _core, _libarrow
 from saeta._optional import distribution
 from saeta.errors import MissingDependency
 
@@ -26,7 +26,7 @@ def info() -> dict[str, Any]:
 
     For each missing part it says why it is missing and how to get it.
 
-    Imports none of the packages except pyarrow, which the IPC module needs.
+    Imports none of the packages except pyarrow, whose libarrow saeta.cuda needs.
 
     Example:
         >>> import saeta as sa
@@ -36,7 +36,7 @@ def info() -> dict[str, Any]:
     import platform
 
     runtime = _core._runtime()
-    ipc = _ipc_state()
+    bridge = _bridge_state()
     packages = {name: _version_of(distributions) for name, distributions in PEERS.items()}
     return {
         "version": _core._version(),
@@ -49,13 +49,12 @@ def info() -> dict[str, Any]:
             "runtime": runtime["cuda_runtime"] or None,
             "driver": runtime["cuda_driver"] or None,
         },
-        "ipc": {key: ipc[key] for key in ("usable", "built_for", "loaded")},
+        "saeta.cuda": {key: bridge[key] for key in ("usable", "built_for", "loaded")},
         "packages": packages,
         "missing": _missing(
             {
                 "cuda": runtime["cuda_missing"],
-                "ipc": ipc["missing"],
-                "saeta.cuda": "" if ipc["missing"] else _bridge_missing(),
+                "saeta.cuda": bridge["missing"],
             },
             packages,
         ),
@@ -67,9 +66,12 @@ def _device(device: _core.Device) -> dict[str, Any]:
     return {name: getattr(device, name) for name in names}
 
 
-def _ipc_state() -> dict[str, Any]:
+def _bridge_state() -> dict[str, Any]:
+    """The state of the modules that link the libarrow inside pyarrow."""
     try:
-        module = ipc.module()
+        module, _ = (
+            _libarrow.load(name, "pyarrow's device memory (saeta.cuda)") for name in ("_bridge", "_arrow")
+        )
     except MissingDependency as failure:
         return {"usable": False, "built_for": None, "loaded": None, "missing": str(failure)}
     return {
@@ -78,16 +80,6 @@ def _ipc_state() -> dict[str, Any]:
         "loaded": module.loaded_arrow_version(),
         "missing": "",
     }
-
-
-def _bridge_missing() -> str:
-    """Returns why saeta.cuda can't be used although the IPC module can. Empty if it can be used."""
-    try:
-        for name in ("_bridge", "_arrow"):
-            _libarrow.load(name, "pyarrow's device memory (saeta.cuda)")
-    except MissingDependency as failure:
-        return str(failure)
-    return ""
 
 
 def _version_of(distributions: tuple[str, ...]) -> str | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from saeta import _core, ipc
+from saeta import _ipc
 from saeta._convert.build import offers_bytes
 from saeta._convert.from_cuda_array import from_cuda_array
 from saeta._core import Column, Table
-from saeta.errors import ExchangeError, TypeMismatch
+from saeta.errors import TypeMismatch
 from saeta.exchange import ContextLike, context_of, from_arrow, from_dlpack
 
 _ALIGNMENT = 8  # of a body, in bytes
@@ -70,7 +70,7 @@ class Packed:
 
 def pack(self: Table) -> Packed:
     """Implements `Table.pack`."""
-    return Packed(*ipc.module().pack(self))
+    return Packed(*_ipc.pack(self))
 
 
 def unpack(
@@ -110,13 +110,13 @@ def unpack(
         >>> sa.unpack(metadata, body).equals(table)
         True
     """
-    made: Table = ipc.module().unpack(metadata, body_of(body, ctx, copy), validate)
+    made: Table = _ipc.unpack(metadata, body_of(body, ctx, copy), validate)
     return made
 
 
 def host_bytes(body: Column) -> Any:
     """Returns the bytes of a body in host memory, as an object with the buffer protocol, without a copy."""
-    return body.to_arrow().chunk(0).buffers()[1] if len(body) else b""
+    return _ipc.BodyBytes(body)
 
 
 def body_of(body: Any, ctx: ContextLike, copy: bool | None) -> Column:
@@ -127,7 +127,7 @@ def body_of(body: Any, ctx: ContextLike, copy: bool | None) -> Column:
         taken: Column = body.to(where) if here else from_arrow(body, where, copy=copy)
         return taken
     if offers_bytes(body):
-        return _column_over(body, context_of("host" if ctx is None else ctx), copy)
+        return _ipc.body_over(context_of("host" if ctx is None else ctx), body, _ALIGNMENT, copy)
     if hasattr(body, "__dlpack__"):
         return from_dlpack(body, ctx, copy=copy)
     if hasattr(body, "__cuda_array_interface__"):
@@ -137,25 +137,4 @@ def body_of(body: Any, ctx: ContextLike, copy: bool | None) -> Column:
         raise TypeMismatch(
             f"the body is of type {type(body).__name__} and has several columns, expected uint8"
         )
-    return made
-
-
-def _column_over(body: Any, where: _core.Context, copy: bool | None) -> Column:
-    """Takes bytes of host memory. Other memory than bytes is never copied by pyarrow on the way."""
-    if where.device == "host" and not copy:
-        view: Column | None = ipc.module().body_over(where, body, _ALIGNMENT)
-        if view is not None:
-            return view
-    import pyarrow as pa
-
-    source = pa.py_buffer(body)
-    if source.address % _ALIGNMENT != 0:
-        if copy is False:
-            raise ExchangeError(
-                f"the body begins at address {source.address:#x}, which is not a multiple of {_ALIGNMENT} "
-                "bytes: it must be copied"
-            )
-        copy = True
-    array = pa.Array.from_buffers(pa.uint8(), source.size, [None, source])
-    made: Column = from_arrow(array, where, copy=copy)
     return made

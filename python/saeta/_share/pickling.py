@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeAlias
 
-from saeta import _core, ipc
+from saeta import _core, _ipc
 from saeta._core import Column, Context, DataType, Field, Schema, Table
 from saeta._share.packed import body_of, host_bytes, pack
 from saeta.exchange import ContextLike, context_of
@@ -83,7 +83,7 @@ def reduce_table(self: Table, protocol: Any) -> Reduced:
 
 def restored_table(metadata: bytes, content: Any) -> Table:
     body = body_of(content, _target.get() or _core.context("host"), None)
-    made: Table = ipc.module().unpack(metadata, body, True)
+    made: Table = _ipc.unpack(metadata, body, True)
     return made
 
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from saeta import ipc
+from saeta import _ipc
 from saeta._core import Context, Table
 from saeta._report import human_bytes
 from saeta.errors import ClosedError, DeviceError, TypeMismatch
 from saeta.exchange import ContextLike, context_of
-
-if TYPE_CHECKING:
-    from saeta import _ipc
 
 Tier: TypeAlias = Literal["device", "pinned", "pageable", "file"]
 
@@ -43,7 +40,7 @@ class SpillHandle:
     _handle: _ipc.SpillHandle
 
     def __init__(self, handle: _ipc.SpillHandle) -> None:
-        if not isinstance(handle, ipc.module().SpillHandle):
+        if not isinstance(handle, _ipc.SpillHandle):
             raise TypeMismatch(
                 "a SpillHandle can't be made by calling its class: use saeta.Context.spillable"
             )
@@ -194,7 +191,7 @@ class SpillHandle:
 
 def spillable(self: Context, table: Table, *, priority: int = 0) -> SpillHandle:
     """Implements `Context.spillable`."""
-    return SpillHandle(ipc.module().spillable(self, table, priority))
+    return SpillHandle(_ipc.spillable(self, table, priority))
 
 
 def spill_statistics(ctx: ContextLike = None) -> dict[str, Any]:
@@ -218,5 +215,5 @@ def spill_statistics(ctx: ContextLike = None) -> dict[str, Any]:
         >>> sa.spill_statistics(ctx)["tiers"]["device"]["handles"]
         1
     """
-    seen: dict[str, Any] = ipc.module().spill_statistics(context_of(ctx).memory)
+    seen: dict[str, Any] = _ipc.spill_statistics(context_of(ctx).memory)
     return seen

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from saeta._report import human_bytes
 from saeta._report.info import info
 from saeta.cli.terminal import grid, say
+
+
+def _libarrow(bridge: dict[str, Any]) -> str:
+    return f"libarrow {bridge['loaded']}, built with {bridge['built_for']}"
 
 
 def run(as_json: bool) -> None:
@@ -14,13 +19,10 @@ def run(as_json: bool) -> None:
     if as_json:
         print(json.dumps(found, indent=2))
         return
-    cuda, ipc = found["cuda"], found["ipc"]
+    cuda, bridge = found["cuda"], found["saeta.cuda"]
     say(f"saeta {found['version']}, Python {found['python']}, {found['machine']}", "bold")
     say(f"CUDA  {_cuda(cuda)}")
-    say(
-        "IPC   "
-        f"{'libarrow ' + ipc['loaded'] + ', built with ' + ipc['built_for'] if ipc['usable'] else 'left out'}"
-    )
+    say(f"saeta.cuda  {_libarrow(bridge) if bridge['usable'] else 'left out'}")
     say()
     grid(
         "devices",

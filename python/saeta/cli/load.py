@@ -45,7 +45,6 @@ def run(
             )
     ctx = _core.context(device, budget=budget)
     names = None if columns is None else columns.split(",")
-    sa.ipc.module()  # the first load is not to pay for the import of pyarrow
     limit = _link(ctx) if rounds > 1 else None
     loaded = []
     kept = []

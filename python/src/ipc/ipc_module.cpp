@@ -376,7 +376,7 @@ NB_MODULE(_ipc, m) {
   if (is_imported_again(m, first)) {
     return;
   }
-  m.doc() = "Arrow IPC files and streams, on libarrow.";
+  m.doc() = "Arrow IPC files and streams.";
 
   nb::class_<ipc::progress>(m, "Progress", "How far a read or a write has come.")
       .def_ro("batches", &ipc::progress::batches)

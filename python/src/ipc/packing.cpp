@@ -2,6 +2,8 @@
 #include "python/src/core/byte_columns.hpp"
 #include "python/src/core/python_bytes.hpp"
 #include "python/src/ipc/writing.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/interop/arrow/batches.hpp"
 #include "saeta/ipc/packed.hpp"
 #include "saeta/transfer/download.hpp"
 #include "saeta/transfer/upload.hpp"
@@ -52,24 +54,79 @@ nb::object pack(const table_object& given) {
   return made;
 }
 
-/// Host memory of a Python object as a body. None if it begins at an address that an unpacked column may not.
-std::optional<column_object> body_over(const context_object& ctx, nb::handle source, std::size_t alignment) {
-  const auto held = std::make_shared<python_bytes>(source);
-  const std::span<const std::byte> bytes = held->span();
-  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignment != 0) {
-    return std::nullopt;
+/// The bytes of a body in host memory, for objects that read the buffer protocol.
+class body_bytes {
+public:
+  explicit body_bytes(const column_object& body) {
+    if (bytes_of_column(body).present()) {
+      const column& bytes = body.pieces->front();
+      const batch alone{bytes.length(), {bytes}};
+      host_batch made = std::move(host_batches(body.ctx, std::span(&alone, 1)).front());
+      const host_array& array = made.arrays.front();
+      bytes_ = array.buffers[1].subspan(static_cast<std::size_t>(array.offset),
+                                        static_cast<std::size_t>(array.length));
+      keepalive_ = std::move(made.keepalive);
+    }
   }
+
+  static int fill(PyObject* self, Py_buffer* view, int flags) {
+    const body_bytes& of = *nb::inst_ptr<body_bytes>(self);
+    return PyBuffer_FillInfo(view, self, const_cast<std::byte*>(of.bytes_.data()), std::ssize(of.bytes_), 1,
+                             flags);
+  }
+
+private:
+  std::span<const std::byte> bytes_;
+  std::shared_ptr<void> keepalive_;
+};
+
+PyType_Slot body_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&body_bytes::fill)}, {0, nullptr}};
+
+column_object adopted(const std::shared_ptr<context>& ctx, std::span<const std::byte> bytes,
+                      std::shared_ptr<void> keepalive) {
   external_memory memory;
   memory.pointer = const_cast<std::byte*>(bytes.data()); // read-only
   memory.bytes = bytes.size();
-  memory.device = ctx.value->device();
+  memory.device = ctx->device();
   memory.kind = memory_kind::host;
-  memory.keepalive = held;
+  memory.keepalive = std::move(keepalive);
   memory.tag = "packed body";
-  return without_gil([&] {
-    const std::shared_ptr<context> into = ctx.value;
-    return column_of_bytes(into, buffer::adopt(into, std::move(memory)));
-  });
+  return column_of_bytes(ctx, buffer::adopt(ctx, std::move(memory)));
+}
+
+column_object uploaded(const std::shared_ptr<context>& ctx, std::span<const std::byte> bytes) {
+  host_batch rows;
+  rows.rows = std::ssize(bytes);
+  host_array& array = rows.arrays.emplace_back();
+  array.type = data_type(type_id::uint8);
+  array.length = rows.rows;
+  array.null_count = 0;
+  array.buffers = {{}, bytes};
+  dictionary_cache none;
+  const batch made = upload(ctx, rows, none, {.tag = "packed body", .readable = {}, .file = {}});
+  return column_of_bytes(ctx, bytes.empty() ? buffer() : made.columns.front().values());
+}
+
+/// Host memory of a Python object as a body: a view where the context can use it, else a copy.
+/// @param copy  None: where it is needed
+column_object body_over(const context_object& ctx, nb::handle source, std::size_t alignment,
+                        std::optional<bool> copy) {
+  const auto held = std::make_shared<python_bytes>(source);
+  const std::span<const std::byte> bytes = held->span();
+  const std::shared_ptr<context> into = ctx.value;
+  const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
+  const bool on_host = into->on_host();
+  if (on_host && address % alignment == 0 && copy != true) {
+    return without_gil([&] { return adopted(into, bytes, held); });
+  }
+  if (copy == false) {
+    throw error(errc::exchange,
+                on_host ? concat("the body begins at address ", address, ", which is not a multiple of ",
+                                 alignment, " bytes: it must be copied")
+                        : concat("the body is in host memory, and ", to_string(into->device()),
+                                 " needs a copy of it"));
+  }
+  return without_gil([&] { return uploaded(into, bytes); });
 }
 
 table_object unpack(nb::handle metadata, const column_object& body, bool validate) {
@@ -86,10 +143,15 @@ void bind_packing(nb::module_& m) {
   m.def("pack", &pack, nb::arg("table"),
         nb::sig("def pack(table: saeta._core.Table) -> tuple[bytes, saeta._core.Column]"),
         "The packed form of a table: its metadata, and its body as a column of uint8.");
+  nb::class_<body_bytes>(m, "BodyBytes", nb::type_slots(body_slots),
+                         "The bytes of a body in host memory, for reading, with the buffer protocol.")
+      .def(nb::init<const column_object&>(), nb::arg("body"), nb::call_guard<nb::gil_scoped_release>(),
+           nb::sig("def __init__(self, body: saeta._core.Column) -> None"));
   m.def("body_over", &body_over, nb::arg("ctx"), nb::arg("source"), nb::arg("alignment"),
+        nb::arg("copy").none(),
         nb::sig("def body_over(ctx: saeta._core.Context, source: bytes | bytearray | memoryview, alignment: "
-                "int) -> saeta._core.Column | None"),
-        "A column of uint8 that views the memory of an object in the host's context.");
+                "int, copy: bool | None) -> saeta._core.Column"),
+        "A column of uint8 of the memory of an object: a view where the context can use it, else a copy.");
   m.def("unpack", &unpack, nb::arg("metadata"), nb::arg("body"), nb::arg("validate"),
         nb::sig("def unpack(metadata: bytes | bytearray | memoryview, body: saeta._core.Column, validate: "
                 "bool) -> saeta._core.Table"),
