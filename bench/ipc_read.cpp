@@ -293,8 +293,7 @@ void print(const results& found) {
 }
 
 json_object as_json(const options& chosen, const results& found, device_id device) {
-  json_object file =
-      describe_run("ipc_read", chosen.run, device, {});
+  json_object file = describe_run("ipc_read", chosen.run, device, {});
   const double limit = found.pinned.rate(found.pinned.median());
   std::vector<json_object> legs;
   for (const leg* each : found.legs()) {

@@ -175,7 +175,7 @@ def check(wheel: Path, tags: Sequence[str], majors: Sequence[int], is_complete: 
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     for major in majors:
-        for module in ("_ipc", "_bridge", *(f"_arrow.{tag}-" for tag in tags)):
+        for module in ("_bridge", *(f"_arrow.{tag}-" for tag in tags)):
             if not any(name.startswith(f"saeta/_pyarrow{major}/{module}") for name in names):
                 raise WheelError(f"{wheel.name} has no {module} for pyarrow {major}")
     foreign = [name for name in names if re.search(r"/libarrow|\.libs/", name)]

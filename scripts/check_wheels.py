@@ -6,7 +6,8 @@
 Each pair of a Python and a release of pyarrow has an environment of its own, filled by one command. There the
 Python blocks of the README run, `import saeta.cuda`, and the command `saeta`. With CMake, a C++ project finds
 the library inside the package, once for each wheel. A release of pyarrow that the wheel was not built for
-must be refused with the command that helps.
+must be refused by saeta.cuda alone, with the command that helps. Files are read and written in an environment
+without pyarrow.
 """
 
 from __future__ import annotations
@@ -31,12 +32,41 @@ REFUSAL = """
 import pyarrow
 pyarrow.__version__ = "21.0.0"
 import saeta
+saeta.read_ipc("trips.arrow")
 try:
-    saeta.read_ipc("trips.arrow")
+    import saeta.cuda
 except saeta.MissingDependency as failure:
     assert "but pyarrow 21.0.0 is installed: pip install 'pyarrow==" in str(failure), failure
 else:
     raise SystemExit("pyarrow 21 was not refused")
+"""
+
+# What needs no other package, with a file that the README made.
+ALONE = """
+import importlib.util
+import pickle
+import saeta
+assert importlib.util.find_spec("pyarrow") is None
+ctx = saeta.context("host")
+table = saeta.read_ipc("trips.arrow", ctx)
+assert table.write_ipc("copy.arrow", compression="zstd")
+with saeta.ipc_writer("again.arrows", format="stream") as writer:
+    for batch in saeta.scan_ipc("copy.arrow", ctx):
+        writer.write(batch)
+again = saeta.read_ipc("again.arrows", ctx, copy=True)
+assert again.equals(table)
+assert saeta.ipc.inspect("again.arrows")["format"] == "stream"
+assert sum(len(batch[0]) for batch in saeta.loader("copy.arrow", ctx, batch_rows=2)) == len(table)
+assert pickle.loads(pickle.dumps(again)).equals(table)
+assert saeta.open_shared(again.share(), ctx).equals(table)
+with saeta.use(ctx.spillable(again)) as back:
+    assert back.equals(table)
+try:
+    table.to_arrow()
+except saeta.MissingDependency as failure:
+    assert "pip install" in str(failure)
+else:
+    raise SystemExit("to_arrow needs pyarrow")
 """
 
 # How the workers of Dask find the package.
@@ -109,8 +139,10 @@ def check_one(python: str, major: int, wheel: Path, with_cpp: bool) -> dict[str,
         run(inside, "-c", "import saeta.cuda", folder=scratch)
         row["saeta.cuda"] = "ok"
         state = json.loads(run(environment / "bin/saeta", "info", "--json", folder=scratch))
-        if state["ipc"]["built_for"].partition(".")[0] != str(major):
-            raise CheckError(f"the module for pyarrow {major} was built with {state['ipc']['built_for']}")
+        if state["saeta.cuda"]["built_for"].partition(".")[0] != str(major):
+            raise CheckError(
+                f"the module for pyarrow {major} was built with {state['saeta.cuda']['built_for']}"
+            )
         run(environment / "bin/saeta", "inspect", "trips.arrow", folder=scratch)
         row["command"] = "ok"
         run(inside, "-c", ENTRY_POINT, folder=scratch)
@@ -118,8 +150,23 @@ def check_one(python: str, major: int, wheel: Path, with_cpp: bool) -> dict[str,
         run(inside, "-c", REFUSAL, folder=scratch)
         row["other pyarrow"] = "refused"
         row["C++"] = check_cpp(inside, scratch) if with_cpp else "-"
+        check_alone(python, wheel, scratch / "trips.arrow")
+        row["without pyarrow"] = "ok"
         row["python"], row["pyarrow"] = state["python"], state["packages"]["pyarrow"]
         return row
+
+
+def check_alone(python: str, wheel: Path, trips: Path) -> None:
+    """An environment with NumPy and the wheel, and nothing else."""
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        environment = scratch / "environment"
+        run(python, "-m", "venv", environment, folder=scratch)
+        inside = environment / "bin/python"
+        install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+        run(inside, *install, wheel, "numpy", folder=scratch)
+        shutil.copy(trips, scratch)
+        run(inside, "-c", ALONE, folder=scratch)
 
 
 def table(rows: list[dict[str, str]]) -> str:

@@ -25,8 +25,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <string>
 #include <optional>
+#include <string>
 
 namespace arrow {
 class MemoryManager;

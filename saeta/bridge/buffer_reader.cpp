@@ -1,9 +1,9 @@
 #include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 #include "saeta/bridge/bridge.hpp"
 #include "saeta/bridge/buffer_io.hpp"
 #include "saeta/bridge/copies.hpp"
-#include "saeta/bridge/arrow_status.hpp"
 
 #include <algorithm>
 

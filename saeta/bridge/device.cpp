@@ -1,9 +1,9 @@
 #include "saeta/bridge/device.hpp"
 
 #include "saeta/base/text.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 #include "saeta/bridge/bridge.hpp"
 #include "saeta/interop/dlpack/types.hpp"
-#include "saeta/bridge/arrow_status.hpp"
 
 #include <utility>
 

@@ -1,10 +1,10 @@
 #include "saeta/bridge/device_batch.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 #include "saeta/bridge/bridge.hpp"
 #include "saeta/interop/arrow/device.hpp"
 #include "saeta/interop/arrow/owned.hpp"
-#include "saeta/bridge/arrow_status.hpp"
 #include "saeta/memory/device_copy.hpp"
 
 #include <arrow/array/array_base.h>
@@ -186,7 +186,7 @@ void check_values(const std::shared_ptr<context>& ctx, const arrow::RecordBatch&
   owned_device_array array;
   owned_schema described;
   bridge::check(arrow::ExportDeviceRecordBatch(batch, nullptr, array.out(), described.out()),
-             "record batch message");
+                "record batch message");
   dictionary_cache dictionaries;
   try {
     const schema fields = import_schema(described.get());

@@ -2,9 +2,9 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/base/required.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 #include "saeta/bridge/bridge.hpp"
 #include "saeta/bridge/device.hpp"
-#include "saeta/bridge/arrow_status.hpp"
 #include "saeta/memory/context.hpp"
 
 namespace saeta {

@@ -1,12 +1,12 @@
 #include "saeta/bridge/memory_manager.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 #include "saeta/bridge/bridge.hpp"
 #include "saeta/bridge/buffer_io.hpp"
 #include "saeta/bridge/copies.hpp"
 #include "saeta/bridge/device.hpp"
 #include "saeta/bridge/held_buffer.hpp"
-#include "saeta/bridge/arrow_status.hpp"
 
 #include <arrow/buffer.h>
 #include <arrow/io/memory.h>

@@ -2,12 +2,12 @@
 
 #include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 #include "saeta/bridge/bridge.hpp"
 #include "saeta/bridge/copies.hpp"
 #include "saeta/bridge/device_batch.hpp"
-#include "saeta/bridge/table_import.hpp"
-#include "saeta/bridge/arrow_status.hpp"
 #include "saeta/bridge/host_message.hpp"
+#include "saeta/bridge/table_import.hpp"
 #include "saeta/ipc/batch_message.hpp"
 #include "saeta/ipc/input_error.hpp"
 #include "saeta/memory/context.hpp"
@@ -129,7 +129,8 @@ std::unique_ptr<arrow::ipc::Message> read_message(const std::shared_ptr<arrow::B
     throw error(errc::format, concat(message_name, ": a body of ", size, " bytes at offset ", begin,
                                      " exceeds its ", bytes->size(), " bytes"));
   }
-  return bridge::take(arrow::ipc::Message::Open(metadata, arrow::SliceBuffer(bytes, begin, size)), message_name);
+  return bridge::take(arrow::ipc::Message::Open(metadata, arrow::SliceBuffer(bytes, begin, size)),
+                      message_name);
 }
 
 std::shared_ptr<arrow::RecordBatch> read_batch(const std::shared_ptr<context>& ctx,

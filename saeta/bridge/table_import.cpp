@@ -3,9 +3,9 @@
 #include "saeta/base/interrupt.hpp"
 #include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 #include "saeta/interop/arrow/owned.hpp"
 #include "saeta/interop/arrow/rows.hpp"
-#include "saeta/bridge/arrow_status.hpp"
 
 #include <arrow/array/array_base.h>
 #include <arrow/array/data.h>

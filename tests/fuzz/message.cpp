@@ -5,8 +5,8 @@
 #include "saeta/bridge/message.hpp"
 
 #include "fuzz/harness.hpp"
-#include "saeta/bridge/bridge.hpp"
 #include "saeta/bridge/arrow_status.hpp"
+#include "saeta/bridge/bridge.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/memory/context.hpp"
 

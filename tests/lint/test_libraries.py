@@ -1,7 +1,7 @@
 """What the built libraries export and need, read with binutils.
 
-libsaeta carries the CUDA runtime and nanoarrow inside, and libsaeta_ipc LZ4 and Zstandard. Their symbols stay
-inside, so that another copy in the process is not met. Neither a driver nor libarrow is needed to load
+libsaeta carries the CUDA runtime, nanoarrow, LZ4 and Zstandard inside. Their symbols stay inside, so that
+another copy in the process is not met. Neither a driver nor libarrow is needed to load
 libsaeta. The driver is loaded later, by its name: the folders in which a library looks for others are named,
 and the current one is never among them.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-LIBRARIES = ["libsaeta.so", "libsaeta_ipc.so"]
+LIBRARIES = ["libsaeta.so", "libsaeta_bridge.so"]
 
 
 def read(tool: str, *arguments: str) -> str:
@@ -58,8 +58,8 @@ def test_the_core_needs_neither_a_driver_nor_libarrow() -> None:
     assert [name for name in names if re.match(r"lib(cuda|cudart|nvidia|arrow|python)", name)] == []
 
 
-def test_only_the_ipc_library_needs_libarrow() -> None:
-    names = needed("libsaeta_ipc.so")
+def test_only_the_bridge_needs_libarrow() -> None:
+    names = needed("libsaeta_bridge.so")
     assert len([name for name in names if re.match(r"libarrow\.so\.\d+", name)]) == 1
     assert any(name.startswith("libsaeta.so") for name in names)
 

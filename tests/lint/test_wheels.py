@@ -1,4 +1,4 @@
-"""What a wheel says about itself: its dependencies, its links, its name, and the notices it carries."""
+"""What a wheel says about itself: its links, its name, and the notices it carries."""
 
 from __future__ import annotations
 
@@ -19,36 +19,14 @@ import release
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def pyarrow_folder(folder: Path, major: int) -> Path:
-    config = folder / f"{major}/pyarrow/include/arrow/util/config.h"
-    config.parent.mkdir(parents=True)
-    config.write_text(f"#define ARROW_VERSION_MAJOR {major}\n", encoding="utf-8")
-    return folder / str(major)
+def metadata() -> dict[str, object]:
+    return build_metadata.Provider().dynamic_metadata({}, {})
 
 
-def metadata(state: str) -> dict[str, object]:
-    provider = build_metadata.Provider()
-    provider.build_state(state)
-    return provider.dynamic_metadata({}, {})
-
-
-def test_a_wheel_depends_on_a_pyarrow_that_it_has_modules_for(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    folders = [str(pyarrow_folder(tmp_path, major)) for major in (26, 24, 25)]
-    monkeypatch.setenv("SAETA_PYARROWS", ";".join(folders))
-    assert metadata("wheel")["dependencies"] == ["pyarrow>=24,<27"]
-    monkeypatch.setenv("SAETA_PYARROWS", ";".join(folders[:2]))
-    assert metadata("wheel")["dependencies"] == ["pyarrow>=24,<27,!=25.*"]
-    assert metadata("sdist")["dependencies"] == [f"pyarrow>={build_metadata.OLDEST_PYARROW}"]
-
-
-def test_a_folder_without_pyarrow_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    folder = pyarrow_folder(tmp_path, 26)
-    (folder / "pyarrow/include/arrow/util/config.h").write_text("", encoding="utf-8")
-    monkeypatch.setenv("SAETA_PYARROWS", str(folder))
-    with pytest.raises(ValueError, match=f"{folder} holds no pyarrow"):
-        metadata("wheel")
+def test_a_wheel_depends_on_nothing() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["dependencies"] == []
+    assert "dependencies" not in project["dynamic"]
 
 
 def test_no_link_of_the_description_is_relative(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +34,7 @@ def test_no_link_of_the_description_is_relative(monkeypatch: pytest.MonkeyPatch)
     assert links.search((ROOT / "README.md").read_text(encoding="utf-8"))
     for address in ("", "https://example.org/saeta/"):
         monkeypatch.setenv("SAETA_REPOSITORY", address)
-        found = metadata("wheel")
+        found = metadata()
         text = str(found["readme"])
         assert not links.search(text)
         assert (f"(https://example.org/saeta/blob/v{found['version']}/docs/install.md)" in text) == bool(
@@ -66,7 +44,8 @@ def test_no_link_of_the_description_is_relative(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_oldest_pyarrow_is_the_same_everywhere() -> None:
-    assert min(build_wheels.PYARROWS) == build_metadata.OLDEST_PYARROW
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["optional-dependencies"]["pyarrow"] == [f"pyarrow>={min(build_wheels.PYARROWS)}"]
     assert set(check_wheels.MAJORS) <= set(build_wheels.PYARROWS)
     ranged = f"from {min(build_wheels.PYARROWS)} to {max(build_wheels.PYARROWS)}"
     for page in ("README.md", "docs/install.md", "CHANGELOG.md"):
@@ -89,7 +68,7 @@ def test_the_extra_of_the_command_has_what_its_commands_need() -> None:
         for source in (ROOT / "python" / "saeta" / "cli").glob("*.py")
         for package in re.findall(r'load\("([\w.]+)", "saeta ', source.read_text(encoding="utf-8"))
     }
-    assert {"numpy", "pyarrow"} <= needed <= extra | {"pyarrow"}  # pyarrow is a dependency of the package
+    assert {"numpy", "pyarrow"} <= needed <= extra
 
 
 def test_a_package_that_is_not_pinned_is_an_error() -> None:

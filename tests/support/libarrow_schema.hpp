@@ -1,9 +1,9 @@
 // The schema that libarrow describes of a file or stream.
 #pragma once
 
+#include "saeta/bridge/arrow_status.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
 #include "saeta/interop/arrow/owned.hpp"
-#include "saeta/bridge/arrow_status.hpp"
 #include "saeta/ipc/io/source.hpp"
 
 #include <arrow/buffer.h>

@@ -211,11 +211,13 @@ std::vector<host_batch> host_batches(const std::shared_ptr<context>& ctx, std::s
   require_argument(ctx, "ctx");
   std::vector<batch> plain;
   plain.reserve(sources.size());
-  std::ranges::transform(sources, std::back_inserter(plain), [](const batch& each) { return as_arrow(each); });
+  std::ranges::transform(sources, std::back_inserter(plain),
+                         [](const batch& each) { return as_arrow(each); });
   return in_host_memory(ctx, plain, nullptr);
 }
 
-streamed_rows stream_rows(const std::shared_ptr<context>& ctx, const batch& source, std::size_t window_bytes) {
+streamed_rows stream_rows(const std::shared_ptr<context>& ctx, const batch& source,
+                          std::size_t window_bytes) {
   require_argument(ctx, "ctx");
   const batch plain = as_arrow(source);
   auto bytes = std::make_shared<column_stream>(ctx, plain.columns, window_bytes);

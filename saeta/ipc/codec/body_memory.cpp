@@ -63,8 +63,7 @@ owned_bytes allocate_body(const std::shared_ptr<context>& ctx, std::size_t bytes
     return {};
   }
   if (ctx->on_host()) {
-    auto own =
-        std::make_shared<buffer>(buffer::allocate(ctx, bytes, ctx->work_stream(), tag("read_ipc")));
+    auto own = std::make_shared<buffer>(buffer::allocate(ctx, bytes, ctx->work_stream(), tag("read_ipc")));
     return bytes_of(reinterpret_cast<void*>(own->address()), bytes, own);
   }
   auto made = std::make_shared<charged_memory>(ctx, bytes);

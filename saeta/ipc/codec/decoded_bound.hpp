@@ -32,9 +32,9 @@ struct packed_claim {
   std::uint64_t packed_bytes = 0;      ///< behind the 8 bytes of the size
 };
 
-/// Reads and checks what a buffer of a compressed body claims, before memory is allocated for it. Block headers
-/// are read only if it claims much more than it has: a small false claim costs little memory, and decoding
-/// finds it.
+/// Reads and checks what a buffer of a compressed body claims, before memory is allocated for it. Block
+/// headers are read only if it claims much more than it has: a small false claim costs little memory, and
+/// decoding finds it.
 /// @param number  of the buffer, for messages
 /// @param length  bytes of the buffer, more than 0
 /// @param read    returns bytes of the buffer, valid until the next call.

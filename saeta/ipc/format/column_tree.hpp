@@ -2,8 +2,8 @@
 //
 // What      A node is a column or one of its descendants, depth first, in the order of the source. A record
 //           batch message lists field nodes (rows and nulls) and buffers of all columns of the source.
-//           Entries of columns that are not read are skipped. The positions are the same in every message of a
-//           version, except for variadic buffers of views (`node_buffers` in message_layout.hpp).
+//           Entries of columns that are not read are skipped. The positions are the same in every message of
+//           a version, except for variadic buffers of views (`node_buffers` in message_layout.hpp).
 // Owner     Borrows the fields of the columns.
 // Thread    Immutable.
 // Failure   error format: dictionaries of one id and different types, more or fewer children than a type has.

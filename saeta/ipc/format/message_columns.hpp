@@ -1,7 +1,8 @@
 // The columns of one message: the walk from its entries to columns over its body.
 //
-// What      Nodes of the tree are taken depth first. A maker says what their buffers, dictionaries and columns
-//           are: columns over a body in a context (unpack.cpp), or arrays in host memory (host_columns.cpp).
+// What      Nodes of the tree are taken depth first. A maker says what their buffers, dictionaries and
+//           columns are: columns over a body in a context (unpack.cpp), or arrays in host memory
+//           (host_columns.cpp).
 // Owner     Borrows all of its arguments.
 // Failure   That of the maker, with the label of the column.
 #pragma once
@@ -40,8 +41,7 @@ public:
     for (std::size_t child = number + 1; child != node.end; child = tree_.nodes[child].end) {
       typename Maker::array taken = take(child, *tree_.nodes[child].type);
       // Without rows a parent refers to no rows of its children, but what these say must be true.
-      parts.children.push_back(rows.length == 0 ? maker_.empty(*tree_.nodes[child].type)
-                                                : std::move(taken));
+      parts.children.push_back(rows.length == 0 ? maker_.empty(*tree_.nodes[child].type) : std::move(taken));
     }
     return named(number, [&] { return maker_.finish(std::move(parts), node); });
   }

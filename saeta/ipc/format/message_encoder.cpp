@@ -61,17 +61,18 @@ private:
 // Tables with numbers of 8 bytes begin 4 bytes before a multiple of 8: the offset of the vtable comes first.
 constexpr std::size_t message_at = 20;
 constexpr std::size_t dictionary_at = 60;
-constexpr std::size_t table_distance = 40;    // from one table to the next, with the vtable between them
-constexpr std::size_t list_distance = 32;     // from the table of a batch to its lists, whose items follow 4 bytes
+constexpr std::size_t table_distance = 40; // from one table to the next, with the vtable between them
+constexpr std::size_t list_distance =
+    32; // from the table of a batch to its lists, whose items follow 4 bytes
 constexpr std::size_t compression_bytes = 16; // its vtable and its table
 
 /// The table of a record batch at `at` and its lists.
 void put_batch(flat_buffer& to, std::size_t at, const packed_rows& batch, body_codec codec) {
   const bool views = !batch.variadic_counts.empty();
   const bool packed = codec != body_codec::none;
-  to.put_table<5>(at - 16, at, 28,
-                  {4, 12, 16, static_cast<std::uint16_t>(packed ? 20 : 0),
-                   static_cast<std::uint16_t>(views ? 24 : 0)});
+  to.put_table<5>(
+      at - 16, at, 28,
+      {4, 12, 16, static_cast<std::uint16_t>(packed ? 20 : 0), static_cast<std::uint16_t>(views ? 24 : 0)});
   to.put(at + 4, batch.rows);
   const std::size_t nodes = at + list_distance;
   to.link(at + 12, nodes);

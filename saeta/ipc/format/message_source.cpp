@@ -43,7 +43,8 @@ struct message_front {
     if (count > have) {
       const std::uint64_t there = from.available(offset + have, std::max(count, ahead) - have);
       if (!view.empty()) { // copied, because a mapped file may change
-        const auto more = view.subspan(static_cast<std::size_t>(offset + have), static_cast<std::size_t>(there));
+        const auto more =
+            view.subspan(static_cast<std::size_t>(offset + have), static_cast<std::size_t>(there));
         bytes.insert(bytes.end(), more.begin(), more.end());
       } else {
         bytes.resize(static_cast<std::size_t>(have + there));
@@ -145,7 +146,7 @@ void message_source::open_stream() {
 
 std::int64_t message_source::end_of_range() const noexcept {
   constexpr std::int64_t unknown = std::numeric_limits<std::int64_t>::max();
-  return range_                          ? range_->second
+  return range_                         ? range_->second
          : format_ == container::stream ? unknown
                                         : static_cast<std::int64_t>(footer_.batches.size());
 }
@@ -198,9 +199,9 @@ std::optional<message_source::found_message> message_source::find(std::uint64_t 
   }
   const std::uint64_t end = prefix + (bytes < 0 ? 0 : static_cast<std::uint64_t>(bytes));
   if (bytes < 0 || !front.bring(end)) {
-    throw error(errc::format, concat("the message at offset ", offset, " has ", bytes,
-                                     " bytes of metadata, but only ",
-                                     bytes < 0 ? 0 : front.bytes.size() - prefix, " are left"));
+    throw error(errc::format,
+                concat("the message at offset ", offset, " has ", bytes, " bytes of metadata, but only ",
+                       bytes < 0 ? 0 : front.bytes.size() - prefix, " are left"));
   }
   const message_header header =
       read_header(std::span(front.bytes).subspan(prefix, static_cast<std::size_t>(bytes)));
@@ -224,14 +225,13 @@ std::optional<message_source::found_message> message_source::find(std::uint64_t 
 void message_source::bring_body(const found_message& at, bool kept) const {
   const auto bytes = static_cast<std::uint64_t>(at.header.body_bytes);
   if (from_->available(at.body, bytes, kept) < bytes) {
-    throw error(errc::format, concat("the message at offset ", at.offset, " has a body of ", bytes,
-                                     " bytes at offset ", at.body, " of a source of ", from_->size(),
-                                     " bytes"));
+    throw error(errc::format,
+                concat("the message at offset ", at.offset, " has a body of ", bytes, " bytes at offset ",
+                       at.body, " of a source of ", from_->size(), " bytes"));
   }
 }
 
-bool message_source::read_some(const found_message& at, const column_tree& tree,
-                               source_message& made) const {
+bool message_source::read_some(const found_message& at, const column_tree& tree, source_message& made) const {
   if (columns_.size() == described_->fields().fields.size()) {
     return false;
   }
@@ -245,9 +245,9 @@ bool message_source::read_some(const found_message& at, const column_tree& tree,
   }
   owned_bytes body = allocate_sparse(static_cast<std::size_t>(at.header.body_bytes));
   for (const buffer_place& each : ranges) {
-    from_->read_at(at.body + static_cast<std::uint64_t>(each.offset),
-                   body.bytes.subspan(static_cast<std::size_t>(each.offset),
-                                      static_cast<std::size_t>(each.length)));
+    from_->read_at(
+        at.body + static_cast<std::uint64_t>(each.offset),
+        body.bytes.subspan(static_cast<std::size_t>(each.offset), static_cast<std::size_t>(each.length)));
   }
   made.body = body.bytes;
   made.owner = std::move(body.owner);

@@ -35,7 +35,7 @@ using batch_range = std::optional<std::pair<std::int64_t, std::int64_t>>;
 enum class bodies {
   none,   ///< it is not read
   copied, ///< read into memory that is freed when the columns have been copied, so it is not charged
-  viewed, ///< a view of the source; read into memory of the context if compressed or if the source has no view
+  viewed, ///< a view of the source; read into memory of the context if there is none, or it is compressed
 };
 
 /// A record batch, or the values of a dictionary.
@@ -123,8 +123,8 @@ private:
   std::set<std::int64_t> known_ids_;                   ///< of all dictionaries in the schema
   std::uint64_t at_ = 0;                               ///< in a stream: where the next message begins
   bool ended_ = false;                                 ///< the stream has ended
-  std::vector<std::byte> front_;                       ///< the footer of a file, the schema message of a stream
-  file_footer footer_;                                 ///< for a file only
+  std::vector<std::byte> front_; ///< the footer of a file, the schema message of a stream
+  file_footer footer_;           ///< for a file only
   std::size_t next_dictionary_ = 0;
   std::int64_t next_batch_ = 0;
   std::uint64_t body_bytes_ = 0;

@@ -8,7 +8,7 @@
 
 namespace saeta::ipc::detail {
 
-/// Returns the ranges of the tree's columns, ascending. Adjacent ranges and ranges with small gaps are joined.
+/// Returns the ranges of the columns, ascending. Adjacent ranges and ranges with small gaps are joined.
 /// @param batch  has the entries that the tree needs.
 std::vector<buffer_place> body_ranges(const batch_layout& batch, const column_tree& tree);
 

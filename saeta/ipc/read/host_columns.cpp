@@ -31,12 +31,12 @@ public:
 
   array_maker(const host_target& to, const source_message& message, host_dictionaries& dictionaries,
               std::vector<std::shared_ptr<void>>& owners)
-      : to_(to), batch_(message.layout), body_(message.body), dictionaries_(dictionaries), owners_(owners),
-        packed_{.bytes = body_.size(),
-                .read =
-                    [this](std::uint64_t at, std::span<std::byte> target) {
-                      std::ranges::copy(body_.subspan(at, target.size()), target.begin());
-                    }},
+      : to_(to), batch_(message.layout), body_(message.body), dictionaries_(dictionaries),
+        owners_(owners), packed_{.bytes = body_.size(),
+                                 .read =
+                                     [this](std::uint64_t at, std::span<std::byte> target) {
+                                       std::ranges::copy(body_.subspan(at, target.size()), target.begin());
+                                     }},
         decoder_(packed_) {}
 
   void add_buffer(host_array& made, std::size_t number, const field_node& rows) {
@@ -146,8 +146,9 @@ private:
     const bool is_union = node.type->check() == check_kind::unions;
     if (batch_.version < version_5 && is_union && batch_.nodes[node.row].null_count != 0 &&
         batch_.buffers[node.buffer - 1].length != 0) {
-      throw error(errc::unsupported, concat(batch_.nodes[node.row].null_count,
-                                            " rows of the union are null as a whole, which Arrow 1.0 removed"));
+      throw error(errc::unsupported,
+                  concat(batch_.nodes[node.row].null_count,
+                         " rows of the union are null as a whole, which Arrow 1.0 removed"));
     }
   }
 
@@ -180,8 +181,7 @@ private:
     }
     const auto width = static_cast<std::size_t>(ends.type.byte_width());
     if (ends.length == 0 || read_offset(ends.buffers[1].data(), width, ends.length - 1) < made.length) {
-      throw error(errc::format,
-                  concat("its ", ends.length, " run ends do not reach row ", made.length - 1));
+      throw error(errc::format, concat("its ", ends.length, " run ends do not reach row ", made.length - 1));
     }
   }
 

@@ -78,7 +78,8 @@ void require_texts(const host_array& of, const array_place& place) {
     check_values_now(std::span(&check, 1), &bad);
     if (bad != no_bad_row) {
       strings_of strings(of);
-      throw error(errc::format, concat(place, ": ", reason_of(of.type, {check.kind, check.width, 0, bad}, strings)));
+      throw error(errc::format,
+                  concat(place, ": ", reason_of(of.type, {check.kind, check.width, 0, bad}, strings)));
     }
   }
   for (std::size_t i = 0; i < of.children.size(); ++i) {

@@ -185,9 +185,9 @@ private:
       const std::int64_t sum =
           checked_add(read_offset(numbers.data(), width, 0), base, "offsets of a dictionary");
       if (width < sizeof sum && sum >> (8 * width - 1) != 0) {
-        throw error(errc::overflow, concat("the parts of its dictionary have ", sum,
-                                           " values or bytes together, which ", width,
-                                           "-byte numbers can't count"));
+        throw error(errc::overflow,
+                    concat("the parts of its dictionary have ", sum, " values or bytes together, which ",
+                           width, "-byte numbers can't count"));
       }
       std::memcpy(numbers.data(), &sum, width); // little-endian
     }
@@ -204,8 +204,8 @@ private:
     }
   }
 
-  /// The rows of a child that are joined, from its first one on: up to the last one that its parent refers to,
-  /// or all if that is not known.
+  /// The rows of a child that are joined, from its first one on: up to the last one that its parent refers
+  /// to, or all if that is not known.
   static std::int64_t kept_rows(const host_array& part, std::size_t child) {
     switch (part.type.mapping()) {
     case row_mapping::same:
@@ -214,7 +214,8 @@ private:
     case row_mapping::offsets: {
       const auto [first, last] = borders(part);
       if (first != 0) {
-        throw error(errc::unsupported, concat("the lists of a part begin with value ", first, ", expected 0"));
+        throw error(errc::unsupported,
+                    concat("the lists of a part begin with value ", first, ", expected 0"));
       }
       return last;
     }

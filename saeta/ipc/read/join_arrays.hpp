@@ -1,8 +1,8 @@
 // Joins arrays in host memory: the parts of a dictionary that comes in parts.
 //
 // What      The rows of all parts as one array in new memory. Bytes of views are shared, not copied.
-// Failure   overflow: 32-bit offsets or run ends can't count the rows; unsupported: lists that don't begin with
-//           their first value; budget_exceeded, out_of_memory.
+// Failure   overflow: 32-bit offsets or run ends can't count the rows; unsupported: lists that don't begin
+//           with their first value; budget_exceeded, out_of_memory.
 #pragma once
 
 #include "saeta/transfer/host_array.hpp"

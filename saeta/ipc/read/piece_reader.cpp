@@ -1,9 +1,9 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/column/column.hpp"
 #include "saeta/device/equal_values.hpp"
-#include "saeta/ipc/input_error.hpp"
 #include "saeta/ipc/codec/decoded_bound.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
+#include "saeta/ipc/input_error.hpp"
 #include "saeta/ipc/read/piece_table.hpp"
 #include "saeta/transfer/host_window.hpp"
 
@@ -105,9 +105,8 @@ private:
 
   /// @param at  position of the buffer in the source
   packed_claim claim_of(std::size_t number, std::uint64_t at, std::int64_t length) {
-    return read_claim(
-        number, codec_, static_cast<std::uint64_t>(length),
-        [&](std::uint64_t from, std::size_t bytes) { return values_.read(at + from, bytes); });
+    return read_claim(number, codec_, static_cast<std::uint64_t>(length),
+                      [&](std::uint64_t from, std::size_t bytes) { return values_.read(at + from, bytes); });
   }
 
   taken_buffer unpacked(std::size_t number, std::uint64_t at, std::int64_t length) {
@@ -253,8 +252,8 @@ private:
                                        values.length, " values"));
     }
     const auto width = static_cast<std::size_t>(ends.type->byte_width());
-    const taken_buffer found = place(node_buffers_->next(ends).first + 1,
-                                     required_bytes(*ends.type, 1, said.length), "run ends");
+    const taken_buffer found =
+        place(node_buffers_->next(ends).first + 1, required_bytes(*ends.type, 1, said.length), "run ends");
     const auto first_above = [&](std::int64_t row) {
       if (codec_ != body_codec::none) { // a linear search decodes the run ends only once
         std::int64_t run = 0;

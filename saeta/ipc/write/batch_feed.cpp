@@ -35,8 +35,7 @@ fed_window batch_feed::next() {
   if (end - next_ == 1 && is_streamed(source.batches()[next_])) {
     return streamed(next_++);
   }
-  std::vector<host_batch> window =
-      host_batches(source.ctx(), source.batches().subspan(next_, end - next_));
+  std::vector<host_batch> window = host_batches(source.ctx(), source.batches().subspan(next_, end - next_));
   for (host_batch& each : window) {
     dictionaries_.restore(next_++, each);
   }

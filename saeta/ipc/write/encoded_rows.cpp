@@ -65,9 +65,9 @@ private:
     const std::int64_t limit = bytes ? std::ssize(of.buffers[2]) : of.children[0].length;
     if (pointed.first < 0 || pointed.count < 0 || pointed.first > limit ||
         pointed.count > limit - pointed.first) {
-      throw error(errc::format, concat("the offsets of its first and last value are ", pointed.first, " and ",
-                                       pointed.first + pointed.count, ", there are ", limit,
-                                       bytes ? " bytes" : " values"));
+      throw error(errc::format,
+                  concat("the offsets of its first and last value are ", pointed.first, " and ",
+                         pointed.first + pointed.count, ", there are ", limit, bytes ? " bytes" : " values"));
     }
   }
 

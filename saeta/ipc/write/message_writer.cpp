@@ -34,12 +34,12 @@ constexpr std::size_t claim_bytes = sizeof(std::int64_t);
 
 message_writer::message_writer(byte_target& target, const schema& described, message_options options,
                                std::string name)
-    : target_(target), described_(schema_in_file(described)), options_(std::move(options)), name_(std::move(name)),
-      flat_(encode_schema(described_)) {
+    : target_(target), described_(schema_in_file(described)), options_(std::move(options)),
+      name_(std::move(name)), flat_(encode_schema(described_)) {
   std::vector<int> all(described.fields.size());
   std::iota(all.begin(), all.end(), 0);
-  columns_.tree = make_tree(described_, all, schema_table(container::stream, flat_), columns_.dictionaries,
-                            version_5);
+  columns_.tree =
+      make_tree(described_, all, schema_table(container::stream, flat_), columns_.dictionaries, version_5);
   written_.resize(columns_.dictionaries.trees.size());
   if (options_.format == container::file) {
     target_.write(bytes_of(front_of_file), nullptr);
@@ -75,8 +75,7 @@ void message_writer::compress(encoded_rows& of) const {
     auto packed = std::make_shared<packed_memory>(options_.charged, claim_bytes + most);
     const auto claimed = static_cast<std::int64_t>(each.bytes.size());
     std::memcpy(packed->bytes().data(), &claimed, claim_bytes); // little-endian
-    packed->shrink(claim_bytes +
-                   options_.codec->compress(each.bytes, packed->bytes().subspan(claim_bytes)));
+    packed->shrink(claim_bytes + options_.codec->compress(each.bytes, packed->bytes().subspan(claim_bytes)));
     each = {packed->bytes(), packed};
   }
   of.place_body();
@@ -134,8 +133,7 @@ void message_writer::write_dictionary(std::size_t number, const std::shared_ptr<
   } catch (const error& failure) {
     rethrow(failure, concat(name_, ": ", columns_.dictionaries.trees[number]->root_label));
   }
-  put(encoded,
-      {.dictionary = columns_.dictionaries.ids[number], .is_delta = grown, .codec = encoded.codec},
+  put(encoded, {.dictionary = columns_.dictionaries.ids[number], .is_delta = grown, .codec = encoded.codec},
       blocks_.dictionaries);
   known = values;
 }
@@ -159,9 +157,10 @@ void message_writer::put(const encoded_rows& encoded, const batch_kind& kind,
   const auto begin = static_cast<std::int64_t>(target_.taken());
   std::vector<std::byte> front;
   append_batch_message(front, encoded.layout, kind, encoded.body_bytes);
-  blocks.push_back({.offset = begin,
-                    .metadata_bytes = checked_cast<std::int32_t>(front.size(), "bytes of a message's metadata"),
-                    .body_bytes = encoded.body_bytes});
+  blocks.push_back(
+      {.offset = begin,
+       .metadata_bytes = checked_cast<std::int32_t>(front.size(), "bytes of a message's metadata"),
+       .body_bytes = encoded.body_bytes});
   put_front(std::move(front));
   put_body(encoded);
 }

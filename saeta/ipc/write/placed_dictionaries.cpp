@@ -210,7 +210,8 @@ void placed_dictionaries::unite(std::span<const column> distinct, bool may_widen
   const auto numbers = owned_on_host(codes_of(joined.front()));
   require_names(united->length, may_widen);
   std::vector<std::vector<std::int64_t>> renumbered;
-  const std::byte* next = numbers->buffers[1].data() + numbers->offset * static_cast<std::int64_t>(sizeof(std::int64_t));
+  const std::byte* next =
+      numbers->buffers[1].data() + numbers->offset * static_cast<std::int64_t>(sizeof(std::int64_t));
   for (const std::size_t i : different) {
     std::vector<std::int64_t>& part = renumbered.emplace_back(static_cast<std::size_t>(distinct[i].length()));
     if (!part.empty()) {
@@ -290,8 +291,7 @@ std::vector<To> placed_dictionaries::renumber(const entry& dictionary, const hos
     }
     From index{};
     std::memcpy(&index, read + static_cast<std::size_t>(row) * sizeof index, sizeof index);
-    if (std::in_range<std::size_t>(index) &&
-        static_cast<std::size_t>(index) < dictionary.renumbered.size()) {
+    if (std::in_range<std::size_t>(index) && static_cast<std::size_t>(index) < dictionary.renumbered.size()) {
       written[static_cast<std::size_t>(row)] =
           static_cast<To>(dictionary.renumbered[static_cast<std::size_t>(index)]);
     } else if (path_.empty()) {

@@ -55,15 +55,15 @@ public:
   [[nodiscard]] bool has_new_numbers() const noexcept { return renumbers_; }
   /// Returns the type of the column with wide enough indices.
   [[nodiscard]] data_type retype(const data_type& column) const;
-  /// Gives the column's rows in batch `index` of the table this dictionary. In place of the dictionary column,
-  /// they may have plain indices.
+  /// Gives the column's rows in batch `index` of the table this dictionary. In place of the dictionary
+  /// column, they may have plain indices.
   /// @param owners  receives the owners of new memory
   void put(std::size_t index, host_array& rows, std::vector<std::shared_ptr<void>>& owners) const;
 
 private:
   struct entry {
     std::shared_ptr<const host_array> values; ///< with their owner
-    std::vector<std::int64_t> renumbered; ///< new index of each value
+    std::vector<std::int64_t> renumbered;     ///< new index of each value
   };
 
   void unite(std::span<const column> distinct, bool may_widen);

@@ -20,8 +20,8 @@ public:
   explicit rows_of(const host_array& of) : of_(of) {}
 
   [[nodiscard]] bool is_valid(std::int64_t row) const {
-    return of_.type.id() != type_id::null &&
-           (!of_.type.has_validity() || of_.buffers[0].data() == nullptr || bit(of_.buffers[0], of_.offset + row));
+    return of_.type.id() != type_id::null && (!of_.type.has_validity() || of_.buffers[0].data() == nullptr ||
+                                              bit(of_.buffers[0], of_.offset + row));
   }
   [[nodiscard]] bool bit_at(std::int64_t row) const { return bit(of_.buffers[1], of_.offset + row); }
   [[nodiscard]] std::int64_t number(std::size_t buffer, std::int64_t row) const {
@@ -106,7 +106,8 @@ bool same_row(const rows_of& a, std::int64_t row_a, const rows_of& b, std::int64
     return same_union(a, row_a, b, row_b);
   }
   if (type.id() == type_id::dictionary) {
-    return same_range(*a.array().dictionary, a.number(1, row_a), *b.array().dictionary, b.number(1, row_b), 1);
+    return same_range(*a.array().dictionary, a.number(1, row_a), *b.array().dictionary, b.number(1, row_b),
+                      1);
   }
   if (!type.children().empty()) {
     const child_rows of_a = a.children(row_a);

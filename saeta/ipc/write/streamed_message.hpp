@@ -27,8 +27,8 @@ public:
   static constexpr std::size_t most_windows = 3;
 
   /// @param codec  null: bodies are not compressed.
-  streamed_messages(const message_writer& messages, write_team& team, std::shared_ptr<const block_codec> codec,
-                    std::shared_ptr<budget> charged)
+  streamed_messages(const message_writer& messages, write_team& team,
+                    std::shared_ptr<const block_codec> codec, std::shared_ptr<budget> charged)
       : messages_(messages), team_(team), codec_(std::move(codec)), charged_(std::move(charged)) {}
 
   /// Encodes a message.

@@ -23,8 +23,8 @@ class table_encoder {
 public:
   /// @param name           begins error messages
   /// @param total_batches  of the one table; -1: several may follow
-  table_encoder(byte_target& sink, std::string name, const write_options& options,
-                write_team& team, progress_hook hook, std::int64_t total_batches);
+  table_encoder(byte_target& sink, std::string name, const write_options& options, write_team& team,
+                progress_hook hook, std::int64_t total_batches);
   table_encoder(const table_encoder&) = delete;
   table_encoder& operator=(const table_encoder&) = delete;
   ~table_encoder();

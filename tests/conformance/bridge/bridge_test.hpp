@@ -3,8 +3,8 @@
 #pragma once
 
 #include "conformance/harness/context_test.hpp"
-#include "saeta/bridge/bridge.hpp"
 #include "saeta/bridge/arrow_status.hpp"
+#include "saeta/bridge/bridge.hpp"
 
 #include <arrow/api.h>
 #include <arrow/c/abi.h>

@@ -27,7 +27,7 @@ protected:
                                                          std::size_t room) {
     const auto codec =
         take(arrow::util::Codec::Create(GetParam() == body_codec::lz4 ? arrow::Compression::LZ4_FRAME
-                                                                       : arrow::Compression::ZSTD),
+                                                                      : arrow::Compression::ZSTD),
              "test");
     std::vector<std::uint8_t> made(room);
     made.resize(static_cast<std::size_t>(

@@ -132,8 +132,9 @@ TEST_F(messages, the_footer_names_each_kind_where_it_is) {
   const message_block rows = blocks.batches.front();
   EXPECT_ERROR(read_bytes(with_block(bytes, dictionary, rows)), format,
                concat("the footer names a dictionary at offset ", rows.offset, ", found a record batch"));
-  EXPECT_ERROR(read_bytes(with_block(bytes, rows, dictionary)), format,
-               concat("the footer names a record batch at offset ", dictionary.offset, ", found a dictionary"));
+  EXPECT_ERROR(
+      read_bytes(with_block(bytes, rows, dictionary)), format,
+      concat("the footer names a record batch at offset ", dictionary.offset, ", found a dictionary"));
 }
 
 TEST_F(messages, a_file_gives_a_dictionary_once) {

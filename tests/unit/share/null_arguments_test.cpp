@@ -1,7 +1,7 @@
 // A null context is refused by every function of readers, data sets, the packed form and spilling.
 #include "saeta/backend/host/host_backend.hpp"
-#include "saeta/ipc/data_set.hpp"
 #include "saeta/bridge/host_message.hpp"
+#include "saeta/ipc/data_set.hpp"
 #include "saeta/ipc/packed.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/writer.hpp"
