@@ -184,9 +184,8 @@ class BodyBytes:
     """
     The bytes of a body in host memory, for reading, with the buffer protocol.
     """
-    def __init__(self, body: saeta._core.Column) -> None: ...
 
-    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __init__(self, body: saeta._core.Column) -> None: ...
 
 def body_over(ctx: saeta._core.Context, source: bytes | bytearray | memoryview, alignment: int, copy: bool | None) -> saeta._core.Column:
     """

@@ -5,16 +5,16 @@
 #include "saeta/bridge/arrow_status.hpp"
 #include "saeta/bridge/bounded_pool.hpp"
 #include "saeta/bridge/copies.hpp"
-#include "saeta/interop/arrow/batches.hpp"
+#include "saeta/bridge/union_slack.hpp"
 #include "saeta/ipc/batch_message.hpp"
 #include "saeta/ipc/input_error.hpp"
 
 #include <arrow/array/util.h>
 #include <arrow/buffer.h>
-#include <arrow/c/bridge.h>
 #include <arrow/ipc/dictionary.h>
 #include <arrow/ipc/message.h>
 #include <arrow/ipc/reader.h>
+#include <arrow/ipc/writer.h>
 #include <arrow/record_batch.h>
 #include <arrow/type.h>
 
@@ -55,12 +55,10 @@ void count_nulls(arrow::ArrayData& data) {
 
 } // namespace
 
-std::vector<std::byte> encode_batch(const arrow::RecordBatch& batch) {
-  check(batch.Validate(), label);
-  owned_schema described;
-  owned_array exported;
-  check(arrow::ExportRecordBatch(batch, exported.out(), described.out()), label);
-  return ipc::encode_batch(import_schema(described.get()), exported.get());
+std::shared_ptr<arrow::Buffer> encode_batch(const std::shared_ptr<arrow::RecordBatch>& batch) {
+  return take(
+      arrow::ipc::SerializeRecordBatch(*with_union_slack(batch), arrow::ipc::IpcWriteOptions::Defaults()),
+      label);
 }
 
 std::shared_ptr<arrow::RecordBatch> decode_batch(const std::shared_ptr<context>& ctx,

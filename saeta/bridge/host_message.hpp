@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 namespace arrow::ipc {
 class DictionaryMemo;
@@ -23,8 +22,8 @@ class context;
 namespace saeta::bridge {
 
 /// Returns the message of a batch whose buffers are all in host memory: metadata, then the body at a multiple
-/// of 8.
-std::vector<std::byte> encode_batch(const arrow::RecordBatch& batch);
+/// of 8. The bytes are those that pyarrow makes.
+std::shared_ptr<arrow::Buffer> encode_batch(const std::shared_ptr<arrow::RecordBatch>& batch);
 
 /// Returns the batch of a message in host memory, structurally valid. Decompressed bytes are charged as host
 /// memory of `ctx` while they live. A buffer that claims more bytes than its frames can hold is refused

@@ -107,7 +107,7 @@ buffer serialize_batch(const std::shared_ptr<context>& ctx,
   const bool here = std::ranges::all_of(batch->column_data(), [](const auto& each) { return on_cpu(*each); });
   const auto on_host =
       here ? batch : bridge::take(batch->ViewOrCopyTo(arrow::default_cpu_memory_manager()), "record batch");
-  return upload_bytes(ctx, bridge::encode_batch(*on_host), own_kind(ctx->device()));
+  return upload_bytes(ctx, host_bytes(*bridge::encode_batch(on_host)), own_kind(ctx->device()));
 }
 
 std::unique_ptr<arrow::ipc::Message> read_message(const std::shared_ptr<arrow::Buffer>& bytes,

@@ -281,7 +281,7 @@ def test_libraries_of_another_release_are_explained():
 
 
 def test_a_module_for_another_pyarrow_is_missing(monkeypatch):
-    assert _libarrow.load("_bridge", "a test").__name__ == "saeta._ipc"
+    assert _libarrow.load("_bridge", "a test").__name__ == "saeta._bridge"
     monkeypatch.setattr(pa, "__version__", "99.1.0")
     with pytest.raises(sa.MissingDependency, match=r"works with pyarrow \d+, but pyarrow 99\.1\.0 is"):
         _libarrow.load("_bridge", "a test")

@@ -1,6 +1,7 @@
 #include "saeta/ipc/format/column_tree.hpp"
 
 #include "saeta/base/text.hpp"
+#include "saeta/column/same_type.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 
 #include <algorithm>
@@ -79,7 +80,8 @@ private:
     const auto id = encoding->scalar<std::int64_t>(encoding_id, 0);
     if (const auto known = dictionaries_.numbers.find(id); known != dictionaries_.numbers.end()) {
       const data_type& before = dictionaries_.trees[known->second]->values.type;
-      if (before != values) {
+      dictionaries_.same_types = dictionaries_.same_types && before == values;
+      if (!same_type(before, values)) {
         refuse_metadata(concat(label, ": its values are of type ", values.name(), ", those of the same id ",
                                id, " before of type ", before.name()));
       }

@@ -73,6 +73,8 @@ struct dictionary_trees {
   std::vector<std::int64_t> ids;
   std::vector<std::unique_ptr<dictionary_tree>> trees;
   std::map<std::int64_t, std::size_t> numbers; ///< index by id
+  /// Whether all columns of an id describe the values in the same words. `trees` has the first description.
+  bool same_types = true;
 };
 
 /// Makes the tree of some columns of a source.

@@ -181,7 +181,7 @@ std::optional<message_source::found_message> message_source::find(std::uint64_t 
                                                                   std::int64_t front_bytes) const {
   message_front front(*from_, offset,
                       front_bytes < 0 ? usual_front_ : static_cast<std::uint64_t>(front_bytes),
-                      how_ == bodies::viewed ? from_->view() : std::span<const std::byte>());
+                      views_ ? from_->view() : std::span<const std::byte>());
   if (!front.bring(word)) {
     if (front.bytes.empty()) {
       return std::nullopt;
@@ -255,15 +255,17 @@ bool message_source::read_some(const found_message& at, const column_tree& tree,
   return true;
 }
 
-void message_source::read_body(const found_message& at, const column_tree* tree, source_message& made) const {
+void message_source::read_body(const found_message& at, const column_tree* tree, source_message& made) {
   bring_body(at, how_ != bodies::none);
   if (how_ == bodies::none) {
     return;
   }
   const auto bytes = static_cast<std::size_t>(at.header.body_bytes);
   const bool packed = made.layout.codec != body_codec::none;
+  views_ = false;
   if (how_ == bodies::viewed && !packed) {
     if (const auto all = from_->view(); !all.empty()) {
+      views_ = true; // a file that is cut short ends the process in any case
       made.body = all.subspan(at.body, bytes);
       made.owner = std::const_pointer_cast<byte_source>(from_);
       return;

@@ -104,7 +104,7 @@ private:
   [[nodiscard]] std::optional<found_message> find_in_stream();
   /// The columns that a message has; null for a dictionary that nobody reads.
   [[nodiscard]] const column_tree* tree_of(const message_header& header);
-  void read_body(const found_message& at, const column_tree* tree, source_message& made) const;
+  void read_body(const found_message& at, const column_tree* tree, source_message& made);
   /// Reads only the ranges of the projected columns. Returns false if they are half of the body or more.
   bool read_some(const found_message& at, const column_tree& tree, source_message& made) const;
   /// Waits for a body. @throws error format if the source does not have all of it. @param kept  whether it
@@ -123,6 +123,7 @@ private:
   std::set<std::int64_t> known_ids_;                   ///< of all dictionaries in the schema
   std::uint64_t at_ = 0;                               ///< in a stream: where the next message begins
   bool ended_ = false;                                 ///< the stream has ended
+  bool views_ = false; ///< the body of the last message was a view, so metadata is read in memory too
   std::vector<std::byte> front_; ///< the footer of a file, the schema message of a stream
   file_footer footer_;           ///< for a file only
   std::size_t next_dictionary_ = 0;

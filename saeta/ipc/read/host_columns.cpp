@@ -65,12 +65,14 @@ public:
   }
 
   [[nodiscard]] std::shared_ptr<const host_array> dictionary(const tree_node& node, std::int64_t) {
+    const data_type& described = *node.type->value_type();
     if (auto known = dictionaries_.values(node.dictionary, to_)) {
       dictionaries_.append_owners(node.dictionary, owners_);
-      return known;
+      return known->type == described ? known
+                                      : std::make_shared<const host_array>(retyped(*known, described));
     }
     // Arrow allows it to follow batches in which the column has only nulls.
-    return std::make_shared<const host_array>(empty(*node.type->value_type()));
+    return std::make_shared<const host_array>(empty(described));
   }
 
   static host_array empty(const data_type& type) {
@@ -96,6 +98,18 @@ public:
   }
 
 private:
+  /// The same values as another column of their id describes them.
+  static host_array retyped(host_array of, const data_type& type) {
+    of.type = type;
+    for (std::size_t i = 0; i < of.children.size(); ++i) {
+      of.children[i] = retyped(std::move(of.children[i]), type.children()[i].type);
+    }
+    if (of.dictionary != nullptr) {
+      of.dictionary = std::make_shared<const host_array>(retyped(*of.dictionary, *type.value_type()));
+    }
+    return of;
+  }
+
   std::span<std::byte> allocate(std::size_t bytes) {
     owned_bytes made = allocate_body(to_.ctx, bytes);
     owners_.push_back(std::move(made.owner));

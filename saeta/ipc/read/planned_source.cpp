@@ -75,6 +75,9 @@ bool planned_source::add(const read_request& request, bool only) {
   dictionary_trees trees;
   column_tree tree = make_tree(request.described->fields(), columns_of(request),
                                schema_table(request.format, request.front), trees, version_5);
+  if (!trees.same_types) {
+    return false;
+  }
   const std::uint64_t begin = round_up(bytes_.bytes, alignment);
   bytes_.bytes = checked_add(begin, from->size(), "bytes of all sources");
   const bool first = sources_.empty();
