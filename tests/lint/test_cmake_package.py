@@ -41,15 +41,15 @@ def test_a_component_that_was_not_built_says_so(tmp_path: Path) -> None:
     assert "found: 0" in said
     assert "component cuda: this Saeta was built without the cuda backend" in said
     assert "SAETA_CUDA=ON" in said
-    assert "SAETA_IPC" not in said, "nobody asked for it"
+    assert "SAETA_BRIDGE" not in said, "nobody asked for it"
 
 
 def test_every_component_that_is_missing_is_named(tmp_path: Path) -> None:
-    said = find(tmp_path, "ipc cuda nothing")
+    said = find(tmp_path, "bridge cuda nothing")
     for name in (
-        "component ipc: ",
+        "component bridge: ",
         "component cuda: ",
-        "component nothing: there are the components cuda, ipc, rmm and rapidsmpf",
+        "component nothing: there are the components bridge, cuda, ipc, rmm and rapidsmpf",
     ):
         assert name in said
 
@@ -59,7 +59,7 @@ def test_an_adaptor_without_its_library_names_it(tmp_path: Path) -> None:
 
 
 def test_a_component_that_was_built_is_found(tmp_path: Path) -> None:
-    assert "found: 1" in find(tmp_path, "cuda", cuda="TRUE")
+    assert "found: 1" in find(tmp_path, "cuda ipc", cuda="TRUE")
 
 
 def test_the_configuration_holds_no_path_of_the_machine_that_built_it() -> None:

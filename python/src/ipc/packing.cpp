@@ -145,8 +145,12 @@ void bind_packing(nb::module_& m) {
         "The packed form of a table: its metadata, and its body as a column of uint8.");
   nb::class_<body_bytes>(m, "BodyBytes", nb::type_slots(body_slots),
                          "The bytes of a body in host memory, for reading, with the buffer protocol.")
-      .def(nb::init<const column_object&>(), nb::arg("body"), nb::call_guard<nb::gil_scoped_release>(),
-           nb::sig("def __init__(self, body: saeta._core.Column) -> None"));
+      .def(
+          "__init__",
+          [](body_bytes* self, const column_object& body) {
+            without_gil([&] { new (self) body_bytes(body); });
+          },
+          nb::arg("body"), nb::sig("def __init__(self, body: saeta._core.Column) -> None"));
   m.def("body_over", &body_over, nb::arg("ctx"), nb::arg("source"), nb::arg("alignment"),
         nb::arg("copy").none(),
         nb::sig("def body_over(ctx: saeta._core.Context, source: bytes | bytearray | memoryview, alignment: "

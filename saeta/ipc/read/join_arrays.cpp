@@ -77,6 +77,11 @@ private:
   }
 
   /// Rows of a part without the bitmap are valid.
+  static bool is_set(range bits, std::int64_t row) {
+    return bits.empty() ||
+           (bits[static_cast<std::size_t>(row / 8)] >> (row % 8) & std::byte{1}) != std::byte{0};
+  }
+
   range join_bits(array_list parts, std::size_t index, std::int64_t rows) {
     const auto made = allocate(static_cast<std::size_t>(rows + 7) / 8);
     std::ranges::fill(made, std::byte{0});
@@ -84,8 +89,7 @@ private:
     for (const host_array* each : parts) {
       const range bits = each->buffers[index];
       for (std::int64_t row = 0; row < each->length; ++row, ++at) {
-        const auto byte = static_cast<std::size_t>(row / 8);
-        if (bits.empty() || (bits[byte] >> (row % 8) & std::byte{1}) != std::byte{0}) {
+        if (is_set(bits, row)) {
           made[static_cast<std::size_t>(at / 8)] |= std::byte{1} << (at % 8);
         }
       }
@@ -173,7 +177,7 @@ private:
       }
       break;
     case buffer_role::views:
-      shift_views(numbers, before.buffers);
+      shift_views(part, numbers, before.buffers);
       break;
     default:
       break;
@@ -193,13 +197,15 @@ private:
     }
   }
 
-  static void shift_views(std::span<std::byte> views, std::int64_t buffers) {
+  static void shift_views(const host_array& part, std::span<std::byte> views, std::int64_t buffers) {
     constexpr std::size_t view_bytes = 16;
     constexpr std::size_t number_at = 8;
     constexpr std::int32_t inline_bytes = 12;
-    for (; buffers != 0 && !views.empty(); views = views.subspan(view_bytes)) {
-      if (read_offset(views.data(), sizeof(std::int32_t), 0) > inline_bytes) {
-        add(views.subspan(number_at, sizeof(std::int32_t)), sizeof(std::int32_t), buffers);
+    for (std::int64_t row = 0; buffers != 0 && row < part.length; ++row) {
+      const auto view = views.subspan(static_cast<std::size_t>(row) * view_bytes, view_bytes);
+      // The view of a null may be anything.
+      if (is_set(part.buffers[0], row) && read_offset(view.data(), 4, 0) > inline_bytes) {
+        add(view.subspan(number_at, sizeof(std::int32_t)), sizeof(std::int32_t), buffers);
       }
     }
   }

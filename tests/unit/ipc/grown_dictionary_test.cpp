@@ -3,6 +3,7 @@
 #include "ipc_test.hpp"
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/bridge/arrow_status.hpp"
+#include "saeta/transfer/build.hpp"
 
 #include <arrow/api.h>
 #include <arrow/io/memory.h>
@@ -101,6 +102,46 @@ TEST_F(grown_dictionaries, are_for_a_batch_what_they_were_before_it) {
   for (const auto& into : homes()) {
     EXPECT_ERROR(read_joined(bytes, into), format, "bytes: batch 0: column 'words'",
                  "index 3 at row 4 is not in the dictionary, which has 2 entries");
+  }
+}
+
+/// Rows that refer to rows of a dictionary.
+column rows_of(const column& dictionary, const std::vector<std::int64_t>& numbers) {
+  const host_values values = values_of("indices", std::span<const std::int64_t>(numbers));
+  const table there = table_of_values(dictionary.ctx(), std::span(&values, 1), "test");
+  const auto buffers = there.batches().front().columns.front().buffers();
+  column::parts made;
+  made.type = data_type::dictionary(data_type(type_id::int64), dictionary.type());
+  made.length = std::ssize(numbers);
+  made.null_count = 0;
+  made.buffers.append(buffers.begin(), buffers.end());
+  made.dictionary = std::make_shared<const column>(dictionary);
+  return column::make(dictionary.ctx(), std::move(made));
+}
+
+TEST_F(grown_dictionaries, of_any_values_are_the_same_in_views_and_in_copies) {
+  std::vector<data_type> types = support::carried_types();
+  std::erase_if(types, [](const data_type& type) {
+    return type.value_type() != nullptr || !type.extension_name().empty();
+  });
+  const table values = support::random_table(ctx(), types, {.batch_rows = {60}, .seed = 3});
+  for (const auto& [name, part] : {std::pair("whole", values), std::pair("slice", values.slice(3, 50))}) {
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      const column& all = part.batches().front().columns[i];
+      const std::vector<batch> batches{{3, {rows_of(all.slice(0, 25), {24, 0, 7})}},
+                                       {4, {rows_of(all.slice(0, 26), {25, 24, 0, 9})}},
+                                       {5, {rows_of(all, {all.length() - 1, 30, 25, 24, 0})}}};
+      const table source =
+          table::make(ctx(), {{{"x", batches.front().columns.front().type(), true, {}}}, {}}, batches);
+      const std::string bytes = write_bytes(source, {.format = container::stream, .dictionary_deltas = true});
+      const auto label = concat(types[i].name(), ", ", name);
+      for (const copy_policy copy : {copy_policy::when_needed, copy_policy::always}) {
+        const table seen =
+            reader::open(std::as_bytes(std::span(bytes)), nullptr, {.copy = copy, .rechunk = false})
+                ->read_all(ctx());
+        EXPECT_TRUE(support::same_contents(seen, source)) << label;
+      }
+    }
   }
 }
 
