@@ -19,7 +19,16 @@ WAYS = {
     "rechunk": lambda raw, ctx: sa.read_ipc(raw, ctx, rechunk=True),
     "scan": lambda raw, ctx: joined(sa.scan_ipc(raw, ctx), ctx),
     "scan of copies": lambda raw, ctx: joined(sa.scan_ipc(raw, ctx, copy=True), ctx),
+    "columns": lambda raw, ctx: by_columns(raw, ctx, None),
+    "copies of columns": lambda raw, ctx: by_columns(raw, ctx, True),
 }
+
+
+def by_columns(raw, ctx, copy):
+    names = sa.scan_ipc(raw, ctx).schema.names
+    if len(set(names)) != len(names):
+        return sa.read_ipc(raw, ctx, copy=copy)
+    return sa.read_ipc(raw, ctx, copy=copy, columns=names[::-1]).select(names)
 
 
 def joined(scan, ctx):

@@ -18,11 +18,6 @@ namespace {
 
 using range = std::span<const std::byte>;
 
-/// Keeps the memory of a batch of several pieces.
-struct shared_owners {
-  std::vector<std::shared_ptr<void>> all;
-};
-
 /// Makes the arrays of one message.
 class array_maker {
 public:
@@ -316,7 +311,7 @@ host_batch host_columns(const host_target& to, const read_columns& columns, cons
     made.keepalive = message.owner;
   } else {
     owners.push_back(message.owner);
-    made.keepalive = std::make_shared<shared_owners>(std::move(owners));
+    made.keepalive = std::make_shared<std::vector<std::shared_ptr<void>>>(std::move(owners));
   }
   return made;
 }

@@ -63,12 +63,6 @@ void own_dictionaries(host_array& of, const std::shared_ptr<void>& owner) {
   }
 }
 
-/// Keeps what a batch had, and what it was given.
-struct shared_owners {
-  std::shared_ptr<void> before;
-  std::vector<std::shared_ptr<void>> added;
-};
-
 } // namespace
 
 void require_writable(const schema& fields) {
@@ -170,17 +164,17 @@ void written_dictionaries::restore(std::size_t index, host_batch& rows) const {
   for (host_array& each : rows.arrays) {
     own_dictionaries(each, rows.keepalive);
   }
-  auto owners = std::make_shared<shared_owners>();
+  auto owners = std::make_shared<std::vector<std::shared_ptr<void>>>();
   for (const auto& [dictionaries, used] : places_) {
     if (used) {
-      dictionaries.put(index, rows.arrays[dictionaries.number()], owners->added);
+      dictionaries.put(index, rows.arrays[dictionaries.number()], *owners);
     }
   }
   for (const symbol_column& column : symbols_) {
-    rename_dictionary(column, rows.arrays[column.number], owners->added);
+    rename_dictionary(column, rows.arrays[column.number], *owners);
   }
-  if (!owners->added.empty()) {
-    owners->before = std::move(rows.keepalive);
+  if (!owners->empty()) {
+    owners->push_back(std::move(rows.keepalive));
     rows.keepalive = std::move(owners);
   }
 }

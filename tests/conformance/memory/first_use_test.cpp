@@ -54,7 +54,6 @@ TEST_P(first_use, eight_racing_first_users_get_one_context) {
     EXPECT_EQ(got[0]->reports().statistics().budget.requests, racers);
     EXPECT_EQ(got[0]->reports().statistics().budget.current, 0U);
   }
-  close(); // so that its memory is freed if no other test opens the device
 }
 
 TEST_P(first_use, a_failed_creation_can_be_tried_again) {
