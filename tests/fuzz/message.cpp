@@ -32,7 +32,7 @@ namespace {
 /// In memory of the context, through libarrow's own copy.
 std::shared_ptr<arrow::Buffer> on_device(const std::shared_ptr<context>& ctx, const std::string& bytes) {
   const auto source = arrow::Buffer::FromString(bytes);
-  return ipc::take(arrow::Buffer::Copy(source, memory_manager_of(ctx)), "message");
+  return bridge::take(arrow::Buffer::Copy(source, memory_manager_of(ctx)), "message");
 }
 
 /// Whether the rows that lists name are sound: a copy has no others.
@@ -48,13 +48,13 @@ void read_one(const std::shared_ptr<context>& ctx, const std::shared_ptr<arrow::
   static_cast<void>(ipc::reader::open(
       std::as_bytes(std::span(stream->data(), static_cast<std::size_t>(stream->size()))), stream));
   arrow::io::BufferReader front(stream);
-  const auto described = ipc::take(arrow::ipc::ReadMessage(&front), "schema");
+  const auto described = bridge::take(arrow::ipc::ReadMessage(&front), "schema");
   if (described == nullptr) {
     return;
   }
   arrow::ipc::DictionaryMemo memo;
-  const auto schema = ipc::take(arrow::ipc::ReadSchema(*described, &memo), "schema");
-  const auto begin = ipc::take(front.Tell(), "schema");
+  const auto schema = bridge::take(arrow::ipc::ReadSchema(*described, &memo), "schema");
+  const auto begin = bridge::take(front.Tell(), "schema");
   if (begin >= stream->size()) {
     return;
   }
@@ -64,7 +64,7 @@ void read_one(const std::shared_ptr<context>& ctx, const std::shared_ptr<arrow::
   if (read == nullptr || read->num_rows() > many_rows) {
     return;
   }
-  const auto here = ipc::take(read->ViewOrCopyTo(arrow::default_cpu_memory_manager()), "batch");
+  const auto here = bridge::take(read->ViewOrCopyTo(arrow::default_cpu_memory_manager()), "batch");
   const auto sound = here->ValidateFull();
   if (!sound.ok() && holds_named_rows(*here)) {
     return; // rows that no list names are not checked: nobody reads them

@@ -27,13 +27,13 @@ inline std::optional<schema> schema_of_libarrow(std::span<const std::byte> bytes
   try {
     std::shared_ptr<arrow::Schema> found;
     if (ipc::detail::recognise(*ipc::detail::source_of(bytes, nullptr)) == ipc::container::file) {
-      found = ipc::take(arrow::ipc::RecordBatchFileReader::Open(input), "file")->schema();
+      found = bridge::take(arrow::ipc::RecordBatchFileReader::Open(input), "file")->schema();
     } else {
       arrow::ipc::DictionaryMemo dictionaries;
-      found = ipc::take(arrow::ipc::ReadSchema(input.get(), &dictionaries), "stream");
+      found = bridge::take(arrow::ipc::ReadSchema(input.get(), &dictionaries), "stream");
     }
     owned_schema exported;
-    ipc::check(arrow::ExportSchema(*found, exported.out()), "schema");
+    bridge::check(arrow::ExportSchema(*found, exported.out()), "schema");
     return import_schema(exported.get());
   } catch (const error&) {
     return std::nullopt;

@@ -1,6 +1,7 @@
 // The schema that is read from Arrow's metadata is the one that libarrow describes.
 
 #include "ipc_test.hpp"
+#include "saeta/bridge/arrow_status.hpp"
 #include "saeta/ipc/format/message_source.hpp"
 #include "saeta/ipc/format/schema_metadata.hpp"
 #include "saeta/symbols/symbols.hpp"
@@ -16,6 +17,9 @@
 
 namespace saeta::ipc::detail {
 namespace {
+
+using bridge::check;
+using bridge::take;
 
 using field_list = arrow::FieldVector;
 

@@ -1,0 +1,35 @@
+// Memory for compressed bytes is counted to the byte, before and after it is known how many they are.
+
+#include "saeta/ipc/codec/packed_memory.hpp"
+#include "support/error_of.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace saeta::ipc::detail {
+namespace {
+
+TEST(packed_memory, is_charged_while_it_lives_and_for_what_is_kept) {
+  const auto limit = budget::create("test", 1000);
+  {
+    packed_memory made(limit, 1000);
+    std::memset(made.bytes().data(), 7, 1000);
+    EXPECT_EQ(limit->statistics().current, 1000U);
+    made.shrink(3);
+    EXPECT_EQ(limit->statistics().current, 3U);
+    EXPECT_EQ(made.bytes().size(), 3U);
+    EXPECT_EQ(made.bytes()[2], std::byte{7});
+  }
+  EXPECT_EQ(limit->statistics().current, 0U);
+}
+
+TEST(packed_memory, is_refused_beyond_the_budget_and_leaves_nothing) {
+  const auto limit = budget::create("test", 1000);
+  const error refused = support::error_of([&] { packed_memory(limit, 1001); });
+  EXPECT_EQ(refused.code(), errc::budget_exceeded);
+  EXPECT_EQ(limit->statistics().current, 0U);
+}
+
+} // namespace
+} // namespace saeta::ipc::detail
