@@ -1,4 +1,4 @@
-// Writes tables as Arrow IPC files and streams. Uses libarrow.
+// Writes tables as Arrow IPC files and streams.
 //
 // What      Batches are written as they are in the table, plain or compressed. A device table is downloaded
 //           in windows of several batches or of a part of one. While one window is downloaded, threads

@@ -99,7 +99,7 @@ enum class flat_type : std::uint8_t {
   large_list_view,
 };
 
-inline constexpr std::int16_t version_4 = 3; ///< the oldest that libarrow reads
+inline constexpr std::int16_t version_4 = 3; ///< the oldest that is read
 inline constexpr std::int16_t version_5 = 4;
 
 } // namespace saeta::ipc::detail

@@ -9,7 +9,6 @@
 #include <array>
 #include <cstring>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 namespace saeta::ipc::detail {
@@ -158,10 +157,6 @@ std::int64_t message_source::batch_count() const noexcept {
 void message_source::project(std::shared_ptr<const schema_index> described, std::vector<int> columns) {
   described_ = std::move(described);
   columns_ = std::move(columns);
-  if (columns_.empty()) {
-    columns_.resize(described_->fields().fields.size());
-    std::iota(columns_.begin(), columns_.end(), 0);
-  }
   trees_ = {};
   known_ids_ = dictionary_ids(schema_table(format_, front_));
 }

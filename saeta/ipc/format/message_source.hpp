@@ -65,7 +65,7 @@ public:
   /// Sets the columns that are read. Dictionaries of others are skipped, and the bytes of others in bodies
   /// are not read where that saves much.
   /// @param described  all columns of the source
-  /// @param columns    ascending; empty: all.
+  /// @param columns    ascending.
   void project(std::shared_ptr<const schema_index> described, std::vector<int> columns);
   /// The columns that `project` set, in messages of a version.
   const read_columns& columns(std::int16_t version);

@@ -141,7 +141,7 @@ private:
       }
       // The last offset of a part is the first one of the next.
       const std::size_t bytes = required_bytes(type, index, each->length);
-      std::memcpy(made.data() + at, each->buffers[index].data(), bytes);
+      std::ranges::copy(each->buffers[index].first(bytes), made.begin() + static_cast<std::ptrdiff_t>(at));
       shift(*each, index, made.subspan(at, bytes), before);
       at += bytes - (spec.role == buffer_role::offsets ? width : 0);
       for (std::size_t i = 0; i < each->children.size(); ++i) {

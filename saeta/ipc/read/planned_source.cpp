@@ -23,13 +23,6 @@ void require_range(const planned_messages& found, const read_request& request) {
   }
 }
 
-/// The columns of the tree, each once and in the order of the source.
-std::vector<int> columns_of(const read_request& request) {
-  const projection& projected = *request.projected;
-  // Without columns libarrow decodes one.
-  return projected.decoded.empty() || projected.requested.empty() ? projected.requested : projected.decoded;
-}
-
 bool same_positions(const dictionary_trees& a, const dictionary_trees& b) {
   return std::ranges::equal(a.trees, b.trees,
                             [](const auto& one, const auto& other) { return one->same_positions(*other); });
@@ -73,7 +66,7 @@ bool planned_source::add(const read_request& request, bool only) {
   }
   require_range(*found, request);
   dictionary_trees trees;
-  column_tree tree = make_tree(request.described->fields(), columns_of(request),
+  column_tree tree = make_tree(request.described->fields(), request.projected->decoded,
                                schema_table(request.format, request.front), trees, version_5);
   if (!trees.same_types) {
     return false;

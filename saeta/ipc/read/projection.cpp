@@ -38,7 +38,7 @@ projection project(const std::vector<std::string_view>& source,
   if (!columns) {
     chosen.requested.resize(source.size());
     std::iota(chosen.requested.begin(), chosen.requested.end(), 0);
-    chosen.order = chosen.requested;
+    chosen.decoded = chosen.order = chosen.requested;
     return chosen;
   }
   chosen.requested = numbers_of(source, *columns, where);
@@ -48,9 +48,6 @@ projection project(const std::vector<std::string_view>& source,
   for (const int number : chosen.requested) {
     const auto place = std::ranges::lower_bound(chosen.decoded, number);
     chosen.order.push_back(static_cast<int>(place - chosen.decoded.begin()));
-  }
-  if (chosen.decoded.empty() && !source.empty()) {
-    chosen.decoded = {0}; // libarrow takes an empty list for all columns
   }
   return chosen;
 }

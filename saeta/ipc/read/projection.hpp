@@ -10,7 +10,7 @@ namespace saeta::ipc::detail {
 
 struct projection {
   std::vector<int> requested; ///< indices in the source, in the requested order
-  std::vector<int> decoded;   ///< indices in the source, ascending; empty: all
+  std::vector<int> decoded;   ///< the same, each once and ascending
   std::vector<int> order;     ///< for each requested column, its index among the decoded ones
 };
 
