@@ -41,6 +41,9 @@ struct message_front {
     const std::uint64_t have = bytes.size();
     if (count > have) {
       const std::uint64_t there = from.available(offset + have, std::max(count, ahead) - have);
+      if (there == 0) {
+        return false; // the offset may be behind the end
+      }
       if (!view.empty()) { // copied, because a mapped file may change
         const auto more =
             view.subspan(static_cast<std::size_t>(offset + have), static_cast<std::size_t>(there));
