@@ -135,6 +135,10 @@ TEST_F(messages, the_footer_names_each_kind_where_it_is) {
   EXPECT_ERROR(
       read_bytes(with_block(bytes, rows, dictionary)), format,
       concat("the footer names a record batch at offset ", dictionary.offset, ", found a dictionary"));
+  message_block beyond = rows;
+  beyond.offset = 1 << 20;
+  EXPECT_ERROR(read_bytes(with_block(bytes, rows, beyond)), format,
+               "the footer names a record batch at offset 1048576, found none");
 }
 
 TEST_F(messages, a_file_gives_a_dictionary_once) {
