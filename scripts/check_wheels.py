@@ -56,10 +56,10 @@ with saeta.ipc_writer("again.arrows", format="stream") as writer:
 again = saeta.read_ipc("again.arrows", ctx, copy=True)
 assert again.equals(table)
 assert saeta.ipc.inspect("again.arrows")["format"] == "stream"
-assert sum(len(batch[0]) for batch in saeta.loader("copy.arrow", ctx, batch_rows=2)) == len(table)
+assert sum(batch.num_rows for batch in saeta.loader("copy.arrow", ctx, batch_size=2, to="table")) == table.num_rows
 assert pickle.loads(pickle.dumps(again)).equals(table)
 assert saeta.open_shared(again.share(), ctx).equals(table)
-with saeta.use(ctx.spillable(again)) as back:
+with ctx.spillable(again).use() as back:
     assert back.equals(table)
 try:
     table.to_arrow()
