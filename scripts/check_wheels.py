@@ -56,7 +56,8 @@ with saeta.ipc_writer("again.arrows", format="stream") as writer:
 again = saeta.read_ipc("again.arrows", ctx, copy=True)
 assert again.equals(table)
 assert saeta.ipc.inspect("again.arrows")["format"] == "stream"
-assert sum(batch.num_rows for batch in saeta.loader("copy.arrow", ctx, batch_size=2, to="table")) == table.num_rows
+batches = saeta.loader("copy.arrow", ctx, batch_size=2, to="table")
+assert sum(batch.num_rows for batch in batches) == table.num_rows
 assert pickle.loads(pickle.dumps(again)).equals(table)
 assert saeta.open_shared(again.share(), ctx).equals(table)
 with ctx.spillable(again).use() as back:
