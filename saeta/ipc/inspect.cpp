@@ -63,7 +63,11 @@ void add_batch(file_summary& summary, const schema& described, const detail::bat
 class dictionary_sizes {
 public:
   void add(const detail::batch_layout& found) {
-    std::int64_t& size = sizes_[found.dictionary.value()];
+    const std::int64_t id = found.dictionary.value();
+    if (found.is_delta && !sizes_.contains(id)) {
+      throw detail::delta_of_nothing(id);
+    }
+    std::int64_t& size = sizes_[id];
     size = checked_add(found.is_delta ? size : 0, found.rows, "values of a dictionary");
   }
 

@@ -66,12 +66,34 @@ def outcome(way, raw, ctx):
     return str(found.schema), values
 
 
+def require_one_meaning(whole: bytes, place: int, flip: int, ctx):
+    changed = bytearray(whole)
+    changed[place] ^= flip
+    seen = {way: outcome(read, bytes(changed), ctx) for way, read in WAYS.items()}
+    assert len({repr(each) for each in seen.values()}) == 1, (place, flip, seen)
+    return seen["views"]
+
+
 @pytest.mark.parametrize("name", names())
 def test_a_changed_byte_means_the_same_to_every_way(host, shared_data: Path, name: str):
     whole = (shared_data / "golden" / name).read_bytes()
     draw = random.Random(name)
     for place in draw.sample(metadata_places(whole), CHANGES):
-        changed = bytearray(whole)
-        changed[place] ^= draw.choice([1, 2, 4, 0x10, 0x80, 0xFF])
-        seen = {way: outcome(read, bytes(changed), host) for way, read in WAYS.items()}
-        assert len({repr(each) for each in seen.values()}) == 1, (place, seen)
+        require_one_meaning(whole, place, draw.choice([1, 2, 4, 0x10, 0x80, 0xFF]), host)
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "flip"),
+    [
+        ("1.0.0-littleendian/generated_nested_dictionary.arrow_file", 1864, 4),
+        ("cpp-21.0.0/generated_dictionary.stream", 944, 2),
+    ],
+)
+def test_a_delta_without_values_before_it_is_refused(host, shared_data: Path, name, place, flip):
+    """The byte makes the first values of a dictionary a delta."""
+    whole = (shared_data / "golden" / name).read_bytes()
+    assert require_one_meaning(whole, place, flip, host) == "refused"
+    changed = bytearray(whole)
+    changed[place] ^= flip
+    with pytest.raises(sa.FormatError, match="which no message before has given"):
+        sa.ipc.inspect(bytes(changed))

@@ -150,6 +150,11 @@ node_buffers::range node_buffers::next(const tree_node& node) {
   return {node.buffer + variadic_, node.type->buffer_count() + more};
 }
 
+error delta_of_nothing(std::int64_t dictionary) {
+  return error(errc::format,
+               concat("values are added to dictionary ", dictionary, ", which no message before has given"));
+}
+
 std::int64_t id_of_dictionary(const message_header& header) {
   return header.table.scalar<std::int64_t>(dictionary_id, 0);
 }

@@ -79,6 +79,9 @@ private:
   std::size_t variadic_ = 0; ///< their variadic buffers
 };
 
+/// What a delta is refused with if no message before it gave values of its dictionary.
+error delta_of_nothing(std::int64_t dictionary);
+
 /// Checks that a buffer has the bytes that its rows take. @param number  of the buffer
 void require_bytes(std::size_t number, std::uint64_t there, std::size_t needed, std::string_view name);
 

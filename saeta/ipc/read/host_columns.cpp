@@ -244,8 +244,7 @@ void host_dictionaries::add(const host_target& to, const read_columns& columns,
     return;
   }
   if (known.version == 0) {
-    throw error(errc::format, concat(tree.root_label, ": values are added to dictionary ", id,
-                                     ", which no message before has given"));
+    rethrow(delta_of_nothing(id), tree.root_label);
   }
   if (known.inner != made.inner) {
     throw error(errc::unsupported,

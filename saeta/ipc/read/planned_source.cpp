@@ -155,8 +155,12 @@ void planned_source::add_dictionaries(const planned_messages& found, const dicti
       throw error(errc::format, concat(sources_.back().from->name(),
                                        ": a dictionary occurs twice, which is not allowed in a file"));
     }
+    if (each.delta && !again) {
+      rethrow(delta_of_nothing(each.id),
+              concat(sources_.back().from->name(), ": ", trees.trees[number->second]->root_label));
+    }
     messages.push_back(placed(each.message, found.file));
-    deltas.push_back(again && each.delta);
+    deltas.push_back(each.delta);
   }
 }
 
