@@ -271,7 +271,8 @@ std::shared_ptr<const host_array> host_dictionaries::values(std::size_t number, 
     }
     std::vector<std::shared_ptr<void>> owners;
     host_array joined = join_arrays(to.ctx, parts, owners);
-    known.parts.assign(1, std::move(joined));
+    known.parts.clear();
+    known.parts.push_back(std::move(joined));
     known.joined = std::move(owners);
     if (!known.shares_parts) {
       known.owners.clear();
