@@ -4,6 +4,7 @@
 #include "saeta/base/interrupt.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
+#include "saeta/ipc/input_error.hpp"
 
 #include <algorithm>
 #include <iterator>
