@@ -4,6 +4,7 @@
 #include "saeta/ipc/format/message_columns.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
+#include "saeta/ipc/format/message_metadata.hpp"
 #include "saeta/ipc/format/packed_schema.hpp"
 #include "saeta/ipc/input_error.hpp"
 #include "saeta/ipc/packed.hpp"
@@ -175,7 +176,7 @@ private:
   void add_dictionary(std::int64_t id, const batch_layout& batch) {
     const auto known = fields_->dictionaries.numbers.find(id);
     if (known == fields_->dictionaries.numbers.end()) {
-      throw error(errc::format, concat("dictionary ", id, " is not in the schema"));
+      throw detail::unknown_dictionary(id);
     }
     if (batch.is_delta) {
       throw error(errc::unsupported, concat("dictionary ", id, " comes in parts"));

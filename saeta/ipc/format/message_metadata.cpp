@@ -37,10 +37,17 @@ flat_table schema_table(container format, std::span<const std::byte> front) {
   return *found;
 }
 
-std::set<std::int64_t> dictionary_ids(const flat_table& schema) {
-  std::set<std::int64_t> ids;
-  append_ids(schema.tables(schema_fields), ids);
-  return ids;
+error unknown_dictionary(std::int64_t id) {
+  return error(errc::format, concat("dictionary ", id, " is not in the schema"));
+}
+
+void require_known(std::int64_t id, const flat_table& schema, known_ids& ids) {
+  if (!ids) {
+    append_ids(schema.tables(schema_fields), ids.emplace());
+  }
+  if (!ids->contains(id)) {
+    throw unknown_dictionary(id);
+  }
 }
 
 } // namespace saeta::ipc::detail

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -36,7 +37,15 @@ file_footer read_footer(std::span<const std::byte> footer);
 /// @param front  the footer of a file, the metadata of the first message of a stream.
 flat_table schema_table(container format, std::span<const std::byte> front);
 
-/// Returns the ids of all dictionaries in a schema.
-std::set<std::int64_t> dictionary_ids(const flat_table& schema);
+/// What a dictionary is refused with that no column has: a batch whose metadata was changed would be lost
+/// without a word.
+error unknown_dictionary(std::int64_t id);
+
+/// The ids of all dictionaries in a schema, found when one of a column that is not read is met.
+using known_ids = std::optional<std::set<std::int64_t>>;
+
+/// @throws unknown_dictionary if no column of the schema has the id
+/// @param ids  those of the schema; it is filled at the first call
+void require_known(std::int64_t id, const flat_table& schema, known_ids& ids);
 
 } // namespace saeta::ipc::detail

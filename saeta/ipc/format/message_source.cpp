@@ -161,7 +161,6 @@ void message_source::project(std::shared_ptr<const schema_index> described, std:
   described_ = std::move(described);
   columns_ = std::move(columns);
   trees_ = {};
-  known_ids_ = dictionary_ids(schema_table(format_, front_));
 }
 
 const read_columns& message_source::columns(std::int16_t version) {
@@ -279,8 +278,7 @@ void message_source::read_body(const found_message& at, const column_tree* tree,
   made.owner = std::move(body.owner);
 }
 
-/// A dictionary of a column that is not read is skipped. One that no column has is an error: a batch whose
-/// metadata was changed would be lost without a word.
+/// A dictionary of a column that is not read is skipped.
 const column_tree* message_source::tree_of(const message_header& header) {
   const read_columns& read = columns(header.version);
   if (header.kind == message_kind::record_batch) {
@@ -290,9 +288,7 @@ const column_tree* message_source::tree_of(const message_header& header) {
   if (const auto known = read.dictionaries.numbers.find(id); known != read.dictionaries.numbers.end()) {
     return read.dictionaries.trees[known->second].get();
   }
-  if (!known_ids_.contains(id)) {
-    throw error(errc::format, concat("dictionary ", id, " is not in the schema"));
-  }
+  require_known(id, schema_table(format_, front_), known_ids_);
   return nullptr;
 }
 

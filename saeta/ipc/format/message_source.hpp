@@ -21,7 +21,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -120,10 +119,10 @@ private:
   std::shared_ptr<const schema_index> described_; ///< null: nothing is projected
   std::vector<int> columns_;
   std::array<std::unique_ptr<read_columns>, 2> trees_; ///< for versions 4 and 5
-  std::set<std::int64_t> known_ids_;                   ///< of all dictionaries in the schema
-  std::uint64_t at_ = 0;                               ///< in a stream: where the next message begins
-  bool ended_ = false;                                 ///< the stream has ended
-  bool views_ = false; ///< the body of the last message was a view, so metadata is read in memory too
+  known_ids known_ids_;
+  std::uint64_t at_ = 0; ///< in a stream: where the next message begins
+  bool ended_ = false;   ///< the stream has ended
+  bool views_ = false;   ///< the body of the last message was a view, so metadata is read in memory too
   std::vector<std::byte> front_; ///< the footer of a file, the schema message of a stream
   file_footer footer_;           ///< for a file only
   std::size_t next_dictionary_ = 0;

@@ -10,7 +10,6 @@
 #include <iterator>
 #include <limits>
 #include <optional>
-#include <set>
 
 namespace saeta::ipc::detail {
 namespace {
@@ -76,7 +75,7 @@ bool planned_source::add(const read_request& request, bool only) {
   bytes_.bytes = checked_add(begin, from->size(), "bytes of all sources");
   const bool first = sources_.empty();
   sources_.push_back({from, begin});
-  require_known(*found, trees, schema_table(request.format, request.front));
+  require_dictionaries(*found, trees, schema_table(request.format, request.front));
   add_messages(*found, trees, only);
   if (first) {
     tree_ = std::move(tree);
@@ -87,22 +86,18 @@ bool planned_source::add(const read_request& request, bool only) {
   return request.projected->order == order_ && tree_.same_positions(tree) && same_positions(trees_, trees);
 }
 
-/// A dictionary of a column that is not read is skipped. One that no column has is an error: a batch whose
-/// metadata was changed would be lost without a word.
-void planned_source::require_known(const planned_messages& found, const dictionary_trees& trees,
-                                   const flat_table& schema) const {
-  std::optional<std::set<std::int64_t>> ids;
-  for (const planned_dictionary& each : found.dictionaries) {
-    if (trees.numbers.contains(each.id)) {
-      continue;
+/// A dictionary of a column that is not read is skipped.
+void planned_source::require_dictionaries(const planned_messages& found, const dictionary_trees& trees,
+                                          const flat_table& schema) const {
+  known_ids ids;
+  try {
+    for (const planned_dictionary& each : found.dictionaries) {
+      if (!trees.numbers.contains(each.id)) {
+        require_known(each.id, schema, ids);
+      }
     }
-    if (!ids) {
-      ids = dictionary_ids(schema);
-    }
-    if (!ids->contains(each.id)) {
-      throw error(errc::format,
-                  concat(sources_.back().from->name(), ": dictionary ", each.id, " is not in the schema"));
-    }
+  } catch (const error& failure) {
+    rethrow(failure, sources_.back().from->name());
   }
 }
 

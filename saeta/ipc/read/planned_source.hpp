@@ -92,8 +92,8 @@ public:
 private:
   explicit planned_source(const read_request& request);
   bool add(const read_request& request, bool only);
-  void require_known(const planned_messages& found, const dictionary_trees& trees,
-                     const flat_table& schema) const;
+  void require_dictionaries(const planned_messages& found, const dictionary_trees& trees,
+                            const flat_table& schema) const;
   void add_messages(const planned_messages& found, const dictionary_trees& trees, bool only);
   void add_dictionaries(const planned_messages& found, const dictionary_trees& trees);
   [[nodiscard]] planned_message placed(planned_message message, bool of_file) const;
