@@ -11,11 +11,6 @@
 namespace saeta {
 namespace {
 
-bool bit_at(std::span<const std::byte> bits, std::int64_t position) {
-  const auto at = static_cast<std::size_t>(position);
-  return (std::to_integer<unsigned>(bits[at / 8]) >> (at % 8) & 1u) != 0;
-}
-
 void set_bit(std::vector<std::byte>& bits, std::size_t position) {
   bits[position / 8] |= std::byte{1} << static_cast<int>(position % 8);
 }
@@ -56,17 +51,9 @@ dictionary_union::value dictionary_union::value_of(const host_array& from, std::
   if (role == buffer_role::bits) {
     return booleans.substr(bit_at(from.buffers[1], at) ? 1 : 0, 1);
   }
-  if (role == buffer_role::values) {
-    const auto width = static_cast<std::size_t>(from.type.byte_width());
-    const auto* const values = reinterpret_cast<const char*>(from.buffers[1].data());
-    return std::string_view(values + static_cast<std::size_t>(at) * width, width);
-  }
-  const std::size_t width = from.type.offset_width();
-  const auto first = static_cast<std::size_t>(read_offset(from.buffers[1].data(), width, at));
-  const auto last = static_cast<std::size_t>(read_offset(from.buffers[1].data(), width, at + 1));
-  return first == last
-             ? std::string_view()
-             : std::string_view(reinterpret_cast<const char*>(from.buffers[2].data()) + first, last - first);
+  const std::span<const std::byte> bytes = bytes_of_value(from, at);
+  return bytes.empty() ? std::string_view()
+                       : std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
 std::int64_t dictionary_union::id_of(const value& sought) const {

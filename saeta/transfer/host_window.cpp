@@ -111,4 +111,34 @@ std::int64_t read_offset(const std::byte* offsets, std::size_t width, std::int64
   return value;
 }
 
+bool bit_at(std::span<const std::byte> bits, std::int64_t position) noexcept {
+  const auto at = static_cast<std::size_t>(position);
+  return (bits[at / 8] >> static_cast<int>(at % 8) & std::byte{1}) != std::byte{0};
+}
+
+std::span<const std::byte> bytes_of_value(const host_array& of, std::int64_t row) {
+  const auto number = [&](std::size_t width, std::int64_t index) {
+    return read_offset(of.buffers[1].data(), width, index);
+  };
+  if (const std::size_t width = of.type.offset_width(); width != 0) {
+    const auto first = static_cast<std::size_t>(number(width, row));
+    const auto last = static_cast<std::size_t>(number(width, row + 1));
+    // Without bytes there may be no buffer.
+    return first == last ? std::span<const std::byte>() : of.buffers[2].subspan(first, last - first);
+  }
+  const auto width = static_cast<std::size_t>(of.type.buffer(1).width);
+  const auto value = of.buffers[1].subspan(static_cast<std::size_t>(row) * width, width);
+  if (!of.type.has_variadic_buffers()) {
+    return value;
+  }
+  constexpr std::size_t word = sizeof(std::int32_t);
+  constexpr std::size_t inline_bytes = 12;
+  const auto size = static_cast<std::size_t>(number(word, 4 * row));
+  if (size <= inline_bytes) {
+    return value.subspan(word, size);
+  }
+  const auto buffer = of.type.buffer_count() + static_cast<std::size_t>(number(word, 4 * row + 2));
+  return of.buffers[buffer].subspan(static_cast<std::size_t>(number(word, 4 * row + 3)), size);
+}
+
 } // namespace saeta

@@ -57,4 +57,11 @@ std::int64_t nulls_of_part(std::int64_t nulls, std::int64_t rows, std::int64_t c
 /// Reads an offset, run end or index from host memory: 1, 2, 4 or 8 bytes wide.
 std::int64_t read_offset(const std::byte* offsets, std::size_t width, std::int64_t index) noexcept;
 
+/// A bit of a bitmap in host memory.
+bool bit_at(std::span<const std::byte> bits, std::int64_t position) noexcept;
+
+/// The bytes of a value in host memory: of a fixed width, or those that its offsets or its view lead to,
+/// which are known to be in range. @param row  counted from the beginning of the buffers
+std::span<const std::byte> bytes_of_value(const host_array& of, std::int64_t row);
+
 } // namespace saeta

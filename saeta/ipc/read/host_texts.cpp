@@ -5,8 +5,6 @@
 #include "saeta/ipc/read/host_columns.hpp"
 #include "saeta/transfer/host_window.hpp"
 
-#include <utility>
-
 namespace saeta::ipc::detail {
 namespace {
 
@@ -20,23 +18,7 @@ public:
   }
   std::int64_t child_rows(std::size_t) override { return 0; }
   std::int64_t variadic_bytes(std::size_t) override { return 0; }
-  std::span<const std::byte> text(std::int64_t row) override {
-    if (of_.type.offset_width() != 0) {
-      const std::size_t width = of_.type.offset_width();
-      const std::int64_t first = read_offset(of_.buffers[1].data(), width, row);
-      const std::int64_t end = read_offset(of_.buffers[1].data(), width, row + 1);
-      return of_.buffers[2].subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(end - first));
-    }
-    constexpr std::int64_t inline_bytes = 12;
-    constexpr std::int32_t word = sizeof(std::int32_t);
-    const auto size = static_cast<std::size_t>(number(1, 4 * row, word));
-    if (std::cmp_less_equal(size, inline_bytes)) {
-      return of_.buffers[1].subspan(static_cast<std::size_t>(4 * row + 1) * word, size);
-    }
-    const auto buffer = static_cast<std::size_t>(number(1, 4 * row + 2, word));
-    return of_.buffers[of_.type.buffer_count() + buffer].subspan(
-        static_cast<std::size_t>(number(1, 4 * row + 3, word)), size);
-  }
+  std::span<const std::byte> text(std::int64_t row) override { return bytes_of_value(of_, row); }
 
 private:
   const host_array& of_;

@@ -77,10 +77,7 @@ private:
   }
 
   /// Rows of a part without the bitmap are valid.
-  static bool is_set(range bits, std::int64_t row) {
-    return bits.empty() ||
-           (bits[static_cast<std::size_t>(row / 8)] >> (row % 8) & std::byte{1}) != std::byte{0};
-  }
+  static bool is_set(range bits, std::int64_t row) { return bits.empty() || bit_at(bits, row); }
 
   range join_bits(array_list parts, std::size_t index, std::int64_t rows) {
     const auto made = allocate(static_cast<std::size_t>(rows + 7) / 8);

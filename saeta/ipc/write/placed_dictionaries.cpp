@@ -6,6 +6,7 @@
 #include "saeta/ipc/write/same_rows.hpp"
 #include "saeta/symbols/symbols.hpp"
 #include "saeta/transfer/build.hpp"
+#include "saeta/transfer/host_window.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -285,8 +286,7 @@ std::vector<To> placed_dictionaries::renumber(const entry& dictionary, const hos
   const std::byte* const read = indices.buffers[1].data();
   const std::span<const std::byte> validity = indices.buffers[0];
   for (std::int64_t row = indices.offset; row < end; ++row) {
-    const auto bit = std::byte{1} << (row % 8);
-    if (validity.data() != nullptr && (validity[static_cast<std::size_t>(row / 8)] & bit) == std::byte{0}) {
+    if (validity.data() != nullptr && !bit_at(validity, row)) {
       continue; // the value under a null is not an index
     }
     From index{};

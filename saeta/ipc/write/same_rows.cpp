@@ -3,16 +3,11 @@
 #include "saeta/transfer/host_window.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <cstddef>
+#include <span>
 
 namespace saeta::ipc::detail {
 namespace {
-
-using range = std::span<const std::byte>;
-
-bool bit(range bits, std::int64_t at) {
-  return (bits[static_cast<std::size_t>(at / 8)] >> (at % 8) & std::byte{1}) != std::byte{0};
-}
 
 /// An array, with rows that count from its first one.
 class rows_of {
@@ -21,24 +16,15 @@ public:
 
   [[nodiscard]] bool is_valid(std::int64_t row) const {
     return of_.type.id() != type_id::null && (!of_.type.has_validity() || of_.buffers[0].data() == nullptr ||
-                                              bit(of_.buffers[0], of_.offset + row));
+                                              bit_at(of_.buffers[0], of_.offset + row));
   }
-  [[nodiscard]] bool bit_at(std::int64_t row) const { return bit(of_.buffers[1], of_.offset + row); }
+  [[nodiscard]] bool is_true(std::int64_t row) const { return bit_at(of_.buffers[1], of_.offset + row); }
   [[nodiscard]] std::int64_t number(std::size_t buffer, std::int64_t row) const {
     return read_offset(of_.buffers[buffer].data(), static_cast<std::size_t>(of_.type.buffer(buffer).width),
                        of_.offset + row);
   }
-  /// The value of a row: of a fixed width, or bytes.
-  [[nodiscard]] range value(std::int64_t row) const {
-    const std::int64_t at = of_.offset + row;
-    if (of_.type.offset_width() != 0) {
-      const std::int64_t first = number(1, row);
-      return of_.buffers[2].subspan(static_cast<std::size_t>(first),
-                                    static_cast<std::size_t>(number(1, row + 1) - first));
-    }
-    const auto width = static_cast<std::size_t>(of_.type.buffer(1).width);
-    const range fixed = of_.buffers[1].subspan(static_cast<std::size_t>(at) * width, width);
-    return of_.type.has_variadic_buffers() ? viewed(fixed) : fixed;
+  [[nodiscard]] std::span<const std::byte> value(std::int64_t row) const {
+    return bytes_of_value(of_, of_.offset + row);
   }
   /// The rows of the children that a row is.
   [[nodiscard]] child_rows children(std::int64_t row) const {
@@ -56,17 +42,6 @@ public:
   [[nodiscard]] const host_array& array() const noexcept { return of_; }
 
 private:
-  [[nodiscard]] range viewed(range view) const {
-    constexpr std::size_t inline_bytes = 12;
-    const auto size = static_cast<std::size_t>(read_offset(view.data(), 4, 0));
-    if (size <= inline_bytes) {
-      return view.subspan(4, size);
-    }
-    const auto buffer = static_cast<std::size_t>(read_offset(view.data(), 4, 2));
-    return of_.buffers[of_.type.buffer_count() + buffer].subspan(
-        static_cast<std::size_t>(read_offset(view.data(), 4, 3)), size);
-  }
-
   const host_array& of_;
 };
 
@@ -119,7 +94,7 @@ bool same_row(const rows_of& a, std::int64_t row_a, const rows_of& b, std::int64
     }
     return same;
   }
-  return type.id() == type_id::boolean ? a.bit_at(row_a) == b.bit_at(row_b)
+  return type.id() == type_id::boolean ? a.is_true(row_a) == b.is_true(row_b)
                                        : std::ranges::equal(a.value(row_a), b.value(row_b));
 }
 
