@@ -10,7 +10,8 @@
 // Budget    A window that has no room is read again when it is requested, and is made smaller until it fits,
 //           unless the caller gave it. If it does not fit, `next` throws budget_exceeded and can be repeated.
 // Order     Columns are ready in stream order (memory/buffer.hpp).
-// Thread    Any: each table goes to one of the threads that call `next`. Two threads of the scan read.
+// Thread    Any: each table goes to one of the threads that call `next`. Two threads of the scan read
+//           ahead, if there is more than one window.
 // Failure   An error is thrown by the `next` that would have returned its window, and the scan is then at its
 //           end: format (with batch, column and row), io, device, out_of_memory. closed: after `close`.
 #pragma once

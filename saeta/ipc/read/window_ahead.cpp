@@ -62,10 +62,12 @@ void window_ahead::stop() noexcept {
 std::optional<read_rows> window_ahead::take() {
   const cancellation_scope ends_with(stopped_); // it may read itself
   std::unique_lock lock(mutex_);
-  if (threads_.empty() && !stopped_) {
-    for (std::size_t i = 0; i < reading_threads; ++i) {
-      threads_.emplace_back([kept = shared_from_this()] { kept->work(); });
-    }
+  require_open();
+  if (threads_.empty() && is_one_window()) {
+    ready_.emplace(taken_, read_here(lock, window_bytes_));
+    ++cut_;
+  } else {
+    start();
   }
   wait(lock, [&] { return ready_.contains(taken_); });
   if (ready_.at(taken_).refused) {
@@ -86,6 +88,19 @@ std::optional<read_rows> window_ahead::take() {
   ++taken_;
   changed_.notify_all();
   return rows;
+}
+
+void window_ahead::start() {
+  if (threads_.empty()) {
+    for (std::size_t i = 0; i < reading_threads; ++i) {
+      threads_.emplace_back([kept = shared_from_this()] { kept->work(); });
+    }
+  }
+}
+
+/// Threads would have nothing to read ahead, and cost a small source a tenth of its time.
+bool window_ahead::is_one_window() const noexcept {
+  return from_->body_bytes() <= window_bytes_ && (cut_ == 0 || cutter_.at_end());
 }
 
 void window_ahead::work() {
@@ -119,7 +134,10 @@ window_ahead::outcome window_ahead::read_next(std::unique_lock<std::mutex>& lock
           errc::unsupported,
           concat(cutter_.label(), ": its metadata is not of version 5, or its compression is not known"));
     }
+  } catch (const error&) {
+    made.failure = std::current_exception();
   } catch (...) {
+    made.interrupted = true;
     made.failure = std::current_exception();
   }
   const bool more = !made.failure && !window->messages.empty();
@@ -138,6 +156,7 @@ window_ahead::outcome window_ahead::read_next(std::unique_lock<std::mutex>& lock
       made.refused = is_lack_of_room(failure.code());
       made.failure = std::current_exception();
     } catch (...) {
+      made.interrupted = true;
       made.failure = std::current_exception();
     }
     lock.lock();
@@ -145,6 +164,18 @@ window_ahead::outcome window_ahead::read_next(std::unique_lock<std::mutex>& lock
   }
   --busy_;
   changed_.notify_all();
+  return made;
+}
+
+/// Reads the next window in the caller, who can request it again after an interrupt.
+window_ahead::outcome window_ahead::read_here(std::unique_lock<std::mutex>& lock, std::uint64_t bytes) {
+  outcome made = read_next(lock, bytes);
+  require_open(); // a thread or a hook may have closed the scan meanwhile
+  if (made.interrupted) {
+    cutter_.go_to(made.begins_at);
+    ended_ = false;
+    std::rethrow_exception(made.failure);
+  }
   return made;
 }
 
@@ -158,8 +189,7 @@ window_ahead::outcome window_ahead::read_refused(std::unique_lock<std::mutex>& l
   for (std::uint64_t bytes = window_bytes_;; bytes /= 2) {
     cutter_.go_to(begin);
     ended_ = false;
-    outcome made = read_next(lock, bytes);
-    require_open(); // a thread or a hook may have closed the scan meanwhile
+    outcome made = read_here(lock, bytes);
     if (!made.refused) {
       window_bytes_ = bytes;
       paused_ = false;

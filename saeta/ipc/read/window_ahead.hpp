@@ -1,8 +1,8 @@
 // Reads the windows of a source ahead, in two threads, and gives them out in order.
 //
 // What      One thread cuts and plans a window while the other's is on its way, so that the link does not
-//           wait for plans. Of compressed windows the ring decodes both at once where one has no work for
-//           all of its threads (staging_ring.hpp).
+//           wait for plans. A source of one window is read by its consumer. Of compressed windows the ring
+//           decodes both at once where one has no work for all of its threads (staging_ring.hpp).
 // Owner     The scan, which calls `stop` before it drops it. Its threads keep it until they have ended.
 // Budget, Order, Thread, Failure  see ipc/scan.hpp.
 #pragma once
@@ -50,12 +50,16 @@ private:
     std::optional<read_rows> read;
     std::exception_ptr failure;
     bool refused = false;              ///< the budget had no room
+    bool interrupted = false;          ///< the failure is not one of the source
     window_cutter::position begins_at; ///< of the window
   };
 
+  void start();
   void work();
+  [[nodiscard]] bool is_one_window() const noexcept;
   /// Cuts and reads window `number`. @param lock  held; released meanwhile.
   outcome read_next(std::unique_lock<std::mutex>& lock, std::uint64_t bytes);
+  outcome read_here(std::unique_lock<std::mutex>& lock, std::uint64_t bytes);
   outcome read_refused(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] std::shared_ptr<const planned_dictionaries> dictionaries_of(const piece_table& window);
   void wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done);
