@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby, pairwise
+from itertools import groupby, islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -234,17 +234,25 @@ class _OfIpc(_OfFiles):
 
     def __init__(self, files: list[Any], chosen: Selection) -> None:
         meant = _schema_of_columns(chosen)
-        found = [_describe_ipc(file, chosen, meant) for file in files]
-        together = _united_schema([schema for schema, _ in found], [_shown(file) for file in files], meant)
-        super().__init__(files, [batches for _, batches in found], together)
+        schemas, counts = [], []
+        for file in files:
+            reader = _open_ipc(file, chosen, meant)
+            with reader if len(files) != 1 else nullcontext():
+                schemas.append(reader.schema)
+                counts.append(reader.num_batches)
+        together = _united_schema(schemas, [_shown(file) for file in files], meant)
+        if len(files) != 1 or len(set(together.names)) != len(together.names):
+            reader = ipc.open_source(files, None, together.names, None, None, True, None, together)
         self._planned: Any = None  # the reader of all files, if one plan can take them
-        reader = ipc.open_source(files, None, together.names, None, None, True, None, together)
         try:
-            self.batches = _batches_of(reader)
+            sizes = iter(_batches_of(reader))
         except UnsupportedError:
             reader.close()
+            batches = [_batches_of_file(file, chosen, meant) for file in files]
         else:
             self._planned = reader
+            batches = [list(islice(sizes, count)) for count in counts]
+        super().__init__(files, batches, together)
 
     def close(self) -> None:
         if self._planned is not None:
@@ -273,25 +281,29 @@ class _OfIpc(_OfFiles):
             return table
 
 
-def _describe_ipc(file: str, chosen: Selection, meant: Schema | None) -> tuple[Schema, list[Batch]]:
-    """Returns the schema of the columns that are read of a file, and its batches."""
+def _open_ipc(file: str, chosen: Selection, meant: Schema | None) -> Any:
+    """Opens the columns that are read of a file."""
     reader = ipc.open_source(file, None, chosen.columns, None, None, True, None, meant, chosen.index)
-    with reader:
-        if reader.format != "file":
-            raise UnsupportedError(
-                f"'{_shown(file)}' is an Arrow IPC stream, whose batches can't be read in any order: "
-                "write it as a file, with write_ipc"
-            )
+    if reader.format != "file":
+        reader.close()
+        raise UnsupportedError(
+            f"'{_shown(file)}' is an Arrow IPC stream, whose batches can't be read in any order: "
+            "write it as a file, with write_ipc"
+        )
+    return reader
+
+
+def _batches_of_file(file: str, chosen: Selection, meant: Schema | None) -> list[Batch]:
+    with _open_ipc(file, chosen, meant) as reader:
         try:
-            return reader.schema, _batches_of(reader)
+            return _batches_of(reader)
         except UnsupportedError:
-            return reader.schema, _batches_by_inspection(file)
+            return _batches_by_inspection(file)
 
 
 def _batches_of(reader: Any) -> list[Batch]:
     """Describes the batches of files. UnsupportedError if no plan can take them."""
-    sizes = zip(reader.batch_rows, reader.batch_bytes, reader.batch_compressed, strict=True)
-    return [Batch(*each) for each in sizes]
+    return list(map(Batch, reader.batch_rows, reader.batch_bytes, reader.batch_compressed))
 
 
 def _batches_by_inspection(file: Any) -> list[Batch]:

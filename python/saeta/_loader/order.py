@@ -216,14 +216,18 @@ class Order:
             skipped = (skipped + count) % size
 
 
-def _units(number: int, batch: Batch, window: int | None) -> Iterator[_Unit]:
-    parts = 1
-    if window is not None and not batch.whole:
-        parts = max(1, -(-batch.nbytes // window))
+def _units(number: int, batch: Batch, window: int | None) -> list[_Unit]:
+    if batch.rows == 0:
+        return []
+    if window is None or batch.whole or batch.nbytes <= window:
+        return [_Unit(Span(number, 0, batch.rows), batch.nbytes, batch.whole)]
+    parts = -(-batch.nbytes // window)
     rows = -(-batch.rows // parts // PART_ROWS) * PART_ROWS
-    for first in range(0, batch.rows, rows or 1):
-        count = min(rows, batch.rows - first)
-        yield _Unit(Span(number, first, count), batch.nbytes * count // batch.rows, batch.whole)
+    return [
+        _Unit(Span(number, first, count), batch.nbytes * count // batch.rows, batch.whole)
+        for first in range(0, batch.rows, rows)
+        for count in (min(rows, batch.rows - first),)
+    ]
 
 
 def _append(spans: list[Span], span: Span) -> None:
