@@ -54,8 +54,9 @@ def measure(ctx: sa.Context, file: Path, size: int, rounds: int) -> Rates:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--device")
-    arguments.add_argument("--mib", type=lambda text: [int(each) for each in text.split(",")],
-                           default=[16, 64, 256])
+    arguments.add_argument(
+        "--mib", type=lambda text: [int(each) for each in text.split(",")], default=[16, 64, 256]
+    )
     arguments.add_argument("--rows", type=int, default=65536, help="of a batch of the file")
     arguments.add_argument("--rounds", type=int, default=9)
     arguments.add_argument("--folder", type=Path)

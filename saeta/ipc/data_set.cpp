@@ -1,11 +1,12 @@
 #include "saeta/ipc/data_set.hpp"
 
 #include "saeta/base/checked.hpp"
+#include "saeta/base/interrupt.hpp"
 #include "saeta/base/required.hpp"
 #include "saeta/column/same_type.hpp"
 #include "saeta/compute/combine.hpp"
 #include "saeta/compute/conform.hpp"
-#include "saeta/ipc/read/batch_sizes.hpp"
+#include "saeta/ipc/input_error.hpp"
 #include "saeta/ipc/read/planned_source.hpp"
 #include "saeta/ipc/read/whole_read.hpp"
 
@@ -39,6 +40,43 @@ void require_rows(std::size_t window, const batch_span& span, std::span<const ba
     throw error(errc::invalid_argument, concat("window ", window, ": batch ", span.batch,
                                                " is compressed, and can only be read as a whole"));
   }
+}
+
+constexpr std::size_t batches_between_checks = 1024;
+
+batch_size size_of(const detail::batch_layout& batch, const detail::column_tree& tree) {
+  batch_size made{.rows = batch.rows, .compressed = batch.codec != detail::body_codec::none};
+  detail::node_buffers buffers(batch);
+  for (const detail::tree_node& node : tree.nodes) {
+    const auto [first, count] = buffers.next(node);
+    for (std::size_t i = first; i < first + count; ++i) {
+      made.bytes =
+          checked_add(made.bytes, static_cast<std::uint64_t>(batch.buffers[i].length), "bytes of a batch");
+    }
+  }
+  return made;
+}
+
+/// Rows and bytes of all batches, from the metadata of their messages alone.
+std::vector<batch_size> sizes_of(const detail::planned_source& from) {
+  std::vector<batch_size> sizes;
+  sizes.reserve(from.batches().size());
+  detail::source_window window(from.bytes());
+  for (const detail::planned_message& each : from.batches()) {
+    if (sizes.size() % batches_between_checks == 0) {
+      check_interrupt();
+    }
+    try {
+      const auto read = detail::read_batch_message(window, each, from.tree());
+      if (!read) {
+        throw error(errc::unsupported, "its metadata is not of version 5");
+      }
+      sizes.push_back(size_of(*read, from.tree()));
+    } catch (const error& failure) {
+      rethrow_input(failure, from.label_of(each));
+    }
+  }
+  return sizes;
 }
 
 } // namespace
@@ -274,7 +312,7 @@ const std::vector<batch_size>& data_set::sizes() {
                "with metadata of version 5, without symbols, and with all columns at the same places"));
   }
   if (sizes_.empty()) {
-    const std::vector<batch_size> all = detail::sizes_of(*plan_);
+    const std::vector<batch_size> all = sizes_of(*plan_);
     for (const batch_span& each : chosen().spans) {
       sizes_.push_back(all[each.batch]);
     }

@@ -1,6 +1,6 @@
 #include "saeta/compute/compact.hpp"
 #include "saeta/compute/pack_columns.hpp"
-#include "saeta/ipc/format/message_encoder.hpp"
+#include "saeta/ipc/format/metadata_encoder.hpp"
 #include "saeta/ipc/format/packed_schema.hpp"
 #include "saeta/ipc/packed.hpp"
 #include "saeta/memory/use_token.hpp"

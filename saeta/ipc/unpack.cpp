@@ -4,7 +4,6 @@
 #include "saeta/ipc/format/message_columns.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
-#include "saeta/ipc/format/message_metadata.hpp"
 #include "saeta/ipc/format/packed_schema.hpp"
 #include "saeta/ipc/input_error.hpp"
 #include "saeta/ipc/packed.hpp"

@@ -2,8 +2,7 @@
 
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/io/atomic_file.hpp"
-#include "saeta/ipc/write/ordered_sink.hpp"
-#include "saeta/ipc/write/piece_sink.hpp"
+#include "saeta/ipc/write/sinks.hpp"
 #include "saeta/ipc/write/table_encoder.hpp"
 #include "saeta/ipc/write/write_team.hpp"
 

@@ -12,7 +12,8 @@ namespace {
 /// next table faults every page in again: more than half of the time of a read of 10,000 columns.
 void keep_freed_memory() {
   constexpr std::size_t most_that_counts = (32u << 20) - 8192;
-  void* const volatile block = std::malloc(most_that_counts); // volatile, or the compiler leaves both calls out
+  void* const volatile block =
+      std::malloc(most_that_counts); // volatile, or the compiler leaves both calls out
   std::free(block);
 }
 

@@ -1,10 +1,12 @@
 #include "saeta/ipc/codec/block_codec.hpp"
 
-#include "saeta/ipc/codec/lz4.hpp"
-#include "saeta/ipc/codec/zstd.hpp"
+#include "saeta/base/text.hpp"
+#include "saeta/ipc/codec/codecs.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 namespace saeta::ipc::detail {
@@ -79,6 +81,30 @@ std::size_t block_codec::compress(std::span<const std::byte> values, std::span<s
   }
   end = std::ranges::copy(std::as_bytes(std::span(end_bytes())), end).out;
   return static_cast<std::size_t>(end - target.begin());
+}
+
+packed_memory::packed_memory(std::shared_ptr<budget> charged, std::size_t bytes)
+    : charged_(std::move(charged)), bytes_(bytes) {
+  if (auto refused = charged_->charge_or_refuse(bytes)) {
+    throw error(*std::move(refused));
+  }
+  at_ = static_cast<std::byte*>(std::malloc(bytes));
+  if (at_ == nullptr) {
+    charged_->refund(bytes);
+    throw error(errc::out_of_memory, concat("no host memory for ", bytes, " compressed bytes"));
+  }
+}
+
+packed_memory::~packed_memory() {
+  std::free(at_);
+  charged_->refund(bytes_);
+}
+
+void packed_memory::shrink(std::size_t bytes) noexcept {
+  if (void* const kept = std::realloc(at_, bytes)) { // else it stays as large as it is
+    at_ = static_cast<std::byte*>(kept);
+    charged_->refund(std::exchange(bytes_, bytes) - bytes);
+  }
 }
 
 } // namespace saeta::ipc::detail

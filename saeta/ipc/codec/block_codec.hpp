@@ -3,13 +3,13 @@
 // What      A buffer larger than `whole_below` is compressed in parallel blocks: LZ4 makes one frame of
 //           independent blocks, which readers may also decode in parallel. ZSTD makes one frame per block,
 //           since readers accept consecutive frames. Smaller buffers become one frame by one thread.
-// Owner     Borrows the team.
+// Owner     `block_codec` borrows the team.
 // Thread    Any that may call `write_team::run`.
 // Failure   error out_of_memory; the failure of the team; budget_exceeded of `block`.
 #pragma once
 
-#include "saeta/ipc/codec/body_codec.hpp"
-#include "saeta/ipc/codec/packed_memory.hpp"
+#include "saeta/budget/budget.hpp"
+#include "saeta/ipc/codec/codecs.hpp"
 #include "saeta/ipc/write/write_team.hpp"
 
 #include <cstddef>
@@ -19,6 +19,25 @@
 #include <string_view>
 
 namespace saeta::ipc::detail {
+
+/// Ordinary host memory for compressed bytes, whose number is known only afterwards. It is charged while it
+/// lives.
+class packed_memory {
+public:
+  packed_memory(std::shared_ptr<budget> charged, std::size_t bytes);
+  packed_memory(const packed_memory&) = delete;
+  packed_memory& operator=(const packed_memory&) = delete;
+  ~packed_memory();
+
+  /// Gives back what is behind the first bytes.
+  void shrink(std::size_t bytes) noexcept;
+  [[nodiscard]] std::span<std::byte> bytes() const noexcept { return {at_, bytes_}; }
+
+private:
+  std::shared_ptr<budget> charged_;
+  std::byte* at_ = nullptr;
+  std::size_t bytes_;
+};
 
 class block_codec {
 public:

@@ -1,8 +1,7 @@
 #include "saeta/ipc/codec/buffer_decoder.hpp"
 
 #include "saeta/base/text.hpp"
-#include "saeta/ipc/codec/lz4.hpp"
-#include "saeta/ipc/codec/zstd.hpp"
+#include "saeta/ipc/codec/codecs.hpp"
 
 #include <algorithm>
 #include <cstring>

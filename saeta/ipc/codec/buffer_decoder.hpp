@@ -9,8 +9,7 @@
 // Standard  Arrow IPC format, "Compression": LZ4 frames and ZSTD.
 #pragma once
 
-#include "saeta/ipc/codec/body_codec.hpp"
-#include "saeta/ipc/codec/frame_decoder.hpp"
+#include "saeta/ipc/codec/codecs.hpp"
 #include "saeta/staging/scatter.hpp"
 
 #include <array>

@@ -4,6 +4,7 @@
 #include "saeta/ipc/format/column_tree.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -90,6 +91,18 @@ void check_counts(const batch_layout& of) {
 void require_count(std::string_view what, std::size_t found, std::size_t needed) {
   if (found < needed) {
     refuse_metadata(concat(found, ' ', what, ", the schema needs ", needed));
+  }
+}
+
+static_assert(sizeof(message_block) == 24 && offsetof(message_block, body_bytes) == 16);
+
+void append_ids(const flat_tables& fields, std::set<std::int64_t>& ids) {
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const flat_table each = fields[i];
+    if (const auto encoding = each.table(field_dictionary)) {
+      ids.insert(encoding->scalar<std::int64_t>(encoding_id, 0));
+    }
+    append_ids(each.tables(field_children), ids);
   }
 }
 
@@ -220,6 +233,35 @@ void batch_layout::require_entries(const column_tree& tree) const {
       refuse_metadata(
           concat(tree.label(i), ": ", nodes[node.row].length, " rows, its parent refers to ", used->count));
     }
+  }
+}
+
+file_footer read_footer(std::span<const std::byte> footer) {
+  const auto root = flat_table::root(footer);
+  static_cast<void>(schema_table(container::file, footer));
+  static_cast<void>(read_metadata(root, footer_metadata));
+  return {root.structs<message_block>(footer_dictionaries), root.structs<message_block>(footer_batches)};
+}
+
+flat_table schema_table(container format, std::span<const std::byte> front) {
+  const bool file = format == container::file;
+  const auto found = flat_table::root(front).table(file ? footer_schema : message_table);
+  if (!found) {
+    throw error(errc::format, concat("the ", file ? "footer" : "message", " has no schema"));
+  }
+  return *found;
+}
+
+error unknown_dictionary(std::int64_t id) {
+  return error(errc::format, concat("dictionary ", id, " is not in the schema"));
+}
+
+void require_known(std::int64_t id, const flat_table& schema, known_ids& ids) {
+  if (!ids) {
+    append_ids(schema.tables(schema_fields), ids.emplace());
+  }
+  if (!ids->contains(id)) {
+    throw unknown_dictionary(id);
   }
 }
 

@@ -1,24 +1,27 @@
-// What one message says, checked: the only reader of the metadata of messages.
+// What the metadata of a message or a footer say, checked: their only reader.
 //
 // What      Every number is checked here, before anything follows an offset: the tables of the FlatBuffer,
 //           also those that nobody reads; versions and codecs; rows and nulls; buffers, which lie inside the
 //           body at multiples of 8; counts of the buffers of views. What needs a schema follows:
-//           `require_entries`.
+//           `require_entries`. The schema itself is read by schema_metadata.hpp.
 // Owner     Borrows the bytes of the metadata.
 // Failure   error format with the numbers; unsupported: a version, a kind or a codec that is not known.
-// Standard  Arrow's Message.fbs; Arrow columnar format, "Encapsulated message format".
+// Standard  Arrow's Message.fbs and File.fbs (Footer, Block); Arrow columnar format, "Encapsulated message format".
 #pragma once
 
 #include "saeta/column/schema.hpp"
 #include "saeta/compute/pack_columns.hpp"
-#include "saeta/ipc/codec/body_codec.hpp"
+#include "saeta/ipc/codec/codecs.hpp"
+#include "saeta/ipc/container.hpp"
 #include "saeta/ipc/format/flat_table.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace saeta::ipc::detail {
 
@@ -90,5 +93,36 @@ void require_bytes(std::size_t number, std::uint64_t there, std::size_t needed, 
 batch_layout read_layout(const message_header& header, const column_tree* names = nullptr);
 /// The same for a message of which no other kind is expected.
 batch_layout read_layout(std::span<const std::byte> metadata);
+
+/// Position of one message in a file: File.fbs, struct Block.
+struct message_block {
+  std::int64_t offset = 0;
+  std::int32_t metadata_bytes = 0; ///< prefix and padding included
+  std::int32_t padding = 0;
+  std::int64_t body_bytes = 0;
+};
+
+struct file_footer {
+  std::vector<message_block> dictionaries;
+  std::vector<message_block> batches;
+};
+
+/// @param footer  the footer's FlatBuffer without its size and magic. It has a schema, which is not verified.
+file_footer read_footer(std::span<const std::byte> footer);
+
+/// The schema table of a source, which is not verified. @throws error format if there is none.
+/// @param front  the footer of a file, the metadata of the first message of a stream.
+flat_table schema_table(container format, std::span<const std::byte> front);
+
+/// What a dictionary is refused with that no column has: a batch whose metadata was changed would be lost
+/// without a word.
+error unknown_dictionary(std::int64_t id);
+
+/// The ids of all dictionaries in a schema, found when one of a column that is not read is met.
+using known_ids = std::optional<std::set<std::int64_t>>;
+
+/// @throws unknown_dictionary if no column of the schema has the id
+/// @param ids  those of the schema; it is filled at the first call
+void require_known(std::int64_t id, const flat_table& schema, known_ids& ids);
 
 } // namespace saeta::ipc::detail

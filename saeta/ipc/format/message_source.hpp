@@ -14,7 +14,7 @@
 #include "saeta/column/schema_index.hpp"
 #include "saeta/ipc/codec/body_memory.hpp"
 #include "saeta/ipc/format/column_tree.hpp"
-#include "saeta/ipc/format/message_metadata.hpp"
+#include "saeta/ipc/format/message_layout.hpp"
 #include "saeta/ipc/io/source.hpp"
 
 #include <array>
@@ -134,5 +134,9 @@ private:
   std::uint64_t given_front_ = 0;             ///< bytes before its body
   std::uint64_t usual_front_ = 4096;          ///< the same of the message before, or a guess
 };
+
+/// Returns the ranges of the columns, ascending. Adjacent ranges and ranges with small gaps are joined.
+/// @param batch  has the entries that the tree needs.
+std::vector<buffer_place> body_ranges(const batch_layout& batch, const column_tree& tree);
 
 } // namespace saeta::ipc::detail

@@ -2,8 +2,8 @@
 
 #include "saeta/base/process.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
-#include "saeta/ipc/format/message_metadata.hpp"
-#include "saeta/ipc/format/schema_encoder.hpp"
+#include "saeta/ipc/format/message_layout.hpp"
+#include "saeta/ipc/format/metadata_encoder.hpp"
 #include "saeta/ipc/format/schema_metadata.hpp"
 #include "saeta/ipc/input_error.hpp"
 #include "saeta/ipc/write/written_dictionaries.hpp"

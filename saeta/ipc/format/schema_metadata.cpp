@@ -2,7 +2,6 @@
 
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
-#include "saeta/ipc/format/message_metadata.hpp"
 #include "saeta/ipc/input_error.hpp"
 #include "saeta/symbols/symbol_fields.hpp"
 

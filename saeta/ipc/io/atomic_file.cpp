@@ -2,13 +2,19 @@
 
 #include "saeta/base/os_error.hpp"
 #include "saeta/base/report.hpp"
+#include "saeta/base/text.hpp"
 #include "saeta/ipc/io/disk_sync.hpp"
-#include "saeta/ipc/io/temporary_files.hpp"
 
 #include <cerrno>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <string_view>
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace saeta::ipc::detail {
@@ -74,6 +80,65 @@ void require_replaceable(const std::filesystem::path& target, const struct stat&
 }
 
 std::filesystem::path path_of(int descriptor) { return concat("/proc/self/fd/", descriptor); }
+
+constexpr std::string_view begin = ".saeta-";
+constexpr std::string_view end = ".tmp";
+
+bool is_temporary(const std::string& name) {
+  if (name.size() <= begin.size() + end.size() || !name.starts_with(begin) || !name.ends_with(end)) {
+    return false;
+  }
+  const auto number = std::string_view(name).substr(begin.size(), name.size() - begin.size() - end.size());
+  return number.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+void remove_if_stale(const std::filesystem::path& file) {
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (descriptor < 0) {
+    return;
+  }
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) {
+    ::unlink(file.c_str()); // under the lock, so that a writer that locks it later sees that it is gone
+  }
+  ::close(descriptor);
+}
+
+/// Returns ".saeta-<random number>.tmp" in a folder.
+std::filesystem::path temporary_name(const std::filesystem::path& folder) {
+  std::random_device random;
+  const auto number = std::uniform_int_distribution<std::uint64_t>()(random);
+  return folder / concat(begin, hexadecimal(number), end);
+}
+
+/// Removes the files with such names that are not locked. Files that can't be opened stay.
+/// @param most  maximum number of folder entries to look at
+void remove_stale_files(const std::filesystem::path& folder,
+                        std::size_t most = std::numeric_limits<std::size_t>::max()) noexcept {
+  try {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (most-- == 0) {
+        return;
+      }
+      if (is_temporary(entry.path().filename().string())) {
+        remove_if_stale(entry.path());
+      }
+    }
+  } catch (const std::exception&) { // a writable folder need not be readable
+    return;
+  }
+}
+
+/// Locks a file that was just created under a name, so that no other writer takes it for stale. Returns false if
+/// it was removed meanwhile. The lock ends with the last descriptor of its open file (flock(2)), and so with the
+/// process; a forked child that still runs keeps it. On a file system without locks the file stays unlocked; other
+/// writers can't lock and remove it either.
+bool lock_new_file(int descriptor) noexcept {
+  if (::flock(descriptor, LOCK_EX) != 0) {
+    return true;
+  }
+  struct stat status {};
+  return ::fstat(descriptor, &status) != 0 || status.st_nlink != 0;
+}
 
 } // namespace
 

@@ -4,7 +4,7 @@
 //           caller's bytes, or a file that is mapped at the first call. If the file is shortened, access to a
 //           lost page of the mapping ends the process with SIGBUS, while `read_at` throws an error. Code that
 //           copies anyway therefore uses `read_at`.
-// Live      A pipe or a socket (io/live_source.hpp) is read forward, and only the requested bytes. A message
+// Live      A pipe or a socket (io/live_source.cpp) is read forward, and only the requested bytes. A message
 //           therefore requests its parts with `available`, one after the other, before it reads them.
 // Owner     Shared by the reader and everything that views the bytes.
 // Thread    Any; a live source: one.

@@ -1,6 +1,5 @@
-#include "saeta/ipc/read/byte_order.hpp"
-
 #include "saeta/base/text.hpp"
+#include "saeta/ipc/read/host_columns.hpp"
 
 #include <algorithm>
 #include <initializer_list>

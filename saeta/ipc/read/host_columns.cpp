@@ -6,8 +6,6 @@
 #include "saeta/ipc/codec/decoded_bound.hpp"
 #include "saeta/ipc/format/message_columns.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
-#include "saeta/ipc/read/byte_order.hpp"
-#include "saeta/ipc/read/join_arrays.hpp"
 #include "saeta/transfer/host_window.hpp"
 
 #include <algorithm>

@@ -10,6 +10,7 @@
 // Standard  Arrow IPC format.
 #pragma once
 
+#include "saeta/column/data_type.hpp"
 #include "saeta/ipc/format/column_tree.hpp"
 #include "saeta/ipc/format/message_source.hpp"
 #include "saeta/transfer/host_array.hpp"
@@ -65,5 +66,19 @@ host_batch host_columns(const host_target& to, const read_columns& columns, cons
 /// Checks that the strings of arrays are UTF-8. @param arrays  their values have been checked.
 /// @throws error format naming the column, the row and the byte.
 void require_texts(std::span<const host_array> arrays, std::span<const field> fields);
+
+/// Swaps the numbers in a buffer to the byte order of this machine.
+/// @param index  of the buffer among those of the type
+/// @throws error unsupported for views, whose words depend on their sizes.
+void swap_order(const data_type& type, std::size_t index, std::span<std::byte> bytes);
+
+/// The rows of all parts of a dictionary as one array in new memory. Bytes of views are shared, not copied.
+/// @param parts   at least one, of one type, checked with all of their values, each with offset 0. The own
+///                dictionary of a part begins with those of the parts before it.
+/// @param owners  keep the memory of the parts; those of new memory are added.
+/// @throws error overflow: 32-bit offsets or run ends can't count the rows; unsupported: lists that don't begin
+/// with their first value; budget_exceeded, out_of_memory.
+host_array join_arrays(const std::shared_ptr<context>& ctx, std::span<const host_array* const> parts,
+                       std::vector<std::shared_ptr<void>>& owners);
 
 } // namespace saeta::ipc::detail

@@ -1,8 +1,7 @@
-#include "saeta/ipc/read/join_arrays.hpp"
-
 #include "saeta/base/checked.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/codec/body_memory.hpp"
+#include "saeta/ipc/read/host_columns.hpp"
 #include "saeta/transfer/host_window.hpp"
 
 #include <algorithm>

@@ -11,7 +11,6 @@
 
 #include "saeta/ipc/container.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
-#include "saeta/ipc/format/message_metadata.hpp"
 #include "saeta/staging/scatter.hpp"
 
 #include <cstddef>

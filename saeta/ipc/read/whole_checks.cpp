@@ -1,7 +1,6 @@
-#include "saeta/ipc/read/whole_checks.hpp"
-
 #include "saeta/base/text.hpp"
 #include "saeta/column/value_reason.hpp"
+#include "saeta/ipc/read/whole_plan.hpp"
 #include "saeta/transfer/host_window.hpp"
 
 namespace saeta::ipc::detail {

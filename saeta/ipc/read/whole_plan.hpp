@@ -120,4 +120,7 @@ private:
   std::vector<checked_rows> checks_;
 };
 
+/// @throws error format if a check failed.
+void require_good(const whole_plan& plan, const scattered& made, const scatter_source& source);
+
 } // namespace saeta::ipc::detail

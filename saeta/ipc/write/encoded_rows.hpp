@@ -10,8 +10,8 @@
 #pragma once
 
 #include "saeta/compute/pack_columns.hpp"
-#include "saeta/ipc/codec/body_codec.hpp"
-#include "saeta/ipc/write/byte_target.hpp"
+#include "saeta/ipc/codec/codecs.hpp"
+#include "saeta/ipc/write/sinks.hpp"
 #include "saeta/transfer/host_array.hpp"
 
 #include <cstddef>

@@ -3,7 +3,7 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
-#include "saeta/ipc/format/schema_encoder.hpp"
+#include "saeta/ipc/format/metadata_encoder.hpp"
 #include "saeta/ipc/input_error.hpp"
 #include "saeta/ipc/write/same_rows.hpp"
 

@@ -12,11 +12,10 @@
 #pragma once
 
 #include "saeta/ipc/codec/block_codec.hpp"
-#include "saeta/ipc/codec/packed_memory.hpp"
 #include "saeta/ipc/container.hpp"
 #include "saeta/ipc/format/column_tree.hpp"
-#include "saeta/ipc/format/message_encoder.hpp"
-#include "saeta/ipc/format/message_metadata.hpp"
+#include "saeta/ipc/format/message_layout.hpp"
+#include "saeta/ipc/format/metadata_encoder.hpp"
 #include "saeta/ipc/write/encoded_rows.hpp"
 #include "saeta/transfer/host_array.hpp"
 

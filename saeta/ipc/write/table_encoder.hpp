@@ -9,7 +9,7 @@
 #pragma once
 
 #include "saeta/column/table.hpp"
-#include "saeta/ipc/write/byte_target.hpp"
+#include "saeta/ipc/write/sinks.hpp"
 #include "saeta/ipc/write/write_team.hpp"
 #include "saeta/ipc/writer.hpp"
 

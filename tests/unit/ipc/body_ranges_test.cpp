@@ -2,8 +2,8 @@
 
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
-#include "saeta/ipc/format/schema_encoder.hpp"
-#include "saeta/ipc/read/body_ranges.hpp"
+#include "saeta/ipc/format/message_source.hpp"
+#include "saeta/ipc/format/metadata_encoder.hpp"
 
 #include <gtest/gtest.h>
 

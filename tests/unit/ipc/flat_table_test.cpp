@@ -1,7 +1,7 @@
 // Every step through a FlatBuffers table and to the footer of a file stays inside the bytes.
 
 #include "saeta/ipc/format/flat_table.hpp"
-#include "saeta/ipc/format/message_metadata.hpp"
+#include "saeta/ipc/format/message_layout.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

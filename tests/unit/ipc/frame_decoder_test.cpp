@@ -3,8 +3,7 @@
 
 #include "saeta/base/error.hpp"
 #include "saeta/bridge/arrow_status.hpp"
-#include "saeta/ipc/codec/lz4.hpp"
-#include "saeta/ipc/codec/zstd.hpp"
+#include "saeta/ipc/codec/codecs.hpp"
 
 #include <arrow/util/compression.h>
 #include <gmock/gmock.h>

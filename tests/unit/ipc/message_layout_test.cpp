@@ -2,10 +2,9 @@
 
 #include "ipc_test.hpp"
 #include "saeta/ipc/format/column_tree.hpp"
-#include "saeta/ipc/format/message_encoder.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
-#include "saeta/ipc/format/schema_encoder.hpp"
+#include "saeta/ipc/format/metadata_encoder.hpp"
 
 #include <cstring>
 #include <limits>

@@ -2,8 +2,8 @@
 
 #include "ipc_test.hpp"
 #include "saeta/bridge/arrow_status.hpp"
-#include "saeta/ipc/format/message_metadata.hpp"
-#include "saeta/ipc/write/ordered_sink.hpp"
+#include "saeta/ipc/format/message_layout.hpp"
+#include "saeta/ipc/write/sinks.hpp"
 
 #include <arrow/array/util.h>
 #include <arrow/buffer.h>

@@ -1,6 +1,6 @@
 // Memory for compressed bytes is counted to the byte, before and after it is known how many they are.
 
-#include "saeta/ipc/codec/packed_memory.hpp"
+#include "saeta/ipc/codec/block_codec.hpp"
 #include "support/error_of.hpp"
 
 #include <gtest/gtest.h>

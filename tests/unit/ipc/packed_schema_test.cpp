@@ -1,7 +1,7 @@
 // Schemas of the packed form that are kept.
 
 #include "saeta/ipc/format/message_fields.hpp"
-#include "saeta/ipc/format/message_metadata.hpp"
+#include "saeta/ipc/format/message_layout.hpp"
 #include "saeta/ipc/format/packed_schema.hpp"
 #include "saeta/symbols/symbols.hpp"
 

@@ -1,9 +1,8 @@
 // Schemas that are encoded are read as the same, by us and by libarrow.
 
-#include "saeta/ipc/format/message_encoder.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
-#include "saeta/ipc/format/message_metadata.hpp"
-#include "saeta/ipc/format/schema_encoder.hpp"
+#include "saeta/ipc/format/message_layout.hpp"
+#include "saeta/ipc/format/metadata_encoder.hpp"
 #include "saeta/ipc/format/schema_metadata.hpp"
 #include "saeta/symbols/symbols.hpp"
 #include "support/arrays.hpp"

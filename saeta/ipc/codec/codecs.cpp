@@ -1,11 +1,14 @@
-#include "saeta/ipc/codec/lz4.hpp"
+#include "saeta/ipc/codec/codecs.hpp"
 
 #include "saeta/base/error.hpp"
 #include "saeta/base/text.hpp"
 
 #include <lz4.h>
 #include <lz4frame.h>
+#include <zstd.h>
+#include <zstd_errors.h>
 
+#include <string>
 #include <string_view>
 
 namespace saeta::ipc::detail {
@@ -54,7 +57,68 @@ private:
   std::unique_ptr<LZ4F_dctx, free_context> context_;
 };
 
+constexpr int level = 1; ///< as pyarrow writes: higher levels take several times as long
+
+bool is_no_memory(std::size_t result) { return ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation; }
+
+std::string reason_of(std::size_t result) {
+  const ZSTD_ErrorCode code = ZSTD_getErrorCode(result);
+  return concat("zstd: ", ZSTD_getErrorName(result), " (error ", static_cast<int>(code),
+                code == ZSTD_error_frameParameter_windowTooLarge ? ": a window of more than 128 MiB)" : ")");
+}
+
+/// Keeps the largest window that libzstd allows by default.
+class zstd_decoder final : public frame_decoder {
+public:
+  zstd_decoder() : context_(ZSTD_createDCtx()) {
+    if (context_ == nullptr) {
+      throw error(errc::out_of_memory, "zstd: no memory for a context");
+    }
+  }
+  ~zstd_decoder() override = default;
+
+private:
+  struct free_context {
+    void operator()(ZSTD_DCtx* context) const noexcept { ZSTD_freeDCtx(context); }
+  };
+
+  part step(std::span<const std::byte> input, std::span<std::byte> target, bool& ended) override {
+    ZSTD_inBuffer in{input.data(), input.size(), 0};
+    ZSTD_outBuffer out{target.data(), target.size(), 0};
+    const std::size_t left = ZSTD_decompressStream(context_.get(), &out, &in);
+    if (ZSTD_isError(left) != 0) {
+      refuse(is_no_memory(left), reason_of(left));
+    }
+    ended = left == 0;
+    return {in.pos, out.pos};
+  }
+  void restart() override { ZSTD_DCtx_reset(context_.get(), ZSTD_reset_session_only); }
+
+  std::unique_ptr<ZSTD_DCtx, free_context> context_;
+};
+
 } // namespace
+
+void frame_decoder::reset() {
+  restart();
+  read_ = 0;
+  made_ = 0;
+  finished_ = false;
+}
+
+frame_decoder::part frame_decoder::decode(std::span<const std::byte> input, std::span<std::byte> target) {
+  bool ended = false;
+  const part done = step(input, target, ended);
+  finished_ = ended || (finished_ && done.read == 0 && done.made == 0);
+  read_ += done.read;
+  made_ += done.made;
+  return done;
+}
+
+void frame_decoder::refuse(bool no_memory, std::string_view reason) const {
+  throw error(no_memory ? errc::out_of_memory : errc::format,
+              concat(reason, ", after ", read_, " bytes that decode to ", made_));
+}
 
 std::size_t max_lz4_block_bytes(std::size_t bytes) {
   return static_cast<std::size_t>(LZ4_compressBound(static_cast<int>(bytes)));
@@ -75,5 +139,18 @@ std::size_t compress_lz4_frame(std::span<const std::byte> values, std::span<std:
 }
 
 std::unique_ptr<frame_decoder> make_lz4_decoder() { return std::make_unique<lz4_decoder>(); }
+
+std::size_t max_zstd_frame_bytes(std::size_t bytes) { return ZSTD_compressBound(bytes); }
+
+std::size_t compress_zstd_frame(std::span<const std::byte> values, std::span<std::byte> target) {
+  const std::size_t made = ZSTD_compress(target.data(), target.size(), values.data(), values.size(), level);
+  if (ZSTD_isError(made) != 0) {
+    throw error(is_no_memory(made) ? errc::out_of_memory : errc::invalid_argument,
+                concat(reason_of(made), " for ", values.size(), " bytes with ", target.size(), " of room"));
+  }
+  return made;
+}
+
+std::unique_ptr<frame_decoder> make_zstd_decoder() { return std::make_unique<zstd_decoder>(); }
 
 } // namespace saeta::ipc::detail

@@ -1,4 +1,4 @@
-#include "saeta/ipc/write/piece_sink.hpp"
+#include "saeta/ipc/write/sinks.hpp"
 
 #include "saeta/base/os_error.hpp"
 

@@ -1,0 +1,79 @@
+// LZ4 and ZSTD, the codecs of message bodies, by the libraries that are compiled in.
+//
+// What      Values become a frame at once. A decoder takes consecutive frames whose bytes come in parts.
+// Thread    Functions: any. A decoder: one at a time.
+// Failure   Compressing: invalid_argument if the target is smaller than the `max_` function says,
+//           out_of_memory. A decoder: format (the frames are broken, or one of ZSTD needs a larger window) and
+//           out_of_memory; after one, `reset` begins anew.
+// Standard  LZ4 Block Format; LZ4 Frame Format 1.6.2; RFC 8878 (Zstandard).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+namespace saeta::ipc::detail {
+
+enum class body_codec : std::uint8_t { none, lz4, zstd };
+
+/// Returns "none", "lz4" or "zstd".
+inline const char* name_of(body_codec codec) noexcept {
+  return codec == body_codec::none ? "none" : codec == body_codec::lz4 ? "lz4" : "zstd";
+}
+
+/// Values go to the caller's target. What a block has more than the target has room for stays in the decoder
+/// until the next call. It owns the codec's context with its window: up to 8 MiB for LZ4, 128 MiB for ZSTD.
+class frame_decoder {
+public:
+  struct part {
+    std::size_t read = 0; ///< bytes of the input
+    std::size_t made = 0; ///< bytes of the target
+  };
+
+  frame_decoder() = default;
+  frame_decoder(const frame_decoder&) = delete;
+  frame_decoder& operator=(const frame_decoder&) = delete;
+  virtual ~frame_decoder() = default;
+
+  /// Begins at the first byte of a frame.
+  void reset();
+  /// Decodes until the input or the room is used up, or a frame ends. Both numbers of the result are 0 if
+  /// nothing more can be decoded without further input or room.
+  part decode(std::span<const std::byte> input, std::span<std::byte> target);
+  /// Whether the bytes decoded so far end with a frame.
+  [[nodiscard]] bool finished() const noexcept { return finished_; }
+
+protected:
+  /// @param ended  set to whether the part completes a frame.
+  virtual part step(std::span<const std::byte> input, std::span<std::byte> target, bool& ended) = 0;
+  virtual void restart() = 0;
+  /// Throws the error of a codec: out_of_memory or format.
+  [[noreturn]] void refuse(bool no_memory, std::string_view reason) const;
+
+private:
+  std::uint64_t read_ = 0; ///< since `reset`
+  std::uint64_t made_ = 0;
+  bool finished_ = false;
+};
+
+/// @param bytes  at most 2 GB.
+std::size_t max_lz4_block_bytes(std::size_t bytes);
+/// Compresses values to a block without a header. Returns its size.
+std::size_t compress_lz4_block(std::span<const std::byte> values, std::span<std::byte> target);
+
+std::size_t max_lz4_frame_bytes(std::size_t bytes);
+/// Compresses values to a frame of linked blocks of 64 KiB without checksums. Returns its size.
+std::size_t compress_lz4_frame(std::span<const std::byte> values, std::span<std::byte> target);
+
+/// @throws error out_of_memory.
+std::unique_ptr<frame_decoder> make_lz4_decoder();
+
+std::size_t max_zstd_frame_bytes(std::size_t bytes);
+/// Compresses values at level 1 to a frame that states their number. Returns its size.
+std::size_t compress_zstd_frame(std::span<const std::byte> values, std::span<std::byte> target);
+
+std::unique_ptr<frame_decoder> make_zstd_decoder();
+
+} // namespace saeta::ipc::detail
