@@ -50,8 +50,9 @@ void plain_copy(std::byte* target, const std::byte* source, std::size_t bytes) n
   std::memcpy(target, source, bytes);
 }
 
-/// One core of eight is left to the program, which uses what has arrived: with a thread for each of 16 cores a scan
-/// took 110% of a whole read of 1 GiB, with 14 threads 103%, and the whole read as long as before (H200).
+/// One core of eight is left to the program, which uses what has arrived: with a thread for each of 16 cores
+/// a scan took 110% of a whole read of 1 GiB, with 14 threads 103%, and the whole read as long as before
+/// (H200).
 std::size_t thread_count(const staging_options& options) {
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
   return options.threads != 0 ? options.threads : std::min(cores - cores / 8, most_default_threads);

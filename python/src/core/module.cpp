@@ -7,9 +7,10 @@
 
 namespace {
 
-/// Makes glibc keep what is freed, up to 64 MiB, as it does in each program that has freed an array of this size
-/// (mallopt(3), M_MMAP_THRESHOLD). Else the columns of a wide table go back to the system when it is dropped, and the
-/// next table faults every page in again: more than half of the time of a read of 10,000 columns.
+/// Makes glibc keep what is freed, up to 64 MiB, as it does in each program that has freed an array of this
+/// size (mallopt(3), M_MMAP_THRESHOLD). Else the columns of a wide table go back to the system when it is
+/// dropped, and the next table faults every page in again: more than half of the time of a read of 10,000
+/// columns.
 void keep_freed_memory() {
   constexpr std::size_t most_that_counts = (32u << 20) - 8192;
   void* const volatile block =

@@ -3,8 +3,8 @@
 // What      Values become a frame at once. A decoder takes consecutive frames whose bytes come in parts.
 // Thread    Functions: any. A decoder: one at a time.
 // Failure   Compressing: invalid_argument if the target is smaller than the `max_` function says,
-//           out_of_memory. A decoder: format (the frames are broken, or one of ZSTD needs a larger window) and
-//           out_of_memory; after one, `reset` begins anew.
+//           out_of_memory. A decoder: format (the frames are broken, or one of ZSTD needs a larger window)
+//           and out_of_memory; after one, `reset` begins anew.
 // Standard  LZ4 Block Format; LZ4 Frame Format 1.6.2; RFC 8878 (Zstandard).
 #pragma once
 

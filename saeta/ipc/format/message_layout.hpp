@@ -6,7 +6,8 @@
 //           `require_entries`. The schema itself is read by schema_metadata.hpp.
 // Owner     Borrows the bytes of the metadata.
 // Failure   error format with the numbers; unsupported: a version, a kind or a codec that is not known.
-// Standard  Arrow's Message.fbs and File.fbs (Footer, Block); Arrow columnar format, "Encapsulated message format".
+// Standard  Arrow's Message.fbs and File.fbs (Footer, Block); Arrow columnar format, "Encapsulated message
+//           format".
 #pragma once
 
 #include "saeta/column/schema.hpp"

@@ -128,10 +128,10 @@ void remove_stale_files(const std::filesystem::path& folder,
   }
 }
 
-/// Locks a file that was just created under a name, so that no other writer takes it for stale. Returns false if
-/// it was removed meanwhile. The lock ends with the last descriptor of its open file (flock(2)), and so with the
-/// process; a forked child that still runs keeps it. On a file system without locks the file stays unlocked; other
-/// writers can't lock and remove it either.
+/// Locks a file that was just created under a name, so that no other writer takes it for stale. Returns false
+/// if it was removed meanwhile. The lock ends with the last descriptor of its open file (flock(2)), and so
+/// with the process; a forked child that still runs keeps it. On a file system without locks the file stays
+/// unlocked; other writers can't lock and remove it either.
 bool lock_new_file(int descriptor) noexcept {
   if (::flock(descriptor, LOCK_EX) != 0) {
     return true;

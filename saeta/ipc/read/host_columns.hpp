@@ -76,8 +76,8 @@ void swap_order(const data_type& type, std::size_t index, std::span<std::byte> b
 /// @param parts   at least one, of one type, checked with all of their values, each with offset 0. The own
 ///                dictionary of a part begins with those of the parts before it.
 /// @param owners  keep the memory of the parts; those of new memory are added.
-/// @throws error overflow: 32-bit offsets or run ends can't count the rows; unsupported: lists that don't begin
-/// with their first value; budget_exceeded, out_of_memory.
+/// @throws error overflow: 32-bit offsets or run ends can't count the rows; unsupported: lists that don't
+/// begin with their first value; budget_exceeded, out_of_memory.
 host_array join_arrays(const std::shared_ptr<context>& ctx, std::span<const host_array* const> parts,
                        std::vector<std::shared_ptr<void>>& owners);
 

@@ -36,8 +36,8 @@ public:
   [[nodiscard]] virtual std::uint64_t taken() const noexcept = 0;
 };
 
-/// Hands the bytes to a function, in order, on the writing thread. Small writes are gathered; a call passes at most
-/// `piece_bytes`. Borrows the function, whose exceptions come out.
+/// Hands the bytes to a function, in order, on the writing thread. Small writes are gathered; a call passes
+/// at most `piece_bytes`. Borrows the function, whose exceptions come out.
 class ordered_sink final : public byte_target {
 public:
   static constexpr std::size_t piece_bytes = std::size_t{4} << 20;
@@ -77,10 +77,10 @@ private:
 };
 
 /// Lets several threads write the bytes to a file. They are cut into pieces that end at multiples of
-/// `piece_bytes`. Any free thread of the team writes a piece with one vectored write at its offset; the bytes are
-/// kept until then and not copied. Borrows the team and the descriptor of an empty file, on the thread of the
-/// team's owner. Failures, io with errno's text and the name of the file, come out of the team's next call and of
-/// `finish`, which returns when all pieces are in the file.
+/// `piece_bytes`. Any free thread of the team writes a piece with one vectored write at its offset; the bytes
+/// are kept until then and not copied. Borrows the team and the descriptor of an empty file, on the thread of
+/// the team's owner. Failures, io with errno's text and the name of the file, come out of the team's next
+/// call and of `finish`, which returns when all pieces are in the file.
 class piece_sink final : public byte_target {
 public:
   static constexpr std::size_t piece_bytes = std::size_t{4} << 20;

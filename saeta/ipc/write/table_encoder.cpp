@@ -51,10 +51,10 @@ struct fed_window {
 };
 
 /// Gives the batches of a table window by window. A window has as many batches as fit into `window_bytes`, at
-/// least one. From a device context it is one transfer into one allocation, which lives until its last batch is
-/// dropped. A larger batch stays on the device, and its window has a column stream that downloads its bytes;
-/// columns that can't be downloaded in parts are downloaded as a whole. On a host context batches are views.
-/// Borrows the dictionaries and, through them, the table.
+/// least one. From a device context it is one transfer into one allocation, which lives until its last batch
+/// is dropped. A larger batch stays on the device, and its window has a column stream that downloads its
+/// bytes; columns that can't be downloaded in parts are downloaded as a whole. On a host context batches are
+/// views. Borrows the dictionaries and, through them, the table.
 class batch_feed {
 public:
   batch_feed(const written_dictionaries& dictionaries, std::uint64_t window_bytes);
