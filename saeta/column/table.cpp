@@ -51,7 +51,14 @@ void require_column(const table& of, std::size_t index) {
 
 table::table(std::shared_ptr<context> ctx, std::shared_ptr<const schema_index> fields,
              std::vector<batch> batches, std::int64_t rows)
-    : ctx_(std::move(ctx)), schema_(std::move(fields)), batches_(std::move(batches)), rows_(rows) {}
+    : ctx_(std::move(ctx)), schema_(std::move(fields)), batches_(std::move(batches)), rows_(rows) {
+  if (batches_.size() > 1) {
+    ends_.reserve(batches_.size());
+    for (const batch& piece : batches_) {
+      ends_.push_back((ends_.empty() ? 0 : ends_.back()) + piece.rows);
+    }
+  }
+}
 
 table table::make(std::shared_ptr<context> ctx, schema fields, std::vector<batch> batches) {
   return make_sharing(std::move(ctx), std::make_shared<const schema_index>(std::move(fields)),
@@ -92,10 +99,12 @@ table table::slice(std::int64_t offset, std::int64_t length) const {
                 concat("slice of ", length, " rows from row ", offset, " of a table of ", rows_, " rows"));
   }
   std::vector<batch> kept;
-  std::int64_t first = 0; // row of the table at which the batch starts
-  for (const batch& piece : batches_) {
-    const std::int64_t begin = std::clamp(offset - first, std::int64_t{0}, piece.rows);
-    const std::int64_t end = std::clamp(offset + length - first, std::int64_t{0}, piece.rows);
+  auto number = static_cast<std::size_t>(std::ranges::upper_bound(ends_, offset) - ends_.begin());
+  std::int64_t first = number == 0 ? 0 : ends_[number - 1]; // row of the table at which the batch starts
+  for (; number < batches_.size() && first < offset + length; ++number) {
+    const batch& piece = batches_[number];
+    const std::int64_t begin = std::max(offset - first, std::int64_t{0});
+    const std::int64_t end = std::min(offset + length - first, piece.rows);
     first += piece.rows;
     if (begin >= end) {
       continue;

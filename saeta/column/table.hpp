@@ -78,6 +78,7 @@ private:
   std::shared_ptr<context> ctx_;
   std::shared_ptr<const schema_index> schema_;
   std::vector<batch> batches_;
+  std::vector<std::int64_t> ends_; ///< rows up to the end of each batch; empty for a single one
   std::int64_t rows_ = 0;
   mutable size_memo bytes_;
 };
