@@ -173,11 +173,9 @@ class _OfFiles(Data):
     def __init__(self, files: list[Any], batches: Sequence[Sequence[Batch]], schema: Schema) -> None:
         self.files = files
         self.names = [_name_of(file) for file in files]
-        self.batches = [each for of_file in batches for each in of_file]
+        self.batches = [batch for of_file in batches for batch in of_file]
         self.schema = schema
-        self._places = [
-            _Place(number, each) for number, of_file in enumerate(batches) for each in range(len(of_file))
-        ]
+        self._counts = [len(of_file) for of_file in batches]
 
     def open(
         self,
@@ -189,6 +187,10 @@ class _OfFiles(Data):
         views: bool = False,
     ) -> Reading:
         return _ReadingFiles(self, ctx, list(columns), windows)
+
+    @cached_property
+    def _places(self) -> list[_Place]:
+        return [_Place(file, each) for file, count in enumerate(self._counts) for each in range(count)]
 
     def runs(self, spans: Iterable[Span]) -> Iterator[tuple[int, int, int, list[Span]]]:
         """Yields spans that one read gives: their file, its batches [first, last), and the spans."""

@@ -274,9 +274,12 @@ class Loader(Generic[Batch_co]):
         if not isinstance(drop_last, bool):
             raise InvalidError(f"drop_last is {drop_last!r}, expected True or False")
         batches = self._data.batches
-        for number, each in enumerate(batches):
-            where = functools.partial(self._data.describe, [Span(number, 0, each.rows)])
-            require_memory(each.rows, each.nbytes, where)
+
+        def where(number: int, rows: int) -> str:
+            return self._data.describe([Span(number, 0, rows)])
+
+        for number, (rows, nbytes, _) in enumerate(batches):
+            require_memory(rows, nbytes, functools.partial(where, number, rows))
         most_rows = None
         if self._data.is_table and self._shuffle == "rows":
             width = -(-sum(each.nbytes for each in batches) // max(1, sum(each.rows for each in batches)))

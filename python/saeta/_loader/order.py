@@ -96,7 +96,7 @@ class Order:
         self._shuffle = shuffle
         self._seed = seed
         self._most_rows = most_rows
-        self._units = [unit for number, batch in enumerate(batches) for unit in _units(number, batch, window)]
+        self._units = list(_units_of_batches(batches, window))
         self.rows = sum(unit.span.rows for unit in self._units)
         self.batches = self.rows // batch_size if drop_last else -(-self.rows // batch_size)
 
@@ -216,18 +216,18 @@ class Order:
             skipped = (skipped + count) % size
 
 
-def _units(number: int, batch: Batch, window: int | None) -> list[_Unit]:
-    if batch.rows == 0:
-        return []
-    if window is None or batch.whole or batch.nbytes <= window:
-        return [_Unit(Span(number, 0, batch.rows), batch.nbytes, batch.whole)]
-    parts = -(-batch.nbytes // window)
-    rows = -(-batch.rows // parts // PART_ROWS) * PART_ROWS
-    return [
-        _Unit(Span(number, first, count), batch.nbytes * count // batch.rows, batch.whole)
-        for first in range(0, batch.rows, rows)
-        for count in (min(rows, batch.rows - first),)
-    ]
+def _units_of_batches(batches: Iterable[Batch], window: int | None) -> Iterator[_Unit]:
+    for number, (rows, nbytes, whole) in enumerate(batches):
+        if rows == 0:
+            continue
+        if window is None or whole or nbytes <= window:
+            yield _Unit(Span(number, 0, rows), nbytes, whole)
+            continue
+        parts = -(-nbytes // window)
+        of_part = -(-rows // parts // PART_ROWS) * PART_ROWS
+        for first in range(0, rows, of_part):
+            count = min(of_part, rows - first)
+            yield _Unit(Span(number, first, count), nbytes * count // rows, whole)
 
 
 def _append(spans: list[Span], span: Span) -> None:
