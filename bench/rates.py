@@ -24,7 +24,7 @@ class Operation:
 
     Attributes:
         moved: bytes that the memory or the link must move.
-        limit: the operation whose rate is the limit of this one.
+        limit: the operation whose rate is the limit of this one. If it is not measured, no share is shown.
     """
 
     run: Callable[[], Any]
@@ -39,14 +39,16 @@ class Rates:
     operations: Mapping[str, Operation]
     seconds: dict[str, list[float]] = field(default_factory=dict)
 
-    def measure(self, rounds: int, synchronize: Callable[[], Any]) -> Rates:
+    def measure(self, rounds: int, synchronize: Callable[[], Any], rest: float = 0.0) -> Rates:
         """Runs all operations in turns, each with the device idle before and after it.
 
-        The first round is not counted.
+        The first round is not counted. `rest` is how many seconds pass before each of them, in which the
+        last one's memory can be freed in the background.
         """
         self.seconds = {name: [] for name in self.operations}
         for turn in range(rounds + 1):
             for name, operation in self.operations.items():
+                time.sleep(rest)
                 synchronize()
                 start = time.perf_counter()
                 made = operation.run()
@@ -69,12 +71,19 @@ class Rates:
             tenths = statistics.quantiles(self.seconds[name], n=10)
             low, high = operation.moved / tenths[-1], operation.moved / tenths[0]
             middle = statistics.median(self.seconds[name])
+            limited = operation.limit in self.operations
+            share = f"{self.rate(name) / self.rate(operation.limit):14.0%}" if limited else ""
             print(
                 f"{name:{width}}{middle * 1e3:9.3f}{self.rate(name) / 1e9:9.1f}{low / 1e9:9.1f}"
-                f"{high / 1e9:9.1f}{self.rate(name) / self.rate(operation.limit):14.0%}"
+                f"{high / 1e9:9.1f}{share}"
             )
         return [
-            {"operation": name, "bytes": operation.moved, "seconds": self.seconds[name]}
+            {
+                "operation": name,
+                "bytes": operation.moved,
+                "seconds": self.seconds[name],
+                "gb_per_s": self.rate(name) / 1e9,
+            }
             for name, operation in self.operations.items()
         ]
 

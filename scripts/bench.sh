@@ -56,9 +56,9 @@ if compgen -G "$build/python/saeta/_core.*.so" >/dev/null; then
   PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH} "$python" bench/cold_reads.py --mib 64 --rounds 2 \
     --folder "$build/bench" --out "$build/bench/cold_reads.json" --commit "$commit" ||
     echo "left out: cold_reads (files of $build/bench stay in memory)"
-  echo "== ray_rates"
-  PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH} "$python" bench/ray_rates.py --mib 64 --rounds 2 \
-    --out "$build/bench/ray_rates.json" --commit "$commit" || echo "left out: ray_rates"
+  echo "== ray_transfers"
+  PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH} "$python" bench/ray_transfers.py --mib 64 --rounds 2 \
+    --out "$build/bench/ray_transfers.json" --commit "$commit" || echo "left out: ray_transfers"
 else
   echo "left out: the programs in Python (the build has no Python package)"
 fi

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What tables reach from one actor of Ray to another, on this machine.
 
-    ray_rates.py [--device cuda:0] [--to cuda:1] [--mib N] [--columns N] [--batches N] [--rounds N]
-                 [--transport-only] [--out FILE.json] [--commit TEXT]
+    ray_transfers.py [--device cuda:0] [--to cuda:1] [--mib N] [--columns N] [--batches N] [--rounds N]
+                     [--transport-only] [--out FILE.json] [--commit TEXT]
 
 An actor has a table and returns it; another one takes it and, on the host, adds up columns, 8 at most.
 "passed on": the second actor returns the table that it has received to a third one. "kept": the first actor
@@ -13,7 +13,8 @@ Tables go by the transport of `saeta.ray`, or through Ray's object store, as tho
 pyarrow's are downloaded before and uploaded afterwards. On the host an array of NumPy with the same values
 shows what the object store takes by itself, because nobody converts it, and "nothing" what the calls take.
 Operations take turns, round by round. The program prints the median, the 10th and the 90th percentile over
-all rounds but the first. The sums are compared with those of the data.
+all rounds but the first, and the rate as a share of that of pyarrow's table. The sums are compared with those
+of the data.
 """
 
 from __future__ import annotations
@@ -22,10 +23,7 @@ import argparse
 import importlib.metadata
 import os
 import platform
-import statistics
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +32,7 @@ import pyarrow as pa
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # Ray reports to its makers otherwise
 
 import ray
-from rates import copy_between_gpus, write_result
+from rates import Operation, Rates, add_result_arguments, copy_between_gpus, write_result
 
 import saeta as sa
 import saeta.ray
@@ -42,7 +40,7 @@ import saeta.ray
 saeta.ray.register_transport()
 PEER = "pyarrow, object store"
 SUMMED = 8
-SETTLE = 0.3  # seconds
+REST = 0.3  # seconds
 
 
 def context_of(device: str) -> sa.Context:
@@ -129,49 +127,46 @@ def parts_of(table: Any, name: str) -> list[Any]:
     return [chunk.to_numpy() for chunk in table[name].chunks]
 
 
-def operations(
-    devices: list[str], rows: int, columns: int, batches: int
-) -> tuple[dict[str, Callable[[], Any]], int]:
+def check(actor: Any, take: Callable[[], Any], expected: int | None) -> None:
+    """Hands an actor what `take` returns, and compares the sum that it makes of it."""
+    total = ray.get(actor.total.remote(take()))
+    assert total == expected, (total, expected)
+
+
+def operations(options: argparse.Namespace, devices: list[str]) -> dict[str, Operation]:
     """Takes the device of each of the three actors."""
     maker, second, third = (
         ray.remote(num_cpus=0, enable_tensor_transport=True)(Actor).remote(device) for device in devices
     )
-    nbytes = ray.get(maker.make.remote(rows, columns, batches))
+    rows = (options.mib << 20) // options.columns // 8
+    nbytes = ray.get(maker.make.remote(rows, options.columns, options.batches))
+    sums = (rows * i + rows * (rows - 1) // 2 for i in range(min(options.columns, SUMMED)))
+    expected = sum(sums) if devices[2] == "host" else None
 
-    def moved(give: Any, pass_on: Any = None) -> Callable[[], Any]:
-        def run() -> Any:
-            given = give.remote()
-            taken = given if pass_on is None else pass_on.remote(given)
-            return ray.get(third.total.remote(taken))
+    def trip(take: Callable[[], Any], kind: str = "", total: int | None = expected) -> Operation:
+        return Operation(lambda: check(third, take, total), nbytes, f"{kind}{PEER}")
 
-        return run
-
-    floor = {"an array, object store": moved(maker.store_array), "nothing": moved(maker.nothing)}
-    return {
-        "saeta, transport": moved(maker.share),
-        "saeta, object store": moved(maker.store),
-        PEER: moved(maker.store_arrow),
-        "passed on: saeta, transport": moved(maker.share, second.pass_on),
-        "passed on: saeta, object store": moved(maker.store, second.pass_on_store),
-        f"passed on: {PEER}": moved(maker.store_arrow, second.pass_on_store),
-        "kept: saeta, transport": moved(maker.share_kept),
-        f"kept: {PEER}": lambda: ray.get(third.total.remote(*ray.get(maker.refer.remote()))),
-        **(floor if set(devices) == {"host"} else {"nothing": floor["nothing"]}),
-    }, nbytes
-
-
-def measure(found: dict[str, Callable[[], Any]], rounds: int, expected: int | None) -> dict[str, list[float]]:
-    seconds: dict[str, list[float]] = {name: [] for name in found}
-    for turn in range(rounds + 1):
-        for name, run in found.items():
-            time.sleep(SETTLE)  # what the last operation used is freed in the background
-            start = time.perf_counter()
-            total = run()
-            took = time.perf_counter() - start
-            assert total == (None if name in ("nothing", "link") else expected), (name, total, expected)
-            if turn > 0:
-                seconds[name].append(took)
-    return seconds
+    passed, kept = "passed on: ", "kept: "
+    chosen = {
+        "saeta, transport": trip(maker.share.remote),
+        "saeta, object store": trip(maker.store.remote),
+        PEER: trip(maker.store_arrow.remote),
+        f"{passed}saeta, transport": trip(lambda: second.pass_on.remote(maker.share.remote()), passed),
+        f"{passed}saeta, object store": trip(
+            lambda: second.pass_on_store.remote(maker.store.remote()), passed
+        ),
+        f"{passed}{PEER}": trip(lambda: second.pass_on_store.remote(maker.store_arrow.remote()), passed),
+        f"{kept}saeta, transport": trip(maker.share_kept.remote, kept),
+        f"{kept}{PEER}": trip(lambda: ray.get(maker.refer.remote())[0], kept),
+        "nothing": trip(maker.nothing.remote, total=None),
+    }
+    if set(devices) == {"host"}:
+        chosen["an array, object store"] = trip(maker.store_array.remote)
+    if options.transport_only:
+        chosen = {name: operation for name, operation in chosen.items() if "object store" not in name}
+    if {devices[0], devices[2]} == {"cuda:0", "cuda:1"}:
+        chosen["link"] = Operation(copy_between_gpus(nbytes), nbytes, PEER)
+    return chosen
 
 
 def parse() -> argparse.Namespace:
@@ -183,53 +178,33 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--batches", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--transport-only", action="store_true", help="nothing through the object store")
-    parser.add_argument("--out", type=Path, metavar="FILE.json")
-    parser.add_argument("--commit", default="unknown")
+    add_result_arguments(parser)
     return parser.parse_args()
 
 
 def main() -> None:
     options = parse()
-    rows = (options.mib << 20) // options.columns // 8
     to = options.to or options.device
     os.environ["RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"] = "1"  # each actor sees all GPUs
     store = 80 if options.transport_only else max(8 * options.mib, 80)
     ray.init(include_dashboard=False, object_store_memory=store << 20, log_to_driver=False)
-    found, nbytes = operations([options.device, to, to], rows, options.columns, options.batches)
-    if options.transport_only:
-        found = {name: run for name, run in found.items() if "object store" not in name}
-    if {options.device, to} == {"cuda:0", "cuda:1"}:
-        found["link"] = copy_between_gpus(nbytes)
-    host = options.device == "host"
-    summed = range(min(options.columns, SUMMED))
-    expected = sum(rows * i + rows * (rows - 1) // 2 for i in summed) if host else None
-    seconds = measure(found, options.rounds, expected)
+    rates = Rates(operations(options, [options.device, to, to]))
+    rates.measure(options.rounds, synchronize=lambda: None, rest=REST)
     print(
-        f"{nbytes / 2**20:.0f} MiB in {options.columns} columns and {options.batches} batches from "
+        f"{options.mib} MiB in {options.columns} columns and {options.batches} batches from "
         f"{options.device} to {to}, {options.rounds} rounds"
     )
-    print(f"{'operation':42}{'ms':>9}{'p10':>9}{'p90':>9}{'GB/s':>8}{'pyarrow / this':>16}")
-    for name, each in seconds.items():
-        median, tenths = statistics.median(each), statistics.quantiles(each, n=10)
-        kind, _, _ = name.rpartition(": ")
-        peer = f"{kind}: {PEER}" if kind else PEER
-        times = f"{statistics.median(seconds[peer]) / median:16.2f}" if peer in seconds else ""
-        print(
-            f"{name:42}{median * 1e3:9.1f}{tenths[0] * 1e3:9.1f}{tenths[-1] * 1e3:9.1f}"
-            f"{nbytes / median / 1e9:8.2f}{times}"
-        )
+    lines = rates.show()
     write_result(
         options.out,
-        "ray_rates",
+        "ray_transfers",
         options.commit,
         machine={"cores": os.cpu_count(), "system": platform.platform()},
-        device=options.device,
-        to=to,
-        bytes=nbytes,
+        mebibytes=options.mib,
         columns=options.columns,
         batches=options.batches,
         versions={name: importlib.metadata.version(name) for name in ("ray", "pyarrow", "numpy")},
-        seconds=seconds,
+        results=[{"from": options.device, "to": to, **line} for line in lines],
     )
     ray.shutdown()
 
