@@ -88,7 +88,7 @@ def oversubscribed(ctx: Any, mib: int, rates: dict[str, float]) -> dict[str, Any
     parts.clear()
     ctx.budget = None
     made = {
-        "milliseconds of the first sweeps": [round(each * 1e3, 1) for each in times],
+        "milliseconds": {f"sweep {turn + 1}": round(took * 1e3, 1) for turn, took in enumerate(times)},
         "bytes that left": left,
         "bytes that came back": came,
         "seconds": round(taken, 4),

@@ -111,10 +111,13 @@ def compare(given: argparse.Namespace, device: str, folder: Path) -> list[dict[s
         passes.setdefault(values, []).append(rates)
     results = []
     for values, seen in passes.items():
-        rates = {job: statistics.median(each[job] for each in seen) for job in seen[0]}
-        results.append({"options": dict(zip(names, values, strict=True)), "gb_per_s": rates, "passes": seen})
+        results += [
+            {"threads": values[0], "pinned": values[1], "pass": number, "gb_per_s": rates}
+            for number, rates in enumerate(seen, 1)
+        ]
         if given.passes > 1:
-            show(("median", *values), rates)
+            medians = {job: statistics.median(rates[job] for rates in seen) for job in seen[0]}
+            show(("median", *values), medians)
     return results
 
 
