@@ -11,8 +11,8 @@ takes for small runs, and what the cores give to as many processes that copy fil
 predicts larger runs, more workers, skew, an exchange of shared tables and tables that do not fit. All of them
 are measured in turns with the small runs. Nothing else should run on the machine meanwhile.
 
-`recorded` compares the model with results of one and of two GPUs: those of bench/results, or a file that
-bench/peers.py has written.
+`recorded` compares the model with results of one and of two GPUs: those of bench/results, or for two a file
+that bench/peers.py has written.
 
 `scheduler` lets two workers of Dask do tasks that do nothing. It says how long the scheduler and the client,
 which are one process, keep a processor busy for each.
@@ -27,24 +27,22 @@ import argparse
 import dataclasses
 import json
 import re
-import statistics
-import textwrap
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scale_constants import LIMITS, LINKS, MOVEMENT, RESULTS, ROOT, result
+from scale_constants import H100, LIMITS, LINKS, ROOT
 from scale_model import GB, Cluster, Estimate, Job, Link, estimate
+from summary import TABLES, Key, Line, numbers, read, summary
 
 PAGE = ROOT / "docs" / "scale.md"
-LOCAL = RESULTS / "scale-local.json"
-PEERS = result("peers-h200-x2.json")
+TWO_GPUS = read(TABLES / "h200-x2.csv")
 TOLERANCE = 0.15
 NUMERIC_COLUMNS = 8
 """Columns of the numeric files of bench/movement.py, with values of 8 bytes."""
 FRESH = 29.8 * GB
-"""Bytes a second that 16 threads write into fresh memory: bench/results/host-pool.md."""
+"""Bytes a second that 16 threads write into fresh memory: docs/decisions/host-pool.md."""
 WORKERS = (10, 1_000, 100_000)
 GPUS, PER_GPU, TOTAL, BUDGET, SKEW = 8, 80 * GB, 64e12, 70 * GB, 1.2
 
@@ -75,12 +73,14 @@ def rate_of(
     return size / estimate(Cluster(1, links, gpus=gpus), job).stages[stage] / GB
 
 
-def shape_of(job: str, size: int) -> tuple[int, float]:
-    """Columns, and batches, of a job of bench/movement.py whose shape decides how long it takes."""
-    if "10,000 columns" in job:
-        return 10_000, 1.0
+def shape_of(job: str) -> tuple[float, int, float]:
+    """Bytes, columns and batches of a job of bench/movement.py, where its rate depends on them."""
+    if "10,000 columns of 4 KiB" in job:
+        return 10_000 * 4096, 10_000, 1.0
     named = re.search(r"numeric, batches of (\d+)Ki", job)
-    return (NUMERIC_COLUMNS, size / NUMERIC_COLUMNS / 8 / (int(named[1]) << 10)) if named else (1, 1.0)
+    if named is None:
+        return GB, 1, 1.0
+    return GB, NUMERIC_COLUMNS, GB / NUMERIC_COLUMNS / 8 / (int(named[1]) << 10)
 
 
 def on_one_gpu() -> list[Row]:
@@ -100,21 +100,19 @@ def on_one_gpu() -> list[Row]:
             {"pcie in": Link("gpu", LIMITS["in"]), "reading": Link("worker", LIMITS[codec])},
         )
     rows = []
-    for each in MOVEMENT["results"]:
-        if each["peer"] == "saeta":
-            stage, has = links["fresh" if "fresh" in each["job"] else each["limit"]]
-            columns, batches = shape_of(each["job"], each["bytes"])
-            predicted = rate_of(has, stage, each["bytes"], columns=columns, batches=batches)
-            rows.append(Row(each["job"], predicted, each["gb_per_s"]))
+    for case, rate in numbers(H100, "movement", "rate").items():
+        job, peer, _, limit = case.split("; ")
+        if peer == "saeta":
+            stage, limiting = links["fresh" if "fresh" in job else limit]
+            size, columns, batches = shape_of(job)
+            rows.append(Row(job, rate_of(limiting, stage, size, columns=columns, batches=batches), rate))
     return rows
 
 
-def on_two_gpus(peers: dict[str, Any]) -> list[Row]:
-    """The same of a result of bench/peers.py: files onto both GPUs, and a table from one to the other."""
-    rates = {
-        each["operation"]: each["bytes"] / statistics.median(each["seconds"]) for each in peers["results"]
-    }
-    one, both = (rates[f"torch: pinned memory to {gpus}"] for gpus in ("one GPU", "both GPUs"))
+def on_two_gpus(lines: dict[Key, Line]) -> list[Row]:
+    """The same of bench/peers.py: files onto both GPUs, and a table from one to the other."""
+    rates = numbers(lines, "peers", "rate")
+    one, both = (rates[f"torch: pinned memory to {gpus}"] * GB for gpus in ("one GPU", "both GPUs"))
     links = {"pcie in": Link("gpu", one), "host memory": Link("host", both)}
     rows = []
     for number, name in (
@@ -122,9 +120,9 @@ def on_two_gpus(peers: dict[str, Any]) -> list[Row]:
         (2, "place: files onto both GPUs"),
         (2, "place by bytes: files onto both GPUs"),
     ):
-        rows.append(Row(name, rate_of(links, "read", GB, number), rates[name] / GB))
+        rows.append(Row(name, rate_of(links, "read", GB, number), rates[name]))
     peer = rates["torch: one tensor, into memory that is there"]
-    rows.append(Row("a read table to the other GPU", peer / GB, rates["saeta: a read table"] / GB))
+    rows.append(Row("a read table to the other GPU", peer, rates["saeta: a read table"]))
     return rows
 
 
@@ -186,22 +184,31 @@ def scale_table() -> str:
     return "\n".join(lines)
 
 
-def local_table(result: dict[str, Any]) -> str:
-    seconds = [Row(**each) for each in result["seconds"]]
-    moved = [Row(row["what"], row["predicted"] / GB, row["measured"] / GB) for row in result["bytes"]]
+def recorded_rows(quantity: str) -> list[Row]:
+    """What `local` predicted and measured in the run of bench/results/host.csv."""
+    cases = numbers(read(TABLES / "host.csv"), "scale_check", quantity)
+    names = [case.removesuffix("; measured") for case in cases if case.endswith("; measured")]
+    return [Row(name, cases[f"{name}; predicted"], cases[f"{name}; measured"]) for name in names]
+
+
+def local_tables(seconds: list[Row], moved: list[Row]) -> str:
+    gigabytes = [Row(row.what, row.predicted / GB, row.measured / GB) for row in moved]
+    return "\n\n".join(
+        (
+            shown(seconds, "s"),
+            "Bytes that left the budget of a worker and came back:",
+            shown(gigabytes, "GB"),
+        )
+    )
+
+
+def conditions(result: dict[str, Any]) -> str:
+    """A sentence for the page about a run of `local`."""
     machine = result["machine"]
-    told = (
+    return (
         f"{machine['processor']}, {machine['cores']} cores, load average {result['load']:.1f} before the "
         f"run. As many processes as there are cores copied {result['parallel']:.2f} times as many bytes as "
         f"one. Files of {result['file_bytes'] >> 20} MiB, medians of {result['rounds']} rounds:"
-    )
-    return "\n\n".join(
-        (
-            textwrap.fill(told, 110),
-            shown(seconds, "s"),
-            "Bytes that left the budget of a worker and came back:",
-            shown(moved, "GB"),
-        )
     )
 
 
@@ -210,8 +217,8 @@ def with_tables(page: str) -> str:
         "rates": constants_table(),
         "scale": scale_table(),
         "one GPU": shown(on_one_gpu(), "GB/s"),
-        "two GPUs": shown(on_two_gpus(PEERS), "GB/s"),
-        "local": local_table(json.loads(LOCAL.read_text(encoding="utf-8"))),
+        "two GPUs": shown(on_two_gpus(TWO_GPUS), "GB/s"),
+        "local": local_tables(recorded_rows("time"), recorded_rows("size")),
     }
     for name, text in tables.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
@@ -228,18 +235,21 @@ def local(options: argparse.Namespace) -> None:
     from rates import write_result
 
     made = scale_workers.measure(options.rounds, options.file_mib << 20, options.folder)
-    result = {
+    seconds, moved = ([Row(*row) for row in rows] for rows in (made.rows, made.moved))
+    print(conditions(made.context), local_tables(seconds, moved), sep="\n\n")
+    write_result(
+        options.out,
+        "scale_check",
+        options.commit,
         **made.context,
-        "seconds": [dataclasses.asdict(Row(*each)) for each in made.rows],
-        "bytes": [dataclasses.asdict(Row(*each)) for each in made.moved],
-    }
-    print(local_table(result))
-    write_result(options.out, "scale_check", options.commit, **result)
+        seconds=[dataclasses.asdict(row) for row in seconds],
+        moved=[dataclasses.asdict(row) for row in moved],
+    )
 
 
 def recorded(options: argparse.Namespace) -> None:
-    peers = PEERS if options.peers is None else json.loads(options.peers.read_text(encoding="utf-8"))
-    print(shown(on_one_gpu() + on_two_gpus(peers), "GB/s"))
+    peers = options.peers and summary(json.loads(options.peers.read_text(encoding="utf-8")))
+    print(shown(on_one_gpu() + on_two_gpus(peers or TWO_GPUS), "GB/s"))
 
 
 def nothing(number: int) -> int:

@@ -1,21 +1,19 @@
 """Rates of the links of a cluster of GPU servers, for bench/scale_model.py, each with its source.
 
-Measured ones are read from the files of bench/results, or stand in the page that is named. A rate that nobody
+Measured ones are read from a table of bench/results, or stand in the page that is named. A rate that nobody
 here has measured says whose document gives it, or that it is assumed.
 """
 
 from __future__ import annotations
 
-import json
-import statistics
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from scale_model import GB, Link
+from summary import TABLES, numbers, read
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "bench" / "results"
 
 
 @dataclass(frozen=True)
@@ -27,41 +25,33 @@ class Source:
     source: str
 
 
-def result(name: str) -> Any:
-    return json.loads((RESULTS / name).read_text(encoding="utf-8"))
-
-
-MOVEMENT = result("movement-h100.json")
-LIMITS = {name: rate * GB for name, rate in MOVEMENT["limits"]["16"].items()}
-KERNELS = {each["operation"]: each for each in result("kernels-python-h100.json")["results"]}
+H100 = read(TABLES / "h100.csv")
+LIMITS = {case.removeprefix("16; "): rate * GB for case, rate in numbers(H100, "movement", "limit").items()}
 
 # Two H200, docs/decisions/peer-copies.md: large copies, and pieces, each with a call of the driver.
 PEER = 395 * GB
 PIECE, PIECES = 256 << 10, 36 * GB
 PIECE_SECONDS = PIECE / PIECES - PIECE / PEER
 
-STREAMS = {each["job"]: each for each in result("streams-reads-h100.json")["results"]}
-WIDE = {each["job"]: each for each in result("streams-small-h100.json")["results"]}
 SMALL_PIECE = 8192 * 4
 """Bytes of a float32 column in a batch of 8Ki rows."""
 
 
 def small_piece() -> float:
     """Seconds that a small piece of a read takes longer than its bytes."""
-    small, plain = STREAMS["read_ipc, batches of 8Ki"], STREAMS["P: plain copy"]
-    bytes_alone = small["bytes"] / plain["bytes"] * statistics.median(plain["seconds"])
-    return float(statistics.median(small["seconds"]) - bytes_alone) / (small["bytes"] / SMALL_PIECE)
+    rates = numbers(H100, "streams", "rate")
+    small, plain = rates["reads; read_ipc, batches of 8Ki"], rates["reads; P: plain copy"]
+    return SMALL_PIECE / (small * GB) - SMALL_PIECE / (plain * GB)
 
 
 def planned_column() -> float:
     """Seconds that a thread of the host takes for a column of a read."""
-    return float(statistics.median(WIDE["read_ipc, 10,000 columns"]["seconds"])) / 10_000
+    return numbers(H100, "streams", "time")["small; read_ipc, 10,000 columns"] / 10_000
 
 
 def plain_copy() -> float:
     """Bytes a second that a kernel passes over, reading and writing each."""
-    copy = KERNELS["copy of bytes"]
-    return float(copy["bytes"]) / statistics.median(copy["seconds"]) / 2
+    return numbers(H100, "kernels_python", "rate")["copy of bytes"] * GB / 2
 
 
 LINKS: dict[str, Source] = {
@@ -73,7 +63,7 @@ LINKS: dict[str, Source] = {
     "storage write": Source(
         Link("host", LIMITS["write"]),
         "measured",
-        "`movement-h100.json`: `pwrite` of 16 threads to tmpfs of a virtual machine",
+        "`h100.csv`, movement: `pwrite` of 16 threads to tmpfs of a virtual machine",
     ),
     "host memory": Source(
         Link("host", 2 * 8 * 8 * 4.8e9),
@@ -83,21 +73,20 @@ LINKS: dict[str, Source] = {
     "planning": Source(
         Link("worker", float("inf"), planned_column()),
         "measured",
-        "`streams-small-h100.json`: a read of 10,000 columns of 4 KiB, one H100; a message is a column",
+        "`h100.csv`, streams: a read of 10,000 columns of 4 KiB, one H100; a message is a column",
     ),
     "pcie in": Source(
         Link("gpu", LIMITS["in"], small_piece()),
         "measured",
-        "`movement-h100.json`: page-locked copies; `streams-reads-h100.json`: a read in pieces of 32 KiB, "
-        "one H100",
+        "`h100.csv`, movement: page-locked copies, and streams: a read in pieces of 32 KiB, one H100",
     ),
     "pcie out": Source(
-        Link("gpu", LIMITS["out"]), "measured", "`movement-h100.json`: page-locked copies, one H100"
+        Link("gpu", LIMITS["out"]), "measured", "`h100.csv`, movement: page-locked copies, one H100"
     ),
     "device memory": Source(
         Link("gpu", plain_copy()),
         "measured",
-        "`kernels-python-h100.json`: each byte read and written, one H100",
+        "`h100.csv`, kernels_python: each byte read and written, one H100",
     ),
     "peer": Source(
         Link("gpu", PEER, PIECE_SECONDS),

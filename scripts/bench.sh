@@ -6,8 +6,8 @@
 #
 # A program of bench/ writes its result, with machine, versions, commit and command, to
 # BUILD/bench/<name>.json. For figures to publish, run one by hand with a size of its own; each says its
-# options at the top of its source, and docs/benchmarks.md tells the rules. bench/plot.py draws the results of
-# allocate.
+# options at the top of its source, and docs/benchmarks.md tells the rules. bench/summary.py renews the tables of
+# bench/results, bench/plot.py draws the results of allocate.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws docs/figures/measured.svg, the picture of README and of the front page, from files of bench/results.
+"""Draws docs/figures/measured.svg, the picture of README and of the front page, from bench/results/h100.csv.
 
     front_page_figure.py
 
@@ -8,15 +8,13 @@ Bars with their numbers in three panels. The colours can be read on white and on
 
 from __future__ import annotations
 
-import json
+import csv
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 FIGURE = ROOT / "docs/figures/measured.svg"
 OWN, PEER, INK = "#2f7fd0", "#d08a2f", "#808080"
-WRONG = "wrong early releases"
 WIDTH, ROW, LABEL, BAR = 480, 26, 190, 230  # a phone shows it at three quarters of its size
 
 
@@ -29,27 +27,32 @@ class Panel:
     """Label, value, and the value as text. Labels of Saeta's own bars begin with its name."""
 
 
-def results(name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((ROOT / "bench/results" / name).read_text())["results"]
-    return found
+def measured(benchmark: str, quantity: str) -> dict[tuple[str, ...], float]:
+    """The numbers of a benchmark, by the parts of their cases."""
+    with (ROOT / "bench/results/h100.csv").open(encoding="utf-8", newline="") as file:
+        return {
+            tuple(line["case"].split("; ")): float(line["value"])
+            for line in csv.DictReader(file)
+            if (line["benchmark"], line["quantity"]) == (benchmark, quantity)
+        }
 
 
 def read_panel() -> Panel:
-    job = "read_ipc, numeric, batches of 6M"
-    rates = {each["peer"]: each["gb_per_s"] for each in results("movement-h100.json") if each["job"] == job}
+    rates = measured("movement", "rate").items()
     return Panel(
         "An Arrow file onto an H100, GB/s: more is better",
-        [(peer.replace("saeta", "Saeta"), rate, f"{rate:.1f}") for peer, rate in rates.items()],
+        [
+            (peer.replace("saeta", "Saeta"), rate, f"{rate:.1f}")
+            for (job, peer, *_), rate in rates
+            if job == "read_ipc, numeric, batches of 6M"
+        ],
     )
 
 
 def allocate_panel() -> Panel:
     names = {"saeta": "Saeta, hard budget", "rmm pool, limited": "RMM pool, limited", "torch": "torch"}
-    median = {
-        each["peer"]: each["p50_ns"]
-        for each in results("allocate-h100.json")
-        if each["pattern"] == "same" and each["threads"] == 1
-    }
+    times = measured("allocate", "time")
+    median = {peer: times["same", "threads 1", peer] for peer in names}
     return Panel(
         "Allocate and free on an H100, ns: less is better",
         [(shown, median[peer], f"{median[peer]:,.0f}") for peer, shown in names.items()],
@@ -60,9 +63,9 @@ def races_panel() -> Panel:
     return Panel(
         "Arrays dropped while they are read, wrong of 100",
         [
-            (f"{each['from'].replace('saeta', 'Saeta')} to {each['to']}", each[WRONG], str(each[WRONG]))
-            for each in results("races-h100.json")
-            if each["way"] == "DLPack"
+            (f"{source.replace('saeta', 'Saeta')} to {target}", wrong, f"{wrong:.0f}")
+            for (source, target, way), wrong in measured("races", "wrong early releases").items()
+            if way == "DLPack"
         ],
     )
 

@@ -108,7 +108,7 @@ def test_a_heading_begins_a_line(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_named_files_exist(page: Path) -> None:
     named = re.findall(
-        r"`((?:saeta|python|tests|scripts|examples)/[\w/.]+)`", page.read_text(encoding="utf-8")
+        r"`((?:saeta|python|tests|scripts|examples|bench)/[\w/.-]+)`", page.read_text(encoding="utf-8")
     )
     missing = [name for name in named if not (ROOT / name).exists()]
     assert missing == []

@@ -16,6 +16,7 @@ import pytest
 import scale_check
 from scale_constants import LINKS, PIECE, PIECES, ROOT
 from scale_model import GB, HIGH, LOW, Cluster, Estimate, Job, Link, estimate, heaviest, overridden, spilled
+from summary import summary
 
 from code_blocks import BLOCKS
 
@@ -192,7 +193,7 @@ def test_every_rate_says_where_it_comes_from_and_the_pages_agree():
     page = (ROOT / "docs/decisions/peer-copies.md").read_text(encoding="utf-8")
     assert f"copy {LINKS['peer'].link.rate / GB:.0f} GB/s in large copies" in page
     assert f"{PIECES / GB:.0f} in pieces of {PIECE >> 10} KiB" in page
-    pool = (ROOT / "bench/results/host-pool.md").read_text(encoding="utf-8")
+    pool = (ROOT / "docs/decisions/host-pool.md").read_text(encoding="utf-8")
     assert f"| {scale_check.FRESH / GB:.1f} |" in pool
 
 
@@ -202,9 +203,11 @@ def test_on_one_gpu_the_model_is_within_15_percent():
 
 def test_a_result_of_two_gpus_is_compared(tmp_path):
     def line(name: str, rate: float) -> dict[str, Any]:
-        return {"operation": name, "bytes": 4e9, "seconds": [4e9 / (rate * GB)] * 3}
+        return {"operation": name, "gb_per_s": float(rate)}
 
     peers = {
+        "benchmark": "peers",
+        "commit": "unknown",
         "results": [
             line("torch: one tensor, into memory that is there", 395),
             line("saeta: a read table", 380),
@@ -213,9 +216,9 @@ def test_a_result_of_two_gpus_is_compared(tmp_path):
             line("place: files onto both GPUs", 90),
             line("place by bytes: files onto both GPUs", 98),
             line("place: files onto one GPU", 52),
-        ]
+        ],
     }
-    rows = {row.what: row for row in scale_check.on_two_gpus(peers)}
+    rows = {row.what: row for row in scale_check.on_two_gpus(summary(peers))}
     assert rows["place: files onto one GPU"].predicted == pytest.approx(55)
     assert rows["place: files onto both GPUs"].predicted == pytest.approx(100)
     assert all(row.holds for row in rows.values())

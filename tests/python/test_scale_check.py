@@ -25,5 +25,5 @@ def test_local_workers_are_measured_and_the_model_knows_which_bytes_move(tmp_pat
     assert len(made["seconds"]) == len(made["measured"]) >= 8
     assert all(row["predicted"] > 0 and row["measured"] > 0 for row in made["seconds"])
     assert made["links"].keys() == {"reading", "writing", "sharing", "opening", "spilling", "returning"}
-    for row in made["bytes"]:  # this does not depend on how busy the machine is
+    for row in made["moved"]:  # this does not depend on how busy the machine is
         assert row["predicted"] == pytest.approx(row["measured"], rel=0.15, abs=1), row["what"]

@@ -52,7 +52,7 @@ def quick(device: str) -> Settings:
 
 
 def run(settings: Settings, say: Say, *, command: str, commit: str) -> dict[str, Any]:
-    """Runs the benchmark. Returns the results as one object, like the files in bench/results."""
+    """Runs the benchmark. Returns the results as one object, which `--out` writes."""
     found = info()
     made: dict[str, Any] = {
         "benchmark": "movement",
