@@ -5,6 +5,7 @@
 #include "saeta/bridge/table_import.hpp"
 #include "support/refused_arguments.hpp"
 
+#include <arrow/ipc/message.h>
 #include <gtest/gtest.h>
 
 namespace saeta::conformance {
