@@ -33,6 +33,9 @@ class WindowScan:
     def next(self) -> saeta._core.Table | None:
         """The next rows, None at the end."""
 
+    def require_more(self) -> None:
+        """Raises ClosedError if no rows can be taken any more."""
+
     def close(self) -> None:
         """Ends reading within 50 ms."""
 

@@ -3,12 +3,16 @@
 #include "saeta/base/interruptible_lock.hpp"
 #include "saeta/base/process.hpp"
 #include "saeta/base/required.hpp"
+#include "saeta/base/text.hpp"
 #include "saeta/compute/combine.hpp"
 #include "saeta/ipc/read/window_ahead.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 #include <vector>
+
+#include <unistd.h>
 
 namespace saeta::ipc {
 namespace {
@@ -28,18 +32,28 @@ struct scan::impl {
         windows(std::make_shared<detail::window_ahead>(std::move(ctx), std::move(from), std::move(list),
                                                        options)) {}
 
+  void require_own_process() const;
   std::optional<table> next();
   std::optional<table> next_batch();
   std::optional<table> next_rows();
 
   const std::uint64_t made_in = fork_generation();
+  const pid_t process = ::getpid();
   const std::int64_t batch_rows;
   const bool whole_windows; ///< the caller gave the windows
   interruptible_mutex turn; ///< one `next` at a time
   std::shared_ptr<detail::window_ahead> windows;
   std::optional<table> left;           ///< rows of windows that were not returned yet
   std::vector<std::int64_t> left_rows; ///< of each batch of the window, last first
+  std::atomic<bool> ended{false};
 };
+
+void scan::impl::require_own_process() const {
+  if (made_in != fork_generation()) {
+    throw error(errc::closed, concat("the scan belongs to process ", process,
+                                     ", the parent of this forked process: open its source again"));
+  }
+}
 
 std::optional<table> scan::impl::next() {
   if (whole_windows) {
@@ -104,11 +118,25 @@ scan::~scan() {
 }
 
 std::optional<table> scan::next() {
-  if (impl_->made_in != fork_generation()) {
-    throw error(errc::closed, "the scan belongs to the parent of this forked process: scan its source again");
-  }
+  impl_->require_own_process(); // before any lock, which a thread of the parent may have held
   const auto turn = impl_->turn.lock("a scan");
-  return impl_->next();
+  impl_->windows->require_open();
+  try {
+    std::optional<table> rows = impl_->next();
+    impl_->ended = !rows.has_value();
+    return rows;
+  } catch (const error& failure) {
+    impl_->ended = !is_lack_of_room(failure.code());
+    throw;
+  }
+}
+
+void scan::require_more() const {
+  impl_->require_own_process();
+  impl_->windows->require_open();
+  if (impl_->ended) {
+    throw error(errc::closed, "the scan is at its end: scan the source again");
+  }
 }
 
 void scan::close() {

@@ -13,7 +13,8 @@
 // Thread    Any: each table goes to one of the threads that call `next`. Two threads of the scan read
 //           ahead, if there is more than one window.
 // Failure   An error is thrown by the `next` that would have returned its window, and the scan is then at its
-//           end: format (with batch, column and row), io, device, out_of_memory. closed: after `close`.
+//           end: format (with batch, column and row), io, device, out_of_memory. closed: after `close`, and
+//           in a child of fork.
 #pragma once
 
 #include "saeta/column/table.hpp"
@@ -65,6 +66,8 @@ public:
 
   /// Returns the next rows as a table, or nullopt at the end.
   [[nodiscard]] std::optional<table> next();
+  /// @throws error closed: also where `next` has returned nullopt, or an error that ends the scan.
+  void require_more() const;
   /// Ends reading within 50 ms. Tables that were returned stay valid.
   void close();
 

@@ -266,6 +266,7 @@ public:
     auto rows = value_->next();
     return rows ? std::optional(table_object(std::move(*rows))) : std::nullopt;
   }
+  void require_more() const { value_->require_more(); }
   void close() {
     const gil_release release;
     value_->close();
@@ -388,6 +389,7 @@ NB_MODULE(_ipc, m) {
       .def(not_pickled("pass the source, and scan it there"))
       .def("next", &scan_object::next, nb::sig("def next(self) -> saeta._core.Table | None"),
            "The next rows, None at the end.")
+      .def("require_more", &scan_object::require_more, "Raises ClosedError if no rows can be taken any more.")
       .def("close", &scan_object::close, "Ends reading within 50 ms.");
 
   nb::class_<reader_object>(m, "Reader", "One or several open Arrow IPC files or streams.")

@@ -43,6 +43,8 @@ public:
   std::optional<read_rows> take();
   /// Ends all calls and reads within 50 ms, waits for them, and drops the windows that were not taken.
   void stop() noexcept;
+  /// @throws error closed: after `stop`.
+  void require_open() const;
 
 private:
   /// What became of a window. Nothing in it: there was none, the source has ended.
@@ -63,7 +65,6 @@ private:
   outcome read_refused(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] std::shared_ptr<const planned_dictionaries> dictionaries_of(const piece_table& window);
   void wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done);
-  void require_open() const;
 
   std::shared_ptr<context> ctx_;
   std::shared_ptr<const planned_source> from_;

@@ -53,7 +53,13 @@ protected:
       batches.insert(batches.end(), part->batches().begin(), part->batches().end());
     }
     EXPECT_FALSE(of.next()) << "behind the end";
+    expect_closed(of, "the scan is at its end");
     return {table::make(ctx(), fields, std::move(batches)), std::move(lengths)};
+  }
+  static void expect_closed(const ipc::scan& of, const char* part) {
+    EXPECT_THAT([&] { of.require_more(); }, ::testing::Throws<error>(::testing::AllOf(
+                                                ::testing::Property(&error::code, errc::closed),
+                                                ::testing::Property(&error::message, HasSubstr(part)))));
   }
   static void expect_rows(const table& seen, const table& expected) {
     ASSERT_EQ(seen.rows(), expected.rows());
@@ -229,6 +235,7 @@ TEST_P(scanned_file, can_be_asked_again_after_a_refusal) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_THAT([&] { static_cast<void>(scanning->next()); },
                 ::testing::Throws<error>(::testing::Property(&error::code, errc::budget_exceeded)));
+    scanning->require_more();
   }
   held.reset();
   small->synchronize(small->work_stream());
@@ -261,6 +268,7 @@ TEST_P(scanned_file, fails_at_the_batch_that_is_broken_and_is_then_at_its_end) {
   const auto scanning = scan({.window_bytes = rows * 4, .windows_ahead = 8});
   EXPECT_EQ(scanning->next()->rows(), rows);
   EXPECT_EQ(scanning->next()->rows(), rows);
+  scanning->require_more();
   try {
     static_cast<void>(scanning->next());
     FAIL() << "the third batch is broken";
@@ -270,6 +278,7 @@ TEST_P(scanned_file, fails_at_the_batch_that_is_broken_and_is_then_at_its_end) {
     EXPECT_THAT(failure.message(), HasSubstr("column 'words'"));
     EXPECT_THAT(failure.message(), HasSubstr("row 1"));
   }
+  expect_closed(*scanning, "the scan is at its end");
   EXPECT_FALSE(scanning->next());
 }
 
@@ -309,6 +318,7 @@ TEST_P(scanned_file, may_be_closed_and_dropped_at_any_time) {
     scanning->close();
     EXPECT_THAT([&] { static_cast<void>(scanning->next()); },
                 ::testing::Throws<error>(::testing::Property(&error::code, errc::closed)));
+    expect_closed(*scanning, "the scan is closed");
     scanning->close();
     if (kept) {
       EXPECT_FALSE(support::cells(*kept, 0).empty());
