@@ -3219,12 +3219,17 @@ def _call_to_the_end(action: Callable[[], object]) -> None:
     Calls a function, and again when Ctrl-C ended it early. KeyboardInterrupt comes afterwards.
     """
 
-class _AtEnd:
+class _Ending:
     """
-    Calls a function to its end when the object is dropped. Ctrl-C that comes meanwhile is raised in the program, not lost in a destructor. The function must not own the object.
+    Calls a function once, and to its end: when it is called, when it is dropped, or at the end of the program. Ctrl-C that comes meanwhile is raised in the program afterwards, not lost in a destructor; the function may be begun several times for that. The function must not own the object.
     """
 
     def __init__(self, action: Callable[[], object]) -> None: ...
+
+    def __call__(self) -> None: ...
+
+    def detach(self) -> None:
+        """Forgets the function."""
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> Never:
         """Raises TypeMismatch, which names what to do instead."""

@@ -8,8 +8,7 @@ import threading
 import pytest
 
 from saeta import _core
-from saeta._background import threads as _threads
-from saeta._background.endings import Ending
+from saeta._files import threads as _threads
 
 
 class Interrupted:
@@ -46,7 +45,7 @@ def test_an_error_ends_what_runs_to_its_end():
 def test_the_program_gets_an_interrupt_that_came_while_an_object_was_dropped():
     action = Interrupted(1)
     with pytest.raises(KeyboardInterrupt):
-        drop(_core._AtEnd(action))
+        drop(_core._Ending(action))
     assert action.ended
 
 
@@ -59,20 +58,28 @@ def drop(kept):
 def test_an_ending_runs_once():
     for end in (lambda ending: ending(), lambda ending: None):
         action = Interrupted(0)
-        ending = Ending(action)
+        ending = _core._Ending(action)
         end(ending)
         del ending
         assert action.runs == 1
     action = Interrupted(0)
-    Ending(action).detach()
+    _core._Ending(action).detach()
     assert action.runs == 0
 
 
 def test_an_ending_runs_at_the_end_of_the_program(run_python):
-    done = run_python(
-        "from saeta._background.endings import Ending\nkept = Ending(lambda: print('ended', flush=True))\n"
-    )
+    done = run_python("import saeta\nkept = saeta._core._Ending(lambda: print('ended', flush=True))\n")
     assert (done.returncode, done.stdout, done.stderr) == (0, "ended\n", "")
+
+
+def test_endings_at_the_end_of_the_program_may_fail_and_drop_others(run_python):
+    done = run_python("""
+from saeta._core import _Ending
+kept = [_Ending(lambda: print("ended", flush=True)) for _ in range(3)]
+kept += [_Ending(kept.clear), _Ending(lambda: 1 // 0)]
+""")
+    assert (done.returncode, done.stdout) == (0, "ended\n" * 3)
+    assert "ZeroDivisionError" in done.stderr
 
 
 def test_a_worker_is_a_daemon_thread_that_can_be_waited_for():

@@ -9,9 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Never
 
 from saeta import _core, _ipc
-from saeta._background.endings import Ending
 from saeta._convert.numbers import MOST, whole_number
-from saeta._core import Schema, _call_to_the_end
+from saeta._core import Schema, _call_to_the_end, _Ending
 from saeta._files import sinks
 from saeta._files.progress import hook as progress_hook
 from saeta._text import number_text
@@ -49,7 +48,7 @@ class IpcWriter:
         self._name = name
         self._ends = ends
         self._process = os.getpid()
-        self._end = Ending(partial(_drop, writer, name, ends, self._process))
+        self._end = _Ending(partial(_drop, writer, name, ends, self._process))
 
     def write(self, rows: Any) -> None:
         """Takes a table. It is downloaded, compressed and written in the background.

@@ -7,10 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from saeta import ipc
-from saeta._background.threads import Worker
 from saeta._core import Context, Table, _united_schema
 from saeta._devices import contexts as all_contexts
 from saeta._files import data_sets, sources
+from saeta._files.threads import Worker
 from saeta.errors import InvalidError, UnsupportedError
 from saeta.exchange import ContextLike, context_of
 

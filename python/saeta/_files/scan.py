@@ -11,11 +11,10 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never, Protocol
 
 from saeta import ipc
-from saeta._background.endings import Ending
-from saeta._background.threads import Worker
 from saeta._convert.numbers import require_count
 from saeta._convert.tables import concat_tables
-from saeta._core import Context, Schema, Table, _IteratorOfStream, _parse_bytes
+from saeta._core import Context, Schema, Table, _Ending, _IteratorOfStream, _parse_bytes
+from saeta._files.threads import Worker
 from saeta._optional import load
 from saeta.errors import BudgetExceeded, ClosedError, FormatError, TypeMismatch
 from saeta.exchange import ContextLike, context_of, from_arrow
@@ -64,7 +63,7 @@ class Scan:
         self._schema = reader.schema
         self._num_batches = reader.num_batches
         self._batches = batches
-        self._end = Ending(batches.stop)
+        self._end = _Ending(batches.stop)
 
     @property
     def schema(self) -> Schema:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Never
 
-from saeta._core import Table, _AtEnd, _call_to_the_end
+from saeta._core import Table, _call_to_the_end, _Ending
 from saeta._loader.features import Features, add_label
 from saeta._loader.order import Load
 from saeta._loader.windows import ADVICE, Cutter, Windows
@@ -35,7 +35,7 @@ class Batches(Iterator[Any]):
         self._is_converting = False  # whether an error is one of converting rows
         self._made: Iterator[Any] = iter(())
         self._ended = False
-        self._end = _AtEnd(windows.stop)
+        self._end = _Ending(windows.stop)
 
     def __next__(self) -> Any:
         windows = self._windows

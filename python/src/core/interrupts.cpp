@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace saeta::py {
@@ -64,31 +65,64 @@ void call_to_the_end(const nb::object& action) {
   });
 }
 
-/// Calls a function of Python when it is destroyed. Python has nobody to whom a destructor could raise, so an
-/// interrupt that comes meanwhile is sent again, and the program gets it after the destructor.
-class at_end {
+/// Calls a function of Python where nobody is to whom it could raise, as in a destructor. An interrupt that
+/// comes meanwhile is sent again, and the program gets it afterwards.
+void run_unheard(const nb::object& action) {
+  foreign_call([&] {
+    try {
+      if (run_to_the_end(action)) {
+        PyErr_SetInterrupt();
+      }
+    } catch (nb::python_error& failure) {
+      failure.discard_as_unraisable(action);
+    }
+  });
+}
+
+/// Calls a function of Python once: when it is told to, when it is destroyed, or when the program ends.
+class ending {
 public:
-  explicit at_end(nb::object action) : action_(std::move(action)) {}
-  at_end(const at_end&) = delete;
-  at_end& operator=(const at_end&) = delete;
-  ~at_end() {
-    if (!action_.is_valid() || !interpreter_alive()) {
+  explicit ending(nb::object action) : action_(std::move(action)) { all().insert(this); }
+  ending(const ending&) = delete;
+  ending& operator=(const ending&) = delete;
+  ~ending() {
+    if (!interpreter_alive()) {
       action_.release(); // leaked, because a finished interpreter must not be touched
       return;
     }
-    const nb::error_scope during; // an object may be dropped while an exception is on its way
-    foreign_call([this] {
-      try {
-        if (run_to_the_end(action_)) {
-          PyErr_SetInterrupt();
-        }
-      } catch (nb::python_error& failure) {
-        failure.discard_as_unraisable(action_);
+    all().erase(this);
+    if (action_.is_valid()) {
+      const nb::error_scope during; // an object may be dropped while an exception is on its way
+      run_unheard(action_);
+    }
+  }
+
+  void run() {
+    if (const nb::object action = action_; action.is_valid()) { // another thread may detach it meanwhile
+      call_to_the_end(action);
+      detach();
+    }
+  }
+  void detach() { action_.reset(); }
+
+  static void run_all() {
+    while (!all().empty()) {
+      ending& next = **all().begin();
+      all().erase(&next);
+      const nb::object action = std::move(next.action_); // which may drop the ending
+      if (action.is_valid()) {
+        run_unheard(action);
       }
-    });
+    }
   }
 
 private:
+  /// Those that are alive, under the GIL. It is never destroyed, because threads may outlive the interpreter.
+  static std::set<ending*>& all() {
+    static auto* const alive = new std::set<ending*>;
+    return *alive;
+  }
+
   nb::object action_;
 };
 
@@ -142,12 +176,18 @@ void bind_cancellation(nb::module_& m) {
   m.def("_call_to_the_end", &call_to_the_end, nb::arg("action"),
         nb::sig("def _call_to_the_end(action: collections.abc.Callable[[], object]) -> None"),
         "Calls a function, and again when Ctrl-C ended it early. KeyboardInterrupt comes afterwards.");
-  nb::class_<at_end>(m, "_AtEnd",
-                     "Calls a function to its end when the object is dropped. Ctrl-C that comes meanwhile is "
-                     "raised in the program, not lost in a destructor. The function must not own the object.")
+  nb::class_<ending>(
+      m, "_Ending",
+      "Calls a function once, and to its end: when it is called, when it is dropped, or at the "
+      "end of the program. Ctrl-C that comes meanwhile is raised in the program afterwards, not "
+      "lost in a destructor; the function may be begun several times for that. The function "
+      "must not own the object.")
       .def(nb::init<nb::object>(), nb::arg("action"),
            nb::sig("def __init__(self, action: collections.abc.Callable[[], object]) -> None"))
+      .def("__call__", &ending::run)
+      .def("detach", &ending::detach, "Forgets the function.")
       .def(not_pickled("it belongs to an object of this process"));
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function(&ending::run_all));
   nb::class_<iterator_of_stream>(m, "_IteratorOfStream",
                                  "The values of an iterator, for callers that turn KeyboardInterrupt into an "
                                  "error of their own: the program gets it afterwards.")

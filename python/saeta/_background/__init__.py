@@ -1,1 +1,0 @@
-"""Threads of Python, and what ends with an object, whatever interrupts come."""
