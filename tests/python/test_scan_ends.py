@@ -333,17 +333,22 @@ FORK = """
 import os, signal, sys
 import saeta as sa
 
-scan = sa.scan_ipc(sys.argv[1], "host", in_flight=1)
+scan = sa.scan_ipc(sys.argv[1], "host", in_flight=1, copy=sys.argv[2] == "windows")
 next(scan)
 reader = sa._ipc.open_file(sys.argv[1])
 child = os.fork()
 if child == 0:
     signal.alarm(60)
-    for use in (lambda: next(scan), lambda: list(scan), lambda: reader.next(sa.context("host"))):
+    again = "the parent of this forked process: open its source again"
+    for use, text in (
+        (lambda: next(scan), f"the scan belongs to process {os.getppid()}, {again}"),
+        (lambda: list(scan), f"the scan belongs to process {os.getppid()}, {again}"),
+        (lambda: reader.next(sa.context("host")), f"the reader belongs to {again}"),
+    ):
         try:
             use()
         except sa.ClosedError as failure:
-            assert "parent" in str(failure), failure
+            assert str(failure) == text, failure
         else:
             os._exit(1)
     scan.close()
@@ -358,6 +363,9 @@ print(code, sum(batch.num_rows for batch in scan), reader.next(sa.context("host"
 """
 
 
-def test_a_scan_of_a_parent_is_refused_in_a_forked_child_and_goes_on_in_the_parent(run_python, large):
-    done = run_python(FORK, large, PYTHONWARNINGS="ignore")
+@pytest.mark.parametrize("batches", ["windows", "views"])
+def test_a_scan_of_a_parent_is_refused_in_a_forked_child_and_goes_on_in_the_parent(
+    run_python, large, batches
+):
+    done = run_python(FORK, large, batches, PYTHONWARNINGS="ignore")
     assert (done.returncode, done.stdout, done.stderr) == (0, "0 500000 100000\n", "")

@@ -59,11 +59,11 @@ class Scan:
         [[1, 2], [3]]
     """
 
-    def __init__(self, reader: Readable, batches: _Batches) -> None:
+    def __init__(self, reader: Readable, batches: WindowScan | ReadAhead | ReadOnRequest) -> None:
         self._schema = reader.schema
         self._num_batches = reader.num_batches
         self._batches = batches
-        self._end = _Ending(batches.stop)
+        self._end = _Ending(batches.close)
 
     @property
     def schema(self) -> Schema:
@@ -93,7 +93,7 @@ class Scan:
         return self
 
     def __next__(self) -> Table:
-        batch = self._batches.take()
+        batch: Table | None = self._batches.next()
         if batch is None:
             raise StopIteration
         return batch
@@ -104,7 +104,7 @@ class Scan:
     async def __anext__(self) -> Table:
         import asyncio
 
-        batch = await asyncio.get_running_loop().run_in_executor(None, self._batches.take)
+        batch: Table | None = await asyncio.get_running_loop().run_in_executor(None, self._batches.next)
         if batch is None:
             raise StopAsyncIteration
         return batch
@@ -121,7 +121,8 @@ class Scan:
             [1]
         """
         self._end()
-        self._batches.wait()
+        if isinstance(self._batches, ReadAhead):
+            self._batches.wait()
 
     def __enter__(self) -> Scan:
         return self
@@ -142,7 +143,7 @@ class Scan:
         stream then returns an error with the text of ClosedError. ClosedError if the scan is closed or at its
         end. Needs pyarrow.
         """
-        return _stream(self, self._batches, requested_schema)
+        return _stream(self, requested_schema)
 
     def __reduce_ex__(self, protocol: object) -> Never:
         raise TypeMismatch(
@@ -161,9 +162,9 @@ class Closable(Protocol):
 
 
 class _Batches:
-    """The state that the consumers of a scan share.
+    """What Python reads one by one: the state that the consumers of a scan share.
 
-    It has no reference to the Scan, so that dropping the Scan stops the reading.
+    Like a `WindowScan` it has no reference to the Scan, so that dropping the Scan stops the reading.
     """
 
     def __init__(self, reader: Closable, read: Callable[[], Any], owner: str = "scan") -> None:
@@ -175,7 +176,7 @@ class _Batches:
         self._done = False
 
     def require_open(self) -> None:
-        if self._is_inherited():  # before any lock, which a thread of the parent may have held
+        if self._process != os.getpid():  # before any lock, which a thread of the parent may have held
             raise ClosedError(
                 f"the {self._owner} belongs to process {self._process}, the parent of this forked process: "
                 "open its source again"
@@ -189,22 +190,8 @@ class _Batches:
         if self._is_spent():
             raise ClosedError("the scan is at its end: scan the source again")
 
-    def take(self) -> Table | None:
-        """Returns the next batch, or None at the end."""
-        raise NotImplementedError
-
-    def stop(self) -> None:
-        """Ends the reading."""
-        raise NotImplementedError
-
-    def wait(self) -> None:
-        """Waits until the reading has ended."""
-
     def _is_spent(self) -> bool:
         return self._done
-
-    def _is_inherited(self) -> bool:
-        return self._process != os.getpid()
 
 
 class ReadOnRequest(_Batches):
@@ -218,7 +205,8 @@ class ReadOnRequest(_Batches):
         super().__init__(reader, read, owner)
         self._turn = threading.Lock()
 
-    def take(self) -> Any:
+    def next(self) -> Any:
+        """Returns the next batch, or None at the end."""
         self.require_open()
         with self._turn:
             self.require_open()
@@ -226,38 +214,13 @@ class ReadOnRequest(_Batches):
             self._done = batch is None
             return batch
 
-    def stop(self) -> None:
+    def close(self) -> None:
+        """Ends the reading.
+
+        A thread inside a call of the source releases the source when the call returns.
+        """
         self._stopped = True
         self._reader.close()
-
-    def wait(self) -> None:
-        """Does nothing: a thread inside a call of the source releases the source when the call returns."""
-
-
-class _Windows(_Batches):
-    """Batches that the compiled module reads in windows, ahead of the consumer."""
-
-    def __init__(self, reader: Reader, scan: WindowScan) -> None:
-        super().__init__(reader, scan.next)
-        self._scan = scan
-
-    def take(self) -> Table | None:
-        self.require_open()
-        try:
-            batch: Table | None = self._read()
-        except (BudgetExceeded, KeyboardInterrupt):
-            raise  # the batch can be requested again
-        except BaseException:
-            self._done = True
-            raise
-        self._done = batch is None
-        return batch
-
-    def stop(self) -> None:
-        if not self._is_inherited():
-            self._stopped = True
-            self._scan.close()
-            self._reader.close()
 
 
 class ReadAhead(_Batches):
@@ -282,7 +245,8 @@ class ReadAhead(_Batches):
             self._rooms.put(None)
         self._worker = Worker(self._run, f"saeta-{owner}")
 
-    def take(self) -> Any:
+    def next(self) -> Any:
+        """Returns the next batch, or None at the end."""
         while True:
             self.require_open()
             with self._state:
@@ -338,7 +302,7 @@ class ReadAhead(_Batches):
             self._worker = Worker(self._run, f"saeta-{self._owner}")
         self._failure = None
         if not self._done:
-            with self._state:  # `take` of other threads starts it as well
+            with self._state:  # `next` of other threads starts it as well
                 self._worker.start()
         return batch
 
@@ -368,8 +332,9 @@ class ReadAhead(_Batches):
                 return
             del batch  # its consumer may release it while the next one is read
 
-    def stop(self) -> None:
-        if self._is_inherited():
+    def close(self) -> None:
+        """Ends the reading."""
+        if self._process != os.getpid():
             return
         with self._state:
             self._stopped = True
@@ -380,7 +345,8 @@ class ReadAhead(_Batches):
         self._reader.close()  # ends the thread's read or wait
 
     def wait(self) -> None:
-        if not self._is_inherited():
+        """Waits until the reading has ended."""
+        if self._process == os.getpid():
             self._worker.wait()
         self._ready.clear()
 
@@ -406,7 +372,7 @@ class _Rows:
         return made
 
 
-def read_ahead(reader: Readable, ctx: Context, batch_rows: int, in_flight: int) -> _Batches:
+def read_ahead(reader: Readable, ctx: Context, batch_rows: int, in_flight: int) -> ReadAhead:
     """Returns batches that a thread reads ahead, of `batch_rows` rows unless that is 0."""
     return ReadAhead(reader, _one_by_one(reader, ctx, batch_rows), in_flight)
 
@@ -418,13 +384,9 @@ def _one_by_one(reader: Readable, ctx: Context, batch_rows: int) -> Callable[[],
     return _Rows(read, batch_rows).next if batch_rows else read
 
 
-def _batches(reader: Reader, ctx: Context, window: int, batch_rows: int, in_flight: int) -> _Batches:
-    if reader.live:
-        return ReadOnRequest(reader, _one_by_one(reader, ctx, batch_rows))
-    scan = reader.scan_windows(ctx, window, in_flight, batch_rows)
-    if scan is not None:
-        return _Windows(reader, scan)
-    if _gives_views(reader):
+def _batches(reader: Reader, ctx: Context, batch_rows: int, in_flight: int) -> ReadAhead | ReadOnRequest:
+    """Returns the batches of a reader that does not read them in windows."""
+    if reader.live or _gives_views(reader):
         return ReadOnRequest(reader, _one_by_one(reader, ctx, batch_rows))
     return read_ahead(reader, ctx, batch_rows, in_flight)
 
@@ -447,9 +409,9 @@ class _Requested(NamedTuple):
         return self.table.__arrow_c_stream__(self.schema)
 
 
-def _stream(scan: Scan, taken: _Batches, requested: Any) -> CapsuleType:
+def _stream(scan: Scan, requested: Any) -> CapsuleType:
     """Implements `Scan.__arrow_c_stream__`."""
-    taken.require_more()
+    scan._batches.require_more()
     pyarrow = load("pyarrow", "Scan.__arrow_c_stream__")
     reader = pyarrow.RecordBatchReader
 
@@ -457,7 +419,7 @@ def _stream(scan: Scan, taken: _Batches, requested: Any) -> CapsuleType:
         return reader.from_stream(_Requested(table, requested))
 
     def batches() -> Iterator[Any]:
-        taken.require_more()  # another stream may have taken all batches since
+        scan._batches.require_more()  # another stream may have taken all batches since
         for batch in scan:
             yield from shown(batch)
 
@@ -519,6 +481,7 @@ def scan_ipc(
     rows = 0 if batch_rows is None else require_count("batch_rows", batch_rows, "rows")
     given = _parse_bytes(window) if isinstance(window, str) else window
     window_bytes = require_count("window", given, "bytes")
-    where = context_of(ctx)
+    target = context_of(ctx)
     reader = ipc.open_source(source, filesystem, columns, batches, copy, validate, None, schema, index)
-    return Scan(reader, _batches(reader, where, window_bytes, rows, ahead))
+    windows = reader.scan_windows(target, window_bytes, ahead, rows)
+    return Scan(reader, _batches(reader, target, rows, ahead) if windows is None else windows)

@@ -74,18 +74,18 @@ class Windows:
     def take(self) -> Window | None:
         """Returns the next window, or None at the end."""
         try:
-            window: Window | None = self._reader.take()
+            window: Window | None = self._reader.next()
         except BudgetExceeded:
             if not self.are_ahead:
                 raise
             self.read_on_request()
-            window = self._reader.take()
+            window = self._reader.next()
         self._taken += 1
         return window
 
     def read_on_request(self) -> None:
         """Gives back the windows that were read ahead, and reads each one when it is taken from now on."""
-        self._reader.stop()
+        self._reader.close()
         self.wait()
         self.are_ahead = False
         source = self._source(0)
@@ -98,11 +98,12 @@ class Windows:
     def stop(self) -> None:
         """Ends the reading within 50 ms. Taking a window is then a ClosedError."""
         self.is_open = False
-        self._reader.stop()
+        self._reader.close()
 
     def wait(self) -> None:
         """Waits until the thread has ended."""
-        self._reader.wait()
+        if isinstance(self._reader, ReadAhead):
+            self._reader.wait()
 
     def _source(self, ahead: int) -> _Source:
         loads = self._loads[self._taken :]
