@@ -1426,6 +1426,12 @@ class Schema:
             {b'source': b'meter'}
         """
 
+    @property
+    def _has_pandas_metadata(self) -> bool:
+        """
+        Whether the metadata has an entry of pandas, which may name columns of an index.
+        """
+
     def field(self, key: str | int) -> Field:
         """
         The only field of that name (InvalidError when there is none or there are several), or the one of that number; negative numbers count from the end.

@@ -5,27 +5,25 @@ The compiled module `saeta._ipc` does the work. No other package is needed.
 
 from __future__ import annotations
 
-import operator
-import resource
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from saeta import _ipc
-from saeta._convert.pandas_index import without_index
-from saeta._core import Schema, Table
-from saeta._files import data_sets, sinks, sources
+from saeta._core import Table
+from saeta._files import sinks
+from saeta._files.data_sets import IPC_ENDINGS, list_sources
 from saeta._files.progress import hook as progress_hook
-from saeta._text import number_text
-from saeta.errors import InvalidError, OutOfRange, TypeMismatch
+from saeta._files.readers import ReadOptions, describe_source, open_reader
+from saeta._files.sources import resolve_source
 from saeta.exchange import ArrowStream, ContextLike, context_of, table_in_place
 
 if TYPE_CHECKING:
+    from saeta._files.batch_numbers import BatchNumbers
     from saeta._files.sinks import Compression, Format, Target
     from saeta._files.sources import Source, Sources
-    from saeta._ipc import Progress, Reader
+    from saeta._ipc import Progress
 
     ProgressArgument: TypeAlias = bool | Callable[[Progress], object] | None
-    BatchNumbers: TypeAlias = int | Sequence[int] | slice | None
 
 
 def read_ipc(
@@ -103,79 +101,13 @@ def read_ipc(
         >>> sa.read_ipc(os.path.join(folder, "*.arrow"), "host", batches=[1, 0])["n"].to_pylist()
         [3, 1, 2]
     """
-    where = context_of(ctx)
-    reader = open_source(source, filesystem, columns, batches, copy, validate, rechunk, schema, index)
+    target = context_of(ctx)
+    files = list_sources(source, filesystem, IPC_ENDINGS)
+    reader = open_reader(files, ReadOptions(columns, batches, schema, index, copy, validate, rechunk))
+    if progress is None:
+        return reader.read_all(target)
     with progress_hook(progress, "reading") as hook:
-        made: Table = reader.read_all(where, hook)
-        return made
-
-
-def open_source(
-    source: Any,
-    filesystem: Any,
-    columns: str | Iterable[str] | None,
-    batches: Any,
-    copy: bool | None,
-    validate: bool | str,
-    rechunk: bool | None = None,
-    schema: Any = None,
-    index: bool = False,
-) -> Reader:
-    """Opens the compiled reader of one or several sources, with the arguments of the public functions."""
-    listed = data_sets.list_sources(source, filesystem, data_sets.IPC_ENDINGS)
-    return open_listed(listed, columns, batches, copy, validate, rechunk, schema, index)
-
-
-def open_listed(
-    listed: Sequence[data_sets.Listed],
-    columns: str | Iterable[str] | None,
-    batches: Any,
-    copy: bool | None,
-    validate: bool | str,
-    rechunk: bool | None = None,
-    schema: Any = None,
-    index: bool = False,
-) -> Reader:
-    """Opens the compiled reader of sources that were found."""
-    chosen = _names(columns)
-    meant = schema if schema is None or isinstance(schema, Schema) else Schema(schema)
-    if meant is not None and chosen is not None:
-        meant = Schema([meant.field(name) for name in chosen], meant.metadata)
-    keep_open = len(listed) == 1 or _may_stay_open(len(listed))
-
-    def opened(found: Any, numbers: tuple[int, int] | None = None) -> Reader:
-        made = sources.open_reader(found, chosen, numbers, copy, validate, rechunk, keep_open=keep_open)
-        if chosen is None and not index:
-            own = made.schema
-            kept = without_index(own.names, own.metadata, () if meant is None else meant.names)
-            if kept is not None:
-                made.choose(kept)
-        return made
-
-    if len(listed) == 1 and meant is None and not _is_list(batches):
-        found = sources.resolve_source(*listed[0])
-        live = isinstance(found, sources.Live)
-        only = _batch_range(batches, lambda: -1 if live else sources.open_reader(found).num_batches)
-        return opened(found, only)
-    readers = [opened(sources.resolve_source(*each)) for each in listed]
-    made: Reader
-    if _is_list(batches):
-        made = _ipc.join_readers(readers, meant, None, _batch_list(batches, lambda: _count_batches(readers)))
-    else:
-        made = _ipc.join_readers(readers, meant, _batch_range(batches, lambda: _count_batches(readers)))
-    return made
-
-
-def _may_stay_open(files: int) -> bool:
-    """Whether a process can keep so many files open, and have descriptors left for others."""
-    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return most == resource.RLIM_INFINITY or files <= most // 4
-
-
-def _count_batches(readers: list[Reader]) -> int:
-    """Returns the number of batches of all sources, -1 if one is a stream."""
-    counts = [reader.num_batches for reader in readers]
-    return -1 if min(counts) < 0 else sum(counts)
+        return reader.read_all(target, hook)
 
 
 def write_ipc(
@@ -280,69 +212,4 @@ def inspect(source: Source, *, filesystem: Any = None) -> dict[str, Any]:
         A dict with format, bytes, compression, rows of each batch and metadata, and for each column its name,
         type, nulls, number of dictionary values and whether a context can hold it.
     """
-    return sources.describe_source(sources.resolve_source(source, filesystem))
-
-
-def _names(columns: str | Iterable[str] | None) -> list[str] | None:
-    if columns is None:
-        return None
-    if isinstance(columns, str):
-        return [columns]
-    chosen = list(columns) if isinstance(columns, Iterable) else [columns]
-    for each in chosen:
-        if not isinstance(each, str):
-            raise TypeMismatch(
-                f"columns: {each!r} is of type {type(each).__name__}, expected the name of a column"
-            )
-    return chosen
-
-
-def _is_list(batches: Any) -> bool:
-    """Whether batches are given by a list of their numbers, and not as a range."""
-    step = batches.step if isinstance(batches, range | slice) else None
-    return isinstance(batches, list) or hasattr(batches, "__array__") or step not in (None, 1)
-
-
-def _batch_list(batches: Any, count: Callable[[], int]) -> list[int]:
-    """Returns the numbers of batches. `count` is as for `_batch_range`."""
-    numbers = range(*batches.indices(_known(count))) if isinstance(batches, slice) else batches
-    made = []
-    for each in numbers:
-        if isinstance(each, bool) or not hasattr(each, "__index__"):
-            raise TypeMismatch(f"batches: {each!r} is of type {type(each).__name__}, expected a number")
-        made.append(operator.index(each))
-        if not -(1 << 63) <= made[-1] < 1 << 63:
-            raise OutOfRange(f"batches: {number_text(made[-1])} is not the number of a batch")
-    return made
-
-
-def _batch_range(batches: Any, count: Callable[[], int]) -> tuple[int, int] | None:
-    """Returns [first, last) for a number, a range, a slice or a pair.
-
-    `count` returns the number of batches; it is called for slices, which may go beyond the end or count from
-    it.
-    """
-    if batches is None:
-        return None
-    if isinstance(batches, slice):
-        first, last, _ = batches.indices(_known(count))
-        return first, max(first, last)
-    if isinstance(batches, range):
-        return batches.start, batches.stop
-    if isinstance(batches, int) and not isinstance(batches, bool):
-        return batches, batches + 1
-    if isinstance(batches, tuple) and len(batches) == 2:
-        return int(batches[0]), int(batches[1])
-    raise TypeMismatch(
-        f"batches is of type {type(batches).__name__}, expected the number of a batch, a list of numbers, or "
-        "a range, slice or tuple (first, last) of them"
-    )
-
-
-def _known(count: Callable[[], int]) -> int:
-    known = count()
-    if known < 0:
-        raise InvalidError(
-            "batches: the number of batches of a stream is unknown: pass a pair of numbers, not a slice"
-        )
-    return known
+    return describe_source(resolve_source(source, filesystem))

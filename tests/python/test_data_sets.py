@@ -14,6 +14,8 @@ import pytest
 
 import arrow_data
 import saeta as sa
+from saeta._files.data_sets import IPC_ENDINGS, list_sources
+from saeta._files.readers import ReadOptions, open_reader
 from sim_devices import DEVICES, contexts_of
 
 NUMBERS = pa.schema([("n", pa.int64())])
@@ -343,8 +345,13 @@ def test_a_set_of_more_files_than_the_process_may_open(host, tmp_path):
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
+def copied(source, batches=None):
+    """Opens a reader that copies."""
+    return open_reader(list_sources(source, None, IPC_ENDINGS), ReadOptions(batches=batches, copy=True))
+
+
 def test_windows_of_parts_of_batches_in_any_order(device, folder):
-    reader = sa.ipc.open_source(folder, None, None, None, True, True)
+    reader = copied(folder)
     assert reader.planned
     assert reader.batch_rows == [4, 4, 2] * 3
     assert reader.batch_bytes == [32, 32, 16] * 3
@@ -355,7 +362,7 @@ def test_windows_of_parts_of_batches_in_any_order(device, folder):
     assert values(scan.next()) == [14, 15, 16, 17]
     assert values(scan.next()) == [17, 17]
     assert scan.next() is None
-    chosen = sa.ipc.open_source(folder, None, None, [8, 0], True, True)
+    chosen = copied(folder, [8, 0])
     assert chosen.batch_rows == [2, 4]
     assert values(chosen.scan_spans(device, [[(1, 3, 1), (0, 0, 1)]], 1).next()) == [3, 28]
     for wrong, kind in (
@@ -367,11 +374,11 @@ def test_windows_of_parts_of_batches_in_any_order(device, folder):
         with pytest.raises(kind, match="window 0"):
             reader.scan_spans(device, [wrong], 1)
     packed = write(folder / "packed.arrow", numbers(0, 100), compression="lz4")
-    reader = sa.ipc.open_source(packed, None, None, None, True, True)
+    reader = copied(packed)
     assert reader.batch_compressed == [True]
     with pytest.raises(sa.InvalidError, match="batch 0 is compressed"):
         reader.scan_spans(device, [[(0, 0, 1)]], 1)
-    objects = sa.ipc.open_source(io.BytesIO(packed.read_bytes()), None, None, None, True, True)
+    objects = copied(io.BytesIO(packed.read_bytes()))
     assert not objects.planned
     with pytest.raises(sa.UnsupportedError, match="parts of batches"):
         _ = objects.batch_rows
@@ -380,7 +387,7 @@ def test_windows_of_parts_of_batches_in_any_order(device, folder):
 def test_a_refused_window_can_be_requested_again(device, tmp_path):
     for number in range(3):
         write(tmp_path / f"{number}.arrow", pa.table({"n": np.full(50_000, number)}))
-    reader = sa.ipc.open_source(tmp_path, None, None, None, True, True)
+    reader = copied(tmp_path)
     with device.memory.child("small", 600_000) as small:
         scan = reader.scan_spans(small, [[(2, 0, -1)], [(0, 0, -1)], [(1, 0, -1)]], 2)
         held = scan.next()

@@ -12,7 +12,8 @@ import pytest
 
 import saeta as sa
 from protocols import OnlyArray, OnlySchema, OnlyStream
-from saeta import _core, exchange, ipc
+from saeta import _core, exchange
+from saeta._files import batch_numbers, readers
 from saeta._loader import features
 
 
@@ -90,46 +91,45 @@ def test_rows_that_were_taken_are_not_taken_again(host):
 
 
 def test_names_of_columns_are_text():
-    assert ipc._names(None) is None
-    assert ipc._names("a") == ["a"]
-    assert ipc._names(iter("ab")) == ["a", "b"]
+    assert readers._names("a") == ["a"]
+    assert readers._names(iter("ab")) == ["a", "b"]
     for wrong in (3, ["a", 3]):
         with pytest.raises(sa.TypeMismatch, match="columns: 3 is of type int, expected the name of a column"):
-            ipc._names(wrong)
+            readers._names(wrong)
 
 
 @pytest.mark.parametrize(
-    ("batches", "expected"),
-    [
-        (None, None),
-        (2, (2, 3)),
-        (range(1, 3), (1, 3)),
-        ((1, 3), (1, 3)),
-        (slice(1, 3), (1, 3)),
-        (slice(-2, None), (3, 5)),
-        (slice(4, 2), (4, 4)),
-        (slice(None, 99), (0, 5)),
-    ],
+    ("batches", "expected"), [(2, (2, 3)), (range(1, 3), (1, 3)), (range(2, 1), (2, 1)), ((1, 3), (1, 3))]
 )
 def test_batches_are_a_range(batches, expected):
-    assert not ipc._is_list(batches)
-    assert ipc._batch_range(batches, lambda: 5) == expected
+    assert readers._is_range(batches)
+    assert batch_numbers.range_of(batches) == expected
+
+
+@pytest.mark.parametrize(
+    ("batches", "expected"),
+    [([3, 0, 3], [3, 0, 3]), (np.array([1, 2]), [1, 2]), (range(0, 5, 2), [0, 2, 4]), ([], []), ([-1], [-1])],
+)
+def test_batches_are_a_list(batches, expected):
+    assert not readers._is_range(batches)
+    assert batch_numbers.is_list(batches)
+    assert batch_numbers.list_of(batches) == expected
 
 
 @pytest.mark.parametrize(
     ("batches", "expected"),
     [
-        ([3, 0, 3], [3, 0, 3]),
-        (np.array([1, 2]), [1, 2]),
-        (range(0, 5, 2), [0, 2, 4]),
-        (slice(None, None, -2), [4, 2, 0]),
-        ([], []),
-        ([-1], [-1]),
+        (slice(1, 3), range(1, 3)),
+        (slice(-2, None), range(3, 5)),
+        (slice(4, 2), range(4, 4)),
+        (slice(None, 99), range(5)),
+        (slice(None, None, -2), range(4, -1, -2)),
     ],
 )
-def test_batches_are_a_list(batches, expected):
-    assert ipc._is_list(batches)
-    assert ipc._batch_list(batches, lambda: 5) == expected
+def test_batches_are_a_slice_of_all(batches, expected):
+    assert not readers._is_range(batches)
+    numbers = batch_numbers.numbers_of_slice(batches, 5)
+    assert (numbers.start, numbers.stop, numbers.step) == (expected.start, expected.stop, expected.step)
 
 
 def test_batches_that_are_no_numbers_are_refused():
@@ -137,39 +137,35 @@ def test_batches_that_are_no_numbers_are_refused():
         with pytest.raises(
             sa.TypeMismatch, match=f"batches is of type {type(wrong).__name__}, expected the number"
         ):
-            ipc._batch_range(wrong, lambda: 5)
+            batch_numbers.range_of(wrong)
     for wrong in ([True], ["1"], [1.5]):
         with pytest.raises(sa.TypeMismatch, match=r"batches: .* expected a number"):
-            ipc._batch_list(wrong, lambda: 5)
+            batch_numbers.list_of(wrong)
     for far in (1 << 63, -(1 << 63) - 1):
         with pytest.raises(sa.OutOfRange, match=f"batches: {far} is not the number of a batch"):
-            ipc._batch_list([far], lambda: 5)
-    assert ipc._batch_list([(1 << 63) - 1, -(1 << 63)], lambda: 5) == [(1 << 63) - 1, -(1 << 63)]
-    for unknown in (
-        lambda: ipc._batch_range(slice(1), lambda: -1),
-        lambda: ipc._batch_list(slice(None, None, 2), lambda: -1),
+            batch_numbers.list_of([far])
+    assert batch_numbers.list_of([(1 << 63) - 1, -(1 << 63)]) == [(1 << 63) - 1, -(1 << 63)]
+    with pytest.raises(
+        sa.InvalidError, match="batches: the number of batches of a stream is unknown: pass a"
     ):
-        with pytest.raises(
-            sa.InvalidError, match="batches: the number of batches of a stream is unknown: pass a"
-        ):
-            unknown()
-    assert ipc._known(lambda: 0) == 0
+        batch_numbers.numbers_of_slice(slice(1), -1)
+    assert batch_numbers.numbers_of_slice(slice(1), 0) == range(0)
 
 
 def test_batches_of_all_sources_are_counted_unless_one_is_a_stream():
-    def readers(*counts):
+    def of(*counts):
         return [SimpleNamespace(num_batches=count) for count in counts]
 
-    assert ipc._count_batches(readers(2, 0, 3)) == 5
-    assert ipc._count_batches(readers(2, -1, 3)) == -1
+    assert readers._count_batches(of(2, 0, 3)) == 5
+    assert readers._count_batches(of(2, -1, 3)) == -1
 
 
 def test_files_stay_open_while_they_leave_descriptors_for_others(monkeypatch):
     limit = [100]
-    monkeypatch.setattr(ipc.resource, "getrlimit", lambda which: (limit[0], 1 << 20))
-    assert [ipc._may_stay_open(files) for files in (1, 25, 26)] == [True, True, False]
+    monkeypatch.setattr(readers.resource, "getrlimit", lambda which: (limit[0], 1 << 20))
+    assert [readers._may_stay_open(files) for files in (1, 25, 26)] == [True, True, False]
     limit[0] = resource.RLIM_INFINITY
-    assert ipc._may_stay_open(10**9)
+    assert readers._may_stay_open(10**9)
 
 
 def choices(**given):

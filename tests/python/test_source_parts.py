@@ -9,7 +9,8 @@ import pytest
 
 import saeta as sa
 from saeta._convert import numbers
-from saeta._files import sources
+from saeta._files import readers, sources
+from saeta._files.data_sets import Listed
 
 
 class Pipe:
@@ -131,24 +132,23 @@ def test_each_kind_of_source_is_opened_by_its_own_function(tmp_path, monkeypatch
         def __getattr__(self, name):
             return lambda *given: (name, *given)
 
-    monkeypatch.setattr(sources, "_ipc", Module())
+    def opened(source, options, *more):
+        return readers._open(Listed(source, regular=True), options, *more)
+
+    monkeypatch.setattr(readers, "_ipc", Module())
     ranges, live = sources.Ranges("r", 6, None, None), sources.Live(Pipe(b""), "p")
-    options = (["a"], (1, 2), True, False, None)
-    assert sources.open_reader(ranges, *options) == ("open_ranges", ranges.fill, "r", 6, *options)
-    assert sources.open_reader(live, *options) == ("open_live", live.fill, "p", *options)
-    assert sources.open_reader("path", *options) == ("open_file", "path", *options, True)
-    assert sources.open_reader(tmp_path, *options, keep_open=False) == (
-        "open_file",
-        tmp_path,
-        *options,
-        False,
-    )
-    assert sources.open_reader(b"bytes", *options) == ("open_bytes", b"bytes", *options)
-    assert sources.open_reader(b"bytes")[2:] == (None, None, None, True, None)
-    assert sources.describe_source(ranges) == ("inspect_ranges", ranges.fill, "r", 6)
-    assert sources.describe_source(live) == ("inspect_live", live.fill, "p")
-    assert sources.describe_source("path") == ("inspect_file", "path")
-    assert sources.describe_source(b"bytes") == ("inspect_bytes", b"bytes")
+    options = readers.ReadOptions(["a"], 1, copy=True, validate=False)
+    given = (["a"], (1, 2), True, False, None)
+    assert opened(ranges, options) == ("open_ranges", ranges.fill, "r", 6, *given)
+    assert opened(live, options) == ("open_live", live.fill, "p", *given)
+    assert opened("path", options) == ("open_file", "path", *given, True)
+    assert opened(tmp_path, options, False) == ("open_file", tmp_path, *given, False)
+    assert opened(b"bytes", options) == ("open_bytes", b"bytes", *given)
+    assert opened(b"bytes", readers.ReadOptions(index=True))[2:] == (None, None, None, True, None)
+    assert readers.describe_source(ranges) == ("inspect_ranges", ranges.fill, "r", 6)
+    assert readers.describe_source(live) == ("inspect_live", live.fill, "p")
+    assert readers.describe_source("path") == ("inspect_file", "path")
+    assert readers.describe_source(b"bytes") == ("inspect_bytes", b"bytes")
 
 
 def test_numbers_of_a_scan_are_whole_and_from_one_on(host, tmp_path):

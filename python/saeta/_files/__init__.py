@@ -1,1 +1,1 @@
-"""What readers and writers of files are made of: sources, targets, scans, progress, and Parquet."""
+"""What reads and writes files: sources, data sets, readers, scans, targets, progress, and Parquet."""

@@ -8,9 +8,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from saeta import ipc
 from saeta._core import Schema, _united_schema
 from saeta._files.data_sets import IPC_ENDINGS, Listed, list_sources
+from saeta._files.readers import ReadOptions, open_reader
 from saeta._files.sources import URL, name_of
 from saeta.errors import TypeMismatch
 
@@ -59,8 +59,9 @@ def describe_files(files: Sequence[Listed], columns: list[str] | None, schema: A
     """Describes the batches of all files, whose rows must have one schema: the one that is given, if any."""
     schemas: list[Schema] = []
     batches: list[FileBatch] = []
+    options = ReadOptions(columns, schema=schema)
     for file in files:
-        with ipc.open_listed([file], columns, None, None, True, None, schema) as reader:
+        with open_reader([file], options) as reader:
             schemas.append(reader.schema)
             if reader.num_batches < 0 or not reader.planned:
                 batches.append(FileBatch(file, None, None, 0, False))

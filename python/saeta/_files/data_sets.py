@@ -19,7 +19,7 @@ PARQUET_ENDINGS = (".parquet",)
 
 
 class Listed(NamedTuple):
-    """One source, as `sources.resolve_source` takes it."""
+    """One source, as `readers.open_reader` takes it."""
 
     source: Any
     filesystem: Any = None
@@ -35,16 +35,14 @@ def list_sources(source: Any, filesystem: Any, endings: Sequence[str]) -> list[L
     Args:
         endings: of the files that are taken from folders.
     """
+    if isinstance(source, str | os.PathLike):
+        path = os.fsdecode(source)
+        if filesystem is None and not sources.URL.match(path):
+            return _local(source, path, endings)
+        return _remote(path, filesystem, endings)
     if is_list(source):
         return [one for each in elements(source) for one in list_sources(each, filesystem, endings)]
-    if not isinstance(source, str | os.PathLike):
-        return [Listed(source, filesystem)]
-    path = os.fspath(source)
-    if isinstance(path, bytes):
-        path = os.fsdecode(path)
-    if filesystem is None and not sources.URL.match(path):
-        return _local(source, path, endings)
-    return _remote(path, filesystem, endings)
+    return [Listed(source, filesystem)]
 
 
 def is_list(source: Any) -> bool:

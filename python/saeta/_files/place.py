@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from saeta import ipc
 from saeta._core import Context, Table, _united_schema
 from saeta._devices import contexts as all_contexts
 from saeta._files import data_sets, sources
+from saeta._files.readers import ReadOptions, open_reader
 from saeta._files.threads import Worker
 from saeta.errors import InvalidError, UnsupportedError
 from saeta.exchange import ContextLike, context_of
@@ -69,26 +70,23 @@ def place(
         raise InvalidError(f"by={by!r}: expected 'files' or 'bytes'")
     chosen = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
     files = data_sets.list_sources(source, filesystem, data_sets.IPC_ENDINGS)
-
-    def opened(part: Sequence[data_sets.Listed], batches: tuple[int, int] | None, meant: Any) -> Reader:
-        return ipc.open_listed(part, chosen, batches, None, validate, rechunk, meant, index)
-
+    options = ReadOptions(chosen, schema=schema, index=index, validate=validate, rechunk=rechunk)
     readers: list[Reader] = []
     try:
         if by == "files":
             parts = [files[number :: len(homes)] for number in range(min(len(files), len(homes)))]
-            readers += [opened(part, None, schema) for part in parts]
+            readers += [open_reader(part, options) for part in parts]
             names = [sources.name_of(part[0].source) for part in parts]
             together = _united_schema([each.schema for each in readers], names)
             for number, part in enumerate(parts):
                 if readers[number].schema != together:
                     readers[number].close()
-                    readers[number] = opened(part, None, together)
+                    readers[number] = open_reader(part, replace(options, schema=together))
         else:
-            with opened(files, None, schema) as whole:
+            with open_reader(files, options) as whole:
                 runs = _runs_of_equal_bytes(whole, len(homes))
                 together = whole.schema
-            readers += [opened(files, run, together) for run in runs]
+            readers += [open_reader(files, replace(options, batches=run, schema=together)) for run in runs]
         made = _read_at_once(readers, homes)
         return made + [made[0].slice(0, 0).to(each) for each in homes[len(made) :]]
     finally:

@@ -10,10 +10,11 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never, Protocol
 
-from saeta import ipc
 from saeta._convert.numbers import require_count
 from saeta._convert.tables import concat_tables
 from saeta._core import Context, Schema, Table, _Ending, _IteratorOfStream, _parse_bytes
+from saeta._files.data_sets import IPC_ENDINGS, list_sources
+from saeta._files.readers import ReadOptions, open_reader
 from saeta._files.threads import Worker
 from saeta._optional import load
 from saeta.errors import BudgetExceeded, ClosedError, FormatError, TypeMismatch
@@ -22,9 +23,9 @@ from saeta.exchange import ContextLike, context_of, from_arrow
 if TYPE_CHECKING:
     from typing_extensions import CapsuleType
 
+    from saeta._files.batch_numbers import BatchNumbers
     from saeta._files.sources import Sources
     from saeta._ipc import Reader, WindowScan
-    from saeta.ipc import BatchNumbers
 
 
 class Readable(Protocol):
@@ -482,6 +483,7 @@ def scan_ipc(
     given = _parse_bytes(window) if isinstance(window, str) else window
     window_bytes = require_count("window", given, "bytes")
     target = context_of(ctx)
-    reader = ipc.open_source(source, filesystem, columns, batches, copy, validate, None, schema, index)
+    files = list_sources(source, filesystem, IPC_ENDINGS)
+    reader = open_reader(files, ReadOptions(columns, batches, schema, index, copy, validate))
     windows = reader.scan_windows(target, window_bytes, ahead, rows)
     return Scan(reader, _batches(reader, target, rows, ahead) if windows is None else windows)

@@ -16,13 +16,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from saeta import _ipc
 from saeta._optional import load
 from saeta.errors import Error, FileError, InvalidError, MissingDependency, MissingFileError, TypeMismatch
 
 if TYPE_CHECKING:
-    from saeta._ipc import Reader
-
     Source: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
     Sources: TypeAlias = Source | Sequence[Source] | Iterator[Source]
 
@@ -134,52 +131,8 @@ def _text_error(name: str) -> TypeMismatch:
     )
 
 
-def open_reader(
-    opened: Any,
-    columns: Sequence[str] | None = None,
-    batches: tuple[int, int] | None = None,
-    copy: bool | None = None,
-    validate: bool | str = True,
-    rechunk: bool | None = None,
-    *,
-    keep_open: bool = True,
-) -> Reader:
-    """Opens a reader of the module `_ipc` for a result of `resolve_source`."""
-    options = (columns, batches, copy, validate, rechunk)
-    reader: Reader
-    if isinstance(opened, Ranges):
-        reader = _ipc.open_ranges(opened.fill, opened.name, opened.size, *options)
-    elif isinstance(opened, Live):
-        reader = _ipc.open_live(opened.fill, opened.name, *options)
-    elif isinstance(opened, str | os.PathLike):
-        reader = _ipc.open_file(opened, *options, keep_open)
-    else:
-        reader = _ipc.open_bytes(opened, *options)
-    return reader
-
-
-def describe_source(opened: Any) -> dict[str, Any]:
-    """Describes a source without loading it, for a result of `resolve_source`."""
-    found: dict[str, Any]
-    if isinstance(opened, Ranges):
-        found = _ipc.inspect_ranges(opened.fill, opened.name, opened.size)
-    elif isinstance(opened, Live):
-        found = _ipc.inspect_live(opened.fill, opened.name)
-    elif isinstance(opened, str | os.PathLike):
-        found = _ipc.inspect_file(opened)
-    else:
-        found = _ipc.inspect_bytes(opened)
-    return found
-
-
-def resolve_source(source: Any, filesystem: Any = None, regular: bool = False) -> Any:
-    """Turns a source into a path on this machine, bytes, Ranges or Live.
-
-    Args:
-        regular: whether it is a path that is known to be neither a pipe nor a device.
-    """
-    if regular:
-        return source
+def resolve_source(source: Any, filesystem: Any = None) -> Any:
+    """Turns a source into a path on this machine, bytes, Ranges or Live."""
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
         if filesystem is not None:

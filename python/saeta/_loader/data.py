@@ -18,6 +18,7 @@ from saeta._core import Context, Schema, Table, _united_schema
 from saeta._files import parquet_set
 from saeta._files.data_sets import IPC_ENDINGS, PARQUET_ENDINGS, list_sources
 from saeta._files.parquet import naming_failures, require_room, take_batches
+from saeta._files.readers import ReadOptions, open_reader
 from saeta._files.sources import URL, file_error, without_secrets
 from saeta._loader.order import Batch, Span
 from saeta._optional import load
@@ -244,7 +245,8 @@ class _OfIpc(_OfFiles):
                 counts.append(reader.num_batches)
         together = _united_schema(schemas, [_shown(file) for file in files], meant)
         if len(files) != 1 or len(set(together.names)) != len(together.names):
-            reader = ipc.open_source(files, None, together.names, None, None, True, None, together)
+            options = ReadOptions(together.names, schema=together)
+            reader = open_reader(list_sources(files, None, IPC_ENDINGS), options)
         self._planned: Any = None  # the reader of all files, if one plan can take them
         try:
             sizes = iter(_batches_of(reader))
@@ -276,8 +278,8 @@ class _OfIpc(_OfFiles):
 
     def read_batches(self, reading: _ReadingFiles, file: int, first: int, last: int) -> Table:
         meant = Schema([self.schema.field(name) for name in reading.columns])
-        batches = first, last
-        reader = ipc.open_source(self.files[file], None, reading.columns, batches, None, True, None, meant)
+        options = ReadOptions(reading.columns, (first, last), meant)
+        reader = open_reader(list_sources(self.files[file], None, IPC_ENDINGS), options)
         with reading.ended_by_close(reader):
             table: Table = reader.read_all(reading.ctx)
             return table
@@ -285,7 +287,8 @@ class _OfIpc(_OfFiles):
 
 def _open_ipc(file: str, chosen: Selection, meant: Schema | None) -> Any:
     """Opens the columns that are read of a file."""
-    reader = ipc.open_source(file, None, chosen.columns, None, None, True, None, meant, chosen.index)
+    options = ReadOptions(chosen.columns, schema=meant, index=chosen.index)
+    reader = open_reader(list_sources(file, None, IPC_ENDINGS), options)
     if reader.format != "file":
         reader.close()
         raise UnsupportedError(

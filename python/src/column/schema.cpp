@@ -286,6 +286,13 @@ void bind_schema(nb::module_& m) {
       .def_prop_ro(
           "metadata", [](const schema& self) { return metadata_mapping(self.metadata); },
           nb::for_getter(nb::sig("def metadata(self) -> saeta._metadata.Metadata")), mapping_doc)
+      .def_prop_ro(
+          "_has_pandas_metadata",
+          [](const schema& self) {
+            return std::ranges::any_of(self.metadata,
+                                       [](const auto& each) { return each.first == "pandas"; });
+          },
+          "Whether the metadata has an entry of pandas, which may name columns of an index.")
       .def("field", &field_of, nb::arg("key"), nb::sig("def field(self, key: str | int) -> Field"), field_doc)
       .def("with_metadata", &with_metadata, nb::arg("metadata").none(), nb::sig(metadata_sig_schema),
            "The same fields with this metadata of the schema and no other."

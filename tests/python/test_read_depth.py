@@ -1,0 +1,55 @@
+"""The way of a read through the package: few functions, in few files, each of which is read once."""
+
+from __future__ import annotations
+
+import sys
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+import saeta as sa
+
+PACKAGE = Path(sa.__file__).parent
+
+
+@pytest.fixture
+def path(host, tmp_path):
+    path = tmp_path / "a.arrow"
+    sa.write_ipc(sa.concat_tables([sa.table({"a": [1, 2]}, host)] * 3), path)
+    return path
+
+
+def functions_of(work):
+    """Returns the functions of the package that are called, each with its file."""
+    work()  # once before, because first calls import modules
+    functions = []
+
+    def note(frame, event, _argument):
+        file = Path(frame.f_code.co_filename)
+        if event == "call" and PACKAGE in file.parents:
+            functions.append((str(file.relative_to(PACKAGE)), frame.f_code.co_qualname))
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return functions
+
+
+def test_a_read_passes_four_files_and_comes_back_to_none(host, path):
+    functions = functions_of(lambda: sa.read_ipc(path, host))
+    files = [file for file, _ in groupby(file for file, _ in functions)]
+    assert files[0] == "ipc.py"
+    assert len(files) == len(set(files)) <= 4, functions
+
+
+def test_a_scan_passes_at_most_fifteen_functions(host, path):
+    def scan():
+        with sa.scan_ipc(path, host, copy=True) as batches:
+            assert sum(batch.num_rows for batch in batches) == 6
+
+    functions = functions_of(scan)
+    assert ("_files/scan.py", "scan_ipc") in functions
+    assert len(set(functions)) <= 15, functions
