@@ -100,7 +100,7 @@ void window_ahead::start() {
 
 /// Threads would have nothing to read ahead, and cost a small source a tenth of its time.
 bool window_ahead::is_one_window() const noexcept {
-  return from_->body_bytes() <= window_bytes_ && (cut_ == 0 || cutter_.at_end());
+  return cutter_.is_one(window_bytes_) && (cut_ == 0 || cutter_.at_end());
 }
 
 void window_ahead::work() {

@@ -42,6 +42,10 @@ public:
   [[nodiscard]] bool at_end() const noexcept { return at_.span == list_.spans.size(); }
   /// Whether the list has windows itself.
   [[nodiscard]] bool has_windows() const noexcept { return !list_.window_ends.empty(); }
+  /// Whether all spans are one window, if no compressed one is larger decoded. @param bytes  as for `next`
+  [[nodiscard]] bool is_one(std::uint64_t bytes) const noexcept {
+    return has_windows() ? list_.window_ends.size() == 1 : from_->body_bytes() <= bytes;
+  }
   /// Returns, for example, "a.arrow: batch 3", for the span at `at()`.
   [[nodiscard]] std::string label() const {
     return from_->label_of(from_->message_of(list_.spans[at_.span]));
