@@ -69,7 +69,7 @@ std::vector<batch_size> sizes_of(const detail::planned_source& from) {
     try {
       const auto read = detail::read_batch_message(window, each, from.tree());
       if (!read) {
-        throw error(errc::unsupported, "its metadata is not of version 5");
+        throw detail::mixed_messages();
       }
       sizes.push_back(size_of(*read, from.tree()));
     } catch (const error& failure) {

@@ -83,6 +83,16 @@ def test_a_footer_without_a_version_is_that_of_an_old_file(tmp_path, version, le
     )
 
 
+@pytest.mark.parametrize("version", [pa.ipc.MetadataVersion.V4, pa.ipc.MetadataVersion.V5], ids=["V4", "V5"])
+@pytest.mark.parametrize("legacy", [True, False], ids=["before 0.15", "since 0.15"])
+def test_old_files_without_dictionaries_are_read_in_every_mode(tmp_path, version, legacy):
+    """Nothing but their batches says that no plan takes them."""
+    table = pa.table({"a": [1, None, 3, 4], "s": ["x", None, "", "yy"]})
+    source = file_of(table, metadata_version=version, use_legacy_format=legacy)
+    for mode, seen in in_every_mode(source, tmp_path, batches=2):
+        assert seen.to_arrow().to_pylist() == table.to_pylist(), mode
+
+
 def messages_of(batches):
     """A stream in its messages, the schema first."""
     sink = pa.BufferOutputStream()

@@ -163,6 +163,11 @@ node_buffers::range node_buffers::next(const tree_node& node) {
   return {node.buffer + variadic_, node.type->buffer_count() + more};
 }
 
+error mixed_messages() {
+  return error(errc::format, "its metadata is of another version than that of the messages before it, or its "
+                             "prefix is of another form");
+}
+
 error delta_of_nothing(std::int64_t dictionary) {
   return error(errc::format,
                concat("values are added to dictionary ", dictionary, ", which no message before has given"));

@@ -83,6 +83,10 @@ private:
   std::size_t variadic_ = 0; ///< their variadic buffers
 };
 
+/// What a message is refused with that differs from those before it in its version, or in whether its prefix
+/// has a mark. No writer mixes them. A plan looks at the first batch of a file alone.
+error mixed_messages();
+
 /// What a delta is refused with if no message before it gave values of its dictionary.
 error delta_of_nothing(std::int64_t dictionary);
 

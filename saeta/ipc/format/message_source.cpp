@@ -337,8 +337,17 @@ std::optional<message_source::found_message> message_source::find_next() {
   return format_ == container::file ? find_in_file() : find_in_stream();
 }
 
+void message_source::require_same_form(const found_message& next) {
+  const std::pair form(next.header.version, next.prefix);
+  if (form_.value_or(form) != form) {
+    throw mixed_messages();
+  }
+  form_ = form;
+}
+
 std::optional<source_message> message_source::next() {
   while (auto found = find_next()) {
+    require_same_form(*found);
     given_ = found->header.kind;
     given_bytes_ = static_cast<std::uint64_t>(found->header.body_bytes);
     given_end_ = found->body + given_bytes_;

@@ -101,6 +101,7 @@ private:
   [[nodiscard]] std::optional<found_message> find_next();
   [[nodiscard]] std::optional<found_message> find_in_file() const;
   [[nodiscard]] std::optional<found_message> find_in_stream();
+  void require_same_form(const found_message& next);
   /// The columns that a message has; null for a dictionary that nobody reads.
   [[nodiscard]] const column_tree* tree_of(const message_header& header);
   void read_body(const found_message& at, const column_tree* tree, source_message& made);
@@ -120,6 +121,7 @@ private:
   std::vector<int> columns_;
   std::array<std::unique_ptr<read_columns>, 2> trees_; ///< for versions 4 and 5
   known_ids known_ids_;
+  std::optional<std::pair<std::int16_t, std::size_t>> form_; ///< of all messages: version, bytes of the prefix
   std::uint64_t at_ = 0; ///< in a stream: where the next message begins
   bool ended_ = false;   ///< the stream has ended
   bool views_ = false;   ///< the body of the last message was a view, so metadata is read in memory too

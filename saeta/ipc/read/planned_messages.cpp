@@ -18,6 +18,21 @@ bool little_endian(const flat_table& schema) {
 /// Plans take version 5 alone.
 bool is_planned(const message_header& header) { return header.version == version_5; }
 
+/// Whether the first batch of a file is of the version and the form that plans take. One that is broken is:
+/// what reads it says so.
+bool is_planned(source_window& from, const planned_message& first) {
+  const auto bytes = from.read(first.metadata, first.metadata_bytes);
+  const std::int64_t flat = read_prefix(bytes);
+  if (flat <= 0 || static_cast<std::uint64_t>(flat) > bytes.size() - prefix_bytes) {
+    return flat >= 0;
+  }
+  try {
+    return is_planned(read_header(bytes.subspan(prefix_bytes, static_cast<std::size_t>(flat))));
+  } catch (const error&) {
+    return true;
+  }
+}
+
 /// Returns the position of a message in a file. piece_reader reads the body length from the message and
 /// checks it.
 template <class Place>
@@ -70,6 +85,9 @@ std::optional<planned_messages> find_in_file(source_window& from, const flat_tab
     message.prefixed = true;
     message.number = i;
     found.batches.push_back(message);
+  }
+  if (!found.batches.empty() && !is_planned(from, found.batches.front())) {
+    return std::nullopt;
   }
   return found;
 }

@@ -3,6 +3,7 @@
 #include "saeta/base/cancellation.hpp"
 #include "saeta/base/interruptible_wait.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/ipc/input_error.hpp"
 #include "saeta/ipc/read/planned_dictionaries.hpp"
 #include "saeta/memory/context.hpp"
 #include "saeta/staging/staging_ring.hpp"
@@ -130,9 +131,7 @@ window_ahead::outcome window_ahead::read_next(std::unique_lock<std::mutex>& lock
   try {
     window = cutter_.next(bytes);
     if (!window) {
-      throw error(
-          errc::unsupported,
-          concat(cutter_.label(), ": its metadata is not of version 5, or its compression is not known"));
+      rethrow(mixed_messages(), cutter_.label());
     }
   } catch (const error&) {
     made.failure = std::current_exception();
