@@ -27,6 +27,9 @@ WAYS = {
 }
 
 
+PAIR = pa.table({"a": pa.array(range(5), pa.int64()), "b": pa.array(range(5), pa.int32())})
+
+
 def stream_of(table, rows=None):
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -124,13 +127,47 @@ def test_a_schema_with_a_body_is_refused(host, way):
         WAYS[way](b"".join([with_body(schema, bytes(128)), *others]), host)
 
 
+def version_place(raw, message):
+    """Where the message that begins at a place has the version of its metadata."""
+    flat = message + 8
+    table = flat + struct.unpack_from("<I", raw, flat)[0]
+    vtable = table - struct.unpack_from("<i", raw, table)[0]
+    return table + struct.unpack_from("<H", raw, vtable + 4)[0]
+
+
+@pytest.mark.parametrize("opened", [pa.ipc.new_file, pa.ipc.new_stream])
+@pytest.mark.parametrize("way", WAYS)
+def test_messages_of_two_versions_are_refused(host, way, opened):
+    """No writer makes them. A plan looks at the first batch of a file to know the version of all."""
+    sink = io.BytesIO()
+    with opened(sink, PAIR.schema) as writer:
+        writer.write_table(PAIR, max_chunksize=3)
+    raw = bytearray(sink.getvalue())
+    mark = b"\xff\xff\xff\xff"
+    last = raw.rindex(mark, 0, raw.rindex(mark + bytes(4)))
+    assert raw[version_place(raw, last)] == 4
+    raw[version_place(raw, last)] = 3
+    with pytest.raises(sa.FormatError, match="batch 1: its metadata is of another version"):
+        WAYS[way](bytes(raw), host)
+
+
+WORDS = pa.table({"d": pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), ["a", "b", None])})
+
+
+@pytest.mark.parametrize("replaced", [True, False])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_dictionary_that_no_batch_needs_must_be_sound(host, way, replaced):
+    schema, words, batch = messages_of(stream_of(WORDS))
+    bad = misplaced(words, (3, 1), (300, 1))
+    raw = b"".join([schema, bad, words, batch] if replaced else [schema, bad])
+    with pytest.raises(sa.FormatError, match=r"dictionary of column 'd': its validity take 38 bytes"):
+        WAYS[way](raw, host)
+
+
 def misplaced(raw, place, to):
     old = struct.pack("<qq", *place)
     assert raw.count(old) == 1
     return raw.replace(old, struct.pack("<qq", *to))
-
-
-PAIR = pa.table({"a": pa.array(range(5), pa.int64()), "b": pa.array(range(5), pa.int32())})
 
 
 @pytest.mark.parametrize("offset", [36, 4, 1])

@@ -22,16 +22,35 @@ planned_dictionaries::planned_dictionaries(const planned_source& from,
   tables_.resize(all.size());
   deltas_.resize(all.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
-    piece_table& pieces = tables_[i].pieces;
-    pieces.tree = from.dictionaries().trees[i].get();
-    pieces.label = [&from](const planned_message& message) { return from.name_at(message.begin); };
+    tables_[i].pieces = pieces_of(i, true);
     for (std::size_t k = 0; k < needed_[i].size(); ++k) {
       if (needed_[i][k]) {
-        pieces.messages.push_back(all[i].messages[k]);
         deltas_[i].push_back(all[i].deltas[k]);
       }
     }
   }
+}
+
+piece_table planned_dictionaries::pieces_of(std::size_t number, bool needed) const {
+  piece_table pieces;
+  pieces.tree = from_.dictionaries().trees[number].get();
+  pieces.label = [&from = from_](const planned_message& message) { return from.name_at(message.begin); };
+  for (std::size_t i = 0; i < needed_[number].size(); ++i) {
+    if (needed_[number][i] == needed) {
+      pieces.messages.push_back(from_.dictionary_batches()[number].messages[i]);
+    }
+  }
+  return pieces;
+}
+
+bool planned_dictionaries::check_others(const task_runner& run_in_parallel) const {
+  for (std::size_t number = 0; number < tables_.size(); ++number) {
+    piece_table others = pieces_of(number, false);
+    if (!others.messages.empty() && !read_pieces(others, from_.bytes(), false, run_in_parallel)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 /// Needed are the last message that gives all values anew, and those that add to them. If one is marked, so

@@ -28,6 +28,10 @@ public:
   /// @param assume  as in `read_pieces`
   bool plan(bool assume, const task_runner& run_in_parallel);
 
+  /// Parses the messages that no batch needs, which must be sound as well. Returns false if a plan can't take
+  /// them.
+  [[nodiscard]] bool check_others(const task_runner& run_in_parallel) const;
+
   [[nodiscard]] std::vector<planned_table>& tables() noexcept { return tables_; }
   [[nodiscard]] const std::vector<planned_table>& tables() const noexcept { return tables_; }
   /// Returns the state of dictionary `number` at a piece of a table.
@@ -44,6 +48,8 @@ public:
 private:
   /// Marks the messages that `user`, a batch or a dictionary, needs of the dictionaries in its columns.
   void mark(const column_tree& tree, const planned_message& user);
+  /// The messages of a dictionary that batches need, or those that none needs.
+  [[nodiscard]] piece_table pieces_of(std::size_t number, bool needed) const;
   [[nodiscard]] bool group(std::size_t number);
 
   const planned_source& from_;

@@ -5,6 +5,8 @@
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/input_error.hpp"
+#include "saeta/ipc/read/planned_dictionaries.hpp"
+#include "saeta/ipc/read/whole_read.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -50,7 +52,9 @@ std::shared_ptr<const planned_source> planned_source::find(std::span<const read_
     return made->add(request, requests.size() == 1);
   });
   made->last_contents_ = std::nullopt;
-  return planned ? made : nullptr;
+  const bool sound = planned && (made->dictionary_batches_.empty() ||
+                                 planned_dictionaries(*made, made->batches_).check_others(run_here));
+  return sound ? made : nullptr;
 }
 
 bool planned_source::add(const read_request& request, bool only) {
