@@ -3,6 +3,7 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/bridge/arrow_status.hpp"
 #include "saeta/bridge/bridge.hpp"
+#include "saeta/bridge/null_counts.hpp"
 #include "saeta/interop/arrow/device.hpp"
 #include "saeta/interop/arrow/owned.hpp"
 #include "saeta/memory/device_copy.hpp"
@@ -57,6 +58,7 @@ public:
     if (made->dictionary != nullptr) {
       made->dictionary = on_device(made->dictionary);
     }
+    bridge::set_nulls_of_type(*made);
     if (made->null_count == arrow::kUnknownNullCount || states_nulls(*made, type)) {
       made->null_count = count_nulls(*made);
     }

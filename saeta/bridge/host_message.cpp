@@ -5,12 +5,17 @@
 #include "saeta/bridge/arrow_status.hpp"
 #include "saeta/bridge/bounded_pool.hpp"
 #include "saeta/bridge/copies.hpp"
+#include "saeta/bridge/null_counts.hpp"
 #include "saeta/bridge/union_slack.hpp"
+#include "saeta/interop/arrow/array.hpp"
+#include "saeta/interop/arrow/c_data.hpp"
+#include "saeta/interop/arrow/owned.hpp"
 #include "saeta/ipc/batch_message.hpp"
 #include "saeta/ipc/input_error.hpp"
 
 #include <arrow/array/util.h>
 #include <arrow/buffer.h>
+#include <arrow/c/bridge.h>
 #include <arrow/ipc/dictionary.h>
 #include <arrow/ipc/message.h>
 #include <arrow/ipc/reader.h>
@@ -38,6 +43,13 @@ std::shared_ptr<arrow::RecordBatch> in_native_order(const arrow::RecordBatch& ba
                                   std::move(columns));
 }
 
+void set_nulls_of_types(arrow::ArrayData& data) {
+  set_nulls_of_type(data);
+  for (const auto& child : data.child_data) {
+    set_nulls_of_types(*child);
+  }
+}
+
 /// Counts nulls anew where a source may state them wrongly. A count of 0 is kept: the validity is then never
 /// read.
 void count_nulls(arrow::ArrayData& data) {
@@ -53,7 +65,31 @@ void count_nulls(arrow::ArrayData& data) {
   }
 }
 
+/// Checks each value that refers to other data, as those of a file. Types that a column can't have are not
+/// checked.
+void require_sound_values(const arrow::RecordBatch& batch) {
+  owned_array array;
+  owned_schema described;
+  check(arrow::ExportRecordBatch(batch, array.out(), described.out()), label);
+  constexpr auto scope = check_scope::every_row;
+  try {
+    const schema fields = import_schema(described.get());
+    check_values(view_batch(fields, array.get(), in_host_memory(), scope).arrays, fields.fields, {},
+                 in_host_memory(), scope);
+  } catch (const error& failure) {
+    if (failure.code() != errc::unsupported) {
+      throw;
+    }
+  }
+}
+
 } // namespace
+
+std::vector<std::byte> encode_schema(const arrow::Schema& described) {
+  const auto message = take(arrow::ipc::SerializeSchema(described), label);
+  const std::span<const std::byte> bytes = host_bytes(*message).subspan(2 * sizeof(std::int32_t)); // its prefix
+  return {bytes.begin(), bytes.end()};
+}
 
 std::shared_ptr<arrow::Buffer> encode_batch(const std::shared_ptr<arrow::RecordBatch>& batch) {
   return take(
@@ -68,7 +104,7 @@ std::shared_ptr<arrow::RecordBatch> decode_batch(const std::shared_ptr<context>&
   require_argument(ctx, "ctx");
   require_argument(described, "described");
   try {
-    ipc::check_body(host_bytes(*message.metadata()), host_bytes(*message.body()));
+    ipc::check_body(encode_schema(*described), host_bytes(*message.metadata()), host_bytes(*message.body()));
   } catch (const error& failure) {
     ipc::rethrow(failure, label);
   }
@@ -80,10 +116,14 @@ std::shared_ptr<arrow::RecordBatch> decode_batch(const std::shared_ptr<context>&
   if (!batch->schema()->is_native_endian()) {
     batch = in_native_order(*batch, pool.get());
   }
+  for (const auto& column : batch->column_data()) {
+    set_nulls_of_types(*column);
+  }
   check(batch->Validate(), label);
   for (const auto& column : batch->column_data()) {
     count_nulls(*column);
   }
+  require_sound_values(*batch);
   pool->charge_to(nullptr);
   return batch;
 }

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace arrow::ipc {
 class DictionaryMemo;
@@ -25,8 +26,11 @@ namespace saeta::bridge {
 /// of 8. The bytes are those that pyarrow makes.
 std::shared_ptr<arrow::Buffer> encode_batch(const std::shared_ptr<arrow::RecordBatch>& batch);
 
-/// Returns the batch of a message in host memory, structurally valid. Decompressed bytes are charged as host
-/// memory of `ctx` while they live. A buffer that claims more bytes than its frames can hold is refused
+/// Returns the metadata of the schema message, for the checks of messages that the schema describes.
+std::vector<std::byte> encode_schema(const arrow::Schema& described);
+
+/// Returns the batch of a message in host memory, sound to its last value. Decompressed bytes are charged as
+/// host memory of `ctx` while they live. A buffer that claims more bytes than its frames can hold is refused
 /// before any allocation.
 std::shared_ptr<arrow::RecordBatch> decode_batch(const std::shared_ptr<context>& ctx,
                                                  const arrow::ipc::Message& message,

@@ -144,7 +144,8 @@ std::shared_ptr<arrow::RecordBatch> read_batch(const std::shared_ptr<context>& c
   const std::shared_ptr<arrow::Buffer> body = message->body();
   bool compressed = false;
   try {
-    compressed = ipc::check_body(host_bytes(*message->metadata()), static_cast<std::uint64_t>(body->size()));
+    compressed = ipc::check_body(bridge::encode_schema(*schema), host_bytes(*message->metadata()),
+                                 static_cast<std::uint64_t>(body->size()));
   } catch (const error& failure) {
     ipc::rethrow(failure, "record batch message");
   }

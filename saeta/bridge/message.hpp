@@ -7,9 +7,9 @@
 // Owner     Messages and batches keep the buffer that they were read from.
 // Order     As in bridge.hpp: the host waits for what it reads. All memory of a returned batch is written.
 // Thread    Any.
-// Failure   Bytes are checked before anything follows them: error format naming the number. For a body in
-//           device memory, the values that refer to other data are also checked there, for all types that a
-//           column can have. Also unsupported, budget_exceeded, out_of_memory, device.
+// Failure   Bytes are checked before anything follows them: error format naming the number. The values that
+//           refer to other data are checked where they are, for all types that a column can have. Also
+//           unsupported, budget_exceeded, out_of_memory, device.
 // Standard  Arrow IPC, encapsulated message format.
 #pragma once
 

@@ -10,10 +10,13 @@
 
 namespace saeta::ipc {
 
-/// Checks the metadata of a record batch message against the size of its body (format/message_layout.hpp).
-/// Returns whether the buffers are compressed.
-bool check_body(std::span<const std::byte> metadata, std::uint64_t body_bytes);
+/// Checks the metadata of a record batch message against its schema and the size of its body, as that of a
+/// message in a file is checked (format/message_layout.hpp). Returns whether the buffers are compressed.
+/// @param schema  the metadata of a schema message
+bool check_body(std::span<const std::byte> schema, std::span<const std::byte> metadata,
+                std::uint64_t body_bytes);
 /// The same, and what compressed buffers in the body claim.
-void check_body(std::span<const std::byte> metadata, std::span<const std::byte> body);
+bool check_body(std::span<const std::byte> schema, std::span<const std::byte> metadata,
+                std::span<const std::byte> body);
 
 } // namespace saeta::ipc

@@ -70,6 +70,64 @@ def test_null_counts_are_counted_again(ctx: Any) -> None:
     assert copied.equals(batch)
 
 
+@pytest.mark.parametrize(
+    "column",
+    [pa.nulls(3), pa.RunEndEncodedArray.from_arrays([2, 3], ["a", None])],
+    ids=["nulls", "runs"],
+)
+def test_null_counts_that_follow_from_the_type_are_not_believed(ctx: Any, column: pa.Array) -> None:
+    batch = pa.record_batch({"a": column})
+    content = cuda.serialize_record_batch(batch, ctx).to_pybytes()
+    said = struct.pack("<qq", 3, column.null_count)
+    assert content.count(said) == 1
+    message = ctx.buffer_from_data(content.replace(said, struct.pack("<qq", 3, 2)))
+    copied = cuda.read_record_batch(message, batch.schema).copy_to(CPU)
+    assert copied["a"].null_count == column.null_count
+    copied.validate(full=True)
+    assert copied.equals(batch)
+
+
+def test_values_outside_of_their_buffers_are_refused(ctx: Any) -> None:
+    batch = pa.record_batch({"v": pa.array(["x" * 20, "short"], pa.string_view())})
+    content = cuda.serialize_record_batch(batch, ctx).to_pybytes()
+    place = struct.pack("<i", 20) + b"xxxx" + bytes(8)  # of the first view
+    assert content.count(place) == 1
+    changed = content.replace(place, place[:8] + struct.pack("<ii", 0, 100))
+    with pytest.raises(pa.ArrowInvalid, match="the view at row 0 has 20 bytes from 100"):
+        cuda.read_record_batch(ctx.buffer_from_data(changed), batch.schema)
+
+
+def test_a_batch_without_rows_has_its_buffers(ctx: Any) -> None:
+    """pyarrow looks at none of them. A file without them is refused."""
+    batch = pa.record_batch({"a": pa.array([], pa.int32())})
+    message = cuda.serialize_record_batch(batch, ctx)
+    assert cuda.read_record_batch(message, batch.schema).num_rows == 0
+    more = pa.schema([("a", pa.int32()), ("b", pa.null()), ("c", pa.int32())])
+    with pytest.raises(pa.ArrowInvalid, match="1 field nodes, the schema needs 3"):
+        cuda.read_record_batch(message, more)
+    few = struct.pack("<I", 2) + struct.pack("<qq", 0, 0) * 2  # the places of two buffers
+    content = message.to_pybytes()
+    assert content.count(few) == 1
+    with pytest.raises(pa.ArrowInvalid, match="1 buffers, the schema needs 2"):
+        cuda.read_record_batch(
+            ctx.buffer_from_data(content.replace(few, struct.pack("<I", 1) + few[4:])), batch.schema
+        )
+
+
+def test_a_compressed_validity_that_nobody_reads_may_be_anything(ctx: Any) -> None:
+    batch = pa.record_batch({"a": pa.array(np.arange(100) // 7)})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as out:
+        out.write_batch(batch)
+    content = sink.getvalue().to_pybytes()
+    begin = content.index(b"\xff\xff\xff\xff", 4)
+    validity = struct.pack("<Iqq", 2, 0, 0)  # the first of two buffers, without bytes
+    assert content.count(validity) == 1
+    changed = content.replace(validity, struct.pack("<Iqq", 2, 0, 4))[begin:]
+    read = cuda.read_record_batch(ctx.buffer_from_data(changed), batch.schema)
+    assert read.copy_to(CPU).equals(batch)
+
+
 def test_a_batch_of_the_device_is_serialized(ctx: Any) -> None:
     batch = plain(2)
     there = batch.copy_to(ctx.memory_manager)
