@@ -11,8 +11,22 @@ import pytest
 from test_golden import names
 
 import saeta as sa
+from ipc_messages import (
+    BATCH,
+    DICTIONARY,
+    END_OF_STREAM,
+    PREFIX,
+    header_of,
+    is_compressed,
+    messages_of,
+    pack,
+    stream_of,
+)
 
 CHANGES = 8  # to a file
+MANY = 100_000  # rows of type null take no bytes, and a changed number of them is a long text
+FLIPS = [1, 2, 4, 0x10, 0x80, 0xFF]
+STREAMS = [each for each in names() if each.endswith(".stream")]
 WAYS = {
     "views": lambda raw, ctx: sa.read_ipc(raw, ctx),
     "copy": lambda raw, ctx: sa.read_ipc(raw, ctx, copy=True),
@@ -39,26 +53,26 @@ def joined(scan, ctx):
 def metadata_places(raw: bytes) -> list[int]:
     """The places of all bytes of metadata: of each message, and of the footer of a file."""
     places: list[int] = []
-    at, end = 0, len(raw)
+    at = 0
     if raw.startswith(b"ARROW1"):
         footer = int.from_bytes(raw[-10:-6], "little")
-        at, end = 8, end - 10 - footer
-        places += range(end, end + footer)
-    while (size := int.from_bytes(raw[at + 4 : at + 8], "little")) != 0 and at < end:
-        body = pa.ipc.read_message(pa.py_buffer(raw[at:])).body
-        places += range(at + 8, at + 8 + size)
-        at += 8 + size + (0 if body is None else body.size)
+        at, end = 8, len(raw) - 10
+        places += range(end - footer, end)
+    for message, body in messages_of(raw):
+        places += range(at + PREFIX, at + len(message))
+        at += len(message) + len(body)
     return places
 
 
 def outcome(way, raw, ctx):
     try:
-        found = way(raw, ctx).to_arrow()
-    except sa.Error:
+        read = way(raw, ctx)
+    except (sa.Error, pa.ArrowException, OSError):
         return "refused"
+    found = (read if isinstance(read, sa.Table) else sa.from_arrow(read, "host")).to_arrow()
+    if not 0 < found.num_rows < MANY:
+        return str(found.schema), found.num_rows
     rows = found.combine_chunks()
-    if found.num_rows == 0:
-        return str(found.schema)
     try:
         values = [each.chunk(0).to_string(window=1000, container_window=1000) for each in rows.columns]
     except KeyError:  # pyarrow has no class for arrays of months
@@ -66,12 +80,50 @@ def outcome(way, raw, ctx):
     return str(found.schema), values
 
 
-def require_one_meaning(whole: bytes, place: int, flip: int, ctx):
-    changed = bytearray(whole)
+def changed_at(raw: bytes, place: int, flip: int) -> bytes:
+    changed = bytearray(raw)
     changed[place] ^= flip
-    seen = {way: outcome(read, bytes(changed), ctx) for way, read in WAYS.items()}
-    assert len({repr(each) for each in seen.values()}) == 1, (place, flip, seen)
+    return bytes(changed)
+
+
+def require_one_meaning(raw: bytes, ctx, **others):
+    """The ways read a stream or file. `others` are ways that are given the same in another form."""
+    seen = {way: outcome(read, raw, ctx) for way, read in {**WAYS, **others}.items()}
+    assert len({repr(each) for each in seen.values()}) == 1, seen
     return seen["views"]
+
+
+def require_one_meaning_of_packed(messages: list[bytes], body: bytes, ctx):
+    def unpack(_raw, ctx):
+        return sa.unpack(b"".join([*messages, END_OF_STREAM]), body, ctx)
+
+    try:
+        unpack(None, ctx)
+    except sa.UnsupportedError:  # metadata of version 4, another byte order, a dictionary in parts
+        return
+    except sa.FormatError:
+        pass
+    raw = stream_of(messages, body)
+    if raw is None:
+        assert outcome(unpack, raw, ctx) == "refused", "pyarrow does"
+    else:
+        require_one_meaning(raw, ctx, unpack=unpack)
+
+
+def require_one_meaning_of_message(schema: bytes, message: bytes, body: bytes, ctx, device):
+    """@param device  the saeta.cuda.Context that the message is in."""
+    from saeta import cuda
+
+    def single(_raw, _ctx):
+        found = cuda.read_record_batch(device.buffer_from_data(message + body), fields)
+        return pa.Table.from_batches([found.copy_to(pa.default_cpu_memory_manager())])
+
+    fields = pa.ipc.read_schema(pa.py_buffer(schema))
+    raw = stream_of([schema, message], body)
+    if raw is None:
+        assert outcome(single, raw, ctx) == "refused", "pyarrow does"
+    else:
+        require_one_meaning(raw, ctx, read_record_batch=single)
 
 
 @pytest.mark.parametrize("name", names())
@@ -79,7 +131,38 @@ def test_a_changed_byte_means_the_same_to_every_way(host, shared_data: Path, nam
     whole = (shared_data / "golden" / name).read_bytes()
     draw = random.Random(name)
     for place in draw.sample(metadata_places(whole), CHANGES):
-        require_one_meaning(whole, place, draw.choice([1, 2, 4, 0x10, 0x80, 0xFF]), host)
+        flip = draw.choice(FLIPS)
+        require_one_meaning(changed_at(whole, place, flip), host)
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_changed_byte_of_a_packed_table_means_the_same(host, shared_data: Path, name: str):
+    messages = messages_of((shared_data / "golden" / name).read_bytes())
+    if any(is_compressed(message) for message, _ in messages):
+        pytest.skip("nothing is compressed in the packed form")
+    packed, body = pack(messages)
+    draw = random.Random(name)
+    for _ in range(CHANGES):
+        at = draw.randrange(len(packed))
+        changed = changed_at(packed[at], draw.randrange(PREFIX, len(packed[at])), draw.choice(FLIPS))
+        require_one_meaning_of_packed([*packed[:at], changed, *packed[at + 1 :]], body, host)
+
+
+@pytest.mark.parametrize("kind", ["host", "sim"])
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_changed_byte_of_one_message_means_the_same(host, shared_data: Path, name: str, kind: str):
+    from cuda_module import opened
+
+    (schema, _), *messages = messages_of((shared_data / "golden" / name).read_bytes())
+    kinds = {header_of(message)[0] for message, _ in messages}
+    if DICTIONARY in kinds:
+        pytest.skip("read_record_batch is given dictionaries, it does not read their messages")
+    draw = random.Random(name)
+    with opened(kind) as device:
+        for _ in range(CHANGES if BATCH in kinds else 0):
+            message, body = draw.choice(messages)
+            changed = changed_at(message, draw.randrange(PREFIX, len(message)), draw.choice(FLIPS))
+            require_one_meaning_of_message(schema, changed, body, host, device)
 
 
 @pytest.mark.parametrize(
@@ -91,9 +174,7 @@ def test_a_changed_byte_means_the_same_to_every_way(host, shared_data: Path, nam
 )
 def test_a_delta_without_values_before_it_is_refused(host, shared_data: Path, name, place, flip):
     """The byte makes the first values of a dictionary a delta."""
-    whole = (shared_data / "golden" / name).read_bytes()
-    assert require_one_meaning(whole, place, flip, host) == "refused"
-    changed = bytearray(whole)
-    changed[place] ^= flip
+    changed = changed_at((shared_data / "golden" / name).read_bytes(), place, flip)
+    assert require_one_meaning(changed, host) == "refused"
     with pytest.raises(sa.FormatError, match="which no message before has given"):
-        sa.ipc.inspect(bytes(changed))
+        sa.ipc.inspect(changed)
