@@ -63,7 +63,7 @@ def main() -> None:
     add_result_arguments(arguments)
     given = arguments.parse_args()
     ctx = sa.context(given.device or sa.devices()[0].name)
-    results = []
+    results: list[dict[str, Any]] = []
     for mib in given.mib:
         table = data.numeric(mib << 20)
         with tempfile.TemporaryDirectory(prefix="saeta-scans-", dir=given.folder) as folder:
@@ -72,7 +72,7 @@ def main() -> None:
             del table
             measured = measure(ctx, file, size, given.rounds)
         print(f"{ctx.device}, {mib} MiB")
-        results.append({"mib": mib, "operations": measured.show()})
+        results += [{"mib": mib, **line} for line in measured.show()]
     write_result(given.out, "scans", given.commit, device=ctx.device, rows=given.rows, results=results)
 
 

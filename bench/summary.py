@@ -38,7 +38,7 @@ QUANTITIES = {
     "wrong early releases": ("wrong early releases", "rounds"),
 }
 """The fields of a result file that are measured: quantity and unit."""
-COUNTS = ("threads", "pinned", "pass", "mebibytes", "columns")
+COUNTS = ("threads", "pinned", "pass", "mebibytes", "mib", "columns")
 """The fields whose numbers belong to the case. Texts beside a measured field and names above it do."""
 UNNAMED = ("results", "ways", "median")
 """The fields whose names do not."""

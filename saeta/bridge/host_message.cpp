@@ -87,7 +87,8 @@ void require_sound_values(const arrow::RecordBatch& batch) {
 
 std::vector<std::byte> encode_schema(const arrow::Schema& described) {
   const auto message = take(arrow::ipc::SerializeSchema(described), label);
-  const std::span<const std::byte> bytes = host_bytes(*message).subspan(2 * sizeof(std::int32_t)); // its prefix
+  constexpr std::size_t prefix_bytes = 2 * sizeof(std::int32_t);
+  const std::span<const std::byte> bytes = host_bytes(*message).subspan(prefix_bytes);
   return {bytes.begin(), bytes.end()};
 }
 

@@ -1,7 +1,8 @@
 // Every way of reading one IPC file or stream, compared.
 //
-// What      The reader reads views, copies, batches one by one, windows of a scan and chosen columns, and joins
-//           batches, on the host and on a simulated device. All of them refuse a source, or all have its rows.
+// What      The reader reads views, copies, batches one by one, windows of a scan and chosen columns, and
+//           joins batches, on the host and on a simulated device. All of them refuse a source, or all have
+//           its rows.
 //           There is one exception: copies by a plan have only the rows that the rows of their parents refer
 //           to, so that they may take a source that the others refuse for the values of other rows.
 // Owner     The caller's bytes outlive the tables. Nothing is alive on the simulated device afterwards.

@@ -77,7 +77,7 @@ def pack(messages):
 
 
 def stream_of(messages, body):
-    """A stream of the messages, each followed by as much of the body as it says. None: pyarrow refuses one."""
+    """A stream of the messages, each with its part of the body. None if pyarrow refuses one."""
     made = []
     for message in messages:
         try:

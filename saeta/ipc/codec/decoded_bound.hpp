@@ -43,8 +43,8 @@ packed_claim
 read_claim(std::size_t number, body_codec codec, std::uint64_t length,
            const std::function<std::span<const std::byte>(std::uint64_t at, std::size_t bytes)>& read);
 
-/// The same for the buffers of the columns of a batch in memory. A validity is left out if there are no nulls:
-/// nobody reads it.
+/// The same for the buffers of the columns of a batch in memory. A validity is left out if there are no
+/// nulls: nobody reads it.
 /// @param tree  the batch has its entries
 /// @param body  at least as large as the batch says
 void require_honest_sizes(const batch_layout& batch, const column_tree& tree,

@@ -121,7 +121,7 @@ private:
   std::vector<int> columns_;
   std::array<std::unique_ptr<read_columns>, 2> trees_; ///< for versions 4 and 5
   known_ids known_ids_;
-  std::optional<std::pair<std::int16_t, std::size_t>> form_; ///< of all messages: version, bytes of the prefix
+  std::optional<std::pair<std::int16_t, std::size_t>> form_; ///< of all messages: version, prefix bytes
   std::uint64_t at_ = 0; ///< in a stream: where the next message begins
   bool ended_ = false;   ///< the stream has ended
   bool views_ = false;   ///< the body of the last message was a view, so metadata is read in memory too
