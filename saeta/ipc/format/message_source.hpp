@@ -122,9 +122,9 @@ private:
   std::array<std::unique_ptr<read_columns>, 2> trees_; ///< for versions 4 and 5
   known_ids known_ids_;
   std::optional<std::pair<std::int16_t, std::size_t>> form_; ///< of all messages: version, prefix bytes
-  std::uint64_t at_ = 0; ///< in a stream: where the next message begins
-  bool ended_ = false;   ///< the stream has ended
-  bool views_ = false;   ///< the body of the last message was a view, so metadata is read in memory too
+  std::uint64_t at_ = 0;                                     ///< in a stream: where the next message begins
+  bool ended_ = false;                                       ///< the stream has ended
+  bool views_ = false; ///< the body of the last message was a view, so metadata is read in memory too
   std::vector<std::byte> front_; ///< the footer of a file, the schema message of a stream
   file_footer footer_;           ///< for a file only
   std::size_t next_dictionary_ = 0;
