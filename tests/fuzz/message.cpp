@@ -76,10 +76,8 @@ bool read_one(const std::shared_ptr<context>& ctx, const std::shared_ptr<arrow::
   // Values that lead nowhere are believed.
   constexpr std::array believed{"UTF8", "null_count value", "acceptable range", "whole number of days",
                                 "fit in precision"};
-  require(sound.ok() || std::ranges::any_of(believed, [&](const char* part) {
-            return sound.message().find(part) != std::string::npos;
-          }),
-          sound.ToString());
+  const auto says = [&](const char* part) { return sound.message().find(part) != std::string::npos; };
+  require(sound.ok() || std::ranges::any_of(believed, says), sound.ToString());
   return true;
 }
 

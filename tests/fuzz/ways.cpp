@@ -126,20 +126,24 @@ std::vector<way> read_every_row(const context_ptr& ctx, bytes_view bytes) {
 std::vector<way> read_by_plan(const context_ptr& ctx, bytes_view bytes) {
   std::vector<way> made;
   const std::string where = to_string(ctx->device());
-  const auto add = [&](std::string_view name, auto read, bool keeps_batches = true) {
-    made.push_back({concat(name, ", ", where), try_to(read), keeps_batches});
+  const auto add = [&](std::string_view name, auto read) {
+    made.push_back({concat(name, ", ", where), try_to(read)});
+  };
+  const auto add_other_batches = [&](std::string_view name, auto read) {
+    add(name, read);
+    made.back().keeps_batches = false;
   };
   const auto open = [&](bool joined = false) {
     return reader::open(bytes, nullptr, options_of(copy_policy::always, joined));
   };
   add("copies", [&] { return open()->read_all(ctx); });
-  add("joined", [&] { return open(true)->read_all(ctx); }, false);
+  add_other_batches("joined", [&] { return open(true)->read_all(ctx); });
   if (!ctx->on_host()) {
     return made;
   }
-  add("scan", [&] { return scanned(ctx, *open(), large_window, 0); }, false);
+  add_other_batches("scan", [&] { return scanned(ctx, *open(), large_window, 0); });
   if (made.front().result.made && has_few_rows(*made.front().result.made)) {
-    add("scan of rows", [&] { return scanned(ctx, *open(), small_window, rows_of_scan); }, false);
+    add_other_batches("scan of rows", [&] { return scanned(ctx, *open(), small_window, rows_of_scan); });
   }
   add("copies of columns", [&] { return by_columns(ctx, bytes, copy_policy::always); });
   return made;
