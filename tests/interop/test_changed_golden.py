@@ -64,20 +64,29 @@ def metadata_places(raw: bytes) -> list[int]:
     return places
 
 
+def text_of(column: pa.ChunkedArray) -> str:
+    try:
+        return column.combine_chunks().to_string(window=1000, container_window=1000)
+    except (
+        KeyError,
+        pa.ArrowInvalid,
+    ):  # arrays of months have no class; children may be too long to be joined
+        return ""
+
+
 def outcome(way, raw, ctx):
     try:
         read = way(raw, ctx)
     except (sa.Error, pa.ArrowException, OSError):
         return "refused"
-    found = (read if isinstance(read, sa.Table) else sa.from_arrow(read, "host")).to_arrow()
+    table = read if isinstance(read, sa.Table) else sa.from_arrow(read, "host")
+    try:
+        found = table.to_arrow()
+    except pa.ArrowInvalid:  # pyarrow has no class for its own extension types with another storage
+        return [str(each) for each in table.schema], table.num_rows
     if not 0 < found.num_rows < MANY:
         return str(found.schema), found.num_rows
-    rows = found.combine_chunks()
-    try:
-        values = [each.chunk(0).to_string(window=1000, container_window=1000) for each in rows.columns]
-    except KeyError:  # pyarrow has no class for arrays of months
-        values = [found.num_rows]
-    return str(found.schema), values
+    return str(found.schema), [text_of(column) for column in found.columns]
 
 
 def changed_at(raw: bytes, place: int, flip: int) -> bytes:
