@@ -187,3 +187,14 @@ def test_a_delta_without_values_before_it_is_refused(host, shared_data: Path, na
     assert require_one_meaning(changed, host) == "refused"
     with pytest.raises(sa.FormatError, match="which no message before has given"):
         sa.ipc.inspect(changed)
+
+
+def test_the_packed_form_has_one_byte_order(host, shared_data: Path):
+    """The byte makes the schema say that the numbers are big-endian."""
+    packed, body = pack(
+        messages_of((shared_data / "golden/cpp-21.0.0/generated_interval_mdn.stream").read_bytes())
+    )
+    changed = [changed_at(packed[0], 42, 16), *packed[1:]]
+    assert require_one_meaning(stream_of(changed, body), host) != "refused"
+    with pytest.raises(sa.UnsupportedError, match="^packed table: its schema has byte order 1"):
+        sa.unpack(b"".join([*changed, END_OF_STREAM]), body, host)

@@ -1,11 +1,11 @@
 #include "saeta/ipc/format/packed_schema.hpp"
 
 #include "saeta/base/process.hpp"
+#include "saeta/base/text.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
 #include "saeta/ipc/format/metadata_encoder.hpp"
 #include "saeta/ipc/format/schema_metadata.hpp"
-#include "saeta/ipc/input_error.hpp"
 #include "saeta/ipc/write/written_dictionaries.hpp"
 #include "saeta/symbols/symbol_fields.hpp"
 
@@ -18,7 +18,6 @@
 namespace saeta::ipc::detail {
 namespace {
 
-constexpr const char* form_name = "packed table";
 const metadata_list::value_type byte_bool_mark{"saeta.bool8", "bytes"};
 
 field described(const field& of) {
@@ -49,11 +48,7 @@ std::size_t places_of_dictionaries(const column_tree& of) {
 void place_columns(packed_schema& of) {
   std::vector<int> all(of.fields.fields.size());
   std::iota(all.begin(), all.end(), 0);
-  try {
-    of.tree = make_tree(of.fields, all, schema_table(container::stream, of.flat), of.dictionaries, version_5);
-  } catch (const error& failure) {
-    rethrow(failure, form_name);
-  }
+  of.tree = make_tree(of.fields, all, schema_table(container::stream, of.flat), of.dictionaries, version_5);
   std::size_t places = places_of_dictionaries(of.tree);
   for (const auto& each : of.dictionaries.trees) {
     places += places_of_dictionaries(*each);
@@ -75,8 +70,7 @@ std::unique_ptr<const packed_schema> encode(const schema& of) {
 std::unique_ptr<const packed_schema> decode(std::span<const std::byte> flat) {
   if (const auto order = schema_table(container::stream, flat).scalar<std::int16_t>(schema_endianness, 0);
       order != 0) {
-    throw error(errc::unsupported,
-                concat(form_name, ": its schema has byte order ", order, ", expected 0 (little)"));
+    throw error(errc::unsupported, concat("its schema has byte order ", order, ", expected 0 (little)"));
   }
   auto made = std::make_unique<packed_schema>();
   made->flat.assign(flat.begin(), flat.end());
