@@ -114,6 +114,15 @@ def test_a_batch_without_rows_has_its_buffers(ctx: Any) -> None:
         )
 
 
+def test_the_only_offset_of_a_column_without_rows_may_be_anything(ctx: Any) -> None:
+    batch = pa.record_batch({"l": pa.array([], pa.list_(pa.int32()))})
+    content = cuda.serialize_record_batch(batch, ctx).to_pybytes()
+    offsets = struct.pack("<qq", 0, 4)
+    assert content.count(offsets) == 1
+    changed = ctx.buffer_from_data(content.replace(offsets, struct.pack("<qq", 0, 2)))
+    assert cuda.read_record_batch(changed, batch.schema).copy_to(CPU).equals(batch)
+
+
 def test_a_compressed_validity_that_nobody_reads_may_be_anything(ctx: Any) -> None:
     batch = pa.record_batch({"a": pa.array(np.arange(100) // 7)})
     sink = pa.BufferOutputStream()

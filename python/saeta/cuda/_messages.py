@@ -84,8 +84,8 @@ def read_record_batch(
     """Reads the record batch of an IPC message that is on a device. Its columns stay there.
 
     Compressed bodies are decoded on the host. `dictionary_memo` has the dictionaries of the schema's fields,
-    if there are any. pyarrow.ArrowInvalid if the bytes are not such a message: every length in it is checked
-    before it is used.
+    if there are any. pyarrow.ArrowInvalid if the bytes are not such a message: every length in it, and every
+    value that refers to other data, is checked before it is used.
 
     Example:
         >>> import pyarrow as pa
