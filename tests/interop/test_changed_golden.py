@@ -196,5 +196,5 @@ def test_the_packed_form_has_one_byte_order(host, shared_data: Path):
     )
     changed = [changed_at(packed[0], 42, 16), *packed[1:]]
     assert require_one_meaning(stream_of(changed, body), host) != "refused"
-    with pytest.raises(sa.UnsupportedError, match="^packed table: its schema has byte order 1"):
+    with pytest.raises(sa.UnsupportedError, match=r"^packed table: its schema has byte order 1"):
         sa.unpack(b"".join([*changed, END_OF_STREAM]), body, host)
