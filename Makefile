@@ -11,7 +11,7 @@ JOBS ?= $(shell nproc)
 PYTHON = $(if $(wildcard .deps/venv/bin/python),.deps/venv/bin/python,python3)
 WITH_PACKAGE = PYTHONPATH=$(CURDIR)/$(BUILD)/python $(PYTHON)
 
-.PHONY: help setup build demo demo-dask demo-ray check test gpu-test mutants coverage explore lint bench docs wheel wheel-test release clean
+.PHONY: help setup package build demo demo-dask demo-ray check test gpu-test mutants coverage explore lint bench docs wheel wheel-test release clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -23,23 +23,20 @@ build: setup ## configure and build the preset dev
 	@cmake --preset dev
 	@cmake --build $(BUILD) -j $(JOBS)
 
-demo: setup ## the whole trip: a real Arrow file to the best device and back, with a report
+package: setup ## the Python package alone, with its stubs, without tests and benchmarks
 	@cmake --preset dev
 	@cmake --build $(BUILD) -j $(JOBS) --target saeta_package
+
+demo: package ## the whole trip: a real Arrow file to the best device and back, with a report
 	@$(WITH_PACKAGE) -m saeta demo
 
-demo-dask: setup ## a data set that is larger than all budgets together, through a Dask cluster of two processes
-	@cmake --preset dev
-	@cmake --build $(BUILD) -j $(JOBS) --target saeta_package
+demo-dask: package ## a data set that is larger than all budgets together, through a Dask cluster of two processes
 	@$(WITH_PACKAGE) examples/dask_pipeline.py
 
-demo-ray: setup ## a data set larger than all budgets together through a local cluster of Ray (examples/ray_pipeline.py)
-	@cmake --preset dev
-	@cmake --build $(BUILD) -j $(JOBS) --target saeta_package
+demo-ray: package ## a data set larger than all budgets together through a local cluster of Ray (examples/ray_pipeline.py)
 	@$(WITH_PACKAGE) examples/ray_pipeline.py
 
-check: setup ## what a change breaks first: lint of what changed, unit tests, conformance on host and sim
-	@cmake --preset dev
+check: package ## what a change breaks first: lint of what changed, unit tests, conformance on host and sim
 	@JOBS=$(JOBS) scripts/check.sh $(BUILD)
 
 test: build ## every test; a GPU that is present is used
@@ -58,13 +55,13 @@ explore: build ## look for what no test has drawn yet: random examples and the f
 	@SAETA_EXAMPLES=3000 $(WITH_PACKAGE) -m pytest -q tests/python/test_properties.py tests/python/test_memory_properties.py tests/python/test_equals.py
 	@scripts/fuzz.sh 300
 
-lint: setup ## formatting, static checks, types and the structure of the tree
+lint: package ## formatting, static checks, types and the structure of the tree
 	@scripts/lint.sh $(LINT_OPTIONS)
 
 bench: build ## the benchmarks at a size that takes seconds
 	@scripts/bench.sh $(BUILD)
 
-docs: ## the documentation as a site in build/site, with its tests
+docs: package ## the documentation as a site in build/site, with its tests
 	@python3 scripts/setup.py --docs
 	@NO_MKDOCS_2_WARNING=1 .deps/venv/bin/python -m mkdocs build --strict --site-dir build/site
 	@.deps/venv/bin/python -m pytest -q -p no:cacheprovider tests/site

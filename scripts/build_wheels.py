@@ -178,6 +178,8 @@ def check(wheel: Path, tags: Sequence[str], majors: Sequence[int], is_complete: 
         for module in ("_bridge", *(f"_arrow.{tag}-" for tag in tags)):
             if not any(name.startswith(f"saeta/_pyarrow{major}/{module}") for name in names):
                 raise WheelError(f"{wheel.name} has no {module} for pyarrow {major}")
+    if missing := {"saeta/_core.pyi", "saeta/_ipc.pyi", "saeta/py.typed"} - set(names):
+        raise WheelError(f"{wheel.name} has no {', '.join(sorted(missing))}")
     foreign = [name for name in names if re.search(r"/libarrow|\.libs/", name)]
     if foreign:
         raise WheelError(f"{wheel.name} holds libraries of others: {', '.join(foreign)}")

@@ -30,6 +30,7 @@ from lint_structure import CODE, without_comments
 CODE_FOLDERS = ("saeta", "python", "scripts", "tests", "bench", "examples", "cmake")
 BUILD_FILES = ("CMakeLists.txt", "CMakePresets.json", "Makefile", "pyproject.toml")
 TEXT = CODE | {".py", ".pyi", ".sh", ".cmake", ".txt", ".json", ".in"}
+STUB = "python/saeta/_core.pyi"
 OWN_FILES = {"lint_names.py", "test_lint_names.py"}  # they name what does not exist
 
 # Columns of tables that name another project's things: page -> how many, from the left.
@@ -293,6 +294,9 @@ def pages(root: Path) -> list[Path]:
 
 def main() -> int:
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
+    if not (root / STUB).is_file():
+        print(f"{STUB} is missing: make package builds it")
+        return 1
     tree = Tree(root)
     findings = [
         finding

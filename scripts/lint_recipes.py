@@ -20,7 +20,7 @@ from pathlib import Path
 
 PAGE = "CONTRIBUTING.md"
 COLUMNS = 110
-TEXT = frozenset({".hpp", ".cpp", ".cu", ".cuh", ".py", ".pyi", ".pyx", ".txt", ".cmake", ".md", ".sh"})
+TEXT = frozenset({".hpp", ".cpp", ".cu", ".cuh", ".py", ".pyx", ".txt", ".cmake", ".md", ".sh"})
 
 
 @dataclass(frozen=True)

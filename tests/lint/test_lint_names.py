@@ -111,9 +111,15 @@ def test_the_program_fails_and_names_the_line(tmp_path: Path) -> None:
     (tmp_path / "Makefile").write_text("known:\n")
     page = tmp_path / "docs" / "page.md"
     page.parent.mkdir()
+    stub = tmp_path / lint.STUB
+    stub.parent.mkdir(parents=True)
+    stub.touch()
     command = [sys.executable, str(ROOT / "scripts" / "lint_names.py"), str(tmp_path)]
     for text, code in (("\n`make known`\n", 0), ("\n`make unknown`\n", 1)):
         page.write_text(text)
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == code, done.stdout + done.stderr
     assert done.stdout == "docs/page.md:2: `make unknown`: unknown is not found\n"
+    stub.unlink()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, f"{lint.STUB} is missing: make package builds it\n")

@@ -11,7 +11,7 @@ import pytest
 
 import saeta as sa
 
-STUB = Path(__file__).resolve().parents[2] / "python" / "saeta" / "_core.pyi"
+STUB = Path(sa.__file__).with_name("_core.pyi")
 MODULES = ("allocators", "cuda", "dask", "hooks", "ray", "rmm", "testing", "xlog")
 
 
