@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from typing import Any
 
 import pyarrow as pa
@@ -76,6 +77,23 @@ def test_an_error_of_a_url_is_ours_and_keeps_its_secrets(read: Any, url: str) ->
     with pytest.raises(sa.Error) as raised:
         read(url, "host")
     assert "secret" not in str(raised.value)
+
+
+def test_without_pyarrow_a_url_is_opened_by_fsspec(host: sa.Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("fsspec")
+    monkeypatch.setitem(sys.modules, "pyarrow.fs", None)
+    table = sa.table({"a": [1, 2]}, host)
+    table.write_ipc("memory://without_pyarrow/x.arrow")
+    assert sa.read_ipc("memory://without_pyarrow/x.arrow", host).equals(table)
+    with sa.scan_ipc("memory://without_pyarrow/*.arrow", host) as scan:
+        assert [batch.num_rows for batch in scan] == [2]
+
+
+def test_without_pyarrow_and_fsspec_a_url_names_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow.fs", None)
+    monkeypatch.setitem(sys.modules, "fsspec.core", None)
+    with pytest.raises(sa.MissingDependency, match=r"pip install 'pyarrow.*pip install fsspec"):
+        sa.read_ipc("memory://x.arrow", "host")
 
 
 @pytest.mark.parametrize("read", READERS)

@@ -203,18 +203,17 @@ def _open_live(file: Any, name: str) -> Any:
 def filesystem_of(url: str) -> tuple[Any, str]:
     """Returns the file system of a URL and the path in it.
 
-    It is a file system of pyarrow, or of fsspec if pyarrow does not know the scheme.
+    It is a file system of pyarrow, or of fsspec if pyarrow is not installed or does not know the scheme.
     """
-    fs = load("pyarrow.fs", "reading from a URL")
     known: tuple[Any, str]
     with raise_as_file_errors(without_secrets(url)):
         try:
-            known = fs.FileSystem.from_uri(_limit_retries(url))
+            known = load("pyarrow.fs", "a URL").FileSystem.from_uri(_limit_retries(url))
             return known
-        except (ValueError, NotImplementedError) as failure:  # includes pyarrow.ArrowInvalid
-            of_pyarrow = failure
+        except (ValueError, NotImplementedError, MissingDependency) as failure:
+            of_pyarrow = failure  # its ArrowInvalid is a ValueError
         try:
-            known = load("fsspec.core", "reading from this URL").url_to_fs(url)
+            known = load("fsspec.core", "this URL").url_to_fs(url)
             return known
         except (ValueError, ImportError) as failure:
             kind = InvalidError if isinstance(failure, ValueError) else MissingDependency
