@@ -4,10 +4,10 @@
     check_wheels.py [--wheels FOLDER] [--python PROGRAM]... [--pyarrow MAJOR,...] [--no-cpp]
 
 Each pair of a Python and a release of pyarrow has an environment of its own, filled by one command. There the
-Python blocks of the README run, `import saeta.cuda`, and the command `saeta`. With CMake, a C++ project finds
-the library inside the package, once for each wheel. A release of pyarrow that the wheel was not built for
-must be refused by saeta.cuda alone, with the command that helps. Files are read and written in an environment
-without pyarrow.
+Python blocks of the README run, the command `saeta`, and programs that use files, stores, loaders, sharing,
+spilling, pyarrow and saeta.cuda. With CMake, a C++ project finds the library inside the package, once for
+each wheel. A release of pyarrow that the wheel was not built for must be refused by saeta.cuda alone, with
+the command that helps. What needs no pyarrow is tried in an environment without it.
 """
 
 from __future__ import annotations
@@ -41,12 +41,17 @@ else:
     raise SystemExit("pyarrow 21 was not refused")
 """
 
-# What needs no other package, with a file that the README made.
-ALONE = """
-import importlib.util
+# What needs no other package than NumPy, with a file that the README made.
+PACKAGE = """
+import os
 import pickle
+import subprocess
+import sys
+import tempfile
+
+os.environ["SAETA_SPILL_DIR"] = tempfile.mkdtemp()
 import saeta
-assert importlib.util.find_spec("pyarrow") is None
+
 ctx = saeta.context("host")
 table = saeta.read_ipc("trips.arrow", ctx)
 assert table.write_ipc("copy.arrow", compression="zstd")
@@ -56,18 +61,58 @@ with saeta.ipc_writer("again.arrows", format="stream") as writer:
 again = saeta.read_ipc("again.arrows", ctx, copy=True)
 assert again.equals(table)
 assert saeta.ipc.inspect("again.arrows")["format"] == "stream"
-batches = saeta.loader("copy.arrow", ctx, batch_size=2, to="table")
-assert sum(batch.num_rows for batch in batches) == table.num_rows
+with saeta.loader("copy.arrow", ctx, batch_size=300, shuffle="rows", to="numpy") as batches:
+    fares = sorted(fare for batch in batches for fare in batch["fare"].tolist())
+assert fares == sorted(table["fare"].to_pylist())
 assert pickle.loads(pickle.dumps(again)).equals(table)
-assert saeta.open_shared(again.share(), ctx).equals(table)
-with ctx.spillable(again).use() as back:
+handle = ctx.spillable(again)
+del again
+assert handle.spill() == "file"
+with handle.use() as back:
     assert back.equals(table)
-try:
-    table.to_arrow()
-except saeta.MissingDependency as failure:
-    assert "pip install" in str(failure)
-else:
-    raise SystemExit("to_arrow needs pyarrow")
+token = table.share()
+reader = "import pickle, sys, saeta; print(saeta.open_shared(pickle.load(sys.stdin.buffer)).num_rows)"
+done = subprocess.run([sys.executable, "-c", reader], input=pickle.dumps(token), stdout=subprocess.PIPE)
+assert int(done.stdout) == table.num_rows
+"""
+
+# A store of fsspec.
+STORE = """
+import saeta
+table = saeta.read_ipc("trips.arrow", "host")
+table.write_ipc("memory://bucket/trips.arrow", compression="lz4")
+assert saeta.read_ipc("memory://bucket/trips.arrow", "host").equals(table)
+with saeta.scan_ipc("memory://bucket/trips.arrow", "host", columns="fare") as scan:
+    assert sum(batch.num_rows for batch in scan) == table.num_rows
+"""
+
+WITH_PYARROW = """
+import pyarrow
+import pyarrow.parquet
+import saeta
+table = saeta.read_ipc("trips.arrow", "host")
+arrow = table.to_arrow()
+assert saeta.from_arrow(arrow, "host").equals(table)
+pyarrow.parquet.write_table(arrow, "trips.parquet")
+assert saeta.read_parquet("trips.parquet", "host").equals(table)
+
+import saeta.cuda
+assert saeta.cuda.new_host_buffer(5).size == 5
+assert pyarrow.record_batch(table).num_rows == table.num_rows
+"""
+
+WITHOUT_PYARROW = """
+import importlib.util
+import saeta
+assert importlib.util.find_spec("pyarrow") is None
+table = saeta.read_ipc("trips.arrow", "host")
+for call in (table.to_arrow, lambda: saeta.read_parquet("trips.parquet", "host")):
+    try:
+        call()
+    except saeta.MissingDependency as failure:
+        assert "pip install" in str(failure)
+    else:
+        raise SystemExit(f"{call} needs pyarrow")
 """
 
 # How the workers of Dask find the package.
@@ -132,13 +177,14 @@ def check_one(python: str, major: int, wheel: Path, with_cpp: bool) -> dict[str,
         inside = environment / "bin/python"
         start = time.monotonic()
         install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
-        run(inside, *install, f"{wheel}[cli]", f"pyarrow=={major}.*", *PEERS, folder=scratch)
+        run(inside, *install, f"{wheel}[cli]", f"pyarrow=={major}.*", *PEERS, "fsspec", folder=scratch)
         row = {"python": "", "pyarrow": "", "installed in": f"{time.monotonic() - start:.0f} s"}
 
         run(inside, "-c", readme_program(), folder=scratch)
         row["README"] = "ok"
-        run(inside, "-c", "import saeta.cuda", folder=scratch)
-        row["saeta.cuda"] = "ok"
+        for program in (PACKAGE, STORE, WITH_PYARROW):
+            run(inside, "-c", program, folder=scratch)
+        row["programs"] = "ok"
         state = json.loads(run(environment / "bin/saeta", "info", "--json", folder=scratch))
         if state["saeta.cuda"]["built_for"].partition(".")[0] != str(major):
             raise CheckError(
@@ -158,7 +204,7 @@ def check_one(python: str, major: int, wheel: Path, with_cpp: bool) -> dict[str,
 
 
 def check_alone(python: str, wheel: Path, trips: Path) -> None:
-    """An environment with NumPy and the wheel, and nothing else."""
+    """Tries an environment with NumPy and the wheel, then with fsspec and what the command needs."""
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         environment = scratch / "environment"
@@ -167,7 +213,11 @@ def check_alone(python: str, wheel: Path, trips: Path) -> None:
         install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
         run(inside, *install, wheel, "numpy", folder=scratch)
         shutil.copy(trips, scratch)
-        run(inside, "-c", ALONE, folder=scratch)
+        run(inside, "-c", PACKAGE, folder=scratch)
+        run(inside, *install, "fsspec", "rich", "typer", folder=scratch)
+        run(environment / "bin/saeta", "inspect", "trips.arrow", folder=scratch)
+        for program in (STORE, WITHOUT_PYARROW):
+            run(inside, "-c", program, folder=scratch)
 
 
 def table(rows: list[dict[str, str]]) -> str:
