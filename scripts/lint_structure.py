@@ -49,12 +49,12 @@ LAYERS: dict[str, frozenset[str]] = {
     "interop": BELOW_INTEROP,
     "ipc": BELOW_INTEROP | {"interop"},
     "bridge": BELOW_INTEROP | {"interop", "ipc"},
-    "share": BELOW_INTEROP | {"interop", "ipc"},
+    "spill": BELOW_INTEROP | {"interop", "ipc"},
     "backend/host": frozenset({"base", "device"}),
     "backend/cuda": frozenset({"base", "device"}),
     "backend/sim": frozenset({"base", "device"}),
     "rmm": BELOW_MEMORY | {"memory"},
-    "rapidsmpf": BELOW_INTEROP | {"interop", "ipc", "share", "rmm"},
+    "rapidsmpf": BELOW_INTEROP | {"interop", "ipc", "spill", "rmm"},
     "runtime": BELOW_MEMORY | {"memory", "backend/host", "backend/cuda"},
 }
 # Folders outside saeta/: they may include every public layer; only tests reach a backend.

@@ -7,7 +7,7 @@
 //      emptied: it is charged but unused. Cached bytes are not charged, so trimming them makes no room in a
 //      budget
 //   4. hooks are called, highest priority first: frameworks that can drop their caches; tables that nobody
-//      uses are moved to the host last (share/spill.hpp)
+//      uses are moved to the host last (spill/spill.hpp)
 //   5. the request waits in line until others have freed enough, first come first served, at most `wait`
 //
 // A request that can never fit (it is larger than a limit, or its budget is closed) is refused at any of

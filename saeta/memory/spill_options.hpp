@@ -1,4 +1,4 @@
-// Options of spilling: where tables go that nobody uses, and when (share/spill.hpp).
+// Options of spilling: where tables go that nobody uses, and when (spill/spill.hpp).
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 //   const saeta::spill_link link(ctx, saeta::spill_manager_of(resource));
 //
 // What      rapidsmpf's manager gets a spill function that moves unused tables of the context
-//           (share/spill.hpp). The context gets a hook (memory/pressure.hpp): when a request on the device
+//           (spill/spill.hpp). The context gets a hook (memory/pressure.hpp): when a request on the device
 //           has no room, the manager spills. It asks its spill functions in the order of their priorities,
 //           ours among them. Tables that still have to leave are moved after that, as without a link.
 // Owner     Whoever holds the link. It keeps neither the context nor the manager.
@@ -16,7 +16,7 @@
 #include "saeta/base/report.hpp"
 #include "saeta/base/required.hpp"
 #include "saeta/memory/context.hpp"
-#include "saeta/share/spill.hpp"
+#include "saeta/spill/spill.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -88,9 +88,9 @@ def test_rmm_stands_on_memory_and_below_nothing(layer: str) -> None:
     assert rules("tests/rmm/a.cpp", including("saeta/rmm/b.hpp")) == set()
 
 
-@pytest.mark.parametrize("layer", [*ORDER, "runtime", "share", "rmm"])
+@pytest.mark.parametrize("layer", [*ORDER, "runtime", "spill", "rmm"])
 def test_rapidsmpf_stands_on_the_packed_form_and_below_nothing(layer: str) -> None:
-    allowed = layer in (*ORDER, "share", "rmm") and layer != "bridge"
+    allowed = layer in (*ORDER, "spill", "rmm") and layer != "bridge"
     source = including(f"saeta/{layer}/b.hpp")
     assert rules("saeta/rapidsmpf/a.hpp", source) == (set() if allowed else {"layer"})
     assert rules(f"saeta/{layer}/a.cpp", including("saeta/rapidsmpf/b.hpp")) == {"layer"}

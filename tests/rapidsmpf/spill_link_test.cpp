@@ -1,5 +1,5 @@
 // rapidsmpf and a context ask each other for room. The manager is a real one, without a device below it.
-#include "conformance/share/spill_test.hpp"
+#include "conformance/spill/spill_test.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/rapidsmpf/spill_link.hpp"
 

@@ -1,7 +1,7 @@
 // Tables that leave the device while nobody uses them: the program says so, or there is no room.
 #include "saeta/base/text.hpp"
 #include "saeta/memory/use_token.hpp"
-#include "saeta/share/spill.hpp"
+#include "saeta/spill/spill.hpp"
 #include "schedules/random_program.hpp"
 
 #include <memory>

@@ -3,7 +3,7 @@
 #include "python/src/core/pickling.hpp"
 #include "python/src/ipc/writing.hpp"
 #include "python/src/memory/memory_objects.hpp"
-#include "saeta/share/spill.hpp"
+#include "saeta/spill/spill.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>

@@ -4,7 +4,7 @@
 #include "ipc_test.hpp"
 #include "saeta/backend/sim/sim.hpp"
 #include "support/ring_options.hpp"
-#include "unit/transfer/pread_trap.hpp"
+#include "unit/staging/pread_trap.hpp"
 
 #include <cerrno>
 #include <cstring>

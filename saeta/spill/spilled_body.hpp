@@ -1,4 +1,4 @@
-// The bytes of a table outside of its device. Private to share/.
+// The bytes of a table outside of its device. Private to spill/.
 //
 // Owner     A body owns its memory or file, and its charge to the budget of the tier.
 // Order     Page-locked memory is copied in order on the work stream; a body that is dropped keeps its memory
@@ -9,7 +9,7 @@
 
 #include "saeta/memory/buffer.hpp"
 #include "saeta/memory/context.hpp"
-#include "saeta/share/spill.hpp"
+#include "saeta/spill/spill.hpp"
 
 #include <cstddef>
 #include <memory>

@@ -1,10 +1,10 @@
-#include "saeta/share/spill.hpp"
+#include "saeta/spill/spill.hpp"
 
 #include "saeta/base/process.hpp"
 #include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/packed.hpp"
-#include "saeta/share/spill_store.hpp"
+#include "saeta/spill/spill_store.hpp"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "saeta/share/background_thread.hpp"
+#include "saeta/spill/background_thread.hpp"
 
 #include "saeta/base/report.hpp"
 

@@ -1,5 +1,5 @@
 // Spill handles: which tables leave the device, where they go, and that they come back unchanged.
-#include "conformance/share/spill_test.hpp"
+#include "conformance/spill/spill_test.hpp"
 
 #include "saeta/interop/arrow/owned.hpp"
 #include "saeta/ipc/reader.hpp"

@@ -5,7 +5,7 @@
 #include "saeta/ipc/packed.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/writer.hpp"
-#include "saeta/share/spill.hpp"
+#include "saeta/spill/spill.hpp"
 #include "support/refused_arguments.hpp"
 #include "support/tables.hpp"
 

@@ -1,8 +1,8 @@
 // Bodies in files.
 #include "saeta/base/text.hpp"
 #include "saeta/memory/use_token.hpp"
-#include "saeta/share/spill_file.hpp"
-#include "saeta/share/spilled_body.hpp"
+#include "saeta/spill/spill_file.hpp"
+#include "saeta/spill/spilled_body.hpp"
 #include "saeta/staging/staging_ring.hpp"
 #include "saeta/staging/transfer_plan.hpp"
 

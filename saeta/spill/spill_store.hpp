@@ -1,4 +1,4 @@
-// The handles of a device: their states, and who leaves when room is needed. Private to share/.
+// The handles of a device: their states, and who leaves when room is needed. Private to spill/.
 //
 // What      A handle is resident, spilling, spilled, returning or gone. A thread that sets `spilling` or
 //           `returning` alone moves the body, without the lock. Others wait until it has settled.
@@ -11,8 +11,8 @@
 #pragma once
 
 #include "saeta/memory/context.hpp"
-#include "saeta/share/background_thread.hpp"
-#include "saeta/share/spill_tiers.hpp"
+#include "saeta/spill/background_thread.hpp"
+#include "saeta/spill/spill_tiers.hpp"
 
 #include <array>
 #include <condition_variable>

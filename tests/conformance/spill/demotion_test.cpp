@@ -1,5 +1,5 @@
 // Spilled tables that move on from full tiers to slower ones, while others use, close and spill tables.
-#include "conformance/share/spill_test.hpp"
+#include "conformance/spill/spill_test.hpp"
 #include "saeta/observe/sinks/log_sinks.hpp"
 #include "support/interrupts.hpp"
 

@@ -1,4 +1,4 @@
-#include "saeta/share/spill_store.hpp"
+#include "saeta/spill/spill_store.hpp"
 
 #include "saeta/base/interruptible_wait.hpp"
 #include "saeta/base/text.hpp"

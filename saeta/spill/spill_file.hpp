@@ -1,4 +1,4 @@
-// The files of spilled bodies. Private to share/.
+// The files of spilled bodies. Private to spill/.
 //
 // What      Files have no name: the system removes them with their last descriptor. Bodies lie one behind the
 //           other in files of up to 4 GiB, because a process may have few files open. A body that ends leaves

@@ -1,7 +1,7 @@
 // How spilled bodies move on: from a full tier to a slower one, on a thread of the store.
 #include "saeta/base/interruptible_wait.hpp"
 #include "saeta/base/report.hpp"
-#include "saeta/share/spill_store.hpp"
+#include "saeta/spill/spill_store.hpp"
 
 #include <chrono>
 #include <tuple>

@@ -1,6 +1,6 @@
 // Bodies in host memory: page-locked and pageable.
 #include "saeta/memory/use_token.hpp"
-#include "saeta/share/spilled_body.hpp"
+#include "saeta/spill/spilled_body.hpp"
 #include "saeta/staging/host_pool.hpp"
 #include "saeta/staging/staging_ring.hpp"
 #include "saeta/staging/transfer_plan.hpp"

@@ -1,4 +1,4 @@
-// The tiers of a device: their budgets, and which of them takes a body. Private to share/.
+// The tiers of a device: their budgets, and which of them takes a body. Private to spill/.
 //
 // What      Page-locked memory is taken first where the pool has unused blocks. Page-locking is slow, so a
 //           body that finds none goes to the next tier, and a thread page-locks as much for later ones. Only
@@ -8,9 +8,9 @@
 #pragma once
 
 #include "saeta/memory/context.hpp"
-#include "saeta/share/background_thread.hpp"
-#include "saeta/share/spill_file.hpp"
-#include "saeta/share/spilled_body.hpp"
+#include "saeta/spill/background_thread.hpp"
+#include "saeta/spill/spill_file.hpp"
+#include "saeta/spill/spilled_body.hpp"
 #include "saeta/staging/host_pool.hpp"
 
 #include <array>

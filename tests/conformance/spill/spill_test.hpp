@@ -5,7 +5,7 @@
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/ipc/packed.hpp"
-#include "saeta/share/spill.hpp"
+#include "saeta/spill/spill.hpp"
 #include "support/tables.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// A thread for work that nobody waits for. Private to share/.
+// A thread for work that nobody waits for. Private to spill/.
 //
 // Owner     The object that has it. Its destructor waits for the job, unless the job itself destroys the
 //           owner: the job may have held the last pointer to it.

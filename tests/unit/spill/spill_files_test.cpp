@@ -1,6 +1,6 @@
 // Where spilled tables lie in files: by the descriptors of the process and the blocks of the disk.
 #include "saeta/backend/host/host_backend.hpp"
-#include "saeta/share/spill.hpp"
+#include "saeta/spill/spill.hpp"
 #include "support/tables.hpp"
 #include "unit/ipc/system_calls.hpp"
 

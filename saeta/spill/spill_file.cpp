@@ -1,4 +1,4 @@
-#include "saeta/share/spill_file.hpp"
+#include "saeta/spill/spill_file.hpp"
 
 #include "saeta/base/checked.hpp"
 #include "saeta/base/os_error.hpp"

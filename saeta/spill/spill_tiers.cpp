@@ -1,4 +1,4 @@
-#include "saeta/share/spill_tiers.hpp"
+#include "saeta/spill/spill_tiers.hpp"
 
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"

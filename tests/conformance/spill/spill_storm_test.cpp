@@ -1,5 +1,5 @@
 // Many threads with three times as many tables as the budget has room for.
-#include "conformance/share/spill_test.hpp"
+#include "conformance/spill/spill_test.hpp"
 
 #include <atomic>
 #include <deque>

@@ -1,5 +1,5 @@
 // Requests that need room beside others that have a claim to it: in line, by a reservation, until a release.
-#include "conformance/share/spill_test.hpp"
+#include "conformance/spill/spill_test.hpp"
 #include "support/interrupts.hpp"
 
 #include <atomic>
