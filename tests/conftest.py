@@ -1,6 +1,6 @@
-"""Fixtures of all Python tests: contexts that must end clean, the current device, and the test data.
+"""Fixtures of all Python tests: contexts checked for leaks, the current device, and the test data.
 
-The package is imported by the fixtures that use it: the tests of tests/lint run in a build without it.
+Fixtures import the package inside their bodies, because tests/lint runs in builds without it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 PROJECT = Path(__file__).resolve().parents[1]
 
-# JAX is a peer on the CPU. On a GPU it would take most of the memory and change the current device of the
-# thread that asks for its devices.
+# The tests use JAX on the CPU. On a GPU it would preallocate most of the memory, and listing its devices
+# would change the current device of the thread.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
-# A shell has Ctrl-C ignored by what runs behind it, and programs that tests start would ignore it, too.
+# A shell starts background jobs with SIGINT ignored, and child processes of the tests would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -48,7 +48,7 @@ def host() -> Iterator[sa.Context]:
 
 @pytest.fixture(params=["host", pytest.param("cuda", marks=pytest.mark.gpu)])
 def anywhere(request: pytest.FixtureRequest) -> Iterator[sa.Context]:
-    """Each kind of device in turn."""
+    """A context on each kind of device in turn."""
     import saeta as sa
     from contexts import clean
 
@@ -60,7 +60,7 @@ def anywhere(request: pytest.FixtureRequest) -> Iterator[sa.Context]:
 
 @pytest.fixture
 def peer() -> Iterator[Peer]:
-    """Another process, which shares and opens tables."""
+    """A second process that shares and opens tables."""
     from sharing_peer import Peer
 
     with Peer() as other:
@@ -69,7 +69,7 @@ def peer() -> Iterator[Peer]:
 
 @pytest.fixture
 def reducers() -> Iterator[None]:
-    """`multiprocessing` shares tables."""
+    """Registers the reducers of multiprocessing, so that pickled tables are shared."""
     from multiprocessing.reduction import ForkingPickler
 
     import saeta as sa
@@ -83,7 +83,7 @@ def reducers() -> Iterator[None]:
 
 @pytest.fixture
 def nothing_left() -> Iterator[None]:
-    """Fails a test of sharing that leaves descriptors or bytes behind."""
+    """Fails a test that leaks file descriptors or memory."""
     from sharing_peer import nothing_is_left
 
     yield from nothing_is_left()
@@ -91,7 +91,7 @@ def nothing_left() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """Real files: SAETA_SHARED_DATA, or ../shared/data beside the project."""
+    """The folder of real data files: SAETA_SHARED_DATA, or ../shared/data beside the tree."""
     folder = Path(os.environ.get("SAETA_SHARED_DATA", PROJECT.parent / "shared" / "data"))
     if not folder.is_dir():
         pytest.skip(f"no shared data in {folder} (set SAETA_SHARED_DATA)")
@@ -105,7 +105,7 @@ def flights(shared_data: Path) -> Path:
 
 @pytest.fixture
 def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs a program in a fresh interpreter."""
+    """A function that runs a program in a new interpreter."""
 
     def run(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", program, *arguments]

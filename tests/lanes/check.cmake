@@ -1,5 +1,5 @@
-# Runs lanes of CTest over tests/lanes/probe.cpp and checks what CTest says of each: only a lane in which every selected
-# test was skipped, and none failed, may count as skipped.
+# Runs CTest over tests/lanes/probe.cpp and checks the result that it reports: a CTest test may count as skipped only
+# if all its selected GoogleTest tests were skipped.
 #
 #   cmake -D PROBE=<program> -D FOLDER=<scratch> -D CTEST=<ctest> -P check.cmake
 

@@ -1,12 +1,12 @@
-"""Runs pytest as a lane of CTest, with exit codes that say what happened.
+"""Runs pytest as a CTest test, with an exit code that CTest can tell a skip by.
 
     run_pytest.py [--share K/N] argument...
 
-With --share, of the folders among the arguments only every Nth file of tests from the Kth on is run, so that
-N processes share a suite.
+--share runs only every Nth test file of the folders among the arguments, starting with the Kth, so that N
+processes share a suite.
 
-The exit code is 0 when tests ran and none failed, 77 (the lane is skipped) when every selected test was
-skipped, and pytest's own code otherwise. A run that selects nothing is a failure: pytest's code 5.
+The exit code is 0 if tests ran and none failed, 77 (CTest: skipped) if all selected tests were skipped, and
+pytest's own code otherwise. A run that selects no test fails with pytest's code 5.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Outcomes:
 
 
 def files_of_share(share: str, arguments: list[str]) -> list[str]:
-    """The arguments with the files of the share in place of folders."""
+    """Returns the arguments with each folder replaced by those of its files that belong to the share."""
     which, shares = map(int, share.split("/"))
     found: list[str] = []
     for argument in arguments:

@@ -13,12 +13,13 @@ ROWS = 67
 
 
 def valid_rows(rows: int, nulls: str) -> list[bool]:
-    """`nulls` is "some" (every seventh row), "none" or "all"."""
+    """Returns the validity of each row. `nulls` is "some" (every seventh row is null), "none" or "all"."""
     return [{"some": row % 7 != 3, "none": True, "all": False}[nulls] for row in range(rows)]
 
 
 def arrays(rows: int = ROWS, nulls: str = "some") -> dict[str, Any]:
-    """By the name of the type. The nulls are those of `valid_rows`, but for the null type."""
+    """Returns an array of each type, by the type's name. The nulls are those of `valid_rows`, except in type
+    null."""
     valid = valid_rows(rows, nulls)
 
     def made(values: Any, type: Any) -> Any:  # noqa: A002
@@ -72,7 +73,7 @@ def arrays(rows: int = ROWS, nulls: str = "some") -> dict[str, Any]:
 
 
 def nested(rows: int = ROWS, nulls: str = "some") -> dict[str, Any]:
-    """Every nested layout and the views, by the name of the type, and some three deep."""
+    """Returns an array of each nested and each view type, by the type's name. Some are three levels deep."""
     numbers = range(rows)
     valid = valid_rows(rows, nulls)
     few = [[row, None, -row][: row % 4] if keep else None for row, keep in zip(numbers, valid, strict=True)]
@@ -124,10 +125,10 @@ def nested(rows: int = ROWS, nulls: str = "some") -> dict[str, Any]:
 
 
 def nested_twice(rows: int = ROWS, nulls: str = "some") -> dict[str, Any]:
-    """Each nested layout over structs, unions, bools or nulls, with rows from the middle of the buffers."""
+    """Returns arrays of each nested layout over structs, unions, bools or nulls. All have an offset."""
     numbers = range(rows)
     valid = valid_rows(rows, nulls)
-    inner = rows + 9  # lists of a child that was sliced before
+    inner = rows + 9  # the list arrays have children with an offset
     number = pa.array([None if row % 5 == 2 else row for row in range(inner)], pa.int32())
     truth = pa.array([None if row % 6 == 1 else row % 2 == 0 for row in range(inner)], pa.bool_())
     text = pa.array([f"text {row} {'é' * (row % 20)}" for row in range(inner)])
@@ -192,7 +193,7 @@ def nested_twice(rows: int = ROWS, nulls: str = "some") -> dict[str, Any]:
 
 
 def decimals() -> list[Any]:
-    """decimal32 and decimal64 came with pyarrow 19."""
+    """Returns the decimal types of the installed pyarrow; decimal32 and decimal64 came with pyarrow 19."""
     small = [pa.decimal32(7, 2), pa.decimal64(16, 2)] if hasattr(pa, "decimal64") else []
     return [*small, pa.decimal128(12, 2), pa.decimal256(50, 2)]
 

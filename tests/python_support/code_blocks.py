@@ -1,7 +1,7 @@
-"""The blocks of code in README and in the pages of docs, and what says how each is run.
+"""Finds the code blocks of README and of the pages in docs, and the markers that say how each is run.
 
-A line above a block may say `<!-- gpu: torch -->`: it runs where there is a GPU and the module. With
-`<!-- not run: why -->` nobody runs it.
+The line above a block may be a marker. `<!-- gpu: torch -->`: the block needs a GPU and that module.
+`<!-- not run: why -->`: no test runs the block.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 
 
 def program(page: str, *, on_gpu: bool = False) -> str:
-    """The Python blocks of a page one after the other, those for a GPU or the others."""
+    """Returns the Python blocks of a page as one program: either those that need a GPU or the others."""
     return "\n".join(
         block.text
         for block in BLOCKS
@@ -60,12 +60,12 @@ def pages_with_programs(*, on_gpu: bool = False) -> list[str]:
 
 
 def promised(text: str) -> list[str]:
-    """What the comments behind the prints of a program say that it prints."""
+    """Returns the output that a program promises in the comments after its `print` calls."""
     return re.findall(r"^ *print\(.*\)\s+# (.*)$", text, re.MULTILINE)
 
 
 def missing_modules(text: str) -> list[str]:
-    """The modules that a program imports, outside of its functions, and that are not installed."""
+    """Returns the modules that a program imports at its top level and that are not installed."""
     imported: set[str] = set()
     nodes: list[ast.AST] = [ast.parse(text)]
     while nodes:

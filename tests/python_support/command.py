@@ -9,7 +9,7 @@ from typing import Any
 
 
 def saeta(*arguments: Any, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Returns what it printed and its exit code."""
+    """Runs the command and returns its output and exit code."""
     return subprocess.run(
         [sys.executable, "-m", "saeta", *map(str, arguments)],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Contexts for tests: one that must be clean afterwards, and what its counters say."""
+"""Contexts that fail a test which leaves memory allocated, and sums of their counters."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 @contextmanager
 def clean(device: str) -> Iterator[sa.Context]:
-    """A context without a budget and with counters at zero. What the block leaves alive is a failure."""
+    """Yields a context without a budget and with zeroed counters. Fails if the block leaks memory."""
     ctx = sa.context(device)
     if ctx.memory.statistics()["current"]:
-        gc.collect()  # of tests before this one
+        gc.collect()  # frees cycles of earlier tests
         ctx.synchronize()
     before = ctx.memory.statistics()
     ctx.budget = None
@@ -25,7 +25,7 @@ def clean(device: str) -> Iterator[sa.Context]:
     yield ctx
     ctx.synchronize()
     if left_alive(ctx, before):
-        gc.collect()  # what hangs in a cycle, as in the traceback of an expected error
+        gc.collect()  # frees reference cycles, for example the traceback of an expected error
         ctx.synchronize()
     ctx.budget = None
     assert not left_alive(ctx, before), (
@@ -35,7 +35,7 @@ def clean(device: str) -> Iterator[sa.Context]:
 
 @contextmanager
 def leaving_nothing(ctx: sa.Context) -> Iterator[sa.Context]:
-    """The context, which must be charged as before when the block ends, without a look for cycles."""
+    """Yields the context, whose charge must be the same after the block. Cycles are not collected first."""
     ctx.synchronize()
     before = ctx.memory.statistics()["current"]
     yield ctx
@@ -45,14 +45,14 @@ def leaving_nothing(ctx: sa.Context) -> Iterator[sa.Context]:
 
 
 def left_alive(ctx: sa.Context, before: dict[str, int | None]) -> dict[str, int]:
-    """What the context holds more than before."""
+    """Returns the statistics of the context that have grown, and by how much."""
     after = ctx.memory.statistics()
     more = {name: (after[name] or 0) - (before[name] or 0) for name in ("current", "external", "buffers")}
     return {name: count for name, count in more.items() if count > 0}
 
 
 def copies(ctx: sa.Context) -> int:
-    """Transfers of data of any direction since the counters were reset."""
+    """Returns the number of transfers in all directions since the counters were reset."""
     counted = ctx.counters()
     ways = ("host_to_device", "device_to_host", "device_to_device", "host_to_host")
     return sum(counted[way]["transfers"] for way in ways)

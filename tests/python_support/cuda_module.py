@@ -1,4 +1,4 @@
-"""saeta.cuda on what there is: ordinary host memory, simulated devices, a GPU."""
+"""Contexts of saeta.cuda on host memory, on simulated devices and on a GPU."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEVICES = ["sim", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 @contextmanager
 def simulated(count: int = 1, exportable: bool = True) -> Iterator[list[Any]]:
-    """Simulated devices of one machine, which saeta.cuda takes for GPUs. Races between uses are failures."""
+    """Yields simulated devices of one machine, which saeta.cuda uses as GPUs. A data race is a failure."""
     from saeta.cuda import _devices
 
     devices: list[Any] = []
@@ -46,7 +46,7 @@ def simulated(count: int = 1, exportable: bool = True) -> Iterator[list[Any]]:
 
 @contextmanager
 def opened(kind: str) -> Iterator[Any]:
-    """A saeta.cuda.Context that holds no memory when the block ends."""
+    """Yields a saeta.cuda.Context, which must hold no memory when the block ends."""
     if kind == "sim":
         with simulated(), leaving_nothing(cuda.Context(0)) as ctx:
             yield ctx
@@ -69,10 +69,8 @@ def leaving_nothing(ctx: Any) -> Iterator[Any]:
 
 
 def run_pyarrows_tests(suite: str, chosen: str, path: Path) -> str:
-    """Runs tests of `pyarrow.tests` in a new process, which finds the modules of `path` first.
-
-    Returns what pytest has printed.
-    """
+    """Runs tests of `pyarrow.tests` in a new process with `path` first in sys.path. Returns pytest's
+    output."""
     if importlib.util.find_spec(f"pyarrow.tests.{suite}") is None:
         pytest.skip("this pyarrow comes without its tests")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
@@ -91,7 +89,8 @@ def run_pyarrows_tests(suite: str, chosen: str, path: Path) -> str:
 
 
 def example() -> pa.RecordBatch:
-    """A batch with known null counts. pyarrow would count unknown ones on the host, in device memory."""
+    """Returns a batch with known null counts. pyarrow counts unknown ones on the CPU, where it would read
+    device memory."""
     return pa.record_batch(
         {
             "ints": pa.array([1, None, 3, 4], pa.int32()),

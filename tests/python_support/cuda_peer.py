@@ -1,4 +1,4 @@
-"""Another process with saeta.cuda, which runs lines of Python that a test sends."""
+"""A second process that uses saeta.cuda and runs the Python code that a test sends."""
 
 from __future__ import annotations
 
@@ -68,16 +68,16 @@ serve()
 
 
 def handle(text: str) -> Any:
-    """The handle that `export` of PROGRAM has written."""
+    """Decodes the IPC handle that `export` of PROGRAM returned as text."""
     return cuda.IpcMemHandle.from_buffer(pa.py_buffer(bytes.fromhex(text)))
 
 
 class RefusedError(Exception):
-    """What the other process raised: the name of its class, and its text."""
+    """An exception that the other process raised: the name of its class and its message."""
 
 
 class Peer:
-    """Ends with its `with` block; what it prints on stderr is in `errors` then."""
+    """A process that ends with the `with` block. Afterwards, `errors` is its stderr."""
 
     def __init__(self, kind: str, **environment: str) -> None:
         if kind == "cuda" and not sa.info()["cuda"]["usable"]:
@@ -99,7 +99,7 @@ class Peer:
         return self._process.pid
 
     def run(self, code: str) -> Any:
-        """Runs code there, in the names of PROGRAM, and returns what it has put into `result`."""
+        """Runs code in the other process, in the namespace of PROGRAM. Returns the variable `result`."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(code) + "\n")
         self._process.stdin.flush()
@@ -122,7 +122,7 @@ class Peer:
         self.end()
 
     def end(self) -> None:
-        """Ends its interpreter with what it still holds."""
+        """Ends the interpreter normally, with whatever it still holds."""
         if self.code is None:
             _, self.errors = self._process.communicate(timeout=300)
             self.code = self._process.returncode

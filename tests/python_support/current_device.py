@@ -1,7 +1,7 @@
-"""The CUDA device that is current on the calling thread, asked of the driver, and put back after a test.
+"""Reads the current CUDA device of the calling thread from the driver, and restores it after a test.
 
-Every library in the process shares it. If a test leaves another device current, later tests launch kernels on
-a device whose memory they do not use.
+All libraries of the process share the current device. If a test changed it, later tests would launch kernels
+on the wrong device.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ class Driver(Protocol):
 
 
 class CudaDriver:
-    """Calls that neither start CUDA nor make a context where there is none."""
+    """Driver calls that neither initialize CUDA nor create a context."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self.library = library
 
     def current_context(self) -> int | None:
         context = ctypes.c_void_p()
-        status = self.library.cuCtxGetCurrent(ctypes.byref(context))  # an error before CUDA has started
+        status = self.library.cuCtxGetCurrent(ctypes.byref(context))  # fails before CUDA is initialized
         return context.value if status == 0 else None
 
     def current_device(self) -> int:
-        """The runtime's default where no context is current."""
+        """Returns the device of the current context, or 0, the default of the CUDA runtime, without one."""
         ordinal = ctypes.c_int(0)
         if self.current_context() is not None:
             assert self.library.cuCtxGetDevice(ctypes.byref(ordinal)) == 0
         return ordinal.value
 
     def make_current(self, ordinal: int) -> None:
-        """The primary context of the device, which the frameworks use; it is kept as they keep it."""
+        """Makes the primary context of the device current. It is retained for good, as the frameworks do."""
         device, context = ctypes.c_int(), ctypes.c_void_p()
         assert self.library.cuDeviceGet(ctypes.byref(device), ordinal) == 0
         assert self.library.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0
@@ -54,7 +54,7 @@ def cuda_driver() -> CudaDriver | None:
 
 @contextmanager
 def put_back(driver: Driver | None) -> Iterator[None]:
-    """Puts the current device back at the end; that the block has changed it is a failure."""
+    """Restores the current device after the block, and fails if the block has changed it."""
     if driver is None:
         yield
         return

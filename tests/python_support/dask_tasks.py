@@ -1,6 +1,6 @@
-"""Tasks for the workers of a Dask cluster, and what tells dask in a tree that is not installed about Saeta.
+"""Tasks for the workers of a Dask cluster, and entry points for a source tree that is not installed.
 
-None of the tasks that move tables imports `saeta.dask`: a worker has to find it by itself.
+No task that moves tables imports `saeta.dask`: a worker must find it through the entry points.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TABLES = 200
 
 
 def pretend_to_be_installed(folder: Path) -> None:
-    """Writes the entry points of pyproject.toml where importlib finds them. `folder` must be in the path."""
+    """Writes the entry points of pyproject.toml as package metadata. `folder` must be in sys.path."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     found = folder / "saeta-0.dist-info"
     found.mkdir()
@@ -42,7 +42,8 @@ def every_type(rows: int, nulls: str) -> Any:
 
 
 def make(number: int) -> sa.Table:
-    """Makes one of many tables, which together have every type, slices, batches, nulls and no rows."""
+    """Makes a table. Those of 12 consecutive numbers cover all types, slices, several batches, nulls and no
+    rows."""
     whole = every_type((67, 1, 0, 500)[number % 4], ("some", "none", "all")[number % 3])
     names = whole.column_names
     width = 1 + number % 7
@@ -57,7 +58,7 @@ def make(number: int) -> sa.Table:
 
 
 def same(number: int, table: sa.Table) -> str:
-    """Returns what is wrong with a table that `make` has made elsewhere, or nothing."""
+    """Compares a table with `make(number)`. Returns the first difference, or an empty text."""
     expected = make(number)
     if not table.equals(expected, check_metadata=True):
         return f"table {number} differs: {table}"
@@ -75,14 +76,14 @@ def numbers(rows: int) -> sa.Table:
 
 
 def statistics() -> dict[str, int | None]:
-    """What this process has in use on the host, its worker included, beside what the tasks here keep."""
+    """Returns the host memory statistics of this process, without the tables that this module caches."""
     every_type.cache_clear()
     gc.collect()
     return sa.context("host").memory.statistics()
 
 
 def slice_in_a_full_context(rows: int) -> sa.Table:
-    """A slice, which has to be gathered before it is sent, in a context that has no room for that."""
+    """Returns a slice in a context whose budget has no room for the copy that sending a slice needs."""
     full = sa.context("host").memory.child("full", limit=17 * rows)
     return sa.unpack(*numbers(rows).to(full).pack(), full)[1:]
 
@@ -102,7 +103,7 @@ def arrived(table: sa.Table) -> dict[str, Any]:
 
 
 def send_frames(sound: bool) -> None:
-    """Lets this process send tables as they are, or with metadata that ends too early."""
+    """Makes this process send valid frames, or frames with truncated metadata."""
     from saeta._share.packed import Packed, pack
     from saeta.dask import _families
 
@@ -141,7 +142,7 @@ def same_on_device(number: int, table: sa.Table) -> str:
 
 
 def late_on_device(number: int, rows: int) -> sa.Table:
-    """Makes a table whose last rows are still being written when it is returned."""
+    """Makes a table whose rows are still being written on the device when it is returned."""
     import saeta.dask
 
     values = np.arange(rows) + number
@@ -153,7 +154,7 @@ def late_on_device(number: int, rows: int) -> sa.Table:
 
 
 def late_without_ipc_handles(number: int, rows: int) -> sa.Table:
-    """Makes such a table in memory of a pool of CUDA, packed already."""
+    """Makes a packed table like `late_on_device`, in memory of a CUDA pool, which has no IPC handle."""
     import cupy
 
     metadata, body = late_on_device(number, rows).pack()
@@ -162,7 +163,8 @@ def late_without_ipc_handles(number: int, rows: int) -> sa.Table:
 
 
 def sent_memory(table: sa.Table) -> tuple[str, bool, str]:
-    """Says what the transport gets for a table, and the stack of the context of this worker."""
+    """Returns a description of the memory that the transport sends for a table, and this worker's resource
+    stack."""
     from distributed.protocol import serialize
 
     from saeta.dask import _families, worker_context
@@ -186,7 +188,7 @@ def reset_counters() -> None:
 
 
 def uploaded_bytes(table: sa.Table) -> int:
-    """How many bytes have come to the device of a table from the host since the counters were reset."""
+    """Returns the bytes copied from the host to the device of a table since the counters were reset."""
     return int(table.context.counters()["host_to_device"]["bytes"])
 
 
@@ -197,9 +199,9 @@ def downloaded_bytes() -> int:
 
 
 class Fuse:
-    """Kills the process that pickles it (at "sending") or that unpickles it (at "receiving"), the first time.
+    """Kills the process that pickles it (`at` is "sending") or unpickles it ("receiving"), but only once.
 
-    A file says that it has happened.
+    The file at `path` records that this has happened.
     """
 
     def __init__(self, path: str, at: str) -> None:

@@ -1,5 +1,4 @@
-"""Another library that exports an int32 column on a GPU through the Arrow C Device interface, with ctypes
-structs over CuPy's memory."""
+"""A foreign producer of the Arrow C Device interface on a GPU: ctypes structs over CuPy arrays."""
 
 from __future__ import annotations
 
@@ -12,13 +11,14 @@ from protocols import CArray, CDeviceArray
 
 _RELEASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
-# A consumer may release on any thread and after the producer's object is gone. Nothing may free a callback
-# while it runs.
+# Keeps the structs and callbacks alive: a consumer may release on any thread, after the producer is gone, and
+# a callback must not be freed while it runs.
 _EXPORTED: list[Any] = []
 
 
 class Producer:
-    """One array of int32, or of strings if `data` is given. `released` counts the releases of its exports."""
+    """Exports one int32 array, or a string array if `data` is given. `released` counts the released
+    exports."""
 
     def __init__(self, cupy: Any, values: Any, *, data: Any = None, event: Any = None) -> None:
         self.values, self.data, self.event = values, data, event

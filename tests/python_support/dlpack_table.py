@@ -1,4 +1,5 @@
-"""The DLPack C exchange API in ctypes: the table of a type, and a producer that has one."""
+"""The DLPack C exchange API (DLPackExchangeAPI) in ctypes: reads a type's table and makes a producer with
+one."""
 
 from __future__ import annotations
 
@@ -91,13 +92,13 @@ def pointer_in(capsule: Any, name: bytes) -> int:
 
 
 def table_of(kind: type) -> Table:
-    """The table of a type, as a consumer finds it."""
+    """Returns the function table of a type, found as a consumer finds it."""
     capsule = kind.__dlpack_c_exchange_api__  # type: ignore[attr-defined]
     return ctypes.cast(pointer_in(capsule, b"dlpack_exchange_api"), POINTER(Table)).contents
 
 
 def managed_of(table: Table, source: Any) -> Any:
-    """A tensor that the caller owns."""
+    """Exports `source` through the table as a tensor that the caller owns."""
     out = POINTER(Managed)()
     if table.from_object(source, byref(out)) != 0:
         raise AssertionError("no exception was set")
@@ -117,7 +118,7 @@ def numbers_of(pointer: Any, count: int) -> list[int]:
     return [pointer[i] for i in range(count)]
 
 
-KEPT: list[Any] = []  # tables live as long as the process
+KEPT: list[Any] = []  # the API requires that tables live as long as the process
 
 
 def take(capsule: Any, out: Any) -> int:
@@ -133,7 +134,7 @@ USED = b"used_dltensor_versioned"
 
 
 def new_table(calls: list[str], version: tuple[int, int] = (1, 3), previous: Table | None = None) -> Table:
-    """A table that exports the `source` of an object, and notes what it was asked for."""
+    """Makes a table whose functions export the object's `source` and append their names to `calls`."""
 
     def from_object(source: Any, out: Any) -> int:
         calls.append("from_object")
@@ -162,7 +163,7 @@ def capsule_of(table: Table) -> Any:
 
 
 def producer(calls: list[str], table: Table | None = None) -> type:
-    """A type whose table has to be used: its `__dlpack__` fails."""
+    """Makes a type whose `__dlpack__` fails, so that a consumer must use its table."""
 
     class Producer:
         __dlpack_c_exchange_api__ = capsule_of(table or new_table(calls))

@@ -1,4 +1,4 @@
-"""The docstrings of everything public, and how their examples are run."""
+"""Collects the docstrings of the public API and runs their examples."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PEERS = (
     "rmm",
     "torch",
 )
-# What an example names that needs a GPU. A simulated device can stand in for `cuda.Context(0)`.
+# Matches examples that need a GPU. A simulated device can stand in for `cuda.Context(0)`.
 ON_GPU = re.compile(r"cuda:0|\bcuda\.Context\(|\bnumba_cuda\b")
 
 
@@ -49,7 +49,8 @@ def members(name: str, found: Any) -> Iterator[tuple[str, str]]:
 
 
 def public_docstrings() -> dict[str, str]:
-    """By their names, of the package and of those of its public modules that can be imported here."""
+    """Returns the docstrings of the package and of its public modules that can be imported, by their
+    names."""
     found: dict[str, str] = {}
     for module in ("", *(f".{name}" for name in MODULES)):
         try:
@@ -68,7 +69,7 @@ def public_examples() -> dict[str, str]:
 
 
 def other_code(text: str) -> list[str]:
-    """The first lines of blocks of code in a docstring that are not examples."""
+    """Returns the first line of each code block of a docstring that is not a doctest."""
     lines = inspect.cleandoc(text).splitlines()
     return [
         line
@@ -78,7 +79,8 @@ def other_code(text: str) -> list[str]:
 
 
 class Runner(doctest.DocTestRunner):
-    """Takes an error about a library that is not installed for what it is."""
+    """Raises NotInstalledError, rather than a failure, if an example needs a library that is not
+    installed."""
 
     def report_unexpected_exception(
         self,
@@ -96,7 +98,7 @@ class Runner(doctest.DocTestRunner):
 
 
 def run_example(name: str) -> None:
-    """Runs the example of a docstring; AssertionError says what it printed instead."""
+    """Runs the example of a docstring. Raises AssertionError with the actual output if it differs."""
     text = inspect.cleandoc(public_docstrings()[name])
     test = doctest.DocTestParser().get_doctest(text, {}, name, None, None)
     said: list[str] = []

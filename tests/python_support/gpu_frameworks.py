@@ -1,4 +1,4 @@
-"""torch, CuPy, Numba and RMM where they are, and a kernel of CuPy that keeps a stream busy."""
+"""Imports torch, CuPy, Numba and RMM or skips the test, and makes a CuPy kernel that keeps a stream busy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 
 def torch_with_a_device() -> Any:
-    """The module, or the test is skipped."""
+    """Returns the module, or skips the test."""
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
         pytest.skip("torch sees no CUDA device")
@@ -20,7 +20,7 @@ def torch_with_a_device() -> Any:
 
 
 def cupy_with_a_device() -> Any:
-    """The module, or the test is skipped."""
+    """Returns the module, or skips the test."""
     cupy = pytest.importorskip("cupy")
     if cupy.cuda.runtime.getDeviceCount() == 0:
         pytest.skip("CuPy sees no CUDA device")
@@ -29,11 +29,11 @@ def cupy_with_a_device() -> Any:
 
 @functools.cache
 def refusal_of_numba() -> str:
-    """Why no kernel compiles, or an empty text. numba-cuda uses `numpy.row_stack`, which NumPy 2.5 no longer
-    has (its issue 907)."""
+    """Returns why Numba can't compile kernels, or an empty text. numba-cuda uses `numpy.row_stack`, which
+    NumPy 2.5 removed (numba-cuda's issue 907)."""
     cuda = importlib.import_module("numba.cuda")
     try:
-        cuda.jit("void()")(lambda: None)  # with a signature it compiles at once
+        cuda.jit("void()")(lambda: None)  # the signature makes it compile here
     except AttributeError as refused:
         if "row_stack" not in str(refused):
             raise
@@ -42,7 +42,7 @@ def refusal_of_numba() -> str:
 
 
 def numba_with_a_device() -> Any:
-    """`numba.cuda`, or the test is skipped."""
+    """Returns `numba.cuda`, or skips the test."""
     cuda = pytest.importorskip("numba.cuda")
     if not cuda.is_available():
         pytest.skip("Numba sees no GPU")
@@ -52,13 +52,14 @@ def numba_with_a_device() -> Any:
 
 
 def installed_rmm() -> Any:
-    """The module, or the test is skipped. Without it, the folder tests/rmm is a package of that name."""
+    """Returns the module, or skips the test. Without RMM, `import rmm` would find the folder tests/rmm."""
     pytest.importorskip("rmm.mr")
     return importlib.import_module("rmm")
 
 
 def cupy_spinner(cupy: Any) -> Callable[[int], None]:
-    """Spins for so many device cycles on CuPy's current stream, like `torch.cuda._sleep` on torch's."""
+    """Returns a function that spins for a number of cycles on CuPy's current stream, like `torch.cuda._sleep`
+    on torch's."""
     kernel = cupy.RawKernel(
         'extern "C" __global__ void spin(long long cycles)'
         "{ long long begin = clock64(); while (clock64() - begin < cycles) {} }",

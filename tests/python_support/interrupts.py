@@ -1,8 +1,8 @@
-"""Ctrl-C at chosen places of the package's lines, exactly and repeatably.
+"""Raises KeyboardInterrupt at chosen places of the package's code, reproducibly.
 
-CPython looks for signals when a function begins, when a loop begins anew, and after each call of a C function
-or of a class. `interrupted_at(number)` raises KeyboardInterrupt at the place with that number, counted while
-its block runs lines of the package.
+CPython checks for signals where a function starts, where a loop jumps back, and after each call of a C
+function or of a class. `interrupted_at(number)` counts these places while its block runs code of the package,
+and raises at the place with that number.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import saeta
 PACKAGE = str(Path(saeta.__file__).resolve().parent)
 HELPERS = {
     each.__file__ for each in (contextlib, queue, threading, weakref)
-}  # whose lines run for the package
+}  # of the standard library, counted as code of the package
 CHECKED = ("RESUME", "JUMP_BACKWARD", "CALL", "CALL_KW", "CALL_FUNCTION_EX", "POP_JUMP_BACKWARD")
 
 _names: dict[CodeType, dict[int, str]] = {}
@@ -41,7 +41,7 @@ def _opname(code: CodeType, offset: int) -> str:
 
 
 class Places:
-    """Counts the places, and raises at the one that is chosen."""
+    """A trace function that counts the places and raises at the chosen one."""
 
     def __init__(self, chosen: int) -> None:
         self.passed = 0
@@ -50,7 +50,7 @@ class Places:
         self._last: dict[FrameType, str] = {}
 
     def forget(self) -> None:
-        """Drops the frames, which keep what they have."""
+        """Drops the frames, which keep their local variables alive."""
         self._last.clear()
 
     def __call__(self, frame: FrameType, event: str, _argument: Any) -> Any:
@@ -77,7 +77,7 @@ class Places:
 
 @contextmanager
 def interrupted_at(number: int) -> Iterator[Places]:
-    """Interrupts the block at this place. It ends quietly if the block has fewer places."""
+    """Interrupts the block at the place with this number. Does nothing if the block has fewer places."""
     places = Places(number)
     sys.settrace(places)
     try:
@@ -90,22 +90,22 @@ def interrupted_at(number: int) -> Iterator[Places]:
 def descriptors() -> list[str]:
     found = []
     for each in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(OSError):  # that of the folder
+        with contextlib.suppress(OSError):  # the descriptor of this listing is closed by now
             found.append(str(each.readlink()))
     return sorted(each for each in found if not each.startswith("/proc"))
 
 
 def try_all(work: Callable[[], None], step: int = 1) -> list[str]:
-    """Interrupts the work at every `step`-th place. Returns what was wrong, with the place.
+    """Interrupts the work at every `step`-th place. Returns the failures, each with its place.
 
-    The interrupt has to come out, and then no thread, no descriptor and no memory may be left.
+    KeyboardInterrupt must reach the caller, and no thread, file descriptor or memory may be leaked.
     """
     wrong: list[str] = []
     lost: list[Any] = []
     sys.unraisablehook = lost.append
     threads = set(threading.enumerate())
     memory = saeta.context("host").memory
-    before = memory.statistics()["current"]  # of the tables that the work reads
+    before = memory.statistics()["current"]  # the tables that the work reads
     work()
     gc.collect()
     _waited(lambda: set(threading.enumerate()) - threads)
@@ -120,7 +120,7 @@ def try_all(work: Callable[[], None], step: int = 1) -> list[str]:
         for thread in _waited(lambda: set(threading.enumerate()) - threads):
             wrong.append(f"{places.where}: the thread {thread.name} goes on")
             threads.add(thread)
-        # A thread that is being started is not among them yet, and keeps what it reads.
+        # A thread that is just starting is not in threading.enumerate() yet, but its files are already open.
         if left := _waited(partial(_changed, files)):
             wrong.append(f"{places.where}: descriptors {left}")
             files = descriptors()
@@ -140,7 +140,7 @@ def _changed(before: list[str]) -> set[str]:
 
 
 def _waited(left: Callable[[], Any]) -> Any:
-    """Returns what is left after at most 5 s."""
+    """Calls `left` until it returns nothing, for at most 5 s. Returns its last result."""
     until = time.monotonic() + 5
     while (found := left()) and time.monotonic() < until:
         time.sleep(0.001)
@@ -148,7 +148,7 @@ def _waited(left: Callable[[], Any]) -> Any:
 
 
 def _interrupted(work: Callable[[], None], number: int) -> tuple[Places, str]:
-    """Returns the place, and what came out. An interrupt that is sent again may come a little later."""
+    """Returns the place and the name of the exception that came out."""
     places, raised = Places(0), ""
     try:
         try:

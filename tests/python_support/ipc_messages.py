@@ -1,4 +1,5 @@
-"""The messages of Arrow IPC files and streams by their bytes: taken apart, packed and put together again."""
+"""Splits the bytes of Arrow IPC files and streams into messages, packs messages, and joins them to a
+stream."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ import pyarrow as pa
 PREFIX = 8
 END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
 DICTIONARY, BATCH = 2, 3  # numbers of MessageHeader in Message.fbs
-BODY_LENGTH = 3  # number of a field of Message
-DATA, BUFFERS, COMPRESSION = 1, 2, 3  # of DictionaryBatch and RecordBatch
+BODY_LENGTH = 3  # number of the field in table Message
+DATA, BUFFERS, COMPRESSION = 1, 2, 3  # numbers of fields in tables DictionaryBatch and RecordBatch
 
 
 def number(flat, at, kind="I"):
@@ -18,7 +19,7 @@ def number(flat, at, kind="I"):
 
 
 def field(flat, table, which):
-    """Where a FlatBuffer has a field of a table; None: it has its default."""
+    """Returns the offset of a table's field in a FlatBuffer, or None if the field has its default."""
     vtable = table - number(flat, table, "i")
     entry = 4 + 2 * which
     offset = number(flat, vtable + entry, "H") if entry < number(flat, vtable, "H") else 0
@@ -26,13 +27,13 @@ def field(flat, table, which):
 
 
 def table_of(flat, table, which):
-    """Where the table or vector of a field begins; None: there is none."""
+    """Returns the offset of the table or vector that a field refers to, or None."""
     at = field(flat, table, which)
     return None if at is None else at + number(flat, at)
 
 
 def header_of(message):
-    """The kind of a message, the place of its header, and its FlatBuffer."""
+    """Returns the type of a message, the offset of its header, and its FlatBuffer."""
     flat = memoryview(message)[PREFIX:]
     root = number(flat, 0)
     return number(flat, field(flat, root, 1), "B"), table_of(flat, root, 2), flat
@@ -44,7 +45,8 @@ def is_compressed(message):
 
 
 def messages_of(raw):
-    """The messages in their order with their bodies, without the end. The metadata must be sound."""
+    """Returns the messages and their bodies in order, without the end-of-stream marker. The metadata must be
+    valid."""
     at, end = 0, len(raw)
     if raw.startswith(b"ARROW1"):
         at, end = 8, end - 10 - number(raw, end - 10)
@@ -58,7 +60,7 @@ def messages_of(raw):
 
 
 def pack(messages):
-    """The messages of the packed form, whose buffers lie in one body, and that body."""
+    """Returns the messages of the packed form and the one body in which their buffers lie."""
     whole = b"".join(body for _, body in messages)
     made, before = [], 0
     for message, body in messages:
@@ -77,7 +79,8 @@ def pack(messages):
 
 
 def stream_of(messages, body):
-    """A stream of the messages, each with its part of the body. None if pyarrow refuses one."""
+    """Joins the messages with their parts of the body to a stream. Returns None if pyarrow rejects a
+    message."""
     made = []
     for message in messages:
         try:

@@ -1,4 +1,4 @@
-"""Files for the tests of the training loader, and a model of what it yields."""
+"""Writes files for the tests of the training loader, and reads row numbers from its batches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 
 def numbered(rows: int, first: int = 0) -> pa.Table:
-    """Rows that tell their number, in columns of two types."""
+    """Returns a table whose rows hold their own number, in columns of two types."""
     number = np.arange(first, first + rows)
     return pa.table({"row": number, "half": (number / 2).astype(np.float32)})
 
@@ -32,7 +32,7 @@ def write_parquet(table: pa.Table, path: Path, batch_rows: int) -> str:
 def files_of_rows(
     folder: Path, counts: Iterable[int], batch_rows: int, write: Callable[..., str] = write_ipc
 ) -> list[str]:
-    """Files whose rows are numbered from the first file to the last."""
+    """Writes files whose rows are numbered consecutively from the first file to the last."""
     ending = "parquet" if write is write_parquet else "arrow"
     made, first = [], 0
     for number, rows in enumerate(counts):
@@ -42,7 +42,7 @@ def files_of_rows(
 
 
 def rows_of(batches: Iterable[Any]) -> list[list[int]]:
-    """The numbers of the rows of each batch, whose columns fit together."""
+    """Returns the row numbers of each batch, and checks that its columns agree."""
     found = []
     for batch in batches:
         if not isinstance(batch, dict):

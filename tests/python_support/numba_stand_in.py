@@ -1,4 +1,4 @@
-"""The few names of Numba that Saeta asks for, where Numba is not installed or shall not be used."""
+"""A stand-in for the names of numba.cuda that Saeta uses, for tests without Numba."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class HostOnlyCUDAMemoryManager:
 
 
 class MemoryPointer:
-    """As in numba-cuda."""
+    """The class of numba-cuda, whose constructor takes no context."""
 
     def __init__(self, pointer: Any, size: int, owner: Any = None, finalizer: Any = None) -> None:
         self.device_pointer = pointer
@@ -36,7 +36,7 @@ class MemoryPointer:
 
 
 class OlderMemoryPointer(MemoryPointer):
-    """As in Numba before numba-cuda: it has a context."""
+    """The class of Numba before numba-cuda, whose constructor takes a context."""
 
     def __init__(
         self, context: Any, pointer: Any, size: int, owner: Any = None, finalizer: Any = None
@@ -46,9 +46,9 @@ class OlderMemoryPointer(MemoryPointer):
 
 
 def put_in_place(monkeypatch: pytest.MonkeyPatch, pointer: type[MemoryPointer]) -> ModuleType:
-    """Makes `import numba.cuda` give these names until the end of the test. Returns that module.
+    """Makes `import numba.cuda` return a module with these names until the test ends. Returns that module.
 
-    Its GPUs are numbered, and the one in whose block the caller is has the current context.
+    `with gpus[number]:` makes the context of that GPU current, as in Numba.
     """
     cuda, driver = ModuleType("numba.cuda"), ModuleType("numba.cuda.cudadrv.driver")
     entered: list[int] = [0]

@@ -1,4 +1,4 @@
-"""What other processes do with pickled tables: they import it by name."""
+"""Functions that other processes run on pickled tables. They must be importable by name."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import saeta as sa
 
 
 def turned(table: sa.Table, column: sa.Column) -> tuple[sa.Table, dict[str, Any]]:
-    """The table with its first row at the end, and what the process has seen."""
+    """Returns the table with its first row moved to the end, and facts that the test checks."""
     seen = {"device": table.device, "schema": table.schema, "values": column.to_pylist()}
     return sa.concat_tables([table[1:], table[:1]]), seen
 
 
 class Rows:
-    """A data set as PyTorch takes one: its items are tables of one row."""
+    """A map-style data set of PyTorch whose items are tables of one row."""
 
     def __init__(self, table: sa.Table) -> None:
         self.table = table

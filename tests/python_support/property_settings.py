@@ -1,7 +1,7 @@
-"""How many examples the property tests draw, and which.
+"""How many examples the property tests draw, and with which seeds.
 
-They are the same wherever the tests run: a change must not fail on what it did not touch. SAETA_EXAMPLES=5000
-looks further, with that many examples a test, drawn anew in each run (`make explore`).
+The examples are the same in every run, so that a change does not fail on old code that it did not touch. With
+SAETA_EXAMPLES=5000 each test draws that many examples, with new seeds in each run (`make explore`).
 """
 
 from __future__ import annotations

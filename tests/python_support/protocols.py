@@ -1,4 +1,4 @@
-"""Objects that show one protocol and nothing else, so that the protocol's path is really taken."""
+"""Objects that implement a single exchange protocol, so that an import must use that protocol."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from typing import Any
 
 
 class OnlyStream:
-    """Nothing but `__arrow_c_stream__`."""
+    """Implements only `__arrow_c_stream__`."""
 
     def __init__(self, source: Any) -> None:
         self.__arrow_c_stream__ = source.__arrow_c_stream__
 
 
 class OnlyArray:
-    """Nothing but `__arrow_c_array__`."""
+    """Implements only `__arrow_c_array__`."""
 
     def __init__(self, source: Any) -> None:
         self.__arrow_c_array__ = source.__arrow_c_array__
 
 
 class OnlyDeviceArray:
-    """Nothing but `__arrow_c_device_array__`."""
+    """Implements only `__arrow_c_device_array__`."""
 
     def __init__(self, source: Any) -> None:
         self.__arrow_c_device_array__ = source.__arrow_c_device_array__
 
 
 class OnlySchema:
-    """Nothing but `__arrow_c_schema__`."""
+    """Implements only `__arrow_c_schema__`."""
 
     def __init__(self, source: Any) -> None:
         self.__arrow_c_schema__ = source.__arrow_c_schema__
 
 
 class Tensor:
-    """A producer of DLPack that counts what it was asked."""
+    """A DLPack producer that records the arguments of each call."""
 
     def __init__(self, source: Any) -> None:
         self.source = source
@@ -53,7 +53,7 @@ class Tensor:
 
 
 class OldTensor(Tensor):
-    """A producer from before DLPack 1.0: it knows `stream` and nothing else."""
+    """A producer from before DLPack 1.0: `__dlpack__` takes only `stream`."""
 
     def __dlpack__(self, stream: Any = None) -> Any:  # type: ignore[override]
         self.asked_tensor.append({"stream": stream})
@@ -61,7 +61,7 @@ class OldTensor(Tensor):
 
 
 class CStream(ctypes.Structure):
-    """The `ArrowArrayStream` of the Arrow C Stream Interface, as its five pointers."""
+    """`ArrowArrayStream` of the Arrow C Stream Interface, as its five pointers."""
 
     _fields_ = [
         (name, ctypes.c_void_p)
@@ -70,7 +70,8 @@ class CStream(ctypes.Structure):
 
 
 def stream_in(capsule: Any) -> CStream:
-    """The struct in a capsule of a stream, to be broken by a test. For a device: what follows its type."""
+    """Returns the struct in a capsule of a stream, for a test to corrupt. Of a device stream: the part after
+    `device_type`."""
     read = ctypes.pythonapi.PyCapsule_GetPointer
     read.restype = ctypes.c_void_p
     read.argtypes = [ctypes.py_object, ctypes.c_char_p]
@@ -83,7 +84,7 @@ KEPT_NAMES: list[bytes] = []
 
 
 def new_capsule(name: bytes, pointer: int = 1) -> Any:
-    """A capsule of any name around any pointer, without a destructor."""
+    """Makes a capsule with this name and pointer, without a destructor."""
     KEPT_NAMES.append(name)  # a capsule borrows its name
     make = ctypes.pythonapi.PyCapsule_New
     make.restype = ctypes.py_object
@@ -92,7 +93,7 @@ def new_capsule(name: bytes, pointer: int = 1) -> Any:
 
 
 def capsule_name(capsule: Any) -> str:
-    """The name of a capsule, from CPython itself."""
+    """Returns the name of a capsule."""
     read = ctypes.pythonapi.PyCapsule_GetName
     read.restype = ctypes.c_char_p
     read.argtypes = [ctypes.py_object]
@@ -101,7 +102,7 @@ def capsule_name(capsule: Any) -> str:
 
 
 class CArray(ctypes.Structure):
-    """The `ArrowArray` of the Arrow C Data Interface."""
+    """`ArrowArray` of the Arrow C Data Interface."""
 
 
 CArray._fields_ = [
@@ -115,7 +116,7 @@ CArray._fields_ = [
 
 
 class CDeviceArray(ctypes.Structure):
-    """The `ArrowDeviceArray` of the Arrow C Device Interface."""
+    """`ArrowDeviceArray` of the Arrow C Device Interface."""
 
     _fields_ = (
         ("array", CArray),
@@ -127,7 +128,7 @@ class CDeviceArray(ctypes.Structure):
 
 
 def device_array_in(capsule: Any) -> CDeviceArray:
-    """The struct in a capsule "arrow_device_array", which the capsule must outlive."""
+    """Returns the struct in a capsule named "arrow_device_array". The caller must keep the capsule alive."""
     read = ctypes.pythonapi.PyCapsule_GetPointer
     read.restype = ctypes.c_void_p
     read.argtypes = [ctypes.py_object, ctypes.c_char_p]

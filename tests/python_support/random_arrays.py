@@ -1,4 +1,4 @@
-"""Random pyarrow arrays of every layout, nested in each other, with values of their own below nulls."""
+"""Random pyarrow arrays of every layout, nested in each other, with arbitrary values in their null rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 import saeta as sa
 
-# Few values, so that rows are often equal; floats that compare in their own way.
+# Few values, so that rows are often equal. The floats include those with special comparison: zeros and NaN.
 FLOATS = [0.0, -0.0, math.nan, 1.5, -math.inf]
 LEAVES = {
     pa.int8(): [0, 1, -1],
@@ -49,7 +49,7 @@ KINDS = (
 
 
 def any_type(random: Random, depth: int = 3) -> Any:
-    """A type at most `depth` levels deep."""
+    """Returns a random type at most `depth` levels deep."""
     match random.choice(KINDS) if depth else "leaf":
         case "leaf":
             return random.choice(list(LEAVES))
@@ -88,13 +88,14 @@ def numbers(values: Any, dtype: Any) -> Any:
 
 
 def offsets(random: Random, rows: int, dtype: Any) -> tuple[Any, int]:
-    """The offsets of lists of 0 to 2 values, null or not, and the number of rows that their child needs."""
+    """Returns offsets of lists of 0 to 2 values, also for null rows, and the number of rows the child
+    needs."""
     edges = np.cumsum([random.randint(0, 1), *(random.randint(0, 2) for _ in range(rows))])
     return numbers(edges, dtype), int(edges[-1])
 
 
 def filled(random: Random, type_: Any, rows: int) -> Any:
-    """An array of `rows` rows with values of its own below its nulls, and an offset."""
+    """Returns an array of `rows` rows with an offset and with arbitrary values in its null rows."""
     skipped = random.randint(0, 2)
     return array_of(random, type_, rows + skipped).slice(skipped)
 
@@ -146,7 +147,7 @@ def array_of(random: Random, type_: Any, rows: int) -> Any:
 
 
 def holds(type_: Any, is_kind: Callable[[Any], bool]) -> bool:
-    """Whether a type, or a type inside of it, is of a kind."""
+    """Returns whether `is_kind` holds for a type or for a type nested in it."""
     if is_kind(type_):
         return True
     if pa.types.is_dictionary(type_):
@@ -157,12 +158,13 @@ def holds(type_: Any, is_kind: Callable[[Any], bool]) -> bool:
 
 
 def can_show(type_: Any) -> bool:
-    """pyarrow 26 reads outside of memory where it shows runs inside of list views."""
+    """Returns False for run-end encoded arrays in list views: pyarrow 26 reads out of bounds when it prints
+    them."""
     return not holds(type_, lambda t: pa.types.is_list_view(t) and holds(t, pa.types.is_run_end_encoded))
 
 
 def in_pieces(random: Random, array: Any, ctx: Any = "host") -> sa.Column:
-    """The array as a column of up to four chunks."""
+    """Converts the array to a column of up to four chunks."""
     edges = [0, *sorted(random.choices(range(len(array) + 1), k=random.randint(0, 3))), len(array)]
     pieces = [array.slice(first, last - first) for first, last in itertools.pairwise(edges)]
     return sa.from_arrow(pa.chunked_array(pieces, array.type), ctx, as_column=True)

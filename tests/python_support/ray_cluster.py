@@ -1,4 +1,4 @@
-"""A local cluster of Ray, and the actors and tasks of the tests, which its processes import from here."""
+"""A local Ray cluster, and the actors and tasks of the tests, which its processes import from this module."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # Ray reports to its makers otherwise
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # sends no usage statistics
 
 import ray
 
@@ -26,7 +26,7 @@ saeta.ray.register_transport()
 
 @contextmanager
 def cluster(cpus: int = 2) -> Iterator[None]:
-    """Runs a cluster of its own, whose processes import what this one can."""
+    """Runs a local cluster whose processes have the sys.path of this process."""
     os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
     _start(cpus)
     try:
@@ -36,11 +36,11 @@ def cluster(cpus: int = 2) -> Iterator[None]:
 
 
 def _start(cpus: int) -> None:
-    """Starts Ray, which gives its own start up after 30 seconds. A busy machine may take longer."""
+    """Starts Ray, repeatedly if needed: its own timeout of 30 s is too short for a busy machine."""
     for last in (False, False, True):
         try:
             ray.init(
-                "local",  # also where a cluster is running
+                "local",  # a new cluster even if one is running
                 num_cpus=cpus,
                 num_gpus=0,
                 include_dashboard=False,
@@ -55,13 +55,13 @@ def _start(cpus: int) -> None:
 
 
 def charged() -> int:
-    """Bytes that the host's context of this process is charged."""
+    """Returns the bytes that the host context of this process has allocated."""
     found = sa.context("host").memory.statistics()
     return int(found["current"] or 0) + int(found["reserved"] or 0)
 
 
 def mapping_of(column: Any) -> str:
-    """Returns the line of /proc/self/maps that has the values of a column of numbers."""
+    """Returns the line of /proc/self/maps whose mapping holds the values of a numeric column."""
     address = np.from_dlpack(column).__array_interface__["data"][0]
     for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
         first, last = (int(each, 16) for each in line.split()[0].split("-"))
@@ -71,7 +71,7 @@ def mapping_of(column: Any) -> str:
 
 
 class Actor:
-    """Makes, keeps and uses tables. What it returns by the transport stays in its memory."""
+    """Makes, keeps and uses tables. Tables returned through the transport stay in the actor's memory."""
 
     def __init__(self) -> None:
         self.kept: Any = None
@@ -99,7 +99,7 @@ class Actor:
         return self.kept
 
     def overwrite(self) -> list[int]:
-        """Changes the memory of the table that it has returned, and says what it has there."""
+        """Overwrites the values of the table that it has returned. Returns the new values."""
         self.values[:] = -1
         return self.kept["a"].to_pylist()[:3]
 
@@ -136,13 +136,13 @@ class Actor:
 
 
 def actor(**options: Any) -> Any:
-    """Starts an actor whose methods that make tables use the transport."""
+    """Starts an actor whose table-returning methods use the transport."""
     made = ray.remote(num_cpus=0, enable_tensor_transport=True, **options)(Actor)
     return made.remote()
 
 
 def by_transport(method: Any) -> Any:
-    """The method of an actor, with its result by the transport."""
+    """Returns the actor's method with its result sent through the transport."""
     return method.options(tensor_transport="SAETA")
 
 

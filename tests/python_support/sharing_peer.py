@@ -1,4 +1,4 @@
-"""Another process that shares and opens tables, and what a test of sharing must not leave behind."""
+"""A second process that shares and opens tables, and checks for leaked descriptors and memory."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ for line in sys.stdin:
 
 
 class Peer:
-    """Another process, which runs code that a test sends."""
+    """A second process that runs the code that a test sends."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -65,7 +65,7 @@ class Peer:
         self.process.stdin.flush()
 
     def run(self, code: str) -> list[str]:
-        """Returns the lines that the code has printed."""
+        """Runs code and returns the lines that it printed."""
         self.send(code)
         return self.hear("done")
 
@@ -88,7 +88,8 @@ class Peer:
 
 
 def descriptors() -> int:
-    """How many are open, once the connections that are kept for later leases are closed."""
+    """Closes the connections that are cached for later leases. Returns the number of open file
+    descriptors."""
     while leases._idle:
         leases._idle.pop()[1].close()
     return len(list(Path("/proc/self/fd").iterdir()))
@@ -100,7 +101,8 @@ def charged() -> int:
 
 
 def nothing_is_left() -> Iterator[None]:
-    """For a fixture: a test leaves neither descriptors nor bytes. Helpers of multiprocessing keep theirs."""
+    """Fails if the block leaks file descriptors or memory. Those of multiprocessing's helpers are not
+    counted."""
     broker.own()
     resource_tracker.ensure_running()
     forkserver.ensure_running()

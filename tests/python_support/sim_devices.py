@@ -1,4 +1,4 @@
-"""The simulated devices of tests/python_sim."""
+"""Contexts on simulated devices, from the module of tests/python_sim."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEVICES = ["host", "sim", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
 def simulator() -> Any:
-    """The module of tests/python_sim, which lies in the build folder."""
+    """Imports the module of tests/python_sim from the build folder."""
     build = os.environ.get("SAETA_BUILD")
     if build is None:
         pytest.skip("SAETA_BUILD does not name the build folder, which has the simulator")
@@ -28,7 +28,7 @@ def simulator() -> Any:
 
 
 def contexts_of(device: str) -> Iterator[sa.Context]:
-    """One context of DEVICES for a test; of a simulated one it is required afterwards that it saw no race."""
+    """Yields a context on one of DEVICES. A simulated device must have detected no race at the end."""
     if device == "sim":
         simulated = simulator().Device()
         yield simulated.context

@@ -1,14 +1,14 @@
 """The early-release storm: threads whose consumers drop their views while the work on them is pending.
 
-In each round a thread uploads a column of one value and lets a consumer add it up on a stream that Saeta does
-not know. It drops view and column at once, and uploads garbage of the same size into whatever memory is free.
-The budget has room for few columns, so memory that was given back too early is overwritten before the sum has
-read it. Garbage of other sizes comes and goes too: the memory that the context holds must stay within the
-budget and one slab at every step.
+In each round a thread uploads a column of one repeated value, and a consumer sums it on a stream that Saeta
+does not know. The thread drops view and column at once, and uploads other values of the same size. The budget
+has room for few columns, so memory that was released too early is overwritten before the sum has read it.
+Columns of other sizes are allocated and freed too: the context must never hold more than the budget plus one
+slab.
 
-Each thread has a child budget. Together they allow more than there is, so that both kinds of refusals occur.
-Disturbances run beside the threads: forks and graph captures (scripts/soak_disturbances.py), again and again
-until the storm is over.
+Each thread has a child budget. The sum of the child limits exceeds the parent's limit, so that both child and
+parent refuse requests. Forks and graph captures (scripts/soak_disturbances.py) run concurrently until the
+storm ends.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ import numpy as np
 
 import saeta as sa
 
-SLAB = 2 << 20  # bytes; caching_options::slab
+SLAB = 2 << 20  # bytes; the default of caching_options::slab
 SIZES = 8
-# To have room for a column that others' pending releases may take, or an open capture hold up.
+# Attempts to allocate: other threads may take the memory that a release returns, and an open capture delays
+# releases.
 ATTEMPTS = 100_000
 
 
 class Consumer(Protocol):
-    """A framework in the hands of one thread."""
+    """A framework that one thread uses."""
 
     def consume(self, column: sa.Column) -> Callable[[], int]:
-        """Queues a sum and keeps no view; the result waits for it."""
+        """Queues a sum of the column and keeps no view of it. The returned function waits for the sum."""
 
 
 class Storm:
-    """`threads` threads with a consumer each and `rounds` rounds each; read the counts after `run`."""
+    """`threads` threads with a consumer each run `rounds` rounds each. `run` fills in the counts."""
 
     def __init__(
         self,
@@ -52,8 +53,8 @@ class Storm:
         self.rounds = rounds
         self.rows = rows
         self.threads = threads
-        self.pending = pending  # sums of a thread that wait to be checked, at most
-        self.limit = 3 * threads // 2 * 4 * rows  # less than the children together allow
+        self.pending = pending  # maximum number of unchecked sums of a thread
+        self.limit = 3 * threads // 2 * 4 * rows  # less than the sum of the child limits
         self.own_limit = 2 * 4 * rows
         self.most_held = 0
         self.children: list[sa.Context] = []
@@ -67,7 +68,7 @@ class Storm:
         self.mutex = threading.Lock()
 
     def run(self, make_consumer: Callable[[], Consumer]) -> None:
-        self.limit += self.ctx.memory.statistics()["current"]  # on the host: chunks of a GPU's staging ring
+        self.limit += self.ctx.memory.statistics()["current"]  # the host has GPUs' staging rings
         self.ctx.budget = self.limit
         self.ctx.memory.reset_peak()
         self.children = [self.ctx.memory.child(f"thread {n}", self.own_limit) for n in range(self.threads)]
@@ -105,7 +106,7 @@ class Storm:
             ready.wait()
             pending: list[tuple[int, Callable[[], int]]] = []
             for turn in range(self.rounds):
-                if self.failures:  # of another thread, which `run` raises
+                if self.failures:  # another thread failed; `run` raises its exception
                     return
                 value = 1 + number * self.rounds + turn
                 pending.append((value, self._round(consumer, value, self.children[number])))
@@ -143,7 +144,7 @@ class Storm:
                 break
             try:
                 column = sa.from_dlpack(values, own, copy=True)
-            except sa.BudgetExceeded:  # other threads were quicker to take what a release gave back
+            except sa.BudgetExceeded:  # other threads took the released memory first
                 self.ctx.synchronize()
             else:
                 self._sample()
@@ -175,7 +176,7 @@ class Storm:
         assert 4 * len(self.addresses) <= self.checked, f"{used}: without reuse the storm proves nothing"
 
     def _expect_right_budgets(self) -> None:
-        """Every column was charged to its thread's budget, none beyond a limit, and all of them came back."""
+        """Each column was charged to its thread's budget, no limit was exceeded, nothing leaked."""
         for child in self.children:
             seen = child.memory.statistics()
             assert seen["requests"] == 3 * self.rounds, seen
@@ -186,5 +187,5 @@ class Storm:
 
 
 def make_all_at_once(consumers: list[Any]) -> Callable[[], Consumer]:
-    """Hands out consumers that were made beforehand, so that nothing is compiled in the storm."""
+    """Hands out consumers that exist already, so that no kernel is compiled during the storm."""
     return consumers.pop

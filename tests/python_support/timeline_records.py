@@ -1,4 +1,4 @@
-"""Records of an event log, made by hand."""
+"""Hand-made records of an event log."""
 
 from __future__ import annotations
 

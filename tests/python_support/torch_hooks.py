@@ -1,5 +1,5 @@
-"""The functions that torch looks up in Saeta's library, called as torch calls them: with its types, but
-without torch."""
+"""Calls the functions that torch looks up in Saeta's library, with torch's argument types but without
+torch."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from saeta import _core
 
 
 class PoolId(ctypes.Structure):
-    """c10::MempoolId_t, a std::pair."""
+    """c10::MempoolId_t, a std::pair of two numbers."""
 
     _fields_ = (("first", c_ulonglong), ("second", c_ulonglong))
 
 
 class StreamFilter(ctypes.Structure):
-    """std::function<bool(cudaStream_t)> of libstdc++: the content, its manager, and the function to call.
+    """The memory layout of libstdc++'s std::function<bool(cudaStream_t)>: state, manager and call function.
 
-    A function that is passed by value is passed by the address of a copy, which the callee may move from.
+    By the C++ ABI, an argument passed by value is the address of a copy, which the callee may move from.
     """
 
     _fields_ = (("held", c_void_p * 2), ("manage", c_void_p), ("call", c_void_p))
@@ -37,12 +37,12 @@ class StreamFilter(ctypes.Structure):
 
 
 class TorchHooks:
-    """torch on a device of that number, on its default stream."""
+    """Stands in for torch on the device with this ordinal, on its default stream."""
 
     def __init__(self, ordinal: int) -> None:
         self.ordinal = ordinal
         self.library = ctypes.CDLL(_core.__file__)
-        self.filters: list[StreamFilter] = []  # torch owns them until the end of the pool
+        self.filters: list[StreamFilter] = []  # kept alive until the pool ends, as torch does
 
     def serve(self, ctx: sa.Context, tag: str = "torch") -> dict[str, int]:
         return _core._serve_torch(ctx, self.ordinal, tag)

@@ -1,4 +1,4 @@
-"""Waits for what happens in other threads and processes."""
+"""Waits for events in other threads and processes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 
 def eventually(true: Callable[[], bool], *, collect: bool = True) -> bool:
-    """Returns whether something becomes true within a minute, which is long also on a busy machine.
+    """Calls `true` until it returns True, for at most a minute. Returns whether it did.
 
     Args:
-        collect: whether cycles are collected meanwhile, where what is waited for may hang in one.
+        collect: run the garbage collector between calls, for conditions that depend on reference cycles.
     """
     deadline = time.monotonic() + 60
     while not true():

@@ -1,4 +1,4 @@
-"""The site that `make docs` built."""
+"""Fixtures for the documentation site that `make docs` built."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def site() -> Path:
 
 @pytest.fixture(scope="session")
 def inventory(site: Path) -> dict[str, str]:
-    """The page of each documented object, as other sites look it up."""
+    """The page of each documented object, from the site's objects.inv."""
     content = (site / "objects.inv").read_bytes().split(b"\n", 4)[4]
     found = {}
     for line in zlib.decompress(content).decode().splitlines():

@@ -1,4 +1,4 @@
-"""The built pages of the reference have every public name of the package."""
+"""The reference pages of the built site document every public name of the package."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MODULES = {
 
 
 def exported(file: str) -> list[str]:
-    """`__all__` of a module, without importing it."""
+    """Returns `__all__` of a module without importing it."""
     for node in ast.parse((PACKAGE / file).read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return [ast.literal_eval(each) for each in node.value.elts]
@@ -30,13 +30,13 @@ def exported(file: str) -> list[str]:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_every_public_name_has_its_place(inventory, module):
+def test_every_public_name_is_documented(inventory, module):
     missing = [name for name in exported(MODULES[module]) if f"{module}.{name}" not in inventory]
     assert missing == []
 
 
 def stub_methods() -> list[str]:
-    """Public members of the public classes of the stub."""
+    """Returns the public members of the public classes in the stub."""
     public = set(exported("__init__.py"))
     tree = ast.parse((PACKAGE / "_core.pyi").read_text(encoding="utf-8"))
     return [
@@ -48,7 +48,7 @@ def stub_methods() -> list[str]:
     ]
 
 
-def test_every_method_has_its_place(inventory):
+def test_every_method_is_documented(inventory):
     assert len(stub_methods()) > 150
     assert [name for name in stub_methods() if name not in inventory] == []
 
@@ -56,7 +56,7 @@ def test_every_method_has_its_place(inventory):
 def test_overloaded_functions_show_their_docstring(site):
     page = (site / "reference/python/exchange.html").read_text(encoding="utf-8")
     assert "Takes a tensor into a context" in page
-    assert "Example:" not in page, "it is shown as code, under Examples"
+    assert "Example:" not in page, "examples are rendered as code under the heading Examples"
 
 
 @pytest.mark.parametrize("name", ["memory/use_token.hpp", "budget/budget.hpp", "ipc/reader.hpp"])

@@ -1,7 +1,7 @@
-"""Who types a task into the search finds its page first.
+"""The site's search ranks the right page first for common tasks.
 
-The index is the one that the site ships, and it is asked as the site's own worker asks it
-(material/templates/assets/javascripts/workers): the same fields and boosts, a wildcard behind each term, more
+The tests query the index of the built site as its search worker does
+(material/templates/assets/javascripts/workers): the same fields and boosts, a wildcard after each term, more
 weight for pages than for sections and for results with all terms, and results grouped by page.
 """
 
@@ -96,7 +96,7 @@ class Search:
     separator: re.Pattern[str]
 
     def pages(self, query: str) -> list[str]:
-        """The pages that are found, the best first."""
+        """Returns the matching pages, the best first."""
         terms = [term for term in self.separator.split(query.lower()) if term]
         scored: list[tuple[float, str]] = []
         for found in self.index.search(" ".join(f"{term}*" for term in terms)):
@@ -110,7 +110,7 @@ class Search:
 
 
 def plain(text: str) -> str:
-    """Without the marks of HTML."""
+    """Returns the text without HTML tags."""
     return unescape(re.sub(r"<[^>]*>", " ", text))
 
 
@@ -134,13 +134,14 @@ def search(site: Path) -> Search:
     return Search(builder.build(), separator)
 
 
-def test_there_are_enough_tasks_and_their_pages_exist(site):
+def test_the_tasks_are_enough_and_their_pages_exist(site):
     assert len(TASKS) >= 40
     assert [page for page in TASKS.values() if not (site / page).is_file()] == []
 
 
 def test_a_public_name_leads_to_its_signature(search, inventory):
-    """Its page of the reference is among the first hits. A member is looked up with its class."""
+    """Searching for a public name finds its reference page among the first hits. A member includes its
+    class."""
     exports = [f"{module}.{name}" for module, file in MODULES.items() for name in exported(file)]
     names = [name for name in (*exports, *stub_methods()) if name in inventory]
     assert len(names) > 290
