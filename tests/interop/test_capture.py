@@ -1,8 +1,7 @@
-"""Views that are dropped while a CUDA graph is captured, by torch and CuPy on streams of their own.
+"""Dropping views while torch or CuPy captures a CUDA graph on its own stream: the capture must survive.
 
-To see them fail, remove by hand the code that holds back events over the whole context: `captures_->active()`
-in `timelines::mark_device` (saeta/order/timeline.cpp). The capture of the test then ends with an error of the
-driver.
+To see the tests fail, remove `captures_->active()` from `timelines::mark_device` (saeta/order/timeline.cpp),
+which postpones context-wide events. The driver then invalidates the capture.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from gpu_frameworks import cupy_with_a_device, torch_with_a_device
 ROWS = 1 << 16
 
 
-def test_an_announcement_is_a_block_that_can_be_nested_and_ends_with_an_error(anywhere):
+def test_capture_blocks_can_be_nested_and_end_with_an_error(anywhere):
     with anywhere.capturing() as outer, anywhere.capturing() as inner:
         assert isinstance(outer, sa.GraphCapture)
         with pytest.raises(sa.BusyError, match="is already open"):
@@ -31,7 +30,7 @@ def test_an_announcement_is_a_block_that_can_be_nested_and_ends_with_an_error(an
         pass
 
 
-def test_nothing_waits_for_a_capture_on_the_host(host):
+def test_a_capture_on_the_host_delays_no_release(host):
     column = sa.from_dlpack(np.arange(ROWS), host, copy=True)
     with host.capturing():
         view = np.from_dlpack(column)
@@ -90,7 +89,7 @@ class CupyPeer:
 def peer(request: pytest.FixtureRequest) -> Any:
     made = request.param()
     warm = made.zeros()
-    warm += warm  # compiles the kernel that is captured
+    warm += warm  # compiles the kernel before the capture
     return made
 
 
@@ -105,7 +104,7 @@ def ctx() -> sa.Context:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("known_by", ["announcement", "hand-over"])
-def test_views_dropped_in_a_capture_are_released_after_it_and_the_graph_runs_right(peer, ctx, known_by):
+def test_views_dropped_in_a_capture_are_released_after_it_and_the_graph_is_correct(peer, ctx, known_by):
     before = ctx.memory.statistics()["current"]
     column = sa.from_dlpack(np.arange(ROWS, dtype=np.int32), ctx)
     earlier = sa.from_dlpack(np.zeros(ROWS, dtype=np.int32), ctx)
@@ -123,14 +122,14 @@ def test_views_dropped_in_a_capture_are_released_after_it_and_the_graph_runs_rig
         replay()
     np.testing.assert_array_equal(peer.numpy(total), 3 * np.arange(ROWS, dtype=np.int32))
     ctx.synchronize()
-    assert ctx.memory.statistics()["current"] == before + 4 * ROWS, "released once the capture was over"
+    assert ctx.memory.statistics()["current"] == before + 4 * ROWS, "released after the capture"
     del outside, column
     ctx.synchronize()
     assert ctx.memory.statistics()["current"] == before
 
 
 @pytest.mark.gpu
-def test_tokens_opened_in_a_capture_lend_arrays_to_the_graph(ctx):
+def test_use_tokens_opened_in_a_capture_work_in_the_graph(ctx):
     peer = CupyPeer()
     column = sa.from_dlpack(np.arange(ROWS, dtype=np.int32), ctx)
     target = ctx.allocate(4 * ROWS)

@@ -1,5 +1,5 @@
-"""The Apache Arrow project's integration files with one byte of their metadata changed: every way of reading
-refuses them, or reads the same. It is a sample; the same places are drawn in each run."""
+"""Changes one metadata byte in integration files of the Apache Arrow project: all readers must agree on the
+result, either an error or the same table. The changed bytes are a sample, the same in each run."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from ipc_messages import (
     stream_of,
 )
 
-CHANGES = 8  # to a file
-MANY = 100_000  # rows of type null take no bytes, and a changed number of them is a long text
+CHANGES = 8  # per file
+MANY = 100_000  # limit of printed rows: a corrupt row count of type null costs no bytes but makes a long text
 FLIPS = [1, 2, 4, 0x10, 0x80, 0xFF]
 STREAMS = [each for each in names() if each.endswith(".stream")]
 WAYS = {
@@ -51,7 +51,7 @@ def joined(scan, ctx):
 
 
 def metadata_places(raw: bytes) -> list[int]:
-    """The places of all bytes of metadata: of each message, and of the footer of a file."""
+    """Returns the offsets of all metadata bytes: those of each message and of a file's footer."""
     places: list[int] = []
     at = 0
     if raw.startswith(b"ARROW1"):
@@ -70,7 +70,7 @@ def text_of(column: pa.ChunkedArray) -> str:
     except (
         KeyError,
         pa.ArrowInvalid,
-    ):  # arrays of months have no class; children may be too long to be joined
+    ):  # pyarrow has no class for month intervals; children may be too long to be joined
         return ""
 
 
@@ -82,7 +82,7 @@ def outcome(way, raw, ctx):
     table = read if isinstance(read, sa.Table) else sa.from_arrow(read, "host")
     try:
         found = table.to_arrow()
-    except pa.ArrowInvalid:  # pyarrow has no class for its own extension types with another storage
+    except pa.ArrowInvalid:  # a canonical extension type with the wrong storage type
         return [str(each) for each in table.schema], table.num_rows
     if not 0 < found.num_rows < MANY:
         return str(found.schema), found.num_rows
@@ -95,20 +95,21 @@ def changed_at(raw: bytes, place: int, flip: int) -> bytes:
     return bytes(changed)
 
 
-def require_one_meaning(raw: bytes, ctx, **others):
-    """The ways read a stream or file. `others` are ways that are given the same in another form."""
+def require_equal_results(raw: bytes, ctx, **others):
+    """Reads a stream or file with each reader in WAYS, and with the readers in `others`, which have the same
+    data in another form. All results must be equal."""
     seen = {way: outcome(read, raw, ctx) for way, read in {**WAYS, **others}.items()}
     assert len({repr(each) for each in seen.values()}) == 1, seen
     return seen["views"]
 
 
-def require_one_meaning_of_packed(messages: list[bytes], body: bytes, ctx):
+def require_equal_results_of_packed(messages: list[bytes], body: bytes, ctx):
     def unpack(_raw, ctx):
         return sa.unpack(b"".join([*messages, END_OF_STREAM]), body, ctx)
 
     try:
         unpack(None, ctx)
-    except sa.UnsupportedError:  # metadata of version 4, another byte order, a dictionary in parts
+    except sa.UnsupportedError:  # metadata version 4, another byte order, or delta dictionaries
         return
     except sa.FormatError:
         pass
@@ -116,11 +117,11 @@ def require_one_meaning_of_packed(messages: list[bytes], body: bytes, ctx):
     if raw is None:
         assert outcome(unpack, raw, ctx) == "refused", "pyarrow does"
     else:
-        require_one_meaning(raw, ctx, unpack=unpack)
+        require_equal_results(raw, ctx, unpack=unpack)
 
 
-def require_one_meaning_of_message(schema: bytes, message: bytes, body: bytes, ctx, device):
-    """@param device  the saeta.cuda.Context that the message is in."""
+def require_equal_results_of_message(schema: bytes, message: bytes, body: bytes, ctx, device):
+    """Compares `device` (a saeta.cuda.Context that holds the message) with the readers of streams."""
     from saeta import cuda
 
     def single(_raw, _ctx):
@@ -132,20 +133,20 @@ def require_one_meaning_of_message(schema: bytes, message: bytes, body: bytes, c
     if raw is None:
         assert outcome(single, raw, ctx) == "refused", "pyarrow does"
     else:
-        require_one_meaning(raw, ctx, read_record_batch=single)
+        require_equal_results(raw, ctx, read_record_batch=single)
 
 
 @pytest.mark.parametrize("name", names())
-def test_a_changed_byte_means_the_same_to_every_way(host, shared_data: Path, name: str):
+def test_all_readers_agree_on_a_changed_byte(host, shared_data: Path, name: str):
     whole = (shared_data / "golden" / name).read_bytes()
     draw = random.Random(name)
     for place in draw.sample(metadata_places(whole), CHANGES):
         flip = draw.choice(FLIPS)
-        require_one_meaning(changed_at(whole, place, flip), host)
+        require_equal_results(changed_at(whole, place, flip), host)
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_a_changed_byte_of_a_packed_table_means_the_same(host, shared_data: Path, name: str):
+def test_all_readers_agree_on_a_changed_byte_of_a_packed_table(host, shared_data: Path, name: str):
     messages = messages_of((shared_data / "golden" / name).read_bytes())
     if any(is_compressed(message) for message, _ in messages):
         pytest.skip("nothing is compressed in the packed form")
@@ -154,12 +155,12 @@ def test_a_changed_byte_of_a_packed_table_means_the_same(host, shared_data: Path
     for _ in range(CHANGES):
         at = draw.randrange(len(packed))
         changed = changed_at(packed[at], draw.randrange(PREFIX, len(packed[at])), draw.choice(FLIPS))
-        require_one_meaning_of_packed([*packed[:at], changed, *packed[at + 1 :]], body, host)
+        require_equal_results_of_packed([*packed[:at], changed, *packed[at + 1 :]], body, host)
 
 
 @pytest.mark.parametrize("kind", ["host", "sim"])
 @pytest.mark.parametrize("name", STREAMS)
-def test_a_changed_byte_of_one_message_means_the_same(host, shared_data: Path, name: str, kind: str):
+def test_all_readers_agree_on_a_changed_byte_of_one_message(host, shared_data: Path, name: str, kind: str):
     from cuda_module import opened
 
     (schema, _), *messages = messages_of((shared_data / "golden" / name).read_bytes())
@@ -171,7 +172,7 @@ def test_a_changed_byte_of_one_message_means_the_same(host, shared_data: Path, n
         for _ in range(CHANGES if BATCH in kinds else 0):
             message, body = draw.choice(messages)
             changed = changed_at(message, draw.randrange(PREFIX, len(message)), draw.choice(FLIPS))
-            require_one_meaning_of_message(schema, changed, body, host, device)
+            require_equal_results_of_message(schema, changed, body, host, device)
 
 
 @pytest.mark.parametrize(
@@ -181,20 +182,20 @@ def test_a_changed_byte_of_one_message_means_the_same(host, shared_data: Path, n
         ("cpp-21.0.0/generated_dictionary.stream", 944, 2),
     ],
 )
-def test_a_delta_without_values_before_it_is_refused(host, shared_data: Path, name, place, flip):
-    """The byte makes the first values of a dictionary a delta."""
+def test_a_delta_without_an_earlier_dictionary_batch_is_refused(host, shared_data: Path, name, place, flip):
+    """The changed byte marks the first dictionary batch as a delta."""
     changed = changed_at((shared_data / "golden" / name).read_bytes(), place, flip)
-    assert require_one_meaning(changed, host) == "refused"
+    assert require_equal_results(changed, host) == "refused"
     with pytest.raises(sa.FormatError, match="which no message before has given"):
         sa.ipc.inspect(changed)
 
 
-def test_the_packed_form_has_one_byte_order(host, shared_data: Path):
-    """The byte makes the schema say that the numbers are big-endian."""
+def test_a_packed_table_in_another_byte_order_is_refused(host, shared_data: Path):
+    """The changed byte marks the schema as big-endian."""
     packed, body = pack(
         messages_of((shared_data / "golden/cpp-21.0.0/generated_interval_mdn.stream").read_bytes())
     )
     changed = [changed_at(packed[0], 42, 16), *packed[1:]]
-    assert require_one_meaning(stream_of(changed, body), host) != "refused"
+    assert require_equal_results(stream_of(changed, body), host) != "refused"
     with pytest.raises(sa.UnsupportedError, match=r"^packed table: its schema has byte order 1"):
         sa.unpack(b"".join([*changed, END_OF_STREAM]), body, host)

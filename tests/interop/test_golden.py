@@ -1,6 +1,6 @@
-"""The Apache Arrow project's integration files: read, compared with what pyarrow reads, handed over by every
-protocol, written, and read by pyarrow. tests/conformance/ipc/golden_test.cpp does the same on the simulated
-device."""
+"""Integration files of the Apache Arrow project: Saeta reads them as pyarrow does, exports them by every
+protocol, and writes files that pyarrow reads. tests/conformance/ipc/golden_test.cpp does the same on the
+simulated device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from protocols import OnlyArray, OnlyStream
 
 
 def names() -> list[str]:
-    """Files by their place below golden/, found when the tests are collected; none where there is no data."""
+    """Returns the paths of the files below golden/ at collection time, or none if the data are missing."""
     folder = Path(os.environ.get("SAETA_SHARED_DATA", PROJECT.parent / "shared" / "data")) / "golden"
     found = sorted(path for pattern in ("*.arrow_file", "*.stream") for path in folder.rglob(pattern))
     return [str(path.relative_to(folder)) for path in found]
@@ -37,7 +37,7 @@ def golden(request: pytest.FixtureRequest, shared_data: Path) -> Path:
 
 
 def assert_same(got: pa.Table, expected: pa.Table) -> None:
-    got.validate()  # not full: some of the files have times that pyarrow calls invalid
+    got.validate()  # without full=True: some files have times that pyarrow considers invalid
     assert got.schema.equals(expected.schema, check_metadata=True)
     assert got.equals(expected)
 
@@ -52,14 +52,14 @@ def test_golden_files_make_the_round_trip(anywhere, golden, tmp_path):
     assert_same(read_with_pyarrow(target), expected)
 
 
-def test_golden_tables_pass_the_streams(anywhere, golden):
+def test_golden_tables_pass_arrow_streams(anywhere, golden):
     expected = read_with_pyarrow(golden)
     table = sa.read_ipc(golden, anywhere)
     assert_same(sa.from_arrow(OnlyStream(table), anywhere).to_arrow(), expected)
     assert_same(sa.from_arrow(table.__arrow_c_device_stream__(), anywhere).to_arrow(), expected)
 
 
-def test_golden_tables_are_packed(anywhere, golden):
+def test_golden_tables_survive_packing(anywhere, golden):
     expected = read_with_pyarrow(golden)
     for rechunk in (False, True):
         table = sa.read_ipc(golden, anywhere, rechunk=rechunk)
@@ -69,7 +69,8 @@ def test_golden_tables_are_packed(anywhere, golden):
 
 
 def parts(table: sa.Table, expected: pa.Table) -> Iterator[tuple[sa.Column, pa.ChunkedArray]]:
-    """Each chunk of each column with its rows in pyarrow, which can't show chunks of every type itself."""
+    """Yields each chunk of each column with pyarrow's rows. pyarrow can't split every type into chunks
+    itself."""
     for column, values in zip(table.columns, expected.columns, strict=True):
         start = 0
         for chunk in column.chunks:
@@ -77,7 +78,7 @@ def parts(table: sa.Table, expected: pa.Table) -> Iterator[tuple[sa.Column, pa.C
             start += len(chunk)
 
 
-def test_golden_columns_pass_the_arrays(anywhere, golden):
+def test_golden_columns_pass_arrow_arrays(anywhere, golden):
     expected = read_with_pyarrow(golden)
     for chunk, values in parts(sa.read_ipc(golden, anywhere), expected):
         for given in (OnlyArray(chunk), chunk.__arrow_c_device_array__()):
@@ -94,7 +95,7 @@ def test_golden_files_go_through_nanoarrow(host, golden):
     assert_same(sa.from_arrow(nanoarrow.ArrayStream(table), host).to_arrow(), expected)
     for chunk, values in parts(table, expected):
         if "view" in chunk.type.name:
-            continue  # nanoarrow 0.9 writes past its list of buffers when it exports views as a device array
+            continue  # nanoarrow 0.9 overruns its buffer list when it exports view types as device arrays
         again = sa.from_arrow(c_device_array(chunk), host, as_column=True)
         assert again.to_arrow().equals(values), chunk.name
 
@@ -103,7 +104,7 @@ NUMBER = r"u?int\d+|halffloat|float|double|bool"
 
 
 def test_golden_numbers_are_tensors(anywhere, golden):
-    """Numbers, also in runs, pass DLPack with pyarrow's values. Other types are refused by name."""
+    """Numeric columns, run-end encoded ones included, pass DLPack unchanged. Errors name any other type."""
     expected = read_with_pyarrow(golden)
     for chunk, values in parts(sa.read_ipc(golden, anywhere), expected):
         is_number = rf"(?:run_end_encoded<run_ends: int\d+, values: )?(?:{NUMBER})>?"

@@ -1,9 +1,9 @@
-"""saeta.cuda and device arrays in a stock pyarrow on a GPU, against CuPy, torch and Numba on streams that
-nobody announces.
+"""saeta.cuda and device arrays with pyarrow's released wheels on a GPU, against CuPy, torch and Numba on
+streams that Saeta does not know.
 
-A kernel that spins for some 5 ms runs before the work that matters, so a missing wait gives wrong results in
-every round. To see the tests fail, remove by hand the wait in `view_of` (late writers of others) or the hold
-in `held_buffer` (early release) in saeta/bridge/held_buffer.cpp.
+A kernel that spins for some 5 ms runs before each tested access, so a missing wait gives wrong results in
+every round. To see the tests fail, remove the wait in `view_of` (pending foreign writes) or the hold in
+`held_buffer` (early release) in saeta/bridge/held_buffer.cpp.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def array_over(cupy: Any, buffer: Any) -> Any:
     return cupy.ndarray((buffer.size // 4,), cupy.int32, cupy.cuda.MemoryPointer(memory, 0))
 
 
-def test_buffers_are_read_after_a_late_writer(ctx: Any, cupy: Any, side: Any) -> None:
+def test_reading_a_buffer_waits_for_pending_writes(ctx: Any, cupy: Any, side: Any) -> None:
     spin = cupy_spinner(cupy)
     buffer = ctx.new_buffer(4 * ROWS)
     shown = pa.Array.from_buffers(pa.int32(), ROWS, [None, buffer])
@@ -71,7 +71,7 @@ def test_buffers_are_read_after_a_late_writer(ctx: Any, cupy: Any, side: Any) ->
         assert (found == value).all(), value
 
 
-def test_arrays_of_another_producer_are_read_after_its_event(ctx: Any, cupy: Any, side: Any) -> None:
+def test_importing_an_array_waits_for_its_producers_event(ctx: Any, cupy: Any, side: Any) -> None:
     spin = cupy_spinner(cupy)
     values = cupy.zeros(ROWS, cupy.int32)
     cupy.cuda.Device().synchronize()
@@ -91,9 +91,7 @@ def test_arrays_of_another_producer_are_read_after_its_event(ctx: Any, cupy: Any
         assert producer.released == 1
 
 
-def test_offsets_of_strings_are_read_after_the_event_of_their_producer(
-    ctx: Any, cupy: Any, side: Any
-) -> None:
+def test_reading_string_offsets_waits_for_the_producers_event(ctx: Any, cupy: Any, side: Any) -> None:
     spin = cupy_spinner(cupy)
     offsets = cupy.zeros(3, cupy.int32)
     data = cupy.zeros(8, cupy.uint8)
@@ -113,7 +111,7 @@ def test_offsets_of_strings_are_read_after_the_event_of_their_producer(
         del shown
 
 
-def test_memory_of_ours_is_not_reused_before_readers_of_pyarrows_arrays_are_done(
+def test_memory_is_not_reused_before_readers_of_pyarrows_arrays_are_done(
     ctx: Any, cupy: Any, side: Any
 ) -> None:
     spin = cupy_spinner(cupy)
@@ -131,7 +129,7 @@ def test_memory_of_ours_is_not_reused_before_readers_of_pyarrows_arrays_are_done
         del other
 
 
-def test_our_tables_and_pyarrows_go_both_ways(ctx: Any) -> None:
+def test_tables_convert_to_pyarrow_and_back(ctx: Any) -> None:
     rows = 1000
     host = pa.record_batch(
         {
@@ -157,7 +155,7 @@ def numba_cuda() -> Any:
     return numba_with_a_device()
 
 
-def test_kernels_of_numba_over_our_memory_on_a_side_stream(ctx: Any, numba_cuda: Any) -> None:
+def test_numba_kernels_use_saetas_memory_on_a_side_stream(ctx: Any, numba_cuda: Any) -> None:
     from numba.cuda.cudadrv.devicearray import DeviceNDArray
 
     @numba_cuda.jit
@@ -174,7 +172,7 @@ def test_kernels_of_numba_over_our_memory_on_a_side_stream(ctx: Any, numba_cuda:
         assert (np.frombuffer(buffer.copy_to_host(), dtype="i4") == turn + 1).all(), turn
 
 
-def test_our_buffers_over_memory_of_numba(ctx: Any, numba_cuda: Any) -> None:
+def test_buffers_view_memory_of_numba(ctx: Any, numba_cuda: Any) -> None:
     for turn in range(ROUNDS):
         theirs = numba_cuda.to_device(np.full(ROWS, turn, dtype="i4"))
         view = ctx.buffer_from_object(theirs)
@@ -187,13 +185,13 @@ def test_our_buffers_over_memory_of_numba(ctx: Any, numba_cuda: Any) -> None:
     assert cuda.CudaBuffer.from_numba(pointer).address == copied.address
 
 
-def test_contexts_of_numba_are_ours(ctx: Any, numba_cuda: Any) -> None:
+def test_a_numba_context_converts_to_a_saeta_context_and_back(ctx: Any, numba_cuda: Any) -> None:
     theirs = ctx.to_numba()
     assert cuda.Context.from_numba(theirs).handle == ctx.handle
     assert cuda.Context.from_numba().handle == ctx.handle
 
 
-def test_a_typed_column_goes_into_a_kernel_with_its_nulls(numba_cuda: Any) -> None:
+def test_a_numba_kernel_takes_a_column_and_its_nulls(numba_cuda: Any) -> None:
     @numba_cuda.jit
     def add_up(values: Any, valid: Any, total: Any) -> None:
         for i in range(values.size):
@@ -266,10 +264,9 @@ def test_numba_allocates_under_our_budget(numba_cuda: Any) -> None:
     assert done.stdout.strip() == "done", done.stderr
 
 
-# These tests need what Saeta does not offer: page-locked memory that can't be read once it is given back
-# (Saeta keeps it for reuse), and contexts of Numba whose handle is a ctypes object (those of numba-cuda are
-# CUDA's own).
-NOT_HERE = {
+# These tests of pyarrow do not apply. One expects that freed page-locked memory is unreadable, but Saeta
+# caches it. The other expects Numba contexts whose handle is a ctypes object, which numba-cuda no longer has.
+NOT_APPLICABLE = {
     "test_cuda": "test_foreign_buffer",
     "test_cuda_numba_interop": "test_context or test_numba_context",
 }
@@ -277,16 +274,17 @@ NOT_HERE = {
 
 @pytest.mark.parametrize("suite", ["test_cuda", "test_cuda_numba_interop"])
 def test_the_tests_of_pyarrow_cuda_pass(suite: str, tmp_path: Path) -> None:
-    """pyarrow's own tests, over this module. A sitecustomize installs it in the processes that they start."""
+    """Runs pyarrow's own tests with saeta.cuda as pyarrow.cuda. A sitecustomize installs it in child
+    processes."""
     if cuda.Context.get_num_devices() == 0:
         pytest.skip("no usable CUDA device")
     if "numba" in suite:
         numba_with_a_device()
     (tmp_path / "sitecustomize.py").write_text("import saeta.cuda\nsaeta.cuda.install()\n")
-    run_pyarrows_tests(suite, f"not ({NOT_HERE[suite]})", tmp_path)
+    run_pyarrows_tests(suite, f"not ({NOT_APPLICABLE[suite]})", tmp_path)
 
 
-def test_many_exchanges_with_pyarrow_leave_nothing(ctx: Any) -> None:
+def test_many_exchanges_with_pyarrow_leak_nothing(ctx: Any) -> None:
     table = sa.from_arrow(pa.record_batch({"a": [1, 2, 3], "b": ["x", None, "z"]}), ctx.saeta)
     ctx.synchronize()
     before = ctx.saeta.memory.statistics()["buffers"]

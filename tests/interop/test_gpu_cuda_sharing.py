@@ -1,8 +1,8 @@
-"""Device memory of another process on a GPU, against late work of CuPy and with several GPUs. The rest is in
-tests/python/test_cuda_sharing.py.
+"""Device memory shared between processes on GPUs, with pending CuPy work and with several GPUs. Tests that
+need neither are in tests/python/test_cuda_sharing.py.
 
-A kernel that spins for some 5 ms runs before the work that matters. To see the first test fail, remove by
-hand the lease in `_reply` (python/saeta/_share/broker.py).
+A kernel that spins for some 5 ms runs before each tested access. To see the first test fail, remove the lease
+in `_reply` (python/saeta/_share/broker.py).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def ctx() -> Iterator[Any]:
         yield found
 
 
-def test_the_exporter_keeps_memory_until_late_readers_are_done(ctx: Any) -> None:
+def test_the_exporter_keeps_memory_until_pending_reads_are_done(ctx: Any) -> None:
     cupy = cupy_with_a_device()
     spin = cupy_spinner(cupy)
     side = cupy.cuda.Stream(non_blocking=True)
@@ -58,8 +58,8 @@ def test_the_exporter_keeps_memory_until_late_readers_are_done(ctx: Any) -> None
     assert (exporter.code, exporter.errors) == (0, "")
 
 
-def test_an_export_comes_after_late_writers_of_others() -> None:
-    """In the exporter, whose pool can be exported."""
+def test_an_export_waits_for_pending_writes() -> None:
+    """The pending write and the export are in the other process, whose pool is exportable."""
     cupy_with_a_device()
     with Peer("cuda") as exporter, opened("cuda") as here:
         exporter.run(
@@ -79,7 +79,7 @@ def test_an_export_comes_after_late_writers_of_others() -> None:
             assert (found == value).all(), value
 
 
-def test_memory_is_known_by_its_device_whatever_its_number() -> None:
+def test_memory_is_matched_by_its_physical_device_not_its_ordinal() -> None:
     if cuda.Context.get_num_devices() < 2:
         pytest.skip("the machine has one GPU")
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0,1").split(",")
@@ -91,15 +91,16 @@ def test_memory_is_known_by_its_device_whatever_its_number() -> None:
         found = cuda.Context(1).open_ipc_buffer(handle(text))
         assert found.to_pybytes() == b"abc"
         assert found.context.device_number == 1
-        assert cuda.Context(0).buffer_from_data(found).to_pybytes() == b"abc", "from GPU to GPU"
+        assert cuda.Context(0).buffer_from_data(found).to_pybytes() == b"abc", "the copy is from GPU to GPU"
         del found
         cuda.Context(1).synchronize()
         exporter.run("del made\ngc.collect()")
         assert exporter.run("result = wait_until(lambda: ctx.bytes_allocated == 0)") is True
 
 
-def test_memory_of_the_driver_comes_back(ctx: Any) -> None:
-    """What the driver reports free in this process and in the other, after 100 slabs of 32 MiB."""
+def test_shared_memory_returns_to_the_driver(ctx: Any) -> None:
+    """After 100 shared slabs of 32 MiB, the driver reports as much free memory as before, in both
+    processes."""
 
     def free() -> int:
         ctx.saeta.memory.trim()

@@ -1,5 +1,5 @@
-"""Real cuDF and pylibcudf on a GPU: every type both ways, slices, tensors, frames, RMM on a budget, and order
-in both directions."""
+"""Exchange with cuDF and pylibcudf on a GPU: every type in both directions, slices, tensors, frames, RMM
+under a budget, and stream ordering in both directions."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def ctx() -> sa.Context:
 
 
 def values_of(column: Any) -> list[Any]:
-    """Rows as pylibcudf downloads them. It has no field names, and pyarrow shows no struct without names."""
+    """Returns the rows that pylibcudf downloads. Its structs have no field names, which pyarrow's to_pylist
+    needs."""
     shown = column.to_arrow()
     shown = shown.combine_chunks() if isinstance(shown, pa.ChunkedArray) else shown
     if not pa.types.is_struct(shown.type):
@@ -71,8 +72,9 @@ def named(shown: pa.Array) -> pa.Array:
 
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("kind", COLUMNS)
-def test_every_type_passes_both_ways(ctx, kind, cut):
-    """By the device array of a table, and back by the device array of what pylibcudf made of it."""
+def test_every_type_passes_in_both_directions(ctx, kind, cut):
+    """pylibcudf imports the table's device array, and Saeta imports the device array that pylibcudf
+    exports."""
     rows = COLUMNS[kind].slice(*CUTS[cut])
     table = sa.from_arrow(pa.table({"x": rows}), ctx)
     taken = plc.Table.from_arrow(table)
@@ -90,8 +92,9 @@ def test_every_type_passes_as_a_column(ctx, kind):
 
 
 @pytest.mark.parametrize("kind", [kind for kind in COLUMNS if kind not in ("string_view", "large_string")])
-def test_slices_that_pylibcudf_made_come_with_their_rows(ctx, kind):
-    """They are exported wrongly (saeta/_convert/from_cudf.py says how), so pylibcudf copies them first."""
+def test_slices_of_pylibcudf_are_imported_correctly(ctx, kind):
+    """pylibcudf exports slices incorrectly (saeta/_convert/from_cudf.py has details), so it must copy them
+    first."""
     rows = COLUMNS[kind]
     sliced = plc.copying.slice(plc.Column.from_arrow(rows), [3, 503])[0]
     back = sa.from_arrow(sliced, ctx, as_column=True).to_arrow().combine_chunks()
@@ -113,7 +116,7 @@ def test_a_table_of_several_batches_is_joined_first(ctx):
     assert (taken.num_rows(), taken.num_columns()) == (4 * ROWS, len(columns))
 
 
-def test_tensors_pass_both_ways(ctx):
+def test_tensors_pass_in_both_directions(ctx):
     numbers = plc.Table([plc.Column.from_arrow(pa.array(np.arange(100.0)))])
     assert sa.from_dlpack(plc.interop.to_dlpack(numbers), ctx).to_pylist() == list(range(100))
     capsule = sa.from_arrow(pa.array(np.arange(100.0)), ctx).__dlpack__()
@@ -121,7 +124,7 @@ def test_tensors_pass_both_ways(ctx):
 
 
 class TestCudf:
-    """Series and frames."""
+    """Exchange of cuDF's Series and DataFrame."""
 
     @pytest.fixture
     def cudf(self) -> Any:
@@ -133,7 +136,7 @@ class TestCudf:
         capsule = sa.xlog.dlpack_roundtrip(series, device=0, memory_mb=256)
         assert cupy.from_dlpack(sa.from_dlpack(capsule)).tolist() == [1, 2, 3]
 
-    def test_a_frame_is_made_of_a_table(self, ctx, cudf):
+    def test_a_table_converts_to_a_frame(self, ctx, cudf):
         table = sa.from_arrow(pa.table({kind: COLUMNS[kind] for kind in ("int32", "float64", "string")}), ctx)
         frame = cudf.DataFrame.from_arrow(table.to_arrow())
         assert frame.to_arrow().to_pydict() == table.to_pydict()
@@ -141,7 +144,7 @@ class TestCudf:
         assert named.to_arrow().to_pydict() == table.to_pydict()
 
     @pytest.mark.parametrize("cut", CUTS)
-    def test_frames_and_series_are_taken_with_their_types(self, ctx, cudf, cut):
+    def test_frames_and_series_are_imported_with_their_types(self, ctx, cudf, cut):
         first, count = CUTS[cut]
         kinds = (
             "int32",
@@ -191,7 +194,7 @@ def test_cudf_allocates_under_a_budget(ctx):
 
 
 class Adder:
-    """Work of pylibcudf on its stream, behind a kernel of CuPy that spins there."""
+    """Runs pylibcudf operations on its stream, behind a spinning CuPy kernel on that stream."""
 
     def __init__(self) -> None:
         self.cupy = cupy_with_a_device()
@@ -211,7 +214,7 @@ class Adder:
         return int(whole.to_arrow().as_py())
 
 
-def test_cudf_waits_for_a_late_writer(ctx):
+def test_cudf_waits_for_pending_writes_of_saetas_column(ctx):
     adder = Adder()
     cupy = adder.cupy
     side = cupy.cuda.Stream(non_blocking=True)
@@ -227,7 +230,7 @@ def test_cudf_waits_for_a_late_writer(ctx):
     assert wrong == 0
 
 
-def test_what_cudf_writes_late_is_waited_for(ctx):
+def test_importing_a_column_waits_for_pending_writes_of_cudf(ctx):
     adder = Adder()
     cupy = adder.cupy
     side = cupy.cuda.Stream(non_blocking=True)
@@ -241,7 +244,7 @@ def test_what_cudf_writes_late_is_waited_for(ctx):
     assert wrong == 0
 
 
-def test_memory_that_cudf_still_reads_is_not_given_away(ctx):
+def test_memory_that_cudf_still_reads_is_not_reused(ctx):
     adder = Adder()
     sums = []
     for number in range(1, ROUNDS + 1):

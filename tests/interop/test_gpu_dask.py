@@ -1,6 +1,6 @@
-"""Tables between the GPUs of two workers of Dask: over UCXX from GPU to GPU, over TCP through the host.
+"""Tables sent between the GPUs of two Dask workers: over UCXX from GPU to GPU, over TCP through the host.
 
-With one GPU both workers are on it. The workers' counters say which way the tables have taken.
+On a machine with one GPU both workers use it. The workers' transfer counters prove which path a table took.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def test_tables_of_all_types_go_from_gpu_to_gpu(client, workers):
     assert [each for each in client.gather(compared) if each] == []
 
 
-def test_the_counters_say_which_way_a_table_has_taken(client, workers):
+def test_the_counters_show_the_path_of_a_table(client, workers):
     one, other = workers
     assert one.partition(":")[0] == other.partition(":")[0] == client.scheduler.address.partition(":")[0]
     sent = run_on(client, one, dask_tasks.late_on_device, 1, 1 << 20)
@@ -87,13 +87,13 @@ def test_the_counters_say_which_way_a_table_has_taken(client, workers):
     seen = run_on(client, other, dask_tasks.uploaded_bytes, sent).result()
     downloaded = client.run(dask_tasks.downloaded_bytes, workers=[one])[one]
     if one.startswith("ucx"):
-        assert (downloaded, seen) == (0, 0), "from GPU to GPU"
+        assert (downloaded, seen) == (0, 0), "UCXX copies from GPU to GPU"
     else:
         assert downloaded >= 16 << 20
         assert seen >= 16 << 20
 
 
-def test_ucx_gets_memory_that_another_process_can_open(client, workers):
+def test_ucx_sends_memory_with_an_ipc_handle(client, workers):
     one, other = workers
     if not one.startswith("ucx"):
         pytest.skip("TCP reads memory of the host")
@@ -110,7 +110,7 @@ def test_ucx_gets_memory_that_another_process_can_open(client, workers):
         assert run_on(client, other, dask_tasks.wrong_rows, 7, sent).result() == 0
 
 
-def test_the_receiver_never_sees_a_table_that_is_not_finished(client, workers):
+def test_the_receiver_never_sees_a_table_with_pending_writes(client, workers):
     one, other = workers
     wrong = []
     for number in range(LATE_WRITERS):

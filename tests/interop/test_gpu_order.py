@@ -1,11 +1,12 @@
-"""Order at hand-over and at release, against torch and CuPy on side streams that Saeta does not know.
+"""Stream ordering at hand-over and at release, against torch and CuPy on side streams that Saeta does not
+know.
 
-Each test makes the race certain: a kernel that spins for some 20 ms runs before the work that matters, so a
-missing wait gives wrong results in every round. To see them fail, remove a wait by hand and build again:
+A kernel that spins for some 20 ms runs before each tested access, so a missing wait gives wrong results in
+every round. To see a test fail, remove its wait and build again:
 
-* delayed writer: `wait` in `order_handover` (saeta/memory/export_hold.cpp)
+* pending write: `wait` in `order_handover` (saeta/memory/export_hold.cpp)
 * early release: the body of `set_unknown` in saeta/order/ordering.cpp
-* release of a loan: `release.after` in `passed` of saeta/order/reaper.cpp (clear it)
+* release of imported memory: clear `release.after` in `passed` of saeta/order/reaper.cpp
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def peer(request: pytest.FixtureRequest) -> Iterator[Peer]:
     make: Callable[[], Peer] = request.param
     made = make()
     made.array(0)
-    with made.on_side_stream():  # compile the kernels of a round before anything is timed against a spin
+    with made.on_side_stream():  # compile all kernels first: a compilation can take longer than the spin
         made.spin()
         made.total(made.array(1))
     yield made
@@ -117,8 +118,8 @@ def ctx() -> sa.Context:
     return sa.context("cuda:0")
 
 
-def test_a_delayed_writer_is_waited_for_at_hand_over(peer: Peer, ctx: sa.Context) -> None:
-    """The producer's write is pending when its array passes through Saeta to a consumer on another stream."""
+def test_hand_over_waits_for_pending_writes(peer: Peer, ctx: sa.Context) -> None:
+    """The producer's write is pending when Saeta imports its array and exports it to another stream."""
     reader = TorchPeer() if isinstance(peer, CupyPeer) else CupyPeer()
     wrong = 0
     for number in range(1, ROUNDS + 1):
@@ -128,12 +129,12 @@ def test_a_delayed_writer_is_waited_for_at_hand_over(peer: Peer, ctx: sa.Context
             peer.fill(array, number)
             column = sa.from_dlpack(array, ctx)
         with reader.on_side_stream():
-            wrong += int(reader.total(reader.take(column))) != number * ROWS  # int() waits for the stream
+            wrong += int(reader.total(reader.take(column))) != number * ROWS  # int() synchronizes the stream
     assert wrong == 0, f"{wrong} of {ROUNDS} sums saw the array before it was written"
 
 
 def test_memory_is_not_reused_before_the_consumer_has_read_it(peer: Peer, ctx: sa.Context) -> None:
-    """The consumer's read is pending when everything is dropped and the memory is requested again at once."""
+    """The consumer's read is pending when view and column are dropped and the memory is requested again."""
     totals = []
     for number in range(1, ROUNDS + 1):
         column = sa.from_dlpack(np.full(ROWS, number, dtype=np.int32), ctx)
@@ -149,23 +150,23 @@ def test_memory_is_not_reused_before_the_consumer_has_read_it(peer: Peer, ctx: s
     assert wrong == 0, f"{wrong} of {ROUNDS} sums read memory that had been given away"
 
 
-def test_a_loan_goes_back_only_after_our_last_use(peer: Peer, ctx: sa.Context) -> None:
-    """We read the producer's array behind its spinning stream and drop it. The producer reuses its memory at
-    once."""
+def test_imported_memory_is_released_after_saetas_last_use(peer: Peer, ctx: sa.Context) -> None:
+    """Saeta's read of an imported array is pending when the array is dropped and its producer reuses the
+    memory."""
     columns = []
     for number in range(1, ROUNDS + 1):
         array = peer.array(number)
         with peer.on_side_stream():
             peer.spin()
-            columns.append(sa.from_dlpack(array, ctx, copy=True))  # our copy waits for the side stream
+            columns.append(sa.from_dlpack(array, ctx, copy=True))  # the copy waits for the side stream
         del array
-        peer.fresh(-1)  # the framework's allocator gives out what has come back
+        peer.fresh(-1)  # the framework's allocator reuses returned memory
     sums = [int(column.to_numpy(copy=True).sum(dtype=np.int64)) for column in columns]
     wrong = sum(total != number * ROWS for number, total in enumerate(sums, 1))
     assert wrong == 0, f"{wrong} of {ROUNDS} copies read memory that its owner had taken back"
 
 
-def test_a_result_of_a_framework_comes_back_without_a_copy(peer: Peer, ctx: sa.Context) -> None:
+def test_the_result_of_a_framework_is_imported_without_a_copy(peer: Peer, ctx: sa.Context) -> None:
     column = sa.from_dlpack(np.arange(ROWS, dtype=np.int32), ctx)
     ctx.reset_counters()
     with peer.on_side_stream():

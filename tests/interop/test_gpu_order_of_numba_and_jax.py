@@ -1,7 +1,8 @@
-"""Order at hand-over and at release against Numba on a side stream and JAX, whose streams nobody can name.
+"""Stream ordering at hand-over and at release, against Numba on a side stream and JAX, which hides its
+streams.
 
-As in test_gpu_order.py, work of some 20 ms runs before the access that matters. The changes that make those
-tests fail make these fail too.
+As in test_gpu_order.py, work of some 20 ms runs before each tested access. The changes that make those tests
+fail make these fail too.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ class Numba:
         return total
 
 
-def test_a_delayed_writer_of_numba_is_waited_for(ctx: sa.Context) -> None:
-    """Numba's arrays name the stream that they are bound to."""
+def test_an_import_waits_for_pending_writes_of_numba(ctx: sa.Context) -> None:
+    """Numba's arrays export the stream that they are bound to."""
     numba = Numba()
     wrong = 0
     for number in range(1, ROUNDS + 1):
@@ -87,7 +88,7 @@ def test_a_delayed_writer_of_numba_is_waited_for(ctx: sa.Context) -> None:
     assert wrong == 0, f"{wrong} of {ROUNDS} reads saw the array before it was written"
 
 
-def test_memory_that_numba_reads_is_not_reused_before(ctx: sa.Context) -> None:
+def test_memory_is_not_reused_before_numba_has_read_it(ctx: sa.Context) -> None:
     numba = Numba()
     totals = []
     for number in range(1, ROUNDS + 1):
@@ -112,7 +113,7 @@ def jax() -> Any:
 
 
 def delayed(jax: Any) -> Any:
-    """The array plus nothing, which is known only after a long loop."""
+    """Returns a function that adds zero to an array after a long loop on the device."""
     lax, jnp = jax.lax, jax.numpy
 
     @jax.jit
@@ -123,7 +124,7 @@ def delayed(jax: Any) -> Any:
     return run
 
 
-def test_a_delayed_writer_of_jax_is_waited_for(ctx: sa.Context, jax: Any) -> None:
+def test_an_import_waits_for_pending_writes_of_jax(ctx: sa.Context, jax: Any) -> None:
     late = delayed(jax)
     start = jax.numpy.float32(1)
     late(jax.numpy.zeros(ROWS, np.int32), start).block_until_ready()
@@ -135,7 +136,7 @@ def test_a_delayed_writer_of_jax_is_waited_for(ctx: sa.Context, jax: Any) -> Non
     assert wrong == 0, f"{wrong} of {ROUNDS} reads saw the array before it was written"
 
 
-def test_memory_that_jax_reads_is_not_reused_before(ctx: sa.Context, jax: Any) -> None:
+def test_memory_is_not_reused_before_jax_has_read_it(ctx: sa.Context, jax: Any) -> None:
     late = delayed(jax)
     start = jax.numpy.float32(1)
     totals = []

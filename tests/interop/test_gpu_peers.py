@@ -1,4 +1,4 @@
-"""Tables and tensors that go from one GPU to another, beside torch on streams of its own. Needs two GPUs."""
+"""Tables and tensors copied from one GPU to another while torch works on its own streams. Needs two GPUs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_every_type_goes_to_another_gpu_and_back(torch: Any, pair: list[sa.Conte
     assert moved.to("cuda:0").to_arrow().equals(source)
 
 
-def test_many_columns_of_several_batches_go_in_windows(pair: list[sa.Context]) -> None:
+def test_many_columns_of_several_batches_are_copied_in_windows(pair: list[sa.Context]) -> None:
     first, second = pair
     values = np.arange(64 * 50_000, dtype="i8").reshape(64, -1)
     batch = sa.table({f"c{number}": each for number, each in enumerate(values)}, first)
@@ -54,7 +54,7 @@ def test_many_columns_of_several_batches_go_in_windows(pair: list[sa.Context]) -
         assert np.array_equal(moved[f"c{number}"].to_numpy(), expected)
 
 
-def test_a_tensor_is_copied_after_its_late_writer(torch: Any, pair: list[sa.Context]) -> None:
+def test_copying_a_tensor_waits_for_pending_writes(torch: Any, pair: list[sa.Context]) -> None:
     side = torch.cuda.Stream(device=1)
     for value in range(ROUNDS):
         with torch.cuda.stream(side):
@@ -106,7 +106,7 @@ def test_memory_is_not_reused_before_the_other_gpu_has_read_it(torch: Any, pair:
         del noise, moved
 
 
-def test_what_was_moved_is_read_by_torch_after_the_copy(torch: Any, pair: list[sa.Context]) -> None:
+def test_torch_reads_moved_columns_after_the_copy(torch: Any, pair: list[sa.Context]) -> None:
     first, second = pair
     side = torch.cuda.Stream(device=0)
     for value in range(ROUNDS):
@@ -121,7 +121,7 @@ def test_what_was_moved_is_read_by_torch_after_the_copy(torch: Any, pair: list[s
 
 
 @pytest.mark.parametrize("by", ["files", "bytes"])
-def test_a_data_set_is_placed_on_both(tmp_path: Any, pair: list[sa.Context], by: Any) -> None:
+def test_a_data_set_is_distributed_over_both_gpus(tmp_path: Any, pair: list[sa.Context], by: Any) -> None:
     for number in range(6):
         rows = np.arange(100_000 * number, 100_000 * (number + 1))
         sa.table({"n": rows}, "host").write_ipc(tmp_path / f"{number}.arrow")

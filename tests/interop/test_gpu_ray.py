@@ -1,4 +1,5 @@
-"""Tables on GPUs between actors of Ray: no copy on one GPU, and one by peer access to another."""
+"""Tables sent between Ray actors on GPUs: without a copy on the same GPU, with one peer copy to another
+GPU."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ MOVEMENTS = ("device_to_device", "device_to_host", "host_to_device", "peer_to_de
 
 
 class GpuActor:
-    """Makes and takes tables on one GPU of the machine."""
+    """Sends and receives tables on one GPU of the machine."""
 
     def __init__(self, number: int) -> None:
         self.ctx = sa.context(f"cuda:{number}", exportable_pool=True)
@@ -34,7 +35,7 @@ class GpuActor:
         self.table: Any = None
 
     def make(self, every_type: bool) -> None:
-        """Makes a table in one allocation, as a read makes it."""
+        """Makes a table whose buffers lie in one allocation, as after reading a file."""
         source = arrow_data.table() if every_type else {"a": np.arange(ROWS)}
         made = sa.from_arrow(source, self.ctx) if every_type else sa.table(source, self.ctx)
         self.table = sa.unpack(*made.pack())
@@ -53,7 +54,7 @@ class GpuActor:
         self.ctx.reset_counters()
 
     def take(self, table: sa.Table) -> tuple[str, dict[str, int], int]:
-        """Returns the device of the table, the bytes that were moved for it, and its last value."""
+        """Returns the device of the table, the bytes transferred for it, and its last value."""
         counted = self.ctx.counters()
         return table.device, {way: counted[way]["bytes"] for way in MOVEMENTS}, table["a"][-1]
 
@@ -85,13 +86,13 @@ def test_on_the_same_gpu_nothing_is_copied(running: None, every_type: bool) -> N
     else:
         ray.get(user.reset.remote())
         assert ray.get(user.take.remote(made)) == ("cuda:0", dict.fromkeys(MOVEMENTS, 0), ROWS - 1)
-        assert ray.get(user.used.remote()) < 8 * ROWS  # it has no copy
+        assert ray.get(user.used.remote()) < 8 * ROWS  # less than a copy would take
     ray.get(maker.drop.remote())
     del made
     assert eventually(lambda: ray.get(maker.used.remote()) == 0)
 
 
-def test_to_another_gpu_the_bytes_travel_once(running: None) -> None:
+def test_a_table_is_copied_once_to_another_gpu(running: None) -> None:
     if len(sa.contexts()) < 2:
         pytest.skip("one GPU alone")
     maker, user = start(0), start(1)
@@ -104,7 +105,7 @@ def test_to_another_gpu_the_bytes_travel_once(running: None) -> None:
     assert moved["device_to_host"] == 0
 
 
-def test_an_actor_that_is_killed_leaves_what_is_open(running: None) -> None:
+def test_tables_opened_from_a_killed_actor_stay_valid(running: None) -> None:
     maker, user = start(0), start(0)
     ray.get(maker.make.remote(False))
     kept = ray.get(by_transport(maker.give).remote())

@@ -1,4 +1,4 @@
-"""Tables leave a GPU when torch, CuPy or RMM need the room, and come back as they were."""
+"""Spillable tables leave a GPU when torch, CuPy or RMM need its memory, and come back unchanged."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def device():
 
 
 @pytest.mark.parametrize("library", TAKES_200_MIB)
-def test_an_allocation_of_another_library_moves_tables_before_it_is_refused(run_python, library):
+def test_an_allocation_by_another_library_spills_tables_instead_of_failing(run_python, library):
     installed_rmm() if library == "rmm" else pytest.importorskip(library)
     done = run_python(PRELUDE + TAKES_200_MIB[library] + CHECK)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_capture_of_torch_survives_a_move(run_python):
+def test_a_capture_of_torch_survives_spilling(run_python):
     pytest.importorskip("torch")
     program = """
 import torch

@@ -1,16 +1,16 @@
-"""The early-release storm with torch and CuPy, whose sums run on streams that Saeta never hears of.
+"""The early-release storm with torch and CuPy, whose sums run on streams that Saeta does not know.
 
-A view is taken on one stream, which the consumer announces, and read on another one behind a kernel that
-spins for some 1 ms. Only an event over all work of the device covers that read. Meanwhile graphs are captured
-and children forked.
+A view is exported to one stream and read on another, behind a kernel that spins for some 1 ms. Only an event
+over all work of the device covers that read. Graph captures and forks run concurrently.
 
-To see the storm fail, remove by hand what it proves and build again:
+To see the storm fail, remove a guarantee and build again:
 
-* early release: the body of `set_unknown` in saeta/order/ordering.cpp. Then every column is overwritten
-  while its sum waits behind the spin, and most of the sums are wrong.
-* captures: `captures_->active()` in `timelines::mark_device` (saeta/order/timeline.cpp). The driver then ends
-  a capture.
-* children of fork: `parent_used_cuda` in saeta/backend/cuda/probe.cpp (return false)
+* early release: the body of `set_unknown` in saeta/order/ordering.cpp. Columns are then overwritten before
+their
+  sums run, and most sums are wrong.
+* captures: `captures_->active()` in `timelines::mark_device` (saeta/order/timeline.cpp). The driver then
+  invalidates a capture.
+* forked children: `parent_used_cuda` in saeta/backend/cuda/probe.cpp (return false)
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def ctx() -> Iterator[sa.Context]:
 
 
 @pytest.mark.parametrize("kind", [TorchConsumer, CupyConsumer], ids=["torch", "cupy"])
-def test_no_memory_comes_back_before_its_consumers_have_read_it(kind: Any, ctx: sa.Context) -> None:
+def test_no_memory_is_released_before_its_consumers_have_read_it(kind: Any, ctx: sa.Context) -> None:
     consumers = [kind() for _ in range(THREADS)]
     warm = sa.from_dlpack(np.ones(ROWS, dtype=np.int32), ctx)
     assert [consumer.consume(warm)() for consumer in consumers] == [ROWS] * THREADS

@@ -1,4 +1,5 @@
-"""What crosses the link and what does not, on a CUDA device: proved by the counters and by pointers."""
+"""Which operations copy data between host and CUDA device: proved by the transfer counters and by
+addresses."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def test_a_file_is_one_transfer(cuda, tmp_path):
 @pytest.mark.parametrize(
     "dtype", ["int8", "uint8", "int32", "int64", "float16", "float32", "float64", "bool"]
 )
-def test_hand_over_and_return_move_no_byte(cuda, name, dtype):
+def test_export_and_import_of_a_tensor_copy_nothing(cuda, name, dtype):
     column = sa.from_dlpack((np.arange(1000) % 2).astype(dtype), cuda)
     cuda.reset_counters()
     tensor = take(name, column.slice(100, 800))
@@ -94,7 +95,7 @@ def test_tensors_go_to_the_context_of_their_device(cuda):
 
 
 @pytest.mark.parametrize("stream", [0, -2])
-def test_streams_that_the_standard_leaves_ambiguous_are_refused(cuda, stream):
+def test_stream_numbers_that_dlpack_disallows_are_refused(cuda, stream):
     column = sa.from_dlpack(np.arange(3), cuda)
     with pytest.raises(ValueError, match="stream"):
         column.__dlpack__(stream=stream)

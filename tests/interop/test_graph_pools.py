@@ -1,4 +1,4 @@
-"""Graph pools: memory of what CuPy and RMM allocate while they capture, on a GPU."""
+"""Graph pools serve what CuPy and RMM allocate during a graph capture on a GPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpu_frameworks import cupy_with_a_device, installed_rmm
 MIB = 1 << 20
 
 
-def test_a_graph_pool_is_a_block_that_ends_with_an_error_and_is_entered_once(anywhere):
+def test_a_graph_pool_block_is_entered_once_and_ends_with_an_error(anywhere):
     pool = saeta.allocators.graph_pool(anywhere, tag="decoder")
     assert isinstance(pool, saeta.allocators.GraphPool)
     with pool as entered:
@@ -33,7 +33,7 @@ def test_a_graph_pool_is_a_block_that_ends_with_an_error_and_is_entered_once(any
     pool.release()
 
 
-def test_a_graph_pool_may_be_left_on_another_thread_and_dropped_while_it_is_open(host):
+def test_a_graph_pool_can_be_exited_on_another_thread_and_dropped_while_open(host):
     pool = saeta.allocators.graph_pool(host)
     pool.__enter__()
     other = threading.Thread(target=pool.__exit__)
@@ -53,7 +53,7 @@ def gpu():
 
 @contextmanager
 def cupy_capture(cupy, stream):
-    """A graph that is captured in the block; it is launched with the result."""
+    """Captures the block as a graph. Yields a function that launches it."""
     graphs = []
     stream.begin_capture()
     yield lambda: graphs[0].launch(stream)
@@ -75,15 +75,15 @@ def test_cupy_captures_code_that_allocates(gpu, on_saeta, non_blocking):
     pool = saeta.allocators.graph_pool(gpu, tag="cupy.graph")
     with stream:
         source = cupy.zeros(MIB, dtype="i4")
-        (source * 2 + 3) * source  # compiles what is captured
+        (source * 2 + 3) * source  # compiles the kernels before the capture
         stream.synchronize()
         with pool, cupy_capture(cupy, stream) as launch:
             result = (source * 2 + 3) * source
-        assert pool.nbytes == 2 * 4 * MIB, "the first temporary is the result's memory"
+        assert pool.nbytes == 2 * 4 * MIB, "the result reuses the memory of the first temporary"
         for number in range(100):
             source.fill(number)
             launch()
-            other = cupy.full(MIB, number, dtype="i4")  # not in the graph's memory
+            other = cupy.full(MIB, number, dtype="i4")  # must not get the graph's memory
             np.testing.assert_array_equal(result[::4096].get(), (2 * number + 3) * number)
             assert int(other.min()) == int(other.max()) == number
     assert gpu.memory.by_tag()["cupy.graph"] == pool.nbytes
@@ -91,14 +91,14 @@ def test_cupy_captures_code_that_allocates(gpu, on_saeta, non_blocking):
     del launch, source, other
     pool.release()
     gpu.synchronize()
-    assert gpu.memory.by_tag()["cupy.graph"] == 4 * MIB, "the result is alive"
+    assert gpu.memory.by_tag()["cupy.graph"] == 4 * MIB, "the result still uses its memory"
     del result
     gpu.synchronize()
     assert "cupy.graph" not in gpu.memory.by_tag()
 
 
 @pytest.mark.gpu
-def test_cupy_without_a_graph_pool_is_told_of_it_and_its_capture_goes_on(gpu, on_saeta):
+def test_an_allocation_without_a_graph_pool_is_refused_and_the_capture_goes_on(gpu, on_saeta):
     cupy = on_saeta
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:

@@ -1,4 +1,4 @@
-"""Ready-made hooks: against the frameworks themselves on a GPU, and against stand-ins that count."""
+"""saeta.hooks: with the real frameworks on a GPU, and with stand-ins that record their calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from saeta import hooks
 
 
 class OnGpu:
-    """A context that says it is on a GPU and keeps the hooks that it is given."""
+    """A stand-in for a context on a GPU that records the hooks added to it."""
 
     device = "cuda:1"
 
@@ -34,7 +34,7 @@ def install(monkeypatch, name, **content):
 
 
 class Pool:
-    """Memory of which all above `used` is only cached."""
+    """A pool of `held` bytes, of which `used` are in use and the rest cached."""
 
     def __init__(self, held, used):
         self.held, self.used = held, used
@@ -43,7 +43,7 @@ class Pool:
         self.held = self.used
 
 
-def test_torch_empties_its_cache_on_the_device_of_the_context(monkeypatch):
+def test_the_torch_hook_empties_the_cache_of_the_contexts_device(monkeypatch):
     pool, devices = Pool(1000, 300), []
 
     def at(ordinal):
@@ -59,7 +59,7 @@ def test_torch_empties_its_cache_on_the_device_of_the_context(monkeypatch):
     assert devices == [1, 1]
 
 
-def test_cupy_frees_the_blocks_of_its_pool(monkeypatch):
+def test_the_cupy_hook_frees_the_blocks_of_its_pool(monkeypatch):
     pool, devices = Pool(1000, 0), []
 
     def at(ordinal):
@@ -76,7 +76,7 @@ def test_cupy_frees_the_blocks_of_its_pool(monkeypatch):
 
 
 class Runtime:
-    """As much of the CUDA runtime's bindings as trimming a pool needs."""
+    """The functions of cuda-python's runtime that trimming a pool needs."""
 
     cudaError_t = SimpleNamespace(cudaSuccess=0)  # noqa: N815 - as the bindings spell it
     cudaMemPoolAttr = SimpleNamespace(cudaMemPoolAttrReservedMemCurrent="reserved")  # noqa: N815
@@ -110,7 +110,7 @@ def runtime(monkeypatch):
     return made
 
 
-def test_rmm_trims_the_pool_of_the_driver_below_adaptors(runtime):
+def test_the_rmm_hook_trims_the_drivers_pool_below_adaptors(runtime):
     below = SimpleNamespace(pool_handle=lambda: 77)
     ctx = OnGpu()
     hooks.trim_rmm(ctx, SimpleNamespace(upstream_mr=below), priority=2)
@@ -121,7 +121,7 @@ def test_rmm_trims_the_pool_of_the_driver_below_adaptors(runtime):
         trim(1)
 
 
-def test_a_pool_of_rmm_itself_is_refused(runtime):
+def test_the_rmm_hook_refuses_rmms_own_pool(runtime):
     class PoolMemoryResource:
         upstream_mr = SimpleNamespace(pool_handle=lambda: 77)
 
@@ -138,7 +138,7 @@ def test_a_framework_that_is_missing_is_named(monkeypatch, package):
         register(OnGpu(), *([object()] if package == "rmm" else []))
 
 
-def test_the_host_has_no_cache_of_a_gpu(host):
+def test_the_hooks_refuse_a_host_context(host):
     for register in (hooks.trim_torch, hooks.trim_cupy, lambda ctx: hooks.trim_rmm(ctx, None)):
         with pytest.raises(sa.InvalidError, match="makes no room on host"):
             register(host)
@@ -151,28 +151,29 @@ def gpu():
 
 
 def relieve(ctx, hook):
-    """Makes a request that doesn't fit beside what is held, and returns what each hook says that it freed.
+    """Makes an allocation exceed the budget while the hook is added. Returns the bytes that each hook
+    reported freed.
 
-    Those of others stay on a context: tables that may be spilled, of an earlier test, have one as long as the
-    context.
+    Other hooks may be present: a context keeps the hook of spillable tables once an earlier test has used
+    them.
     """
     ctx.budget = ctx.memory.statistics()["current"] + 2**20
     held = ctx.allocate("768KiB")
     try:
         with ctx.memory.record() as recording, hook, pytest.raises(sa.BudgetExceeded):
-            ctx.allocate("512KiB")  # alone it fits: what can never fit asks no hook
+            ctx.allocate("512KiB")  # less than the budget: larger requests fail without calling hooks
     finally:
         del held
         ctx.budget = None
     return {each["tag"]: each["bytes"] for each in recording.records() if each["event"] == "relief"}
 
 
-def test_what_fits_beside_nothing_asks_the_hooks(host):
+def test_a_request_that_exceeds_the_budget_calls_the_hooks(host):
     assert relieve(host, host.memory.add_hook(lambda missing: 7, name="seven"))["seven"] == 7
 
 
 @pytest.mark.gpu
-def test_torch_itself_gives_its_cache_back():
+def test_real_torch_releases_its_cache():
     torch = pytest.importorskip("torch")
     ctx = gpu()
     torch.cuda.empty_cache()
@@ -183,7 +184,7 @@ def test_torch_itself_gives_its_cache_back():
 
 
 @pytest.mark.gpu
-def test_cupy_itself_gives_its_cache_back():
+def test_real_cupy_releases_its_cache():
     cupy = pytest.importorskip("cupy")
     ctx = gpu()
     cupy.ones(64 << 20, dtype="u1")
@@ -191,7 +192,7 @@ def test_cupy_itself_gives_its_cache_back():
 
 
 @pytest.mark.gpu
-def test_rmm_itself_gives_its_pool_back():
+def test_real_rmm_trims_its_pool():
     rmm = installed_rmm()
     runtime = pytest.importorskip("cuda.bindings.runtime")
     driver = pytest.importorskip("cuda.bindings.driver")

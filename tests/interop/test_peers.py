@@ -1,4 +1,5 @@
-"""polars, duckdb, pandas and JAX on the CPU take our tables and columns, and we take theirs."""
+"""Exchange of tables and columns with polars, DuckDB, pandas, NumPy, JAX and torch on the CPU, in both
+directions."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def test_polars_reads_a_table(host, source):
     assert polars.Series(table["price"]).sum() == sum(range(100)) / 4
 
 
-def test_polars_columns_are_read(host):
+def test_columns_of_polars_are_imported(host):
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"a": [1, None, 3], "b": [0.5, 1.5, 2.5]})
     ours = sa.from_arrow(frame, host)
@@ -45,11 +46,11 @@ def test_polars_columns_are_read(host):
     assert sa.from_arrow(texts, host).to_polars().equals(texts)
 
 
-def test_duckdb_queries_a_table_by_its_name(host, source):
+def test_duckdb_queries_a_table_by_its_variable_name(host, source):
     trips = sa.from_arrow(source, host)
     duckdb = pytest.importorskip("duckdb")
     with duckdb.connect() as connection:
-        # duckdb finds the table by the name of the variable
+        # DuckDB finds `trips` among the local variables
         found = connection.sql(
             "select count(*), sum(price), count(name) from trips where id >= 50"
         ).fetchall()
@@ -57,7 +58,7 @@ def test_duckdb_queries_a_table_by_its_name(host, source):
     assert found == [(50, sum(range(50, 100)) / 4, 44)]
 
 
-def test_results_of_duckdb_are_read(host):
+def test_results_of_duckdb_are_imported(host):
     duckdb = pytest.importorskip("duckdb")
     with duckdb.connect() as connection:
         relation = connection.sql("select i::integer as i, i / 2.0::double as half from range(5) as t(i)")
@@ -67,7 +68,7 @@ def test_results_of_duckdb_are_read(host):
         del ours, relation
 
 
-def test_pandas_reads_a_table_and_is_read(host, source):
+def test_pandas_exports_and_imports_a_table(host, source):
     table = sa.from_arrow(source, host)
     pandas = pytest.importorskip("pandas")
     pandas.testing.assert_frame_equal(table.to_pandas(), source.to_pandas())
@@ -79,7 +80,7 @@ def test_pandas_reads_a_table_and_is_read(host, source):
     assert ours["b"].null_count == 1
 
 
-def test_numpy_reads_columns_by_every_door(host, source):
+def test_every_numpy_conversion_is_a_view(host, source):
     table = sa.from_arrow(source, host)
     copies_before = copies(host)
     price = table["price"]
@@ -93,7 +94,7 @@ def test_numpy_reads_columns_by_every_door(host, source):
 
 
 @pytest.mark.gpu
-def test_numpy_downloads_only_where_it_is_asked(source):
+def test_only_explicit_conversions_to_numpy_download_from_a_gpu(source):
     if not sa.info()["cuda"]["usable"]:
         pytest.skip("no usable CUDA device")
     with clean("cuda") as ctx:
@@ -106,7 +107,7 @@ def test_numpy_downloads_only_where_it_is_asked(source):
         del price
 
 
-def test_numpy_gets_the_types_that_dlpack_has_not(host):
+def test_to_numpy_converts_types_that_dlpack_lacks(host):
     stamps = sa.from_arrow(pa.array([1, 2], pa.timestamp("us")), host)
     assert stamps.to_numpy().dtype == np.dtype("datetime64[us]")
     assert stamps.to_numpy(copy=False).ctypes.data == stamps.address
@@ -120,7 +121,7 @@ def test_numpy_gets_the_types_that_dlpack_has_not(host):
         bits.to_numpy(copy=False)
 
 
-def test_jax_reads_columns_and_is_read(host):
+def test_jax_exports_and_imports_a_column(host):
     jax = pytest.importorskip("jax")
     cpu = jax.devices("cpu")[0]
     column = sa.table({"x": np.arange(128, dtype=np.float32)}, host)["x"]
@@ -134,7 +135,7 @@ def test_jax_reads_columns_and_is_read(host):
     del array, doubled, back, column
 
 
-def test_torch_reads_columns_and_is_read(host):
+def test_torch_exports_and_imports_a_column(host):
     pytest.importorskip("torch")
     column = sa.table({"x": np.arange(128, dtype=np.float32)}, host)["x"]
     tensor = column.to_torch()
@@ -146,7 +147,7 @@ def test_torch_reads_columns_and_is_read(host):
     assert bits.type.is_bool8
 
 
-def test_what_is_not_installed_is_named(host, monkeypatch):
+def test_the_error_names_a_library_that_is_not_installed(host, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.setitem(sys.modules, "cupy", None)
     column = sa.from_dlpack(np.arange(3), host)
@@ -156,9 +157,9 @@ def test_what_is_not_installed_is_named(host, monkeypatch):
         column.to_cupy()
 
 
-def test_the_page_of_exchanges_says_what_is_found():
-    """scripts/exchange_table.py writes docs/exchange.md. It runs in a process of its own, because JAX is told
-    to keep 64 bits."""
+def test_the_exchange_page_matches_the_installed_libraries():
+    """scripts/exchange_table.py writes docs/exchange.md. It runs in a new process, because it enables JAX's
+    64-bit mode."""
     for module in ("nanoarrow", "polars", "pandas", "duckdb", "jax"):
         pytest.importorskip(module)
     script = PROJECT / "scripts" / "exchange_table.py"

@@ -1,4 +1,4 @@
-"""A scan as a source of polars: the function `scan_saeta` of the page docs/guides/polars.md."""
+"""A Saeta scan as a polars IO source: the function `scan_saeta` of docs/guides/polars.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from code_blocks import program
 pl = pytest.importorskip("polars")
 
 FILES = 3
-ROWS = 10  # of each batch; a file has two
+ROWS = 10  # per batch; each file has two batches
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Scans:
-    """What `scan_ipc` was asked for, and how many batches were taken of each scan."""
+    """Wraps `scan_ipc` and records the requested columns and the number of batches read from each scan."""
 
     def __init__(self, original: Any) -> None:
         self.original = original
@@ -83,7 +83,7 @@ def scan_saeta() -> Iterator[Any]:
     names: dict[str, Any] = {}
     exec(program("docs/guides/polars.md"), names)
     yield names["scan_saeta"]
-    names.clear()  # the page has tables, and later tests count what is on the host
+    names.clear()  # frees the page's tables: later tests check host memory
 
 
 QUERIES = {
@@ -120,9 +120,9 @@ def test_only_the_columns_of_a_query_are_read(scan_saeta, scans, folder):
     assert [sorted(each) for each in scans.columns if each is not None] == [["day", "fare"]]
 
 
-def test_reading_ends_when_there_are_enough_rows(scan_saeta, scans, folder):
+def test_reading_stops_after_enough_rows(scan_saeta, scans, folder):
     assert scan_saeta(folder).head(ROWS + 1).collect(engine="in-memory").height == ROWS + 1
-    assert scans.taken == [0, 2]  # the first scan was asked for its schema alone
+    assert scans.taken == [0, 2]  # polars used the first scan only for its schema
 
 
 def test_an_error_of_the_scan_reaches_the_query(scan_saeta, folder, tmp_path):

@@ -1,7 +1,7 @@
-"""RMM above and below a context, and the allocators of torch and CuPy: on the host with RMM's callbacks, on a
-GPU with its real resources.
+"""RMM resources over a context, contexts over RMM resources, and the allocators for torch and CuPy.
 
-RMM's Python package imports, and its callbacks and adaptors work, on machines without a GPU.
+Without a GPU the tests use RMM's callback resources and adaptors, which work there. GPU tests use real
+resources.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MIB = 1 << 20
 HAS_SOURCE = importlib.util.find_spec("saeta._rmm") is not None
 needs_source = pytest.mark.skipif(not HAS_SOURCE, reason="Saeta was built without RMM")
 
-# malloc as an RMM resource that records its calls, for programs that open a context of their own.
+# Start of test programs: an RMM resource over malloc that records its calls.
 OVER_MALLOC = """
 import ctypes, gc, rmm, saeta as sa, saeta.rmm
 libc = ctypes.CDLL(None)
@@ -70,10 +70,10 @@ def install(monkeypatch, name, **content):
     monkeypatch.setitem(sys.modules, name, module)
 
 
-# RMM on a context.
+# RMM resources over a context.
 
 
-def test_rmm_allocates_from_the_context(host, rmm, stream):
+def test_an_rmm_resource_allocates_from_the_context(host, rmm, stream):
     top = rmm.mr.StatisticsResourceAdaptor(saeta.rmm.resource(host, tag="cudf"))
     address = top.allocate(3 * MIB, stream)
     assert host.memory.by_tag() == {"cudf": 3 * MIB}
@@ -91,7 +91,7 @@ def test_a_refusal_reaches_rmm_with_its_numbers(host, rmm, stream):
         assert child.memory.statistics()["refused"] == 1
 
 
-def test_a_failing_context_reaches_rmm_as_an_error(host, rmm, stream):
+def test_an_error_of_the_context_reaches_rmm(host, rmm, stream):
     child = host.memory.child("closed")
     resource = saeta.rmm.resource(child)
     child.close()
@@ -99,7 +99,7 @@ def test_a_failing_context_reaches_rmm_as_an_error(host, rmm, stream):
         resource.allocate(8, stream)
 
 
-def test_what_comes_back_wrongly_is_reported_and_never_raises(host, rmm, stream, caplog):
+def test_freeing_an_unknown_address_is_logged_and_never_raises(host, rmm, stream, caplog):
     resource = saeta.rmm.resource(host)
     address = resource.allocate(100, stream)
     resource.deallocate(address, 100, stream)
@@ -121,24 +121,24 @@ def test_many_threads_allocate_through_rmm(host, rmm, stream):
     assert host.memory.by_tag() == {}
 
 
-def test_without_rmm_the_way_out_is_named(host, monkeypatch):
+def test_the_error_without_rmm_says_how_to_install_it(host, monkeypatch):
     monkeypatch.setitem(sys.modules, "rmm", None)
     for call in (lambda: saeta.rmm.resource(host), lambda: saeta.rmm.context("host", None)):
         with pytest.raises(sa.MissingDependency, match="pip install rmm"):
             call()
 
 
-def test_a_star_import_hides_no_rmm():
+def test_a_star_import_does_not_shadow_rmm():
     names: dict[str, object] = {}
     exec("from saeta import *", names)
     assert "allocators" in names
     assert "rmm" not in names
 
 
-# A context on RMM.
+# A context over an RMM resource.
 
 
-def test_only_a_resource_that_runs_no_python_goes_below_a_cache(rmm):
+def test_a_context_refuses_an_upstream_that_runs_python_code(rmm):
     callbacks = rmm.mr.CallbackMemoryResource(lambda n, s: 0, lambda p, n, s: None)
     for upstream in (callbacks, rmm.mr.StatisticsResourceAdaptor(callbacks)):
         with pytest.raises(sa.UnsupportedError, match="CallbackMemoryResource runs Python code"):
@@ -152,7 +152,7 @@ def test_only_a_resource_that_runs_no_python_goes_below_a_cache(rmm):
 
 
 @needs_source
-def test_a_context_exists_with_the_memory_it_was_made_with(host, rmm):
+def test_an_open_context_keeps_its_upstream_resource(host, rmm):
     with pytest.raises(sa.InvalidError, match="close it first"):
         saeta.rmm.context("host", rmm.mr.CudaMemoryResource())
     with pytest.raises(sa.InvalidError, match="wait is -1"):
@@ -160,7 +160,7 @@ def test_a_context_exists_with_the_memory_it_was_made_with(host, rmm):
 
 
 @needs_source
-def test_the_cache_takes_slabs_from_rmm_and_gives_them_back(rmm, run_python):
+def test_the_cache_allocates_slabs_from_rmm_and_frees_them(rmm, run_python):
     done = run_python(
         OVER_MALLOC
         + """
@@ -191,7 +191,7 @@ print("done")
 
 
 @needs_source
-def test_rmm_that_has_nothing_is_out_of_memory(rmm, run_python):
+def test_an_exhausted_rmm_resource_is_an_out_of_memory_error(rmm, run_python):
     done = run_python(
         OVER_MALLOC
         + """
@@ -211,11 +211,11 @@ assert ctx.memory.statistics()["current"] == 0
     assert "nothing left" in done.stdout
 
 
-# torch and CuPy.
+# Allocators for torch and CuPy.
 
 
 class Torch:
-    """The functions that torch looks up, called as torch calls them."""
+    """Calls the functions that torch looks up, with torch's argument types."""
 
     def __init__(self, ordinal):
         library = ctypes.CDLL(_core.__file__)
@@ -237,7 +237,7 @@ class Torch:
         self.free_(address, nbytes, self.ordinal, None)
 
 
-def test_torch_s_functions_lend_from_the_context_that_serves_the_device(host):
+def test_torchs_functions_allocate_from_the_context_that_serves_the_device(host):
     torch = Torch(63)
     _core._serve_torch(host, 63, "torch")
     address = torch.allocate(MIB)
@@ -252,11 +252,12 @@ def test_torch_s_functions_lend_from_the_context_that_serves_the_device(host):
         assert torch.allocate(0) is None
     host.synchronize()
     assert host.memory.by_tag() == {}
-    _core._serve_torch(host, 63, "torch")  # the child goes
+    _core._serve_torch(host, 63, "torch")  # so that the child context can be freed
 
 
-def test_torch_s_functions_release_the_gil(run_python):
-    """A tensor's destructor holds the GIL, as a PyDLL call does. What the call waits for may need the GIL."""
+def test_torchs_functions_release_the_gil(run_python):
+    """A tensor's destructor calls with the GIL held, as ctypes.PyDLL does. Another thread may need it to
+    finish."""
     done = run_python(
         """
 import ctypes, threading
@@ -285,13 +286,13 @@ other.join()
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
 
-def test_torch_has_64_devices(host):
+def test_torch_device_ordinals_are_below_64(host):
     for ordinal in (-1, 64):
         with pytest.raises(sa.OutOfRange, match=f"torch's device {ordinal} is out of range"):
             _core._serve_torch(host, ordinal, "torch")
 
 
-def test_a_context_on_the_host_gives_no_memory_of_a_gpu(host):
+def test_a_host_context_makes_no_gpu_allocator(host):
     for make in (saeta.allocators.torch_allocator, saeta.allocators.cupy_allocator):
         with pytest.raises(sa.InvalidError, match="this context is on host"):
             make(host)
@@ -305,7 +306,7 @@ def test_a_framework_that_is_missing_is_named(monkeypatch, package):
         make(SimpleNamespace(device="cuda:1"))
 
 
-def test_cupy_s_memory_comes_back_when_it_is_dropped(host, monkeypatch):
+def test_memory_dropped_by_cupy_is_freed(host, monkeypatch):
     cuda = SimpleNamespace(
         get_current_stream=lambda: SimpleNamespace(ptr=0),
         UnownedMemory=lambda address, size, owner, device: SimpleNamespace(
@@ -324,11 +325,11 @@ def test_cupy_s_memory_comes_back_when_it_is_dropped(host, monkeypatch):
     assert host.memory.by_tag() == {}
 
 
-# On a GPU.
+# Tests that need a GPU.
 
 
 @pytest.mark.gpu
-def test_device_buffers_of_rmm_are_charged(gpu, rmm):
+def test_rmm_device_buffers_are_charged_to_the_budget(gpu, rmm):
     before = rmm.mr.get_current_device_resource()
     rmm.mr.set_current_device_resource(saeta.rmm.resource(gpu, tag="buffers"))
     try:
@@ -345,7 +346,7 @@ def test_device_buffers_of_rmm_are_charged(gpu, rmm):
 
 
 @pytest.mark.gpu
-def test_a_pool_of_rmm_stands_on_a_context(gpu, rmm):
+def test_an_rmm_pool_can_use_a_context_as_upstream(gpu, rmm):
     pool = rmm.mr.PoolMemoryResource(saeta.rmm.resource(gpu, tag="pool"), initial_pool_size=16 * MIB)
     assert gpu.memory.by_tag()["pool"] == 16 * MIB
     held = rmm.DeviceBuffer(size=MIB, mr=pool)
@@ -353,7 +354,7 @@ def test_a_pool_of_rmm_stands_on_a_context(gpu, rmm):
 
 
 @pytest.mark.gpu
-def test_cupy_allocates_through_rmm_and_on_its_own(gpu, rmm):
+def test_cupy_allocates_through_rmm_and_directly(gpu, rmm):
     cupy = pytest.importorskip("cupy")
     from rmm.allocators.cupy import rmm_cupy_allocator
 

@@ -1,10 +1,10 @@
-"""The early-release storm on the host: NumPy's sums run on another thread, JAX's wherever it likes.
+"""The early-release storm on the host: NumPy's sums run on another thread, JAX's on JAX's own threads.
 
-To see it fail, take away by hand what it proves and build again:
+To see it fail, remove a guarantee and build again:
 
 * early release: end the constructor of `export_hold` in saeta/memory/export_hold.cpp with `storages_.clear()`
-* child budgets: let `context::with_budget` in saeta/memory/context.cpp pass no limit on
-* children of fork: leave out `fetch_add` in saeta/base/process.cpp
+* child budgets: do not pass the limit on in `context::with_budget` (saeta/memory/context.cpp)
+* forked children: remove `fetch_add` from saeta/base/process.cpp
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from storm import Storm, make_all_at_once
 
 THREADS = 4
 ROUNDS = 500
-ROWS = 1 << 12  # and values of at most 2,000: JAX adds up in 32 bits
+ROWS = 1 << 12  # with values of at most 2,000, sums fit JAX's 32 bits
 
 
 class NumpyConsumer:
@@ -36,7 +36,7 @@ class NumpyConsumer:
 
     @staticmethod
     def _total(views: list[Any]) -> int:
-        """The list is emptied here, so that the view is given back on this thread."""
+        """Empties the list, so that the view is released on this thread."""
         return int(views.pop().sum(dtype=np.int64))
 
     def close(self) -> None:
@@ -52,12 +52,12 @@ class JaxConsumer:
         return lambda: int(total)
 
     def close(self) -> None:
-        """Nothing to be closed."""
+        """Does nothing; the interface of a consumer requires it."""
 
 
 @pytest.fixture
 def restless() -> Iterator[None]:
-    """Threads of Python take turns as often as they can."""
+    """Makes Python switch threads as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -66,7 +66,7 @@ def restless() -> Iterator[None]:
 
 @pytest.mark.usefixtures("restless")
 @pytest.mark.parametrize("kind", [NumpyConsumer, JaxConsumer], ids=["numpy", "jax"])
-def test_no_memory_comes_back_before_its_consumers_have_read_it(kind: Any, host: sa.Context) -> None:
+def test_no_memory_is_released_before_its_consumers_have_read_it(kind: Any, host: sa.Context) -> None:
     consumers = [kind() for _ in range(THREADS)]
     warm = sa.from_dlpack(np.ones(ROWS, dtype=np.int32), host, copy=True)
     assert [consumer.consume(warm)() for consumer in consumers] == [ROWS] * THREADS

@@ -1,5 +1,5 @@
-"""Columns in collectives of torch.distributed: gloo on the host, NCCL on GPUs. The page
-docs/guides/torch-distributed.md says who keeps the order."""
+"""Columns in torch.distributed collectives: gloo on the host, NCCL on GPUs. docs/guides/torch-distributed.md
+explains the stream ordering."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpu_frameworks import torch_with_a_device
 
 PAGE = "docs/guides/torch-distributed.md"
 
-# What each rank on a GPU does: in every round the column is still being written when it is exported.
+# The program of each rank on a GPU. Each round exports a column while its write is pending.
 LATE_WRITERS = """
 import os
 import torch
@@ -62,7 +62,7 @@ def free_port() -> int:
 
 
 def run_ranks(text: str, count: int, folder: Path) -> list[list[str]]:
-    """The lines that each of several processes of one group prints."""
+    """Runs `count` processes of one process group. Returns the lines that each printed."""
     file = folder / "rank.py"
     file.write_text(text, encoding="utf-8")
     shared = {
@@ -92,14 +92,14 @@ def run_ranks(text: str, count: int, folder: Path) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_every_rank_prints_what_the_page_says(tmp_path, count):
+def test_each_rank_prints_the_output_on_the_page(tmp_path, count):
     pytest.importorskip("torch")
     text = program(PAGE)
     assert run_ranks(text, count, tmp_path) == [promised(text)] * count
 
 
 @pytest.mark.gpu
-def test_late_writers_are_waited_for_and_memory_that_is_read_is_not_reused(tmp_path):
+def test_collectives_wait_for_pending_writes_and_keep_memory_until_read(tmp_path):
     torch: Any = torch_with_a_device()
     if not torch.distributed.is_nccl_available():
         pytest.skip("this torch has no NCCL")
@@ -108,7 +108,7 @@ def test_late_writers_are_waited_for_and_memory_that_is_read_is_not_reused(tmp_p
 
 
 @pytest.mark.gpu
-def test_every_gpu_prints_what_the_page_says(tmp_path):
+def test_each_gpu_prints_the_output_on_the_page(tmp_path):
     torch: Any = torch_with_a_device()
     if not torch.distributed.is_nccl_available():
         pytest.skip("this torch has no NCCL")

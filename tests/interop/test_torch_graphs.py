@@ -1,4 +1,4 @@
-"""torch captures graphs in memory of a context, and lends from one for its MemPools. On a GPU."""
+"""torch's graph captures and MemPools allocate from a context, on a GPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.gpu
 
 
 def in_torch(run_python, program):
-    """torch's allocator can be chosen once in a process."""
+    """Runs the program in a new process, because torch's allocator can be replaced only once per process."""
     pytest.importorskip("torch")
     if not sa.info()["cuda"]["usable"]:
         pytest.skip("no usable CUDA device")
@@ -200,7 +200,7 @@ for _ in range(100):
     )
 
 
-def test_a_refusal_leaves_torch_s_capture_whole(run_python):
+def test_a_refused_allocation_does_not_end_torchs_capture(run_python):
     in_torch(
         run_python,
         ON_SAETA
@@ -222,8 +222,8 @@ assert result.eq(1).all().item()
     )
 
 
-def test_views_of_others_are_dropped_while_torch_captures_on_saeta(run_python):
-    """The pool makes the capture known: nothing has to be announced once it has allocated."""
+def test_foreign_views_can_be_dropped_while_torch_captures(run_python):
+    """An allocation from torch's pool notes the capture, so that `ctx.capturing()` is not needed."""
     in_torch(
         run_python,
         ON_SAETA
@@ -246,7 +246,7 @@ assert ctx.memory.statistics()["pending_releases"] == 0
     )
 
 
-def test_what_a_capture_of_others_allocates_through_torch_needs_a_pool(run_python):
+def test_allocating_through_torch_in_a_foreign_capture_needs_a_pool(run_python):
     in_torch(
         run_python,
         ON_SAETA
@@ -279,7 +279,7 @@ assert "graph_pool" not in charged()
     )
 
 
-def test_a_mem_pool_of_torch_lends_from_a_context(run_python):
+def test_a_torch_mem_pool_allocates_from_a_context(run_python):
     in_torch(
         run_python,
         """

@@ -1,5 +1,5 @@
-"""torch's hooks for the pools of its graphs, on the host and without torch.
-tests/interop/test_torch_graphs.py tests torch itself."""
+"""The functions that torch calls for the memory pools of its graphs, on the host and without torch.
+tests/interop/test_torch_graphs.py uses torch itself."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MIB = 1 << 20
 
 @pytest.fixture
 def torch_hooks(host):
-    """torch on a device that the host serves."""
+    """A stand-in for torch on a device that the host context serves."""
     hooks = TorchHooks(62)
     hooks.serve(host)
     yield hooks
-    hooks.serve(host)  # a test's child goes
+    hooks.serve(host)  # so that a test's child context can be freed
 
 
-def test_torch_s_pool_keeps_what_was_freed_until_its_release(host, torch_hooks):
+def test_a_torch_pool_keeps_freed_memory_until_its_release(host, torch_hooks):
     outside = torch_hooks.allocate(MIB)
     torch_hooks.begin_pool(7, 0)
     first = torch_hooks.allocate(MIB)
@@ -42,12 +42,12 @@ def test_torch_s_pool_keeps_what_was_freed_until_its_release(host, torch_hooks):
     assert host.memory.by_tag() == {"torch": MIB, "torch.graph_pool": 3 * MIB}
     torch_hooks.free(after, MIB)
     torch_hooks.release_pool(7, 0)
-    assert host.memory.by_tag() == {"torch.graph_pool": 2 * MIB}, "a tensor is still alive"
+    assert host.memory.by_tag() == {"torch.graph_pool": 2 * MIB}, "a tensor is still allocated"
     torch_hooks.free(second, 2 * MIB)
     assert host.memory.by_tag() == {}
 
 
-def test_torch_s_filter_is_asked_for_each_stream(host, torch_hooks):
+def test_torchs_stream_filter_is_called_for_each_stream(host, torch_hooks):
     asked = []
 
     def admits(stream):
@@ -60,14 +60,14 @@ def test_torch_s_filter_is_asked_for_each_stream(host, torch_hooks):
     assert host.memory.by_tag() == {"torch": MIB, "torch.graph_pool": MIB}
     torch_hooks.end_pool(1, 0)
     torch_hooks.free(torch_hooks.allocate(MIB, 0x1234), MIB, 0x1234)
-    assert asked == [0x1234, 0], "nobody is asked after the end: the filter may refer to a graph that is gone"
+    assert asked == [0x1234, 0], "no calls after the end: the graph may be destroyed"
     torch_hooks.free(inside, MIB, 0x1234)
     torch_hooks.free(outside, MIB)
     torch_hooks.release_pool(1, 0)
     assert host.memory.by_tag() == {}
 
 
-def test_graphs_of_torch_share_a_pool_until_the_last_releases_it(host, torch_hooks):
+def test_torch_graphs_share_a_pool_until_the_last_release(host, torch_hooks):
     torch_hooks.begin_pool(0, 3)
     address = torch_hooks.allocate(MIB)
     torch_hooks.free(address, MIB)
@@ -82,7 +82,7 @@ def test_graphs_of_torch_share_a_pool_until_the_last_releases_it(host, torch_hoo
     assert host.memory.by_tag() == {}
 
 
-def test_pools_of_torch_are_told_apart_by_their_whole_name_and_the_innermost_serves(host, torch_hooks):
+def test_torch_pools_are_identified_by_both_ids_and_the_innermost_serves(host, torch_hooks):
     torch_hooks.begin_pool(1, 0)
     torch_hooks.free(torch_hooks.allocate(MIB), MIB)
     torch_hooks.begin_pool(1, 1)
@@ -96,7 +96,7 @@ def test_pools_of_torch_are_told_apart_by_their_whole_name_and_the_innermost_ser
     assert host.memory.by_tag() == {}
 
 
-def test_memory_of_torch_s_pool_that_another_stream_used_is_kept(host, torch_hooks):
+def test_pool_memory_used_on_another_stream_is_kept(host, torch_hooks):
     torch_hooks.begin_pool(1, 0)
     used = torch_hooks.allocate(MIB)
     torch_hooks.record_stream(used, 0x77)
@@ -107,7 +107,7 @@ def test_memory_of_torch_s_pool_that_another_stream_used_is_kept(host, torch_hoo
     torch_hooks.free(other, MIB)
     torch_hooks.release_pool(1, 0)
     assert host.memory.by_tag() == {}
-    torch_hooks.free(torch_hooks.allocate(MIB), MIB)  # a release closes what was left open
+    torch_hooks.free(torch_hooks.allocate(MIB), MIB)  # releasing a pool also ends it
     assert host.memory.by_tag() == {}
 
 
@@ -118,14 +118,14 @@ def test_a_release_without_a_begin_and_a_second_end_do_nothing(host, torch_hooks
     assert capfd.readouterr().err == ""
 
 
-def test_a_pool_that_can_not_be_opened_is_reported_and_never_unwinds(caplog):
+def test_a_failure_to_open_a_pool_is_logged_and_never_throws(caplog):
     TorchHooks(61).begin_pool(1, 0)
     assert "no context serves torch's device cuda:61" in caplog.text
     TorchHooks(99).begin_pool(1, 0)
     assert "torch's device 99 is out of range" in caplog.text
 
 
-def test_a_pool_of_torch_is_charged_to_the_context_that_served_at_its_beginning(host, torch_hooks):
+def test_a_torch_pool_is_charged_to_the_context_that_served_at_its_start(host, torch_hooks):
     with host.memory.child("model", limit="4MiB") as child:
         torch_hooks.serve(child, "model")
         torch_hooks.begin_pool(1, 0)
@@ -136,7 +136,7 @@ def test_a_pool_of_torch_is_charged_to_the_context_that_served_at_its_beginning(
         assert child.memory.by_tag() == {}
 
 
-def test_threads_open_and_leave_pools_of_torch_at_once(host, torch_hooks):
+def test_threads_open_and_close_torch_pools_concurrently(host, torch_hooks):
     def capture(number):
         mine = threading.get_ident()
         for _ in range(50):
@@ -152,7 +152,7 @@ def test_threads_open_and_leave_pools_of_torch_at_once(host, torch_hooks):
     assert host.memory.by_tag() == {}
 
 
-def test_torch_s_allocator_is_given_every_hook(host, monkeypatch):
+def test_torchs_allocator_gets_every_function(host, monkeypatch):
     given = {}
 
     class Allocator:
@@ -178,7 +178,7 @@ def test_torch_s_allocator_is_given_every_hook(host, monkeypatch):
     assert all(given.values())
 
 
-def test_a_mem_pool_of_torch_takes_segments_from_its_own_context(host, torch_hooks, monkeypatch):
+def test_a_torch_mem_pool_allocates_segments_from_its_own_context(host, torch_hooks, monkeypatch):
     made = []
 
     def pluggable(library, allocate, free):
