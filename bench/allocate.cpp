@@ -1,18 +1,22 @@
-// What a pair of allocate and free costs under a hard budget: Saeta beside the allocators in use today.
+// Times a pair of allocate and free under a hard budget, in Saeta and in the allocators in use today
+// ("peers").
 //
 //   allocate [--patterns same,mixed,...] [--threads 1,4,16] [--rounds N] [--batches N] [--out FILE.json]
 //            [--commit TEXT]
 //
-// All peers do the same requests, round by round in turns, with a stream for each thread. Patterns: `same`
-// has one size; `mixed` has random sizes from 256 bytes to 512 KiB; in `crossed` every fourth block is freed
-// on the stream of another thread; in `held` each thread keeps 64 blocks and replaces one at a time;
-// `settled` is `mixed` after each thread has held 16 MiB, so that the peak of the budget is more than a few
-// blocks.
+// All peers serve the same requests. In each round they run one after the other, with one stream per thread.
+// Patterns:
+//
+//   same      one size
+//   mixed     random sizes from 256 bytes to 512 KiB
+//   crossed   `mixed`, and every fourth block is freed on the stream of another thread
+//   held      each thread keeps 64 blocks and replaces one at a time
+//   settled   `mixed` after each thread has held 16 MiB, so that the budget's peak exceeds a few blocks
 //
 // A sample is the mean of a batch of 64 pairs. The program prints the median and the 99th percentile over all
-// batches of all threads, in nanoseconds a pair. The JSON file has them with machine, versions, commit and
-// command. The best device is measured, or the host where there is none. Every peer that supports a limit has
-// one of 2 GiB; allocate/peers.hpp lists the peers and how they are called.
+// batches of all threads, in nanoseconds per pair. The JSON file adds machine, versions, commit and command.
+// Runs on the best device, or on the host if there is no device. Every peer that supports a limit has one of
+// 2 GiB. allocate/peers.hpp lists the peers.
 
 #include "allocate/peers.hpp"
 #include "saeta/runtime/runtime.hpp"
@@ -40,7 +44,7 @@ struct options {
   run_options run;
 };
 
-/// @throws error invalid_argument for a name that no pattern has.
+/// @throws error invalid_argument for an unknown name
 std::vector<pattern> patterns_named(const std::string& names) {
   std::vector<pattern> found;
   std::istringstream in(names);
@@ -75,8 +79,8 @@ struct result {
   std::string_view pattern;
   std::size_t threads = 0;
   std::string peer;
-  std::vector<double> nanoseconds; ///< a pair, one for each batch
-  std::string failure;             ///< why there are no more samples; empty: all went well
+  std::vector<double> nanoseconds; ///< per pair: one mean for each batch
+  std::string failure;             ///< the error message of a peer that failed, or empty
 };
 
 void measure(result& into, peer& memory, const pattern& how, const options& chosen,
@@ -108,7 +112,7 @@ void measure(result& into, peer& memory, const pattern& how, const options& chos
   streams.synchronize();
 }
 
-/// A peer that fails (for want of memory, say) loses its own result, not that of the others.
+/// Measures a peer. A failure (out of memory, for example) is recorded as its result; the other peers go on.
 void try_measure(result& into, peer& memory, const pattern& how, const options& chosen,
                  const thread_streams& streams) {
   if (!into.failure.empty()) {
@@ -118,7 +122,7 @@ void try_measure(result& into, peer& memory, const pattern& how, const options& 
     measure(into, memory, how, chosen, streams);
   } catch (const std::exception& failure) {
     into.failure = failure.what();
-    into.failure.resize(std::min(into.failure.size(), into.failure.find('\n'))); // torch appends its stack
+    into.failure.resize(std::min(into.failure.size(), into.failure.find('\n'))); // torch appends a stack
     into.nanoseconds.clear();
   }
 }
@@ -160,7 +164,7 @@ void print(std::span<const result> some) {
   std::cout << std::flush;
 }
 
-/// Prints what it has as it goes on.
+/// Prints the results of each pattern and number of threads as soon as they are complete.
 std::vector<result> measure_all(const options& chosen, const peer_list& list, const thread_streams& streams) {
   std::vector<result> all;
   for (const pattern& how : chosen.patterns) {

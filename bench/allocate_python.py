@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What a pair of allocate and free costs from Python under a hard budget: Saeta beside torch, CuPy and RMM.
+"""Times a pair of allocate and free from Python under a hard budget: Saeta beside torch, CuPy and RMM.
 
     allocate_python.py [--threads 1,4,16] [--rounds N] [--batches N] [--out FILE.json] [--commit TEXT]
 
-The Python side of bench/allocate.cpp, with the same form of result. The patterns are the same except
-`crossed`, for which the peers have no common interface. Each thread has a stream of its own. All threads
-share the interpreter's lock, so a sample with a switch of threads shows in the upper quantiles. Peers that
-are not installed are left out and listed. Without a GPU the host context is compared with NumPy and pyarrow,
-which have no budget.
+The counterpart of bench/allocate.cpp, with the same format of results. The patterns are the same except
+`crossed`, for which the peers have no common interface. Each thread has its own stream. All threads share
+the GIL, so a switch of threads within a sample shows in the upper quantiles. Peers that are not installed
+are listed and left out. Without a GPU the host context is compared with NumPy and pyarrow, which have no
+budget.
 """
 
 from __future__ import annotations
@@ -38,7 +38,12 @@ Give = Callable[[Any], None]
 
 @dataclass(frozen=True)
 class Pattern:
-    """`mixed`: sizes from 256 bytes to 512 KiB, 64 KiB otherwise; `held`: blocks that a thread keeps."""
+    """A sequence of requests.
+
+    Attributes:
+        mixed: random sizes from 256 bytes to 512 KiB; otherwise every request has 64 KiB.
+        held: the number of blocks that a thread keeps; each request replaces one of them.
+    """
 
     name: str
     mixed: bool
@@ -56,9 +61,11 @@ PATTERNS = (Pattern("same", mixed=False), Pattern("mixed", mixed=True), Pattern(
 
 @dataclass(frozen=True)
 class Peer:
-    """`on_thread` is called on the thread that will allocate, with its stream (0 on the host). It returns a
-    function that takes memory and one that gives it back, or None where memory is given back by dropping
-    it."""
+    """An allocator to be measured.
+
+    `on_thread` is called on the thread that will allocate, with its stream (0 on the host). It returns an
+    allocate function and a free function, or None if dropping the object frees the memory.
+    """
 
     name: str
     on_thread: Callable[[int], tuple[Take, Give | None]]
@@ -71,7 +78,7 @@ class Peers:
     missing: list[str] = field(default_factory=list)
 
     def add(self, module: str, make: Callable[[Any], list[Peer]]) -> None:
-        """The peers of a package, if it can be imported."""
+        """Adds the peers of a package, or notes that it can't be imported."""
         try:
             package = importlib.import_module(module)
         except ImportError as failure:
@@ -83,7 +90,7 @@ class Peers:
 
 @dataclass(frozen=True)
 class ForeignStream:
-    """A stream of somebody else, as the CUDA stream protocol wants it."""
+    """A stream that Saeta does not own, by the protocol `__cuda_stream__`."""
 
     handle: int
 
@@ -92,8 +99,10 @@ class ForeignStream:
 
 
 def saeta_peers(ctx: sa.Context) -> list[Peer]:
-    """Saeta on the thread's stream, which is not Saeta's, so that the end of each buffer is recorded there;
-    and on the context's own stream."""
+    """Saeta on the thread's stream, and on the context's own stream.
+
+    Saeta does not own the thread's stream, so each free records an event on it.
+    """
     peers = [Peer("saeta", lambda stream: (lambda nbytes: ctx.allocate(nbytes, stream=stream or None), None))]
     if ctx.device != "host":
         peers.append(Peer("saeta, own stream", lambda _: (ctx.allocate, None)))
@@ -121,7 +130,7 @@ def cupy_peers(cupy: Any) -> list[Peer]:
     pool = cupy.cuda.MemoryPool()
     pool.set_limit(size=BUDGET)
 
-    alive = []  # CuPy refers to a current stream weakly
+    alive = []  # CuPy holds the current stream by a weak reference
 
     def on_thread(stream: int) -> tuple[Take, Give | None]:
         cupy.cuda.Device(0).use()
@@ -171,8 +180,7 @@ def find_peers(ctx: sa.Context) -> Peers:
 
 
 def make_streams(ctx: sa.Context, count: int) -> tuple[list[int], list[Any]]:
-    """A stream for each thread, by its handle, and the owners. The streams don't synchronise with the legacy
-    default stream."""
+    """Returns the handles of a non-blocking stream for each thread, and the objects that own the streams."""
     if ctx.device == "host":
         return [0] * count, []
     try:
@@ -186,7 +194,7 @@ def make_streams(ctx: sa.Context, count: int) -> tuple[list[int], list[Any]]:
 
 
 def run(peer: Peer, pattern: Pattern, batches: int, thread: int, stream: int) -> list[float]:
-    """Nanoseconds a pair, the mean of each batch after the first quarter."""
+    """Returns nanoseconds per pair: one mean for each batch. The first quarter of the batches is warm-up."""
     take, give = peer.on_thread(stream)
     sizes = pattern.sizes(thread)
     kept = [take(sizes[i]) for i in range(pattern.held)]
@@ -213,7 +221,7 @@ def run(peer: Peer, pattern: Pattern, batches: int, thread: int, stream: int) ->
 
 
 def measure(peer: Peer, pattern: Pattern, batches: int, streams: Sequence[int]) -> list[float]:
-    """Samples of all threads, one for each stream."""
+    """Runs a thread for each stream at the same time, and returns the samples of all of them."""
     together = threading.Barrier(len(streams))
     samples: list[list[float]] = [[] for _ in streams]
     failures: list[Exception] = []
@@ -236,7 +244,7 @@ def measure(peer: Peer, pattern: Pattern, batches: int, streams: Sequence[int]) 
 
 
 def measure_all(peers: Peers, options: argparse.Namespace, streams: Sequence[int]) -> list[dict[str, Any]]:
-    """Lines of the result. Peers take turns, round by round."""
+    """Returns the entries of the result file. In each round the peers run one after the other."""
     lines = []
     for pattern in PATTERNS:
         for threads in options.threads:
@@ -259,7 +267,7 @@ def measure_all(peers: Peers, options: argparse.Namespace, streams: Sequence[int
 
 
 def list_devices() -> list[dict[str, Any]]:
-    """The devices with the same members as in results of the C++ programs."""
+    """Describes the devices with the same JSON members as the C++ programs."""
     return [
         {
             "id": each["name"],
@@ -294,7 +302,7 @@ def main() -> int:
     print(f"allocate_python on {ctx.device}, p50 over batches of {PAIRS_IN_BATCH} pairs")
     for each in peers.missing:
         print(f"not measured: {each}")
-    gc.disable()  # what it collects is none of the peers'
+    gc.disable()  # a collection would be charged to whichever peer runs at that moment
     lines = measure_all(peers, options, streams)
     gc.enable()
     ctx.synchronize()

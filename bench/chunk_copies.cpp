@@ -1,14 +1,15 @@
-// How close a stream of page-locked chunks comes to the speed of the link. Compares how the host learns that
-// a chunk has left its memory, and where the kernel runs that puts the chunk's pieces in their places.
+// Measures how close a sequence of copies from page-locked chunks comes to the rate of the link. Compares how
+// the host learns that a copy has finished and its slot is free (`notice`), and where the kernel runs that
+// scatters the pieces of a chunk to their final addresses (`scattering`).
 //
 //   chunk_copies [--chunks N] [--slots N] [--chunk-mib N] [--piece-kib N] [--threads N,...] [--rounds N]
 //                [--dir FOLDER] [--out FILE.json] [--commit TEXT]
 //
-// The staging ring's design rests on these numbers (docs/decisions/whole-reads.md). N chunks (64 of 4 MiB) go
-// through N slots (16) to the best device. With 0 threads nobody fills a slot, and the main thread sends:
-// this shows what the device can do. With more threads, each reads its slice of every chunk from a file in
-// FOLDER, and the last one sends. Rates are in 1e9 bytes a second: medians of the rounds. All ways take turns
-// in a round.
+// The staging ring's design rests on these numbers (docs/decisions/whole-reads.md). By default 64 chunks of
+// 4 MiB pass through 16 page-locked slots to the best device. With 0 threads the slots are not filled and the
+// main thread sends them, which shows the limit of the device. With more threads, each thread reads its slice
+// of every chunk from a file in FOLDER, and the last one to finish sends the chunk. In each round all
+// variants run one after the other. Rates are medians of the rounds, in 1e9 bytes per second.
 
 #include "chunk_copies/filling.hpp"
 #include "chunk_copies/way.hpp"
@@ -64,7 +65,7 @@ options parse(int count, char** arguments) {
       chosen.all.chunk_bytes % chosen.all.piece_bytes != 0) {
     throw error(errc::invalid_argument, "at least one round and one chunk, and whole pieces in a chunk");
   }
-  if (chosen.all.slots < 8) { // where a word tells of two chunks, others have to be on their way
+  if (chosen.all.slots < 8) { // with one word for two chunks, a chunk may wait for the next one of its stream
     throw error(errc::invalid_argument, "option --slots: expected at least 8");
   }
   return chosen;
@@ -90,7 +91,7 @@ double seconds_of(const Action& action) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// As many bytes as all chunks have, by copies of all slots at once.
+/// Times copies of the same total number of bytes, each as large as all slots together: the rate of the link.
 double seconds_of_large_copies(const chunk_memory& memory) {
   backend& device = memory.device();
   const sizes& all = memory.all();
@@ -142,12 +143,12 @@ results measure(const options& chosen, const std::shared_ptr<context>& ctx) {
       source.emplace(chosen.folder, found.bytes);
     }
     for (const way& each : all_ways()) {
-      if (threads == 0 || each.learns != notice::none) { // who fills a slot has to know that it is free
+      if (threads == 0 || each.learns != notice::none) { // filling requires to know that a slot is free
         found.ways.push_back({each, threads, {}});
       }
     }
   }
-  seconds_of_large_copies(memory); // what is made on first use is not timed
+  seconds_of_large_copies(memory); // warm-up: one-time initialisation is not timed
   for (int round = 0; round < chosen.rounds; ++round) {
     found.large.push_back(seconds_of_large_copies(memory));
     for (measured& each : found.ways) {

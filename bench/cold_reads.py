@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Cold files: what the disk gives through the page cache, past it (O_DIRECT), and to `read_ipc`.
+"""Measures reads of files that are not in the page cache: buffered, with O_DIRECT, and by `read_ipc`.
 
     cold_reads.py [--folder F] [--mib SIZE] [--threads 1,4,16] [--rounds N] [--device D] [--out FILE.json]
                   [--commit TEXT]
 
-The file is synced and dropped from the page cache before each read, and the program checks that it is gone. A
-file system that keeps its files in memory (tmpfs) has no cold files and is refused. Ways take turns, round by
-round. The program prints medians in GB/s of the file's bytes. It also says whether the machine has GPUDirect
-Storage (the kernel module nvidia-fs), which could bypass the host's memory.
+The file is synced and dropped from the page cache before each read, and the program checks that it is gone.
+File systems in memory (tmpfs) are refused. In each round the kinds of reads run one after the other. The
+program prints medians in GB/s of the file's bytes. It also says whether the machine has GPUDirect Storage
+(the kernel module nvidia-fs), which could bypass the host's memory.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ROWS = 1 << 16
 
 
 def make(path: Path, size: int) -> int:
-    """A file of random float64; its bytes."""
+    """Writes an Arrow file of random float64 and returns its size in bytes."""
     values = np.random.default_rng(1)
     schema = pa.schema([(name, pa.float64()) for name in "abcd"])
     with pa.ipc.new_file(path, schema) as writer:
@@ -52,7 +52,7 @@ def make(path: Path, size: int) -> int:
 
 
 def drop(path: Path) -> None:
-    """The file out of the page cache. Raises OSError where it stays there."""
+    """Drops the file from the page cache. Raises OSError if its pages stay there."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -69,8 +69,7 @@ def drop(path: Path) -> None:
 
 
 def read_raw(path: Path, size: int, threads: int, flags: int) -> None:
-    """Reads every byte once on so many threads. Each thread reuses its own memory, as the staging ring
-    does."""
+    """Reads every byte once. Each of the threads reuses one buffer, as the staging ring does."""
     descriptor = os.open(path, os.O_RDONLY | flags)
     numbers = count()
 

@@ -1,11 +1,11 @@
-// What the parts of the memory plane cost by themselves: use tokens, fences, decorators, budgets and exports.
+// Times single operations of the memory layers: use tokens, fences, resource decorators, budgets and exports.
 //
 //   costs [--batches N] [--out FILE.json] [--commit TEXT]
 //
 // Everything runs on one thread. A sample is the mean of a batch of 64 operations. The program prints the
-// median and the 99th percentile over all batches, in nanoseconds an operation. The JSON file has them with
-// machine, versions, commit and command. The best device is measured, or the host where there is none: fences
-// cost nothing there, because its streams run inline. costs/groups.hpp lists the measurements.
+// median and the 99th percentile over all batches, in nanoseconds per operation. The JSON file adds machine,
+// versions, commit and command. Runs on the best device, or on the host if there is no device. On the host
+// fences cost nothing, because its streams run inline. costs/groups.hpp lists the measurements.
 
 #include "costs/groups.hpp"
 #include "saeta/runtime/runtime.hpp"

@@ -1,30 +1,31 @@
 #!/usr/bin/env python3
-"""Times transfers of tables between two workers of a local Dask cluster, beside those of pyarrow's tables.
+"""Times transfers of Saeta's and pyarrow's tables between two workers of a local Dask cluster.
 
     bench/dask_transfers.py [--mib 16 64 256] [--repeats 9] [--columns 8] [--kinds KIND...]
                             [--gpus 2] [--protocol tcp|ucx] [--rmm-pool 16GiB] [--out FILE.json]
                             [--commit TEXT]
 
-One worker has a table, and the other adds up its values. The time is what the client sees, from the request
-to the result, without that of the same request where the table is already. Beside it stands the time that the
-processors worked for both workers, which says more on a busy machine. The kinds take turns:
+One worker has a table, and the other adds up its values. The client measures the time from the request to the
+result, and subtracts the time of the same request on the worker that has the table. It also reports the CPU
+time of both workers, which is more reliable on a busy machine. In each repetition all kinds run one after the
+other:
 
-saeta             a table of several allocations, as `saeta.dask` sends it: gathered first
-saeta, packed     a table in one piece of memory, as files and messages leave it
-pyarrow           a table of pyarrow, as distributed sends it: an IPC stream
-pyarrow, pickled  a table of pyarrow inside of an object, which is pickled with buffers out of band
-array             an array of NumPy, which nobody converts: what distributed and its sockets take alone
+saeta             a table of several allocations, which `saeta.dask` gathers before sending
+saeta, packed     a table in one allocation, as a read from a file produces it
+pyarrow           a pyarrow table, which distributed sends as an IPC stream
+pyarrow, pickled  a pyarrow table inside an object, pickled with out-of-band buffers
+array             a NumPy array without conversion: the cost of distributed and its sockets alone
 nothing           a number
 
-"alone" is the time of serialising and restoring in one process, without sockets.
+"alone" is the time to serialise and deserialise in one process, without sockets.
 
-With --gpus the workers are those of dask-cuda, each with a GPU of its own, or both on the only one. Then
-`array` is an array of CuPy, `arrays` one for each column, as libraries send their columns by the family
-`cuda`, and pyarrow's tables are downloaded, sent, and uploaded. "link" is a plain copy of as many bytes from
-one GPU to the other, or within the only one, into memory that is there. --rmm-pool is the pool of RMM that
-UCXX receives into, which dask-cuda advises to have.
+With --gpus the workers come from dask-cuda, each with its own GPU, or both on the same GPU if the machine has
+one. Then `array` is a CuPy array, `arrays` is a CuPy array for each column, sent by the serialisation family
+`cuda`, and pyarrow's tables are downloaded, sent and uploaded. "link" is a plain copy of the same number of
+bytes between the two GPUs (or within the one) into memory that is already allocated. --rmm-pool is the size
+of the RMM pool that UCXX receives into, as dask-cuda recommends.
 
-DASK_DISTRIBUTED__COMM__SHARD=1GiB lets Dask send bodies of more than 64 MiB undivided.
+With DASK_DISTRIBUTED__COMM__SHARD=1GiB Dask does not split messages of more than 64 MiB.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ SETTINGS = {
 
 
 class Holder:
-    """An object of a user, which distributed pickles."""
+    """A user-defined object that holds a table; distributed pickles it."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
@@ -108,7 +109,7 @@ def packed_if(kind: str, table: sa.Table) -> sa.Table:
 
 
 class DownloadedTable:
-    """A table on a GPU that is sent as one of pyarrow, which is on the host."""
+    """A table on a GPU that is downloaded and sent as a pyarrow table."""
 
     def __init__(self, table: sa.Table) -> None:
         self.table = table
@@ -148,7 +149,7 @@ def processor_seconds(client: distributed.Client) -> float:
 
 
 def seconds_of(client: distributed.Client, worker: str, table: Any) -> tuple[float, float, int]:
-    """Returns the time that passes, that of the processors, and the result."""
+    """Returns the elapsed seconds, the CPU seconds of both workers, and the result."""
     worked = processor_seconds(client)
     start = time.perf_counter()
     found = client.submit(add_up, table, workers=[worker], allow_other_workers=False, pure=False).result()
@@ -184,13 +185,13 @@ def measure(client: distributed.Client, mib: int, options: argparse.Namespace) -
 
 
 def round_trip(given: Any) -> None:
-    """Serialises as distributed does, which offers "dask" before "pickle" to every object, and restores."""
+    """Serialises and deserialises as distributed does: by the family "dask" if possible, else by "pickle"."""
     header, frames = serialize(given, on_error="raise")
     deserialize(header, [memoryview(each) for each in frames])
 
 
 def seconds_alone(run: Callable[[], object], repeats: int) -> list[float]:
-    """Times a call in this process. The first one is not counted."""
+    """Times repeated calls in this process. The first one is a warm-up and not counted."""
     times = []
     for _ in range(repeats + 1):
         start = time.perf_counter()
@@ -200,7 +201,7 @@ def seconds_alone(run: Callable[[], object], repeats: int) -> list[float]:
 
 
 def in_ms(times: list[float]) -> dict[str, float]:
-    """Returns the median, and the 10th and 90th percentile."""
+    """Returns the median and the 10th and 90th percentile in milliseconds."""
     tenths = statistics.quantiles(times, n=10)
     found = {"median": statistics.median(times), "p10": tenths[0], "p90": tenths[-1]}
     return {name: round(each * 1e3, 3) for name, each in found.items()}
@@ -208,7 +209,7 @@ def in_ms(times: list[float]) -> dict[str, float]:
 
 @contextmanager
 def workers(options: argparse.Namespace) -> Iterator[distributed.Client]:
-    """Starts two workers."""
+    """Starts a local cluster of two workers, and yields a client that is connected to it."""
     made: dict[str, Any] = {"n_workers": 2, "protocol": options.protocol, "dashboard_address": "127.0.0.1:0"}
     if options.gpus == 2:
         import dask_cuda

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What nvCOMP decodes on the device: ZSTD frames as in Arrow files, and LZ4 blocks, which they don't have.
+"""Measures nvCOMP's decoders on the device: ZSTD frames, as in Arrow files, and raw LZ4 blocks.
 
     device_decoding.py [--rounds N] [--out FILE.json] [--commit TEXT]
 
-Needs a GPU, torch and the wheel nvidia-libnvcomp-cu13. All data is in device memory. The program prints GB/s
-of decoded values, the size of the frames relative to the values, and the temporary memory that nvCOMP asks
-for. docs/decisions/device-decoding.md draws the conclusions.
+Arrow files hold LZ4 frames, which nvCOMP does not decode: raw blocks show an upper limit. Needs a GPU, torch
+and the wheel nvidia-libnvcomp-cu13. All data is in device memory. The program prints GB/s of decoded values,
+the size of the frames relative to the values, and the temporary memory that nvCOMP requires.
+docs/decisions/device-decoding.md draws the conclusions.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ import numpy as np
 import pyarrow as pa
 from rates import add_result_arguments, write_result
 
-TOTALS = (128 << 20, 1 << 30)  # bytes that are decoded at once
-FRAMES = (64 << 10, 512 << 10, 2 << 20)  # bytes of values in each
-DIFFERENT = 8  # frames; the others repeat them
+TOTALS = (128 << 20, 1 << 30)  # decoded bytes of one call
+FRAMES = (64 << 10, 512 << 10, 2 << 20)  # decoded bytes of a frame
+DIFFERENT = 8  # distinct frames; the others repeat them
 CODECS = {"Zstd": "zstd", "LZ4": "lz4_raw"}  # nvCOMP's name and pyarrow's
-BLOCKS_ALONE = 1 << 5  # of the flags of an LZ4 frame
+BLOCKS_ALONE = 1 << 5  # the flag "block independence" of an LZ4 frame
 VALUES: dict[str, Callable[[np.random.Generator, int], Any]] = {
     "integers": lambda rng, size: rng.integers(0, 1000, size // 8).astype("<i8"),
     "prices": lambda rng, size: np.round(rng.random(size // 8) * 100, 2),
@@ -36,7 +37,7 @@ VALUES: dict[str, Callable[[np.random.Generator, int], Any]] = {
 
 
 class Options(ctypes.Structure):
-    """All of nvCOMP's options for decoding have 64 bytes, and zeros are the defaults."""
+    """nvCOMP's options for decoding: 64 bytes for every codec; zeros are the defaults."""
 
     _fields_ = [("bytes", ctypes.c_uint8 * 64)]
 
@@ -49,7 +50,7 @@ def nvcomp() -> ctypes.CDLL:
 
 
 class Decoder:
-    """One codec of nvCOMP over frames of one size."""
+    """Decodes frames of one size with one codec of nvCOMP."""
 
     def __init__(self, library: ctypes.CDLL, codec: str, frames: list[bytes], size: int) -> None:
         import torch

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What a hand-over costs from Python: Saeta's columns and tables beside the arrays of other libraries.
+"""Times hand-overs from Python: imports and exports of Saeta's columns and tables, and of other arrays.
 
     handover_python.py [--rounds N] [--batches N] [--out FILE.json] [--commit TEXT]
 
-A sample is the mean of a batch of calls, with the drop of what they return. The program prints the median and
-the 90th percentile over all batches, in nanoseconds a call. Operations take turns, round by round. Libraries
-that are not installed are left out and listed. On a GPU torch, CuPy and JAX are measured, on the host NumPy
-and pyarrow.
+A sample is the mean over a batch of calls, including the destruction of their results. The program prints the
+median and the 90th percentile over all batches, in nanoseconds per call. In each round all operations run one
+after the other. Libraries that are not installed are listed and left out. On a GPU torch, CuPy and JAX are
+measured, on the host NumPy and pyarrow.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Operation = Callable[[], Any]
 
 
 def find(names: list[str]) -> tuple[dict[str, Any], list[str]]:
-    """The modules that can be imported, and why others can't."""
+    """Returns the modules that can be imported, and for each of the others the reason why not."""
     found, missing = {}, []
     for name in names:
         try:
@@ -97,7 +97,7 @@ def on_gpu(ctx: sa.Context, modules: dict[str, Any]) -> dict[str, Operation]:
 
 
 def measure(operation: Operation, batches: int) -> list[float]:
-    """Nanoseconds a call, the mean of each batch after the first quarter."""
+    """Returns nanoseconds per call: one mean for each batch. The first quarter of the batches is warm-up."""
     samples = []
     for batch in range(batches + batches // 4):
         start = time.perf_counter_ns()

@@ -1,12 +1,13 @@
-// How fast an Arrow file in memory gets into the best device, and back, beside the limits of the machine, in
-// one run.
+// Measures how fast an Arrow file in memory is read into the best device and written back, and compares both
+// with the limits of the machine.
 //
 //   ipc_read [--gib N] [--batch-mib N] [--rounds N] [--dir FOLDER] [--out FILE.json] [--commit TEXT]
 //
-// Writes a file of N GiB (default 0.25) of random float64, int64 and int32 columns, then measures in turns:
-// the pinned copy rate P, a plain memcpy on the host, file -> device, device -> file, and file -> views on
-// the host. Prints medians and spread, and writes them with machine, versions, commit and command as JSON.
-// Rates are in 1e9 bytes a second. The data on the device is compared with the written data.
+// Writes a file of N GiB (default 0.25) of random float64, int64 and int32 columns. Each round then measures
+// the rate P of a copy from pinned memory, a plain memcpy on the host, file -> device, device -> file, and
+// file -> views on the host. Prints medians and spread, and writes them with machine, versions, commit and
+// command as JSON. Rates are in 1e9 bytes per second. The data on the device is compared with the written
+// data.
 
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/writer.hpp"
@@ -64,7 +65,7 @@ options parse(int count, char** arguments) {
   return chosen;
 }
 
-/// Numbers without a pattern, as fast as memory takes them (splitmix64).
+/// The random generator splitmix64, which is faster than memory.
 class random_words {
 public:
   explicit random_words(std::uint64_t seed) : state_(seed) {}
@@ -89,7 +90,7 @@ column random_column(const std::shared_ptr<context>& host, type_id type, std::in
   random_words random(seed);
   for (std::size_t at = 0; at < bytes; at += sizeof(std::uint64_t)) {
     std::uint64_t word = random();
-    if (type == type_id::float64) { // from 1 to 2: no NaN, which compares with nothing
+    if (type == type_id::float64) { // in [1, 2): no NaN, which is not equal to itself
       word = (word >> 12) | 0x3FF0000000000000;
     }
     std::memcpy(target + at, &word, std::min(sizeof word, bytes - at));
@@ -121,7 +122,7 @@ table random_table(const std::shared_ptr<context>& host, const options& chosen) 
   return table::make(host, fields, std::move(batches));
 }
 
-/// Waits until every byte of the table has arrived.
+/// Waits until all copies into the table's buffers have finished.
 void settle(const table& arrived) {
   const auto& ctx = arrived.ctx();
   std::vector<use> uses;
@@ -161,7 +162,7 @@ void time(leg& measured, const Action& action) {
   measured.seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
-/// The limits of the machine, on memory of their own.
+/// The plain copies that limit every read: from pinned memory to the device, and from host to host.
 class limits {
 public:
   static constexpr std::size_t bytes = std::size_t{256} << 20;
@@ -208,7 +209,7 @@ private:
   std::vector<std::byte> copy_;
 };
 
-/// A name for the file, gone at the end.
+/// A path for a temporary file, which the destructor removes.
 class scratch_file {
 public:
   explicit scratch_file(const std::filesystem::path& folder, std::string_view name)
@@ -233,7 +234,7 @@ struct results {
   leg view{"file -> host views", 0, {}};
   std::uint64_t file_bytes = 0;
   std::size_t batches = 0;
-  traffic moved; ///< by one read
+  traffic moved; ///< copies and bytes of one read
 
   [[nodiscard]] std::array<const leg*, 5> legs() const { return {&pinned, &host, &read, &write, &view}; }
 };
@@ -255,8 +256,8 @@ results measure(const options& chosen, const std::shared_ptr<context>& device,
   };
   limits machine(device);
   device->copies().reset_counters();
-  require_equal(read(device, copy_policy::always),
-                original); // the first round makes rings and pools: not timed
+  // Warm-up: the first read creates the staging ring and the pools.
+  require_equal(read(device, copy_policy::always), original);
   const counter_values counted = device->copies().read_counters();
   found.moved = device->on_host() ? counted.host_to_host : counted.host_to_device;
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What the kernels on columns reach from Python in bytes a second, beside a plain copy and array libraries.
+"""Measures the rates of column kernels from Python, compared with a plain copy and with array libraries.
 
     kernels_python.py [--rows N] [--rounds N] [--out FILE.json] [--commit TEXT]
 
-Operations take turns, round by round, each with the device idle before and after it. The program prints the
-median, the 10th and the 90th percentile over all rounds but the first, in GB/s of the bytes that an operation
-must read and write, and as a share of the copy's rate. Results are checked before anything is measured. Data
-is random. Libraries that are not installed are left out and listed.
+In each round all operations run one after the other; the device is idle before and after each. The program
+prints the median, the 10th and the 90th percentile over all rounds but the first, in GB/s of the bytes that
+an operation must read and write, and as a share of the copy's rate. Results are checked before anything is
+measured. Data is random. Libraries that are not installed are listed and left out.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from rates import COPY, Operation, Rates, add_result_arguments, write_result
 import saeta as sa
 
 PIECES = 64
-SHIFT = 5  # rows that slices begin at, so that bits are at no byte
+SHIFT = 5  # first row of slices, so that their bits do not begin at a byte
 
 
 def many(rows: int) -> int:
-    """Rows of types so small that a call would cost more than the work of the kernel."""
+    """Returns a number of rows for types of a few bits, large enough that the kernel dominates the call."""
     return 4 * rows
 
 

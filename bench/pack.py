@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Times the packed form of a table of many columns, beside pyarrow's IPC stream of the same table.
+"""Times packing a table of many columns, compared with writing the same table as pyarrow's IPC stream.
 
     bench/pack.py [--device cuda:0] [--columns 1000] [--mib 256] [--out FILE.json] [--commit TEXT]
 
-"packed already" neither copies nor launches; "gathered" copies a table of several allocations by one kernel.
-The rate of a plain copy of the same bytes on the device stands beside it. The results are checked.
+"packed already" is a table in one allocation, which needs no copy and no kernel. "gathered" is a table of
+several allocations, which one kernel copies; it is compared with a plain copy of the same bytes on the
+device. The results are checked.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ REPEATS = 9
 
 
 def best_seconds(work: Callable[[], object], ctx: sa.Context) -> float:
-    """The shortest of several runs, with the work that they have queued."""
+    """Returns the shortest time of several runs, including the work that each has queued on the device."""
     times = []
     for _ in range(REPEATS):
         ctx.synchronize()

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""What tables reach from one GPU to another, and what reads onto two GPUs at once reach.
+"""Measures copies of tables from one GPU to another, and reads of files onto two GPUs at once.
 
     peers.py [--columns N] [--batches N] [--bytes N] [--rounds N] [--files N] [--folder DIR] [--out FILE.json]
              [--commit TEXT]
 
-Tables are moved from cuda:0 to cuda:1: one whose columns each have memory of their own in every batch, one of
-small columns, and one that a read made. The limit of the link is torch's copy of one tensor of so many bytes,
-into memory that is there already. The peer is a loop of torch's copies, a tensor for each column of each
-batch. `place` reads the files onto both GPUs, and onto one; the limit of the host is a plain copy of
-page-locked memory to both, and to one. Operations take turns, round by round, each with both GPUs idle before
-and after it. The program prints the median, the 10th and the 90th percentile over all rounds but the first.
-Results are checked before anything is measured. Data is random.
+Three tables are copied from cuda:0 to cuda:1: one with an allocation for each column of each batch, one of
+small columns, and one that was read from a file into one allocation. The limit is torch's copy of one tensor
+of the same size into memory that is already allocated. The peer is a loop of torch's copies, one tensor for
+each column of each batch. `place` reads files onto both GPUs, and onto one; there the limit is a plain copy
+of page-locked memory to both, and to one. In each round all operations run one after the other; both GPUs are
+idle before and after each. The program prints the median, the 10th and the 90th percentile over all rounds
+but the first. Results are checked before anything is measured. Data is random.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SMALL_ROWS = 256
 
 
 def torch_columns(torch: Any, columns: int, batches: int, rows: int) -> list[list[Any]]:
-    """A tensor for each column of each batch, on cuda:0."""
+    """Returns a tensor on cuda:0 for each column of each batch."""
     return [[torch.rand(rows, device="cuda:0") for _ in range(columns)] for _ in range(batches)]
 
 
@@ -47,7 +47,7 @@ def table_of(batches: list[list[Any]], ctx: sa.Context) -> sa.Table:
 
 
 def moves(torch: Any, columns: list[list[Any]], name: str, limit: str) -> dict[str, Operation]:
-    """The table over such tensors, and the tensors alone, from cuda:0 to cuda:1."""
+    """Returns copies from cuda:0 to cuda:1 of a table over these tensors, and of the tensors by torch."""
     first, second = sa.context("cuda:0"), sa.context("cuda:1")
     table = table_of(columns, first)
     moved = table.to(second)

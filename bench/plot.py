@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Draws what bench/allocate and bench/allocate_python.py measured: what a pair of allocate and free costs.
+"""Draws results of bench/allocate and bench/allocate_python.py: the time of a pair of allocate and free.
 
     plot.py RESULT.json... --out FILE
 
 There is a panel for each pattern, a group of bars for each number of threads, and a bar for each peer
-(hatched: from Python). A bar is the median, with a whisker from the 10th to the 90th percentile, on a
-logarithmic axis. The dashed line is Saeta's own goal, 100 ns. Several results of one device are drawn
-together. If a peer is in several, the last one counts; a peer that failed is left out. FILE ends in .png,
-.svg or .pdf. Needs matplotlib (bench/requirements.txt).
+(hatched: measured from Python). A bar is the median, with a whisker from the 10th to the 90th percentile, on
+a logarithmic axis. The dashed line is Saeta's goal, 100 ns. All results must be from the same device. If a
+peer is in several results, the last one is drawn. Peers that failed are left out. FILE ends in .png, .svg or
+.pdf. Needs matplotlib (bench/requirements.txt).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import Any
 
 BAR_NS = 100
-# Told apart in print and by most colour-blind readers (Okabe and Ito); Saeta's own stand out in blue.
+# The colour-blind safe palette of Okabe and Ito. Only Saeta's bars are blue.
 OWN = ("#0072B2", "#56B4E9", "#7FA6C9")
 OTHERS = ("#E69F00", "#009E73", "#D55E00", "#CC79A7", "#8C6D1F", "#7F7F7F", "#B2DF8A", "#A65628")
 INK = "#222222"
 
 
 class PlotError(Exception):
-    """Results that can't be drawn; the message says why."""
+    """The results can't be drawn; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Picture:
-    """What is drawn, in the order of the results."""
+    """The data of the figure, in the order of the results."""
 
     title: str
     patterns: list[str]
@@ -93,7 +93,7 @@ def from_python(peer: str) -> bool:
 
 
 def colours(peers: Sequence[str]) -> dict[str, str]:
-    """Those of Python begin anew: they are hatched."""
+    """Returns a colour for each peer. Python peers reuse the same colours, because their bars are hatched."""
     chosen: dict[str, str] = {}
     for python in (False, True):
         group = [peer for peer in peers if from_python(peer) == python]
@@ -105,7 +105,7 @@ def colours(peers: Sequence[str]) -> dict[str, str]:
 
 
 def shown(nanoseconds: float) -> str:
-    """With at most three digits, and a unit from a microsecond on."""
+    """Formats a time with at most three digits; times from a microsecond on have a unit."""
     for unit, size in (("ms", 1e6), ("µs", 1e3)):
         if nanoseconds >= size:
             return f"{nanoseconds / size:.3g} {unit}"
@@ -162,7 +162,7 @@ def draw_panel(axes: Any, picture: Picture, pattern: str) -> None:
 
 
 def limits(picture: Picture) -> tuple[float, float]:
-    """The limits of the axis that all panels share, with room for the numbers above the bars."""
+    """Returns the limits of the axis that all panels share, with room for the numbers above the bars."""
     least = min(sample.p10 for sample in picture.samples.values())
     most = max(sample.p90 for sample in picture.samples.values())
     return min(least, BAR_NS) / 2, max(most, BAR_NS) * 3
@@ -202,7 +202,7 @@ def draw(picture: Picture, file: Path) -> None:
         axes.set_visible(False)
     for row in grid:
         row[0].set_ylabel("a pair, median", color=INK)
-    # Every panel shows the same peers, but one result may lack a pattern that another has.
+    # Collected from all panels, because a result may lack some patterns, and so a panel some peers.
     handles = {
         label: bars for axes in panels for bars, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Counts hand-overs that go wrong: an array that is read before it is written, or written again while another
-library still reads it.
+"""Counts data races in hand-overs of arrays between libraries: an array is read before it is written, or its
+memory is reused while another library still reads it.
 
     bench/races.py [--rounds 100] [--out FILE.json] [--commit TEXT]
 
-"late writer": a library writes an array behind a kernel that spins for some 2 ms. Another library takes the
-array and sums it at once on a stream of its own.
+"late writer": the producer queues a kernel that spins for about 2 ms, then the write of an array. The
+consumer imports the array and sums it at once on its own stream.
 
-"early release": another library takes a finished array on one stream and sums it on a second one, behind such
-a kernel. Array and view are dropped meanwhile, and their library makes new arrays of another value.
+"early release": the consumer imports a finished array on one stream and sums it on a second stream, behind a
+spinning kernel. Meanwhile array and view are dropped, and the producer allocates new arrays with another
+value.
 
-Only the calls that the libraries document are used, and no synchronisation by hand. A round is wrong if the
-sum is not that of the array. Needs a GPU, torch and CuPy.
+Only documented calls are used, without manual synchronisation. A round counts as wrong if the sum is not that
+of the array. Needs a GPU, torch and CuPy.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from rates import add_result_arguments, write_result
 import saeta as sa
 
 SIZE = 1 << 20
-SPIN_CYCLES = 4_000_000  # some 2 ms
-OLD, NEW = 1, 3  # sums of SIZE of them differ
+SPIN_CYCLES = 4_000_000  # about 2 ms
+OLD, NEW = 1, 3  # the values of arrays; their sums differ
 
 spin = cupy.RawKernel(
     'extern "C" __global__ void spin(long long cycles)'
@@ -41,7 +42,7 @@ spin = cupy.RawKernel(
 
 
 class Torch:
-    """Arrays are made, and views are read, on streams of torch."""
+    """torch as producer and as consumer of arrays."""
 
     def __init__(self) -> None:
         self.own, self.taking, self.reading = (torch.cuda.Stream() for _ in range(3))
@@ -56,14 +57,14 @@ class Torch:
             return array
 
     def handing(self) -> AbstractContextManager[Any]:
-        """The stream that wrote the array is the current one when another library takes it."""
+        """Makes the stream that wrote the array the current one while a consumer imports it."""
         return torch.cuda.stream(self.own)
 
     def finish(self) -> None:
         self.own.synchronize()
 
     def summed(self, source: Any, take: Callable[[Any], Any] | None, late: bool) -> Callable[[], int]:
-        """Takes the array and queues its sum; the result reads the sum."""
+        """Imports the array and queues its sum. Returns a function that waits for the sum."""
         with torch.cuda.stream(self.taking):
             view = (take or torch.from_dlpack)(source)
         self.reading.wait_stream(self.taking)
@@ -80,7 +81,7 @@ class Torch:
 
 
 class Cupy:
-    """The same with streams of CuPy."""
+    """CuPy as producer and as consumer of arrays."""
 
     def __init__(self) -> None:
         self.own, self.taking, self.reading = (cupy.cuda.Stream(non_blocking=True) for _ in range(3))
@@ -117,7 +118,7 @@ class Cupy:
 
 
 class Saeta:
-    """Columns of a context, written by torch on a stream of its own where a writer is late."""
+    """Saeta as producer. For a late write torch writes the column on its own stream, under a use token."""
 
     def __init__(self) -> None:
         self.ctx = sa.context("cuda:0")
@@ -142,7 +143,7 @@ class Saeta:
 
 MAKERS = {"saeta": Saeta, "torch": Torch, "CuPy": Cupy}
 TAKERS = {"torch": Torch, "CuPy": Cupy}
-# How each pair meets: None is DLPack.
+# Producer, consumer, and the consumer's import function (None: from_dlpack).
 PAIRS: list[tuple[str, str, Callable[[Any], Any] | None]] = [
     ("saeta", "torch", None),
     ("saeta", "CuPy", None),

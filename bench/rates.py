@@ -1,4 +1,4 @@
-"""What programs that compare rates have in common: operations in turns, their table and their file."""
+"""Common parts of the programs that compare rates: measuring operations in turns, printing, result files."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from typing import Any
 
 import saeta as sa
 
-COPY = "copy of bytes"  # the operation whose rate is the limit of those that name none
+COPY = "copy of bytes"  # the default limit: operations without a limit of their own are compared with it
 
 
 @dataclass(frozen=True)
 class Operation:
-    """What is measured.
+    """An operation to be measured.
 
     Attributes:
-        moved: bytes that the memory or the link must move.
-        limit: the operation whose rate is the limit of this one. If it is not measured, no share is shown.
+        moved: bytes that one call moves over the link, or reads and writes in memory.
+        limit: name of the operation whose rate is the upper limit of this one. The table shows the share of
+            that limit, if the limit was measured.
     """
 
     run: Callable[[], Any]
@@ -34,16 +35,16 @@ class Operation:
 
 @dataclass
 class Rates:
-    """Seconds of each operation, a number a round."""
+    """The measured seconds of each operation, one number per round."""
 
     operations: Mapping[str, Operation]
     seconds: dict[str, list[float]] = field(default_factory=dict)
 
     def measure(self, rounds: int, synchronize: Callable[[], Any], rest: float = 0.0) -> Rates:
-        """Runs all operations in turns, each with the device idle before and after it.
+        """Runs every operation once in each round, with the device idle before and after it.
 
-        The first round is not counted. `rest` is how many seconds pass before each of them, in which the
-        last one's memory can be freed in the background.
+        The first round is a warm-up and not counted. `rest` is a pause in seconds before each operation, in
+        which the memory of the previous one can be freed in the background.
         """
         self.seconds = {name: [] for name in self.operations}
         for turn in range(rounds + 1):
@@ -60,11 +61,11 @@ class Rates:
         return self
 
     def rate(self, name: str) -> float:
-        """Bytes a second: the median of the rounds."""
+        """Returns the bytes per second of an operation: the median of the rounds."""
         return self.operations[name].moved / statistics.median(self.seconds[name])
 
     def show(self) -> list[dict[str, Any]]:
-        """Prints median, 10th and 90th percentile of each operation. Returns the lines of the result file."""
+        """Prints median, 10th and 90th percentile of each operation. Returns entries of the result file."""
         width = max(map(len, self.operations)) + 2
         print(f"{'operation':{width}}{'ms':>9}{'GB/s':>9}{'p10':>9}{'p90':>9}{'of the limit':>14}")
         for name, operation in self.operations.items():
@@ -89,7 +90,7 @@ class Rates:
 
 
 def copy_between_gpus(nbytes: int) -> Callable[[], None]:
-    """A plain copy from the first GPU to the last one, or within the only one, into memory that is there."""
+    """Returns a plain copy from the first GPU to the last one (or within the only one), already allocated."""
     import cupy
 
     source = cupy.ones(nbytes, dtype="u1")
@@ -105,13 +106,13 @@ def copy_between_gpus(nbytes: int) -> Callable[[], None]:
 
 
 def add_result_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that say where and for which commit `write_result` writes."""
+    """Adds the options `--out` and `--commit`, which `write_result` needs."""
     parser.add_argument("--out", type=Path, metavar="FILE.json")
     parser.add_argument("--commit", default="unknown")
 
 
 def write_result(path: Path | None, benchmark: str, commit: str, **content: Any) -> None:
-    """Writes a result file with what identifies the run, if a path is given."""
+    """Writes a result file if a path is given. It begins with machine, versions, commit and command."""
     if path is None:
         return
     result = {

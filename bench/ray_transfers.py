@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""What tables reach from one actor of Ray to another, on this machine.
+"""Measures transfers of tables between Ray actors on this machine.
 
     ray_transfers.py [--device cuda:0] [--to cuda:1] [--mib N] [--columns N] [--batches N] [--rounds N]
                      [--transport-only] [--out FILE.json] [--commit TEXT]
 
-An actor has a table and returns it; another one takes it and, on the host, adds up columns, 8 at most.
-"passed on": the second actor returns the table that it has received to a third one. "kept": the first actor
-keeps what it has shared, or its reference in the store, and returns that each time. `--to` is the device of
-all actors but the first. From one GPU to another, "link" is a plain copy of as many bytes.
+The first actor returns a table; the second one receives it and, on the host, adds up at most 8 columns.
+"passed on": the second actor returns the received table to a third one. "kept": the first actor returns the
+same shared table, or the same reference to the object store, each time. `--to` is the device of all actors
+but the first. From one GPU to another, "link" is a plain copy of the same number of bytes.
 
-Tables go by the transport of `saeta.ray`, or through Ray's object store, as those of pyarrow do; on a GPU
-pyarrow's are downloaded before and uploaded afterwards. On the host an array of NumPy with the same values
-shows what the object store takes by itself, because nobody converts it, and "nothing" what the calls take.
-Operations take turns, round by round. The program prints the median, the 10th and the 90th percentile over
-all rounds but the first, and the rate as a share of that of pyarrow's table. The sums are compared with those
-of the data.
+Saeta's tables use the transport of `saeta.ray` or Ray's object store; pyarrow's use the object store, and on
+a GPU they are downloaded before and uploaded afterwards. On the host a NumPy array with the same values,
+which needs no conversion, shows the cost of the object store alone, and "nothing" the cost of the calls
+alone. In each round all operations run one after the other. The program prints the median, the 10th and the
+90th percentile over all rounds but the first, and the rate relative to that of pyarrow's table. The sums are
+checked.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # Ray reports to its makers otherwise
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # no telemetry
 
 import ray
 from rates import Operation, Rates, add_result_arguments, copy_between_gpus, write_result
@@ -40,7 +40,7 @@ import saeta.ray
 saeta.ray.register_transport()
 PEER = "pyarrow, object store"
 SUMMED = 8
-REST = 0.3  # seconds
+REST = 0.3  # seconds before each operation, in which earlier memory is freed
 
 
 def context_of(device: str) -> sa.Context:
@@ -58,7 +58,7 @@ class Actor:
         self.array: Any = None
 
     def make(self, rows: int, columns: int, batches: int) -> int:
-        """Makes a table as a read makes it, in one allocation. Returns its bytes."""
+        """Makes a table in one allocation, as a read from a file does. Returns its bytes."""
         parts = np.array_split(np.arange(rows), batches)
         self.arrow = pa.concat_tables(
             [pa.table({f"c{i}": part + i for i in range(columns)}) for part in parts]
@@ -72,14 +72,14 @@ class Actor:
 
     @ray.method(tensor_transport="SAETA")
     def share_kept(self) -> sa.Table:
-        """Returns a table that stays in shared memory, because there is a token for it."""
+        """Returns a table that stays in shared memory because the actor keeps a token for it."""
         if self.kept is None:
             self.kept = sa.open_shared(sa.unpack(*self.table.pack()).share())
             self.token = self.kept.share()
         return self.kept
 
     def refer(self) -> list[Any]:
-        """Returns a reference to the table of pyarrow in the object store, which is put there once."""
+        """Returns a reference to the pyarrow table, which is put into the object store only once."""
         if self.reference is None:
             self.reference = ray.put(self.store_arrow())
         return [self.reference]
@@ -106,7 +106,7 @@ class Actor:
         return table
 
     def total(self, table: Any) -> int | None:
-        """Adds up columns of a table of the host. On a GPU: has it there."""
+        """Receives a table. Returns the sum of some columns on the host, or None on a GPU."""
         if table is None:
             return None
         if isinstance(table, np.ndarray):
@@ -128,13 +128,13 @@ def parts_of(table: Any, name: str) -> list[Any]:
 
 
 def check(actor: Any, take: Callable[[], Any], expected: int | None) -> None:
-    """Hands an actor what `take` returns, and compares the sum that it makes of it."""
+    """Passes the result of `take` to an actor, and checks the sum that the actor returns."""
     total = ray.get(actor.total.remote(take()))
     assert total == expected, (total, expected)
 
 
 def operations(options: argparse.Namespace, devices: list[str]) -> dict[str, Operation]:
-    """Takes the device of each of the three actors."""
+    """Returns the operations to measure. `devices` has one device for each of the three actors."""
     maker, second, third = (
         ray.remote(num_cpus=0, enable_tensor_transport=True)(Actor).remote(device) for device in devices
     )

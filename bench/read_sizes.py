@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""What a read of an Arrow file costs by itself and by the byte: a line through times of many sizes.
+"""Measures the fixed cost and the cost per byte of reading an Arrow file by fitting a line to many sizes.
 
     read_sizes.py [--device D] [--mib 1,16,64,256,1024,2048] [--rows 65536,8192] [--rounds N]
                   [--pause SECONDS] [--folder F] [--out FILE.json] [--commit TEXT]
 
-The files have batches of so many rows and are in `--folder`, which should keep them in memory. All of them
-are read in turns, together with a pinned copy, so that other load on the machine affects all alike. The
-program prints medians and the page faults of the process during a read. For each number of rows it fits a
-line by least squares through the tables of 64 MiB and more: the time of an empty read, and the rate at which
-bytes are added. A pause before each read and copy shows how a device behaves after it was idle.
+`--rows` are the rows of a batch. `--folder` should keep files in memory. In each round all files are read and
+a pinned copy is made, so that other load on the machine affects all alike. The program prints medians and the
+page faults of the process during a read. For each number of rows per batch it fits a line by least squares
+through the tables of 64 MiB and more: its intercept is the time of an empty read, and its slope gives the
+rate. `--pause` before each read and copy shows how an idle device behaves.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rates import add_result_arguments, write_result
 import saeta as sa
 from saeta.bench import data, limits
 
-LEAST_OF_LINE = 64 << 20  # bytes
+LEAST_OF_LINE = 64 << 20  # bytes of the smallest table that the line is fitted through
 
 
 def faults() -> int:
@@ -34,7 +34,7 @@ def faults() -> int:
 
 
 def read(ctx: sa.Context, file: Path, pause: float) -> tuple[float, int]:
-    """Seconds and page faults."""
+    """Reads a file. Returns the seconds and the page faults."""
     time.sleep(pause)
     before = faults()
     start = time.perf_counter()
@@ -46,7 +46,7 @@ def read(ctx: sa.Context, file: Path, pause: float) -> tuple[float, int]:
 
 
 def line_through(points: list[tuple[int, float]]) -> dict[str, float] | None:
-    """Seconds of a read without bytes, and GB/s; nothing of one size."""
+    """Fits the line. Returns the seconds of an empty read and GB/s, or None if all tables have one size."""
     points = [point for point in points if point[0] >= LEAST_OF_LINE]
     if len(points) < 2:
         return None
@@ -57,7 +57,7 @@ def line_through(points: list[tuple[int, float]]) -> dict[str, float] | None:
 def measure(
     ctx: sa.Context, link: limits.Link, folder: Path, given: argparse.Namespace
 ) -> tuple[list[dict[str, Any]], float]:
-    """The reads of each file, and GB/s of the copies between them."""
+    """Returns the reads of each file, and GB/s of the pinned copies between them."""
     files = []
     copies = []
     for mib in given.mib:

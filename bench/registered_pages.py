@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""What it takes to page-lock a cached file's pages in place and copy them to a GPU without a CPU copy.
+"""Measures page-locking the pages of a cached file in place and copying them to a GPU, without a CPU copy.
 
     registered_pages.py [--mib SIZE] [--windows 1,4,16,64] [--threads 1,4,16] [--beside 1,2] [--rounds N]
                         [--folder F] [--out FILE.json] [--commit TEXT]
 
-The staging ring copies a file's pages into page-locked chunks, which slows down the device's own copies
-(docs/decisions/whole-reads.md). This program measures the other way with the driver alone. A file in
-`--folder`, which should keep it in memory, is mapped anew each round. Threads take windows of it in turns,
-register them (cuMemHostRegister, for reading only), copy them, wait, and unregister them.
+The staging ring copies a file's pages into page-locked chunks, and these CPU copies slow down the device's
+copies (docs/decisions/whole-reads.md). This program measures the alternative with the driver API alone. A
+file in `--folder`, which should keep it in memory, is mapped anew in each round. Each thread takes the next
+window of it, registers it (cuMemHostRegister, read-only), copies it, waits, and unregisters it.
 
-The program prints medians in GB/s: for registering and unregistering alone, for all of it, and for one plain
-copy of page-locked memory. Then `--beside` threads do so while the staging ring reads an Arrow file, to see
-whether both together are faster than either. Needs a GPU.
+The program prints medians in GB/s: for registering and unregistering alone, for both with the copy, and for
+one plain copy of page-locked memory. Then `--beside` threads do the same while the staging ring reads an
+Arrow file, to see whether both together are faster than either. Needs a GPU.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ READ_ONLY = 8  # CU_MEMHOSTREGISTER_READ_ONLY
 
 
 class Driver:
-    """The driver's functions that are called here, in the primary context of the first device."""
+    """The driver API through ctypes, in the primary context of the first device."""
 
     def __init__(self) -> None:
         try:
@@ -58,7 +58,7 @@ class Driver:
             raise SystemExit(f"{name}: CUDA error {result}")
 
     def enter(self) -> None:
-        """To be called by each thread, once."""
+        """Makes the context current. Each thread calls this once."""
         self("cuCtxSetCurrent", self._context)
 
     def new_stream(self) -> ctypes.c_void_p:
@@ -73,7 +73,7 @@ class Driver:
 
 
 def take_window(driver: Driver, source: int, size: int, target: int | None, stream: ctypes.c_void_p) -> None:
-    """Registers so many bytes, copies them and lets them go. Without a target nothing is copied."""
+    """Registers `size` bytes, copies them to `target` unless it is None, and unregisters them."""
     first, length = ctypes.c_void_p(source), ctypes.c_size_t(size)
     driver("cuMemHostRegister_v2", first, length, ctypes.c_uint(READ_ONLY))
     if target is not None:
@@ -84,15 +84,15 @@ def take_window(driver: Driver, source: int, size: int, target: int | None, stre
 
 @contextmanager
 def mapped(file: int, size: int) -> Iterator[int]:
-    """The address of the file's pages, of which no page is mapped yet."""
+    """Maps the file, and yields the address. The page tables are still empty."""
     with mmap.mmap(file, size, mmap.MAP_SHARED, mmap.PROT_READ) as pages:
-        yield np.frombuffer(pages, np.uint8).ctypes.data  # the array is gone when the mapping closes
+        yield np.frombuffer(pages, np.uint8).ctypes.data  # the mapping can't close while an array exists
 
 
 def round_of(driver: Driver, file: int, size: int, window: int, threads: int, target: int | None) -> float:
-    """Seconds for the whole file, which is mapped before. Without a target nothing is copied."""
+    """Returns the seconds for the whole file, without mapping it. If `target` is None, nothing is copied."""
     with mapped(file, size) as first:
-        windows = itertools.count(0, window)  # its next number is taken by one thread at a time
+        windows = itertools.count(0, window)  # next() on it is atomic under the GIL
 
         def work(stream: ctypes.c_void_p) -> None:
             driver.enter()
@@ -118,7 +118,7 @@ def measure(driver: Driver, file: int, size: int, given: argparse.Namespace) -> 
     results = []
     for window, threads in itertools.product(given.windows, given.threads):
         seen: dict[str, list[float]] = {"registered": [], "copied": []}
-        for _ in range(given.rounds + 1):  # the first warms up
+        for _ in range(given.rounds + 1):  # the first is a warm-up
             for what, to in (("registered", None), ("copied", target)):
                 seen[what].append(round_of(driver, file, size, window << 20, threads, to))
         rates = {what: size / statistics.median(seconds[1:]) / 1e9 for what, seconds in seen.items()}
@@ -135,8 +135,10 @@ def measure(driver: Driver, file: int, size: int, given: argparse.Namespace) -> 
 def beside_reads(
     driver: Driver, ctx: sa.Context, path: Path, file: int, size: int, window: int, threads: int, rounds: int
 ) -> dict[str, float]:
-    """GB/s of so many reads of `path`, of the windows that threads copy meanwhile, again and again through
-    the file, and of both."""
+    """Returns GB/s of repeated reads of `path`, of the windows that threads copy meanwhile, and of both.
+
+    The threads start again at the beginning of their file until the reads have finished.
+    """
     copied = [0] * threads
     stop = threading.Event()
     target = driver.allocate(window * max(1, threads))
@@ -154,7 +156,7 @@ def beside_reads(
 
         working = [pool.submit(work, number) for number in range(threads)]
         try:
-            values = sa.read_ipc(path, ctx, copy=True).nbytes  # warms up, the threads too
+            values = sa.read_ipc(path, ctx, copy=True).nbytes  # warm-up; also starts the threads
             before = sum(copied)
             start = time.perf_counter()
             for _ in range(rounds):

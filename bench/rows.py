@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What moving rows reaches from Python: random rows taken from 16 columns, a filter, and strings.
+"""Measures take and filter from Python: random rows of 16 columns, a filter by a mask, and strings.
 
     rows.py [--rows N] [--taken N] [--columns N] [--rounds N] [--out FILE.json] [--commit TEXT]
 
-The memory of a GPU answers a random read with 64 bytes: reading both halves of them takes as long as reading
-one (H200). So an operation moves 64 bytes for each random read, and everything else once. The limit is the
-rate of a plain copy. Operations take turns, round by round, each with the device idle before and after it.
-The program prints the median, the 10th and the 90th percentile over all rounds but the first. Results are
-checked before anything is measured. Data is random.
+A random read from GPU memory transfers at least 64 bytes: on an H200, reading both halves of 64 bytes takes
+as long as reading one half. So 64 bytes are counted for each random read, and the plain size of everything
+else. The limit is the rate of a plain copy. In each round all operations run one after the other; the device
+is idle before and after each. The program prints the median, the 10th and the 90th percentile over all rounds
+but the first. Results are checked before anything is measured. Data is random.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rates import COPY, Operation, Rates, add_result_arguments, write_result
 
 import saeta as sa
 
-FETCHED = 64  # bytes for a random read
+FETCHED = 64  # bytes that a random read transfers
 VALUE = 4
 INDEX = 8
 
@@ -38,12 +38,12 @@ class Data:
 
     @property
     def taken(self) -> int:
-        """Bytes of a take: an index, and a random read and a value for each column."""
+        """Bytes that a take moves: for each row an index, and a random read and a write for each column."""
         return len(self.indices) * (INDEX + len(self.columns) * (FETCHED + VALUE))
 
     @property
     def filtered(self) -> int:
-        """Bytes of a filter: the mask, and both sides of each column."""
+        """Bytes that a filter moves: the mask, all rows read, and the selected rows written."""
         kept = int(self.mask.sum())
         return len(self.mask) * (1 + len(self.columns) * VALUE) + kept * len(self.columns) * VALUE
 

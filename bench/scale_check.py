@@ -6,19 +6,19 @@
     scale_check.py scheduler [--tasks N]
     scale_check.py page [--check]
 
-`local` starts workers on this machine, each a process with one thread that reads. It measures what one worker
-takes for small runs, and what the cores give to as many processes that copy files. From that the model
-predicts larger runs, more workers, skew, an exchange of shared tables and tables that do not fit. All of them
-are measured in turns with the small runs. Nothing else should run on the machine meanwhile.
+`local` starts worker processes on this machine, each with one reading thread. It measures small runs of one
+worker, and how processes that copy files share the cores. From these the model predicts larger runs, more
+workers, skew, an exchange of shared tables, and tables larger than the budget. These runs are measured in
+turns with the small ones. The machine should be otherwise idle.
 
-`recorded` compares the model with results of one and of two GPUs: those of bench/results, or for two a file
-that bench/peers.py has written.
+`recorded` compares the model with results of one and of two GPUs from bench/results. `--peers` gives another
+result of bench/peers.py for two GPUs.
 
-`scheduler` lets two workers of Dask do tasks that do nothing. It says how long the scheduler and the client,
-which are one process, keep a processor busy for each.
+`scheduler` runs empty tasks on two Dask workers. It reports the CPU time per task of the scheduler and the
+client, which are one process.
 
-`page` writes the tables of docs/scale.md from bench/results; with --check it compares, and fails where they
-differ.
+`page` writes the tables of docs/scale.md from bench/results. With --check it compares them instead, and fails
+if they differ.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ TOLERANCE = 0.15
 NUMERIC_COLUMNS = 8
 """Columns of the numeric files of bench/movement.py, with values of 8 bytes."""
 FRESH = 29.8 * GB
-"""Bytes a second that 16 threads write into fresh memory: docs/decisions/host-pool.md."""
+"""Bytes per second that 16 threads write into fresh memory; from docs/decisions/host-pool.md."""
 WORKERS = (10, 1_000, 100_000)
 GPUS, PER_GPU, TOTAL, BUDGET, SKEW = 8, 80 * GB, 64e12, 70 * GB, 1.2
 
 
 @dataclass(frozen=True)
 class Row:
-    """One comparison, in GB/s, in seconds or in bytes."""
+    """A predicted and a measured value, in GB/s, in seconds or in bytes."""
 
     what: str
     predicted: float
@@ -57,7 +57,7 @@ class Row:
 
     @property
     def off(self) -> float:
-        """How much the model is too high, as a share of what was measured."""
+        """The relative error of the prediction; positive if it is too high."""
         return (self.predicted - self.measured) / self.measured if self.measured else self.predicted
 
     @property
@@ -68,13 +68,13 @@ class Row:
 def rate_of(
     links: dict[str, Link], stage: str, size: float, gpus: int = 1, columns: int = 1, batches: float = 1.0
 ) -> float:
-    """GB/s that one worker reaches in a stage, as the model says."""
+    """Returns the GB/s of one worker in a stage, as predicted by the model."""
     job = Job(size, part=size, columns=columns, batches=batches, exchanged=0.0, written=1.0)
     return size / estimate(Cluster(1, links, gpus=gpus), job).stages[stage] / GB
 
 
 def shape_of(job: str) -> tuple[float, int, float]:
-    """Bytes, columns and batches of a job of bench/movement.py, where its rate depends on them."""
+    """Returns bytes, columns and batches of a job of bench/movement.py, if its rate depends on them."""
     if "10,000 columns of 4 KiB" in job:
         return 10_000 * 4096, 10_000, 1.0
     named = re.search(r"numeric, batches of (\d+)Ki", job)
@@ -84,7 +84,7 @@ def shape_of(job: str) -> tuple[float, int, float]:
 
 
 def on_one_gpu() -> list[Row]:
-    """What Saeta reached on an H100, and what the model says of it from plain copies on the same machine."""
+    """Compares rates measured on an H100 with predictions from plain copies on the same machine."""
     links = {
         "in": ("read", {name: LINKS[name].link for name in ("pcie in", "planning")}),
         "out": ("write", {"pcie out": Link("gpu", LIMITS["out"])}),
@@ -110,7 +110,7 @@ def on_one_gpu() -> list[Row]:
 
 
 def on_two_gpus(lines: dict[Key, Line]) -> list[Row]:
-    """The same of bench/peers.py: files onto both GPUs, and a table from one to the other."""
+    """Compares results of bench/peers.py: reads onto both GPUs, and a copy of a table between them."""
     rates = numbers(lines, "peers", "rate")
     one, both = (rates[f"torch: pinned memory to {gpus}"] * GB for gpus in ("one GPU", "both GPUs"))
     links = {"pcie in": Link("gpu", one), "host memory": Link("host", both)}
@@ -127,7 +127,7 @@ def on_two_gpus(lines: dict[Key, Line]) -> list[Row]:
 
 
 def shown(rows: list[Row], unit: str) -> str:
-    """Rows as a table of Markdown."""
+    """Formats the rows as a Markdown table."""
     lines = [f"| | model, {unit} | measured, {unit} | off by | within 15% |", "|---|---|---|---|---|"]
     for row in rows:
         verdict = "yes" if row.holds else "**no**"
@@ -152,7 +152,7 @@ def duration(seconds: float) -> str:
 
 
 def at_scale(workers: int, *, total: float | None, part: float | None) -> tuple[Cluster, Job, Estimate]:
-    """The job of the tables of docs/scale.md. Without `part`, a GPU has one part."""
+    """Estimates the job of the tables in docs/scale.md. If `part` is None, each GPU has one part."""
     links = {name: each.link for name, each in LINKS.items()}
     cluster = Cluster(workers, links, gpus=GPUS, budget=BUDGET, host_memory=1000 * GB)
     size = PER_GPU * cluster.units if total is None else total
@@ -185,7 +185,7 @@ def scale_table() -> str:
 
 
 def recorded_rows(quantity: str) -> list[Row]:
-    """What `local` predicted and measured in the run of bench/results/host.csv."""
+    """Returns the predicted and measured values of the run of `local` in bench/results/host.csv."""
     cases = numbers(read(TABLES / "host.csv"), "scale_check", quantity)
     names = [case.removesuffix("; measured") for case in cases if case.endswith("; measured")]
     return [Row(name, cases[f"{name}; predicted"], cases[f"{name}; measured"]) for name in names]
@@ -203,7 +203,7 @@ def local_tables(seconds: list[Row], moved: list[Row]) -> str:
 
 
 def conditions(result: dict[str, Any]) -> str:
-    """A sentence for the page about a run of `local`."""
+    """Describes the conditions of a run of `local` in a sentence for docs/scale.md."""
     machine = result["machine"]
     return (
         f"{machine['processor']}, {machine['cores']} cores, load average {result['load']:.1f} before the "
@@ -263,7 +263,7 @@ def scheduler(options: argparse.Namespace) -> None:
         raise SystemExit(f"not measured: {failure}") from failure
     cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
     with cluster, distributed.Client(cluster) as client:
-        for tasks in (options.tasks // 10 + 1, options.tasks):  # the first ones warm everything up
+        for tasks in (options.tasks // 10 + 1, options.tasks):  # the first number is a warm-up
             start = time.process_time()
             assert sum(client.gather(client.map(nothing, range(tasks), pure=False))) == sum(range(tasks))
             seconds = time.process_time() - start

@@ -1,7 +1,7 @@
-"""Rates of the links of a cluster of GPU servers, for bench/scale_model.py, each with its source.
+"""Rates of the links in a cluster of GPU servers, for bench/scale_model.py, each with its source.
 
-Measured ones are read from a table of bench/results, or stand in the page that is named. A rate that nobody
-here has measured says whose document gives it, or that it is assumed.
+Measured rates come from a table of bench/results or from the named page. Rates that were not measured name
+the document that states them, or say that they are assumed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Source:
-    """A link, and where its numbers come from."""
+    """A link and the origin of its numbers."""
 
     link: Link
     kind: Literal["measured", "documented", "assumed"]
@@ -28,7 +28,7 @@ class Source:
 H100 = read(TABLES / "h100.csv")
 LIMITS = {case.removeprefix("16; "): rate * GB for case, rate in numbers(H100, "movement", "limit").items()}
 
-# Two H200, docs/decisions/peer-copies.md: large copies, and pieces, each with a call of the driver.
+# From docs/decisions/peer-copies.md, two H200: the rates of large copies, and of one driver call per piece.
 PEER = 395 * GB
 PIECE, PIECES = 256 << 10, 36 * GB
 PIECE_SECONDS = PIECE / PIECES - PIECE / PEER
@@ -38,19 +38,19 @@ SMALL_PIECE = 8192 * 4
 
 
 def small_piece() -> float:
-    """Seconds that a small piece of a read takes longer than its bytes."""
+    """Returns the seconds that a read needs for each small piece in addition to the time of its bytes."""
     rates = numbers(H100, "streams", "rate")
     small, plain = rates["reads; read_ipc, batches of 8Ki"], rates["reads; P: plain copy"]
     return SMALL_PIECE / (small * GB) - SMALL_PIECE / (plain * GB)
 
 
 def planned_column() -> float:
-    """Seconds that a thread of the host takes for a column of a read."""
+    """Returns the seconds of CPU time that a read needs for each column."""
     return numbers(H100, "streams", "time")["small; read_ipc, 10,000 columns"] / 10_000
 
 
 def plain_copy() -> float:
-    """Bytes a second that a kernel passes over, reading and writing each."""
+    """Returns the bytes per second that a kernel copies; it reads and writes each byte."""
     return numbers(H100, "kernels_python", "rate")["copy of bytes"] * GB / 2
 
 

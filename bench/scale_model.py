@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Says how long a job takes on N workers with M GPUs each: bytes over each link, spilled bytes, and the link
-that ends first.
+"""Predicts how long a job takes on N workers with M GPUs each: bytes over each link, spilled bytes, and the
+link that is the bottleneck.
 
     scale_model.py [--workers N] [--gpus M] [--per-host N] [--per-unit GB | --total GB] [--part GB]
                    [--columns N] [--batches N] [--exchanged SHARE] [--written SHARE] [--skew FACTOR]
                    [--budget GB] [--host-memory GB] [--set LINK=GB/S ...] [--json]
 
-A job reads a data set, exchanges a share of it between all units, uses it and writes a share of it. A unit is
-what holds a part of the data under one budget: a GPU, or a worker without one. The stages follow one another,
-and a stage takes as long as its busiest link: `estimate` adds them up, and says how busy each link was. The
-scheduler works beside all of them.
+A job reads a data set, exchanges a share of it between all units, uses it and writes a share of it. A unit
+holds a part of the data under one budget: a GPU, or a worker without GPUs. The stages run one after another,
+and a stage takes as long as its busiest link. `estimate` adds up the stages and the busy time of each link.
+The scheduler runs concurrently with all stages.
 
-Rates come from bench/scale_constants.py, which says of each whether it was measured. docs/scale.md has the
-laws, the results and how they were checked; bench/scale_check.py checks them.
+Rates come from bench/scale_constants.py, which says for each whether it was measured. docs/scale.md explains
+the model and its results; bench/scale_check.py checks it against measurements.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ from typing import Literal, TypeAlias
 Level: TypeAlias = Literal["gpu", "worker", "host", "cluster"]
 
 GB = 1e9
-# Tables move when more than HIGH of a budget is in use, until at most LOW of it is (docs/guides/spilling.md).
+# Spilling begins when more than HIGH of a budget is in use, and ends at LOW (docs/guides/spilling.md).
 LOW, HIGH = 0.65, 0.85
 STAGES = ("read", "exchange", "spill", "return", "write")
 
 
 @dataclass(frozen=True)
 class Link:
-    """What bytes pass, or what messages ask: one for each GPU, worker or host, or one for all."""
+    """A resource that bytes or messages keep busy: one for each GPU, worker or host, or one for all."""
 
     level: Level
     rate: float
-    """Bytes a second that one of them moves."""
+    """Bytes per second of one link."""
     message: float = 0.0
-    """Seconds that each message costs, beside its bytes."""
+    """Seconds for each message, in addition to the time of its bytes."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Workers on hosts. A link that a cluster does not have is never waited for."""
+    """Workers on hosts. Links that are missing from `links` take no time."""
 
     workers: int
     links: Mapping[str, Link]
     gpus: int = 0
-    """For each worker; 0 for workers that hold their data in host memory."""
+    """GPUs of each worker; 0 for workers that hold their data in host memory."""
     per_host: int = 1
     parallel: float = math.inf
-    """How many workers of a host do their own work at full speed at the same time."""
+    """How many workers of a host can run at full speed at the same time."""
     budget: float = math.inf
     """Bytes that a unit may hold."""
     host_memory: float = 0.0
@@ -86,11 +86,11 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Job:
-    """What is done with a data set. Sizes are bytes."""
+    """The processing of a data set. Sizes are bytes."""
 
     size: float
     part: float = 1e9
-    """Bytes that one task takes."""
+    """Bytes that one task processes."""
     columns: float = 1.0
     """Columns of a part."""
     batches: float = 1.0
@@ -103,21 +103,21 @@ class Job:
     passes: int = 1
     """How often the held data is used after it has been read."""
     skew: float = 1.0
-    """How many times the mean the unit with the most data has. The others have equal parts of the rest."""
+    """The largest unit's data, divided by the mean of all units. The other units share the rest equally."""
     tasks: float | None = None
     """Tasks of the scheduler; None: one for each part, and another one if there is an exchange."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """What a stage asks of a link."""
+    """The bytes that a stage sends over a link, and the time that they take."""
 
     stage: str
     link: str
     size: float
     """Bytes over all links of this name together."""
     seconds: float
-    """How long the busiest of them is busy."""
+    """Busy time of the busiest of these links."""
 
 
 @dataclass(frozen=True)
@@ -128,29 +128,30 @@ class Estimate:
     seconds: float
 
     def busy(self) -> dict[str, float]:
-        """Seconds that the busiest link of each name is busy, the busiest first: that one ends first."""
+        """Returns the busy seconds of the busiest link of each name, the bottleneck first."""
         total: dict[str, float] = {}
         for load in self.loads:
             total[load.link] = total.get(load.link, 0.0) + load.seconds
         return dict(sorted(total.items(), key=lambda each: -each[1]))
 
     def size(self, link: str, *stages: str) -> float:
-        """Bytes over the links of this name, in these stages or in all."""
+        """Returns the bytes over the links of this name in the given stages, or in all stages."""
         return sum(load.size for load in self.loads if load.link == link and load.stage in (stages or STAGES))
 
 
 def heaviest(total: float, units: int, of: int, skew: float) -> float:
-    """What the unit with the most data and `of - 1` others have together, of a total over all units."""
+    """Returns how much of `total` the unit with the most data and `of - 1` other units have together."""
     most = total * min(max(skew, 1.0), units) / units
     return most if of <= 1 else most + (of - 1) * (total - most) / max(units - 1, 1)
 
 
 def spilled(held: float, budget: float, passes: int) -> tuple[float, float]:
-    """Bytes that leave a unit, and that come back, if it wants to hold so many and uses all of them in turn.
+    """Returns the bytes that a unit spills and reads back when it uses `held` bytes in order, `passes` times.
 
-    If all of it fits into the budget, some tables move once, because they make room before it is full.
-    Otherwise all of it comes back in every pass: the table that is used next is the one whose last use is the
-    longest ago, so it has left. What has left and has not come back is what does not fit at the end.
+    If all bytes fit into the budget, some tables are spilled once, because spilling begins before the budget
+    is full. Otherwise every pass reads everything back: the least recently used table is spilled first, and
+    in a sequential pass that is the one that is needed next. At the end the bytes beyond the budget remain
+    spilled.
     """
     if held <= HIGH * budget:
         return 0.0, 0.0
@@ -162,7 +163,7 @@ def spilled(held: float, budget: float, passes: int) -> tuple[float, float]:
 
 
 def estimate(cluster: Cluster, job: Job) -> Estimate:
-    """Says how long the job takes, and what it asks of each link."""
+    """Predicts how long the job takes, and how busy each link is."""
     flows = _Flows(cluster, job)
     share = job.size / cluster.units
     parts = job.size / job.part
@@ -220,7 +221,7 @@ class _Flows:
         messages: float = 0.0,
         skew: float | None = None,
     ) -> None:
-        """Sends bytes, and messages, of all units together over links that the cluster has."""
+        """Adds bytes and messages, summed over all units, to those of the links that the cluster has."""
         for name in links:
             link = self._cluster.links.get(name)
             if link is not None and (size or messages):
@@ -240,14 +241,15 @@ class _Flows:
         alone = seconds(cluster.units_of(link.level))
         if link.level != "worker":
             return alone
-        # Workers of a host share its cores. Those with less to do end together; the other one goes on alone.
+        # Workers of a host share its cores. While the smaller ones run, the cores are divided among all;
+        # afterwards the largest one runs alone.
         beside = min(cluster.per_host, cluster.workers)
         others = (seconds(cluster.units_of("host")) - alone) / max(beside - 1, 1)
         shorter = min(others, alone) if beside > 1 else alone
         return shorter * max(1.0, beside / cluster.parallel) + (alone - shorter)
 
     def seconds(self, stage: str) -> float:
-        """How long a stage takes. What workers do themselves adds up; everything else goes on beside it."""
+        """Returns how long a stage takes. Links of workers are used in sequence, all others concurrently."""
         own, links = 0.0, 0.0
         for load in self.loads:
             if load.stage == stage:
@@ -259,7 +261,7 @@ class _Flows:
 
 
 def overridden(links: Mapping[str, Link], given: list[str]) -> dict[str, Link]:
-    """Links with other rates: texts "network=25", in GB/s."""
+    """Returns the links with the rates that `given` overrides, such as "network=25" in GB/s."""
     made = dict(links)
     for each in given:
         name, _, rate = each.partition("=")
@@ -296,7 +298,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def described(cluster: Cluster, made: Estimate) -> str:
-    """The estimate as a text."""
+    """Formats the estimate as text."""
     lines = [f"{cluster.workers:,} workers on {cluster.hosts:,} hosts, {cluster.units:,} units"]
     lines += [f"  {stage:10}{seconds:14,.3f} s" for stage, seconds in made.stages.items() if seconds]
     lines.append(f"  {'the job':10}{made.seconds:14,.3f} s")

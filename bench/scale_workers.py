@@ -1,7 +1,7 @@
-"""Workers on this machine, for `bench/scale_check.py local`: what they take, and what the model says of it.
+"""Worker processes on this machine for `bench/scale_check.py local`: their runs, measured and predicted.
 
-A worker is a process whose reads have one thread. All work happens in files of a folder in memory, so that no
-disk is part of it. Times are those of the parent: from the message to the workers to the last answer.
+A worker reads with one thread. All files are in a folder in memory, so that no disk is involved. The parent
+measures the times: from the message to the workers to the last answer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COPIES = 4
 
 
 class Worker:
-    """What a worker process does. Each method is a command."""
+    """The code of a worker process. Each method is a command."""
 
     def __init__(self) -> None:
         self.ctx = sa.context("host")
@@ -40,7 +40,7 @@ class Worker:
         self.memory = bytearray()
 
     def copy(self, path: str, times: int) -> None:
-        """Reads a file and writes it to new memory, with plain calls of the system."""
+        """Reads a file into new memory with plain system calls, without Saeta."""
         self.memory = self.memory or bytearray(Path(path).stat().st_size)
         source, target = os.open(path, os.O_RDONLY), os.memfd_create("copy")
         for _ in range(times):
@@ -51,16 +51,16 @@ class Worker:
         os.close(target)
 
     def read(self, paths: list[str]) -> None:
-        """Reads files one after the other, and keeps the tables."""
+        """Reads files one after the other and keeps the tables."""
         self.tables = [sa.read_ipc(path, self.ctx, copy=True) for path in paths]
 
     def write(self, paths: list[str]) -> None:
-        """Writes the table that was read last."""
+        """Writes the most recently read table to each path."""
         for path in paths:
             self.tables[-1].write_ipc(path, durable=False)
 
     def share(self, parts: int, own: int) -> list[list[sa.SharedTable]]:
-        """Cuts each table into parts of equal rows, and shares all but one. Returns tokens for each part."""
+        """Slices each table into parts and shares all but part `own`. Returns the tokens of each part."""
         self.tokens = []
         made: list[list[sa.SharedTable]] = [[] for _ in range(parts)]
         for table in self.tables:
@@ -72,17 +72,19 @@ class Worker:
         return made
 
     def open(self, tokens: list[sa.SharedTable]) -> None:
-        """Opens shared tables, and copies them into memory of its own."""
+        """Opens shared tables and copies them into private memory."""
         opened = [sa.from_arrow(sa.open_shared(token), self.ctx, copy=True) for token in tokens]
         del opened
 
     def reset(self) -> None:
-        """Frees what the last run has left. The memory stays with the context."""
+        """Frees the tables of the last run. The memory stays in the context's cache."""
         self.tables, self.tokens = [], []
 
     def hold(self, paths: list[str], budget: int, passes: int) -> tuple[int, int]:
-        """Reads files into spillable tables under a budget, and uses all of them in turn. Returns the bytes
-        that left and that came back."""
+        """Reads files into spillable tables under a budget and uses all of them in order, `passes` times.
+
+        Returns the bytes that were spilled and that were read back.
+        """
         before = self.moved()
         with self.ctx.memory.child("scale", budget) as child:
             handles = [child.spillable(sa.read_ipc(path, child, copy=True)) for path in paths]
@@ -96,7 +98,7 @@ class Worker:
         return after[0] - before[0], after[1] - before[1]
 
     def spill(self, paths: list[str]) -> tuple[float, float]:
-        """Returns the seconds in which tables leave, and in which they come back, the second time."""
+        """Spills and reads back tables twice. Returns the seconds of both directions in the second run."""
         handles = [self.ctx.spillable(sa.read_ipc(path, self.ctx, copy=True)) for path in paths]
         for _ in range(2):
             start = time.perf_counter()
@@ -117,7 +119,7 @@ class Worker:
 
 
 def serve(connection: Connection) -> None:
-    """Answers commands until the parent hangs up."""
+    """Runs commands and answers them until the parent closes the connection."""
     worker = Worker()
     connection.send(None)
     while True:
@@ -129,7 +131,7 @@ def serve(connection: Connection) -> None:
 
 
 class Workers:
-    """Worker processes. Leaving the block ends them."""
+    """A context manager of worker processes, which end when its block ends."""
 
     def __init__(self, count: int) -> None:
         context = multiprocessing.get_context("spawn")
@@ -146,7 +148,7 @@ class Workers:
             connection.recv()
 
     def run(self, command: str, arguments: list[tuple[Any, ...]]) -> tuple[float, list[Any]]:
-        """Lets the first workers do a command, each with its own arguments. Returns seconds and answers."""
+        """Runs a command on one worker for each entry of `arguments`. Returns the seconds and the answers."""
         chosen = self.connections[: len(arguments)]
         start = time.perf_counter()
         for connection, given in zip(chosen, arguments, strict=True):
@@ -166,26 +168,26 @@ class Workers:
 
 @dataclass(frozen=True)
 class Measured:
-    """All runs."""
+    """The results of all runs."""
 
     rows: list[tuple[str, float, float]]
-    """What ran, the seconds that were predicted, and those that were measured."""
+    """Name of the run, predicted seconds, measured seconds."""
     moved: list[tuple[str, float, float]]
-    """What was held, the bytes that were predicted to move, and those that were counted."""
+    """Name of the case, predicted bytes, counted bytes."""
     context: dict[str, Any]
 
 
 class Files(NamedTuple):
-    """Files of one size."""
+    """Arrow files of the same size."""
 
     paths: list[str]
     size: int
-    """Bytes of each."""
+    """Bytes of each file."""
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What small runs say: links of the model, and how many workers can work at full speed at once."""
+    """The calibration: links of the model, and how many workers can run at full speed at the same time."""
 
     links: dict[str, Link]
     parallel: float
@@ -211,7 +213,7 @@ class Rates:
 
 @dataclass(frozen=True)
 class Case:
-    """A run that is predicted and measured."""
+    """A run that the model predicts and that is measured."""
 
     what: str
     predict: Callable[[Rates], float]
@@ -241,7 +243,7 @@ class Runs:
         return [str(self.folder / f"out-{worker}-{number}.arrow") for number in range(count)]
 
     def warm(self, run: Callable[[], float], times: int = 1) -> float:
-        """The median seconds of some runs after a first one, which asks the system for memory."""
+        """Returns the median seconds of `times` runs after a warm-up, which allocates the memory."""
         seconds = []
         for _ in range(times + 1):
             self.workers.run("reset", [()] * MOST_WORKERS)
@@ -249,19 +251,19 @@ class Runs:
         return statistics.median(seconds[1:])
 
     def link(self, run: Callable[[list[str]], float], moved: float = 1.0) -> Link:
-        """What bytes and messages cost one worker, from a run over large files and one over small ones.
+        """Fits rate and cost per message of a link to runs over large and over small files on one worker.
 
-        `moved` is the share of each file that the run moves.
+        `moved` is the share of each file's bytes that the run moves.
         """
         large = self.warm(lambda: run(self.large.paths[:3]), 3) / 3
         small = self.warm(lambda: run(self.small.paths[:6]), 3) / 6
         per_byte = (large - small) / (self.large.size - self.small.size) / moved
-        if per_byte <= 0:  # a busy machine: nothing is known of messages
+        if per_byte <= 0:  # noise of a busy machine: the cost of messages can't be fitted
             return Link("worker", moved * self.large.size / large)
         return Link("worker", 1 / per_byte, max(0.0, small - per_byte * moved * self.small.size))
 
     def calibrate(self) -> Rates:
-        """Measures one worker, and what the cores of the machine give to as many that copy files."""
+        """Measures the links of one worker, and how many workers the cores run at full speed."""
 
         def read(paths: list[str]) -> float:
             return self.seconds("read", (paths,))
@@ -301,13 +303,13 @@ class Runs:
         return self.seconds("read", *[(self.large.paths[:count],) for count in counts])
 
     def read_and_write(self, workers: int, files: int) -> float:
-        """Each reads files and writes as many."""
+        """Each worker reads files and writes the same number. Returns the seconds."""
         return self.read(*[files] * workers) + self.seconds(
             "write", *[(self.outputs(number, files),) for number in range(workers)]
         )
 
     def exchange(self, workers: int, files: int) -> float:
-        """Each reads files, shares a part of each with each of the others, and opens what it is given."""
+        """Each worker reads files, shares a part of each with every other worker, and opens its own parts."""
         seconds = self.read(*[files] * workers)
         shared, answers = self.workers.run("share", [(workers, number) for number in range(workers)])
         given = [[token for tokens in answers for token in tokens[number]] for number in range(workers)]
@@ -315,12 +317,12 @@ class Runs:
         return seconds
 
     def hold(self, workers: int, files: int, budget: int, passes: int) -> tuple[float, list[int]]:
-        """Returns the seconds, and the bytes that left and that came back, of all workers together."""
+        """Runs `hold` on all workers. Returns the seconds, and the total bytes spilled and read back."""
         seconds, moved = self.workers.run("hold", [(self.large.paths[:files], budget, passes)] * workers)
         return seconds, [sum(each) for each in zip(*moved, strict=True)]
 
     def moved(self) -> list[tuple[str, float, float]]:
-        """Bytes that leave and come back, as they are predicted and as they are counted."""
+        """Returns the predicted and the counted bytes of spilling."""
         rows = []
         for budget, passes in ((6, 1), (6, 2), (8, 1), (13, 2), (15, 1)):
             _, counted = self.hold(1, 12, budget * self.large.size, passes)
@@ -332,7 +334,7 @@ class Runs:
         return rows
 
     def cases(self) -> list[Case]:
-        """The runs, by what they show. Sizes are in files, and all are larger than the small runs."""
+        """Returns the runs to predict. Sizes are numbers of files, more than in the calibration."""
         budget = 6 * self.large.size
 
         def held(workers: int) -> Case:
@@ -374,7 +376,7 @@ class Runs:
 
 
 def measure(rounds: int, size: int, folder: Path) -> Measured:
-    """Runs everything in turns. The first round warms memory up and does not count."""
+    """Calibrates and runs all cases in each round. The first round is a warm-up and does not count."""
     place, load = Path(tempfile.mkdtemp(dir=folder)), os.getloadavg()[0]
     os.environ["SAETA_STAGING_THREADS"] = "1"
     os.environ["SAETA_SPILL_DIR"] = str(place)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What scans and new loaders of a file cost beside a whole read of it, by a user's loop.
+"""Compares a scan of a file and a new loader over it, each in a plain Python loop, with a whole read.
 
     scans.py [--device D] [--mib 16,64,256,1024,4096] [--rows N] [--rounds N] [--folder F]
              [--out FILE.json] [--commit TEXT]
 
-The files have batches of 65,536 rows unless `--rows` says otherwise, and are in `--folder`, which should keep
-them in memory. A whole read, a scan whose batches become tensors, and a loader that is made anew, with a
-matrix of shuffled rows, take turns. The program prints medians, and the whole read's time as a share of each.
+The files have batches of 65,536 rows (`--rows`) and are in `--folder`, which should keep them in memory. In
+each round a whole read, a scan whose batches become tensors, and a new loader of matrices with shuffled rows
+run one after the other. The program prints medians, and the time of the whole read relative to each.
 """
 
 from __future__ import annotations

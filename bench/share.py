@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Times how a table of many columns reaches another process: shared, opened there and dropped.
+"""Times sharing a table of many columns with another process, which opens and drops it.
 
     bench/share.py [--device host] [--columns 100] [--rows 1000]
 
-"again" is a table that is shared already. "new" is a table that nobody has shared yet, made before the clock
-runs. "open" maps the memory, makes the columns and drops them; the other process has nothing else of the
-table open. "still open" is the same token while the other process has the table. The results are checked.
+"new" shares a table for the first time; creating the table is not timed. "again" shares a table that is
+already shared. "open" maps the memory, creates the columns and drops them, in a process that has not opened
+the table. "still open" opens the same token while the process still has the table. The results are checked.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROUNDS = 300
 
 
 def microseconds(work: Callable[[int], object]) -> float:
-    """The median of many runs."""
+    """Returns the median time of many runs."""
     times = []
     for number in range(ROUNDS):
         start = time.perf_counter()
@@ -38,7 +38,7 @@ def microseconds(work: Callable[[int], object]) -> float:
 
 
 def consume(pipe: Connection) -> None:
-    """The other process: says how long it takes to open the tables that arrive."""
+    """Runs in the other process: opens the tables that arrive and returns how long each takes."""
     token: sa.SharedTable = pickle.loads(pipe.recv_bytes())
     found = sa.open_shared(token)
     assert found["c1"].to_pylist() == list(range(1, len(found) + 1))

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Times how a table leaves a device for each tier and comes back, beside plain copies of the same bytes.
+"""Times spilling a table from a device to each tier and reading it back, compared with plain copies.
 
     bench/spill.py [--device cuda:0] [--mib 1024] [--folder /tmp] [--out FILE.json] [--commit TEXT]
 
-The peers: torch's copies between the device and page-locked or pageable memory, and `os.pwrite` to a file
-of the same folder, in turns with the spills to a file. "oversubscribed" is a program whose tables need three
-times its budget and are all used in each sweep. The first sweeps page-lock memory and are listed apart. The
-seconds of later sweeps stand beside those that plain copies need for the bytes that moved, one direction
-after the other. The results are checked.
+The plain copies are torch's copies between the device and page-locked or pageable memory, and `os.pwrite` to
+a file of the same folder, which alternates with the spills to a file. "oversubscribed" is a program whose
+tables need three times its budget and are all used in each sweep. The first sweeps page-lock memory and are
+listed separately. Later sweeps are compared with the time that plain copies need for the moved bytes, one
+direction after the other. The results are checked.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PIECE = 16 << 20
 
 
 def best_rate(work: Callable[[], object], size: int, synchronize: Callable[[], object]) -> float:
-    """GB/s of the fastest of several runs. The first one also warms memory up."""
+    """Returns GB/s of the fastest of several runs. The first one is also a warm-up."""
     times = []
     for _ in range(REPEATS + 1):
         synchronize()
@@ -41,7 +41,7 @@ def best_rate(work: Callable[[], object], size: int, synchronize: Callable[[], o
 
 
 def spilled(ctx: Any, handle: Any, tier: str, peer: Callable[[], object] | None = None) -> dict[str, float]:
-    """GB/s of the fastest of several runs, in turns with the peer's."""
+    """Returns GB/s of the fastest of several spills and reads, which alternate with runs of the peer."""
 
     def back() -> None:
         with handle.use():
@@ -50,7 +50,7 @@ def spilled(ctx: Any, handle: Any, tier: str, peer: Callable[[], object] | None 
     handle.spill(tier)
     back()
     if tier == "pinned":
-        ctx.synchronize()  # the blocks go back to the pool
+        ctx.synchronize()  # so that the pool gets its blocks back before the next run
     runs: dict[str, Callable[[], object]] = {"there": partial(handle.spill, tier), "back": back}
     if peer is not None:
         runs["pwrite"] = peer
@@ -67,7 +67,7 @@ def seconds(work: Callable[[], object], ctx: Any) -> float:
 
 
 def oversubscribed(ctx: Any, mib: int, rates: dict[str, float]) -> dict[str, Any]:
-    """Sweeps there and back over tables that need `TIMES` the budget, without other work in between."""
+    """Uses tables that need `TIMES` the budget, forwards and backwards, without other work in between."""
     import saeta as sa
 
     rows = TIMES * (mib << 20) // PARTS // 8
@@ -100,7 +100,7 @@ def oversubscribed(ctx: Any, mib: int, rates: dict[str, float]) -> dict[str, Any
 
 
 def moved_bytes(seen: dict[str, Any]) -> tuple[int, int]:
-    """What has left the device and what has come back, in all tiers."""
+    """Returns the bytes spilled from the device and read back, summed over all tiers."""
     tiers = [tier for name, tier in seen["tiers"].items() if name != "device"]
     return sum(each["spilled_bytes"] for each in tiers), sum(each["returned_bytes"] for each in tiers)
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What the staging ring's options are worth on this machine: threads and page-locked memory.
+"""Measures reads with different options of the staging ring: threads and page-locked memory.
 
     staging_python.py [--device D] [--mib SIZE] [--rounds N] [--passes N] [--threads 8,16]
                       [--pinned 32MiB,96MiB] [--folder F] [--out FILE.json] [--commit TEXT]
 
-Every combination is measured in a process of its own (SAETA_STAGING_THREADS and _PINNED), with the same
-files in `--folder`, which should keep them in memory. Each pass runs all of them once, so that other
-load on the machine affects all alike. The program prints medians in GB/s of values, and beside them one plain
-copy of page-locked memory.
+Every combination is measured in its own process (SAETA_STAGING_THREADS and SAETA_STAGING_PINNED), with the
+same files in `--folder`, which should keep them in memory. Each pass runs all combinations once, so that
+other load on the machine affects all alike. The program prints medians in GB/s of values, and for comparison
+the rate of a plain copy from page-locked memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from saeta.bench import data, limits
 
 NUMERIC = "numeric.arrow"
 MIXED = {name: f"mixed-{name}.arrow" for name in ("plain", "lz4", "zstd")}
-NUMERIC_ROWS = 1 << 16  # of a batch
+NUMERIC_ROWS = 1 << 16  # rows of a batch
 MIXED_ROWS = 1 << 18
 
 
@@ -55,12 +55,12 @@ def jobs(ctx: sa.Context, folder: Path, size: int) -> dict[str, tuple[int, Calla
 
 
 def work(device: str, folder: Path, size: int, rounds: int) -> None:
-    """The process of one combination."""
+    """Measures one combination, in its own process."""
     ctx = sa.context(device)
     rates = {"copy in": limits.Link(ctx, min(size, 512 << 20), "in").measure(rounds)}
     for name, (values, run) in jobs(ctx, folder, size).items():
         seconds = []
-        for _ in range(rounds + 1):  # the first warms up
+        for _ in range(rounds + 1):  # the first is a warm-up
             start = time.perf_counter()
             made = run()
             ctx.synchronize()

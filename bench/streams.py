@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Data that goes through the device in parts: scans, results that are written meanwhile, and mini-batches.
+"""Measures data that passes through the device in parts: scans, pipelines with a writer, and mini-batches.
 
     streams.py [--quick] [--device D] [--batches N] [--window SIZE] [--rounds N] [--only GROUP,...]
                [--folder F] [--out FILE.json] [--commit TEXT]
 
 The files hold 16 columns of random float32 in `--batches` batches of 64Ki rows (977: 3.8 GiB), the same rows
-in batches of 8Ki, and half as many bytes of strings, nulls and others, plain and compressed. All contenders
-of a group take turns with plain copies from pinned memory (P), a round forwards and a round backwards. Each
-run is timed until all work on the device has finished, and the device is not waited for between batches.
-Values are compared with the source before anything is measured. Slow peers read the first eighth of the rows.
-The exit code is 1 if a job of Saeta failed. Missed bars don't change it. `--quick` takes seconds on any
-machine and says nothing of rates.
+in batches of 8Ki rows, and half as many bytes of strings, nulls and other types, plain and compressed. All
+contenders of a group run one after the other in each round, together with plain copies from pinned memory
+(P); every second round runs in reverse order. A run ends when all work on the device has finished; between
+batches the device is not waited for. Values are compared with the source before anything is measured. Slow
+peers read the first eighth of the rows. A bar is a target, such as a share of P. The exit code is 1 if a job
+of Saeta failed; a missed bar does not count as a failure. `--quick` takes seconds; its rates mean nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NAME_WIDTH = 52
 
 
 def compare_with_bars(result: Result, others: Results) -> list[dict[str, Any]]:
-    """Each bar with the value that was reached, None where there was nothing to compare with."""
+    """Returns each bar with the measured value, or None if the contender that it refers to has no result."""
     found = []
     for bar in result.contender.bars:
         value = bar.measure(result, others)
@@ -85,7 +85,7 @@ def show_header() -> None:
 
 
 def show(line: dict[str, Any]) -> None:
-    """Prints a job, and a line for each of its bars."""
+    """Prints the result of a job, and a line for each of its bars."""
     if "failed" in line:
         print(f"{line['job']:{NAME_WIDTH}} failed: {line['failed']}")
         return

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes lines of the tables in bench/results from result files of the programs beside it.
+"""Converts result files of the benchmarks in this folder to lines of the tables in bench/results.
 
     summary.py RESULT.json... [--into TABLE.csv]
 
-A line has a benchmark, its commit, a case, a quantity with its unit, and a value: the median where there are
-samples. The program prints all lines of the results. With `--into` it renews those that TABLE has instead. A
-table has a line for each number that a page quotes or a program reads; append the line of a new one by hand.
+A line has a benchmark, its commit, a case, a quantity with its unit, and a value: the median if there are
+several samples. The program prints all lines. With `--into` it instead updates those lines that TABLE already
+has. A table has a line for each number that a page quotes or a program reads; append new lines by hand.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ QUANTITIES = {
     "wrong late writes": ("wrong late writes", "rounds"),
     "wrong early releases": ("wrong early releases", "rounds"),
 }
-"""The fields of a result file that are measured: quantity and unit."""
+"""The fields of result files that hold measured values, each with its quantity and unit."""
 COUNTS = ("threads", "pinned", "pass", "mebibytes", "mib", "columns")
-"""The fields whose numbers belong to the case. Texts beside a measured field and names above it do."""
+"""Fields whose numbers are part of the case's name, like texts beside a measured field and names above it."""
 UNNAMED = ("results", "ways", "median")
-"""The fields whose names do not."""
+"""Fields whose names are not part of the case's name."""
 
 TABLES = Path(__file__).resolve().parent / "results"
 
@@ -50,7 +50,7 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a table, whose columns are these fields."""
+    """A line of a table; the fields are its columns."""
 
     benchmark: str
     commit: str
@@ -67,7 +67,7 @@ class Line:
 def measured(
     node: Any, case: tuple[str, ...] = (), quantity: tuple[str, str] | None = None
 ) -> Iterator[tuple[tuple[str, ...], tuple[str, str], list[float]]]:
-    """Case, quantity with its unit, and samples of all that is measured below a node of a result file."""
+    """Yields case, quantity with unit, and samples of every measured value below a node of a result file."""
     if isinstance(node, dict):
         texts = [
             f"{name} {item}" if name in COUNTS else item
@@ -87,7 +87,7 @@ def measured(
 
 
 def summary(result: dict[str, Any]) -> dict[Key, Line]:
-    """The lines of a result file: medians, and the 10th percentile where there are samples."""
+    """Returns the lines of a result file: medians, and the 10th percentile if there are several samples."""
     lines = []
     for case, (quantity, unit), samples in measured(
         {name: node for name, node in result.items() if not isinstance(node, str)}
@@ -103,14 +103,14 @@ def summary(result: dict[str, Any]) -> dict[Key, Line]:
 
 
 def read(path: Path) -> dict[Key, Line]:
-    """The lines of a table."""
+    """Reads the lines of a table."""
     with path.open(encoding="utf-8", newline="") as file:
         lines = [Line(**row) for row in csv.DictReader(file)]
     return {line.key: line for line in lines}
 
 
 def numbers(lines: dict[Key, Line], benchmark: str, quantity: str) -> dict[str, float]:
-    """What a benchmark measured of a quantity, by the case."""
+    """Returns the values of a quantity that a benchmark measured, by case."""
     return {
         line.case: float(line.value)
         for line in lines.values()

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What a training step of torch costs with its memory under a hard budget: torch's own allocator and Saeta's.
+"""Times training steps of torch under a hard memory budget, with torch's own allocator and with Saeta's.
 
     torch_training.py [--steps N] [--rounds N] [--budget BYTES] [--out FILE.json] [--commit HASH]
 
 A step is the forward pass, the backward pass and the optimizer of a transformer encoder, launched one kernel
-after the other (eager) or replayed as one CUDA graph. torch chooses its allocator once in a process, so each
-case has its own process, and the cases take turns. Times are measured on the device between two events: the
-mean time of a step over a round, after a warm-up. Requests are those to the context: in the timed steps, and
-for the capture.
+after the other (eager) or replayed as one CUDA graph. torch's allocator can be chosen only once in a process,
+so each case runs in its own process; in each round all cases run one after the other. Times are measured on
+the device between two events: the mean time of a step over a round, after a warm-up. The program also counts
+allocation requests to the context: during the timed steps, and during the capture.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rates import add_result_arguments, write_result
 
 import saeta as sa
 
-WARM_UP = 5  # steps
+WARM_UP = 5  # steps before the timed ones
 BATCH, LENGTH, WIDTH, LAYERS = 32, 256, 512, 6
 ALLOCATORS = ("torch", "saeta")
 LAUNCHES = ("eager", "graph")
@@ -35,7 +35,7 @@ LAUNCHES = ("eager", "graph")
 
 @dataclass
 class Requests:
-    """How often the context was asked for memory; torch's own allocator counts nothing here."""
+    """Counts allocation requests to the context; always 0 with torch's own allocator."""
 
     ctx: Any
 
@@ -47,7 +47,7 @@ class Requests:
 
 
 def under_budget(torch: Any, budget: int) -> Any:
-    """A context from which torch allocates from now on."""
+    """Creates a context and makes torch allocate from it."""
     ctx = sa.context("cuda", budget=budget)
     torch.cuda.memory.change_current_allocator(sa.allocators.torch_allocator(ctx))
     return ctx
@@ -90,7 +90,7 @@ def as_graph(torch: Any, step: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def time_steps(torch: Any, step: Callable[[], Any], steps: int) -> float:
-    """Milliseconds a step."""
+    """Returns milliseconds per step."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()
     for _ in range(steps):
@@ -101,7 +101,7 @@ def time_steps(torch: Any, step: Callable[[], Any], steps: int) -> float:
 
 
 def measure(allocator: str, launch: str, steps: int, budget: int) -> dict[str, Any]:
-    """One round of one case, in a process of its own."""
+    """Measures one round of one case. Runs in its own process."""
     import torch
 
     requests = Requests(under_budget(torch, budget) if allocator == "saeta" else None)
@@ -134,7 +134,7 @@ def in_fresh_process(options: argparse.Namespace, allocator: str, launch: str) -
 
 
 def measure_all(options: argparse.Namespace) -> tuple[dict[str, str], list[dict[str, Any]]]:
-    """The versions, and a line for each case. Cases take turns, round by round."""
+    """Runs all cases in each round. Returns the versions, and a result for each case."""
     cases = [(allocator, launch) for launch in LAUNCHES for allocator in ALLOCATORS]
     rounds: dict[tuple[str, str], list[dict[str, Any]]] = {case: [] for case in cases}
     for _ in range(options.rounds):
@@ -155,7 +155,7 @@ def measure_all(options: argparse.Namespace) -> tuple[dict[str, str], list[dict[
 
 
 def reason_against() -> str | None:
-    """Why nothing can be measured here."""
+    """Returns why this machine can't run the benchmark, or None."""
     if importlib.util.find_spec("torch") is None:
         return "torch is not installed"
     return None if sa.info()["cuda"]["usable"] else "no usable CUDA device"

@@ -48,7 +48,7 @@ std::string jemalloc_version(void* loaded) {
   const char* text = "unknown";
   std::size_t bytes = sizeof text;
   if (const auto ask = symbol<control>(loaded, "mallctl")) {
-    static_cast<void>(ask("version", &text, &bytes, nullptr, 0)); // where it fails the text stays
+    static_cast<void>(ask("version", &text, &bytes, nullptr, 0)); // on failure `text` keeps its default
   }
   return text;
 }
@@ -59,8 +59,8 @@ std::string mimalloc_version(void* loaded) {
   return ask == nullptr ? "unknown" : concat(ask());
 }
 
-/// Loads a library for this peer alone: a linked one would replace the C library's allocator in the whole
-/// program. It stays loaded, because its threads may still run.
+/// Adds an allocator of a library that is loaded by dlopen: a linked one would replace malloc in the whole
+/// program. The library is never unloaded, because its threads may still run.
 void add(peer_list& to, const library& which) {
   void* const loaded = ::dlopen(which.file, RTLD_NOW | RTLD_LOCAL);
   if (loaded == nullptr) {

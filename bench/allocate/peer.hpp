@@ -1,6 +1,6 @@
-// A peer: an allocator that is measured. Each is called as its own users call it, with no adaptor in between.
+// A peer: an allocator to be measured, called through its own API without an adaptor in between.
 //
-// What      `peer_of` turns an allocator into a peer. An allocator has a type `block` and two functions:
+// Contract  `peer_of` turns an allocator into a peer. An allocator has a type `block` and two functions:
 //           `block allocate(bytes, stream)` and `void free(block&&, stream)`. If it has `begin(stream)`, each
 //           thread calls that first.
 // Thread    `run` is called by all threads at once, each with its number.
@@ -35,14 +35,14 @@ public:
   virtual ~peer() = default;
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  /// Nanoseconds a pair, the mean of each batch after the first quarter.
+  /// Returns nanoseconds per pair: one mean for each batch. The first quarter of the batches is warm-up.
   [[nodiscard]] virtual std::vector<double> run(const assignment& work) = 0;
 
 private:
   std::string name_;
 };
 
-/// The blocks that a thread keeps; freed at its end, that of a failure too.
+/// The blocks that a thread keeps. The destructor frees them, also after a failure.
 template <class Allocator>
 class kept_blocks {
 public:
@@ -53,7 +53,7 @@ public:
     for (auto& each : blocks_) {
       try {
         from_.free(std::move(each), on_);
-      } catch (...) { // it has failed before, or its next request will
+      } catch (...) { // a broken allocator also fails in allocate(), where the error is recorded
       }
     }
   }

@@ -25,7 +25,8 @@ private:
   std::shared_ptr<resource> memory_;
 };
 
-/// Orders a free on another stream after the allocation, as the driver requires even for an unused block.
+/// The backend's allocation. A free on another stream waits for the allocation, which the driver requires
+/// even if the block was never used.
 class driver_allocator {
 public:
   struct block {
@@ -49,8 +50,8 @@ private:
   async_resource memory_;
 };
 
-/// What users hold: a buffer with ordering state, in the ledger under a tag. A use token announces a last use
-/// on another stream.
+/// Buffers, as users allocate them: with ordering state and an entry in the ledger. A use token records a
+/// last use on another stream.
 class buffer_allocator {
 public:
   struct block {
@@ -75,7 +76,7 @@ private:
   tag label_{"bench"};
 };
 
-/// The top of a context's stack, which keeps the context.
+/// Returns the top of a context's resource stack; the pointer keeps the context alive.
 std::shared_ptr<resource> stack_of(const std::shared_ptr<context>& ctx) {
   return {ctx, ctx->memory().top.get()};
 }

@@ -1,7 +1,7 @@
-// A stream for each thread of a measurement, under Saeta's name and under the driver's.
+// A stream for each thread of a measurement, as Saeta's `stream` and as the driver's handle.
 //
-// Owner     This object. The streams are made once and kept to the end of the program, because some peers
-//           remember streams by their handles. So they are announced as ours, like the leases of a context.
+// Owner     This object. The streams live until the program ends, because some peers remember streams by
+//           their handles. Saeta therefore knows them as its own, like the streams that a context leases.
 #pragma once
 
 #include "saeta/order/timeline.hpp"
@@ -14,7 +14,7 @@ namespace saeta::bench {
 
 struct thread_stream {
   stream_ref ours;
-  stream_handle handle; ///< for peers that know the driver's streams alone
+  stream_handle handle; ///< the same stream as the driver's handle, for other libraries
 };
 
 class thread_streams {

@@ -18,8 +18,8 @@ namespace {
 namespace torch_cuda = c10::cuda;
 namespace torch_memory = c10::cuda::CUDACachingAllocator;
 
-/// Allocates as tensors do: on the current stream of the thread. A block that another stream used last is
-/// announced with `recordStream`; without it torch would reuse the block unordered.
+/// Allocates as tensors do: on the current stream of the thread. `recordStream` reports a use on another
+/// stream; without it torch would reuse the block before that use has finished.
 class torch_allocator {
 public:
   struct block {
@@ -40,7 +40,7 @@ public:
     if (native(on) != freed.stream) {
       torch_memory::recordStream(freed.data, torch_cuda::getStreamFromExternal(native(on), device_));
     }
-    // Not by the pointer's own deleter, in which an error of the driver would end the program.
+    // Not by the pointer's own deleter, which is noexcept: a driver error would end the program.
     torch_memory::raw_delete(freed.data.release_context());
   }
 
@@ -54,8 +54,8 @@ private:
 
 void add_torch(peer_list& to, const backend& device) {
   const auto ordinal = static_cast<c10::DeviceIndex>(device.device().ordinal);
-  // Loads the functions that the allocator calls for a block that two streams have used. If it were linked,
-  // the build would have to find it with everything that it needs.
+  // The allocator calls functions of this library for blocks that two streams have used. Loading it here
+  // spares the build from finding it and all its dependencies.
   if (::dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
     to.missing.emplace_back(concat("torch, crossed: ", ::dlerror()));
   }

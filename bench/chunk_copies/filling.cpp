@@ -20,12 +20,12 @@ error failed(const char* what) {
   return error(errc::io, concat(what, ": ", std::generic_category().message(errno)));
 }
 
-/// One slot among threads.
+/// The state of one slot, shared by the filling threads.
 struct slot_turn {
-  std::atomic<std::size_t> chunk{0};   ///< that may be filled
-  std::atomic<std::size_t> missing{0}; ///< slices of it
-  std::atomic<std::size_t> sent{0};    ///< chunks up to the last one that was sent
-  std::atomic<bool> asked{false};      ///< somebody asks whether the chunk before has left
+  std::atomic<std::size_t> chunk{0};   ///< number of the chunk that may be filled now
+  std::atomic<std::size_t> missing{0}; ///< slices of that chunk that are not filled yet
+  std::atomic<std::size_t> sent{0};    ///< number of the last chunk sent from this slot, plus one
+  std::atomic<bool> asked{false};      ///< a thread is querying whether the previous copy has finished
 };
 
 class filling {
@@ -83,7 +83,7 @@ private:
     }
   }
 
-  /// For `chunk`, where the one before it has left.
+  /// Lets threads fill the slot with `chunk` once the copy of the slot's previous chunk has finished.
   void open(std::size_t slot, std::size_t chunk) {
     slot_turn& turn = turns_[slot];
     const std::size_t before = chunk - turns_.size();

@@ -1,4 +1,4 @@
-// Threads that fill the slots of a sender from a file, each its slice of every chunk.
+// Threads that fill the slots of a sender from a file. Each thread reads the same slice of every chunk.
 #pragma once
 
 #include "chunk_copies/way.hpp"
@@ -7,7 +7,7 @@
 
 namespace saeta::bench {
 
-/// A file of random bytes with all chunks, gone at the end. Without a name from the start.
+/// An unlinked temporary file of random bytes that holds all chunks.
 class source_file {
 public:
   /// @throws error io naming the folder
@@ -23,10 +23,10 @@ private:
   int descriptor_;
 };
 
-/// Sends all chunks, as the calling thread finds their slots free.
+/// Sends all chunks from the calling thread, without filling the slots. Waits until each slot is free.
 void send_unfilled(const chunk_memory& memory, sender& way);
 
-/// As above by so many threads. The last one to fill its slice of a chunk sends it.
+/// Fills and sends all chunks with `threads` threads. The last one to fill its slice of a chunk sends it.
 void send_filled(const chunk_memory& memory, sender& way, const source_file& source, std::size_t threads);
 
 } // namespace saeta::bench

@@ -82,7 +82,7 @@ void sender::send(std::size_t slot, std::size_t chunk) {
   const std::vector<join_step> steps = steps_of(slot, chunk);
   std::byte* const pinned = memory_.slot(slot);
   std::ranges::copy(steps, reinterpret_cast<join_step*>(pinned + chunk_bytes));
-  std::atomic_ref(*memory_.word(slot)).store(1); // where nobody writes a word, nobody reads it
+  std::atomic_ref(*memory_.word(slot)).store(1); // unused by the notices without words
   if (way_.scatters == scattering::aside) {
     device_.wait_event(copies_[stream], slots_[slot].scattered);
   }
@@ -94,7 +94,7 @@ void sender::send(std::size_t slot, std::size_t chunk) {
   }
 }
 
-/// What the stream of the copy does so that the host learns of it.
+/// Queues behind the copy what tells the host that it has finished.
 void sender::tell(std::size_t slot, std::size_t stream) {
   switch (way_.learns) {
   case notice::events:
@@ -120,7 +120,7 @@ void sender::tell(std::size_t slot, std::size_t stream) {
   slots_[slot].teller = slot;
 }
 
-/// Every piece of a chunk goes where the one at the other end of it lay, so that neighbours part.
+/// The steps write the pieces in reverse order, so that no two neighbouring pieces can be copied as one.
 std::vector<join_step> sender::steps_of(std::size_t slot, std::size_t chunk) const {
   const sizes& all = memory_.all();
   const std::size_t pieces = way_.scatters == scattering::none ? 0 : all.chunk_bytes / all.piece_bytes;
@@ -140,7 +140,7 @@ std::vector<join_step> sender::steps_of(std::size_t slot, std::size_t chunk) con
   return steps;
 }
 
-/// @param described  the steps where the device reads them
+/// @param described  the copy of `steps` that the device reads
 void sender::launch(std::size_t slot, std::span<const join_step> steps, const std::byte* described,
                     stream_handle copies) {
   const auto* const list = reinterpret_cast<const join_step*>(described);
@@ -173,7 +173,7 @@ void sender::finish() {
   device_.synchronize_stream(kernels_);
 }
 
-/// The first piece of the last chunk, which its slot still holds.
+/// Compares the first piece of the last chunk, which is still in its slot, with its bytes on the device.
 void sender::require_last() const {
   const sizes& all = memory_.all();
   const std::size_t last = all.chunks - 1;

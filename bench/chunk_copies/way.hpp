@@ -1,4 +1,4 @@
-// A way to send page-locked chunks to the device, and what the host does about each.
+// Variants of sending page-locked chunks to the device, and the class that sends them.
 #pragma once
 
 #include "saeta/device/backend.hpp"
@@ -15,26 +15,27 @@
 
 namespace saeta::bench {
 
-/// How the host learns that a chunk has left its memory.
+/// How the host learns that the copy of a chunk has finished, so that its slot can be filled again.
 enum class notice {
-  none,        ///< not at all: the limit of what a stream of chunks can reach
-  words,       ///< the stream writes a word behind each copy
-  every_other, ///< behind every second copy of a stream
-  events,      ///< an event behind each copy, which one thread asks
-  kernels      ///< the kernel behind the copy writes a word
+  none,        ///< it does not: the upper limit of the rate
+  words,       ///< after each copy the stream writes a word of host memory
+  every_other, ///< after every second copy of a stream, the stream writes such a word for both
+  events,      ///< an event is recorded after each copy, and the host queries it
+  kernels      ///< the scattering kernel writes the word
 };
 
-/// Where the kernel runs that puts the pieces of a chunk in their places.
+/// Where the kernel runs that scatters the pieces of a chunk to their final addresses.
 enum class scattering {
-  none,   ///< there is none: the chunk goes where it belongs
-  behind, ///< behind the copy, on its stream
+  none,   ///< no kernel: the chunk is copied to its final address
+  behind, ///< after the copy, on the same stream
   aside   ///< on a stream of its own
 };
 
+/// One variant of the measurement.
 struct way {
   notice learns = notice::none;
   scattering scatters = scattering::none;
-  std::size_t streams = 1; ///< of copies
+  std::size_t streams = 1; ///< streams that copies are distributed over
 
   [[nodiscard]] std::string name() const;
 };
@@ -46,7 +47,8 @@ struct sizes {
   std::size_t piece_bytes = std::size_t{64} << 10;
 };
 
-/// The memory that all ways share: the slots, and where their chunks go.
+/// The memory of a measurement, used by all variants in turn: page-locked slots and their words on the host;
+/// landing buffers, one for each slot, and the targets of all chunks on the device.
 class chunk_memory {
 public:
   chunk_memory(std::shared_ptr<backend> device, const sizes& all);
@@ -67,11 +69,11 @@ public:
   [[nodiscard]] std::byte* target(std::size_t chunk) const noexcept {
     return slab_ + chunk * all_.chunk_bytes;
   }
-  /// A chunk with its steps behind it.
+  /// Bytes of a chunk followed by the steps of its kernel.
   [[nodiscard]] std::size_t slot_bytes() const noexcept;
-  /// The most steps of a chunk: one for each of its pieces, and one for a word.
+  /// The maximum number of steps for a chunk: one for each piece, and one that writes the word.
   [[nodiscard]] std::size_t most_steps() const noexcept { return all_.chunk_bytes / all_.piece_bytes + 1; }
-  /// 0 where nothing is on its way, a cache line apart.
+  /// The word of a slot: 0 when no copy from it is in flight. Words are a cache line apart.
   [[nodiscard]] std::uint32_t* word(std::size_t slot) const noexcept { return words_ + slot * word_stride; }
 
 private:
@@ -85,7 +87,8 @@ private:
   std::uint32_t* words_;
 };
 
-/// Sends chunks in one way. Threads take turns in `send`. For each slot, one thread at a time calls `left`.
+/// Sends chunks in one variant. `send` may be called by several threads; `left` by one thread at a time for
+/// each slot.
 class sender {
 public:
   sender(chunk_memory& memory, const way& chosen);
@@ -94,17 +97,18 @@ public:
   ~sender();
 
   void send(std::size_t slot, std::size_t chunk);
+  /// Returns whether the copy from this slot has finished.
   [[nodiscard]] bool left(std::size_t slot);
-  /// Waits until all has arrived.
+  /// Waits for all queued copies and kernels.
   void finish();
-  /// After `finish`. @throws error format where the last chunk is not where it belongs
+  /// Checks the last chunk on the device. Call it after `finish`. @throws error format if the bytes differ
   void require_last() const;
 
 private:
   struct slot_state {
-    event_handle copied{};                   ///< behind the slot's last copy
-    event_handle scattered{};                ///< behind its last kernel
-    std::atomic<std::size_t> teller{untold}; ///< the slot whose word tells that this one's chunk has left
+    event_handle copied{};                   ///< recorded after the slot's last copy
+    event_handle scattered{};                ///< recorded after its last kernel
+    std::atomic<std::size_t> teller{untold}; ///< the slot whose word reports the end of this slot's copy
   };
   static constexpr std::size_t untold = static_cast<std::size_t>(-1);
 
@@ -120,7 +124,7 @@ private:
   std::vector<stream_handle> copies_;
   stream_handle kernels_;
   std::vector<slot_state> slots_;
-  std::vector<std::size_t> waiting_; ///< by stream: the slot of whose chunk no word tells yet
+  std::vector<std::size_t> waiting_; ///< for each stream: the slot whose copy is not followed by a word yet
   std::size_t sent_ = 0;
 };
 

@@ -15,7 +15,8 @@ struct decoration {
   std::function<std::shared_ptr<resource>(std::shared_ptr<resource> upstream)> over;
 };
 
-/// A quarantine that is full after a few batches: what a guard costs in the long run includes what leaves it.
+/// A quarantine that is full after a few batches, so that the steady state is measured, in which each free
+/// also evicts a block.
 guard_options small_quarantine() {
   guard_options options;
   options.quarantine = std::size_t{2} << 20;

@@ -1,4 +1,4 @@
-// What costs.cpp measures, a source for each group. All of it runs on one thread.
+// The groups of measurements of costs.cpp, one source for each. All run on one thread.
 #pragma once
 
 #include "costs/recorder.hpp"
@@ -8,20 +8,20 @@
 
 namespace saeta::bench {
 
-/// A use token over 1, 4 and 16 buffers that were last used on its stream, or on another one.
+/// A use token over 1, 4 and 16 buffers whose last use was on the same stream, or on another one.
 void measure_tokens(cost_recorder& into, const std::shared_ptr<context>& ctx);
 
-/// Events recorded, waited for, asked and merged, and fences over all work: with idle streams, and on a
-/// device also with busy ones.
+/// Recording, waiting for, querying and merging events, and fences over all work of a stream: with idle
+/// streams, and on a device also with busy ones.
 void measure_fences(cost_recorder& into, const std::shared_ptr<context>& ctx);
 
-/// A pair of allocate and free through each decorator alone, over a resource of almost no cost and the cache.
+/// A pair of allocate and free through each decorator, over `null_resource` and over the cache.
 void measure_decorators(cost_recorder& into, const std::shared_ptr<context>& ctx);
 
-/// Charging budgets of some depth, and drawing from a reservation.
+/// Charging a budget that has up to two ancestors, and allocating from a reservation.
 void measure_budgets(cost_recorder& into, const std::shared_ptr<context>& ctx);
 
-/// Lending buffers to a consumer that nobody knows, and taking them back.
+/// Exporting buffers to a consumer whose streams are unknown, and the release by that consumer.
 void measure_exports(cost_recorder& into, const std::shared_ptr<context>& ctx);
 
 } // namespace saeta::bench

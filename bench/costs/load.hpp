@@ -15,14 +15,14 @@ enum class load { idle, busy };
 
 inline std::string_view to_string(load kind) { return kind == load::idle ? "idle" : "busy"; }
 
-/// On the host streams run inline: none is ever busy.
+/// Returns the loads that can be measured. Streams of the host run inline, so they are always idle.
 inline std::vector<load> loads_of(const context& ctx) {
   return ctx.on_host() ? std::vector{load::idle} : std::vector{load::idle, load::busy};
 }
 
 class stream_load {
 public:
-  /// @param on  outlives this
+  /// @param on  the stream to keep busy; it must outlive this object
   stream_load(std::shared_ptr<context> ctx, stream_ref on, load kind)
       : ctx_(std::move(ctx)), on_(on), load_(kind) {
     if (load_ == load::busy) {
@@ -33,7 +33,7 @@ public:
   stream_load& operator=(const stream_load&) = delete;
   ~stream_load() { on_.owner().synchronize_stream(on_.native_handle()); }
 
-  /// Ends what is queued, then queues milliseconds of work where that is wanted.
+  /// Waits for the queued work. If the load is `busy`, queues some milliseconds of new work.
   void renew() {
     on_.owner().synchronize_stream(on_.native_handle());
     if (load_ == load::busy) {

@@ -1,4 +1,4 @@
-// A resource that only counts up: what stands above it is measured alone.
+// A resource that only increments a counter, so that the cost of a decorator above it is measured alone.
 #pragma once
 
 #include "saeta/resource/resource.hpp"
@@ -7,8 +7,8 @@
 
 namespace saeta::bench {
 
-/// Hands out places of one area of device memory in turn, so that a decorator may write to them. The area is
-/// larger than what a decorator keeps back. For one thread, and for requests of at most `place` bytes.
+/// Returns parts of one area of device memory in turn, so that decorators can write to real memory. The area
+/// is larger than any decorator's quarantine. Single-threaded; requests have at most `place` bytes.
 class null_resource final : public resource {
 public:
   static constexpr std::size_t place = 8192;
@@ -18,7 +18,8 @@ public:
       : device_(std::move(device)),
         area_(static_cast<std::byte*>(device_->allocate(place * places, device_alignment))) {}
   ~null_resource() override {
-    static_cast<void>(device_->deallocate(area_, place * places, device_alignment)); // the backend reports it
+    // The backend reports a failure.
+    static_cast<void>(device_->deallocate(area_, place * places, device_alignment));
   }
 
   std::size_t trim() override { return 0; }

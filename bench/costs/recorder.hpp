@@ -1,4 +1,4 @@
-// Collects what operations cost: for each, the mean time of one over a batch, batch by batch.
+// Measures operations: for each batch of calls, the mean time of a call.
 #pragma once
 
 #include <chrono>
@@ -14,16 +14,16 @@ inline constexpr std::size_t operations_in_batch = 64;
 struct cost {
   std::string group;
   std::string operation;
-  std::vector<double> nanoseconds; ///< an operation, one for each batch
+  std::vector<double> nanoseconds; ///< per operation: one mean for each batch
 };
 
 class cost_recorder {
 public:
-  /// @param batches  that count; a quarter as many go before them.
+  /// @param batches  the number of batches that count; a quarter as many run first as a warm-up
   explicit cost_recorder(std::size_t batches) : batches_(batches) {}
 
-  /// @param prepare  done before each batch, not timed
-  /// @param act      one operation, given its number in the batch
+  /// @param prepare  called before each batch, not timed
+  /// @param act      the operation, called with its number in the batch
   template <class Prepare, class Act>
   void measure(std::string group, std::string text, const Prepare& prepare, const Act& act) {
     cost& into = open(std::move(group), std::move(text));
@@ -32,7 +32,7 @@ public:
       add(into, batch, time_batch(act));
     }
   }
-  /// Two operations of which one undoes the other, timed apart.
+  /// Times an operation and the operation that undoes it separately. `undo` runs after all calls of `act`.
   template <class Prepare, class Act, class Undo>
   void measure_both(std::string group, std::pair<std::string, std::string> operations, const Prepare& prepare,
                     const Act& act, const Undo& undo) {

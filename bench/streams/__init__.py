@@ -1,1 +1,1 @@
-"""The parts of bench/streams.py: one module for each group of jobs, and what they share."""
+"""The modules of bench/streams.py: one for each group of jobs, and their common parts."""

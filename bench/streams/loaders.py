@@ -1,4 +1,4 @@
-"""The training loader: from files, and from a table on the device."""
+"""The groups of the training loader: over files, and over a table on the device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streams.others import data_loaders, other_loaders, pyarrow_loaders
 from streams.work import COLUMNS, ROW_BYTES, SMALL_ROWS, Work, drain, to_host
 
 SEED = 1
-FETCHED = 64  # bytes of a GPU's memory that are read for a random value
+FETCHED = 64  # bytes that a random read transfers from GPU memory
 VALUE = 4
 INDEX = 8
 GATHER_BYTES = INDEX + len(COLUMNS) * (FETCHED + VALUE)
@@ -23,11 +23,11 @@ GATHER_BYTES = INDEX + len(COLUMNS) * (FETCHED + VALUE)
 GATHER = "the gather's limit: copy of the bytes that it moves"
 COPY_BYTES = 1 << 30
 VIEWS = 64
-"""Views of a column that torch makes at once. More of them would leave the processor's caches."""
+"""Views of a column that one torch call creates. More of them would not fit into the CPU caches."""
 
 
 def from_files(work: Work) -> list[Contender]:
-    """The loader from a file, in order and shuffled, beside other loaders."""
+    """Compares the loader over a file, in order and shuffled, with other loaders."""
     return _on_host(work) if work.on_host else _on_device(work)
 
 
@@ -45,7 +45,7 @@ def _on_device(work: Work) -> list[Contender]:
 
 
 def _on_host(work: Work) -> list[Contender]:
-    """There a batch of columns may be views, and a matrix is made by all."""
+    """Compares matrices, too: batches of columns may be views here, but every loader copies matrices."""
     of_torch = data_loaders(work)
     made = [work.link, *of_torch]
     for matrix in (False, True):
@@ -62,7 +62,7 @@ def _on_host(work: Work) -> list[Contender]:
 
 
 def from_table(work: Work) -> list[Contender]:
-    """The loader from a table on the device, its rows shuffled, beside an index of each column."""
+    """Compares the loader over a table on the device, with shuffled rows, with indexing each column."""
     table = sa.read_ipc(work.large, work.ctx, copy=True)
     arrays, name = work.arrays, work.array_name
     columns = {each: work.array(table[each]) for each in COLUMNS}
@@ -101,7 +101,7 @@ def _loader(
     matrix: bool,
     bars: tuple[Bar, ...],
 ) -> Contender:
-    """One loader, whose epochs are the runs. Mini-batches are dicts of columns, or matrices."""
+    """A loader as a contender; each run is an epoch. Mini-batches are dicts of columns, or matrices."""
 
     @cache
     def loader() -> Any:
@@ -146,7 +146,7 @@ def _peer(work: Work, name: str, batches: Any) -> Contender:
 
 
 def _indexed(work: Work, held: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """An epoch of mini-batches by an index of random rows."""
+    """Yields the mini-batches of an epoch by indexing each array with random row numbers."""
     order = _permutation(work)
     for first in range(0, work.rows, SMALL_ROWS):
         rows = order[first : first + SMALL_ROWS]
@@ -154,7 +154,7 @@ def _indexed(work: Work, held: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _views(work: Work) -> Iterator[dict[str, Any]]:
-    """As many mini-batches of columns as an epoch has, all of them views of one window that is there."""
+    """Yields as many mini-batches as an epoch has, all views of one allocated window: the cost of views."""
     torch = work.arrays
     window = torch.empty(len(COLUMNS), VIEWS * SMALL_ROWS, device="cuda")
     for first in range(0, work.rows // SMALL_ROWS, VIEWS):
@@ -171,7 +171,7 @@ def _permutation(work: Work) -> Any:
 
 
 def _gather_limit(work: Work) -> Contender:
-    """A copy on the device. It counts as the rows for which a gather moves as many bytes."""
+    """A plain copy on the device, converted to rows by the bytes that a gather moves for each row."""
     arrays = work.arrays
     values = np.frombuffer(np.random.default_rng(SEED).bytes(COPY_BYTES), np.uint8)
     source, target = work.put(values), work.put(values)

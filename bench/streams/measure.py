@@ -1,4 +1,4 @@
-"""Runs contenders in turns and compares them with bars."""
+"""Runs the contenders of a group in turns and compares their results with bars (targets)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LINK = "P: plain copy"
 
 @dataclass(frozen=True)
 class Contender:
-    """One row of the table: a job of Saeta, a peer or a limit."""
+    """A row of the table: a job of Saeta, a peer or a limit."""
 
     name: str
     run: Callable[[], Any]
@@ -39,7 +39,7 @@ class Result:
     samples: list[float] = field(default_factory=list)
     """Seconds of one run."""
     peak: int | None = None
-    """Bytes that the first run added to the budget at most."""
+    """The largest number of bytes that the first run added to the budget."""
     failed: str | None = None
 
     @property
@@ -48,7 +48,7 @@ class Result:
 
     @property
     def rate(self) -> float:
-        """Bytes a second."""
+        """Bytes per second."""
         return self.contender.bytes / self.seconds
 
 
@@ -56,13 +56,13 @@ Results = Mapping[str, Result]
 
 
 class Bar(Protocol):
-    """What a job must reach."""
+    """A target that a job must reach."""
 
     @property
     def text(self) -> str: ...
 
     def measure(self, own: Result, others: Results) -> float | None:
-        """Returns the value to compare, or None where nothing was measured to compare with."""
+        """Returns the value to compare, or None if a contender that it is relative to has no result."""
 
     def is_met(self, value: float) -> bool: ...
 
@@ -71,7 +71,7 @@ class Bar(Protocol):
 
 @dataclass(frozen=True)
 class Rate:
-    """At least `factor` times the rate of others: of several, of the one that `choose` picks."""
+    """A target rate: at least `factor` times the rate of other contenders, of which `choose` picks one."""
 
     factor: float
     others: tuple[str, ...]
@@ -97,7 +97,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Seconds:
-    """At most so many seconds a run."""
+    """A target time: at most so many seconds for a run."""
 
     most: float
 
@@ -117,7 +117,7 @@ class Seconds:
 
 @dataclass(frozen=True)
 class Peak:
-    """A budget's peak of at most so many windows."""
+    """A target for the peak of the budget: at most so many windows."""
 
     windows: int
     window: int
@@ -139,9 +139,9 @@ class Peak:
 def measure(
     contenders: Sequence[Contender], rounds: int, ctx: sa.Context, synchronize: Callable[[], Any]
 ) -> dict[str, Result]:
-    """Runs all contenders in turns: a round forwards, the next one backwards. The first round warms up.
+    """Runs all contenders in each round, in reverse order every second time. The first round is a warm-up.
 
-    A contender that fails, or a job whose values are wrong, has no samples but the reason.
+    The result of a contender that fails, or whose values are wrong, has the reason instead of samples.
     """
     results = {each.name: Result(each) for each in contenders}
     for turn in range(rounds + 1):
@@ -172,7 +172,7 @@ def _check(contender: Contender) -> None:
 
 
 def _sample(contender: Contender, ctx: sa.Context, synchronize: Callable[[], Any]) -> tuple[float, int]:
-    """Returns the seconds of one run, and the bytes that it added to the budget at most."""
+    """Returns the seconds of one run, and the largest number of bytes that it added to the budget."""
     if contender.before is not None:
         contender.before()
     synchronize()

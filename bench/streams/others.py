@@ -1,4 +1,4 @@
-"""What people load mini-batches with instead: pyarrow, torch's DataLoader, and other loaders if installed."""
+"""Other loaders of mini-batches: pyarrow, torch's DataLoader, and further libraries if they are installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORKERS = 8
 
 
 def pyarrow_loaders(work: Work, *, matrix: bool = False) -> tuple[Contender, Contender]:
-    """Batches of pyarrow, copied to the device column by column: in order, and with the rows shuffled."""
+    """Returns loaders that copy pyarrow's batches column by column: in order, and with shuffled rows."""
     suffix = "" if work.on_host else ", a copy a column"
 
     def run(batches: Callable[[Work], Iterator[pa.RecordBatch]]) -> Any:
@@ -30,11 +30,11 @@ def pyarrow_loaders(work: Work, *, matrix: bool = False) -> tuple[Contender, Con
 
 
 def data_loaders(work: Work) -> list[Contender]:
-    """The DataLoader of torch, and the one of torchdata that can be resumed, in order."""
+    """Returns torch's DataLoader and torchdata's resumable one, both in order."""
     torch = work.torch
     if torch is None:
         return []
-    # Each tensor that a worker passes on has a file descriptor.
+    # Each tensor that a worker process sends to its parent needs a file descriptor.
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     found = [_data_loader(work, torch, "torch DataLoader", torch.utils.data.DataLoader)]
@@ -44,7 +44,7 @@ def data_loaders(work: Work) -> list[Contender]:
 
 
 def other_loaders(work: Work, *, matrix: bool = False) -> tuple[list[Contender], list[Contender]]:
-    """Loaders that are not of torch: in order, and with the rows shuffled."""
+    """Returns the loaders of further libraries: in order, and with shuffled rows."""
 
     def run(batches: Iterator[dict[str, Any]]) -> Any:
         return drain(_formed(batches, matrix=matrix))
@@ -70,7 +70,7 @@ def other_loaders(work: Work, *, matrix: bool = False) -> tuple[list[Contender],
             table = pa.ipc.open_file(pa.memory_map(str(work.large))).read_all().slice(0, _rows(work))
             return datasets.Dataset(datasets.table.InMemoryTable(table)).with_format("arrow")
 
-        # Shuffled, it takes row by row: 65,536 rows of 16 columns took seconds.
+        # Not shuffled: it then reads row by row, which took seconds for 65,536 rows of 16 columns.
         ordered.append(_contender(work, _named("datasets", matrix), lambda: run(_of_tables(work, dataset()))))
     return ordered, shuffled
 
@@ -80,7 +80,7 @@ def _named(name: str, matrix: bool) -> str:
 
 
 def _formed(batches: Iterator[dict[str, Any]], *, matrix: bool) -> Iterator[Any]:
-    """Yields the batches as they are, or each as one row-major matrix of the host."""
+    """Yields the batches unchanged, or each as a row-major matrix in host memory."""
     for batch in batches:
         yield np.stack(list(batch.values()), axis=1) if matrix else batch
 
@@ -95,7 +95,7 @@ def _rows(work: Work) -> int:
 
 
 def _slices(work: Work, first: int = 0, step: int = 1) -> Iterator[pa.RecordBatch]:
-    """Mini-batches of every `step`-th batch of the file, as views of its mapping."""
+    """Yields mini-batches of every `step`-th batch of the file, as views of the memory-mapped file."""
     reader = pa.ipc.open_file(pa.memory_map(str(work.large)))
     for number in range(first, work.part_batches, step):
         batch = reader.get_batch(number)
@@ -104,7 +104,7 @@ def _slices(work: Work, first: int = 0, step: int = 1) -> Iterator[pa.RecordBatc
 
 
 def _shuffled(work: Work) -> Iterator[pa.RecordBatch]:
-    """Mini-batches of rows that are shuffled within windows."""
+    """Yields mini-batches whose rows are shuffled within windows."""
     reader = pa.ipc.open_file(pa.memory_map(str(work.large)))
     random = np.random.default_rng(1)
     step = max(1, work.window // (LARGE_ROWS * ROW_BYTES))
@@ -130,9 +130,9 @@ def _of_tables(work: Work, dataset: Any) -> Iterator[dict[str, Any]]:
 
 
 def _data_loader(work: Work, torch: Any, name: str, make: Callable[..., Any]) -> Contender:
-    """Workers read batches of their own; the parent copies page-locked tensors to the device.
+    """A DataLoader whose workers read different batches; the parent copies page-locked tensors to the device.
 
-    The workers live as long as the loader. So the first round, which is not measured, starts them.
+    The workers live as long as the loader, so the first round, which is not measured, starts them.
     """
 
     class Batches(torch.utils.data.IterableDataset):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Whole reads, scans in windows, and scans whose results are written while they are made."""
+"""The groups of reads and scans: whole reads, scans in windows, and scans whose results are written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WINDOWS = 4
 
 
 def reads(work: Work) -> list[Contender]:
-    """Whole reads and scans, plain."""
+    """Whole reads and scans of uncompressed files."""
     return [
         work.link,
         _read(work, "read_ipc, batches of 64Ki", work.large),
@@ -45,7 +45,7 @@ def codecs(work: Work) -> list[Contender]:
 
 
 def pipeline(work: Work) -> list[Contender]:
-    """A scan with a kernel for each batch, a writer, and both at once."""
+    """A scan with a kernel for each batch, a writer alone, and a scan whose results go to a writer."""
     target = work.folder / "written.arrow"
 
     def computed() -> Iterator[sa.Table]:
@@ -158,7 +158,7 @@ def _peers_on_gpu(work: Work) -> Iterator[Contender]:
 
 
 def _peers_on_host(work: Work) -> Iterator[Contender]:
-    """Views of the mapped file, and what pyarrow reads into memory."""
+    """Contenders on the host: views of the memory-mapped file, and pyarrow's reads."""
 
     def views() -> None:
         with sa.scan_ipc(work.large, work.ctx) as scan:

@@ -1,4 +1,4 @@
-"""Small and wide files: what a read costs by itself."""
+"""The group of small and of wide files, which shows the fixed cost of a read and of a column."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streams.work import COLUMNS, Work
 
 
 def small(work: Work) -> list[Contender]:
-    """Reads of small and wide files one after the other, with one wait for the device at the end."""
+    """Reads small and wide files one after the other, and waits for the device once at the end."""
     random = np.random.default_rng(6)
     tiny = {name: random.random(92) for name in ("a", "b")}
     medium = {name: random.random(3545, dtype=np.float32) for name in COLUMNS}

@@ -1,4 +1,4 @@
-"""The files, the device and the array library that all jobs share."""
+"""The files, the device and the array library that all jobs use."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Work:
     batches: int
     window: int
     missing: list[str] = field(default_factory=list)
-    """What can't be measured, with the reasons."""
+    """Reasons why something is not measured."""
 
     @property
     def large(self) -> Path:
@@ -58,7 +58,7 @@ class Work:
 
     @property
     def part_batches(self) -> int:
-        """Batches of the large file that slow peers get."""
+        """Number of batches of the large file that slow peers read."""
         return -(-self.batches // SLOW_PART)
 
     @property
@@ -67,7 +67,7 @@ class Work:
 
     @cached_property
     def device_peers(self) -> list[peers.Peer]:
-        """What copies buffers to the device, as in `saeta bench`."""
+        """The libraries that copy buffers to the device, as in `saeta bench`."""
         found, missing = peers.find_peers(self.ctx.device)
         for reason in missing:
             self.note(reason)
@@ -79,7 +79,7 @@ class Work:
 
     @cached_property
     def arrays(self) -> Any:
-        """The library whose arrays the jobs use: torch or CuPy on a GPU, NumPy on the host."""
+        """The array library of the jobs: torch or CuPy on a GPU, NumPy on the host."""
         found = np if self.on_host else self.torch or self.library("cupy")
         if found is None:
             raise SystemExit(f"not measured: a GPU needs torch or CuPy ({'; '.join(self.missing)})")
@@ -97,18 +97,18 @@ class Work:
             return None
 
     def note(self, reason: str) -> None:
-        """Says once what can't be measured."""
+        """Prints once why something can't be measured."""
         if reason not in self.missing:
             self.missing.append(reason)
 
     @property
     def array_name(self) -> str:
-        """The name of the library, as `saeta.loader` takes it and `Column.to_*` has it."""
+        """The name of the array library, as in `saeta.loader(to=...)` and `Column.to_...`."""
         name: str = self.arrays.__name__
         return name
 
     def put(self, values: np.ndarray[Any, Any]) -> Any:
-        """Copies a NumPy array to the device, as people do. On the host it is left as it is."""
+        """Copies a NumPy array to the device with the array library; on the host returns it unchanged."""
         if self.on_host:
             return values
         if self.array_name == "torch":
@@ -116,7 +116,7 @@ class Work:
         return self.arrays.asarray(values)
 
     def array(self, column: sa.Column) -> Any:
-        """A column as an array of the library, without a copy."""
+        """Returns a column as an array of the array library, without a copy."""
         return getattr(column, f"to_{self.array_name}")()
 
     def synchronize(self) -> None:
@@ -128,7 +128,7 @@ class Work:
 
     @cached_property
     def link(self) -> Contender:
-        """Plain copies from pinned memory to the device; on the host from memory to memory in one thread."""
+        """A plain copy from pinned memory to the device; on the host a memcpy by one thread."""
         size = min(LINK_BYTES, self.bytes)
         copies = limits.Link(self.ctx, size, "in")
         return Contender(LINK, copies.time, size, ours=False)
@@ -146,7 +146,7 @@ class Work:
 def make_files(work: Work) -> None:
     """Writes the files of all groups.
 
-    The last of the float columns is 1 minus the first, so that a check sees whether rows stay whole.
+    The last float column is 1 minus the first one, so that a check detects mixed-up rows.
     """
     random = np.random.default_rng(5)
     schema = pa.schema([(name, pa.float32()) for name in COLUMNS])
@@ -167,18 +167,18 @@ def make_files(work: Work) -> None:
 
 
 def silence_torch() -> None:
-    """Hides torch's warning about arrays that can't be written to: they are only read here."""
+    """Hides torch's warning about read-only arrays: they are only read here."""
     warnings.filterwarnings("ignore", message="The given NumPy array is not writ")
 
 
 def drain(batches: Iterable[Any]) -> None:
-    """Takes every batch in order. A batch is dropped when the next one is there, as in a loop."""
+    """Iterates over all batches. As in a for loop, a batch is dropped when the next one has arrived."""
     for _ in batches:
         pass
 
 
 def to_host(values: Any) -> Any:
-    """Copies an array of any library to NumPy."""
+    """Copies an array of any supported library to NumPy."""
     if hasattr(values, "cpu"):
         return values.cpu().numpy()
     return values.get() if hasattr(values, "get") else np.asarray(values)

@@ -1,8 +1,8 @@
-// The options of a benchmark: `--name value`, each with a default that the program holds.
+// Reads the options of a benchmark from its command line: `--name value`. Defaults are set by the program.
 //
 //   command_line line(count, arguments);
 //   line.read("--rounds", rounds);      // changed only when the option was given
-//   line.finish();                      // refuses what nobody has read
+//   line.finish();                      // throws for unknown options
 //
 // Failure   error invalid_argument naming the option, the text and what was expected.
 #pragma once
@@ -22,12 +22,12 @@ class command_line {
 public:
   command_line(int count, char** arguments);
 
-  /// As it was typed, for the result file.
+  /// Returns the whole command line, for the result file.
   [[nodiscard]] const std::string& text() const noexcept { return text_; }
 
   void read(std::string_view name, std::string& into);
   void read(std::string_view name, std::filesystem::path& into);
-  /// A list with commas.
+  /// Reads numbers that are separated by commas.
   void read(std::string_view name, std::vector<std::size_t>& into);
   template <class Number>
   void read(std::string_view name, Number& into) {
@@ -48,7 +48,7 @@ private:
   static Number parse(std::string_view name, const std::string& text) {
     std::istringstream in(text);
     Number value{};
-    // A minus sign would wrap around in an unsigned number without a complaint.
+    // operator>> would accept a minus sign and wrap the number around.
     if (text.find('-') != std::string::npos || !(in >> value) || !in.eof()) {
       throw error(errc::invalid_argument,
                   concat("option ", name, ": '", text, "' is no number that fits here"));
@@ -62,10 +62,10 @@ private:
   std::string known_;
 };
 
-/// Where files stay in memory, or the folder of temporary ones.
+/// Returns a folder that keeps files in memory (tmpfs), or the folder for temporary files.
 [[nodiscard]] std::filesystem::path memory_folder();
 
-/// What every program takes: --out FILE.json and --commit TEXT.
+/// The options of every benchmark: --out FILE.json and --commit TEXT.
 struct run_options {
   std::string out;
   std::string commit = "unknown";

@@ -1,4 +1,4 @@
-// A JSON object that is written member by member, in the order in which they are added.
+// Builds a JSON object; its members have the order in which they were added.
 #pragma once
 
 #include <charconv>
@@ -15,7 +15,7 @@ public:
   json_object& add(std::string_view name, std::string_view text);
   json_object& add(std::string_view name, const char* text) { return add(name, std::string_view(text)); }
   json_object& add(std::string_view name, const json_object& nested);
-  json_object& add(std::string_view name, const std::vector<json_object>& list); ///< one line each
+  json_object& add(std::string_view name, const std::vector<json_object>& list); ///< one object on each line
   json_object& add(std::string_view name, const std::vector<double>& list);
   template <class Number>
   requires std::is_arithmetic_v<Number> json_object& add(std::string_view name, Number value) {
@@ -23,11 +23,11 @@ public:
   }
 
   [[nodiscard]] std::string text() const { return joined("", ", ", ""); }
-  /// A member a line, for the outermost object of a file.
+  /// Returns the object with one member on each line, for the outermost object of a file.
   [[nodiscard]] std::string lines() const { return joined("\n  ", ",\n  ", "\n"); }
 
 private:
-  /// The shortest text that reads back as the same number.
+  /// Returns the shortest text that parses to the same number.
   template <class Number>
   static std::string number(Number value) {
     char digits[32];

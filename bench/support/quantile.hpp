@@ -8,7 +8,8 @@
 
 namespace saeta::bench {
 
-/// Interpolates between neighbours, so that 0.5 is the median. @throws std::invalid_argument without samples.
+/// Returns a quantile by linear interpolation; `share` 0.5 is the median.
+/// @throws std::invalid_argument if there are no samples
 inline double quantile(std::vector<double> samples, double share) {
   if (samples.empty()) {
     throw std::invalid_argument("no samples: nothing was measured");

@@ -1,4 +1,4 @@
-// The file of a result: what was run, where and with which versions, then the numbers.
+// Result files in JSON: benchmark, command, commit, machine and versions, then the measured numbers.
 #pragma once
 
 #include "saeta/device/device_id.hpp"
@@ -12,17 +12,17 @@
 
 namespace saeta::bench {
 
-/// Versions of libraries by name, those of peers too.
+/// Versions of libraries by name, including those of peers.
 using version_map = std::map<std::string, std::string>;
 
-/// What every file begins with.
+/// Returns the members that every result file begins with.
 [[nodiscard]] json_object describe_run(std::string_view benchmark, const run_options& run, device_id measured,
                                        const version_map& versions = {});
 
-/// Members for samples in nanoseconds: their number, p10, p50, p90 and p99.
+/// Adds the number of samples and their p10, p50, p90 and p99.
 void add_quantiles(json_object& to, const std::vector<double>& nanoseconds);
 
-/// Nothing without `--out`. @throws error io naming the file.
+/// Writes the file that `--out` names; does nothing without `--out`. @throws error io naming the file
 void write_result(const run_options& run, const json_object& result);
 
 } // namespace saeta::bench
