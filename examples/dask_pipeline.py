@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Takes a data set through a cluster of two workers whose budgets together are smaller than the data.
+"""Transforms a data set on a Dask cluster of two workers whose budgets together are smaller than the data.
 
     examples/dask_pipeline.py [MEBIBYTES]
 
-Each partition is read by a worker into its own context, transformed by a function of the user (on a GPU where
-there is one), and written. In the end all rows are compared with what the function makes of the source, and
-the scheduler's sizes with those of the tables.
+A worker reads each partition into its context, applies the user's function (on a GPU if there is one), and
+writes the result. At the end the program compares all rows with the expected ones, and the sizes that the
+scheduler knows with those of the tables.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ WORKERS = 2
 BATCH_ROWS = 32_768
 ROW_BYTES = 16
 FARES = 1_000
-LIMIT = 1 << 30  # of a worker's process, which is more than tables
+LIMIT = 1 << 30  # memory limit of a worker process in bytes, tables included
 DEVICE = None if importlib.util.find_spec("torch") else "host"  # the function for a GPU needs torch
 
 
 def write_source(folder: Path, nbytes: int) -> int:
-    """Writes files of many batches, and returns their number of rows."""
+    """Writes files with many batches. Returns the number of rows."""
     random = np.random.default_rng(11)
     batches = -(-nbytes // (BATCH_ROWS * ROW_BYTES))
     files = 3
@@ -48,7 +48,7 @@ def write_source(folder: Path, nbytes: int) -> int:
 
 
 def add_total(table: sa.Table) -> sa.Table:
-    """The user's function: runs where the table is."""
+    """The user's function: runs on the table's device."""
     if table.device == "host":
         fare: Any = np.from_dlpack(table["fare"])
     else:
@@ -69,7 +69,7 @@ def write_part(table: sa.Table, path: str) -> dict[str, Any]:
 
 
 def require_equal(source: Path, result: Path, rows: int) -> None:
-    """Compares batch by batch, so that this process does not need room for all rows, either."""
+    """Compares batch by batch, so that this process does not need memory for all rows."""
     seen = 0
     with sa.scan_ipc(source, "host") as before, sa.scan_ipc(result, "host") as after:
         for expected, found in zip(before, after, strict=True):
@@ -91,7 +91,7 @@ def main() -> None:
     settings = {
         "saeta.budget.host": budget,
         "saeta.budget.device": budget,
-        "distributed.worker.memory.target": budget / 2 / LIMIT,  # what is more is spilled by Dask
+        "distributed.worker.memory.target": budget / 2 / LIMIT,  # Dask spills tables beyond this fraction
     }
     with (
         tempfile.TemporaryDirectory() as name,

@@ -1,5 +1,5 @@
-"""Joins the results of many partitions that need three times the memory that the program may use: tables
-that nobody uses leave the device, and come back when they are used.
+"""Sums columns of many tables that together need three times the program's memory budget. Tables that are not
+in use are spilled from the device, and return when they are used.
 
 out_of_core.py [BUDGET]    for instance 512MiB
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 BUDGET = sys.argv[1] if len(sys.argv) > 1 else "8MiB"
 PARTS = 24
-os.environ.setdefault("SAETA_SPILL_DIR", tempfile.gettempdir())  # read when the context is opened
+os.environ.setdefault("SAETA_SPILL_DIR", tempfile.gettempdir())  # read when the context opens
 
 import saeta as sa  # noqa: E402
 
@@ -23,15 +23,15 @@ def main() -> None:
     rows = 3 * ctx.budget // PARTS // 16
     values = np.random.default_rng(7).integers(0, 1000, (PARTS, 2, rows))
 
-    # The tables themselves are not kept: only handles, which may leave the device, need room for all of them.
+    # Only the handles are kept. A table that the program refers to directly could not be spilled.
     parts = [ctx.spillable(sa.table({"fare": fare, "tip": tip}, ctx)) for fare, tip in values]
     print(f"{sum(part.nbytes for part in parts) / ctx.budget:.1f} times the budget of {BUDGET} on {device}")
 
     for sweep in range(3):
         total = 0
-        for part in parts if sweep % 2 == 0 else reversed(parts):  # what was used last is still there
+        for part in parts if sweep % 2 == 0 else reversed(parts):  # the tables used last are still there
             total += total_of(part)
-        assert total == int(values.sum()), "a table came back changed"
+        assert total == int(values.sum()), "a table changed while it was spilled"
 
     seen = sa.spill_statistics(ctx)
     for name, tier in seen["tiers"].items():

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Sends a data set through a local cluster of Ray that is larger than all memory that the cluster may use.
+"""Transforms a data set on a local Ray cluster whose memory limits together are smaller than the data.
 
     examples/ray_pipeline.py [MIB]
 
-Arrow IPC files are read by batches, a function computes a column of each batch on the best device, and the
-result is written. Every process has a budget, and Ray's object store has a limit. Together they are smaller
-than the data. At the end, the written files are compared with what they should have, row by row.
+The cluster reads Arrow IPC files by batches, computes a column of each batch on the best device, and writes
+the result. Every process has a budget and Ray's object store has a limit. At the end the program compares the
+written files with the expected rows.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ import numpy as np
 import pyarrow as pa
 
 BUDGET = 16 << 20  # bytes of each context in each process
-STORE = 80 << 20  # bytes of Ray's object store; Ray takes no fewer
-PROCESSES = 3  # two that work, and this one
+STORE = 80 << 20  # bytes of Ray's object store, the smallest size that Ray accepts
+PROCESSES = 3  # two workers and this one
 BATCH_ROWS = 1 << 16
 ROW_BYTES = 16
-os.environ["SAETA_BUDGET"] = str(BUDGET)  # the processes of the cluster have it, too
-os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # Ray reports its use to its makers otherwise
+os.environ["SAETA_BUDGET"] = str(BUDGET)  # inherited by the processes of the cluster
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # sends no usage statistics
 
 import ray  # noqa: E402
 import ray.data  # noqa: E402
@@ -44,7 +44,7 @@ def fares_of(trip: Any) -> Any:
 
 
 def add_tip(batch: pa.Table) -> pa.Table:
-    """What a user computes: on a GPU a kernel of CuPy, on the host one of NumPy."""
+    """The user's function: computes with CuPy on a GPU, with NumPy on the host."""
     table = saeta.ray.collate(DEVICE)(batch).combine_chunks()
     arrays = np if DEVICE == "host" else importlib.import_module("cupy")
     tip = arrays.from_dlpack(table["fare"]) * 0.25 + 1
@@ -52,7 +52,7 @@ def add_tip(batch: pa.Table) -> pa.Table:
 
 
 def write_source(folder: Path, rows: int) -> None:
-    """Writes files of some batches each, in bounded memory."""
+    """Writes files of several batches each, in bounded memory."""
     firsts = range(0, rows, BATCH_ROWS)
     for number in range(0, len(firsts), 8):
         with sa.ipc_writer(folder / f"{number:05}.arrow", durable=False) as writer:
@@ -62,7 +62,7 @@ def write_source(folder: Path, rows: int) -> None:
 
 
 def compare(folder: Path, rows: int) -> None:
-    """Reads the result batch by batch: every row is there once, with the right values."""
+    """Reads the result batch by batch and requires each row once, with the right values."""
     seen = np.zeros(rows, bool)
     with sa.scan_ipc(folder, "host") as scan:
         for batch in scan:
@@ -88,7 +88,7 @@ def main() -> None:
         log_to_driver=False,
         logging_level=logging.ERROR,
     )
-    logging.getLogger("ray.data").setLevel(logging.ERROR)  # it tells its plan otherwise
+    logging.getLogger("ray.data").setLevel(logging.ERROR)  # hides the execution plan
     ray.data.DataContext.get_current().enable_progress_bars = False
     with tempfile.TemporaryDirectory() as folder:
         source, result = Path(folder, "source"), Path(folder, "result")
@@ -100,7 +100,7 @@ def main() -> None:
         )
         start = time.perf_counter()
         trips = saeta.ray.read_ipc(source, override_num_blocks=max(16, size // BUDGET))
-        assert (trips.count(), trips.size_bytes()) == (rows, size), "the metadata say something else"
+        assert (trips.count(), trips.size_bytes()) == (rows, size), "wrong counts in the metadata"
         print(f"before it reads them, Ray knows that the files have {rows:,} rows and {size:,} bytes: exact")
         tipped = trips.map_batches(
             add_tip,

@@ -1,4 +1,4 @@
-// The user's kernel of the trip: for the GPU with a CUDA toolkit (scale.cu), otherwise a loop (scale.cpp).
+// The user's kernel in trip.cpp: a CUDA kernel with a CUDA toolkit (scale.cu), otherwise a loop (scale.cpp).
 #pragma once
 
 #include "saeta/device/stream.hpp"

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Shares a table with three other processes, one of which is killed. Nothing is left in the end.
+"""Shares a table with three other processes, one of which is killed. No memory is leaked.
 
     examples/share.py [ROWS]
 
-The producer keeps the table in host memory. Each consumer opens it by a token of some hundred bytes and adds
-up a column where it is. One of them is killed while it has the table open. The memory is given back as soon
-as the last consumer has dropped it.
+The producer keeps the table in host memory. Each consumer receives a token of some hundred bytes, opens the
+table without a copy, and sums a column. One consumer is killed while it has the table open. The memory is
+freed when the last consumer has dropped the table.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import saeta as sa
 
 
 def consume(token: sa.SharedTable, results: Connection) -> None:
-    """Opens the table, sends what it has seen, and holds the table until it is told to end."""
+    """Opens the table, sends the sum, and keeps the table open until the producer replies."""
     table = sa.open_shared(token)
     fares = np.from_dlpack(table["fare"])  # a view of the shared memory
     results.send((os.getpid(), float(fares.sum()), fares.flags.writeable))

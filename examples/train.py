@@ -1,8 +1,7 @@
-"""Trains a classifier from files that are four times as large as the memory it may use, is killed in the
-middle of the second epoch, goes on from its last checkpoint, and ends with the losses of a run that was not
-killed.
+"""Trains a classifier from files four times as large as its memory budget. The run is killed in the second
+epoch and resumes from its last checkpoint. Its losses must equal those of an uninterrupted run.
 
-train.py [FOLDER]    of files (*.arrow) with columns x0, x1 ... and label; without it, of files that it makes
+train.py [FOLDER]    a folder of *.arrow files with columns x0, x1 ... and label; by default, generated files
 """
 
 import os
@@ -21,7 +20,7 @@ FEATURES, BATCH, EPOCHS, SAVE_EACH = 16, 512, 2, 50
 
 
 class NumpyModel:
-    """Logistic regression."""
+    """Logistic regression with NumPy."""
 
     library, device = "numpy", "host"
 
@@ -43,7 +42,7 @@ class NumpyModel:
 
 
 class TorchModel:
-    """The same with torch, on a GPU if there is one."""
+    """Logistic regression with torch, on a GPU if there is one."""
 
     library, device = "torch", sa.devices()[0].name
 
@@ -81,7 +80,7 @@ def make_files(folder: Path) -> None:
 
 
 def train(model, folder: Path, checkpoint: Path, kill_after: int | None = None) -> list[float]:
-    """Returns the losses of all steps. Goes on from the checkpoint if there is one."""
+    """Trains from the checkpoint, if there is one, or from the start. Returns the losses of all steps."""
     size = sum(path.stat().st_size for path in folder.glob("*.arrow"))
     ctx = sa.context(model.device).memory.child("training", limit=size // 4)
     names = [f"x{each}" for each in range(FEATURES)]
@@ -102,9 +101,9 @@ def train(model, folder: Path, checkpoint: Path, kill_after: int | None = None) 
                 state = {"model": model.state(), "loader": loader.state_dict(), "losses": losses}
                 written = checkpoint.with_suffix(".tmp")
                 written.write_bytes(pickle.dumps(state))
-                written.replace(checkpoint)  # a kill leaves the old one or the new one
+                written.replace(checkpoint)  # atomic: a killed run leaves a complete checkpoint
             if len(losses) == kill_after:
-                os._exit(1)  # as a kill: nothing is closed or saved
+                os._exit(1)  # like a kill: closes and saves nothing
     print(f"{len(losses)} steps of {len(loader)} an epoch, loss {losses[0]:.3f} to {losses[-1]:.3f}, at most "
           f"{ctx.memory.statistics()['peak']:,} of {size // 4:,} bytes")  # fmt: skip
     return losses
@@ -130,7 +129,7 @@ def compare(folder: Path, work: Path) -> None:
 
 
 def main() -> None:
-    if len(sys.argv) == 4:  # the run that is killed
+    if len(sys.argv) == 4:  # the child process that is killed
         train(new_model(), Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))
         return
     with tempfile.TemporaryDirectory() as made:

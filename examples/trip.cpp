@@ -1,6 +1,6 @@
-// The whole trip. An Arrow file goes into device memory under a budget, a kernel of the user makes a new
-// column from a float column, and the table with that column is written, read again and checked.
-//   trip INPUT.arrow OUTPUT.arrow COLUMN    or without arguments, with a small file that it makes itself
+// A full round trip: reads an Arrow file into device memory under a budget, computes a new column from a
+// float column with a user's kernel, writes the table with that column, reads it again and checks it.
+//   trip INPUT.arrow OUTPUT.arrow COLUMN    by default, with a small generated file
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/writer.hpp"
@@ -35,7 +35,7 @@ column scaled(const column& in) {
   use_token token(stream, {reads(in.values()), writes(out)});
   scale(stream, token.data<float>(in.values()), in.offset() + in.length(), token.mutable_data<float>(out));
   token.finish();
-  const std::int64_t nulls = in.known_null_count(); // the offset stays, so one bitmap fits both
+  const std::int64_t nulls = in.known_null_count(); // both columns have the same offset and share the bitmap
   return column::make(in.ctx(), {float32, in.length(), in.offset(), nulls, {in.validity(), out}, {}});
 }
 
@@ -48,7 +48,7 @@ bool is_scaled(const column& out, const column& in) {
 
 int trip(const std::filesystem::path& input, const std::filesystem::path& output, const std::string& name) {
   const auto ctx = open_context(scale_knows_cuda() ? best_device() : host);
-  ctx->memory_budget()->set_limit(parse_bytes("1GiB")); // of the process; libraries take with_budget
+  ctx->memory_budget()->set_limit(parse_bytes("1GiB")); // for the process; libraries use with_budget
   const table read = ipc::reader::open(input)->read_all(ctx);
   schema fields = read.fields();
   const std::size_t source = fields.index_of(name);

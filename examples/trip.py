@@ -1,7 +1,7 @@
-"""The whole trip: an Arrow file goes onto the device under a budget, a framework computes a new column from
-its columns without a copy, and the table with that column is written, read again and checked.
+"""A full round trip: reads an Arrow file onto the device under a budget, computes a new column with a
+framework without copies, writes the table with that column, reads it again and checks it.
 
-trip.py [INPUT.arrow OUTPUT.arrow A B]    or without arguments, with a small file that it makes itself
+trip.py [INPUT.arrow OUTPUT.arrow A B]    by default, with a small generated file
 """
 
 import importlib
@@ -16,8 +16,8 @@ import saeta as sa
 
 
 def framework():
-    """The device to work on and a module with from_dlpack that computes there: a GPU where torch or CuPy is,
-    else the host."""
+    """Returns a device and a module with `from_dlpack` that computes there: torch or CuPy on a GPU, else
+    NumPy on the host."""
     device = sa.devices()[0].name
     for name in ("torch", "cupy") if device != "host" else ():
         try:
@@ -38,14 +38,14 @@ def make_file(folder: Path) -> Path:
 
 def trip(source: Path, target: Path, a: str, b: str) -> None:
     device, xp = framework()
-    ctx = sa.context(device, budget="1GiB")  # refuses with numbers what does not fit
-    table = sa.read_ipc(source, ctx, copy=True)  # one transfer a batch
+    ctx = sa.context(device, budget="1GiB")  # larger requests raise BudgetExceeded
+    table = sa.read_ipc(source, ctx, copy=True)  # one transfer per batch
     print(table)
 
     ctx.reset_counters()
     sums = []
     for left, right in zip(table[a].chunks, table[b].chunks, strict=True):
-        # Two views of the columns, a sum computed by the framework, and a view of that: no byte is copied.
+        # The framework gets views of the columns, and Saeta a view of the sum: nothing is copied.
         sums.append(sa.from_dlpack(xp.from_dlpack(left) + xp.from_dlpack(right), ctx))
     counted = ctx.counters()
     moved = sum(
@@ -55,7 +55,7 @@ def trip(source: Path, target: Path, a: str, b: str) -> None:
     print(f"{counted['exports']} views out, {counted['imports']} views in, {moved} copies")
 
     result = table.with_column("total", sa.Column.from_chunks(sums))
-    size = result.write_ipc(target, compression="zstd")  # appears when it is complete
+    size = result.write_ipc(target, compression="zstd")  # the file appears only once it is complete
     print(ctx.memory.report())
 
     written = pa.ipc.open_file(target).read_all()

@@ -1,8 +1,8 @@
-"""Every promise of the memory plane, of the exchange, of the tiers and of the engines names its tests
-(tests/acceptance*.md), and every named test exists.
+"""Each rule in the tables of tests/acceptance*.md names tests, and all named tests exist.
 
-A line of the acceptance paragraph is proved by conformance tests: TEST_P in a suite that runs on all
-backends. Every context of a conformance test is watched, so that its counters are checked when the test ends.
+At least one test of each line of the acceptance paragraph is a conformance test: a TEST_P in a suite that
+runs on all backends. Conformance tests register every context, so that the harness checks its counters at the
+end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PARAGRAPH = "The paragraph"
 
 
 def defined_by(macro: str) -> set[str]:
-    """Names of the tests that a macro of GoogleTest defines, as suite.test."""
+    """Returns the tests that a GoogleTest macro defines, as suite.test."""
     found = set()
     for text in SOURCES.values():
         found |= {
@@ -35,7 +35,7 @@ def defined_by(macro: str) -> set[str]:
 
 
 def on_every_backend() -> set[str]:
-    """Names of the conformance tests."""
+    """Returns the names of the conformance tests."""
     suites = set()
     for path, text in SOURCES.items():
         if (TESTS / "conformance") in path.parents:
@@ -55,7 +55,7 @@ EXISTING = defined_by("TEST") | defined_by("TEST_F") | defined_by("TEST_P") | in
 
 
 def rows(page: str) -> list[tuple[str, str, list[str]]]:
-    """Section, rule and names of the tests of each row."""
+    """Returns section, rule and test names of each row."""
     section = ""
     found = []
     for line in page.splitlines():
@@ -71,7 +71,7 @@ def missing(page: str) -> list[str]:
 
 
 def unproved(page: str) -> list[str]:
-    """Lines of the paragraph that not a single conformance test proves."""
+    """Returns the lines of the paragraph that name no conformance test."""
     known = on_every_backend()
     return [rule for section, rule, names in rows(page) if section == PARAGRAPH and not known & set(names)]
 
@@ -102,22 +102,22 @@ def test_every_rule_has_a_test() -> None:
     }
 
 
-def test_every_line_of_the_paragraph_has_its_row() -> None:
+def test_every_line_of_the_paragraph_has_a_row() -> None:
     assert len(lines_of_the_paragraph()) == 17
     assert [rule for section, rule, _ in rows(TABLE) if section == PARAGRAPH] == lines_of_the_paragraph()
 
 
-def test_every_line_of_the_paragraph_is_proved_on_every_backend() -> None:
+def test_every_line_of_the_paragraph_has_a_conformance_test() -> None:
     assert unproved(TABLE) == []
 
 
-def test_a_name_that_does_not_exist_is_seen() -> None:
+def test_a_name_of_a_missing_test_is_found() -> None:
     name = "contexts.report_what_is_alive_at_close_and_refuse_new_work"
     assert name not in missing(TABLE)
     assert "contexts.report_nothing" in missing(TABLE.replace(name, "contexts.report_nothing"))
 
 
-def test_a_unit_test_alone_proves_no_line() -> None:
+def test_a_unit_test_alone_does_not_prove_a_line() -> None:
     name = "ordering.memory_dropped_while_a_stream_still_writes_it_is_not_given_to_others"
     page = TABLE.replace(name, "reaper.does_at_once_what_waits_for_nothing")
     assert unproved(page) == ["drop while work is pending on another stream is safe"]
@@ -126,14 +126,14 @@ def test_a_unit_test_alone_proves_no_line() -> None:
 @pytest.mark.parametrize(
     "path", sorted((TESTS / "conformance").rglob("*.[ch]pp")), ids=lambda path: path.name
 )
-def test_every_context_of_a_conformance_test_is_watched(path: Path) -> None:
+def test_conformance_tests_register_every_context(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     made = len(re.findall(r"\bcontext::create\(", text))
     assert made == len(re.findall(r"\bwatch\(context::create\(", text))
 
 
 @pytest.mark.parametrize("path", sorted((TESTS / "conformance").rglob("*.cpp")), ids=lambda path: path.name)
-def test_a_fixture_that_overrides_tear_down_calls_that_of_its_base(path: Path) -> None:
+def test_an_overridden_tear_down_calls_the_base_class(path: Path) -> None:
     for body in re.findall(
         r"  void TearDown\(\) override \{(.*?)\n  \}", path.read_text(encoding="utf-8"), re.DOTALL
     ):

@@ -10,8 +10,8 @@ SOURCES = {
 }
 
 
-def test_the_gil_is_asked_for_through_our_guards_alone() -> None:
-    """nanobind's guards terminate the process in a daemon thread when the interpreter ends
+def test_bindings_use_only_our_own_gil_guards() -> None:
+    """nanobind's guards terminate the process if a daemon thread uses them while the interpreter shuts down
     (python/src/core/gil.hpp)."""
     words = ("nb::gil_scoped", "nanobind::gil_scoped")
     assert [name for name, text in SOURCES.items() if any(word in text for word in words)] == []

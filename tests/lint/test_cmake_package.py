@@ -1,5 +1,4 @@
-"""The CMake configuration of an install: what it says about components that are not there, and which paths
-it holds."""
+"""The installed CMake package configuration: its messages about missing components, and the paths in it."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ message(STATUS "found: ${{saeta_FOUND}}")
 
 
 def find(tmp_path: Path, components: str, cuda: str = "FALSE") -> str:
-    """What CMake says in a project that finds such an install."""
+    """Returns CMake's output in a project that calls find_package with these components."""
     if shutil.which("cmake") is None:
         pytest.skip("no cmake")
     script = tmp_path / "find.cmake"
@@ -36,15 +35,15 @@ def find(tmp_path: Path, components: str, cuda: str = "FALSE") -> str:
     return " ".join((done.stdout + done.stderr).split())
 
 
-def test_a_component_that_was_not_built_says_so(tmp_path: Path) -> None:
+def test_the_error_for_a_component_names_its_build_option(tmp_path: Path) -> None:
     said = find(tmp_path, "cuda")
     assert "found: 0" in said
     assert "component cuda: this Saeta was built without the cuda backend" in said
     assert "SAETA_CUDA=ON" in said
-    assert "SAETA_BRIDGE" not in said, "nobody asked for it"
+    assert "SAETA_BRIDGE" not in said, "the bridge was not requested"
 
 
-def test_every_component_that_is_missing_is_named(tmp_path: Path) -> None:
+def test_the_error_names_every_missing_component(tmp_path: Path) -> None:
     said = find(tmp_path, "bridge cuda nothing")
     for name in (
         "component bridge: ",
@@ -54,7 +53,7 @@ def test_every_component_that_is_missing_is_named(tmp_path: Path) -> None:
         assert name in said
 
 
-def test_an_adaptor_without_its_library_names_it(tmp_path: Path) -> None:
+def test_the_error_for_an_adaptor_names_the_library_it_needs(tmp_path: Path) -> None:
     assert "component rapidsmpf: saeta::rapidsmpf needs rapidsmpf 26.10" in find(tmp_path, "rapidsmpf")
 
 
@@ -62,7 +61,7 @@ def test_a_component_that_was_built_is_found(tmp_path: Path) -> None:
     assert "found: 1" in find(tmp_path, "cuda ipc", cuda="TRUE")
 
 
-def test_the_configuration_holds_no_path_of_the_machine_that_built_it() -> None:
+def test_the_configuration_has_no_paths_of_the_build_machine() -> None:
     template = (ROOT / "cmake/saetaConfig.cmake.in").read_text(encoding="utf-8")
     for variable in (
         "@SAETA_ARROW_LIBRARY@",
@@ -79,6 +78,6 @@ def test_a_wheel_holds_every_extension_module() -> None:
     wheel = (ROOT / "cmake/saeta_install.cmake").read_text(encoding="utf-8").replace("_${major}", "")
     installed = set(re.findall(r"\b_\w+", " ".join(re.findall(r"modules ([^)]+)\)", wheel))))
     assert {"_core", "_ipc", "_bridge", "_rmm"} == modules == installed
-    # There is an _arrow for each Python, in a list that both read.
+    # The build adds an _arrow module for each Python to a global property, which the wheel reads.
     assert "APPEND PROPERTY saeta_classes ${target}" in built
     assert "get_property(classes GLOBAL PROPERTY saeta_classes)" in wheel

@@ -1,4 +1,4 @@
-"""Every block of code in README and in the pages of docs is run by a test, or says why not."""
+"""Every code block in README and docs is run by a test, or a marker says why it is not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from code_blocks import BLOCKS, ROOT, Block
 
-# Who runs the blocks of a page that no test of all pages runs.
+# The tests that run the blocks of one page and language. Other tests run the Python blocks of all pages.
 RUN_BY = {
     ("README.md", "console"): "tests/python/test_readme.py",
     ("README.md", "cpp"): "tests/consumer/run.cmake",
@@ -21,7 +21,8 @@ RUN_BY = {
     ("docs/reference/cli.md", "console"): "tests/python/test_reference_tables.py",
     ("docs/scale.md", "console"): "tests/lint/test_scale.py",
 }
-# C++ blocks: a source that is compiled with the same options, and what stands around the block.
+# Pages with C++ blocks: a source whose compile options the block gets, and the code before and after the
+# block.
 COMPILED = {
     "docs/guides/kernels.md": ("kernels/take.cu", "", ""),
     "docs/guides/memory.md": (
@@ -49,7 +50,7 @@ def described(block: Block) -> str:
     return f"{block.page}, {block.language}: {block.text[:40]!r}"
 
 
-def test_every_block_is_run_or_says_why_not() -> None:
+def test_every_block_is_run_or_marked() -> None:
     left = [
         described(block)
         for block in BLOCKS
@@ -61,7 +62,7 @@ def test_every_block_is_run_or_says_why_not() -> None:
     assert left == []
 
 
-def test_who_runs_a_block_exists_and_has_something_to_run() -> None:
+def test_the_tests_that_run_blocks_exist_and_have_blocks_to_run() -> None:
     assert [path for path in RUN_BY.values() if not (ROOT / path).exists()] == []
     there = {(block.page, block.language) for block in BLOCKS}
     assert {*RUN_BY, *((page, "cpp") for page in COMPILED)} <= there
@@ -74,7 +75,7 @@ def test_every_python_block_compiles() -> None:
 
 
 def test_python_blocks_can_be_pasted_into_an_interpreter() -> None:
-    """There an empty line ends a function, a loop and the like."""
+    """In an interactive interpreter, an empty line ends a compound statement."""
     cut = [
         described(block)
         for block in BLOCKS
@@ -96,7 +97,8 @@ def test_commands_name_targets_and_scripts_that_exist() -> None:
 
 
 def compile_command(like: str, source: Path) -> tuple[list[str], str]:
-    """The command that compiles a source as one of the build is compiled, and where it runs."""
+    """Returns the compile command of the source `like` of the build, changed to `source`, and its
+    directory."""
     build = os.environ.get("SAETA_BUILD")
     if build is None:
         pytest.skip("SAETA_BUILD does not name the build folder, which has the commands of the compiler")

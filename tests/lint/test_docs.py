@@ -1,5 +1,4 @@
-"""The documentation says what the code says: options, error classes, exit codes, presets, and links that
-lead somewhere."""
+"""The documentation agrees with the code: options, error classes, exit codes, presets, links and figures."""
 
 from __future__ import annotations
 
@@ -24,14 +23,14 @@ def text(path: str) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
 
 
-def test_every_environment_variable_has_its_row() -> None:
+def test_every_environment_variable_is_documented() -> None:
     known = set(re.findall(r'"(SAETA_[A-Z_]+)"', text("saeta/runtime/environment.cpp")))
     assert known
     assert set(re.findall(r"^\| `(SAETA_[A-Z_]+)`", text("docs/options.md"), re.MULTILINE)) == known
 
 
-def test_every_environment_variable_is_read_outside_its_parser_and_has_a_test() -> None:
-    """An option that is parsed and used by nobody does nothing, as silently as a misspelt one."""
+def test_every_environment_variable_is_used_and_tested() -> None:
+    """An option that is parsed but not used would be ignored silently."""
     parser = text("saeta/runtime/environment.cpp")
     read = set(re.findall(r"\boptions\.((?:memory|staging|spill)\.\w+|\w+) = ", parser))
     assert read
@@ -47,7 +46,7 @@ def test_every_environment_variable_is_read_outside_its_parser_and_has_a_test() 
     assert [name for name in variables if f"def test_{name.lower()}" not in tests] == []
 
 
-def test_every_error_code_and_class_has_its_row() -> None:
+def test_every_error_code_and_class_is_documented() -> None:
     body = re.search(r"enum class errc \{(.*?)\};", text("saeta/base/error.hpp"), re.DOTALL)
     assert body is not None
     codes = set(re.findall(r"^\s*(\w+),", body[1], re.MULTILINE))
@@ -69,7 +68,7 @@ def test_every_exit_code_is_listed_with_its_meaning() -> None:
     assert listed == {numbers[name]: meaning for name, meaning in meanings.items()}
 
 
-def test_every_preset_and_build_option_has_its_row() -> None:
+def test_every_preset_and_build_option_is_documented() -> None:
     page = text("docs/install.md")
     presets = json.loads(text("CMakePresets.json"))["configurePresets"]
     for name in (preset["name"] for preset in presets if not preset.get("hidden")):
@@ -78,7 +77,7 @@ def test_every_preset_and_build_option_has_its_row() -> None:
         assert f"| `SAETA_{feature}` |" in page
 
 
-def test_every_extra_has_its_row() -> None:
+def test_every_extra_is_documented() -> None:
     extras = tomllib.loads(text("pyproject.toml"))["project"]["optional-dependencies"]
     table = re.search(r"^\| extra \|.*?\n\n", text("docs/install.md"), re.DOTALL | re.MULTILINE)
     assert table is not None
@@ -100,8 +99,8 @@ def test_links_lead_to_files_of_the_tree(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_heading_begins_a_line(page: Path) -> None:
-    """Elsewhere its marks are text of a paragraph."""
+def test_headings_start_at_the_beginning_of_a_line(page: Path) -> None:
+    """Within a line, `##` would be ordinary text."""
     assert re.findall(r"^.*[^#\s`].* ##+ [A-Z].*$", page.read_text(encoding="utf-8"), re.MULTILINE) == []
 
 
@@ -115,7 +114,7 @@ def test_named_files_exist(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.name)
-def test_a_decision_says_what_why_and_what_else_in_a_page(page: Path) -> None:
+def test_a_decision_record_has_its_sections_on_one_page(page: Path) -> None:
     lines = page.read_text(encoding="utf-8").splitlines()
     headings = [line for line in lines if line.startswith("## ")]
     assert headings == ["## Decided", "## Why", "## What else was tried"]
@@ -125,10 +124,10 @@ def test_a_decision_says_what_why_and_what_else_in_a_page(page: Path) -> None:
 def test_the_site_has_every_page() -> None:
     pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
     listed = re.findall(r": ([\w/.-]+\.md)$", text("mkdocs.yml"), re.MULTILINE)
-    assert sorted(listed) == sorted(pages), "each page once in the nav of mkdocs.yml"
+    assert sorted(listed) == sorted(pages), "the nav of mkdocs.yml must list each page once"
 
 
-def test_the_first_page_of_the_reference_leads_to_all_others() -> None:
+def test_the_first_page_of_the_reference_links_to_all_others() -> None:
     folder = ROOT / "docs" / "reference"
     pages = {str(each.relative_to(folder)) for each in folder.rglob("*.md")} - {"index.md"}
     links = set(re.findall(r"\]\(([^)]+)\)", text("docs/reference/index.md")))
@@ -144,7 +143,7 @@ def test_the_reference_has_every_layer_with_public_headers() -> None:
     assert documented_layers() == {*public, "saeta/rmm", "saeta/rapidsmpf"}
 
 
-def test_a_header_of_the_reference_shows_what_is_public() -> None:
+def test_the_reference_of_a_header_shows_only_its_public_part() -> None:
     shown = section(ROOT / "saeta/memory/use_token.hpp")
     assert "**Failure.** busy" in shown
     assert "1. Construct it" in shown
@@ -153,8 +152,8 @@ def test_a_header_of_the_reference_shows_what_is_public() -> None:
     assert "#include <" not in shown
 
 
-def test_the_figure_of_the_front_page_shows_what_was_measured() -> None:
-    """scripts/front_page_figure.py draws it from bench/results; README says the same numbers."""
+def test_the_figure_of_the_front_page_shows_the_measured_results() -> None:
+    """scripts/front_page_figure.py draws it from bench/results, and README has the same numbers."""
     drawn = figure()
     assert FIGURE.read_text(encoding="utf-8") == drawn
     told = beginning_of_readme()
@@ -163,14 +162,14 @@ def test_the_figure_of_the_front_page_shows_what_was_measured() -> None:
         assert number in told
 
 
-def test_the_front_page_has_links_that_lead_somewhere() -> None:
+def test_the_links_of_the_front_page_lead_to_pages() -> None:
     targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", beginning_of_readme())
     assert targets
     assert [target for target in targets if not (ROOT / "docs" / target).exists()] == []
 
 
-def test_the_diagrams_are_what_their_sources_say() -> None:
-    """scripts/draw_figures.py draws them."""
+def test_the_diagrams_are_up_to_date_with_their_sources() -> None:
+    """scripts/draw_figures.py draws the diagrams from text files."""
     drawn = pictures()
     assert len(drawn) >= 5
     assert [path.name for path, picture in drawn.items() if path.read_text(encoding="utf-8") != picture] == []
@@ -181,20 +180,20 @@ def test_every_figure_is_on_a_page() -> None:
     assert [path.name for path in FIGURES.glob("*.svg") if f"figures/{path.name})" not in pages] == []
 
 
-def test_a_drawing_becomes_lines_boxes_heads_and_words() -> None:
+def test_a_text_drawing_becomes_lines_boxes_arrows_and_labels() -> None:
     svg = Drawing("╔══╗\n║ab║┄┄▶ c & d  e\n╚══╝").svg()
     assert svg.count("<rect") == 1
     assert svg.count("<text") == 3
     assert ">c &amp; d</text>" in svg
     assert 'stroke-dasharray="5 3"' in svg
     one_line = Drawing("────").svg()
-    assert one_line.count("L") == 1, "pieces that touch are one line"
+    assert one_line.count("L") == 1, "adjacent segments form one line"
 
 
-def test_a_page_of_the_site_has_its_diagrams_inside() -> None:
+def test_pages_of_the_site_inline_their_diagrams() -> None:
     images = '<img alt="a & b" src="../figures/token.svg" /><img alt="" src="figures/measured.svg">'
     page = on_page_content(f"<p>{images}</p>")
     assert page.count("<svg") == 1
     assert "<style>" not in page
     assert 'aria-label="a & b"' in page
-    assert '<img alt="" src="figures/measured.svg">' in page, "not a diagram"
+    assert '<img alt="" src="figures/measured.svg">' in page, "only diagrams are inlined"

@@ -1,4 +1,5 @@
-"""A lane of tests that failed, or that tested nothing, never counts as passed or skipped."""
+"""CTest tests that run pytest, and scripts/lint.sh: a run that failed or checked nothing must not count as
+passed."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def test_error(broken): pass
         ("no_such_test", 5),
     ],
 )
-def test_a_lane_of_pytest_is_skipped_only_when_every_test_was(tmp_path, selected, code):
+def test_a_pytest_lane_is_skipped_only_if_all_its_tests_were(tmp_path, selected, code):
     (tmp_path / "test_probe.py").write_text(TESTS, encoding="utf-8")
     lane = ROOT / "tests" / "lanes" / "run_pytest.py"
     command = [
@@ -65,7 +66,7 @@ def test_a_lane_of_pytest_is_skipped_only_when_every_test_was(tmp_path, selected
 @pytest.mark.parametrize(
     ("share", "expected"), [("1/2", {"a", "c"}), ("2/2", {"b"}), ("1/1", {"a", "b", "c"})]
 )
-def test_a_lane_of_pytest_runs_its_share_of_the_files(tmp_path, share, expected):
+def test_a_pytest_lane_runs_its_share_of_the_files(tmp_path, share, expected):
     for name in "abc":
         program = f"def test_{name}():\n    open('ran_{name}', 'w').close()\n"
         (tmp_path / f"test_{name}.py").write_text(program, encoding="utf-8")
@@ -77,7 +78,7 @@ def test_a_lane_of_pytest_runs_its_share_of_the_files(tmp_path, share, expected)
 
 
 def lint(tree: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Runs the lint script of a tree without a single tool but Python."""
+    """Runs the lint script of a tree with no tool installed except Python."""
     bin_folder = tree / "bin"
     bin_folder.mkdir(exist_ok=True)
     for name in ("bash", "dirname", "find", "xargs", "env"):
@@ -85,7 +86,7 @@ def lint(tree: Path, *options: str) -> subprocess.CompletedProcess[str]:
             (bin_folder / name).symlink_to(shutil.which(name) or f"/bin/{name}")
     python = bin_folder / "python3"
     if not python.exists():
-        # Structure is clean, and no module is there.
+        # A Python without modules (no ruff, no mypy), with which the structure lint passes.
         python.write_text('#!/bin/sh\n[ "$1" = -m ] && exit 1\nexit 0\n', encoding="utf-8")
         python.chmod(0o755)
     return subprocess.run(
@@ -113,14 +114,14 @@ def test_lint_fails_when_a_tool_is_missing(tree):
         assert f"not checked: {name}" in done.stdout
 
 
-def test_lint_says_what_it_left_out_when_that_is_allowed(tree):
+def test_lint_lists_the_skipped_checks_when_tools_may_be_missing(tree):
     done = lint(tree, "--allow-missing")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "not checked: clang-tidy" in done.stdout
     assert "clean, but for what was not checked" in done.stdout
 
 
-def test_lint_of_changes_looks_at_changed_files_alone(tree):
+def test_lint_of_changes_checks_only_changed_files(tree):
     (tree / "scripts" / "changed_files.sh").write_text(
         "#!/bin/sh\necho saeta/a.cpp\necho README.md\n", encoding="utf-8"
     )
@@ -170,7 +171,7 @@ def test_changed_files_are_those_that_differ_from_the_main_branch_and_new_ones(t
 
 def test_continuous_integration_does_not_allow_missing_tools():
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert "make lint LINT_OPTIONS=\n" in script, "an environment variable must not reach it"
+    assert "make lint LINT_OPTIONS=\n" in script, "CI must ignore LINT_OPTIONS of the environment"
 
 
 def test_continuous_integration_runs_both_sanitizers_and_ends_with_a_summary():
@@ -178,4 +179,4 @@ def test_continuous_integration_runs_both_sanitizers_and_ends_with_a_summary():
     commands = [line for line in script.splitlines() if line and not line.startswith("#")]
     for lane in ("asan", "tsan"):
         assert any(re.search(rf"^[^#]*\bctest --preset {lane}\b", command) for command in commands), lane
-    assert commands[-1].startswith("ctest "), "its summary is what is read first"
+    assert commands[-1].startswith("ctest "), "ctest must come last, so that its summary ends the log"

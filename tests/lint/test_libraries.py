@@ -1,9 +1,8 @@
-"""What the built libraries export and need, read with binutils.
+"""Exported symbols, dependencies and run paths of the built libraries, read with binutils.
 
-libsaeta carries the CUDA runtime, nanoarrow, LZ4 and Zstandard inside. Their symbols stay inside, so that
-another copy in the process is not met. Neither a driver nor libarrow is needed to load
-libsaeta. The driver is loaded later, by its name: the folders in which a library looks for others are named,
-and the current one is never among them.
+libsaeta links the CUDA runtime, nanoarrow, LZ4 and Zstandard statically. It must not export their symbols,
+which could clash with another copy in the process. libsaeta loads without the CUDA driver and without
+libarrow. It opens the driver later by name, so no run path may include the current directory.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def library(name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
-def test_no_c_symbol_and_nothing_of_nanoarrow_is_exported(name: str) -> None:
+def test_no_c_symbol_and_no_nanoarrow_symbol_is_exported(name: str) -> None:
     listing = read("nm", "--dynamic", "--defined-only", str(library(name)))
     symbols = [line.split()[-1].split("@")[0] for line in listing.splitlines()]
     assert any(symbol.startswith("_Z") for symbol in symbols)
@@ -68,11 +67,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run_paths(file: Path) -> list[str]:
-    """What a file tells the loader about where to look, one text for each entry of its dynamic section."""
+    """Returns the RPATH and RUNPATH entries of a file's dynamic section."""
     return re.findall(r"\((?:RUNPATH|RPATH)\).*\[(.*)\]", read("readelf", "--dynamic", str(file)))
 
 
-def is_folder_of_ours(entry: str) -> bool:
+def is_safe_entry(entry: str) -> bool:
     return entry.startswith(("$ORIGIN", "/"))
 
 
@@ -80,38 +79,38 @@ def libraries_below(folder: Path) -> list[Path]:
     return [file for file in sorted(folder.rglob("*.so*")) if file.is_file() and not file.is_symlink()]
 
 
-def require_folders_of_ours(found: list[Path]) -> None:
+def require_safe_run_paths(found: list[Path]) -> None:
     assert any(file.name.startswith("libsaeta.so") for file in found)
     wrong = {
         file.name: path
         for file in found
         for path in run_paths(file)
-        if not all(map(is_folder_of_ours, path.split(":")))
+        if not all(map(is_safe_entry, path.split(":")))
     }
     assert wrong == {}
 
 
-def test_no_library_of_the_build_looks_in_the_current_directory() -> None:
+def test_no_library_of_the_build_searches_the_current_directory() -> None:
     build = build_folder()
-    require_folders_of_ours(libraries_below(build / "lib") + libraries_below(build / "python"))
+    require_safe_run_paths(libraries_below(build / "lib") + libraries_below(build / "python"))
 
 
-def test_no_library_of_an_install_looks_in_the_current_directory(tmp_path: Path) -> None:
+def test_no_library_of_an_install_searches_the_current_directory(tmp_path: Path) -> None:
     if shutil.which("cmake") is None:
         pytest.skip("no cmake")
     if not (build_folder() / "bin").exists():
         pytest.skip("the build is not complete")
     command = ["cmake", "--install", str(build_folder()), "--prefix", str(tmp_path)]
     subprocess.run(command, capture_output=True, check=True, timeout=300)
-    require_folders_of_ours(libraries_below(tmp_path))
+    require_safe_run_paths(libraries_below(tmp_path))
 
 
-def test_the_library_that_loads_the_driver_adds_no_folder_to_the_loaders_own() -> None:
+def test_the_library_that_loads_the_driver_has_no_run_path() -> None:
     assert run_paths(library("libsaeta.so")) == []
 
 
-def test_no_library_of_a_wheel_looks_in_the_current_directory(tmp_path: Path) -> None:
-    """Read from the commands that would link them: configured as scikit-build-core does, and not built."""
+def test_no_library_of_a_wheel_searches_the_current_directory(tmp_path: Path) -> None:
+    """Checks the link commands of a build configured as scikit-build-core does it, without building."""
     if shutil.which("cmake") is None or shutil.which("ninja") is None:
         pytest.skip("no cmake or no ninja")
     cache = (build_folder() / "CMakeCache.txt").read_text(encoding="utf-8")
@@ -125,4 +124,4 @@ def test_no_library_of_a_wheel_looks_in_the_current_directory(tmp_path: Path) ->
     rules = (tmp_path / "build.ninja").read_text(encoding="utf-8")
     paths = re.findall(r"-Wl,-rpath,(\S*)", rules.replace("\\$$", "$").replace("$$", "$"))
     assert any("$ORIGIN" in path for path in paths)
-    assert [path for path in paths if not all(map(is_folder_of_ours, path.strip(chr(34)).split(":")))] == []
+    assert [path for path in paths if not all(map(is_safe_entry, path.strip(chr(34)).split(":")))] == []

@@ -1,4 +1,4 @@
-"""Every rule of scripts/lint_structure.py can fail, and holds for what it allows."""
+"""Each rule of scripts/lint_structure.py rejects a violation and accepts what is allowed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def including(header: str) -> str:
 
 @pytest.mark.parametrize("left", ORDER)
 @pytest.mark.parametrize("right", ORDER)
-def test_a_layer_includes_itself_and_what_stands_to_its_left(left: str, right: str) -> None:
+def test_a_layer_includes_only_itself_and_lower_layers(left: str, right: str) -> None:
     allowed = ORDER.index(right) <= ORDER.index(left)
     assert rules(f"saeta/{left}/a.hpp", including(f"saeta/{right}/b.hpp")) == (
         set() if allowed else {"layer"}
@@ -81,7 +81,7 @@ def test_runtime_includes_neither_columns_nor_the_simulated_device() -> None:
 
 
 @pytest.mark.parametrize("layer", [*ORDER, "runtime"])
-def test_rmm_stands_on_memory_and_below_nothing(layer: str) -> None:
+def test_rmm_includes_layers_up_to_memory_and_no_layer_includes_it(layer: str) -> None:
     allowed = ORDER.index(layer) <= ORDER.index("memory") if layer in ORDER else False
     assert rules("saeta/rmm/a.hpp", including(f"saeta/{layer}/b.hpp")) == (set() if allowed else {"layer"})
     assert rules(f"saeta/{layer}/a.cpp", including("saeta/rmm/b.hpp")) == {"layer"}
@@ -89,7 +89,7 @@ def test_rmm_stands_on_memory_and_below_nothing(layer: str) -> None:
 
 
 @pytest.mark.parametrize("layer", [*ORDER, "runtime", "spill", "rmm"])
-def test_rapidsmpf_stands_on_the_packed_form_and_below_nothing(layer: str) -> None:
+def test_rapidsmpf_includes_neither_bridge_nor_runtime_and_no_layer_includes_it(layer: str) -> None:
     allowed = layer in (*ORDER, "spill", "rmm") and layer != "bridge"
     source = including(f"saeta/{layer}/b.hpp")
     assert rules("saeta/rapidsmpf/a.hpp", source) == (set() if allowed else {"layer"})
@@ -98,13 +98,13 @@ def test_rapidsmpf_stands_on_the_packed_form_and_below_nothing(layer: str) -> No
 
 
 @pytest.mark.parametrize("folder", ["python/src", "bench", "examples"])
-def test_outside_the_library_only_tests_include_a_backend(folder: str) -> None:
+def test_only_tests_include_a_backend_from_outside_the_library(folder: str) -> None:
     source = including("saeta/backend/host/host_backend.hpp")
     assert rules(f"{folder}/a.cpp", source) == {"layer"}
     assert rules("tests/conformance/a.cpp", source) == set()
 
 
-def test_headers_are_named_from_the_root_and_layers_are_known() -> None:
+def test_includes_start_at_the_root_and_name_a_known_layer() -> None:
     assert rules("saeta/memory/a.cpp", '#include "budget.hpp"\n') == {"layer"}
     assert rules("saeta/memory/a.cpp", '#include "saeta/compute/sum.hpp"\n') == {"layer"}
 
@@ -123,7 +123,7 @@ def test_only_the_cuda_backend_and_adaptors_include_cuda_headers(header: str) ->
 
 
 @pytest.mark.parametrize("header", ["rmm/resource_ref.hpp", "rapidsmpf/memory/buffer.hpp"])
-def test_only_adaptors_and_what_is_compared_with_include_headers_of_rapids(header: str) -> None:
+def test_only_adaptors_and_benchmarks_include_headers_of_rapids(header: str) -> None:
     source = f"#pragma once\n#include <{header}>\n"
     adaptors = ("saeta/rmm/a.hpp", "tests/rmm/a.cpp", "saeta/rapidsmpf/a.hpp", "tests/rapidsmpf/a.cpp")
     for path in (*adaptors, "bench/a.cpp", "python/src/rmm/a.cpp"):
@@ -146,7 +146,7 @@ def test_only_adaptors_and_what_is_compared_with_include_headers_of_rapids(heade
         ("python/src/a.cpp", False),
     ],
 )
-def test_native_handles_stay_where_they_belong(path: str, allowed: bool) -> None:
+def test_native_handles_are_used_only_in_interop_and_backends(path: str, allowed: bool) -> None:
     source = "#pragma once\nauto handle = stream.native_handle();\n"
     assert rules(path, source) == (set() if allowed else {"handle"})
 
@@ -160,11 +160,11 @@ def test_native_handles_stay_where_they_belong(path: str, allowed: bool) -> None
         ("if (backend_->idle(s)) { handle = stream.native_handle(); }", False),
     ],
 )
-def test_a_layer_passes_a_handle_straight_into_the_device_contract(statement: str, allowed: bool) -> None:
+def test_a_layer_may_only_pass_a_native_handle_on_to_the_device(statement: str, allowed: bool) -> None:
     assert rules("saeta/memory/a.cpp", statement) == (set() if allowed else {"handle"})
 
 
-def test_headers_that_are_not_listed_are_private_to_their_layer() -> None:
+def test_unlisted_headers_are_private_to_their_layer() -> None:
     source = '#include "saeta/resource/cache/store.hpp"\n'
     public = frozenset({"saeta/resource/resource.hpp"})
     assert rules("saeta/resource/cache/a.cpp", source, public) == set()
@@ -175,7 +175,7 @@ def test_headers_that_are_not_listed_are_private_to_their_layer() -> None:
     assert rules("bench/a.cpp", source, public) == {"private"}
 
 
-def test_public_headers_are_those_that_the_layers_list() -> None:
+def test_public_headers_are_those_listed_by_their_layers() -> None:
     public = lint.public_headers(ROOT)
     assert {"saeta/memory/context.hpp", "saeta/interop/arrow/c_data.hpp"} <= public
     assert "saeta/resource/cache/store.hpp" not in public
@@ -189,7 +189,7 @@ def test_no_layer_holds_more_than_a_quarter_of_the_lines() -> None:
     assert (finding.rule, finding.path) == ("share", "saeta/layer0")
 
 
-def test_headers_are_short_and_files_not_long() -> None:
+def test_headers_and_sources_have_a_maximum_length() -> None:
     lines = "#pragma once\n" + "\n" * (lint.HEADER_LINES - 1)
     assert rules("saeta/base/a.hpp", lines) == set()
     assert rules("saeta/base/a.hpp", lines + "\n") == {"length"}
@@ -205,7 +205,7 @@ def test_headers_are_included_once() -> None:
 
 
 def package(root: Path, sources: dict[str, str]) -> list[lint.Finding]:
-    """Findings about the imports of a package with these modules, by their paths."""
+    """Returns the findings about the imports of a package. `sources` are its modules by their paths."""
     for name, source in ({"__init__": ""} | sources).items():
         path = root / lint.PACKAGE / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -230,38 +230,38 @@ def test_modules_of_the_package_do_not_import_each_other(tmp_path: Path, back: s
     assert "saeta.second" in finding.text
 
 
-def test_a_name_of_the_package_is_an_import_of_the_package(tmp_path: Path) -> None:
+def test_importing_a_name_from_a_package_imports_the_package(tmp_path: Path) -> None:
     sources = {"__init__": "from saeta.first import name", "first": "from saeta import table"}
     (finding,) = package(tmp_path, sources)
     assert finding.rule == "circle"
 
 
-def test_an_import_from_a_part_of_the_package_imports_the_part(tmp_path: Path) -> None:
+def test_importing_from_a_subpackage_imports_the_subpackage(tmp_path: Path) -> None:
     part = {"cuda/__init__": "import saeta.first", "cuda/inner": ""}
     (finding,) = package(tmp_path, part | {"first": "from saeta.cuda.inner import name"})
     assert finding.rule == "circle"
 
 
-def test_modules_import_what_stands_below_them_and_compiled_modules(tmp_path: Path) -> None:
+def test_modules_import_lower_modules_and_compiled_modules(tmp_path: Path) -> None:
     sources = {"__init__": "from saeta import _core, first", "first": "from saeta import _core, second"}
     assert package(tmp_path, sources | {"second": "from saeta import _ipc\nimport numpy"}) == []
 
 
-def test_the_package_has_no_circle_and_every_module_is_seen() -> None:
+def test_the_package_has_no_import_cycle_and_every_module_is_checked() -> None:
     graph = lint.import_graph(ROOT / lint.PACKAGE)
     assert list(lint.check_circles(ROOT)) == []
     assert "saeta.exchange" in graph["saeta._convert.build"]
     assert {"saeta", "saeta.cuda", "saeta.cli.app", "saeta._files.scan"} <= graph.keys()
 
 
-def test_folders_of_the_package_and_its_bindings_hold_few_sources() -> None:
+def test_folders_of_the_package_have_a_maximum_number_of_sources() -> None:
     paths = [f"python/src/column/{number}.cpp" for number in range(lint.FOLDER_FILES)]
     assert list(lint.check_crowds(paths)) == []
     (finding,) = lint.check_crowds([*paths, "python/src/column/more.hpp"])
     assert (finding.rule, finding.path) == ("crowd", "python/src/column")
 
 
-def test_comments_are_no_code() -> None:
+def test_comments_are_not_checked_as_code() -> None:
     source = '/*\n#include "saeta/ipc/reader.hpp"\n*/\n// stream.native_handle()\n'
     assert rules("saeta/base/a.cpp", source) == set()
 

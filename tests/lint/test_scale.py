@@ -1,4 +1,5 @@
-"""The scale model (bench/scale_model.py): its laws, its check against what was measured, and its page."""
+"""The scale model (bench/scale_model.py): its invariants, its accuracy against measured results, and its
+page."""
 
 from __future__ import annotations
 
@@ -46,21 +47,21 @@ def loads_of(made: Estimate, stage: str) -> dict[str, float]:
 
 @pytest.mark.parametrize("size", [1 * GB, 100 * GB, 1e14])
 @pytest.mark.parametrize("skew", [1.0, 1.5, 100.0])
-def test_twice_the_workers_are_never_slower_where_nothing_is_exchanged(size, skew):
+def test_more_workers_are_never_slower_without_an_exchange(size, skew):
     job = Job(size, exchanged=0.0, written=0.5, skew=skew)
     for make in (gpu_cluster, of_workers):
         seconds = [estimate(make(count), job).seconds for count in (1, 2, 4, 8, 64, 1024)]
         assert seconds == sorted(seconds, reverse=True)
 
 
-def test_a_job_that_grows_with_its_workers_takes_as_long_until_something_is_shared():
+def test_weak_scaling_is_constant_without_shared_links():
     alone = {name: link for name, link in GPU_LINKS.items() if link.level != "cluster"}
 
     def seconds(count: int, links: dict[str, Link]) -> float:
         return estimate(Cluster(count, links, gpus=8), Job(640 * GB * count, exchanged=0.0)).seconds
 
     assert seconds(1000, alone) == pytest.approx(seconds(10, alone))
-    assert seconds(1000, GPU_LINKS) > seconds(10, GPU_LINKS), "the scheduler is one for all"
+    assert seconds(1000, GPU_LINKS) > seconds(10, GPU_LINKS), "all workers share one scheduler"
 
 
 @pytest.mark.parametrize("workers", COUNTS)
@@ -74,25 +75,25 @@ def test_bytes_are_conserved(workers, gpus, per_host):
     assert loads_of(made, "write").get("storage write") == job.size * job.written
     exchanged = loads_of(made, "exchange")
     assert exchanged.get("pcie in", 0.0) == exchanged.get("pcie out", 0.0) == exchanged.get("network", 0.0)
-    kept = job.size * job.exchanged / cluster.units  # each unit keeps its own part of what it has
+    kept = job.size * job.exchanged / cluster.units  # the part of its data that each unit keeps
     assert exchanged.get("network", 0.0) + exchanged.get("peer", 0.0) + kept == pytest.approx(
         job.size * job.exchanged
     )
 
 
-def test_columns_are_planned_by_a_thread_of_the_worker_and_small_pieces_pass_slowly():
+def test_reading_is_limited_by_planning_columns_or_by_small_pieces():
     def seconds(columns: int, batches: int) -> float:
         job = Job(8 * GB, columns=columns, batches=batches, exchanged=0.0)
         return estimate(gpu_cluster(1), job).stages["read"]
 
-    assert seconds(16, 1) == seconds(1, 1), "storage takes longer"
+    assert seconds(16, 1) == seconds(1, 1), "reading from storage is the bottleneck"
     planning, piece = LINKS["planning"].link.message, LINKS["pcie in"].link.message
-    assert seconds(1_000_000, 1) == pytest.approx(8_000_000 * planning), "of 8 parts"
+    assert seconds(1_000_000, 1) == pytest.approx(8_000_000 * planning), "8 parts of a worker"
     bytes_alone = GB / LINKS["pcie in"].link.rate
-    assert seconds(16, 1_000_000) == pytest.approx(16_000_000 * piece + bytes_alone), "of a part for a GPU"
+    assert seconds(16, 1_000_000) == pytest.approx(16_000_000 * piece + bytes_alone), "one part per GPU"
 
 
-def test_what_leaves_comes_back_or_did_not_fit():
+def test_spilled_bytes_return_unless_they_exceed_the_budget():
     for held in (10.0, 80.0, 90.0, 100.0, 101.0, 300.0):
         for passes in (0, 1, 3):
             left, came = spilled(held, 100.0, passes)
@@ -109,7 +110,7 @@ def test_a_unit_spills_only_when_its_budget_is_less_than_it_holds():
         made = estimate(gpu_cluster(4, budget=budget), Job(4 * 8 * 80 * GB, exchanged=0.0))
         assert (made.stages["spill"] > 0) == (HIGH * budget < 80 * GB), budget
     skewed = estimate(gpu_cluster(4, budget=100 * GB), Job(4 * 8 * 80 * GB, exchanged=0.0, skew=1.5))
-    assert loads_of(skewed, "return")["pcie in"] == pytest.approx(1.5 * 80 * GB), "the largest unit alone"
+    assert loads_of(skewed, "return")["pcie in"] == pytest.approx(1.5 * 80 * GB), "only the largest spills"
 
 
 def test_less_budget_is_never_faster():
@@ -120,7 +121,7 @@ def test_less_budget_is_never_faster():
     assert seconds == sorted(seconds)
 
 
-def test_spilled_bytes_beyond_the_memory_of_the_host_go_to_its_storage():
+def test_spilled_bytes_that_exceed_host_memory_go_to_storage():
     job = Job(640 * GB, exchanged=0.0)
     roomy = estimate(gpu_cluster(1, host_memory=10_000 * GB), job)
     tight = estimate(gpu_cluster(1, host_memory=100 * GB), job)
@@ -134,7 +135,7 @@ def test_skew_is_between_one_and_the_number_of_units():
         for skew in (0.5, 1.0, 1.2, 5.0, 1e9):
             most = heaviest(100.0, units, 1, skew)
             assert 100 / units <= most <= 100.0 + 1e-9
-            assert heaviest(100.0, units, units, skew) == pytest.approx(100.0), "all together have all of it"
+            assert heaviest(100.0, units, units, skew) == pytest.approx(100.0), "all units hold all data"
     seconds = [
         estimate(gpu_cluster(10), Job(6400 * GB, exchanged=0.0, skew=skew)).seconds
         for skew in (1, 1.2, 2, 10)
@@ -142,7 +143,7 @@ def test_skew_is_between_one_and_the_number_of_units():
     assert seconds == sorted(seconds)
 
 
-def test_a_stage_takes_as_long_as_its_busiest_link_and_what_a_worker_does_adds_up():
+def test_a_stage_takes_as_long_as_its_busiest_link_plus_the_workers_own_work():
     made = estimate(gpu_cluster(10), Job(640 * GB))
     for stage, seconds in made.stages.items():
         assert seconds == max((load.seconds for load in made.loads if load.stage == stage), default=0.0)
@@ -160,16 +161,16 @@ def test_workers_of_a_host_share_its_cores():
     uneven = dataclasses.replace(job, skew=3.0)
     alone = estimate(of_workers(4), uneven).seconds
     shared = estimate(of_workers(4, parallel=2.0), uneven).seconds
-    assert alone < shared < 2 * alone, "the one with the most data has the cores for itself in the end"
+    assert alone < shared < 2 * alone, "the worker with the most data has all cores at the end"
 
 
-def test_files_cost_beside_their_bytes():
+def test_each_file_has_a_cost_besides_its_bytes():
     large = estimate(of_workers(1), Job(8 * GB, part=1 * GB, exchanged=0.0)).seconds
     small = estimate(of_workers(1), Job(8 * GB, part=GB / 1000, exchanged=0.0)).seconds
     assert small - large == pytest.approx((8000 - 8) * 1e-3)
 
 
-def test_a_central_scheduler_ends_first_when_there_are_enough_tasks():
+def test_with_enough_tasks_the_central_scheduler_is_the_bottleneck():
     few = estimate(gpu_cluster(10), Job(6400 * GB, part=80 * GB))
     many = estimate(gpu_cluster(1000), Job(640_000 * GB, part=1 * GB))
     assert next(iter(few.busy())) == "storage"
@@ -186,7 +187,7 @@ def test_a_rate_can_be_given_and_must_name_a_link():
         overridden(GPU_LINKS, ["disk=1"])
 
 
-def test_every_rate_says_where_it_comes_from_and_the_pages_agree():
+def test_every_rate_names_its_source_and_the_pages_agree():
     for name, each in LINKS.items():
         assert each.source, name
         assert each.kind != "measured" or "bench/results" not in each.source
@@ -201,7 +202,7 @@ def test_on_one_gpu_the_model_is_within_15_percent():
     assert [row.what for row in scale_check.on_one_gpu() if not row.holds] == []
 
 
-def test_a_result_of_two_gpus_is_compared(tmp_path):
+def test_results_of_two_gpus_are_compared_with_the_model(tmp_path):
     def line(name: str, rate: float) -> dict[str, Any]:
         return {"operation": name, "gb_per_s": float(rate)}
 
@@ -233,7 +234,7 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
-def test_the_program_says_what_moves_and_what_ends_first():
+def test_the_program_prints_the_bytes_moved_and_the_bottleneck():
     done = run("scale_model.py", "--workers", "1000", "--gpus", "8", "--set", "network=25")
     assert done.returncode == 0, done.stderr
     assert "1,000 workers on 1,000 hosts, 8,000 units" in done.stdout
@@ -246,7 +247,7 @@ def test_the_program_says_what_moves_and_what_ends_first():
     assert {load["link"] for load in made["loads"]} >= {"storage", "pcie in", "peer", "scheduler"}
 
 
-def test_the_scheduler_of_dask_is_measured_where_it_is():
+def test_the_dask_scheduler_is_measured_if_installed():
     pytest.importorskip("distributed")
     done = run("scale_check.py", "scheduler", "--tasks", "20")
     assert done.returncode == 0, done.stderr
@@ -267,7 +268,7 @@ def test_the_commands_of_the_page_run():
         assert done.returncode == 0, done.stderr
 
 
-def test_the_tables_of_the_page_are_what_the_program_says():
+def test_the_tables_of_the_page_are_the_output_of_the_program():
     page: Path = scale_check.PAGE
     text = page.read_text(encoding="utf-8")
     assert scale_check.with_tables(text) == text, "run bench/scale_check.py page"

@@ -1,4 +1,5 @@
-"""The sites of several versions lie beside each other, and each page offers the others."""
+"""scripts/site_versions.py: the sites of several versions lie side by side, and each page links to the
+others."""
 
 from __future__ import annotations
 
@@ -54,5 +55,5 @@ def test_a_site_that_is_not_built_is_refused(tmp_path: Path) -> None:
 
 def test_the_site_asks_for_the_list_of_versions() -> None:
     config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    assert "version: {provider: mike}" in config, "the theme then reads ../versions.json"
+    assert "version: {provider: mike}" in config, "with this setting the theme reads ../versions.json"
     assert re.fullmatch(r"\d+\.\d+", version_of_project())

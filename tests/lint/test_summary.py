@@ -1,4 +1,4 @@
-"""The tables of bench/results, and the program that makes lines of them (bench/summary.py)."""
+"""The tables of bench/results, and the program that adds result files to them (bench/summary.py)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(*arguments: object) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
-def test_a_number_has_its_case_quantity_and_unit_and_samples_have_their_median():
+def test_each_number_becomes_a_line_and_samples_their_median():
     lines = summary.summary(RESULT)
     copy = ("peers", "columns 8; a copy; threads 4")
     assert {key: (line.unit, line.value) for key, line in lines.items()} == {
@@ -39,7 +39,7 @@ def test_a_number_has_its_case_quantity_and_unit_and_samples_have_their_median()
     assert {line.commit for line in lines.values()} == {"0123abcd"}
 
 
-def test_a_result_renews_the_lines_that_a_table_has(tmp_path):
+def test_a_result_updates_the_existing_lines_of_a_table(tmp_path):
     result, table = tmp_path / "result.json", tmp_path / "table.csv"
     result.write_text(json.dumps(RESULT), encoding="utf-8")
     header = "benchmark,commit,case,quantity,unit,value\n"
@@ -54,7 +54,7 @@ def test_a_result_renews_the_lines_that_a_table_has(tmp_path):
     assert renewed in run(result)
 
 
-def test_the_tables_have_a_line_for_each_number_and_stay_small():
+def test_the_tables_have_unique_lines_and_stay_small():
     paths = sorted(summary.TABLES.iterdir())
     assert {path.suffix for path in paths} == {".csv"}
     texts = [path.read_text(encoding="utf-8") for path in paths]

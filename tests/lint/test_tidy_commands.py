@@ -1,4 +1,4 @@
-"""clang-tidy sees each source of saeta/ once by itself and once in a batch, without precompiled headers."""
+"""clang-tidy checks each source of saeta/ alone and in its unity build batch, without precompiled headers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_sources_of_the_library_are_taken_once() -> None:
     assert tidy.tidy_commands(commands, ROOT) == (expected, expected)
 
 
-def test_sources_of_a_batch_have_commands_and_all_warnings_of_their_own(tmp_path: Path) -> None:
+def test_each_source_of_a_unity_batch_gets_a_command_with_all_warnings(tmp_path: Path) -> None:
     batch = tmp_path / "Unity" / "unity_0_cxx.cxx"
     batch.parent.mkdir()
     sources = [str(ROOT / "saeta" / name) for name in ("a.cpp", "b.cpp")]
@@ -44,6 +44,6 @@ def test_sources_of_a_batch_have_commands_and_all_warnings_of_their_own(tmp_path
     assert [(each["file"], each["arguments"]) for each in together] == [(str(batch), command.split())]
 
 
-def test_warnings_that_batches_lack_are_those_of_the_build() -> None:
+def test_the_warnings_disabled_in_batches_match_the_build() -> None:
     flags = (ROOT / "cmake/saeta_flags.cmake").read_text(encoding="utf-8")
     assert f"list(APPEND saeta_warning_flags {' '.join(sorted(tidy.OF_UNITY))})" in flags

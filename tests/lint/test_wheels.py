@@ -1,4 +1,4 @@
-"""What a wheel says about itself: its links, its name, and the notices it carries."""
+"""The metadata of a wheel: dependencies, links, file name, ABI, and licence notices."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_wheel_depends_on_nothing() -> None:
     assert "dependencies" not in project["dynamic"]
 
 
-def test_no_link_of_the_description_is_relative(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_description_has_no_relative_links(monkeypatch: pytest.MonkeyPatch) -> None:
     links = re.compile(r"\]\((?!https://|#)[^)]*\)")
     assert links.search((ROOT / "README.md").read_text(encoding="utf-8"))
     for address in ("", "https://example.org/saeta/"):
@@ -52,15 +52,15 @@ def test_the_oldest_pyarrow_is_the_same_everywhere() -> None:
         assert ranged in (ROOT / page).read_text(encoding="utf-8"), page
 
 
-def test_the_newest_pyarrow_of_a_wheel_is_that_of_the_tests() -> None:
+def test_wheels_and_tests_use_the_same_newest_pyarrow() -> None:
     newest = build_wheels.PYARROWS[max(build_wheels.PYARROWS)]
     assert build_wheels.pinned(["pyarrow"]) == [f"pyarrow=={newest}"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert f"pyarrow=={newest}" in project["tool"]["scikit-build"]["build"]["requires"]
 
 
-def test_the_extra_of_the_command_has_what_its_commands_need() -> None:
-    """pipx and uvx install the extra alone."""
+def test_the_cli_extra_has_the_packages_that_the_commands_import() -> None:
+    """pipx and uvx install only this extra."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extra = {re.split(r"[<>=]", each)[0] for each in project["optional-dependencies"]["cli"]}
     needed = {
@@ -76,7 +76,7 @@ def test_a_package_that_is_not_pinned_is_an_error() -> None:
         build_wheels.pinned(["no_such_package"])
 
 
-def test_the_name_of_a_wheel_tells_what_it_lacks() -> None:
+def test_the_build_tag_of_a_wheel_names_missing_features() -> None:
     every = list(build_wheels.PYARROWS)
     assert build_wheels.build_tag(every, with_cuda=True) == ""
     assert build_wheels.build_tag(every, with_cuda=False) == "0nocuda"
@@ -84,7 +84,7 @@ def test_the_name_of_a_wheel_tells_what_it_lacks() -> None:
     assert build_wheels.build_tag([26], with_cuda=False) == "0nocuda.pyarrow26"
 
 
-def test_each_python_gets_its_own_wheel_or_one_of_the_stable_abi(
+def test_each_python_gets_a_specific_or_a_stable_abi_wheel(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(build_wheels, "tag_of", lambda python: python)
@@ -97,7 +97,7 @@ def test_each_python_gets_its_own_wheel_or_one_of_the_stable_abi(
         check_wheels.wheel_for("cpython-310", tmp_path)
 
 
-def test_one_wheel_is_for_all_pythons_with_the_stable_abi(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_stable_abi_wheel_serves_all_newer_pythons(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build_wheels, "tag_of", lambda python: python)
     older, stable, newer = "cpython-311", "cpython-312", "cpython-314"
     assert build_wheels.plan_wheels([newer, older, stable]) == [[older], [stable, newer]]
@@ -105,7 +105,7 @@ def test_one_wheel_is_for_all_pythons_with_the_stable_abi(monkeypatch: pytest.Mo
     assert build_wheels.plan_wheels([older]) == [[older]]
 
 
-def test_functions_beyond_the_stable_abi_are_found_in_modules_that_claim_it() -> None:
+def test_stable_abi_modules_may_not_use_other_functions() -> None:
     def module(name: str, *unknown: str, **newer: str) -> dict[str, object]:
         return {"name": name, "result": {"non_abi3_symbols": unknown, "future_abi3_objects": newer}}
 
@@ -117,7 +117,7 @@ def test_functions_beyond_the_stable_abi_are_found_in_modules_that_claim_it() ->
     assert found == {"PyGILState_Check", "_Py_Secret", "PyObject_GetOptionalAttr"}
 
 
-def test_functions_that_are_allowed_are_those_of_one_header() -> None:
+def test_the_allowed_functions_are_declared_in_one_header() -> None:
     header = (ROOT / "python/src/core/exported.hpp").read_text(encoding="utf-8")
     block = header[header.index('extern "C" {') : header.index("#endif")]
     assert set(re.findall(r"(_?Py\w+)\(", block)) == build_wheels.UNDECLARED
@@ -125,7 +125,7 @@ def test_functions_that_are_allowed_are_those_of_one_header() -> None:
 
 @pytest.fixture
 def free_threaded(tmp_path: Path) -> Path:
-    """A Python that says of itself that it has no GIL."""
+    """A stand-in for a free-threaded Python."""
     made = tmp_path / "python3.13"
     program = "import sys; sys.abiflags = 't'; exec(sys.argv[1])"
     made.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{program}" "$2"\n', encoding="utf-8")
@@ -133,12 +133,12 @@ def free_threaded(tmp_path: Path) -> Path:
     return made
 
 
-def test_a_python_without_the_gil_gets_no_wheel(free_threaded: Path) -> None:
+def test_a_free_threaded_python_gets_no_wheel(free_threaded: Path) -> None:
     assert build_wheels.makes_environments(sys.executable)
     assert not build_wheels.makes_environments(str(free_threaded))
 
 
-def test_a_build_for_a_python_without_the_gil_says_why_not(free_threaded: Path, tmp_path: Path) -> None:
+def test_a_build_for_a_free_threaded_python_fails_with_a_reason(free_threaded: Path, tmp_path: Path) -> None:
     if shutil.which("cmake") is None:
         pytest.skip("no cmake")
     project = f"""
@@ -159,7 +159,7 @@ add_subdirectory("{ROOT}/python" python)
     assert "is a free-threaded Python, and Saeta needs one with the GIL" in " ".join(done.stderr.split())
 
 
-def test_notices_name_what_is_compiled_in() -> None:
+def test_notices_name_the_libraries_compiled_in() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert "NOTICE" in project["license-files"]
     notices = (ROOT / "NOTICE").read_text(encoding="utf-8")
@@ -176,7 +176,7 @@ def test_notices_name_what_is_compiled_in() -> None:
         assert name in notices, name
 
 
-def test_a_release_is_refused_before_its_changes_have_a_date(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_is_refused_while_its_changelog_has_no_date(monkeypatch: pytest.MonkeyPatch) -> None:
     said = {"status": "", "tag": ""}
     monkeypatch.setattr(release, "output_of", lambda _git, command, *_: said[command])
     with pytest.raises(release.WheelError, match=r"CHANGELOG.md begins with .* expected '9.9.9, YYYY-MM-DD'"):

@@ -93,6 +93,6 @@ def test_names_for_cpp_exist(name):
         assert re.search(rf"\b{member}\b", declarations())
 
 
-def test_a_name_that_does_not_exist_is_seen():
+def test_a_name_of_a_missing_test_is_found():
     assert body_of("no_such_class") is None
     assert not re.search(r"\bno_such_member\b", body_of("budget"))

@@ -1,8 +1,8 @@
-"""Programs of users are clean in the strict modes of mypy and pyright, and wrong uses are found.
+"""User programs pass the strict modes of mypy and pyright, and both find wrong uses.
 
-Each program is checked in an environment that has Saeta and nothing else, or also the libraries that it
-exchanges data with. `stand_ins` has the few types of large libraries that the programs need. basedpyright is
-pyright with the runtime that it needs, so that it is installed by pip alone.
+Each program is checked in an environment with only Saeta, or with Saeta and the libraries that it exchanges
+data with. `stand_ins` has the few types of large libraries that the programs use. basedpyright is a pyright
+that pip can install without Node.js.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import pytest
 HERE = Path(__file__).resolve().parent
 PACKAGE = HERE.parents[1] / "python" / "saeta"
 PROGRAMS = HERE / "programs"
-LIBRARIES = ("numpy", "polars")  # their own types
+LIBRARIES = ("numpy", "polars")  # the installed packages, which have their own types
 
 
 def environment(folder: Path, *, libraries: bool) -> Path:
-    """Makes a Python that has Saeta, and nothing else or also the libraries."""
+    """Makes a virtual environment with Saeta, and with the other libraries if `libraries` is true."""
     venv.create(folder, with_pip=False, symlinks=True)
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     packages = folder / "lib" / version / "site-packages"
@@ -52,7 +52,7 @@ def full(tmp_path_factory):
 
 
 def mypy(python: Path, program: Path, scratch: Path) -> dict[int, str]:
-    """Returns what mypy says of each line that it complains about."""
+    """Returns mypy's message for each line with an error."""
     pytest.importorskip("mypy")
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--no-error-summary"]
     command += ["--hide-error-context", "--no-pretty", f"--python-executable={python}"]
@@ -65,7 +65,7 @@ def mypy(python: Path, program: Path, scratch: Path) -> dict[int, str]:
 
 
 def pyright(python: Path, program: Path, scratch: Path) -> dict[int, str]:
-    """Returns what pyright says of each line that it complains about."""
+    """Returns pyright's message for each line with an error."""
     pytest.importorskip("basedpyright")
     settings = scratch / "pyrightconfig.json"
     settings.write_text(json.dumps({"typeCheckingMode": "strict", "include": [str(program)]}))

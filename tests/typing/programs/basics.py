@@ -1,4 +1,4 @@
-"""What a program does with Saeta alone."""
+"""A program that uses Saeta without other libraries."""
 
 from __future__ import annotations
 

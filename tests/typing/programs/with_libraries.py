@@ -1,4 +1,4 @@
-"""What a program does with Saeta and the libraries that it exchanges data with."""
+"""A program that exchanges data between Saeta and other libraries."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ table.add_column("b", 0, [1, 2])  # wrong
 ctx.memory.add_hook(lambda: 0, name="cache")  # wrong
 
 
-# Each by itself: what follows a call that never returns is not checked.
+# One function each: these methods return NoReturn, and checkers ignore code after such a call.
 def assign_column() -> None:
     table["b"] = [1, 2]  # wrong
 
