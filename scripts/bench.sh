@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Runs every benchmark at its default size, which takes seconds: whether they work, and a first look at the
-# numbers.
+# Runs every benchmark at its default size, which takes seconds each: a check that they work, and a first look
+# at the numbers.
 #
 #   scripts/bench.sh BUILD
 #
-# A program of bench/ writes its result, with machine, versions, commit and command, to
-# BUILD/bench/<name>.json. For figures to publish, run one by hand with a size of its own; each says its
-# options at the top of its source, and docs/benchmarks.md tells the rules. bench/summary.py renews the tables of
-# bench/results, bench/plot.py draws the results of allocate.
+# Each program writes its result, with machine, versions, commit and command, to BUILD/bench/<name>.json.
+# Numbers to publish need larger runs by hand: the top of each source lists the options, and docs/benchmarks.md
+# has the rules. bench/summary.py updates the tables of bench/results, bench/plot.py draws the results of
+# allocate.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1
 commit=$(git describe --always --dirty 2>/dev/null || echo unknown)
 python=$([ -x .deps/venv/bin/python ] && echo .deps/venv/bin/python || echo python3)
-# jemalloc keeps more in thread-local storage than the loader sets aside for a library that is opened later.
+# jemalloc needs more static thread-local storage than the loader reserves for libraries opened by dlopen.
 export GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384${GLIBC_TUNABLES:+:$GLIBC_TUNABLES}
 mkdir -p "$build/bench"
 

@@ -1,6 +1,6 @@
-"""Metadata that is made of other files, for scikit-build-core.
+"""A metadata provider for scikit-build-core: version, README and URLs, read from other files.
 
-SAETA_REPOSITORY   address of the public repository. Project URLs and the links of the README lead there.
+SAETA_REPOSITORY   address of the public repository, for project URLs and the links of the README
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LINK = re.compile(r"(!?)\[([^][]*)\]\((?!https?:|#)([^)\s]+)\)")
 
 
 class Provider:
-    """The fields that pyproject.toml calls dynamic."""
+    """Provides the fields that pyproject.toml declares as dynamic."""
 
     def dynamic_metadata(self, _settings: Mapping[str, Any], _project: Mapping[str, Any]) -> dict[str, Any]:
         address = os.environ.get("SAETA_REPOSITORY", "").rstrip("/")
@@ -28,7 +28,7 @@ class Provider:
 
 
 def version() -> str:
-    """Returns the version, which stands in CMakeLists.txt alone."""
+    """Returns the version from CMakeLists.txt, the only file that has it."""
     text = (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
     found = re.search(r"project\(saeta VERSION ([0-9.]+)", text)
     if found is None:
@@ -48,7 +48,7 @@ def urls(address: str) -> dict[str, str]:
 
 
 def readme(address: str) -> str:
-    """Returns the README for another page: links lead to the repository, or are dropped."""
+    """Returns the README with absolute links into the repository; without an address, links are removed."""
 
     def absolute(link: re.Match[str]) -> str:
         image, text, path = link.groups()

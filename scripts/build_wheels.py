@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
-"""Builds the wheels that are shipped, with modules for every supported pyarrow: one for Python 3.11, and one
-with the stable ABI for 3.12 and later.
+"""Builds the released wheels, with modules for every supported pyarrow: one for Python 3.11, and one with the
+stable ABI for 3.12 and later.
 
     build_wheels.py [--python PROGRAM]... [--pyarrow MAJOR,...] [--no-cuda] [--output FOLDER] [--sdist]
                     [-C SETTING]...
 
-1. An environment in .deps/wheel with the pinned build tools for each Python, and one folder for each major
-   release of pyarrow. With them, nothing needs a network.
-2. One build in build/wheel for all releases of pyarrow. The libraries are compiled once for all Pythons.
-3. auditwheel names the oldest glibc that the wheel runs on. libarrow stays outside: it is pyarrow's.
-4. Checks of the wheel: its size, a folder for each release, and what its modules use of CPython.
+1. Creates in .deps/wheel an environment with the pinned build tools for each Python, and a folder for each
+   major release of pyarrow. Once they exist, no network is needed.
+2. Builds all modules in build/wheel. The libraries are compiled once for all Pythons.
+3. Runs auditwheel, which tags the wheel with the oldest glibc it runs on. libarrow is not copied into the
+   wheel: pyarrow's is used.
+4. Checks the wheel: its size, the folder of each release, and the CPython functions that its modules use.
 
-The wheel for 3.12 and later is built with the oldest of these Pythons. What Cython makes needs the structures
-of CPython, which the stable ABI hides, so the wheel has that module for each Python that is found.
+The wheel for 3.12 and later is built with the oldest of these Pythons. Modules made by Cython access CPython
+structures that the stable ABI hides, so the wheel has such a module for each Python that is found.
 
-A wheel without all releases of pyarrow or without CUDA has a build tag that says so: it is a test, not a
+A wheel that lacks a release of pyarrow or CUDA has a build tag that says so; it is for tests, not for a
 release. SAETA_REPOSITORY is the address of the public repository, for links and project URLs.
 """
 
@@ -40,9 +41,9 @@ BUILD_TOOLS = ("cython", "nanobind", "numpy", "packaging", "pathspec", "scikit-b
 LARGEST = 8_000_000
 OLDEST_PYTHON = (3, 11)
 STABLE_ABI = 12  # minor release of Python
-# The functions that python/src/core/exported.hpp declares.
+# Functions outside of the stable ABI that python/src/core/exported.hpp declares itself.
 UNDECLARED = {"PyGILState_Check", "Py_IsFinalizing", "_PyBytes_Resize", "_Py_IsFinalizing"}
-# A copy inside a wheel would be a second one in the process.
+# Libraries that must not be copied into the wheel: the process would then have two copies of them.
 OUTSIDE = ("libarrow*", "libcuda.so.*")
 
 
@@ -57,7 +58,7 @@ def run(*command: str | Path, environment: dict[str, str] | None = None) -> None
 
 
 def pinned(names: Sequence[str]) -> list[str]:
-    """Returns the requirements of scripts/requirements.txt for these packages."""
+    """Returns the pinned requirements of these packages from scripts/requirements.txt."""
     lines = (ROOT / "scripts/requirements.txt").read_text(encoding="utf-8").splitlines()
     found = [line for line in lines if line.partition("==")[0].lower() in names]
     if len(found) != len(names):
@@ -66,7 +67,7 @@ def pinned(names: Sequence[str]) -> list[str]:
 
 
 def find_pythons() -> list[str]:
-    """Returns a program for each Python from 3.11 on that is on the PATH or that pyenv has, oldest first."""
+    """Returns the path of each Python from 3.11 on, found on the PATH or in pyenv, oldest first."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     found: list[str] = []
     for minor in range(OLDEST_PYTHON[1], 20):
@@ -78,9 +79,9 @@ def find_pythons() -> list[str]:
 
 
 def makes_environments(python: str) -> bool:
-    """Returns whether `-m venv` works in a Python with the GIL.
+    """Returns whether this Python has a GIL and its `-m venv` works.
 
-    pyenv's shims of versions that are not chosen don't even start.
+    Shims of pyenv fail to start if their version is not selected.
     """
     program = "import ensurepip, sys; sys.exit('t' in sys.abiflags)"
     return subprocess.run([python, "-c", program], capture_output=True, check=False).returncode == 0
@@ -99,14 +100,14 @@ def minor_of(python: str) -> int:
 
 
 def plan_wheels(pythons: Sequence[str]) -> list[list[str]]:
-    """Returns the Pythons of each wheel. The first of them builds it."""
+    """Returns the Pythons that each wheel supports. The first one of each list builds the wheel."""
     older = [[python] for python in pythons if minor_of(python) < STABLE_ABI]
     stable = sorted((python for python in pythons if minor_of(python) >= STABLE_ABI), key=minor_of)
     return [*older, stable] if stable else older
 
 
 def prepare_environment(python: str) -> Path:
-    """Returns the `bin` folder of an environment with the build tools, made anew when their list changed."""
+    """Returns the `bin` folder of an environment with the build tools. Recreates it if their list changed."""
     folder = PREPARED / tag_of(python)
     stamp = folder / "installed.txt"
     wheel_tools = ROOT / "scripts/requirements-wheel.txt"
@@ -121,7 +122,7 @@ def prepare_environment(python: str) -> Path:
 
 
 def prepare_pyarrow(version: str, pip: Path) -> Path:
-    """Returns a folder that holds pyarrow. libarrow and its declarations are the same for every Python."""
+    """Returns a folder with pyarrow. Its libarrow and headers are the same for every Python."""
     folder = PREPARED / f"pyarrow-{version}"
     if not folder.is_dir():
         partial = folder.with_suffix(".partial")
@@ -133,7 +134,7 @@ def prepare_pyarrow(version: str, pip: Path) -> Path:
 
 
 def build_tag(majors: Sequence[int], with_cuda: bool) -> str:
-    """Returns a tag for a wheel that lacks something, and nothing for one that is complete."""
+    """Returns a build tag for a wheel that lacks a pyarrow release or CUDA; empty if it is complete."""
     parts = [] if with_cuda else ["nocuda"]
     if set(majors) != set(PYARROWS):
         parts.append("pyarrow" + ".".join(map(str, sorted(majors))))
@@ -148,9 +149,9 @@ def build(
     options: Sequence[str],
     output: Path,
 ) -> Path:
-    """Builds one wheel with the Python of these tools, for it and for others, and puts it into `output`."""
+    """Builds one wheel with the Python of these tools and puts it into `output`."""
     environment = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
-    # With ccache, CMake's path is part of each compile command: another one would compile everything again.
+    # With ccache, CMake's path is part of each compile command, so another path would miss the whole cache.
     environment["CMAKE_EXECUTABLE"] = str(cmake)
     environment["SAETA_PYARROWS"] = ";".join(map(str, pyarrows))
     environment["SAETA_OTHER_PYTHONS"] = ";".join(others)
@@ -168,7 +169,7 @@ def build(
 
 
 def check(wheel: Path, tags: Sequence[str], majors: Sequence[int], is_complete: bool) -> None:
-    """Raises WheelError for a wheel that can't be shipped. It is for the Pythons with these tags."""
+    """Raises WheelError if a wheel can't be released. `tags` are the Python tags that it must support."""
     size = wheel.stat().st_size
     if is_complete and size > LARGEST:
         raise WheelError(f"{wheel.name} has {size} bytes, at most {LARGEST} are wanted")
@@ -187,7 +188,7 @@ def check(wheel: Path, tags: Sequence[str], majors: Sequence[int], is_complete: 
 
 
 def check_stable_abi(wheel: Path, tools: Path) -> None:
-    """Raises WheelError if a module for the stable ABI uses functions that may be gone in another Python."""
+    """Raises WheelError if a module for the stable ABI uses functions outside of it."""
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch, "report.json")
         words = [tools / "abi3audit", "--report", "--output", report, wheel]
@@ -199,9 +200,9 @@ def check_stable_abi(wheel: Path, tools: Path) -> None:
 
 
 def unstable_functions(report: dict[str, Any]) -> set[str]:
-    """Returns the functions beyond the stable ABI that a report of abi3audit names.
+    """Returns the functions outside of the stable ABI that a report of abi3audit lists.
 
-    Only modules that claim the stable ABI by their name are looked at.
+    Only modules whose file name claims the stable ABI are considered.
     """
     found: set[str] = set()
     for spec in report["specs"].values():
@@ -219,7 +220,7 @@ def build_sdist(tools: Path, output: Path) -> None:
 
 
 def build_from_sdist(tools: Path, sdist: Path, output: Path) -> None:
-    """Builds a wheel from a source distribution without a network, with what these tools have."""
+    """Builds a wheel from a source distribution without a network, using the tools of this environment."""
     environment = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
     newest = PREPARED / f"pyarrow-{PYARROWS[max(PYARROWS)]}"
     environment["SAETA_PYARROWS"] = str(newest)

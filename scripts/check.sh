@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a change breaks first: the lint of what was changed, the unit tests, and the conformance tests on host
-# and sim. Minutes, where .ci/run takes half an hour.
+# The quick check: lint of the changed files, the unit tests, and the conformance tests on `host` and `sim`.
+# Takes minutes; .ci/run takes half an hour.
 #
 #   scripts/check.sh [BUILD]     a configured build folder, build/dev by default
 set -euo pipefail

@@ -3,11 +3,11 @@
 
     check_wheels.py [--wheels FOLDER] [--python PROGRAM]... [--pyarrow MAJOR,...] [--no-cpp]
 
-Each pair of a Python and a release of pyarrow has an environment of its own, filled by one command. There the
-Python blocks of the README run, the command `saeta`, and programs that use files, stores, loaders, sharing,
-spilling, pyarrow and saeta.cuda. With CMake, a C++ project finds the library inside the package, once for
-each wheel. A release of pyarrow that the wheel was not built for must be refused by saeta.cuda alone, with
-the command that helps. What needs no pyarrow is tried in an environment without it.
+For each pair of a Python and a pyarrow release, one pip command fills a new environment. In it run the Python
+blocks of the README, the command `saeta`, and programs that use files, stores, loaders, sharing, spilling,
+pyarrow and saeta.cuda. For each wheel a C++ project also builds with CMake against the library inside the
+package. With a pyarrow release that the wheel was not built for, only saeta.cuda must fail, and its message
+must name the command that helps. Features without pyarrow are tried in an environment without it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pathlib import Path
 from build_wheels import ROOT, STABLE_ABI, find_pythons, minor_of
 
 MAJORS = (22, 24, 26)
-# What the README uses beside pyarrow.
+# Packages that the README uses in addition to pyarrow.
 PEERS = ("duckdb", "numpy", "polars")
 REFUSAL = """
 import pyarrow
@@ -41,7 +41,7 @@ else:
     raise SystemExit("pyarrow 21 was not refused")
 """
 
-# What needs no other package than NumPy, with a file that the README made.
+# Features that need only NumPy, tried with a file that the README wrote.
 PACKAGE = """
 import os
 import pickle
@@ -76,7 +76,7 @@ done = subprocess.run([sys.executable, "-c", reader], input=pickle.dumps(token),
 assert int(done.stdout) == table.num_rows
 """
 
-# A store of fsspec.
+# Reads from a store of fsspec.
 STORE = """
 import saeta
 table = saeta.read_ipc("trips.arrow", "host")
@@ -115,7 +115,7 @@ for call in (table.to_arrow, lambda: saeta.read_parquet("trips.parquet", "host")
         raise SystemExit(f"{call} needs pyarrow")
 """
 
-# How the workers of Dask find the package.
+# Dask workers find the package by this entry point.
 ENTRY_POINT = """
 from importlib.metadata import entry_points
 (found,) = (each for each in entry_points(group="dask.sizeof") if each.name == "saeta")
@@ -124,11 +124,11 @@ found.load()
 
 
 class CheckError(Exception):
-    """A step that failed, with what it printed."""
+    """A step failed; the message has its output."""
 
 
 def run(*command: str | Path, folder: Path) -> str:
-    # Nothing of this tree, and nothing of the user's.
+    # The environment must not see this tree or the user's packages.
     hidden = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
     environment = {key: value for key, value in os.environ.items() if key not in hidden}
     words = [str(word) for word in command]
@@ -139,7 +139,7 @@ def run(*command: str | Path, folder: Path) -> str:
 
 
 def wheel_for(python: str, folder: Path) -> Path:
-    """Returns the newest wheel for this Python: its own, or that of the stable ABI."""
+    """Returns the newest wheel that supports this Python: a specific one, or the one for the stable ABI."""
     minor = minor_of(python)
     wanted = f"-cp3{STABLE_ABI}-abi3-" if minor >= STABLE_ABI else f"-cp3{minor}-cp3{minor}-"
     found = [wheel for wheel in folder.glob("saeta-*.whl") if wanted in wheel.name]
@@ -154,7 +154,7 @@ def readme_program() -> str:
 
 
 def check_cpp(python: Path, scratch: Path) -> str:
-    """Builds the C++ projects of the tests and the README with the library in the package."""
+    """Builds the C++ projects of tests/consumer against the library inside the package."""
     if shutil.which("cmake") is None or shutil.which("ninja") is None or shutil.which("c++") is None:
         return "no compiler"
     found = run(python, "-c", "import saeta; print(saeta.cmake_dir())", folder=scratch).strip()
@@ -169,7 +169,7 @@ def check_cpp(python: Path, scratch: Path) -> str:
 
 
 def check_one(python: str, major: int, wheel: Path, with_cpp: bool) -> dict[str, str]:
-    """Returns what one environment shows."""
+    """Runs all checks in one environment. Returns a row of the table."""
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         environment = scratch / "environment"
@@ -204,7 +204,7 @@ def check_one(python: str, major: int, wheel: Path, with_cpp: bool) -> dict[str,
 
 
 def check_alone(python: str, wheel: Path, trips: Path) -> None:
-    """Tries an environment with NumPy and the wheel, then with fsspec and what the command needs."""
+    """Tries an environment with NumPy and the wheel only, then with fsspec and the command's packages."""
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         environment = scratch / "environment"

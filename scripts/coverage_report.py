@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Runs the tests and reports which lines of C++ and Python they reach, as one report.
+"""Runs the tests and writes one report of the lines of C++ and Python that they execute.
 
     coverage_report.py [--jobs N] [--programs PROGRAM...] [--filter FILTER] [--python FILE...]
 
 Builds the preset `coverage`, runs its C++ programs and the Python tests that need no GPU, and writes
-build/coverage/report: index.html and summary.txt. gcov counts C++ and coverage.py Python; gcovr joins both.
---programs, --filter (of GoogleTest) and --python choose what runs; `--programs` alone means none.
+build/coverage/report: index.html and summary.txt. gcov measures C++ and coverage.py Python; gcovr merges
+them.
+--programs, --filter (of GoogleTest) and --python select tests; `--programs` without names runs no program.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ REPORT = BUILD / "report"
 TOOLS = BUILD / "pip"
 PROGRAMS = ("saeta_unit_tests", "saeta_conformance_tests")
 PYTHON_TARGETS = ("saeta_package", "saeta_sim")
-LEFT_OUT = ("saeta/backend/cuda/", "python/saeta/demo/", "python/saeta/bench/")  # a GPU or minutes are needed
+LEFT_OUT = ("saeta/backend/cuda/", "python/saeta/demo/", "python/saeta/bench/")  # need a GPU, or minutes
 
 
 def build(programs: list[str], jobs: int) -> None:
@@ -37,7 +38,7 @@ def build(programs: list[str], jobs: int) -> None:
 
 
 def run_programs(programs: list[str], chosen: str) -> list[str]:
-    """Returns the programs that failed."""
+    """Runs C++ test programs with a GoogleTest filter. Returns the names of those that failed."""
     return [
         name
         for name in programs
@@ -48,7 +49,7 @@ def run_programs(programs: list[str], chosen: str) -> list[str]:
 
 
 def run_python(tests: list[str]) -> list[str]:
-    """Runs Python tests, and writes what they reach as coverage.xml. Returns what failed."""
+    """Runs Python tests and writes their coverage as coverage.xml. Returns the names of failed runs."""
     counts = BUILD / "counts"
     shutil.rmtree(counts, ignore_errors=True)
     counts.mkdir()
@@ -73,7 +74,7 @@ def run_python(tests: list[str]) -> list[str]:
 
 
 def write_report(python: bool, jobs: int) -> str:
-    """Joins the counts. Returns the summary."""
+    """Merges the coverage of C++ and Python and writes the report. Returns the summary."""
     shutil.rmtree(REPORT, ignore_errors=True)
     REPORT.mkdir()
     counts, summary = REPORT / "cpp.json", REPORT / "summary.txt"
@@ -85,7 +86,7 @@ def write_report(python: bool, jobs: int) -> str:
         command = [sys.executable, "-m", "gcovr", "--root", str(ROOT), *chosen, *map(str, arguments)]
         subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(TOOLS)}, check=True)
 
-    # gcovr reads what gcov counted, or joins reports: two steps.
+    # Two steps, because gcovr either reads gcov's files or merges reports.
     gcovr("-j", str(jobs), "--gcov-ignore-errors=no_working_dir_found", "--json", counts, BUILD)
     both = ["--json-add-tracefile", counts]
     if python:

@@ -3,9 +3,10 @@
 
     draw_figures.py
 
-A source is a drawing of characters, each in its cell. Single lines become lines, double ones the filled boxes
-of Saeta, dashed ones the edges of ordering; arrow heads take the line that leads to them. A full block is
-work on a stream. Everything else is text.
+A source is drawn with box-drawing characters, one in each cell. Single lines become lines; double lines
+become filled boxes, which stand for Saeta; dashed lines stand for ordering between streams. An arrow head has
+the style of the line that leads to it. Full blocks (U+2588) stand for work on a stream. All other characters
+are text.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 FIGURES = Path(__file__).resolve().parent.parent / "docs/figures"
 WIDTH, HEIGHT, SIZE = 8.4, 18, 14
 OWN, WAIT, INK = "#2f7fd0", "#d0802f", "currentColor"
-# Where the lines of a character lead: north, south, east, west.
+# The directions of the lines of each character: north, south, east, west.
 SINGLE = {
     **dict(zip("─│┌┐└┘", ("ew", "ns", "se", "sw", "ne", "nw"), strict=True)),
     **dict(zip("├┤┬┴┼", ("nse", "nsw", "sew", "new", "nsew"), strict=True)),
@@ -31,7 +32,7 @@ DRAWN = {*LINES, *HEADS, "█", "○"}
 
 
 class Drawing:
-    """One drawing of characters, and the parts of its picture."""
+    """One drawing: its characters, and the SVG elements made of them."""
 
     def __init__(self, source: str) -> None:
         self._rows = source.rstrip("\n").split("\n")
@@ -44,7 +45,7 @@ class Drawing:
         return [(x, y, each) for y, row in enumerate(self._rows) for x, each in enumerate(row)]
 
     def _is_dashed(self, x: int, y: int, direction: str) -> bool:
-        """Whether a line that leaves a cell in this direction is dashed: a corner takes its neighbour's."""
+        """Returns whether the line from a cell in this direction is dashed, as its neighbour for a corner."""
         across, down = STEPS[direction]
         return {self._at(x, y), self._at(x + across, y + down)} & DASHED.keys() != set()
 
@@ -97,7 +98,7 @@ class Drawing:
         return parts
 
     def _words(self) -> list[str]:
-        """Text, in pieces that two spaces or a line end. Each is as wide as its cells, in any font."""
+        """Returns text elements, split at lines and double spaces, each scaled to the width of its cells."""
         parts = []
         for y, row in enumerate(self._rows):
             plain = "".join(" " if each in DRAWN else each for each in row).rstrip()
@@ -121,7 +122,7 @@ class Drawing:
             f'fill="none" stroke-width="1.5" font-size="{SIZE}" '
             'font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, monospace">'
         )
-        # On a page of the site the text around a figure gives it its colour.
+        # In a page of the site the figure is inlined and takes the colour of the text instead.
         style = "<style>svg{color:#424a53}@media(prefers-color-scheme:dark){svg{color:#c9d1d9}}</style>"
         words = [f'<g fill="{INK}">', *self._words(), "</g>"]
         return "\n".join([head, style, *self._boxes(), *self._lines(), *self._marks(), *words, "</svg>", ""])
@@ -146,7 +147,7 @@ def point(x: float, y: float) -> str:
 def joined(
     halves: list[tuple[float, float, float, float]], upright: bool
 ) -> list[tuple[float, float, float, float]]:
-    """Pieces of lines that touch, as one line each."""
+    """Joins line segments that touch to single lines."""
     ordered = sorted(halves, key=lambda each: (each[0], each[1]) if upright else (each[1], each[0]))
     lines = ordered[:1]
     for _, after in pairwise(ordered):
@@ -158,7 +159,7 @@ def joined(
 
 
 def pictures() -> dict[Path, str]:
-    """What each picture has to be."""
+    """Returns the SVG text of each figure by its path."""
     return {
         source.with_suffix(".svg"): Drawing(source.read_text(encoding="utf-8")).svg()
         for source in sorted(FIGURES.glob("*.txt"))

@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
-"""Writes docs/exchange.md: what each framework takes of our columns, and what we take of theirs, found by
-trying.
+"""Writes docs/exchange.md by trying every exchange: which of Saeta's columns each framework can import, and
+which of its arrays Saeta can import.
 
     exchange_table.py [--gpu] [--check]
 
---gpu replaces the tables about a GPU: it needs one, and torch, CuPy, Numba, JAX or cuDF.
-The others are about the host.
---check compares instead of writing; exit code 1 when they differ. tests/interop/test_peers.py checks the
-host's.
+By default the tables of the host are written. --gpu writes those of a GPU instead; it needs one, and torch,
+CuPy, Numba, JAX or cuDF. --check compares instead of writing; exit code 1 if they differ.
+tests/interop/test_peers.py checks the tables of the host.
 
-A hand-over is a view when what was made lies where what was given lies. Arrow frameworks tell by an export of
-their own: two exports at one address at the same time are views of one memory.
+An import is a view if the imported buffers have the addresses of the source. For Arrow frameworks without an
+interface for addresses, both objects are exported at the same time and the exports are compared.
 """
 
 from __future__ import annotations
@@ -38,8 +37,9 @@ NOTHING = "none"
 
 
 def sources(nulls: bool) -> dict[str, pa.Array]:
-    """An array of each kind of type, made of Python values: pyarrow then aligns the memory to 64 bytes, as
-    JAX wants it."""
+    """Returns an array of each kind of type. pyarrow builds them from Python values, because it then aligns
+    memory to 64 bytes, which JAX requires for a view.
+    """
     kept = [not (nulls and row % 7 == 3) for row in range(ROWS)]
 
     def array(value: Callable[[int], Any], type: pa.DataType) -> pa.Array:  # noqa: A002
@@ -63,11 +63,11 @@ def framework(module: str) -> Any:
     return importlib.import_module(module)
 
 
-# Where things lie.
+# Addresses of buffers, to tell views from copies.
 
 
 def arrow_addresses(shown: Any) -> set[int]:
-    """The buffers of an Arrow object without its validity: of a dictionary those of the indices."""
+    """Returns the addresses of an Arrow object's buffers without validity; of a dictionary's indices."""
     if not isinstance(shown, pa.Array | pa.ChunkedArray):
         shown = pa.chunked_array(shown)
     array = shown if isinstance(shown, pa.Array) else shown.chunk(0)
@@ -91,7 +91,7 @@ def shared(one: set[int], other: set[int]) -> str:
     return "view" if one & other else "copy"
 
 
-# What frameworks do.
+# The frameworks, and how to exchange objects with them.
 
 
 def numpy_array(array: pa.Array) -> Any:
@@ -129,17 +129,17 @@ def duckdb_relation(array: pa.Array) -> Any:
 
 @dataclass(frozen=True)
 class Peer:
-    """One framework. What it can't show the address of is `read`: by a query, say."""
+    """A framework. If it can't tell addresses (`addresses` is None), a successful import counts as "read"."""
 
     name: str
     module: str
     take: Callable[[sa.Column], Any]
-    """Makes an object of the framework of a column of ours."""
+    """Imports one of Saeta's columns into the framework."""
     make: Callable[[pa.Array], Any]
-    """Makes one without us; NotImplementedError where the framework has no such object."""
+    """Makes an object of the framework without Saeta. Raises an error if the framework has no such object."""
     addresses: Callable[[Any], set[int]] | None
     give: Callable[[Any, sa.Context], sa.Column]
-    """Makes a column of ours of an object of the framework."""
+    """Imports an object of the framework as a column of Saeta."""
 
 
 def host_peers() -> list[Peer]:
@@ -250,7 +250,7 @@ def gpu_peers() -> list[Peer]:
     ]
 
 
-# What is found.
+# The outcome of each exchange.
 
 
 def outcome(attempt: Callable[[], str]) -> str:
@@ -296,7 +296,7 @@ def installed(peers: list[Peer]) -> list[Peer]:
 
 
 def found(gpu: bool) -> dict[str, str]:
-    """The tables by the names that they have on the page."""
+    """Returns the Markdown tables by their names on the page."""
     peers = installed(gpu_peers() if gpu else host_peers())
     ctx = sa.context("cuda:0" if gpu else "host")
     out, back = table(peers, ctx, handed_over), table(peers, ctx, taken_in)
@@ -324,7 +324,7 @@ def main() -> int:
     parser.add_argument("--gpu", action="store_true", help="the tables about a GPU")
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
     options = parser.parse_args()
-    os.environ.setdefault("JAX_ENABLE_X64", "1")  # without it JAX makes 32 bits of everything
+    os.environ.setdefault("JAX_ENABLE_X64", "1")  # otherwise JAX converts all values to 32 bits
     os.environ.setdefault("JAX_PLATFORMS", "cuda" if options.gpu else "cpu")
     page = PAGE.read_text(encoding="utf-8")
     fresh = with_tables(page, found(options.gpu))

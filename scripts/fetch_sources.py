@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Fetches what Saeta compiles from the sources of others: nanoarrow, the DLPack header, LZ4 and Zstandard.
+"""Downloads the third-party sources that Saeta compiles: nanoarrow, the DLPack header, LZ4 and Zstandard.
 
     fetch_sources.py [FOLDER]       (.deps of this repository when no folder is given)
 
-All come from packages on PyPI through pip. What lies there already is left alone, so that with a filled
-folder no network is needed. CMake runs this by itself when the files are missing. Only the standard library
-is used.
+All come from packages on PyPI through pip. Existing files are kept, so that a filled folder needs no network.
+CMake runs this program if files are missing. It uses only the standard library.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ DLPACK_SHA256 = "62052bef24bd69bb7b52e95428f9e99bd7951783850c36c5f2a41e71fd63c2f
 
 @dataclass(frozen=True)
 class Codec:
-    """The C library inside the source distribution of its Python package, compiled as it is."""
+    """A C library inside the source distribution of its Python package; its files are compiled unchanged."""
 
     name: str
     requirement: str
     archive_sha256: str
     folder: str  # inside the archive
-    files: tuple[str, ...]  # the last one shows that all are there
+    files: tuple[str, ...]  # extracted in this order: if the last one exists, all do
     last_sha256: str
 
 
@@ -60,7 +59,7 @@ ZSTD = Codec(
 
 
 class FetchError(Exception):
-    """A source that can't be had; the message says why and what to do."""
+    """A source can't be downloaded; the message says why and what to do."""
 
 
 def sha256(data: bytes) -> str:
@@ -68,7 +67,7 @@ def sha256(data: bytes) -> str:
 
 
 def pip_commands() -> list[tuple[list[str], dict[str, str]]]:
-    """Ways to run pip, each with its environment: an isolated build environment has none of its own."""
+    """Returns commands that may run pip, with their environments. An isolated build has no pip itself."""
     plain = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONNOUSERSITE")}
     return [
         ([sys.executable, "-m", "pip"], dict(os.environ)),
@@ -79,7 +78,7 @@ def pip_commands() -> list[tuple[list[str], dict[str, str]]]:
 
 
 def download(requirement: str, flags: list[str], folder: Path) -> Path:
-    """The one file that `pip download` writes for `requirement`."""
+    """Returns the single file that `pip download` writes for `requirement`."""
     wanted = ["download", "--no-deps", "--quiet", "--disable-pip-version-check", *flags, requirement]
     for command, environment in pip_commands():
         try:
@@ -126,7 +125,7 @@ def have_nanoarrow(deps: Path) -> bool:
 
 
 def fetch_nanoarrow(deps: Path) -> None:
-    """One C file and its headers, made by nanoarrow's own bundler with our prefix on every symbol."""
+    """Makes one C file and its headers with nanoarrow's own bundler, which prefixes every symbol."""
     with tempfile.TemporaryDirectory() as scratch_name:
         scratch = Path(scratch_name)
         root = unpack(NANOARROW, NANOARROW_SHA256, "subprojects/arrow-nanoarrow", scratch)
@@ -135,7 +134,7 @@ def fetch_nanoarrow(deps: Path) -> None:
         folders = ["--include-output-dir", str(output), "--source-output-dir", str(output)]
         bundler = [sys.executable, str(root / "ci" / "scripts" / "bundle.py"), *options, *folders]
         subprocess.run(bundler, check=True)
-        # The header goes last: it is what shows that the folder is complete.
+        # The header goes last: its existence means that the folder is complete.
         for name in ("nanoarrow.c", "nanoarrow.hpp", "nanoarrow.h"):
             write_atomically(deps / "nanoarrow" / name, (output / name).read_bytes())
 
@@ -146,7 +145,7 @@ def have_dlpack(deps: Path) -> bool:
 
 
 def fetch_dlpack(deps: Path) -> None:
-    """The published header, out of a wheel that carries it; nothing else of the wheel is kept."""
+    """Extracts the published DLPack header from a wheel that contains it."""
     with tempfile.TemporaryDirectory() as scratch:
         wheel = download(DLPACK_WHEEL, ["--only-binary", ":all:"], Path(scratch))
         with zipfile.ZipFile(wheel) as archive:
@@ -172,7 +171,7 @@ def fetch_codec(codec: Codec, deps: Path) -> None:
 
 
 def fetch(deps: Path) -> list[str]:
-    """Fetches what is missing. Returns a line for each source."""
+    """Downloads the missing sources. Returns a line of text for each source."""
     lines = []
     for name, have, get in (
         ("nanoarrow 0.9.0", have_nanoarrow, fetch_nanoarrow),

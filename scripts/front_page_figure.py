@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Draws docs/figures/measured.svg, the picture of README and of the front page, from bench/results/h100.csv.
+"""Draws docs/figures/measured.svg, the figure of the README and the front page, from bench/results/h100.csv.
 
     front_page_figure.py
 
-Bars with their numbers in three panels. The colours can be read on white and on black paper.
+Three panels of bars with their numbers. The colours are readable on light and on dark backgrounds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WIDTH, ROW, LABEL, BAR = 480, 26, 190, 230  # a phone shows it at three quarters
 
 @dataclass(frozen=True)
 class Panel:
-    """Bars of one measure."""
+    """A panel: the bars of one quantity."""
 
     title: str
     bars: list[tuple[str, float, str]]
@@ -28,7 +28,7 @@ class Panel:
 
 
 def measured(benchmark: str, quantity: str) -> dict[tuple[str, ...], float]:
-    """The numbers of a benchmark, by the parts of their cases."""
+    """Returns the values of a quantity that a benchmark measured, by the parts of the case's name."""
     with (ROOT / "bench/results/h100.csv").open(encoding="utf-8", newline="") as file:
         return {
             tuple(line["case"].split("; ")): float(line["value"])
@@ -71,7 +71,7 @@ def races_panel() -> Panel:
 
 
 def drawn(panels: list[Panel]) -> str:
-    """The picture as SVG."""
+    """Returns the figure as SVG."""
     parts = []
     top = 0
     for panel in panels:

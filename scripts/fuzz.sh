@@ -3,11 +3,11 @@
 #
 #   scripts/fuzz.sh [SECONDS] [FUZZER...]     seconds for each, 60 by default; all of them unless named
 #
-# Each starts from tests/fuzz/corpus/<name> and keeps what it finds interesting in build/asan/corpus/<name>,
-# so that the next run goes on from there. An input that fails is kept in build/asan/findings/; give it to
-# build/asan/bin/fuzz_<name> to see it again. JOBS says how many run side by side, SEED where chance begins
-# and RUNS how many inputs there are at most: with both, every fresh tree meets the same inputs, on a fast
-# machine no others than on a slow one. Exit code 1 when one of them failed.
+# Each fuzzer starts from the inputs in tests/fuzz/corpus/<name> and adds inputs with new coverage to
+# build/asan/corpus/<name>, where the next run continues. Failing inputs are written to build/asan/findings/;
+# run build/asan/bin/fuzz_<name> with such a file to reproduce the failure. JOBS is the number of fuzzers that
+# run at the same time, SEED the seed, and RUNS the maximum number of inputs. With SEED and RUNS, a run from a
+# fresh tree tries the same inputs on every machine. Exit code 1 if a fuzzer failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -29,11 +29,12 @@ fi
 run() { # run <name>
   local name=$1 log=$build/fuzz_$1.log longest=512
   local first=tests/fuzz/corpus/$name
-  [[ $name == ipc || $name == message || $name == packed* ]] && longest=8192 # whole files
-  [[ $name == packed_stream ]] && first=tests/fuzz/corpus/packed             # the same inputs, compared
+  [[ $name == ipc || $name == message || $name == packed* ]] && longest=8192 # inputs that are whole files
+  [[ $name == packed_stream ]] && first=tests/fuzz/corpus/packed             # decodes the same inputs, and compares
   mkdir -p "$build/corpus/$name" "$build/findings" "$first"
-  # Long inputs from the start, because short ones draw nothing but zeros. Leaks are looked for once, at the
-  # end: for each input that would take nearly all of the time. So would the counts that entropic keeps.
+  # -len_control=0: long inputs from the start, because a short one is read as zeros. -detect_leaks=0: leaks are
+  # checked once at the end, because a check for each input would take nearly all of the time, as would
+  # -entropic.
   local options=(-max_total_time="$seconds" -seed="${SEED:-0}" -runs="${RUNS:--1}" -max_len="$longest" -len_control=0 -entropic=0 -detect_leaks=0 -timeout=20 -rss_limit_mb=2560
     -print_final_stats=1 -artifact_prefix="$build/findings/$name-")
   if "$build/bin/fuzz_$name" "${options[@]}" "$build/corpus/$name" "$first" >"$log" 2>&1; then

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Everything that only a machine with a GPU can show, in one go, for a release or a pull request that touches
-# CUDA: build, the C++ and Python tests, the early-release storm, three minutes of soak, compute-sanitizer
-# over the conformance suite, the demo and the benchmarks.
+# Runs every check that needs a GPU, for a release or a pull request that touches CUDA: build, the C++ and Python
+# tests, the stress test of early releases, three minutes of scripts/soak.py, compute-sanitizer on the
+# conformance suite, the demo and the benchmarks.
 #
-#   scripts/gpu_check.sh OUT [STEP...]     steps: build test sanitize python jax storm soak demo examples bench; all without any.
-#                                          peers, with two GPUs, only by name
+#   scripts/gpu_check.sh OUT [STEP...]     steps: build test sanitize python jax storm soak demo examples bench.
+#                                          Without names all of these run. The step peers, for two GPUs, runs
+#                                          only when it is named
 #
-# Needs no network: .deps/ as it is and the system's Python. Writes one log a step to OUT and a line each to
-# the terminal; goes on after a failed step and ends with 1 if there was one.
+# Needs no network: it uses .deps/ as it is and the system's Python. Writes a log for each step to OUT and a
+# line for each to the terminal. Continues after a failed step; the exit code is then 1.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 if (($# == 0)); then
@@ -19,10 +20,10 @@ shift
 steps=${*:-build test sanitize python jax storm soak demo examples bench}
 build=build/gpu
 python=$([ -x .deps/venv/bin/python ] && echo .deps/venv/bin/python || echo python3)
-# The system's compiler by its path: one that links libstdc++ statically would put a copy into every library.
+# The system's compiler: one on the PATH may link libstdc++ statically, which would put a copy into every library.
 export CC=/usr/bin/gcc CXX=/usr/bin/g++
 export PYTHONPATH=$PWD/$build/python${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1
-commit=${COMMIT:-$(git rev-parse --short HEAD 2>/dev/null || echo unknown)} # COMMIT: where the tree came without .git
+commit=${COMMIT:-$(git rev-parse --short HEAD 2>/dev/null || echo unknown)} # COMMIT: for a tree without .git
 failed=0
 
 # step NAME SECONDS COMMAND...
@@ -57,14 +58,14 @@ for s in $steps; do
     done
     ;;
   sanitize)
-    # Tests provoke refusals of the driver on purpose (no memory, a capture in the way): those are not findings.
+    # No reports of API errors: tests provoke errors of the driver on purpose (out of memory, an active capture).
     step memcheck 400 compute-sanitizer --tool memcheck --report-api-errors no --leak-check full --error-exitcode 9 \
       "$build/bin/saeta_conformance_tests" '--gtest_filter=*cuda*' --gtest_brief=1
     step racecheck 200 compute-sanitizer --tool racecheck --error-exitcode 9 \
       "$build/bin/saeta_conformance_tests" '--gtest_filter=*kernels*cuda*' --gtest_brief=1
     ;;
   python) step python 400 "$python" -m pytest -q -p no:cacheprovider -rs tests/python tests/interop ;;
-  jax) # the tests beside it see JAX on the CPU alone, because it takes most of a GPU's memory
+  jax) # a step of its own, because JAX takes most of a GPU's memory; in other steps JAX runs on the CPU
     JAX_PLATFORMS=cuda,cpu step jax 200 "$python" -m pytest -q -p no:cacheprovider -rs -m gpu \
       tests/interop/test_gpu_order_of_numba_and_jax.py
     ;;
@@ -107,7 +108,7 @@ for s in $steps; do
     step spill 200 "$python" bench/spill.py --folder "${SPILL_DIR:-/tmp}" --out "$results/spill.json" --commit "$commit"
     step torch_training 400 "$python" bench/torch_training.py --rounds 3 --out "$results/torch_training.json" --commit "$commit"
     step costs 120 "$build/bin/costs" --out "$results/costs.json" --commit "$commit"
-    # One file to take along; bench/plot.py draws what is inside.
+    # All results in one archive, to be copied from the machine.
     tar -C "$results" -czf "$out/bench.tar.gz" .
     rm -r "$results"
     ;;

@@ -1,8 +1,8 @@
-"""An extension of griffe (mkdocs.yml names this file), which reads the package for the Python reference.
+"""An extension of griffe, the tool that collects docstrings for the Python reference (used in mkdocs.yml).
 
-In a stub no function follows its overloads, and griffe keeps only what follows them. Here the first overload
-that has a docstring becomes the function, and the signatures of the others are shown above it. `Example:` in
-a docstring becomes the word of the Google style, `Examples:`.
+In stubs overloads have no implementation, and griffe documents only implementations. This extension turns the
+first overload that has a docstring into the documented function; the signatures of the others are shown above
+it. It also replaces `Example:` by `Examples:`, the section name of the Google style.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ EXAMPLE = re.compile(r"^( *)Example:$", re.MULTILINE)
 
 
 class PublicDocstrings(griffe.Extension):
-    """Completes what griffe reads, once a package is loaded."""
+    """Changes overloads and sections of docstrings after griffe has loaded a package."""
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
         self._complete(pkg)

@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# Every static check. Runs all of them, then says which ones failed. A check whose tool is missing has failed.
+# Runs every static check, then lists those that failed. A check whose tool is missing counts as failed.
 #
 #   scripts/lint.sh [--allow-missing] [--changed]
 #
-# --allow-missing   a developer without a tool sees what the others say; never in CI
-# --changed         formatting, ruff and clang-tidy of the files that differ from the main branch
-# (scripts/changed_files.sh), with
-#                   the rules of the tree, which take a second; no mypy
+# --allow-missing   skips checks whose tool is missing; not for CI
+# --changed         checks formatting, ruff and clang-tidy only for files that differ from the main branch
+#                   (scripts/changed_files.sh), and the rules of the whole tree, which take a second; no mypy
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -38,7 +37,7 @@ has() { # has <name of the check> <command that shows that the tool is there...>
   "$@" >/dev/null 2>&1 || { not_checked+=("$name"); return 1; }
 }
 
-files() { # files <folder>... -- <ending>...: of the tree, or those of them that were changed
+files() { # files <folder>... -- <ending>...: prints all files, or with --changed those that differ
   local folders=() names=()
   while [[ $1 != -- ]]; do folders+=("$1") && shift; done
   shift
@@ -55,7 +54,7 @@ clang_tidy() { # clang_tidy <commands> <option>... -- <file>...
   shift
   while [[ $1 != -- ]]; do options+=("$1") && shift; done
   shift
-  # Counts of warnings in system headers, and the command lines, say nothing.
+  # Removes counts of warnings in system headers, and the command lines.
   run-clang-tidy -quiet -j "${JOBS:-$(nproc)}" -p "$build/tidy/$commands" "${options[@]}" \
     -extra-arg-before="-isystem$PWD/scripts/clang_tidy/include" -extra-arg=-Wno-unknown-warning-option \
     "${@/%/\$}" 2>&1 | grep -Ev '^(clang-tidy|.*warnings?( and [0-9]+ errors?)? (generated|treated)|$)'
@@ -80,20 +79,20 @@ if has ruff "$python" -m ruff --version && ((${#python_files[@]})); then
   check ruff "$python" -m ruff check "${python_files[@]}"
   check "ruff format" "$python" -m ruff format --check "${python_files[@]}"
 fi
-# Without the stubs, which mypy reads, the check of names has failed and said how to build them.
+# mypy needs the stubs of the compiled modules. If they are missing, the check of names has already failed.
 if [[ $changed == no ]] && has mypy "$python" -m mypy --version && [[ -f python/saeta/_core.pyi ]]; then
   check mypy "$python" -m mypy
 fi
 if has clang-tidy run-clang-tidy -h && ((${#sources[@]})); then
   sources=("${sources[@]/#/$PWD/}")
-  # The compile commands, and the headers that a configuration generates.
+  # Writes the compile commands, and the headers that CMake generates.
   cmake --preset dev -B "$build" -DSAETA_UNITY=ON >/dev/null
   "$python" scripts/tidy_commands.py "$build"
   if [[ $changed == yes ]]; then
     check clang-tidy clang_tidy single -- "${sources[@]}"
   else
-    # Each source must compile by itself. misc-unused-using-decls looks at the main file alone, so it runs here,
-    # too. All other checks see a dozen sources at once.
+    # Compiles each source by itself, which the unity build does not check. misc-unused-using-decls considers
+    # only the main file, so it runs here. All other checks run on the unity sources.
     check "clang-tidy of each source" clang_tidy single -checks=-*,misc-unused-using-decls -- "${sources[@]}"
     check clang-tidy clang_tidy batch -- '.*'
   fi

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes the generated pages of the reference: docs/reference/types.md, what each type can do, found by
-trying, and docs/reference/cli.md, the help of the command `saeta`.
+"""Writes the generated pages of the reference: docs/reference/types.md, which operations support each type
+(found by trying), and docs/reference/cli.md, the help of the command `saeta`.
 
     reference_tables.py [--check]
 
---check compares instead of writing; exit code 1 when they differ. tests/python/test_reference_tables.py does
-that.
+--check compares instead of writing; exit code 1 if they differ
+(tests/python/test_reference_tables.py).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ sys.path.append(str(ROOT / "tests/python_support"))
 from arrow_data import arrays  # noqa: E402 - the types that the tests use
 
 ROWS = 20
-# Types that differ from another one in the unit alone, and combinations of others.
+# Types that are left out of the table: they differ from another type only in the unit, or combine others.
 SAME_AGAIN = re.compile(r"\[(s|ms|ns)\b|Madrid|^deep$|^dictionary uint8$")
 INTRODUCTION = """# Supported types: what each can do
 
@@ -61,7 +61,7 @@ strings and binaries have `offsets_and_values` instead of a tensor
 
 
 def works(attempt: Callable[[], Any]) -> bool:
-    """Whether an attempt ends with anything but False or an error of Saeta."""
+    """Returns whether an attempt succeeds: it neither returns False nor raises an error of Saeta."""
     try:
         return attempt() is not False
     except (sa.Error, pa.ArrowNotImplementedError):
@@ -109,7 +109,7 @@ def is_cast(column: sa.Column) -> bool:
 
 
 def as_tensor(column: sa.Column) -> str:
-    """How a column becomes a tensor. `to_numpy` has arrays of objects for types without a tensor."""
+    """Says how a column becomes a tensor. For types without one, `to_numpy` returns arrays of objects."""
     if works(lambda: np.from_dlpack(column)):
         return "yes"
     for keyword, value in (("reinterpret", True), ("codes", True), ("dtype", "float64")):
@@ -163,7 +163,7 @@ def type_page() -> str:
 
 
 def command_page() -> str:
-    """typer's own Markdown, with the exit codes once."""
+    """Returns typer's Markdown help of the command, with the exit codes only once."""
     command = [sys.executable, "-m", "typer", "saeta.cli.app", "utils", "docs", "--name", "saeta"]
     made = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     text = re.sub(r"^Exit codes: .*\n+", "", html.unescape(made), flags=re.MULTILINE)

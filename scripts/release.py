@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prepares a release, up to the upload. Stops at the first thing that is not ready.
+"""Prepares a release up to the upload. Stops at the first step that fails.
 
     release.py [--repository ADDRESS] [--container PROGRAM] [--skip-tests]
 
@@ -8,9 +8,9 @@
 3. The wheels and the source distribution are built for manylinux_2_28, in the container that
    scripts/manylinux.Containerfile describes. `--container none` builds on this machine, for the glibc here.
 4. The wheels are installed and tested, and a wheel is built from the source distribution without a network.
-5. dist/SHA256SUMS is written, and the commands are printed that tag the commit and upload the files.
+5. dist/SHA256SUMS is written, and the commands that tag the commit and upload the files are printed.
 
-ADDRESS is the public repository: project URLs and the links of the README lead there.
+ADDRESS is the public repository, for project URLs and the links of the README.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def output_of(*command: str) -> str:
 
 
 def require_ready(release: str) -> None:
-    """Raises WheelError with what has to be done before this version can be released."""
+    """Raises WheelError if this version can't be released yet; the message says what to do first."""
     if changed := output_of("git", "status", "--porcelain"):
         raise WheelError(f"commit or remove first:\n{changed}")
     if output_of("git", "tag", "--list", f"v{release}"):
@@ -63,7 +63,7 @@ def write_sums() -> list[Path]:
 
 
 def release(repository: str, container: str, with_tests: bool) -> None:
-    """Does the steps in their order."""
+    """Runs the steps in order."""
     number = version()
     require_ready(number)
     if with_tests:

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Makes a machine ready to build and test Saeta. Run it as often as you like: what is done is not done again.
+"""Prepares a machine to build and test Saeta. It can be run again at any time and skips finished steps.
 
     setup.py [--docs] [--system-python]
 
-1. Compilers and tools from Debian packages (installed only when something is missing and this user may).
-2. A virtual environment in .deps/venv with the packages of scripts/requirements.txt.
-3. The sources of nanoarrow, DLPack, LZ4 and Zstandard in .deps (scripts/fetch_sources.py).
+1. Installs missing compilers and tools from Debian packages, if this user may.
+2. Makes a virtual environment in .deps/venv with the packages of scripts/requirements.txt.
+3. Downloads the sources of nanoarrow, DLPack, LZ4 and Zstandard to .deps (scripts/fetch_sources.py).
 
-Everything is kept in .deps/; with it, nothing needs a network. Where .deps/ was brought along without a
-virtual environment, the system's Python is used with whatever releases it has; --system-python asks for that.
+Once .deps/ is complete, no network is needed. If .deps/ was copied to the machine without a virtual
+environment, or with --system-python, the packages of the system's Python are used, whatever their versions.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ DEPS = ROOT / ".deps"
 VENV = DEPS / "venv"
 OLDEST_PYTHON = (3, 11)
 OLDEST_CMAKE = (3, 25)
-# Without these from the system's Python there is no package to build and no test to run.
+# Packages that the system's Python must have to build and test the package.
 SYSTEM_PACKAGES = ("nanobind", "numpy", "pyarrow", "pytest", "rich", "typer")
 
 
 class SetupError(Exception):
-    """A step that failed; the message says what to run."""
+    """A step failed; the message says what to run."""
 
 
 def say(text: str) -> None:
@@ -47,7 +47,7 @@ def say(text: str) -> None:
 
 @dataclass(frozen=True)
 class Tool:
-    """Something that a Debian package provides."""
+    """A tool or library that a Debian package provides."""
 
     package: str
     purpose: str
@@ -60,7 +60,7 @@ def program(name: str) -> Callable[[], bool]:
 
 
 def any_file(*patterns: str) -> Callable[[], bool]:
-    """Whether a file matches one of the patterns, which begin at the root."""
+    """Returns a function that tells whether any file matches one of the patterns, relative to `/`."""
     return lambda: any(next(Path("/").glob(pattern), None) is not None for pattern in patterns)
 
 
@@ -104,7 +104,7 @@ TOOLS = (
 
 
 def install_tools() -> None:
-    """Asks apt-get for what is missing; what is not required may stay missing."""
+    """Installs missing tools with apt-get. Optional tools may stay missing."""
     missing = [tool for tool in TOOLS if not tool.present()]
     if not missing:
         say("[1/3] tools: all there")
@@ -140,7 +140,7 @@ def lacking_system_packages() -> list[str]:
 
 
 def pip_install(requirements: Path) -> bool:
-    """Into the virtual environment, unless its stamp says that this very list is there."""
+    """Installs requirements into the virtual environment, unless its stamp has the same list."""
     stamp = VENV / f".{requirements.stem}.stamp"
     wanted = hashlib.sha256(requirements.read_bytes()).hexdigest()
     if stamp.is_file() and stamp.read_text() == wanted:

@@ -1,9 +1,9 @@
-"""Hooks of mkdocs (mkdocs.yml names this file): the front page begins as README does, the pages of the C++
-reference are written from the headers, and diagrams stand in the page itself.
+"""Hooks of mkdocs (used in mkdocs.yml): the front page begins with the README's first part, the pages of the
+C++ reference are generated from the headers, and SVG diagrams are inlined into the pages.
 
 A page of docs/reference/cpp has the line `<!-- headers of saeta/memory -->`, which becomes a section for each
-public header of that layer: the comment that opens the header, then what it declares. Private members,
-namespaces `detail` and includes are left out.
+public header of that layer: the comment at its top, then its declarations without private members, `detail`
+namespaces and includes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BEGINNING = "<!-- the beginning of README.md -->"
 MARK = re.compile(r"^<!-- headers of (\S+) -->$", re.MULTILINE)
 LABEL = re.compile(r"^([A-Z]\w+)  +(?=\S)")
 ITEM = re.compile(r" *(\d\.|-|\*) ")
-# As clang-format lays them out: an end has the indent of its beginning.
+# These rely on clang-format: the closing brace has the indent of the opening line.
 PRIVATE = re.compile(r"^( *)(?:private|protected):\n.*?(?=^\1\};)", re.DOTALL | re.MULTILINE)
 DETAIL = re.compile(r"^namespace detail \{\n.*?^\} // namespace detail\n", re.DOTALL | re.MULTILINE)
 DIAGRAM = re.compile(r'<img alt="([^"]*)" src="[^"]*figures/(\w+)\.svg" ?/?>')
@@ -27,8 +27,8 @@ LEFT_OUT = re.compile(r"^#(?:include|pragma once).*\n", re.MULTILINE)
 DECLARED = re.compile(r"^(?:class|struct|enum class|using|concept) (\w+)", re.MULTILINE)
 FUNCTION = re.compile(r"^(?:\[\[nodiscard\]\] )?[\w:<>,*& ]*?[ *&](\w+)\(", re.MULTILINE)
 
-# How Saeta is made, and headers, come behind what shows its use. An error leads to what to do about it.
-# Names that saeta.dask shares with the package lead to those of the package. XLOG leads to how to move.
+# Search ranks guides before design decisions and headers. For the name of an error, a guide comes first. For
+# a name that the package and saeta.dask have, the page of the package comes first; for XLOG, its guide.
 SEARCH_BOOSTS = {
     "decisions/": 0.1,
     "reference/cpp/": 0.1,
@@ -41,7 +41,7 @@ SEARCH_BOOSTS = {
 
 
 def public_headers(layer: str, root: Path = ROOT) -> list[Path]:
-    """The headers that a layer installs, in the order of their names; all where its CMake file lists none."""
+    """Returns the headers that a layer installs, by name; all headers if its CMake file lists none."""
     folder = root / layer
     listed = PUBLIC.search((folder / "CMakeLists.txt").read_text(encoding="utf-8"))
     if listed is None:
@@ -50,13 +50,13 @@ def public_headers(layer: str, root: Path = ROOT) -> list[Path]:
 
 
 def documented_layers(root: Path = ROOT) -> set[str]:
-    """The layers that have a page."""
+    """Returns the layers that have a page in the C++ reference."""
     pages = (root / "docs/reference/cpp").glob("*.md")
     return {layer for page in pages for layer in MARK.findall(page.read_text(encoding="utf-8"))}
 
 
 def prose(comment: str) -> str:
-    """The comment that opens a header as Markdown; its labels (`Owner     A value`) become bold."""
+    """Converts the comment at the top of a header to Markdown, its labels (`Owner     A value`) to bold."""
     text = ""
     for line in comment.splitlines():
         words = line.removeprefix("//").removeprefix(" ")
@@ -76,7 +76,7 @@ def prose(comment: str) -> str:
 
 
 def section(header: Path, root: Path = ROOT) -> str:
-    """The section about one header."""
+    """Returns the section about one header."""
     text = header.read_text(encoding="utf-8")
     comment = re.match(r"(?://.*\n)*", text)
     assert comment is not None
@@ -90,13 +90,13 @@ def section(header: Path, root: Path = ROOT) -> str:
 
 
 def beginning_of_readme(root: Path = ROOT) -> str:
-    """README without its title, up to the tour, with links as they are from docs/."""
+    """Returns the README up to its tour, without the title and with links relative to docs/."""
     text = (root / "README.md").read_text(encoding="utf-8")
     return text.partition("\n")[2].partition("## Five minutes")[0].replace("](docs/", "](").strip()
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Called by mkdocs for each page."""
+    """Called by mkdocs for the Markdown of each page: inserts the README and the sections of headers."""
     for beginning, boost in SEARCH_BOOSTS.items():
         if page.file.src_uri.startswith(beginning):
             page.meta["search"] = {"boost": boost}
@@ -106,12 +106,12 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Called by mkdocs for each page: puts diagrams in it, which then have the colour of its text."""
+    """Called by mkdocs for the HTML of each page: inlines diagrams, which then have the text's colour."""
     return DIAGRAM.sub(inlined, html)
 
 
 def inlined(image: re.Match[str], root: Path = ROOT) -> str:
-    """The diagram that an image shows; other pictures stay images."""
+    """Returns the SVG text of a diagram for its image tag. Other images are unchanged."""
     source = root / f"docs/figures/{image[2]}.txt"
     if not source.exists():
         return image[0]

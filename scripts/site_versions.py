@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Places the built site below its version, beside those of earlier releases.
+"""Copies the built site to a folder named after its version, beside the sites of earlier releases.
 
     site_versions.py FOLDER [--site build/site] [--version 0.1]
 
-FOLDER becomes what a web server shows: the site of each version in a folder of its own, `versions.json`, from
-which every page offers the others, and an `index.html` that leads to the latest. A version that is there
-already is replaced. Without `--version` it is the one of CMakeLists.txt, without the number of the patch.
-Names that are not numbers, as `dev`, come behind all releases and are never the latest beside one.
+FOLDER is the root for a web server. It has a folder for each version, `versions.json`, from which every page
+offers the other versions, and an `index.html` that redirects to the latest one. An existing folder of the
+version is replaced. The default version is that of CMakeLists.txt without the patch number. Names that are
+not numbers, such as `dev`, are sorted after all releases; they are the latest only if there is no release.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def version_of_project(root: Path = ROOT) -> str:
 
 
 def by_age(version: str) -> tuple[bool, list[int], str]:
-    """A key that sorts releases by their numbers, behind names."""
+    """A sort key: names first, then releases by their numbers."""
     numbers = re.fullmatch(r"\d+(?:\.\d+)*", version)
     return numbers is not None, [int(each) for each in version.split(".")] if numbers else [], version
 
 
 def place(site: Path, folder: Path, version: str) -> list[str]:
-    """Copies a site into the folder of all versions. Returns their names, the latest first."""
+    """Copies a site into the folder of all versions. Returns the names of all versions, the latest first."""
     if not (site / "index.html").is_file():
         raise FileNotFoundError(f"{site} has no index.html: build the site with make docs")
     if not NAME.fullmatch(version) or version in (".", ".."):

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Uses the memory plane in every way at once, for as long as you like, and checks it while it goes.
+"""A stress test of the memory layers: threads use all features at the same time, and invariants are checked.
 
     scripts/soak.py --seconds 180 --device best --guard
     scripts/soak.py --rounds 2000 --seed 7          # bounded by rounds, for a test
 
-Several threads under one budget, each with a program of its own that its seed decides: buffers and use
-tokens, children, reservations, windows, hooks, trims, refusals, Arrow files, children of fork, graph captures
-of another library, and arrays of every framework that is installed, taken and lent without a copy. All of
-them stop after every lap; then the bytes by tag must be those of the live buffers and the guard must have
-found nothing. Values are checked when their owner goes. At the end nothing may be left.
+Several threads share one budget. Each runs a random sequence of operations from its seed: buffers and use
+tokens, child budgets, reservations, windows, hooks, trims, refused allocations, Arrow files, forks, graph
+captures by another library, and zero-copy exchange with every installed framework. After every lap all
+threads stop; then the bytes by tag must be those of the live buffers, and the guard must have found no error.
+The values of a buffer are checked before it is freed. At the end nothing may be allocated.
 
 Exit code 0; 1 when something was wrong, with the seed; 2 for wrong arguments.
 """
@@ -35,14 +35,14 @@ from soak_disturbances import fork_a_child, graph_of
 from soak_items import Block, Loan, Rows, View, WrongError, require
 from soak_peers import Peer, find_peers, kernel_peer
 
-LAP = 50  # rounds of every thread between two checks
-KEPT = 24  # things that a thread holds at most
-ROWS = 20_000  # of the file
+LAP = 50  # operations of each thread between two checks
+KEPT = 24  # items that a thread holds at most
+ROWS = 20_000  # rows of the Arrow file
 TAGS = [f"soak {name}" for name in ("build", "probe", "sort", "scratch", "result", "page", "window", "spill")]
 
 
 class Soak:
-    """What the threads share."""
+    """The state that the threads share."""
 
     def __init__(self, ctx: sa.Context, folder: Path, *, guard: bool) -> None:
         self.ctx = ctx
@@ -50,9 +50,9 @@ class Soak:
         self.peers = find_peers(ctx)
         self.kernels = kernel_peer(self.peers)
         self.graph = graph_of(ctx, self.kernels and self.kernels.module)
-        self.largest = (ctx.budget or 0) // 10  # so that what is kept does not fit now and then
-        self.passed_on: deque[Any] = deque()  # from one thread to another
-        self.spillable: deque[Block] = deque()  # what the hook may drop
+        self.largest = (ctx.budget or 0) // 10  # so large that the budget refuses some allocations
+        self.passed_on: deque[Any] = deque()  # items that another thread will own
+        self.spillable: deque[Block] = deque()  # buffers that the hook may free
         self.hook = ctx.memory.add_hook(self.spill, name="soak", priority=1)
         self.asked = 0
         self.file = self._write_file(folder)
@@ -76,7 +76,7 @@ class Soak:
         return path
 
     def check(self) -> None:
-        """While every thread stands still."""
+        """Checks the accounting while all threads are stopped."""
         self.ctx.synchronize()
         held = [item for worker in self.workers for item in worker.held]
         live: Counter[str] = Counter()
@@ -89,7 +89,7 @@ class Soak:
         require(ours == +live, f"bytes by tag are {ours}, those of the live buffers {dict(live)}")
         own = sum(count for tag, count in tags.items() if not tag.startswith("external:"))
         by_budget = sum(memory.by_budget().values())
-        # What was downloaded and is still held is in the ledger of a device, and in the budget of the host.
+        # A download is in the ledger of its device context but charged to the budget of the host.
         elsewhere = 0 if self.ctx.device == "host" else tags.get("download", 0)
         require(
             now["current"] + elsewhere == now["own"] == own == by_budget,
@@ -102,7 +102,7 @@ class Soak:
             require(not found, f"the guard found {found}")
 
     def check_limits(self) -> None:
-        """At any moment."""
+        """Checks the limit. May be called while threads run."""
         now = self.ctx.memory.statistics()
         limit, current, peak = now["limit"] or 0, now["current"] or 0, now["peak"] or 0
         require(
@@ -110,7 +110,7 @@ class Soak:
         )
 
     def close(self) -> None:
-        """After the threads."""
+        """Frees all items after the threads have ended, and checks that nothing is left."""
         self.hook.remove()
         for worker in self.workers:
             worker.drop_all()
@@ -129,7 +129,7 @@ class Soak:
 
 
 class Worker:
-    """One thread's program."""
+    """A thread: the items that it holds, and its random operations."""
 
     def __init__(self, soak: Soak, seed: int, number: int) -> None:
         self.soak = soak
@@ -165,8 +165,8 @@ class Worker:
                 step()
             except sa.BudgetExceeded as refusal:
                 self.count["refused"] += 1
-                # What was refused may fit by now: the numbers are those of the moment after, and who came
-                # earlier is served first.
+                # By these numbers the request may fit: they are read after the refusal, and a request is also
+                # refused while earlier ones wait.
                 require(
                     refusal.required == refusal.limit - refusal.remaining + refusal.requested
                     and refusal.current <= refusal.peak <= refusal.limit,
@@ -177,7 +177,7 @@ class Worker:
                 self.drop()
 
     def size(self) -> int:
-        """In bytes of whole int32; small ones are as likely as large ones."""
+        """Returns a random size in bytes, log-uniform and a multiple of 4 (int32)."""
         return int(2 ** self.random.uniform(2, np.log2(self.soak.largest))) // 4 * 4
 
     def value(self) -> int:
@@ -202,7 +202,7 @@ class Worker:
             block.write(self.value())
 
     def copy_over(self) -> None:
-        """One token over two buffers."""
+        """Copies a buffer to another one under one use token for both."""
         source, target = self.pick(Block), self.pick(Block)
         if source is not None and source is not target and source.nbytes == target.nbytes:
             target.copy_from(source)
@@ -220,7 +220,7 @@ class Worker:
             self.drop()
 
     def pass_on(self) -> None:
-        """What one thread made another one frees."""
+        """Exchanges an item with another thread, so that threads free items of other threads."""
         if self.held:
             self.soak.passed_on.append(self.held.pop())
         try:
@@ -277,7 +277,7 @@ class Worker:
             self.allocate()
 
     def take_a_view(self) -> None:
-        """A column that a framework reads on a stream of its own; the column goes at once."""
+        """Drops a column while a framework may still be reading it on the framework's own stream."""
         peer = self.random.choice(self.soak.peers)
         value, rows = self.value(), self.size() // 4
         column = sa.from_dlpack(np.full(rows, value, dtype=np.int32), self.soak.ctx, copy=True)
@@ -327,7 +327,7 @@ class Worker:
 
 
 class Run:
-    """The threads of a soak, and the first error of any."""
+    """Runs the threads lap by lap, and keeps the first error."""
 
     def __init__(self, soak: Soak, seed: int, threads: int, more: Callable[[int], bool]) -> None:
         self.soak = soak
@@ -352,7 +352,7 @@ class Run:
                 worker.lap()
                 self.barrier.wait()
         except threading.BrokenBarrierError:
-            return  # another thread tells why
+            return  # the thread that failed reports the error
         except BaseException:
             self.failure = self.failure or traceback.format_exc()
             self.barrier.abort()

@@ -1,5 +1,4 @@
-"""What goes on beside the work of a soak or a storm: children of fork, and graph captures of another
-library."""
+"""Disturbances for the stress tests: forked child processes, and graph captures by another library."""
 
 from __future__ import annotations
 
@@ -16,16 +15,16 @@ import numpy as np
 import saeta as sa
 from soak_items import WrongError, require
 
-ALARM = 60  # seconds until a child that hangs is ended
+ALARM = 60  # seconds until a child process that hangs is killed
 ROWS = 1000
 
-# Python from 3.12 on and JAX warn of what these tests are about.
+# Python from 3.12 on and JAX warn about fork in a process with threads, which is tested here.
 warnings.filterwarnings("ignore", r".*multi-?threaded", DeprecationWarning)
 warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
 
 
 def work_on_the_host() -> None:
-    """Uses a host context of the child's own."""
+    """Runs in the child process: uses a new host context."""
     own = sa.context("host")
     require(own.memory.statistics()["current"] == 0, "the bytes of the parent are charged in its child")
     made = sa.from_dlpack(np.arange(ROWS), own, copy=True)
@@ -36,7 +35,7 @@ def work_on_the_host() -> None:
 
 
 def be_refused_cuda() -> None:
-    """Asks for a GPU that the parent uses."""
+    """Runs in the child process: using the parent's GPU must raise an error."""
     try:
         sa.context("cuda:0")
     except sa.DeviceError as refused:
@@ -46,7 +45,7 @@ def be_refused_cuda() -> None:
 
 
 def fork_a_child(ctx: sa.Context) -> None:
-    """Forks a child that uses the host, and is refused the GPU of the context, and waits for its end."""
+    """Forks a child that uses the host and must be refused the context's GPU. Waits for its end."""
     jobs = [work_on_the_host] if ctx.device == "host" else [be_refused_cuda, work_on_the_host]
     child = os.fork()
     if child == 0:
@@ -63,8 +62,10 @@ def fork_a_child(ctx: sa.Context) -> None:
 
 
 class Graph:
-    """Captures an addition, announced, and runs the graph: the array counts the runs. One capture at a
-    time."""
+    """Announces and captures an addition of 1 to an array, and launches the graph once for each call.
+
+    The values of the array are the number of launches. Only one thread captures at a time.
+    """
 
     def __init__(self, ctx: sa.Context) -> None:
         self.ctx = ctx
@@ -78,7 +79,7 @@ class Graph:
             require(found == self.runs * ROWS, f"{self.runs} runs of graphs counted {found // ROWS}")
 
     def run(self) -> int:
-        """On the host nothing captures: an announcement alone."""
+        """Only announces a capture, because the host has no graphs."""
         with self.ctx.capturing():
             return self.runs * ROWS
 
@@ -89,7 +90,7 @@ class TorchGraph(Graph):
         self.torch = torch
         self.stream = torch.cuda.Stream()
         self.total = torch.zeros(ROWS, dtype=torch.int32, device="cuda")
-        self.total += 0  # loads the kernel, which a capture must not
+        self.total += 0  # loads the kernel, which is not allowed during a capture
         torch.cuda.synchronize()
 
     def run(self) -> int:
@@ -109,7 +110,7 @@ class CupyGraph(Graph):
         self.cupy = cupy
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.total = cupy.full(ROWS, -1, dtype=cupy.int32)
-        self.total += 1  # compiles the kernel
+        self.total += 1  # compiles the kernel before the capture, and sets 0
         cupy.cuda.runtime.deviceSynchronize()
 
     def run(self) -> int:
@@ -123,7 +124,7 @@ class CupyGraph(Graph):
 
 
 def graph_of(ctx: sa.Context, module: Any) -> Graph:
-    """The framework that has the device: CuPy or torch. None for the host."""
+    """Returns a graph of CuPy or torch for a GPU; for the host one that only announces captures."""
     made: dict[str, Callable[[sa.Context, Any], Graph]] = {"cupy": CupyGraph, "torch": TorchGraph}
     if ctx.device == "host" or module is None:
         return Graph(ctx)

@@ -1,5 +1,6 @@
-"""What a soak holds, and how each proves its values: memory of its own, views that frameworks have, and
-loans of theirs."""
+"""The items that scripts/soak.py holds: buffers, exported views, imported arrays and tables. Each can check
+its values.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from soak_peers import Peer
 
 
 class WrongError(Exception):
-    """Something that the memory plane promises is not so."""
+    """An invariant of the memory layers is violated."""
 
 
 def require(true: bool, text: str) -> None:
@@ -27,8 +28,10 @@ def require_sum(found: int, expected: int, what: str) -> None:
 
 
 class Block:
-    """A buffer full of one int32, written and read inside use tokens. Without a framework that can,
-    untouched."""
+    """A buffer filled with one int32 value, accessed under use tokens.
+
+    If no installed framework can access the memory, it is only allocated.
+    """
 
     def __init__(self, buffer: sa.Buffer, kernels: Peer | None) -> None:
         self.buffer = buffer
@@ -44,7 +47,7 @@ class Block:
         return self.buffer.tag
 
     def token(self, read: sa.Buffer, writes: Sequence[sa.Buffer] = ()) -> sa.UseToken:
-        """Named to be written, too, for a framework that takes no read-only arrays."""
+        """Opens a use token. If the framework rejects read-only arrays, it declares reads as writes."""
         if self.kernels is not None and not self.kernels.reads_read_only:
             return sa.use(writes=[read, *writes])
         return sa.use(reads=[read], writes=writes)
@@ -75,8 +78,9 @@ class Block:
 
 
 class View:
-    """What a framework has of a column that is gone: a sum that may be pending on its stream, and perhaps
-    the view itself."""
+    """An export of a column that has been dropped: the sum that a framework computes of it on its own stream,
+    maybe still pending, and sometimes the framework's view.
+    """
 
     def __init__(
         self, peer: Peer, stream: AbstractContextManager[Any], view: Any, total: Any, expected: int
@@ -96,7 +100,7 @@ class View:
 
 
 class Loan:
-    """A column over the memory of a framework whose array is gone."""
+    """A column imported without a copy from a framework's array, which has been dropped."""
 
     def __init__(self, column: sa.Column, expected: int) -> None:
         self.column = column
@@ -108,7 +112,7 @@ class Loan:
 
 
 class Rows:
-    """A table of a file with the columns `number` (0, 1, ...) and `half`."""
+    """A table read from a file with the columns `number` (0, 1, ...) and `half` (0, 0.5, ...)."""
 
     def __init__(self, table: sa.Table, rows: int) -> None:
         self.table = table

@@ -1,8 +1,8 @@
-"""The frameworks that a soak exchanges arrays with: one class each, with the same few calls.
+"""The frameworks that scripts/soak.py exchanges arrays with: one class each, with the same interface.
 
-Arrays are 1-D int32, all of one value, so that a sum proves all of them. A sum may be pending until `int`
-asks for it. `on` gives a block in which the framework works on a stream of Saeta's, numbered as `__dlpack__`
-does.
+Arrays are 1-D int32 with one value in all elements, so that their sum checks every element. `total` may
+return a pending sum, for which `int()` waits. In a block of `on(stream)` the framework works on one of
+Saeta's streams, given by its number in `__dlpack__`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import saeta as sa
 
 
 class Peer:
-    """What works for every framework with DLPack."""
+    """The default implementation, for a framework with DLPack."""
 
     name = ""
-    reads_read_only = True  # arrays over memory that it must not write to
+    reads_read_only = True  # accepts arrays over read-only memory
 
     def __init__(self, module: Any) -> None:
         self.module = module
 
     def own_stream(self) -> AbstractContextManager[Any]:
-        """A block in which the framework works on a stream that Saeta does not know."""
+        """Returns a context manager in which the framework works on a stream that Saeta does not know."""
         return nullcontext()
 
     def on(self, _stream: int | None) -> AbstractContextManager[Any]:
@@ -36,7 +36,7 @@ class Peer:
         return self.module.full(rows, value, dtype=self.module.int32)
 
     def view(self, lent: Any) -> Any:
-        """An array over memory that a token lends."""
+        """Returns the framework's array over memory that a use token gives access to."""
         return self.module.asarray(lent)
 
     def fill(self, array: Any, value: int) -> None:
@@ -61,7 +61,7 @@ class CupyPeer(Peer):
 
     def __init__(self, module: Any) -> None:
         super().__init__(module)
-        # Few of them: CuPy's pool keeps memory apart for each stream that ever was.
+        # A fixed number of streams, because CuPy's pool never merges the memory of different streams.
         self.streams = cycle([module.cuda.Stream(non_blocking=True) for _ in range(8)])
 
     def own_stream(self) -> AbstractContextManager[Any]:
@@ -115,7 +115,7 @@ class JaxPeer(Peer):
 
 
 class PyarrowPeer(Peer):
-    """Arrow's protocol instead of DLPack's; a device's columns are downloaded."""
+    """Uses Arrow's protocol instead of DLPack; columns of a device are downloaded."""
 
     name = "pyarrow"
 
@@ -123,9 +123,8 @@ class PyarrowPeer(Peer):
         return self.module.array(np.full(rows, value, dtype=np.int32))
 
     def take(self, column: sa.Column) -> Any:
-        return (
-            column.to_arrow()
-        )  # pyarrow.array would ask for memory of the device, which its wheels do not take
+        # Not pyarrow.array: it would request device memory, which pyarrow's wheels do not support.
+        return column.to_arrow()
 
     def give(self, array: Any, ctx: sa.Context) -> sa.Column:
         made: sa.Column = sa.from_arrow(array, ctx)
@@ -143,7 +142,7 @@ def _module(name: str) -> Any:
 
 
 def find_peers(ctx: sa.Context) -> list[Peer]:
-    """Those that are installed and can reach the memory of the context."""
+    """Returns the frameworks that are installed and can access the memory of the context."""
     found: list[Peer] = []
     on_host = ctx.device == "host"
     if on_host:
@@ -163,6 +162,6 @@ def find_peers(ctx: sa.Context) -> list[Peer]:
 
 
 def kernel_peer(peers: list[Peer]) -> Peer | None:
-    """One that can work on the memory that a token lends."""
+    """Returns a framework that can access the memory of a use token, or None."""
     by_name = {peer.name: peer for peer in peers}
     return next((by_name[name] for name in ("numpy", "cupy", "torch") if name in by_name), None)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes the compile commands of a build for clang-tidy: those of saeta/, without precompiled headers.
+"""Writes compile commands for clang-tidy from those of a build: only saeta/, without precompiled headers.
 
-    tidy_commands.py BUILD      writes BUILD/tidy/single and BUILD/tidy/batch, a compile_commands.json in each
+    tidy_commands.py BUILD      writes compile_commands.json to BUILD/tidy/single and to BUILD/tidy/batch
 
-`single` compiles each source by itself: without the precompiled header a file that does not include what it
-uses does not compile. `batch` compiles a dozen sources of a target as one, as the build does: most of the
-time of clang-tidy goes to the headers of the standard library, which it then looks at once for all of them.
+`single` compiles each source by itself, so that missing includes are errors. `batch` compiles a dozen sources
+of a target as one, as the unity build does: clang-tidy spends most of its time in headers of the standard
+library, which it then reads once for all of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 PRECOMPILED = "cmake_pch.hxx"
 OF_PRECOMPILED = frozenset({"-Winvalid-pch", "-fpch-preprocess"})
-# Warnings that cmake/saeta_flags.cmake takes out of a unity build alone.
+# Warnings that cmake/saeta_flags.cmake disables only in unity builds.
 OF_UNITY = frozenset({"-Wno-shadow", "-Wno-subobject-linkage"})
 Command = dict[str, object]
 
@@ -34,16 +34,16 @@ def without_precompiled(command: str) -> list[str]:
 
 
 def sources_of(file: Path) -> list[str]:
-    """Returns the sources that a file of a unity build includes, or the file itself."""
+    """Returns the sources that a unity source includes, or the file itself if it is an ordinary source."""
     if file.parent.name != "Unity":
         return [str(file)]
     return re.findall(r'^#include "(.*)"$', file.read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def tidy_commands(commands: list[dict[str, str]], root: Path) -> tuple[list[Command], list[Command]]:
-    """Returns the commands of single sources and those of batches, for each source once.
+    """Returns the commands of single sources and of unity sources.
 
-    Two targets may have the same source.
+    A source that belongs to two targets is taken once.
     """
     single: dict[str, Command] = {}
     batch: list[Command] = []

@@ -1,12 +1,12 @@
-"""Pretty printers of gdb for buffers, storages, columns, tables and budgets.
+"""gdb pretty printers for buffers, storages, columns, tables and budgets.
 
     (gdb) source scripts/gdb/saeta_printers.py
     (gdb) print table
     $1 = saeta::table: 3 rows, 2 columns, 1 batch = {fare = float64, city = string}
 
-They read what the debugger sees and call nothing in the program, so they also work on a core file. They
-need the types of the values: a program that was compiled with -g and includes the headers. A budget shows its
-bytes where the program, or a libsaeta with -g, knows `budget::node`. Written for libstdc++.
+They only read memory and call no function of the program, so they also work on a core file. They need debug
+information about the types: a program that includes the headers, compiled with -g. A budget shows its bytes
+only if there is debug information for `budget::node`, as in a libsaeta with -g. Written for libstdc++.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ def text_of(value: Any) -> str:
 
 
 def pointee(pointer: Any) -> Any:
-    """Returns what a std::shared_ptr or std::unique_ptr points to, None for null."""
-    if pointer.type.strip_typedefs().name.startswith("std::unique_ptr"):  # which is the pointer alone
+    """Returns the object that a std::shared_ptr or std::unique_ptr points to, or None if it is null."""
+    # std::unique_ptr consists of the pointer only, so it can be cast.
+    if pointer.type.strip_typedefs().name.startswith("std::unique_ptr"):
         raw = pointer.address.cast(pointer.type.template_argument(0).pointer().pointer()).dereference()
     else:
         raw = pointer["_M_ptr"]
@@ -71,7 +72,7 @@ def type_name(data_type: Any) -> str:
 
 
 class Storage:
-    """A saeta::storage: what holds the bytes of buffers."""
+    """A saeta::storage: the allocation that buffers refer to."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -89,7 +90,7 @@ class Storage:
 
 
 class Buffer:
-    """A saeta::buffer: a range of a storage."""
+    """A saeta::buffer: a range of bytes in a storage."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -103,7 +104,7 @@ class Buffer:
 
 
 class Column:
-    """A saeta::column. Its children are its buffers, its dictionary and the children of its type."""
+    """A saeta::column. It shows its buffers, its dictionary and its child columns."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -132,7 +133,7 @@ class Column:
 
 
 class Table:
-    """A saeta::table. Its children are the types of its columns by their names."""
+    """A saeta::table. It shows the name and the type of each column."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -152,7 +153,7 @@ class Table:
 
 
 class Budget:
-    """A saeta::budget. Credit that threads hold in advance counts as granted."""
+    """A saeta::budget. The bytes shown include credit that threads hold in advance."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -163,7 +164,7 @@ class Budget:
             node = pointee(self._value["node_"])
             granted, reserved, peak = (int(node[each]) for each in ("granted", "reserved", "peak"))
             limit, closed = atomic(node["limit"]), atomic(node["closed"])
-        except gdb.error:  # budget::node is declared, and no more
+        except gdb.error:  # no debug information about the members of budget::node
             return name
         of = "no limit" if limit == UNLIMITED else f"of {limit:,}"
         ended = ", closed" if closed else ""
