@@ -1,4 +1,4 @@
-// Broken arrays of the Arrow C Data Interface, imported into a context of the host or of a simulated device.
+// Imports broken arrays of the Arrow C Data Interface into a context of the host or of a simulated device.
 #include "fuzz/foreign_array.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/column/schema.hpp"
@@ -9,8 +9,9 @@
 namespace saeta::fuzz {
 namespace {
 
-/// An imported column has the same values after an export and another import. Rows that no list refers to may
-/// be broken: nobody looks at them. But if an export begins with such a row, the next import refuses it.
+/// Checks that an imported column keeps its values in an export and a second import. Child rows that no list
+/// refers to are not checked and may be broken. The second import may reject them if the export begins with
+/// one.
 void require_round_trip(const column& taken, bool sound) {
   const auto rows = support::cells(taken);
   require(rows.size() == static_cast<std::size_t>(taken.length()), "a column has other rows than its length");
@@ -18,14 +19,14 @@ void require_round_trip(const column& taken, bool sound) {
   export_column(taken, *again.out());
   try {
     const column back = import_column(host_context(), {"x", taken.type(), true, {}}, again.get());
-    require(support::cells(back) == rows, "an exported column says something else");
+    require(support::cells(back) == rows, "a second import has other values");
   } catch (const error& failure) {
     require(!sound, concat("an exported column is refused: ", failure.what()));
     require_input_error(failure);
   }
 }
 
-/// False where nothing was broken.
+/// Breaks 0 to 3 fields. Returns whether any was broken.
 bool break_some(foreign_array& source, input& from) {
   const int breaks = from.ConsumeIntegralInRange<int>(0, 3);
   for (int i = 0; i < breaks; ++i) {

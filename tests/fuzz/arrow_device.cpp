@@ -1,6 +1,7 @@
-// Arrays of the Arrow C Device Data Interface in the memory of a simulated device, with broken fields.
+// Imports arrays of the Arrow C Device Data Interface whose fields are broken, in memory of a simulated
+// device.
 //
-// Values on the device are sound: the structs alone are broken, and what an import of them reads there.
+// Only the fields of the structs are broken; the buffers on the device keep their valid contents.
 #include "fuzz/foreign_array.hpp"
 #include "saeta/column/schema.hpp"
 #include "saeta/interop/arrow/device.hpp"
@@ -16,7 +17,8 @@ column on_device(const std::shared_ptr<context>& ctx, const support::shared_arra
   return import_column(ctx, {"x", source->type, true, {}}, given.get());
 }
 
-/// Exports to the device and to the host, and reads what a full check lets through.
+/// Exports an imported column to the device and to the host, and reads all values if the host import accepts
+/// it.
 void use(const column& taken) {
   owned_device_array again;
   export_device_column(taken, *again.out());
@@ -41,7 +43,7 @@ void break_device(ArrowDeviceArray& given, input& from) {
     given.device_id = draw_number(from);
     return;
   case 2:
-    given.sync_event = nullptr; // nothing is pending
+    given.sync_event = nullptr; // valid: all work has finished
     return;
   case 3:
     given.reserved[from.ConsumeIntegralInRange<int>(0, 2)] = draw_number(from);

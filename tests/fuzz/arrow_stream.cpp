@@ -1,4 +1,5 @@
-// Streams of the Arrow C Stream Interface and of its device form, whose callbacks fail, lie and end early.
+// Imports streams of the Arrow C Stream Interface and its device variant, whose callbacks fail, return broken
+// arrays or end early.
 #include "fuzz/foreign_array.hpp"
 #include "saeta/column/schema.hpp"
 #include "saeta/interop/arrow/device.hpp"
@@ -12,15 +13,15 @@
 namespace saeta::fuzz {
 namespace {
 
-/// What the callbacks do, and what became of the stream.
+/// What the callbacks of a stream will do, and which calls they have received.
 struct script {
   field described;
   std::deque<foreign_array> arrays;
   std::size_t next = 0;
-  std::size_t fails_at = SIZE_MAX; ///< the call that fails; 0 is get_schema
+  std::size_t fails_at = SIZE_MAX; ///< number of the call that fails; 0 is get_schema
   int failure = EIO;
   const char* text = nullptr;
-  std::int32_t device_type = ARROW_DEVICE_CPU; ///< of the arrays
+  std::int32_t device_type = ARROW_DEVICE_CPU; ///< field of the device arrays
   bool released_schema = false;
   int releases = 0;
 };
@@ -48,7 +49,7 @@ struct callbacks {
     if (plan.next < plan.arrays.size()) {
       foreign_array& given = plan.arrays[plan.next++];
       releasable(*out) = given.get();
-      if (releasable(*out).release == nullptr) { // the end of the stream, to whoever reads it
+      if (releasable(*out).release == nullptr) { // a released array means the end of the stream
         given.give_back(releasable(*out));
       }
       if constexpr (std::is_same_v<Array, ArrowDeviceArray>) {
@@ -92,7 +93,7 @@ void import_all(const std::shared_ptr<context>& ctx, script& plan, input& from) 
     try {
       read_all(import(stream));
     } catch (const error& failure) {
-      const bool theirs = plan.fails_at != SIZE_MAX; // its errno chose the code
+      const bool theirs = plan.fails_at != SIZE_MAX; // the errno of the callback determines the error code
       if (!theirs) {
         require_input_error(failure);
       }
@@ -104,7 +105,8 @@ void import_all(const std::shared_ptr<context>& ctx, script& plan, input& from) 
             [&](ArrowArrayStream& source) { return import_any_stream(ctx, source, how); });
   } else {
     auto stream = stream_of<ArrowDeviceArrayStream, ArrowDeviceArray>(plan, from);
-    // The memory is the host's: a simulated device would believe what is said of its own.
+    // The buffers are in host memory. A context of a simulated device can't detect that a pointer which
+    // claims to be on its device (12) is not.
     plan.device_type = from.PickValueInArray({1, 1, 1, 2, 3, ctx->on_host() ? 12 : 1, 13, 0, -1, 99});
     stream.device_type = from.ConsumeBool() ? plan.device_type : from.PickValueInArray({1, 2, 12, 0});
     guarded(stream, [&, ahead = from.ConsumeBool()](ArrowDeviceArrayStream& source) {
@@ -125,7 +127,7 @@ void run(const std::shared_ptr<context>& ctx, input& from) {
   plan.failure = from.PickValueInArray({EIO, EINVAL, ENOMEM, ENOSYS, ENOTSUP, -1, 0x7FFFFFFF});
   plan.text = from.PickValueInArray<const char*>({nullptr, "", "why", "\xff\xfe"});
   plan.released_schema = from.ConsumeIntegral<std::uint8_t>() == 0;
-  const auto same = draw_array(from, plan.described.type); // a dictionary that comes again
+  const auto same = draw_array(from, plan.described.type); // so that several arrays have the same dictionary
   for (int chunks = from.ConsumeIntegralInRange<int>(0, 3); chunks > 0; --chunks) {
     plan.arrays.emplace_back(from.ConsumeBool() ? *same : *draw_array(from, plan.described.type));
     if (from.ConsumeBool()) {
@@ -134,7 +136,7 @@ void run(const std::shared_ptr<context>& ctx, input& from) {
   }
   import_all(ctx, plan, from);
   for (std::size_t i = plan.next; i < plan.arrays.size(); ++i) {
-    plan.arrays[i].give_back(plan.arrays[i].get()); // nobody asked for it
+    plan.arrays[i].give_back(plan.arrays[i].get()); // never requested by the consumer
   }
 }
 

@@ -1,5 +1,5 @@
-// DLPack tensors, legacy and versioned, with any field changed. An accepted tensor must have the values that
-// an independent reading of its fields finds, in memory that exists.
+// Imports DLPack tensors, legacy and versioned, with any field changed. An accepted tensor must have the
+// values that this program computes from its fields, all inside of the tensor's memory.
 #include "saeta/interop/dlpack/dlpack.hpp"
 
 #include "fuzz/harness.hpp"
@@ -18,10 +18,11 @@ namespace {
 using support::lent_tensor;
 
 constexpr std::size_t room = 512; ///< bytes of the tensor's memory
-/// Most dimensions that an import reads. Nothing says how many the arrays have, so there are as many.
+/// The largest `ndim` that an import accepts. `shape` and `strides` carry no size, so they have this many
+/// entries.
 constexpr std::size_t dimensions = 64;
 
-/// Where the value of each row begins, counted from the memory; nothing where one lies outside of it.
+/// Returns the offset of each row's value in `memory`, or nullopt if a value is outside of it.
 std::optional<std::vector<std::int64_t>> places(const DLTensor& tensor, const std::byte* memory) {
   std::vector<std::int64_t> found;
   const auto width = static_cast<__int128>(tensor.dtype.bits / 8);
@@ -40,7 +41,8 @@ std::optional<std::vector<std::int64_t>> places(const DLTensor& tensor, const st
   return found;
 }
 
-/// What stands at the places: an import of bools makes them 0 and 1 where it copies.
+/// Compares a column with the bytes at these offsets. Booleans compare by truth: a copying import makes them
+/// 0 or 1.
 void require_values(const column& taken, const std::vector<std::int64_t>& at, const std::byte* memory) {
   const auto cells = support::cells(taken);
   require(cells.size() == at.size(), "an imported tensor has other rows than its shape");
@@ -62,7 +64,7 @@ void export_again(const column& taken, input& from) {
       .stream = from.ConsumeBool() ? std::optional<std::int64_t>(draw_number(from)) : std::nullopt,
       .copy = from.PickValueInArray({copy_policy::when_needed, copy_policy::always, copy_policy::never})};
   if (!taken.ctx()->on_host() && how.stream && *how.stream > 2) {
-    how.stream = 1; // a handle is believed
+    how.stream = 1; // larger numbers are stream handles, which can't be validated
   }
   try {
     if constexpr (std::is_same_v<Managed, DLManagedTensor>) {
@@ -71,7 +73,7 @@ void export_again(const column& taken, input& from) {
       support::held_tensor<Managed>(export_dlpack_versioned(taken, how));
     }
   } catch (const error& failure) {
-    if (failure.code() != errc::invalid_argument) { // a stream that is none
+    if (failure.code() != errc::invalid_argument) { // the code for a number that is not a stream
       require_input_error(failure);
     }
   }
@@ -122,12 +124,12 @@ void break_field(DLTensor& tensor, input& from, std::byte* memory) {
   }
 }
 
-/// A tensor does not tell how much memory it has. Addresses outside of it must be refused if the numbers
-/// overflow. Otherwise an import would believe them, and such an input would say nothing about us.
-bool believable(const DLTensor& tensor, const std::byte* memory) {
+/// Returns false for a tensor whose shape exceeds its memory: it carries no size, so no consumer can detect
+/// that.
+bool is_checkable(const DLTensor& tensor, const std::byte* memory) {
   const bool sized =
       tensor.ndim >= 1 && tensor.shape != nullptr && tensor.shape[0] > 0 && tensor.data != nullptr;
-  constexpr std::int64_t few = 1 << 16; // more rows than there is memory for
+  constexpr std::int64_t few = 1 << 16; // exceeds the memory with any type
   return !sized || (tensor.shape[0] < few && places(tensor, memory));
 }
 
@@ -159,13 +161,13 @@ void import_one(const std::shared_ptr<context>& ctx, input& from) {
     }
     lent.get()->flags = from.ConsumeIntegral<std::uint8_t>();
   }
-  if (!believable(lent.tensor(), memory.data())) {
+  if (!is_checkable(lent.tensor(), memory.data())) {
     return;
   }
   dlpack_import how{
       .ready = std::nullopt,
       .copy = from.PickValueInArray({copy_policy::when_needed, copy_policy::always, copy_policy::never})};
-  // The memory is the host's. A tensor that claims to be on the context's device would be believed.
+  // The memory is on the host. An import can't detect that a tensor which claims to be on its device is not.
   const bool on_device =
       lent.tensor().device.device_type == kDLCUDA || lent.tensor().device.device_type == kDLExtDev;
   if (on_device && !ctx->on_host()) {
@@ -175,7 +177,7 @@ void import_one(const std::shared_ptr<context>& ctx, input& from) {
     const column taken = import_dlpack(ctx, lent.get(), how);
     if (lent.tensor().ndim == 1) {
       require_values(taken, places(lent.tensor(), memory.data()).value(), memory.data());
-    } else { // lists of lists of one value
+    } else { // nested lists, each of one value
       require(taken.length() == shape[0], "an imported tensor has other rows than its shape");
     }
     export_again<Managed>(taken, from);

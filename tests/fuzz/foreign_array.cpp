@@ -10,7 +10,8 @@
 namespace saeta::fuzz {
 namespace {
 
-/// A buffer of its exact size on the heap, `shift` bytes off the alignment that the heap gives.
+/// A heap allocation that ends exactly at the last byte of a buffer, which begins `shift` bytes after its
+/// start.
 struct exact_bytes {
   std::unique_ptr<std::byte[]> bytes;
   std::size_t size = 0;
@@ -30,10 +31,10 @@ exact_bytes exactly(std::span<const std::byte> from, std::size_t shift) {
 struct foreign_array::node {
   data_type type;
   ArrowArray c{};
-  std::int64_t rows = 0; ///< that the buffers and the children have
+  std::int64_t rows = 0; ///< number of rows in the buffers and the children
   std::vector<exact_bytes> owned;
   std::vector<const void*> buffers;
-  std::vector<std::int64_t> sizes; ///< of the buffers behind views
+  std::vector<std::int64_t> sizes; ///< bytes of each variadic buffer of a view array
   std::vector<std::unique_ptr<node>> children;
   std::vector<ArrowArray*> pointers;
   std::unique_ptr<node> dictionary;
@@ -89,7 +90,8 @@ struct foreign_array::node {
     c.buffers = buffers.data();
   }
 
-  /// Points the struct at the lists. Children and dictionaries are the root's to release.
+  /// Sets the pointers of the struct. Only the root may be released; children and dictionaries are part of
+  /// it.
   void finish(std::vector<node*>& all) {
     all.push_back(this);
     rows = c.offset + c.length;
@@ -111,24 +113,24 @@ struct foreign_array::node {
     c.release = [](ArrowArray*) { require(false, "the consumer released a child that it did not move"); };
   }
 
-  /// Rows past those that are there show only where they overflow.
+  /// Sets offset and length, unless they exceed the rows of the buffers in a way that no consumer can detect.
   void set_rows(std::int64_t offset, std::int64_t length) {
     std::int64_t end = 0;
-    const bool seen = offset < 0 || length < 0 || __builtin_add_overflow(offset, length, &end);
-    if (seen || length == 0 || end <= rows) {
+    const bool detectable = offset < 0 || length < 0 || __builtin_add_overflow(offset, length, &end);
+    if (detectable || length == 0 || end <= rows) {
       c.offset = offset;
       c.length = length;
     }
   }
 
   void set_buffer_count(std::int64_t count) {
-    // Some counts would make an import read past the list and believe what it finds. The last buffer of a
-    // view array lists the sizes of the data buffers, however many there are. In nulls and unions one more
-    // buffer than the type has counts as a leading validity.
-    const bool guess = type.layout() == layout_kind::views
-                           ? count > 3
-                           : !type.has_validity() && count == std::ssize(buffers) + 1;
-    c.n_buffers = guess ? c.n_buffers : count;
+    // With some counts an import reads past the list of buffers, which it can't detect: the last buffer of a
+    // view array has the sizes of the variadic buffers, and nulls and unions may have a leading validity
+    // buffer as in older versions of the format.
+    const bool undetectable = type.layout() == layout_kind::views
+                                  ? count > 3
+                                  : !type.has_validity() && count == std::ssize(buffers) + 1;
+    c.n_buffers = undetectable ? c.n_buffers : count;
   }
 
   void null_buffer(input& from) {
@@ -152,7 +154,8 @@ struct foreign_array::node {
     }
   }
 
-  /// A string's offset past the bytes would be believed: nothing says how many there are.
+  /// Limits string offsets to the bytes of the data buffer. It carries no size, so no consumer can detect
+  /// more.
   [[nodiscard]] std::int64_t bounded(std::size_t buffer, std::int64_t value) const {
     const bool into_bytes =
         type.layout() == layout_kind::bytes && type.buffer(buffer).role == buffer_role::offsets;

@@ -1,11 +1,11 @@
-// An ArrowArray with everything in it, as a producer might have it: every field can be broken.
+// An ArrowArray of a producer, with children and dictionary, whose fields can be broken one by one.
 //
-// What      Made from a sound array. `break_field` changes one field of one struct to a value that a consumer
-//           can detect or that means another sound array. C Data has no buffer sizes, so three changes are
-//           never made, because nobody could detect them: rows past those of the buffers that don't overflow,
-//           string offsets past the bytes, and pointers to nowhere. Buffers have exactly the bytes that they
-//           need, so a sanitizer sees every access past them.
-// Owner     Outlives what imports it. Ends the program when it goes without having been released once.
+// Contents  A copy of a valid array. `break_field` changes one field of one struct, so that the array is
+//           either still valid or broken in a way that a consumer can detect. C Data carries no buffer sizes,
+//           so three changes are never made: more rows than the buffers have (unless the number overflows),
+//           string offsets past the data buffer, and invalid pointers. Buffers have exactly the bytes that
+//           they need, so that a sanitizer reports every access past them.
+// Owner     Outlives every import of it. The destructor ends the program unless it was released exactly once.
 #pragma once
 
 #include "fuzz/harness.hpp"
@@ -18,21 +18,21 @@ namespace saeta::fuzz {
 
 class foreign_array {
 public:
-  /// A copy of an array in host memory.
+  /// Copies an array into host memory.
   explicit foreign_array(const support::plain_array& of);
-  /// A record batch of the children, of `rows` rows.
+  /// Makes a record batch of `rows` rows from its columns.
   foreign_array(const std::vector<support::shared_array>& children, std::int64_t rows);
-  /// Copies the structs of an array on a device but not its memory, none of which is changed. Does not take
-  /// `of`, which is released after this.
+  /// Copies the structs of an array on a device, which share its buffers. `of` must be released after this
+  /// object is destroyed.
   foreign_array(const data_type& type, const ArrowArray& of);
   foreign_array(const foreign_array&) = delete;
   foreign_array& operator=(const foreign_array&) = delete;
   ~foreign_array();
 
-  /// To be given away, once.
+  /// Returns the struct to hand over to a consumer, once.
   [[nodiscard]] ArrowArray get() const noexcept;
   void break_field(input& from);
-  /// What the owner does with an array that was refused: it must be as it was given away.
+  /// Takes back an array that an import refused, and checks that the import has not released it.
   void give_back(const ArrowArray& refused);
 
 private:

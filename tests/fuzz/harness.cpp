@@ -32,7 +32,7 @@ void require_input_error(const error& failure) {
   case errc::closed:
     return;
   default:
-    require(false, concat("bad input is an error of another code: ", failure.what()));
+    require(false, concat("bad input raised an error with an unexpected code: ", failure.what()));
   }
 }
 
@@ -44,7 +44,7 @@ void require_input_or_memory_error(const error& failure) {
 
 namespace {
 
-/// No threads, and a staging ring as small as the arrays.
+/// Options without background threads, and with a staging ring of 4 KiB, about as large as the arrays.
 context_options small_options() {
   return {.staging = support::small_ring(1, 1 << 12), .releases = release_thread::none};
 }
@@ -57,7 +57,7 @@ std::shared_ptr<context> host_context() {
 }
 
 const simulation& simulated_device() {
-  constexpr unsigned inputs = 100; // on one device
+  constexpr unsigned inputs = 100; // inputs before the device is replaced
   static simulation current;
   static unsigned used = 0;
   if (used++ % inputs == 0) {
@@ -71,7 +71,7 @@ const simulation& simulated_device() {
 void require_clean(const simulation& used) {
   settle(*used.ctx);
   require(used.ctx->reports().statistics().ledger.buffers == 0,
-          "a buffer was left behind on the simulated device");
+          "a buffer of the simulated device was not freed");
   const auto races = used.device->races();
   require(races.empty(), races.empty() ? "" : races.front().text);
 }
@@ -119,7 +119,7 @@ data_type draw_union(input& from, int levels) {
   for (std::size_t i = 0; i < fields.size(); ++i) {
     format += concat(i == 0 ? "" : ",", 3 * i);
   }
-  // A union without children has no rows to draw.
+  // A union without children can't have rows.
   return fields.empty() ? data_type() : data_type::nested(format, fields);
 }
 

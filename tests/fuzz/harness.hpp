@@ -1,11 +1,11 @@
-// What the fuzzers share: contexts, promises that end the program when they are broken, and types and arrays
-// drawn from the input.
+// Common parts of the fuzzers: contexts, assertions that end the program, and types and arrays that are drawn
+// from the fuzzer's input.
 //
-// What      Each fuzzer turns its input into an object that a producer might hand over, broken in ways that a
-//           consumer can detect, and imports it. A broken promise of ours, a crash and a leak are findings;
-//           an error with a code that is meant for bad input is not.
-// Owner     The contexts live as long as the process; a fuzzer gives back everything else before it returns.
-// Thread    One; the simulated device runs its work inside of the calls that wait for it.
+// Findings  Each fuzzer turns its input into an object of a producer, broken in ways that a consumer can
+//           detect, and imports it. Failed assertions, crashes and leaks are findings. An error with a code
+//           for bad input is not.
+// Owner     The contexts live as long as the process. A fuzzer releases everything else before it returns.
+// Thread    One. The simulated device runs its work inside of the calls that wait for it.
 #pragma once
 
 #include "saeta/backend/sim/sim.hpp"
@@ -25,32 +25,32 @@ namespace saeta::fuzz {
 
 using input = FuzzedDataProvider;
 
-/// Ends the program: libFuzzer keeps the input and prints the text.
+/// Aborts the program unless `holds`, which libFuzzer reports as a finding. `promise` is printed.
 void require(bool holds, std::string_view promise);
 
-/// The error is one that bad input may cause: nothing broke on our side.
+/// Aborts unless the error has a code that bad input may cause.
 void require_input_error(const error& failure);
 
-/// Likewise, where the input may also ask for more memory than the small device has.
+/// Like require_input_error, but also allows errors about memory, for inputs that may request any amount.
 void require_input_or_memory_error(const error& failure);
 
 std::shared_ptr<context> host_context();
 
-/// A simulated device with a context. It is made anew now and then, because its journal grows with every
-/// operation. Several inputs use one, because making it takes longer than most inputs.
+/// A simulated device with a context.
 struct simulation {
   std::shared_ptr<sim::device> device;
   std::shared_ptr<context> ctx;
 };
 
-/// The one for the next input.
+/// Returns the device for the next input. 100 inputs share a device, because creating one takes longer than
+/// most inputs; then it is replaced, because its journal grows with every operation.
 const simulation& simulated_device();
 
-/// Ends the program when a race was found on the simulated device, or something of the input is alive there.
+/// Aborts if the simulated device has detected a race, or if a buffer of its context has not been freed.
 void require_clean(const simulation& used);
 
-/// Calls `run` with the context of a simulated device, which must be clean afterwards, or with that of the
-/// host, as the input says.
+/// Calls `run` with the context of a simulated device or of the host, as chosen by the input. Checks the
+/// simulated device afterwards (require_clean).
 template <class Run>
 void run_on_any_device(input& from, Run run) {
   if (from.ConsumeBool()) {
@@ -62,26 +62,27 @@ void run_on_any_device(input& from, Run run) {
   }
 }
 
-/// A copy in memory of the context; absent if there are no bytes.
+/// Copies bytes into memory of the context. Returns an absent buffer if there are none.
 buffer bytes_in(const std::shared_ptr<context>& ctx, std::span<const std::byte> bytes);
 
-/// Rows beyond this number are not looked at one by one. Rows of a null column take no bytes, so an input can
-/// have any number of them.
+/// Tables with more rows than this are not compared row by row. Rows of a null column take no bytes, so a
+/// small input can have any number of rows.
 inline constexpr std::int64_t many_rows = 100'000;
 
-/// Whether no batch has many rows.
+/// Returns whether no batch has more than `many_rows` rows.
 bool has_few_rows(const table& read);
 
-/// After the last user of everything that was imported: every release has happened when it returns.
+/// Waits until the release callbacks of all dropped imports have been called.
 void settle(context& ctx);
 
-/// Any type that a column can have, nested at most `levels` deep above the simple ones.
+/// Draws any supported type with at most `levels` levels of nesting.
 data_type draw_type(input& from, int levels = 2);
 
-/// An array of few rows whose buffers have exactly the bytes that they need.
+/// Draws an array of few rows. Its buffers have exactly the bytes that they need.
 support::shared_array draw_array(input& from, const data_type& type);
 
-/// A number for a field of the standard: small, negative, or at the edge of its type.
+/// Draws a number for a field of an Arrow or DLPack struct: small, negative, or at the limit of an integer
+/// type.
 std::int64_t draw_number(input& from);
 
 } // namespace saeta::fuzz

@@ -1,8 +1,8 @@
-// Bytes as an Arrow IPC file or stream: every way of reading refuses them, or reads the same (fuzz/ways.hpp).
-// What is read is written and read again. The schema is the one that libarrow describes, unless libarrow
-// refuses the metadata.
+// Reads bytes as an Arrow IPC file or stream: all read paths must refuse them, or return the same rows
+// (fuzz/read_paths.hpp). A table that was read must survive a round trip. The schema must be that of
+// libarrow, unless libarrow refuses the metadata.
 #include "fuzz/harness.hpp"
-#include "fuzz/ways.hpp"
+#include "fuzz/read_paths.hpp"
 #include "saeta/ipc/format/message_source.hpp"
 #include "saeta/ipc/format/schema_metadata.hpp"
 #include "saeta/ipc/reader.hpp"
@@ -18,7 +18,7 @@
 namespace saeta::fuzz {
 namespace {
 
-/// What is written is read as the same.
+/// Writes a table, reads it again and compares.
 void require_round_trip(const table& read, ipc::container format) {
   const std::string bytes = ipc::write_bytes(read, {.format = format});
   const auto again = ipc::reader::open(std::as_bytes(std::span(bytes)), nullptr)->read_all(read.ctx());
@@ -32,7 +32,7 @@ void write_again(const table& read, ipc::container format) {
       require_round_trip(read, format);
     }
   } catch (const error& failure) {
-    if (failure.code() != errc::out_of_range) { // the writer's word for numbers that contradict each other
+    if (failure.code() != errc::out_of_range) { // an index or offset of the table is invalid
       require_input_error(failure);
     }
   }
@@ -54,7 +54,7 @@ void compare_schemas(std::span<const std::byte> bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace saeta::fuzz;
-  // A heap copy of the exact size: a sanitizer sees every access past it.
+  // A heap copy of the exact size, so that a sanitizer reports every access past it.
   const std::vector<std::uint8_t> exact(data, data + size);
   const auto bytes = std::as_bytes(std::span(exact));
   compare_schemas(bytes);

@@ -1,8 +1,9 @@
-// A record batch message in host memory and in the memory of a simulated device, behind a schema message on
-// the host: a stream.
+// Reads bytes as a schema message and a record batch message, with the batch in host memory and in memory of
+// a simulated device.
 //
-// libarrow verifies the metadata on the host. Where buffers lie and what their values point to is checked by
-// us, where they are. The result must be sound to its last value, and in both places there is one or none.
+// libarrow verifies the metadata on the host. Saeta checks the ranges of buffers, and the offsets and indices
+// in them, on the device that has them. Both reads must succeed or both must fail, and every value of a batch
+// must be valid.
 #include "saeta/bridge/message.hpp"
 
 #include "fuzz/harness.hpp"
@@ -32,23 +33,23 @@
 namespace saeta::fuzz {
 namespace {
 
-/// In memory of the context, through libarrow's own copy.
+/// Copies bytes to memory of the context by libarrow's memory manager.
 std::shared_ptr<arrow::Buffer> on_device(const std::shared_ptr<context>& ctx, const std::string& bytes) {
   const auto source = arrow::Buffer::FromString(bytes);
   return bridge::take(arrow::Buffer::Copy(source, memory_manager_of(ctx)), "message");
 }
 
-/// Whether the rows that lists name are sound: a copy has no others.
-bool holds_named_rows(const arrow::RecordBatch& of) {
+/// Returns whether all child rows that lists refer to are valid. A copy (Concatenate) has only those.
+bool is_valid_where_referred_to(const arrow::RecordBatch& of) {
   return std::ranges::all_of(of.columns(), [](const auto& column) {
-    const auto named = arrow::Concatenate({column});
-    return named.ok() && (*named)->ValidateFull().ok();
+    const auto copy = arrow::Concatenate({column});
+    return copy.ok() && (*copy)->ValidateFull().ok();
   });
 }
 
-/// Returns whether there is a batch.
+/// Reads the stream. Returns false if it ends before a batch.
 bool read_one(const std::shared_ptr<context>& ctx, const std::shared_ptr<arrow::Buffer>& stream) {
-  // libarrow believes a schema; the reader of streams looks at it first.
+  // libarrow does not validate all of a schema, so Saeta's reader of streams checks it first.
   static_cast<void>(ipc::reader::open(
       std::as_bytes(std::span(stream->data(), static_cast<std::size_t>(stream->size()))), stream));
   arrow::io::BufferReader front(stream);
@@ -70,14 +71,14 @@ bool read_one(const std::shared_ptr<context>& ctx, const std::shared_ptr<arrow::
   }
   const auto here = bridge::take(read->ViewOrCopyTo(arrow::default_cpu_memory_manager()), "batch");
   const auto sound = here->ValidateFull();
-  if (!sound.ok() && holds_named_rows(*here)) {
-    return true; // rows that no list names are not checked: nobody reads them
+  if (!sound.ok() && is_valid_where_referred_to(*here)) {
+    return true; // Saeta does not check child rows that no list refers to
   }
-  // Values that lead nowhere are believed.
-  constexpr std::array believed{"UTF8", "null_count value", "acceptable range", "whole number of days",
-                                "fit in precision"};
+  // Saeta does not check these values, which no pointer depends on.
+  constexpr std::array unchecked{"UTF8", "null_count value", "acceptable range", "whole number of days",
+                                 "fit in precision"};
   const auto says = [&](const char* part) { return sound.message().find(part) != std::string::npos; };
-  require(sound.ok() || std::ranges::any_of(believed, says), sound.ToString());
+  require(sound.ok() || std::ranges::any_of(unchecked, says), sound.ToString());
   return true;
 }
 

@@ -1,6 +1,6 @@
-// Bytes as a packed table: four bytes with the size of the metadata, the metadata, and the body. The body is
-// in host memory, and in memory of a simulated device. Whatever is unpacked can be read to its last value and
-// is packed again as the same table.
+// Unpacks bytes as a packed table: four bytes with the size of the metadata, the metadata, and the body. The
+// body is in host memory, and in memory of a simulated device. Every value of an unpacked table must be
+// readable, and packing it again must give the same table.
 #include "saeta/ipc/packed.hpp"
 
 #include "fuzz/harness.hpp"
@@ -41,7 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   std::memcpy(&metadata_bytes, data, sizeof metadata_bytes);
-  // Heap copies of the exact size: a sanitizer sees every access past them.
+  // Heap copies of the exact size, so that a sanitizer reports every access past them.
   const std::vector<std::uint8_t> rest(data + sizeof metadata_bytes, data + size);
   const std::size_t first = std::min<std::size_t>(metadata_bytes, rest.size());
   const std::vector<std::uint8_t> metadata(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(first));

@@ -1,10 +1,10 @@
-// Bytes as a packed table and as the stream of the same messages: what `unpack` takes, every way of reading
-// takes with the same rows (fuzz/ways.hpp). What it refuses, the ways refuse that check every row. The input
-// is as that of `packed`, and begins with its files.
+// Reads bytes as a packed table and as an IPC stream of the same messages. If `unpack` accepts them, every
+// read path of the stream returns the same rows; if it refuses them, the read paths that check every row do,
+// too (fuzz/read_paths.hpp). Inputs have the form of those of the fuzzer `packed`, and its corpus is used.
 #include "support/packed_stream.hpp"
 
 #include "fuzz/harness.hpp"
-#include "fuzz/ways.hpp"
+#include "fuzz/read_paths.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/packed.hpp"
 #include "saeta/memory/context.hpp"
@@ -31,7 +31,7 @@ void compare(std::span<const std::byte> metadata, std::span<const std::byte> bod
   }
   require(unpacked.made.has_value() == read.made.has_value(),
           concat("unpack: ", text_of(unpacked), "; views: ", text_of(read)));
-  // Bools of one byte are marked in the packed form, and plain extensions in a stream.
+  // The schemas may differ in bool8 columns: the packed form marks them, and in a stream they are extensions.
   if (unpacked.made && unpacked.made->fields() == read.made->fields()) {
     require_same_rows("unpack", *unpacked.made, *read.made);
   }

@@ -1,6 +1,6 @@
-// Schemas of the Arrow C Data Interface: formats, names, flags and encoded metadata as any text.
+// Imports schemas of the Arrow C Data Interface with arbitrary formats, names, flags and encoded metadata.
 //
-// A schema that is read comes out of an export and another import as the same.
+// An accepted schema must be the same after an export and a second import.
 #include "saeta/column/schema.hpp"
 
 #include "fuzz/harness.hpp"
@@ -15,7 +15,8 @@
 namespace saeta::fuzz {
 namespace {
 
-/// Encoded metadata does not tell its length. Returns whether a reader stays inside of `text` to the end.
+/// Returns whether decoding the metadata stays inside of `text`. The encoding carries no total size, so a
+/// consumer can't detect that it does not.
 bool readable(const std::string& text) {
   std::size_t at = 0;
   const auto number = [&]() -> std::int32_t {
@@ -114,7 +115,7 @@ private:
     return exact(text);
   }
 
-  /// More children than there are would be believed.
+  /// Only lowers the number of children: a consumer can't detect one that is too high.
   void break_counts(input& from) {
     if (from.ConsumeIntegral<std::uint8_t>() < 16) {
       c_.n_children = std::min(draw_number(from), c_.n_children);

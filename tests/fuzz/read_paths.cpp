@@ -1,4 +1,4 @@
-#include "fuzz/ways.hpp"
+#include "fuzz/read_paths.hpp"
 
 #include "fuzz/harness.hpp"
 #include "saeta/base/text.hpp"
@@ -22,10 +22,10 @@ using ipc::reader;
 using context_ptr = std::shared_ptr<context>;
 using bytes_view = std::span<const std::byte>;
 
-struct way {
+struct read_path {
   std::string name;
   attempt result;
-  bool keeps_batches = true; ///< also those without rows
+  bool keeps_batches = true; ///< the table has the batches of the source, including those without rows
 };
 
 constexpr std::uint64_t large_window = 1 << 20; // several batches
@@ -55,7 +55,7 @@ table one_by_one(const context_ptr& ctx, reader& from) {
   return table::make(ctx, from.fields(), std::move(batches));
 }
 
-/// @param rows  of each table; 0: those of the batches
+/// @param rows  rows of each table of the scan; 0: the batches of the source
 table scanned(const context_ptr& ctx, reader& from, std::uint64_t window_bytes, std::int64_t rows) {
   const auto windows = from.scan_windows(ctx, {.window_bytes = window_bytes, .batch_rows = rows});
   if (windows == nullptr) {
@@ -68,7 +68,7 @@ table scanned(const context_ptr& ctx, reader& from, std::uint64_t window_bytes, 
   return table::make(ctx, from.fields(), std::move(batches));
 }
 
-/// All columns, requested last first, in the order of the source.
+/// Reads all columns, requested in reverse order, and returns them in the order of the source.
 table by_columns(const context_ptr& ctx, bytes_view bytes, copy_policy copy) {
   read_options options = options_of(copy);
   std::vector<std::string> names = names_of(reader::open(bytes, nullptr)->fields());
@@ -105,9 +105,9 @@ bool is_file(bytes_view bytes) {
   return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
 }
 
-/// The ways that check every row: they read batch by batch.
-std::vector<way> read_every_row(const context_ptr& ctx, bytes_view bytes) {
-  std::vector<way> made;
+/// The read paths that check every row of a child: they read batch by batch.
+std::vector<read_path> read_every_row(const context_ptr& ctx, bytes_view bytes) {
+  std::vector<read_path> made;
   const auto add = [&](const char* name, auto open) {
     made.push_back({name, try_to([&] { return one_by_one(ctx, *open()); })});
   };
@@ -122,9 +122,9 @@ std::vector<way> read_every_row(const context_ptr& ctx, bytes_view bytes) {
   return made;
 }
 
-/// The ways that copy by a plan, where one can take the source.
-std::vector<way> read_by_plan(const context_ptr& ctx, bytes_view bytes) {
-  std::vector<way> made;
+/// The read paths that plan the copies of a whole source at once, if the source allows it.
+std::vector<read_path> read_by_plan(const context_ptr& ctx, bytes_view bytes) {
+  std::vector<read_path> made;
   const std::string where = to_string(ctx->device());
   const auto add = [&](std::string_view name, auto read) {
     made.push_back({concat(name, ", ", where), try_to(read)});
@@ -149,7 +149,7 @@ std::vector<way> read_by_plan(const context_ptr& ctx, bytes_view bytes) {
   return made;
 }
 
-std::vector<way> read_views(const context_ptr& ctx, bytes_view bytes) {
+std::vector<read_path> read_views(const context_ptr& ctx, bytes_view bytes) {
   constexpr auto views = copy_policy::when_needed;
   return {{"views", try_to([&] { return reader::open(bytes, nullptr, options_of(views))->read_all(ctx); })},
           {"views of columns", try_to([&] { return by_columns(ctx, bytes, views); })}};
@@ -164,8 +164,8 @@ bool contains(const error& of, std::string_view text) {
   return of.message().find(text) != std::string_view::npos;
 }
 
-/// Ends the program unless the second way takes what the first takes, with the same rows.
-void require_taken(const way& first, const way& second) {
+/// Aborts if the first path accepts the source and the second one refuses it or returns other rows.
+void require_taken(const read_path& first, const read_path& second) {
   const auto& [made, refused] = second.result;
   if (!first.result.made || lacks_memory(second.result)) {
     return;
@@ -178,10 +178,10 @@ void require_taken(const way& first, const way& second) {
   }
 }
 
-/// Ends the program unless all ways take the source with the same rows, or none.
-void require_same(const std::vector<way>& all) {
-  const way& first = all.front();
-  for (const way& each : all) {
+/// Aborts unless all paths accept the source and return the same rows, or all refuse it.
+void require_same(const std::vector<read_path>& all) {
+  const read_path& first = all.front();
+  for (const read_path& each : all) {
     require_taken(first, each);
     if (each.result.made) {
       require(first.result.made || lacks_memory(first.result),
@@ -192,13 +192,13 @@ void require_same(const std::vector<way>& all) {
   }
 }
 
-/// Ends the program unless a plan may take what the other ways refuse: the metadata is right, and so are all
-/// rows that the plan has made.
+/// Aborts unless a planned copy may accept a source that the paths of read_every_row refuse: its metadata and
+/// all copied rows must be valid, so that only rows that were not copied can be broken.
 void require_good_reason(const context_ptr& ctx, bytes_view bytes, const table& made) {
   read_options options = options_of(copy_policy::when_needed);
   options.check = validation::structure;
   const attempt shape = try_to([&] { return one_by_one(ctx, *reader::open(bytes, nullptr, options)); });
-  // These are read of rows that no row of a parent refers to, too.
+  // Checks of structure read these values also for child rows that no parent refers to.
   const bool of_values = shape.refused && (contains(*shape.refused, "offsets of its first and last value") ||
                                            contains(*shape.refused, "run ends do not reach row"));
   require(shape.made || of_values || lacks_memory(shape),
@@ -209,7 +209,7 @@ void require_good_reason(const context_ptr& ctx, bytes_view bytes, const table& 
   }
 }
 
-/// One column alone: what the others say does not count.
+/// Compares a read of the last column alone with the same column of a read of all columns.
 void require_same_column(const context_ptr& ctx, bytes_view bytes, copy_policy copy, const attempt& all) {
   if (!all.made) {
     return;
@@ -221,8 +221,8 @@ void require_same_column(const context_ptr& ctx, bytes_view bytes, copy_policy c
   }
   read_options options = options_of(copy);
   options.columns = {names.back()};
-  const way one{copy == copy_policy::always ? "copy of one column" : "view of one column",
-                try_to([&] { return reader::open(bytes, nullptr, options)->read_all(ctx); })};
+  const read_path one{copy == copy_policy::always ? "copy of one column" : "view of one column",
+                      try_to([&] { return reader::open(bytes, nullptr, options)->read_all(ctx); })};
   const std::size_t last = names.size() - 1;
   require_taken({"all columns", {whole.select({&last, 1}), std::nullopt}}, one);
 }
@@ -241,15 +241,15 @@ std::string text_of(const attempt& of) {
   return of.refused ? concat(name_of(of.refused->code()), ": ", of.refused->message()) : "a table";
 }
 
-void require_same_rows(const std::string& way, const table& seen, const table& expected) {
-  require(seen.fields() == expected.fields(), concat(way, ": the schemas differ"));
+void require_same_rows(const std::string& path, const table& seen, const table& expected) {
+  require(seen.fields() == expected.fields(), concat(path, ": the schemas differ"));
   require(seen.rows() == expected.rows(),
-          concat(way, ": ", seen.rows(), " rows, expected ", expected.rows()));
+          concat(path, ": ", seen.rows(), " rows, expected ", expected.rows()));
   if (!has_few_rows(seen) || !has_few_rows(expected)) {
     return;
   }
   for (std::size_t i = 0; i < expected.column_count(); ++i) {
-    const std::string label = concat(way, ": column '", expected.fields().fields[i].name, "': ");
+    const std::string label = concat(path, ": column '", expected.fields().fields[i].name, "': ");
     require(support::cells(seen, i) == support::cells(expected, i), concat(label, "the values differ"));
     require(nulls_of(seen, i) == nulls_of(expected, i), concat(label, "the null counts differ"));
   }
@@ -260,17 +260,17 @@ attempt require_one_meaning(bytes_view bytes) {
   const simulation& machine = simulated_device();
   attempt found;
   {
-    const std::vector<way> strict = read_every_row(host, bytes);
+    const std::vector<read_path> strict = read_every_row(host, bytes);
     require_same(strict);
-    std::vector<way> planned = read_by_plan(host, bytes);
+    std::vector<read_path> planned = read_by_plan(host, bytes);
     std::ranges::move(read_by_plan(machine.ctx, bytes), std::back_inserter(planned));
     require_same(planned);
     require_taken(strict.front(), planned.front());
     if (strict.front().result.refused && planned.front().result.made) {
       require_good_reason(host, bytes, *planned.front().result.made);
     }
-    // A plan takes what is compressed, and only that, where views are requested.
-    const std::vector<way> views = read_views(host, bytes);
+    // If views are requested, a plan copies only the compressed buffers.
+    const std::vector<read_path> views = read_views(host, bytes);
     require_same(views);
     require_taken(strict.front(), views.front());
     require_taken(views.front(), planned.front());
