@@ -1,4 +1,4 @@
-"""What an error offers is there in the function that raised it, and helps."""
+"""The arguments and functions that an error message suggests exist, and following the suggestion helps."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ OFFER = re.compile(r"\b(\w+)=(\{[^}]*\}|'\w+'|True|value)?")
 
 
 def offers(message):
-    """Keyword arguments that a message offers, each as a dict of one."""
+    """Returns the keyword arguments that a message suggests, each as a dict with one entry."""
     found = []
     for name, text in OFFER.findall(message):
         if text:
@@ -76,7 +76,7 @@ def offers(message):
 @columns
 @pytest.mark.parametrize("given", [{}, {"nulls": "nan"}, {"nulls": "mask"}, {"codes": True}], ids=str)
 @pytest.mark.parametrize("matrix", [None, True], ids=["dict", "matrix"])
-def test_a_loader_offers_its_own_arguments_and_each_of_them_helps(kind, given, matrix):
+def test_a_loader_suggests_its_own_arguments_and_each_helps(kind, given, matrix):
     source = table(kind)
     message = refusal(lambda: load(source, matrix=matrix, **given))
     mine = set(inspect.signature(sa.loader).parameters)
@@ -89,12 +89,12 @@ def test_a_loader_offers_its_own_arguments_and_each_of_them_helps(kind, given, m
         ((name, text),) = offer.items()
         chosen = eval(text, {"NAMED": values}) if isinstance(text, str) else text
         if name in ("matrix", "columns"):
-            continue  # names columns that this table does not have
+            continue  # the suggestion names example columns
         options = {"matrix": None if name == "to" else matrix, **given, name: chosen}
         if name == "to":
             options = {"to": "table"}
         after = refusal(lambda options=options: load(source, **options))
-        # Codes of a column with nulls, and rows beside nulls inside of them, need a second choice.
+        # The next message may differ: columns with nulls need a second argument.
         assert after != message, (message, options)
         if after:
             again = [offer for offer in offers(after) if set(offer) & {"nulls", "fill"}]
@@ -118,7 +118,7 @@ def convert(source, how, **chosen):
 @columns
 @pytest.mark.parametrize("how", TENSORS)
 @pytest.mark.parametrize("whole", [False, True], ids=["column", "table"])
-def test_a_tensor_offers_keywords_that_help_and_functions_that_are_there(kind, how, whole):
+def test_tensor_conversions_suggest_keywords_that_help_and_existing_functions(kind, how, whole):
     if whole and how == "offsets_and_values":
         pytest.skip("a table has no offsets")
     if how == "to_jax":
@@ -126,14 +126,14 @@ def test_a_tensor_offers_keywords_that_help_and_functions_that_are_there(kind, h
     source = table(kind) if whole else table(kind)["v"]
     message = refusal(lambda: convert(source, how))
     keywords = KEYWORDS.findall(message)
-    # `from_dlpack` has no keywords: the message names the functions that have them.
+    # `from_dlpack` has no keywords, so the message must name functions that have them.
     assert how in TENSORS[:2] or not keywords or "to_numpy" in message or how in message or "mask" in message
     target = "to_numpy" if how == "from_dlpack" else how
     for keyword in keywords:
         name, text = keyword.split("=")
         chosen = {name: 0 if text == "value" else eval(text)}
         after = refusal(lambda chosen=chosen: convert(source, target, **chosen))
-        if after and name in ("codes", "reinterpret"):  # the nulls are another matter
+        if after and name in ("codes", "reinterpret"):  # the nulls need a second argument
             assert "null" in after, (message, chosen, after)
             chosen["with_mask"] = True
             after = refusal(lambda chosen=chosen: convert(source, target, **chosen))
@@ -153,7 +153,7 @@ def test_a_tensor_offers_keywords_that_help_and_functions_that_are_there(kind, h
 
 
 ROOT = Path(sa.__file__).resolve().parent
-# Names of other libraries, of methods that objects of the caller have, and of the shell.
+# Names that other libraries, objects of the caller, or the shell have.
 FOREIGN = {
     "dictionary_decode",
     "read",
@@ -167,7 +167,7 @@ FOREIGN = {
 
 
 def names_of_the_package():
-    """Names of functions and of their arguments."""
+    """Returns the names of the package's functions and of their arguments."""
     found = set()
     for file in [*ROOT.rglob("*.py"), *ROOT.rglob("*.pyi")]:
         for node in ast.walk(ast.parse(file.read_text())):
@@ -189,7 +189,7 @@ def messages_of_the_package():
                 yield file.name, " ".join(each for each in parts if isinstance(each, str))
 
 
-def test_what_messages_offer_are_names_of_the_package():
+def test_the_names_that_messages_suggest_exist():
     known = names_of_the_package() | FOREIGN
     for file, message in messages_of_the_package():
         offered = re.findall(r"\b([a-z_]+)=(?=['{\[A-Z]|value)", message) + re.findall(
@@ -198,7 +198,7 @@ def test_what_messages_offer_are_names_of_the_package():
         assert set(offered) <= known, (file, message)
 
 
-def test_of_columns_with_one_name_each_function_offers_its_own_way():
+def test_errors_about_duplicate_column_names_suggest_what_the_function_offers():
     twice = sa.from_arrow(pa.table([[1], [2]], names=["a", "a"]), "host")
     with pytest.raises(sa.ColumnNameError, match="choose one by its index"):
         twice["a"]

@@ -17,7 +17,7 @@ NAMES = sorted(arrow_data.arrays(0))
 
 
 @pytest.mark.parametrize("kind", [pa.string_view(), pa.binary_view(), pa.list_(pa.string_view())], ids=str)
-def test_views_hold_up_to_twelve_bytes_themselves(anywhere, kind):
+def test_views_of_up_to_twelve_bytes_are_inline(anywhere, kind):
     texts = ["x" * size for size in (0, 4, 11, 12, 13, 12, 5000)] + [None, "é" * 6, "é" * 7]
     values = [text if text is None else text.encode() for text in texts] if "binary" in str(kind) else texts
     values = [[value] for value in values] if pa.types.is_list(kind) else values
@@ -31,7 +31,7 @@ def test_views_hold_up_to_twelve_bytes_themselves(anywhere, kind):
         assert [column[row] for row in range(len(values))] == values
         assert column[3:5].to_pylist() == values[3:5]
         assert column.equals(sa.from_arrow(source, anywhere))
-    only = pa.array(values[3:4], kind)  # no buffer of bytes at all
+    only = pa.array(values[3:4], kind)  # has no variadic data buffer
     assert sa.from_arrow(only, anywhere).to_pylist() == values[3:4]
 
 
@@ -88,7 +88,7 @@ def test_slices_are_free_and_keep_their_offset(host):
 
 
 @pytest.mark.parametrize("wrapped", [OnlyStream, OnlyArray])
-def test_one_protocol_is_enough(host, wrapped):
+def test_objects_with_a_single_protocol_are_imported(host, wrapped):
     batch = pa.record_batch({"a": [1, 2, None], "b": ["x", None, "z"]})
     table = sa.from_arrow(wrapped(batch), host)
     assert isinstance(table, sa.Table)
@@ -125,7 +125,7 @@ def test_schemas_pass_in_both_directions(host):
     assert pa.field(field).type == pa.timestamp("us", "UTC")
 
 
-def test_empty_things_keep_their_shape(host):
+def test_empty_tables_and_columns_keep_their_schema(host):
     no_rows = arrow_data.table().slice(0, 0)
     assert pa.table(sa.from_arrow(no_rows, host)).equals(no_rows)
     no_batches = pa.schema([("a", pa.int32()), ("s", pa.string())]).empty_table()
@@ -136,7 +136,7 @@ def test_empty_things_keep_their_shape(host):
     assert no_columns.to_arrow().num_rows == 3
 
 
-def test_a_column_of_several_chunks_is_no_single_array(host):
+def test_a_column_of_several_chunks_has_no_arrow_array(host):
     column = sa.from_arrow(pa.chunked_array([[1], [2]]), host)
     with pytest.raises(BufferError, match=r"\.chunks"):
         column.__arrow_c_array__()
@@ -165,8 +165,9 @@ def test_a_requested_schema_of_another_width_is_refused(host, names):
         table.__arrow_c_stream__(wanted)
 
 
-def test_a_requested_schema_chooses_no_columns_by_their_place(host):
-    """Types apply by the column's name. A schema with other names, or in another order, changes none."""
+def test_a_requested_schema_does_not_match_columns_by_position(host):
+    """Requested types are matched by column name. A schema with other names or in another order has no
+    effect."""
     source = pa.table({"a": pa.array(["x"]), "b": pa.array(["y"])})
     table = sa.from_arrow(source, host)
     for names, shown in (
@@ -203,7 +204,7 @@ VIEWS = [
 @pytest.mark.parametrize(
     ("source", "wanted"), VIEWS, ids=lambda value: str(value.type if hasattr(value, "type") else value)
 )
-def test_a_requested_type_that_is_a_view_is_shown(host, source, wanted):
+def test_a_requested_type_with_the_same_bytes_is_exported(host, source, wanted):
     column = sa.from_arrow(source, host, as_column=True)
     named = pa.field("x", wanted)
     for export in (column.__arrow_c_array__, column.__arrow_c_device_array__):
@@ -238,7 +239,7 @@ def test_a_requested_type_that_is_a_view_is_shown(host, source, wanted):
     ],
     ids=str,
 )
-def test_a_requested_type_that_is_no_view_is_left_to_the_consumer(host, source, wanted):
+def test_a_requested_type_with_other_bytes_is_ignored(host, source, wanted):
     column = sa.from_arrow(source, host, as_column=True)
     shown = pa.Array._import_from_c_capsule(*column.__arrow_c_array__(wanted.__arrow_c_schema__()))
     assert shown.equals(source)
@@ -257,7 +258,7 @@ def test_unknown_keywords_of_later_standards_are_accepted(host):
     assert (capsule_name(schema), capsule_name(array)) == ("arrow_schema", "arrow_array")
 
 
-def test_structs_are_a_table_or_a_column_as_asked(host):
+def test_structs_are_imported_as_a_table_or_a_column(host):
     source = pa.array([{"a": 1, "b": "x"}, None, {"a": None, "b": "z"}])
     for wrapped in (
         source,
@@ -308,7 +309,7 @@ def test_a_refused_import_leaves_the_array_in_its_capsule(host):
 @pytest.mark.parametrize(
     "source", [None, 3, "text", object(), (1, 2), new_capsule(b"something")], ids=lambda s: type(s).__name__
 )
-def test_what_is_no_arrow_data_is_refused_by_type(host, source):
+def test_objects_without_arrow_data_are_refused_by_type(host, source):
     with pytest.raises((sa.TypeMismatch, sa.InvalidError)):
         sa.from_arrow(source, host)
 
@@ -319,7 +320,7 @@ def test_swapped_capsules_are_refused(host):
         sa.from_arrow((array, schema), host)
 
 
-def test_an_error_of_the_stream_arrives(host):
+def test_an_error_of_a_stream_is_raised(host):
     def batches():
         yield pa.record_batch({"a": [1]})
         raise ValueError("the producer broke")
@@ -359,7 +360,7 @@ def test_a_stream_without_a_callback_is_refused_and_released(host, source, callb
         (errno.EAGAIN, sa.ExchangeError),
     ],
 )
-def test_the_errno_of_a_stream_says_what_is_raised(host, source, with_text, number, raised):
+def test_the_errno_of_a_stream_determines_the_exception(host, source, with_text, number, raised):
     call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
     fail = call(lambda *_: number)
     stream = source()
@@ -421,7 +422,7 @@ def test_bool8_is_the_canonical_extension(host):
         assert pa.array(bytes_).type == pa.bool8()
 
 
-def test_columns_of_overlapping_rows_are_each_whole(anywhere):
+def test_columns_that_are_overlapping_slices_keep_all_rows(anywhere):
     rows = pa.array([f"row {i}" for i in range(1000)])
     lists = pa.array([[i, -i] for i in range(1000)])
     source = pa.table(

@@ -21,8 +21,8 @@ NAMES = sorted(arrow_data.arrays(0))
 
 
 class OnlyDevice:
-    """An object with the device protocols alone. With `downloads` it also has the host's stream and counts
-    its uses."""
+    """Implements only the device protocols. With `downloads` also `__arrow_c_stream__`, whose calls it
+    counts."""
 
     def __init__(self, of: Any, downloads: bool = False) -> None:
         self._of = of
@@ -41,7 +41,7 @@ class OnlyDevice:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("window", [(0, 67), (0, 0), (1, 65), (9, 8)], ids=str)
-def test_every_type_makes_the_round_trip_where_it_is(anywhere, name, window):
+def test_every_type_makes_the_round_trip_on_its_device(anywhere, name, window):
     source = arrow_data.arrays()[name].slice(*window)
     column = sa.from_arrow(source, anywhere, as_column=True)
     anywhere.reset_counters()
@@ -56,7 +56,7 @@ def test_every_type_makes_the_round_trip_where_it_is(anywhere, name, window):
         assert seen.to_arrow().combine_chunks().equals(source)
 
 
-def test_a_table_makes_the_round_trip_where_it_is(anywhere):
+def test_a_table_makes_the_round_trip_on_its_device(anywhere):
     source = pa.concat_tables([arrow_data.table(), arrow_data.table(9)]).replace_schema_metadata({"k": "v"})
     table = sa.from_arrow(source, anywhere)
     anywhere.reset_counters()
@@ -70,12 +70,12 @@ def test_a_table_makes_the_round_trip_where_it_is(anywhere):
     assert third.to_arrow().equals(source)
 
 
-def test_the_context_of_the_device_is_chosen(anywhere):
+def test_an_import_uses_the_context_of_the_arrays_device(anywhere):
     column = sa.from_arrow(pa.array([1, 2, None]), anywhere, copy=True)
     assert sa.from_arrow(OnlyDevice(column)).device == column.device
 
 
-def test_a_host_context_has_data_of_a_device_downloaded(anywhere):
+def test_a_host_context_lets_the_producer_download(anywhere):
     column = sa.from_arrow(pa.array([1, 2, None]), anywhere, copy=True)
     wrapped = OnlyDevice(column, downloads=True)
     seen = sa.from_arrow(wrapped, "host")
@@ -84,7 +84,7 @@ def test_a_host_context_has_data_of_a_device_downloaded(anywhere):
     assert wrapped.downloads == (0 if anywhere.device == "host" else 1)
 
 
-def test_objects_of_pyarrow_are_taken_by_the_device_protocol(host):
+def test_pyarrow_objects_are_imported_by_the_device_protocol(host):
     batch = pa.record_batch(arrow_data.arrays())
     assert hasattr(batch, "__arrow_c_device_array__")
     table = sa.from_arrow(OnlyDevice(batch), host)
@@ -93,7 +93,7 @@ def test_objects_of_pyarrow_are_taken_by_the_device_protocol(host):
     assert copies(host) == 0
 
 
-def test_pyarrow_takes_our_host_arrays_by_the_device_protocol(host):
+def test_pyarrow_imports_host_arrays_by_the_device_protocol(host):
     column = sa.from_arrow(pa.array(["a", None, "ccc"]), host)
     seen = pa.Array._import_from_c_device_capsule(*column.__arrow_c_device_array__())
     seen.validate(full=True)
@@ -101,7 +101,7 @@ def test_pyarrow_takes_our_host_arrays_by_the_device_protocol(host):
     assert seen.buffers()[2].address == column.to_arrow().chunk(0).buffers()[2].address
 
 
-def test_nanoarrow_takes_and_gives_device_arrays(host):
+def test_nanoarrow_imports_and_exports_device_arrays(host):
     device = pytest.importorskip("nanoarrow.device")
     source = pa.array([[1, 2], None, []])
     column = sa.from_arrow(source, host)
@@ -126,7 +126,7 @@ def test_a_device_capsule_is_consumed_once(host):
         sa.from_arrow(capsules, host)
 
 
-def test_a_capsule_that_nobody_takes_gives_its_memory_back(anywhere):
+def test_an_unused_capsule_releases_its_memory(anywhere):
     column = sa.from_arrow(pa.array(range(100)), anywhere, copy=True)
     for _ in range(100):
         column.__arrow_c_device_array__()
@@ -148,15 +148,15 @@ def test_a_refused_import_leaves_the_array_in_its_capsule(host):
     assert sa.from_arrow((schema, array), host).to_pylist() == [1, 2]
 
 
-def test_several_chunks_are_a_stream_and_no_array(host):
+def test_several_chunks_are_exported_as_a_stream_not_an_array(host):
     column = sa.from_arrow(pa.chunked_array([[1], [2]]), host)
     with pytest.raises(BufferError, match="chunks"):
         column.__arrow_c_device_array__()
     assert sa.from_arrow(column.__arrow_c_device_stream__(), host).to_pylist() == [1, 2]
 
 
-def test_to_numpy_asks_pyarrow_for_the_stream(anywhere, monkeypatch):
-    """pyarrow.array tries the device protocol first; without CUDA pyarrow refuses it for memory of a GPU."""
+def test_to_numpy_uses_the_stream_protocol_with_pyarrow(anywhere, monkeypatch):
+    """pyarrow.array tries the device protocol first, which a pyarrow without CUDA refuses for GPU memory."""
     stamps = sa.from_arrow(pa.array([1, 2], pa.timestamp("us")), anywhere)
     texts = sa.from_arrow(pa.chunked_array([["a"], ["b", None]]), anywhere)
     none = sa.from_arrow(pa.array([], pa.string()), anywhere)
@@ -170,7 +170,7 @@ def test_to_numpy_asks_pyarrow_for_the_stream(anywhere, monkeypatch):
     assert none.to_numpy().tolist() == []
 
 
-def test_a_copy_of_what_is_there_is_memory_of_its_own(anywhere):
+def test_copying_an_array_on_its_device_allocates_new_memory(anywhere):
     table = sa.from_arrow(pa.table({"a": [1, None, 3], "s": ["x", "yy", None]}), anywhere, copy=True)
     with anywhere.forbid_downloads():
         copied = sa.from_arrow(table, anywhere, copy=True)
@@ -179,7 +179,7 @@ def test_a_copy_of_what_is_there_is_memory_of_its_own(anywhere):
     assert copied.to_pydict() == {"a": [1, None, 3], "s": ["x", "yy", None]}
 
 
-def test_memory_that_comes_back_is_no_import(anywhere):
+def test_reimported_memory_is_not_counted_as_an_import(anywhere):
     table = sa.from_arrow(pa.table({"a": [1, None, 3], "s": ["x", "yy", None]}), anywhere, copy=True)
     anywhere.reset_counters()
     again = sa.from_arrow(table, anywhere)
@@ -188,7 +188,7 @@ def test_memory_that_comes_back_is_no_import(anywhere):
     assert again["s"].to_pylist() == ["x", "yy", None]
 
 
-def test_memory_that_comes_back_through_pyarrow_is_no_import(host):
+def test_memory_reimported_from_pyarrow_is_not_counted_as_an_import(host):
     table = sa.from_arrow(pa.table({"a": [1, None, 3], "s": ["x", "yy", None]}), host, copy=True)
     theirs = pa.table(table).slice(1)
     host.reset_counters()
@@ -228,8 +228,8 @@ def device(request: pytest.FixtureRequest) -> Iterator[sa.Context]:
     ],
     ids=str,
 )
-def test_an_array_of_a_device_that_is_not_aligned_is_refused(device, values, place):
-    """A kernel that loads a value from such an address fails the whole device."""
+def test_a_misaligned_device_array_is_refused(device, values, place):
+    """On a GPU, a kernel that loads from a misaligned address makes the whole CUDA context unusable."""
     column = sa.from_arrow(values, device, copy=True, as_column=True)
     if device.device == "host":
         pytest.skip("the host copies such arrays")
@@ -240,17 +240,17 @@ def test_an_array_of_a_device_that_is_not_aligned_is_refused(device, values, pla
         with pytest.raises(sa.ExchangeError, match="not aligned to their values"):
             sa.from_arrow(capsules, device, copy=copy, as_column=True)
     array.buffers[number] -= 1
-    again = sa.from_arrow(capsules, device, as_column=True)  # which is left whole
+    again = sa.from_arrow(capsules, device, as_column=True)  # the refused import did not consume it
     assert again.to_arrow().combine_chunks().equals(values)
 
 
-def test_bytes_of_a_device_lie_anywhere(device):
+def test_fixed_size_binary_arrays_of_a_device_need_no_alignment(device):
     column = sa.from_arrow(pa.array([b"abc", b"def"], pa.binary(3)), device, copy=True)
     assert sa.from_arrow(column[1:].__arrow_c_device_array__(), device).to_pylist() == [b"def"]
 
 
-def test_pyarrow_hears_of_our_devices_with_the_first_array_for_it(run_python):
-    """Without saeta.cuda, which registers them, pyarrow refuses arrays of a device."""
+def test_the_first_export_to_pyarrow_registers_the_device(run_python):
+    """pyarrow refuses device arrays until saeta.cuda has registered the device."""
     folder = str(Path(simulator().__file__).parent)
     program = """if True:
         import sys

@@ -1,4 +1,4 @@
-"""Bad input is data: every broken, missing or impossible file is a typed error that leaves nothing behind."""
+"""Every corrupt, missing or inaccessible file raises an exception of its own class and leaks nothing."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ try:
 except sa.FileError as refused:
     print(refused)
 """
-    with TemporaryDirectory() as folder:  # tmp_path is in a folder that nobody but its owner enters
+    with TemporaryDirectory() as folder:  # other users can't enter tmp_path's parent
         Path(folder).chmod(0o755)
         path = Path(folder) / "secret.arrow"
         path.write_bytes(content())
@@ -80,7 +80,7 @@ def test_wrong_magic(host, tmp_path, bytes_):
 
 @pytest.mark.parametrize("stream", [False, True], ids=["file", "stream"])
 @pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
-def test_truncated_anywhere(host, stream, compression):
+def test_files_truncated_at_any_length(host, stream, compression):
     whole = content(stream=stream, compression=compression)
     rows = sa.read_ipc(whole, host).num_rows
     for length in sorted({*range(0, len(whole), max(1, len(whole) // 60)), len(whole) - 1, len(whole) - 8}):
@@ -88,7 +88,7 @@ def test_truncated_anywhere(host, stream, compression):
             table = sa.read_ipc(whole[:length], host, copy=True)
         except BROKEN:
             continue
-        # A stream may end before its end marker or after a whole batch: then everything up to there is read.
+        # A stream may lack its end marker: the complete batches before its end are read.
         assert stream
         assert table.num_rows <= rows
         assert table.to_arrow().equals(arrow_data.table(200).slice(0, table.num_rows))
@@ -97,7 +97,7 @@ def test_truncated_anywhere(host, stream, compression):
 @pytest.mark.parametrize("stream", [False, True], ids=["file", "stream"])
 @pytest.mark.parametrize("compression", [None, "lz4"])
 def test_flipped_bits(host, stream, compression):
-    """Whatever a flipped bit makes of a file, it is read or refused, and what was read can be shown."""
+    """A file with flipped bits is either refused or read as a table that can be printed."""
     whole = content(stream=stream, compression=compression)
     rng = random.Random(5)
     refused = 0
@@ -111,19 +111,20 @@ def test_flipped_bits(host, stream, compression):
             refused += 1
         except MemoryError as failure:
             pytest.fail(f"a flipped bit asked for memory without bound: {failure}")
-    assert refused, "no flipped bit was noticed, so the test shows nothing"
+    assert refused, "no file was refused: the test proves nothing"
     assert host.memory.statistics()["current"] == 0
 
 
-def test_a_length_that_lies_asks_for_no_memory(host):
-    """Memory stays in proportion to the file: each lie is refused as broken before it reaches the budget."""
+def test_a_wrong_length_allocates_no_memory(host):
+    """A wrong length is a FormatError before memory is requested, so that memory stays proportional to the
+    file."""
     whole = content()
     host.budget = 10 * len(whole)
     refusals = host.memory.statistics()["refused"]
     refused = 0
     for place in range(
         len(whole) - 4000, len(whole) - 10, 4
-    ):  # in the footer: the beginning is not looked at
+    ):  # in the footer: readers do not use the first part of the file
         broken = bytearray(whole)
         broken[place : place + 4] = b"\xff\xff\xff\x7f"
         try:
@@ -134,7 +135,7 @@ def test_a_length_that_lies_asks_for_no_memory(host):
     assert host.memory.statistics()["refused"] == refusals
 
 
-def test_a_name_that_c_can_not_hold_is_told(host):
+def test_a_column_name_with_a_zero_byte_is_refused(host):
     bad = content(table=pa.schema([("good", pa.int8()), ("bad\0name", pa.int8())]).empty_table())
     with pytest.raises(sa.UnsupportedError, match="'bad' has a zero byte in its name"):
         sa.read_ipc(bad, host)
@@ -172,20 +173,20 @@ except OSError as failure:
 
 
 def test_a_disk_that_fills_up_leaves_no_file(run_python, tmp_path):
-    """A limit of the size of files stands for a full disk: the kernel refuses the write in the middle."""
+    """RLIMIT_FSIZE stands in for a full disk: the kernel fails a write in the middle of the file."""
     done = run_python(FULL_DISK, str(tmp_path / "out.arrow"))
     assert done.returncode == 0, done.stderr
     assert "out.arrow" in done.stdout
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_not_there(host, tmp_path):
+def test_a_missing_folder(host, tmp_path):
     table = sa.table({"a": [1]}, host)
     with pytest.raises(FileNotFoundError):
         table.write_ipc(tmp_path / "no" / "out.arrow")
 
 
-def test_failed_reads_leak_no_file(host, tmp_path):
+def test_failed_reads_leak_no_file_descriptor(host, tmp_path):
     path = tmp_path / "broken.arrow"
     path.write_bytes(content()[:-20])
 

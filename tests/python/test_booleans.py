@@ -1,4 +1,5 @@
-"""A bool stays a bool: booleans of tensors leave as Arrow's bool, and the extension arrow.bool8 as itself."""
+"""Boolean types: bools of tensors are exported as Arrow's bool, and the extension type arrow.bool8
+unchanged."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ def flags_in(ctx: sa.Context) -> sa.Column:
     return sa.from_dlpack(np.array(FLAGS), ctx, name="flag")
 
 
-def test_bools_of_a_tensor_are_bool8_with_the_bytes_of_the_tensor(host):
+def test_bools_of_a_tensor_are_imported_as_bool8_without_a_copy(host):
     array = np.array(FLAGS)
     column = sa.from_dlpack(array, host)
     assert column.type == "bool8"
@@ -29,7 +30,7 @@ def test_bools_of_a_tensor_are_bool8_with_the_bytes_of_the_tensor(host):
     assert copies(host) == 0
 
 
-def test_every_arrow_protocol_gives_arrows_bool(anywhere):
+def test_every_arrow_protocol_exports_arrows_bool(anywhere):
     flags = flags_in(anywhere)
     given = [
         OnlyArray(flags),
@@ -68,26 +69,26 @@ def test_polars_pandas_and_duckdb_show_bool(anywhere):
             assert connection.sql("select distinct typeof(flag) from rows").fetchall() == [("BOOLEAN",)]
 
 
-def test_files_hold_bool(anywhere, tmp_path):
+def test_files_store_bool(anywhere, tmp_path):
     flags = flags_in(anywhere)
     sa.table({"flag": flags}).write_ipc(tmp_path / "flags.arrow")
     assert pa.ipc.open_file(tmp_path / "flags.arrow").read_all()["flag"].type == pa.bool_()
     assert sa.read_ipc(tmp_path / "flags.arrow", anywhere)["flag"].to_pylist() == FLAGS
 
 
-def test_a_mask_leaves_as_bool(anywhere):
+def test_a_mask_is_exported_as_bool(anywhere):
     column = sa.from_arrow(pa.array([1, None, 3]), anywhere)
     for each in (column, column.slice(0, 1), sa.from_arrow(pa.array([1, 2]), anywhere)):
         assert each.is_valid().type == "bool8"
         assert each.is_valid().to_arrow().type == pa.bool_()
 
 
-def test_any_byte_but_0_is_true(host):
+def test_any_nonzero_byte_is_true(host):
     bytes_ = np.array([0, 1, 2, 255], np.uint8).view(np.bool_)
     assert sa.from_dlpack(bytes_, host).to_arrow().to_pylist() == [False, True, True, True]
 
 
-def test_the_extension_of_arrow_stays_what_it_is_without_a_copy(host):
+def test_arrows_bool8_extension_is_kept_without_a_copy(host):
     source = pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, 0, None], pa.int8()))
     column = sa.from_arrow(source, host)
     assert column.type == "extension<arrow.bool8>"
@@ -97,7 +98,7 @@ def test_the_extension_of_arrow_stays_what_it_is_without_a_copy(host):
     assert again.storage.buffers()[1].address == column.address
 
 
-def test_who_asks_for_it_gets_the_extension_without_a_copy(host):
+def test_a_requested_bool8_is_exported_without_a_copy(host):
     flags = sa.from_dlpack(np.array(FLAGS), host)
     asked = flags.as_bool8()
     assert asked.type == "extension<arrow.bool8>"
@@ -121,7 +122,7 @@ def test_python_values_become_bool8_where_the_schema_says_so(host):
     assert sa.column("flag", np.array(FLAGS), "bool8", host).type == "bool8"
 
 
-def test_inside_of_another_type_only_the_extension_stands():
+def test_a_nested_bool8_is_the_extension_type():
     assert sa.DataType("bool8").name == "bool8"
     assert sa.DataType("bool8") != sa.DataType("extension<arrow.bool8>")
     assert sa.DataType("list<item: bool8>").name == "list<item: extension<arrow.bool8>>"

@@ -1,4 +1,4 @@
-"""What a read may take: the budget bounds it, and a file that is cut short is an error."""
+"""The memory that a read may use is bounded by the budget, and a truncated file is an error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def write(path, table, compression=None, chunk=None, stream=False):
 
 
 @pytest.mark.parametrize("compression", ["lz4", "zstd"])
-def test_decoded_memory_is_charged_for_as_long_as_it_lives(host, tmp_path, compression):
+def test_decoded_memory_is_charged_until_it_is_freed(host, tmp_path, compression):
     rows = 4_000_000
     path = write(tmp_path / "zeros.arrow", pa.table({"a": np.zeros(rows, np.int8)}), compression)
     assert path.stat().st_size < rows / 50
@@ -41,8 +41,8 @@ def test_decoded_memory_is_charged_for_as_long_as_it_lives(host, tmp_path, compr
     assert host.memory.statistics()["current"] == 0
 
 
-def test_a_file_of_any_ratio_is_read(host, tmp_path):
-    """150 million zeros in 37 KB: what we have written ourselves is not refused for its ratio."""
+def test_a_file_of_any_compression_ratio_is_read(host, tmp_path):
+    """150 million zeros in 37 KB: the reader has no limit for the compression ratio."""
     rows = 150_000_000
     source = sa.from_arrow(pa.table({"a": np.zeros(rows, np.int64)}), host)
     sa.write_ipc(source, tmp_path / "zeros.arrow", compression="zstd")
@@ -70,14 +70,14 @@ print(peak() - before - table.nbytes)
 
 @pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
 @pytest.mark.parametrize("batches", [1, 1000])
-def test_the_host_holds_the_table_and_a_constant(run_python, tmp_path, compression, batches):
+def test_the_host_needs_the_table_and_a_constant(run_python, tmp_path, compression, batches):
     rows = 12_000_000
     values = np.random.default_rng(1).integers(0, 1000, rows)
     strings = np.char.mod("%d", values[: rows // 12])
     source = pa.table({"a": values, "s": pa.array(np.tile(strings, 12))})
     path = write(tmp_path / "x.arrow", source, compression, chunk=rows // batches)
     done = run_python(PEAK, path)
-    assert int(done.stdout) < 48 << 20, "the compressed bytes alone are larger"
+    assert int(done.stdout) < 48 << 20, "less than the compressed bytes alone"
     assert path.stat().st_size > 48 << 20 or compression == "zstd"
 
 
@@ -115,7 +115,7 @@ print(json.dumps(said))
 @pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
 @pytest.mark.parametrize("copy", [None, True], ids=["where needed", "copy"])
 @pytest.mark.parametrize("stream", [False, True], ids=["file", "stream"])
-def test_a_file_that_is_cut_short_is_an_error(run_python, tmp_path, device, compression, copy, stream):
+def test_a_truncated_file_is_an_error(run_python, tmp_path, device, compression, copy, stream):
     if device == "sim":
         simulator()
     if device == "cuda" and not sa.info()["cuda"]["usable"]:
@@ -132,7 +132,7 @@ def test_a_file_that_is_cut_short_is_an_error(run_python, tmp_path, device, comp
     seen = json.loads(done.stdout)
     assert [each[0] for each in seen] == places
     for kept, kind, message in seen:
-        if kind is None:  # behind the last batch is nothing that is needed: the footer was read before
+        if kind is None:  # truncated after the last batch, which is not an error
             assert kept >= size - 1000
             continue
         assert kind == "FileError", message

@@ -1,4 +1,5 @@
-"""What the makers of tables and columns take and refuse, with the words of their refusals."""
+"""`sa.table`, `sa.column` and similar functions: accepted and refused arguments, with the exact error
+messages."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import saeta as sa
 from saeta._convert import build
 
 
-def test_a_tensor_is_a_table_with_the_names_of_the_schema(host):
+def test_a_tensor_becomes_a_table_with_the_names_of_the_schema(host):
     values = np.arange(6, dtype="i4").reshape(3, 2)
     assert sa.table(values, host).column_names == ["col_0", "col_1"]
     named = sa.table(values, host, schema=sa.schema({"x": "int32", "y": "int32"}))
@@ -48,7 +49,7 @@ def test_a_cast_needs_a_type_and_columns(host):
         sa.column("a", pa.array([1]), "int8", host, cast="truncate")
 
 
-def test_a_table_of_pairs_columns_or_a_whole(host):
+def test_a_table_is_made_from_pairs_columns_or_a_table(host):
     numbers = sa.column("n", [1, 2], ctx=host)
     assert sa.table([("a", [1, 2]), ("a", [3, 4])], host).column_names == ["a", "a"]
     assert sa.table([numbers, ["b", [3, 4]]]).context == host
@@ -74,7 +75,7 @@ def test_a_table_of_pairs_columns_or_a_whole(host):
     }
 
 
-def test_what_is_no_column_is_refused(host):
+def test_objects_that_are_not_columns_are_refused(host):
     for wrong, text in (
         (
             3,
@@ -91,7 +92,7 @@ def test_what_is_no_column_is_refused(host):
     assert sa.column("a", (each for each in (1, 2)), ctx=host).to_pylist() == [1, 2]
 
 
-def test_a_field_that_allows_no_nulls_gets_none(host):
+def test_nulls_in_a_non_nullable_field_are_refused(host):
     field = sa.field("a", "int8", nullable=False, metadata={"unit": "m"})
     made = sa.column(field, [1, 2], ctx=host)
     assert (made.field.nullable, made.field.metadata) == (False, {b"unit": b"m"})
@@ -99,7 +100,7 @@ def test_a_field_that_allows_no_nulls_gets_none(host):
         sa.column(field, [1, None, None], ctx=host)
 
 
-def test_columns_are_put_in_their_places(host):
+def test_columns_are_inserted_and_replaced_by_index(host):
     table = sa.table({"a": [1], "b": [2]}, host)
     assert table.add_column(0, "c", [3]).column_names == ["c", "a", "b"]
     assert table.add_column(2, "c", [3]).column_names == ["a", "b", "c"]
@@ -117,7 +118,7 @@ def test_columns_are_put_in_their_places(host):
         twice.with_column("a", [3])
 
 
-def test_bytes_are_columns_of_a_schema(host):
+def test_from_bytes_makes_the_columns_of_a_schema(host):
     schema = sa.schema({"n": "uint16", "f": "uint8"})
     assert sa.from_bytes(iter([b"\1\0", b"a"]), host, schema=schema).to_pydict() == {"n": [1], "f": [97]}
     for wrong in ("ab", b"ab", {"n": b"ab"}, 3):
@@ -140,7 +141,7 @@ def test_bytes_are_columns_of_a_schema(host):
         sa.from_bytes([b"\1\0", masked], host, schema=schema)
 
 
-def test_the_count_of_a_counted_table_is_anything_with_one_number(host):
+def test_the_count_of_a_counted_table_is_any_object_with_one_number(host):
     table = sa.table({"x": [7, 8, 0, 0]}, host)
     for count in (np.array(2, "u4"), np.array([2], "u8"), sa.column("c", [2], "int32", host)):
         assert sa.counted_table(table, count).num_rows == 2
@@ -168,7 +169,7 @@ def test_the_count_of_a_counted_table_is_anything_with_one_number(host):
         ("timestamp[us]", "int64", False),
     ],
 )
-def test_bits_are_read_as_others_of_the_same_width(host, found, wanted, possible):
+def test_reinterpret_needs_integers_of_the_same_width(host, found, wanted, possible):
     if found.startswith("timestamp"):
         made = sa.column("n", [1, 2], ctx=host)._with_type_of_bytes(sa.DataType(found))
     else:
@@ -182,7 +183,7 @@ def test_bits_are_read_as_others_of_the_same_width(host, found, wanted, possible
             sa.column("n", made, wanted, host, cast="reinterpret")
 
 
-def test_python_numbers_are_read_by_their_bits(host):
+def test_reinterpreting_python_numbers(host):
     made = sa.column("n", [2**32 - 1, None, 1], "int32", host, cast="reinterpret")
     assert made.to_pylist() == [-1, None, 1]
     made = sa.column("n", [-1, 1], "uint8", host, cast="reinterpret")

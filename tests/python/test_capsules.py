@@ -1,4 +1,5 @@
-"""DLPack capsules and capsules of Arrow as tables and columns: consumed once, and only by what succeeds."""
+"""Tables and columns from DLPack and Arrow capsules. A capsule is consumed once, and only if the import
+succeeds."""
 
 from __future__ import annotations
 
@@ -19,14 +20,14 @@ def capsule_of(values):
 
 
 def assert_not_consumed(*capsules):
-    """The caller can still take each of them, once."""
+    """Requires that each capsule can still be imported once."""
     for each in capsules:
         assert sa.from_dlpack(each, "host").to_pylist()
         with pytest.raises(sa.ClosedError, match="consumed already"):
             sa.from_dlpack(each, "host")
 
 
-def test_a_table_of_capsules_takes_each_once(anywhere):
+def test_a_table_of_capsules_consumes_each_once(anywhere):
     a, b = capsule_of([1, 2]), capsule_of([0.5, 1.5])
     table = sa.table({"a": a, "b": b}, anywhere)
     assert table.to_pydict() == {"a": [1, 2], "b": [0.5, 1.5]}
@@ -59,7 +60,7 @@ def test_memory_of_a_capsule_lives_as_long_as_its_column():
     assert gone == [True]
 
 
-def test_columns_without_a_name_are_named_by_their_places(anywhere):
+def test_unnamed_columns_are_named_by_their_index(anywhere):
     first = np.arange(2)
     column = sa.column("named", [5, 6], ctx=anywhere)
     given = [first, column, pa.array([7, 8]), capsule_of([1.5, 2.5])]
@@ -74,7 +75,7 @@ def test_columns_without_a_name_are_named_by_their_places(anywhere):
             sa.table(wrong, anywhere)
 
 
-def test_pandas_series_without_a_name_get_one(host):
+def test_unnamed_pandas_series_are_named_by_their_index(host):
     pandas = pytest.importorskip("pandas")
     series = [pandas.Series([1, 2]), pandas.Series([3, 4], name="b")]
     assert sa.table(series, host).to_pydict() == {"col_0": [1, 2], "b": [3, 4]}
@@ -93,7 +94,7 @@ def test_pandas_series_without_a_name_get_one(host):
     ],
     ids=lambda schema: type(schema).__name__,
 )
-def test_a_schema_is_all_that_describes_one(anywhere, schema):
+def test_every_kind_of_schema_argument_is_accepted(anywhere, schema):
     expected = {"a": [0, 1], "b": [0.5, 1.5]}
     tensors = [np.arange(2), np.arange(2) + 0.5]
     types = ["int64", "double"]
@@ -122,7 +123,7 @@ def test_a_schema_names_the_columns_of_a_matrix(anywhere):
 
 
 @pytest.mark.parametrize("wrong", ["a", 7, [7], [("a", "no type")], {"a": 7}, b"a"])
-def test_what_is_not_a_schema_is_refused(host, wrong):
+def test_objects_that_are_not_schemas_are_refused(host, wrong):
     with pytest.raises(sa.Error):
         sa.table({"a": [1]}, host, schema=wrong)
 
@@ -152,14 +153,14 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
-def test_what_fails_consumes_no_capsule(failure):
+def test_a_failed_import_consumes_no_capsule(failure):
     a, b = capsule_of([1, 2]), capsule_of([0.5, 1.5])
     with pytest.raises((sa.Error, ValueError, TypeError)):
         failure(a, b)
     assert_not_consumed(a, b)
 
 
-def test_our_own_memory_comes_back_through_capsules(anywhere):
+def test_saetas_own_memory_is_reimported_from_capsules(anywhere):
     source = sa.column("x", [1, 2, 3], "int32", anywhere)
     table = sa.table({"a": xlog.dlpack_roundtrip(source, anywhere.device)}, anywhere)
     assert table["a"].address == source.address
@@ -234,7 +235,7 @@ ALONE = [
 
 
 @pytest.mark.parametrize(("make", "words"), ALONE)
-def test_an_array_without_its_schema_is_refused_with_what_to_pass(make, words):
+def test_the_error_for_an_array_without_schema_says_what_to_pass(make, words):
     takers = [
         lambda capsule: sa.from_arrow(capsule, "host"),
         lambda capsule: sa.table(capsule, "host"),
@@ -249,7 +250,7 @@ def test_an_array_without_its_schema_is_refused_with_what_to_pass(make, words):
             take(make())
 
 
-def test_other_capsules_are_refused_with_what_to_use():
+def test_the_error_for_other_capsules_says_what_to_use():
     with pytest.raises(sa.TypeMismatch, match=r"it has a tensor: use saeta\.from_dlpack"):
         sa.from_arrow(capsule_of([1]), "host")
     with pytest.raises(sa.TypeMismatch, match="it has no data: pass the pair of it and its array"):

@@ -1,4 +1,4 @@
-"""Messages whose metadata was changed on the way: every way of reading refuses them, or reads the same."""
+"""IPC messages with corrupt metadata: all readers agree, either on an error or on the same table."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def stream_of(table, rows=None):
 
 
 def messages_of(raw):
-    """The messages of a stream, with their bodies, without the end."""
+    """Returns the messages of a stream with their bodies, without the end-of-stream marker."""
     found = []
     while raw[4:8] != bytes(4):
         body = pa.ipc.read_message(pa.py_buffer(raw)).body
@@ -56,7 +56,7 @@ def outcome(way, raw, ctx):
 
 
 @pytest.mark.parametrize("bit", [1, 4, 0x80, 0xFF])
-def test_a_changed_byte_of_a_batch_means_the_same_to_every_way(host, bit):
+def test_all_readers_agree_on_a_changed_byte_of_a_batch(host, bit):
     table = pa.table(
         {
             "i": pa.array([1, 2, None, 4], pa.int64()),
@@ -77,21 +77,21 @@ def test_a_changed_byte_of_a_batch_means_the_same_to_every_way(host, bit):
 
 @pytest.mark.parametrize("way", [each for each in WAYS if each != "live stream"])
 def test_a_block_that_exceeds_its_file_is_refused(host, way):
-    """Nothing else of a batch without a body is looked at."""
+    """The batch has no body, so the block's length is all that can be checked."""
     sink = io.BytesIO()
     table = pa.table({"n": pa.nulls(3)})
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
     raw = sink.getvalue()
     batch = raw.index(b"\xff\xff\xff\xff", raw.index(b"\xff\xff\xff\xff") + 8)
-    length = raw.index(struct.pack("<q", batch), batch) + 8  # behind the offset in its block
+    length = raw.index(struct.pack("<q", batch), batch) + 8  # the length follows the offset in the block
     assert WAYS[way](raw, host).num_rows == 3
     with pytest.raises(sa.FormatError, match="65536"):
         WAYS[way](raw[:length] + struct.pack("<i", 65536) + raw[length + 4 :], host)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_dictionary_that_no_column_has_is_refused(host, way):
+def test_a_dictionary_without_a_column_is_refused(host, way):
     plain = messages_of(stream_of(pa.table({"i": [1, 2, 3, 4]}), rows=2))
     words = messages_of(stream_of(pa.table({"d": pa.array(["a"]).dictionary_encode()})))
     assert len(words) == 3
@@ -100,14 +100,15 @@ def test_a_dictionary_that_no_column_has_is_refused(host, way):
         WAYS[way](raw, host)
 
 
-def test_a_dictionary_of_a_column_that_is_not_read_is_skipped(host):
+def test_dictionaries_of_unread_columns_are_skipped(host):
     raw = stream_of(pa.table({"i": [1, 2], "d": pa.array(["a", "b"]).dictionary_encode()}))
     for copy in (None, True):
         assert sa.read_ipc(raw, host, columns=["i"], copy=copy).to_arrow().to_pydict() == {"i": [1, 2]}
 
 
 def with_body(message, body):
-    """The message of a schema with a body, which no writer makes: a new FlatBuffer around the old one."""
+    """Returns a schema message with a body, which no writer makes: a new FlatBuffer that contains the old
+    one."""
     old = message[8:]
     table = struct.unpack_from("<I", old)[0]
     vtable = table - struct.unpack_from("<i", old, table)[0]
@@ -128,7 +129,7 @@ def test_a_schema_with_a_body_is_refused(host, way):
 
 
 def version_place(raw, message):
-    """Where the message that begins at a place has the version of its metadata."""
+    """Returns the offset of the metadata version in the message at offset `message`."""
     flat = message + 8
     table = flat + struct.unpack_from("<I", raw, flat)[0]
     vtable = table - struct.unpack_from("<i", raw, table)[0]
@@ -138,7 +139,7 @@ def version_place(raw, message):
 @pytest.mark.parametrize("opened", [pa.ipc.new_file, pa.ipc.new_stream])
 @pytest.mark.parametrize("way", WAYS)
 def test_messages_of_two_versions_are_refused(host, way, opened):
-    """No writer makes them. A plan looks at the first batch of a file to know the version of all."""
+    """No writer makes such files. The reader takes the version of all batches from the first one."""
     sink = io.BytesIO()
     with opened(sink, PAIR.schema) as writer:
         writer.write_table(PAIR, max_chunksize=3)
@@ -156,7 +157,7 @@ WORDS = pa.table({"d": pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()
 
 @pytest.mark.parametrize("replaced", [True, False])
 @pytest.mark.parametrize("way", WAYS)
-def test_a_dictionary_that_no_batch_needs_must_be_sound(host, way, replaced):
+def test_an_unused_dictionary_must_be_valid(host, way, replaced):
     schema, words, batch = messages_of(stream_of(WORDS))
     bad = misplaced(words, (3, 1), (300, 1))
     raw = b"".join([schema, bad, words, batch] if replaced else [schema, bad])
@@ -172,7 +173,7 @@ def misplaced(raw, place, to):
 
 @pytest.mark.parametrize("offset", [36, 4, 1])
 @pytest.mark.parametrize("way", WAYS)
-def test_a_buffer_that_is_not_at_a_multiple_of_8_is_refused_by_its_number_and_offset(host, way, offset):
+def test_the_error_for_a_misaligned_buffer_has_its_number_and_offset(host, way, offset):
     raw = stream_of(PAIR)
     with pytest.raises(sa.FormatError, match=rf"(?i)buffer \d .*offset:? {offset}"):
         WAYS[way](misplaced(raw, (40, 20), (offset, 20)), host)
@@ -183,10 +184,10 @@ def ctx(request):
     yield from contexts_of(request.param)
 
 
-def test_unpack_refuses_such_a_buffer(ctx):
+def test_unpack_refuses_a_misaligned_buffer(ctx):
     metadata, body = sa.from_arrow(PAIR, ctx).pack()
     raw = bytes(metadata)
-    offset = next(  # where a buffer is depends on where it was in host memory
+    offset = next(  # the offset depends on the buffer's alignment in host memory
         place for place in range(0, body.nbytes, 8) if raw.count(struct.pack("<qq", place, 20)) == 1
     )
     message = f"buffer 3 is at offset {offset + 4}, which is not a multiple of 8"
@@ -215,14 +216,14 @@ def test_unpack_counts_the_nulls_of_columns_children_and_dictionaries(ctx, kind,
     assert bytes(found.pack().metadata) == bytes(metadata)
 
 
-def test_unpack_believes_counts_of_a_sender_that_is_trusted(host):
+def test_unpack_trusts_the_null_counts_of_a_trusted_sender(host):
     metadata, body = sa.from_arrow(pa.table({"c": NODES["column"]}), host, copy=True).pack()
     changed = misplaced(bytes(metadata), (4, 2), (4, 1))
     assert sa.unpack(changed, body, validate=False)["c"].null_count == 1
 
 
 @pytest.mark.parametrize("rows", [1 << 62, (1 << 63) - 1, 1 << 40, -5])
-def test_rows_that_the_body_does_not_have_are_a_format_error(ctx, rows):
+def test_unpack_refuses_more_rows_than_the_body_has(ctx, rows):
     source = pa.table({"c": pa.array(range(77777), pa.int64())})
     metadata, body = sa.from_arrow(source, ctx).pack()
     number = (77777).to_bytes(8, "little")
@@ -231,7 +232,7 @@ def test_rows_that_the_body_does_not_have_are_a_format_error(ctx, rows):
         sa.unpack(changed, body)
 
 
-def test_reads_call_such_rows_a_format_error_too(host):
+def test_all_readers_refuse_more_rows_than_the_body_has(host):
     raw = stream_of(pa.table({"c": pa.array(range(77777), pa.int64())}))
     changed = raw.replace((77777).to_bytes(8, "little"), (1 << 62).to_bytes(8, "little"))
     for way in WAYS.values():
@@ -239,7 +240,7 @@ def test_reads_call_such_rows_a_format_error_too(host):
             way(changed, host)
 
 
-def test_a_table_whose_batches_have_too_many_rows_together_is_a_format_error(host):
+def test_a_row_count_that_overflows_is_a_format_error(host):
     table = sa.concat_tables([sa.from_arrow(pa.table({"n": pa.nulls(77777)}), host)] * 3)
     metadata, _ = table.pack()
     changed = bytes(metadata).replace((77777).to_bytes(8, "little"), (1 << 62).to_bytes(8, "little"))

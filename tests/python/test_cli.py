@@ -1,4 +1,4 @@
-"""The command `saeta`: what it prints, its JSON, its exit codes."""
+"""The command `saeta`: its output, JSON and exit codes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ pytest.importorskip("rich")
 
 
 def steps_of(done):
-    """Checks of a demo by their name."""
+    """Returns the checks of a demo by their name."""
     report = json.loads(done.stdout)
     return {check["name"]: check for step in report["steps"] for check in step["checks"]}
 
 
 def bare(type):  # noqa: A002 - the word of the lexicon
-    """A type without its parameters."""
+    """Returns the name of a type without its parameters."""
     return re.split(r"[\[(<]", str(type))[0]
 
 
@@ -64,7 +64,7 @@ def test_the_docs_list_every_exit_code():
     assert documented == [(str(int(code)), meaning) for code, meaning in MEANINGS.items()]
 
 
-def test_every_command_prints_what_it_has_to_say_on_an_output_of_ascii(tmp_path):
+def test_every_command_can_print_to_an_ascii_output(tmp_path):
     path, copy = tmp_path / "Zürich.arrow", tmp_path / "copie é.arrow"
     named = sa.table({"Straße…": ["✓"]}, "host").replace_schema_metadata({"wer": "Ü" * 100})
     named.write_ipc(path)
@@ -92,7 +92,7 @@ def test_a_command_without_standard_output_ends_as_usual(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_without_typer_the_command_says_what_it_needs():
+def test_the_error_without_typer_says_how_to_install_it():
     program = "import sys; sys.modules['typer'] = None; from saeta.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False
@@ -113,7 +113,7 @@ def test_inspect_shows_schema_batches_nulls_and_dictionaries(tmp_path):
         "60 rows in 3 batches of 20 rows",
         "compression zstd",
         "timestamp[us, tz=Europe/Madrid]",
-        "made by = a test\n\n",  # a blank line before the columns
+        "made by = a test\n\n",  # followed by a blank line and the columns
     ):
         assert text in done.stdout
     found = json.loads(saeta("inspect", path, "--json").stdout)
@@ -125,7 +125,7 @@ def test_inspect_shows_schema_batches_nulls_and_dictionaries(tmp_path):
     assert by_name["int64"]["dictionary_values"] is None
 
 
-def test_inspect_marks_columns_that_can_not_be_read(tmp_path):
+def test_inspect_marks_unsupported_columns(tmp_path):
     table = pa.table({"a\0b": [[1], [2]], "plain": [1, 2]})
     with pa.ipc.new_file(tmp_path / "named.arrow", table.schema) as writer:
         writer.write_table(table)
@@ -169,11 +169,11 @@ def test_an_error_is_one_line_however_narrow_the_terminal_is():
 @pytest.mark.parametrize(
     "arguments", [["no-such-command"], ["inspect"], ["demo", "--rows", "0"]], ids=" ".join
 )
-def test_wrong_usage_is_2(arguments):
+def test_the_exit_code_of_wrong_usage_is_2(arguments):
     assert saeta(*arguments).returncode == 2
 
 
-def test_the_demo_makes_its_trip_and_proves_it(tmp_path):
+def test_the_demo_checks_a_round_trip(tmp_path):
     done = saeta("demo", "--device", "host", "--rows", "300000", "--out", tmp_path, "--json")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
     report = json.loads(done.stdout)
@@ -232,7 +232,7 @@ def test_the_demo_is_the_same_for_the_same_seed(tmp_path):
     assert a != c
 
 
-def test_the_demo_takes_a_file(flights):
+def test_the_demo_can_use_a_given_file(flights):
     done = saeta("demo", flights, "--device", "host")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "checks passed" in done.stdout
@@ -261,7 +261,7 @@ def test_the_demo_takes_a_file(flights):
     ],
     ids=["text", "no rows", "nulls", "names", "one column", "struct", "fixed-size list", "every type"],
 )
-def test_the_demo_takes_odd_files(tmp_path, source):
+def test_the_demo_can_use_unusual_files(tmp_path, source):
     path = tmp_path / "odd.arrow"
     with pa.ipc.new_file(path, source.schema) as writer:
         writer.write_table(source)
@@ -273,7 +273,7 @@ def test_the_demo_takes_odd_files(tmp_path, source):
     "table", [pa.table({"t": pa.array([], pa.string())}), pa.table({})], ids=["texts", "no columns"]
 )
 @pytest.mark.parametrize("batches", [0, 2])
-def test_the_demo_takes_an_empty_file(tmp_path, table, batches):
+def test_the_demo_can_use_an_empty_file(tmp_path, table, batches):
     path = tmp_path / "empty.arrow"
     empty = pa.RecordBatch.from_pylist([], schema=table.schema)
     with pa.ipc.new_file(path, table.schema) as writer:
@@ -290,7 +290,7 @@ def test_the_demo_shows_every_library_that_is_installed():
     assert [name for name in installed if not checks[f"{name} has every row"]["passed"]] == []
 
 
-def test_info_has_no_table_of_nothing(monkeypatch, capsys):
+def test_info_omits_an_empty_table(monkeypatch, capsys):
     from saeta.cli import info
 
     monkeypatch.setattr(info, "info", lambda: sa.info() | {"missing": []})
@@ -311,11 +311,11 @@ def test_info_fits_a_narrow_terminal():
     lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in done.stdout.splitlines()]
     grids = lines[lines.index("devices") :]
     assert max(map(len, grids)) <= 40
-    assert "architecture" in done.stdout, "headings are whole"
+    assert "architecture" in done.stdout, "headings must not be truncated"
 
 
 @pytest.mark.parametrize("arguments", [["info"], ["info", "--json"], ["--help"]], ids=" ".join)
-def test_a_broken_pipe_is_141_without_a_word(arguments):
+def test_the_exit_code_of_a_broken_pipe_is_141_without_output(arguments):
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-m", "saeta", *arguments]
@@ -328,8 +328,8 @@ def test_a_broken_pipe_is_141_without_a_word(arguments):
     assert (done.returncode, done.stderr) == (141, "")
 
 
-def test_a_failed_check_is_1(tmp_path, monkeypatch):
-    """A demo whose comparison is broken on purpose."""
+def test_the_exit_code_of_a_failed_check_is_1(tmp_path, monkeypatch):
+    """Replaces the demo's comparison by one that always fails."""
     program = (
         "import saeta.demo.compare as compare; compare.same_values = lambda left, right: False;"
         "from saeta.cli import main; main()"
@@ -354,7 +354,7 @@ def test_the_demo_on_a_gpu(tmp_path):
     }
 
 
-def test_load_tells_the_rate_and_checks_the_values(tmp_path):
+def test_load_prints_the_rate_and_checks_the_values(tmp_path):
     import pyarrow.parquet as pq
 
     source = arrow_data.table(600)
@@ -378,11 +378,11 @@ def test_load_tells_the_rate_and_checks_the_values(tmp_path):
     assert found["memory"]["current"] >= only["bytes"]
     assert sum(found["memory"]["by_tag"].values()) == found["memory"]["current"]
     once = json.loads(saeta(*again).stdout)
-    assert (once["link_gb_per_s"], once["files"][0]["share"]) == (None, None), "a first load has no verdict"
+    assert (once["link_gb_per_s"], once["files"][0]["share"]) == (None, None), "not compared with the link"
     assert "of a copy" not in saeta("load", path, "--device", "host").stdout
 
 
-def test_with_json_a_wrong_command_line_is_an_object_too():
+def test_with_json_a_usage_error_is_a_json_object():
     for arguments in (("load",), ("load", "a", "--rounds", 0), ("bench", "--no-such")):
         done = saeta(*arguments, "--json")
         assert done.returncode == 2
@@ -415,7 +415,7 @@ def test_a_stream_on_a_pipe_is_inspected_and_loaded(tmp_path, way):
         assert (refused.returncode, "can be read once" in refused.stderr) == (2, True), refused.stderr
 
 
-def test_load_makes_one_table_of_the_files_of_a_folder_or_a_glob(tmp_path):
+def test_load_reads_the_files_of_a_folder_or_a_glob_as_one_table(tmp_path):
     import pyarrow.parquet as pq
 
     table = pa.table({"a": range(100)})
@@ -434,7 +434,7 @@ def test_load_makes_one_table_of_the_files_of_a_folder_or_a_glob(tmp_path):
     assert saeta("load", tmp_path / "no*.arrow", "--device", "host").returncode == 3
 
 
-def test_load_fails_with_the_codes_of_all_commands(tmp_path):
+def test_load_uses_the_common_exit_codes(tmp_path):
     path = tmp_path / "a.arrow"
     table = pa.table({"a": range(100_000)})
     with pa.ipc.new_file(path, table.schema) as writer:
@@ -447,7 +447,7 @@ def test_load_fails_with_the_codes_of_all_commands(tmp_path):
     assert saeta("load", path, "--device", "host", "--columns", "x").returncode == 2
 
 
-def test_load_sees_a_difference(tmp_path, capsys):
+def test_load_check_detects_a_difference(tmp_path, capsys):
     from saeta.cli import load as command
 
     path = tmp_path / "a.arrow"
@@ -493,7 +493,7 @@ def test_convert_keeps_the_rows(tmp_path, origin, target):
     assert sa.read_ipc(tmp_path / target, "host").to_arrow().equals(table)
 
 
-def test_convert_says_what_it_can_not_do(tmp_path):
+def test_convert_names_unsupported_conversions(tmp_path):
     (tmp_path / "in.csv").write_text("a,b\n1,2\n")
     assert saeta("convert", tmp_path / "missing.arrow", tmp_path / "out.arrow").returncode == 3
     assert saeta("convert", tmp_path / "in.csv", tmp_path / "out.xyz").returncode == 2

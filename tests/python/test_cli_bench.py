@@ -1,4 +1,4 @@
-"""The command `saeta bench`: what it measures, shows and draws."""
+"""The command `saeta bench`: its measurements, tables and plots."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytest.importorskip("typer")
 pytest.importorskip("rich")
 
 
-def test_bench_measures_every_job_beside_its_peers(tmp_path):
+def test_bench_measures_every_job_and_its_peers(tmp_path):
     out = tmp_path / "results.json"
     done = saeta(
         "bench", "--quick", "--device", "host", "--bytes", "1MiB", "--rounds", 1, "--out", out, "--json"
@@ -29,16 +29,16 @@ def test_bench_measures_every_job_beside_its_peers(tmp_path):
     jobs = {each["job"] for each in own}
     assert len(jobs) == 23
     assert {"write_ipc, durable", "write_ipc, not durable"} <= jobs
-    assert len(own) == 2 * len(jobs), "each at each number of threads"
+    assert len(own) == 2 * len(jobs), "each job runs with each number of threads"
     for each in own:
         assert each["gb_per_s"] == pytest.approx(each["bytes"] / each["seconds_p50"] / 1e9)
-        assert (each["share"], each["reached"]) == (None, None), "too small for a verdict"
+        assert (each["share"], each["reached"]) == (None, None), "too little data to compare with the limit"
     beside = {each["job"] for each in found["results"] if each["peer"] != "saeta" and "gb_per_s" in each}
     assert beside == jobs
-    assert list(tmp_path.iterdir()) == [out], "its own files are gone"
+    assert list(tmp_path.iterdir()) == [out], "temporary files must be removed"
 
 
-def test_bench_shows_a_table_of_what_is_asked_for():
+def test_bench_shows_a_table_of_the_selected_jobs():
     done = saeta("bench", "--quick", "--device", "host", "--bytes", "1MiB", "--rounds", 1, "--only", "LZ4")
     assert done.returncode == 0, done.stderr
     assert "the same, LZ4" in done.stdout
@@ -51,12 +51,12 @@ def test_bench_shows_a_table_of_what_is_asked_for():
     )
     number = re.search(r"\d+\.\d\d", row)
     assert number is not None
-    assert number.end() == heading.index("thr.") + len("thr."), "numbers stand to the right"
+    assert number.end() == heading.index("thr.") + len("thr."), "numbers are right-aligned"
     assert saeta("bench", "--device", "host", "--threads", "0").returncode == 2
     assert saeta("bench", "--device", "host", "--bytes", "much").returncode == 2
 
 
-def test_bench_has_verdicts_only_of_what_it_measured():
+def test_bench_compares_only_measured_jobs_with_the_limit():
     from saeta.bench import run
 
     result = {"bytes": 1 << 30, "limit_gb_per_s": 2.0, "bar": 0.9, "seconds_bar": None, "seconds": [1.0]}
@@ -93,7 +93,7 @@ def test_a_plot_without_matplotlib_is_refused_before_anything_is_measured(tmp_pa
     assert "matplotlib" in done.stderr
 
 
-def test_bench_sees_values_that_are_wrong():
+def test_bench_detects_wrong_values():
     from saeta.bench import worker
     from saeta.bench.jobs import Job
 
@@ -103,7 +103,7 @@ def test_bench_sees_values_that_are_wrong():
         worker._measure(sa.context("host"), job, asked, {"in": 1.0})
 
 
-def test_bench_measures_the_link_in_turns_with_what_it_is_the_limit_of(capsys):
+def test_bench_measures_the_link_in_turns_with_the_jobs(capsys):
     from saeta.bench import worker
     from saeta.bench.jobs import Job
 

@@ -1,4 +1,4 @@
-"""The command line in this process: which option reaches which argument, and how the command ends."""
+"""The command line, run in this process: how options map to arguments, and how the command ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from saeta.cli import bench, convert, demo, info, inspect, load
 
 
 def run(monkeypatch, module, *arguments):
-    """What the function of the command got."""
+    """Runs a command and returns the arguments that its function was called with."""
     got = []
     monkeypatch.setattr(module, "run", lambda *plain, **named: got.append((plain, named)))
     done = CliRunner().invoke(commands.app, [str(each) for each in arguments])
@@ -122,7 +122,7 @@ def test_every_option_of_bench(monkeypatch):
     }
 
 
-def test_what_looks_at_things_takes_a_file_and_json(monkeypatch):
+def test_info_and_inspect_take_their_file_and_json(monkeypatch):
     assert run(monkeypatch, info, "info") == ((False,), {})
     assert run(monkeypatch, info, "info", "--json") == ((True,), {})
     assert run(monkeypatch, inspect, "inspect", "a") == ((Path("a"), False), {})
@@ -143,7 +143,7 @@ def test_an_error_of_every_command_has_its_code_and_json(monkeypatch, command):
     assert (done.exit_code, done.stdout, done.stderr) == (5, "", "DeviceError: no such device\n")
 
 
-def test_the_version_and_the_help_end_at_once():
+def test_version_and_help_exit_immediately():
     done = CliRunner().invoke(commands.app, ["--version", "info"])
     assert (done.exit_code, done.stdout) == (0, f"saeta {_core._version()}\n")
     text = " ".join(CliRunner().invoke(commands.app, ["load", "--help"]).stdout.split())
@@ -154,7 +154,7 @@ def test_the_version_and_the_help_end_at_once():
     assert CliRunner().invoke(commands.app, []).exit_code == 2
 
 
-def test_commands_need_typer_and_rich_alone(monkeypatch, capsys):
+def test_commands_need_only_typer_and_rich(monkeypatch, capsys):
     for name in ("typer", "rich.console", "click"):
 
         def missing(name=name):
@@ -187,7 +187,7 @@ class Failing(type(sys)):
         raise AttributeError(name)
 
 
-def test_output_whose_reader_is_gone_ends_with_141(monkeypatch):
+def test_a_closed_output_pipe_ends_with_141(monkeypatch):
     class Gone(io.BytesIO):
         gone = True
 
@@ -213,7 +213,7 @@ def test_output_whose_reader_is_gone_ends_with_141(monkeypatch):
     later.detach()
 
 
-def test_the_command_writes_through_an_output_that_ends_quietly(monkeypatch):
+def test_the_command_wraps_stdout_to_end_quietly(monkeypatch):
     seen = []
     given = io.TextIOWrapper(io.BytesIO(), "latin-1", "replace", line_buffering=True)
     monkeypatch.setattr(sys, "stdout", given)
@@ -230,7 +230,7 @@ def test_the_command_writes_through_an_output_that_ends_quietly(monkeypatch):
     assert sys.stdout.buffer.getvalue() == b"\xe9?\n"
 
 
-def test_an_output_that_is_no_file_is_left_as_it_is(monkeypatch):
+def test_an_output_without_a_file_descriptor_is_not_wrapped(monkeypatch):
     given = io.StringIO()
     monkeypatch.setattr(sys, "stdout", given)
     monkeypatch.setitem(sys.modules, "saeta.cli.app", SimpleNamespace(app=lambda prog_name: print(prog_name)))

@@ -1,4 +1,4 @@
-"""What the commands print, word for word, in this process and with rates that are known."""
+"""The exact output of the commands, run in this process with known times and rates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ MIB = 1 << 20
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Looks at the clock are 1, 2, 3, ... ms apart, and a plain copy moves 256 MiB in 0.02 s."""
+    """Replaces the clock: its readings are 1, 2, 3, ... ms apart, and a plain copy moves 256 MiB in 0.02
+    s."""
 
     class Copies:
         def __init__(self, ctx, size, kind):
@@ -46,7 +47,7 @@ def clock(monkeypatch):
 def printed_json(capsys):
     seen = capsys.readouterr()
     assert seen.err == ""
-    assert seen.out.startswith('{\n  "'), "people read it, too"
+    assert seen.out.startswith('{\n  "'), "JSON is indented for human readers"
     return json.loads(seen.out)
 
 
@@ -68,7 +69,7 @@ def loaded(*arguments, **chosen):
     load.run([str(each) for each in arguments], **{**given, **chosen})
 
 
-def test_every_word_of_load(tmp_path, capsys, clock):
+def test_the_output_of_load(tmp_path, capsys, clock):
     path = write(tmp_path / "a.arrow", pa.table({"a": range(2000), "b": [0.5] * 2000}), 500)
     loaded(path, rounds=3, check=True)
     lines = printed(capsys)
@@ -93,7 +94,7 @@ def test_every_word_of_load(tmp_path, capsys, clock):
     assert lines[-2:] == ["1 file as pyarrow reads them", ""]
 
 
-def test_load_tells_programs_the_same(tmp_path, capsys, clock):
+def test_the_json_of_load_has_the_same_facts(tmp_path, capsys, clock):
     path = write(tmp_path / "a.arrow", pa.table({"a": range(2000), "b": [0.5] * 2000}), 500)
     pq.write_table(pa.table({"x": [1, 2, 3]}), tmp_path / "p.parquet")
     loaded(path, tmp_path / "p.parquet", rounds=2, check=True, as_json=True)
@@ -112,7 +113,7 @@ def test_load_tells_programs_the_same(tmp_path, capsys, clock):
         "columns": 2,
         "batches": 4,
         "seconds": pytest.approx([0.002, 0.004]),
-        "gb_per_s": pytest.approx(32000 / 0.004 / 1e9),  # the first round takes longer, and is not counted
+        "gb_per_s": pytest.approx(32000 / 0.004 / 1e9),  # the first round is a warm-up and not counted
         "share": pytest.approx(32000 / 0.004 / 1e9 / found["link_gb_per_s"]),
         "same": True,
     }
@@ -159,7 +160,7 @@ def test_load_compares_values_schema_and_columns(tmp_path, host):
     assert not same([tmp_path / "a.parquet"], pa.table({"a": [1, 2], "b": [3, 5]}))
 
 
-def test_what_is_read_once_is_loaded_once_and_not_compared(host):
+def test_a_pipe_can_be_loaded_only_once_and_not_compared(host):
     for more in ({"rounds": 2}, {"check": True}):
         with pytest.raises(
             sa.InvalidError, match="'-' can be read once: save it to a file for --rounds and --check"
@@ -169,7 +170,7 @@ def test_what_is_read_once_is_loaded_once_and_not_compared(host):
         loaded("file:///tmp/none.arrow", check=True)
 
 
-def test_parquet_is_known_by_its_first_bytes(tmp_path):
+def test_parquet_is_detected_by_its_magic_bytes(tmp_path):
     (tmp_path / "a").write_bytes(b"PAR1x")
     (tmp_path / "b").write_bytes(b"PAR")
     assert load.is_parquet(tmp_path / "a")
@@ -177,7 +178,7 @@ def test_parquet_is_known_by_its_first_bytes(tmp_path):
     assert not load.is_parquet(files.Path("-"))
 
 
-def test_every_word_of_inspect(tmp_path, capsys):
+def test_the_output_of_inspect(tmp_path, capsys):
     table = pa.table(
         {
             "n": pa.array([1, None, 3, None], pa.int32()),
@@ -212,13 +213,13 @@ def test_every_word_of_inspect(tmp_path, capsys):
     assert found["metadata"]["odd"] == "\ufffd"
 
 
-def test_sizes_of_batches_are_said_as_shortly_as_they_allow():
+def test_sizes_of_batches_are_summarised():
     assert inspect._sizes([]) == inspect._sizes([5]) == ""
     assert inspect._sizes([1000, 1000]) == " of 1,000 rows"
     assert inspect._sizes([2000, 1000]) == " of 1,000 to 2,000 rows"
 
 
-def test_convert_says_what_it_made(tmp_path, capsys, clock):
+def test_the_output_of_convert(tmp_path, capsys, clock):
     path = write(tmp_path / "a.arrow", pa.table({"a": range(1000)}), 300)
     target = tmp_path / "b.PQ"
     convert.run(path, target, to=None, compression=None, batch_rows=None, columns=None, as_json=False)
@@ -246,7 +247,7 @@ def test_convert_says_what_it_made(tmp_path, capsys, clock):
     )
 
 
-def test_tables_of_tabs_are_read_as_such(tmp_path, capsys):
+def test_tab_separated_files_are_read(tmp_path, capsys):
     (tmp_path / "a.tsv").write_text("a\tb,c\n1\t2\n")
     (tmp_path / "a.TXT").write_text("a,b\n1,2\n")
     for name, columns in (("a.tsv", ["a", "b,c"]), ("a.TXT", ["a", "b"])):
@@ -257,7 +258,7 @@ def test_tables_of_tabs_are_read_as_such(tmp_path, capsys):
         assert sa.read_ipc(target, "host").column_names == columns
 
 
-def test_a_table_of_text_that_is_broken_is_a_format_error(tmp_path):
+def test_a_corrupt_csv_file_is_a_format_error(tmp_path):
     source, target = tmp_path / "a.csv", tmp_path / "a.arrow"
     source.write_text("a,b\n1,2\n3\n")
     with pytest.raises(sa.FormatError, match=f"^{source}: .*Expected 2 columns"):
@@ -277,7 +278,7 @@ def test_a_table_of_text_that_is_broken_is_a_format_error(tmp_path):
         ([3, 2], None, [3, 2]),
     ],
 )
-def test_rows_are_grouped_anew(sizes, rows, expected):
+def test_rows_are_regrouped_into_batches(sizes, rows, expected):
     starts = [0, *itertools.accumulate(sizes)]
     schema = pa.schema({"a": pa.int64()})
     batches = [
@@ -289,7 +290,7 @@ def test_rows_are_grouped_anew(sizes, rows, expected):
     assert [value for batch in made for value in batch["a"].to_pylist()] == list(range(sum(sizes)))
 
 
-def test_every_error_has_the_code_of_its_kind(capsys):
+def test_every_error_class_has_its_exit_code(capsys):
     kinds = {
         errors.BudgetExceeded: 4,
         errors.OutOfMemory: 4,
@@ -313,11 +314,11 @@ def test_every_error_has_the_code_of_its_kind(capsys):
     assert {code: int(code) for code in exits.MEANINGS} == {code: int(code) for code in exits.Exit}
 
 
-def test_an_error_for_programs_has_its_numbers(host, capsys):
+def test_an_error_in_json_has_its_numbers(host, capsys):
     with pytest.raises(typer.Exit), exits.report_failures(True), host.memory.child("q", limit=100) as child:
         child.allocate(1000)
     found = capsys.readouterr().out
-    assert found.startswith('{\n  "error": {\n'), "for people, too"
+    assert found.startswith('{\n  "error": {\n'), "JSON is indented for human readers"
     described = json.loads(found)["error"]
     assert (described["type"], described["exit_code"]) == ("BudgetExceeded", 4)
     assert described["numbers"]["limit"] == 100
@@ -353,7 +354,7 @@ def on_screen(monkeypatch):
 GRID = ("a title", ["name", "size", "why"], [("first", 10, "because it is so"), ("[b]", 2, "x")])
 
 
-def test_a_grid_is_a_table_where_there_is_room(on_screen):
+def test_a_grid_is_a_table_if_it_fits(on_screen):
     assert on_screen(60, *GRID, right=(1,)) == [
         "a title",
         "name   size  why",
@@ -363,7 +364,7 @@ def test_a_grid_is_a_table_where_there_is_room(on_screen):
     ]
 
 
-def test_a_grid_folds_its_last_column_as_long_as_the_others_fit(on_screen):
+def test_a_grid_wraps_its_last_column_if_the_others_fit(on_screen):
     needed = len("first  size  ") + terminal.LAST_COLUMN
     assert on_screen(needed, *GRID) == [
         "a title",
@@ -388,10 +389,10 @@ def test_a_grid_is_blocks_on_a_narrow_terminal(on_screen):
         "",
     ]
     two = ("", ["name", "size"], [("a very long name of something", 10)])
-    assert len(on_screen(12, *two)) > 3, "two columns stay a table"
+    assert len(on_screen(12, *two)) > 3, "a grid of two columns is always a table"
 
 
-def test_what_is_not_printable_is_shown_as_text(capsys):
+def test_unprintable_characters_are_escaped(capsys):
     terminal.say("a\x1b[31mb [bold]c[/bold]")
     assert capsys.readouterr().out == "a\\x1b[31mb [bold]c[/bold]\n"
     terminal.complain("x" * 300 + " [y]\x07")
@@ -401,7 +402,7 @@ def test_what_is_not_printable_is_shown_as_text(capsys):
     assert capsys.readouterr().out == "one\ntwo\n"
 
 
-def test_progress_is_shown_on_a_terminal_alone(tmp_path, monkeypatch):
+def test_progress_is_shown_only_on_a_terminal(tmp_path, monkeypatch):
     assert not terminal.on_terminal()
     monkeypatch.setattr(sys, "stderr", Screen())
     assert terminal.on_terminal()
@@ -415,7 +416,7 @@ def test_progress_is_shown_on_a_terminal_alone(tmp_path, monkeypatch):
     assert (tmp_path / "b.arrow").read_bytes() == path.read_bytes()
 
 
-def test_what_a_build_has_of_cuda_is_said():
+def test_info_describes_the_cuda_support_of_a_build():
     built = {"built": True, "usable": True, "runtime": "13.1", "driver": "13.0"}
     assert info._cuda(built) == "usable; runtime 13.1, driver 13.0"
     assert info._cuda({**built, "usable": False, "runtime": "", "driver": ""}) == (
@@ -424,7 +425,7 @@ def test_what_a_build_has_of_cuda_is_said():
     assert info._cuda({**built, "built": False}) == "left out of this build"
 
 
-def test_numbers_of_threads_are_from_one_on():
+def test_numbers_of_threads_start_at_one():
     assert bench._numbers("1,2,16") == [1, 2, 16]
     for wrong in ("", "0", "2,-1", "x", "1,,2", "1.5"):
         with pytest.raises(sa.InvalidError, match="expected numbers from 1 on, with commas between"):
@@ -486,7 +487,7 @@ def test_files_of_arguments(tmp_path, monkeypatch):
     assert [each.source for each in files.files_of("-")] == ["-"]
 
 
-def test_the_words_of_a_step(capsys):
+def test_the_output_of_a_demo_step(capsys):
     checks = [
         SimpleNamespace(passed=True, name="first", detail="1 of 1"),
         SimpleNamespace(passed=False, name="second", detail="0 of 1"),
@@ -523,7 +524,7 @@ def test_the_rates_of_a_demo(capsys):
     assert lines[8:] == ["", ""]
 
 
-def test_numbers_of_a_table_stand_to_the_right(capsys):
+def test_numbers_of_a_table_are_right_aligned(capsys):
     terminal.grid("", ["a", "b"], [("x", 1), ("y", 100)], right=(1,))
     assert printed(capsys) == ["a    b", "x    1", "y  100", ""]
     terminal.grid("", ["a", "b"], [("x", 1), ("y", 100)])
@@ -532,7 +533,7 @@ def test_numbers_of_a_table_stand_to_the_right(capsys):
     assert printed(capsys) == ["a", "z" * 150, ""]
 
 
-def test_every_word_of_info(capsys, monkeypatch):
+def test_the_output_of_info(capsys, monkeypatch):
     device = {
         "name": "cuda:0",
         "model": "H100",

@@ -1,4 +1,4 @@
-"""Columns in many chunks, joined: what pyarrow joins we join, and tensors are whole."""
+"""Joining columns of many chunks: Saeta joins what pyarrow joins, and tensor exports join chunks first."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_column_becomes_one_chunk(anywhere):
     assert whole.field == column.field
 
 
-def test_one_chunk_stays_where_it_is(anywhere):
+def test_one_chunk_is_not_copied(anywhere):
     column = sa.from_arrow(pa.array([1, 2, 3]), anywhere)
     assert column.combine_chunks().address == column.address
     table = sa.table({"a": column}, anywhere)
@@ -64,7 +64,7 @@ def test_columns_without_chunks_and_tables_without_columns_or_rows(anywhere):
     assert no_columns.combine_chunks().num_rows == 2
 
 
-def test_differing_dictionaries_become_one(anywhere):
+def test_different_dictionaries_are_united(anywhere):
     chunks = [pa.array(["b", "a", None]).dictionary_encode(), pa.array(["c", "a"]).dictionary_encode()]
     whole = sa.from_arrow(pa.chunked_array(chunks), anywhere).combine_chunks()
     assert whole.num_chunks == 1
@@ -72,7 +72,7 @@ def test_differing_dictionaries_become_one(anywhere):
     assert pa.array(whole.to_arrow().chunk(0).dictionary).to_pylist() == ["b", "a", "c"]
 
 
-def test_indices_that_overflow_leave_as_few_chunks_as_go(anywhere):
+def test_chunks_are_joined_until_dictionary_indices_overflow(anywhere):
     def encoded(first, last):
         values = pa.array(range(first, last), pa.int64())
         return pa.DictionaryArray.from_arrays(pa.array(range(last - first), pa.int8()), values)
@@ -95,7 +95,7 @@ def test_the_result_is_charged_to_the_budget(anywhere):
     assert small.memory.statistics()["current"] - before == 1600
 
 
-def test_what_other_libraries_made_joins(anywhere):
+def test_columns_of_other_libraries_are_joined(anywhere):
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame(
         {"s": ["a", None, "c" * 20], "c": ["x", "y", None]}, schema_overrides={"c": polars.Categorical}
@@ -119,7 +119,7 @@ def test_ten_thousand_small_batches(anywhere):
     assert whole["s"].num_chunks == 1
 
 
-def test_tensors_of_several_chunks_are_whole(anywhere):
+def test_several_chunks_are_exported_as_one_tensor(anywhere):
     column = sa.from_arrow(chunked([1, 2], [], [3], type=pa.int32()), anywhere)
     whole = np.from_dlpack(column) if anywhere.device == "host" else column.to_numpy()
     assert whole.tolist() == [1, 2, 3]
@@ -130,7 +130,7 @@ def test_tensors_of_several_chunks_are_whole(anywhere):
     assert across.to_numpy().tolist() == list(range(2495, 2505))
 
 
-def test_a_joined_tensor_belongs_to_its_consumer(host):
+def test_a_joined_tensor_is_writable_by_its_consumer(host):
     column = sa.from_arrow(chunked([1, 2], [3], type=pa.int32()), host)
     owned = np.from_dlpack(column)
     assert owned.flags.writeable

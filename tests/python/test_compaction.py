@@ -1,4 +1,4 @@
-"""Few rows leave without the bytes and child rows of their source that none of them refers to."""
+"""Exported slices and selections carry only the bytes and child rows that their rows refer to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ TEXTS = [f"letter {row:08d}, longer than twelve bytes" for row in range(ROWS)]
 
 
 def made(name):
-    """A column of every layout whose rows name others in any order, by itself and inside of others."""
+    """Returns a column of a layout whose rows refer to values by offset (views, list views, unions), nested
+    or not."""
     texts = pa.array(TEXTS)
     views = texts.cast(pa.string_view())
     lists = pa.array([[row] * 5 for row in range(ROWS)], pa.list_view(pa.int64()))
@@ -86,7 +87,7 @@ def written(table):
     return target.getvalue()
 
 
-# How many bytes leave, and the rows that arrive.
+# Functions that export a table. Each returns the number of bytes and the table read from them.
 WAYS = {
     "pickle": lambda table: (len(pickle.dumps(table)), pickle.loads(pickle.dumps(table))),
     "pack": lambda table: (len(table.pack().body), sa.unpack(*table.pack())),
@@ -97,7 +98,7 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("choice", CHOICES)
-def test_few_rows_leave_with_what_they_refer_to(whole, choice, way):
+def test_few_rows_are_exported_without_unreferenced_bytes(whole, choice, way):
     few = CHOICES[choice](whole)
     size, arrived = WAYS[way](few)
     assert size < whole.nbytes / 20
@@ -110,7 +111,7 @@ def held(ctx):
     return statistics["current"] + statistics["external"]
 
 
-def test_few_rows_are_moved_to_another_device_with_what_they_refer_to(whole):
+def test_few_rows_are_moved_to_another_device_without_unreferenced_bytes(whole):
     few = whole.take([3999, 5, 1000])
     other = simulator().Device(1)
     for target in {sa.context("host"), other.context} - {whole.context}:
@@ -121,14 +122,14 @@ def test_few_rows_are_moved_to_another_device_with_what_they_refer_to(whole):
     assert other.races == []
 
 
-def test_few_rows_are_shared_and_spilled_with_what_they_refer_to(whole):
+def test_few_rows_are_shared_and_spilled_without_unreferenced_bytes(whole):
     few = whole.take([3999, 5, 1000])
-    if whole.context == sa.context("host"):  # the simulated device does not export its memory
+    if whole.context == sa.context("host"):  # the simulated device can't share its memory
         assert few.share().nbytes < whole.nbytes / 20
     assert few.context.spillable(few).nbytes < whole.nbytes / 20
 
 
-def test_few_rows_are_downloaded_with_what_they_refer_to():
+def test_few_rows_are_downloaded_without_unreferenced_bytes():
     for ctx in contexts_of("sim"):
         table = sa.from_arrow(pa.table({"a": made("string_view")}), ctx)
         found = table.take([3999, 5]).to_arrow()
@@ -136,7 +137,7 @@ def test_few_rows_are_downloaded_with_what_they_refer_to():
         assert found.to_pylist() == [{"a": TEXTS[3999]}, {"a": TEXTS[5]}]
 
 
-def test_the_values_of_a_dictionary_leave_with_their_own_text(ctx):
+def test_dictionary_values_are_exported_without_unreferenced_bytes(ctx):
     values = sa.from_arrow(pa.table({"v": made("string_view")}), ctx).take([7, 3000])["v"]
     codes = pa.array([1, 0, 1, None], pa.int8())
     source = pa.DictionaryArray.from_arrays(codes, values.to_arrow().combine_chunks())
@@ -155,20 +156,20 @@ def test_a_dictionary_keeps_all_its_values(ctx):
     assert arrived["a"].to_arrow().chunk(0).dictionary.equals(words)
 
 
-def test_rows_that_refer_to_most_of_their_bytes_are_packed_in_place(ctx):
+def test_rows_that_refer_to_most_bytes_are_packed_without_a_copy(ctx):
     table = sa.unpack(*sa.from_arrow(pa.table({"a": made("string_view")}), ctx).pack())
     address = table["a"].address
     again = sa.unpack(*table.pack())
     assert again["a"].address == address
 
 
-def test_parts_that_share_most_of_their_bytes_carry_them_once(ctx):
+def test_bytes_shared_by_several_batches_are_packed_once(ctx):
     whole = sa.from_arrow(pa.table({"a": made("string_view")}), ctx)
     parts = sa.concat_tables([whole.take(np.arange(0, ROWS, 3)) for _ in range(9)])
     assert len(parts.pack().body) < 2 * whole.nbytes + 9 * 16 * ROWS // 3
 
 
-def test_a_context_without_room_for_a_copy_carries_everything():
+def test_without_room_for_a_compact_copy_all_bytes_are_exported():
     for ctx in contexts_of("sim"):
         table = sa.unpack(*sa.from_arrow(pa.table({"a": made("string_view")}), ctx).pack())
         few = table[:1900]

@@ -1,4 +1,4 @@
-"""Contexts: one a device, budgets in bytes and words, counters, memory statistics."""
+"""Contexts: one per device, budgets as numbers or texts, counters, and memory statistics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_device_has_one_context(host):
     ("given", "limit"),
     [(4096, 4096), ("8KiB", 8192), ("1.5 MiB", 1572864), ("10MB", 10_000_000), (None, None)],
 )
-def test_a_budget_is_bytes_or_words(host, given, limit):
+def test_a_budget_is_a_number_or_a_text(host, given, limit):
     host.budget = given
     assert host.budget == limit
     assert host.memory.statistics()["limit"] == limit
@@ -32,7 +32,7 @@ def test_a_budget_can_be_a_share_of_the_device(host):
     assert host.budget == total // 2
 
 
-def test_a_context_that_exists_with_another_budget_is_refused_with_both_ways_out(host):
+def test_opening_a_context_with_another_budget_names_both_solutions(host):
     host.budget = "1GiB"
     assert sa.context("host", budget="1024 MiB") == host
     assert sa.context("host") == host
@@ -56,7 +56,7 @@ assert sa.context("host", budget="50%").budget == total // 2
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_budget_below_what_is_live_is_refused(host, flights):
+def test_a_budget_below_the_allocated_bytes_is_refused(host, flights):
     held = sa.read_ipc(flights, host, copy=True)
     host.budget = "1GiB"
     with pytest.raises(sa.InvalidError):
@@ -70,12 +70,12 @@ def test_counters_count_and_reset(host, flights):
     assert counted["host_to_host"]["transfers"] == 1
     assert counted["host_to_host"]["bytes"] >= held.nbytes
     assert counted["allocations"] == 1
-    assert counted["events"] == 0, "one stream needs none"
+    assert counted["events"] == 0, "a single stream needs no events"
     host.reset_counters()
     assert copies(host) == 0
 
 
-def test_memory_statistics_follow_what_is_alive(host, flights):
+def test_memory_statistics_follow_allocations(host, flights):
     held = sa.read_ipc(flights, host, copy=True)
     now = host.memory.statistics()
     assert now["own"] == now["current"] >= held.nbytes
@@ -88,7 +88,7 @@ def test_memory_statistics_follow_what_is_alive(host, flights):
     assert host.memory.statistics()["peak"] == 0
 
 
-def test_views_of_the_memory_of_others_are_external_and_free_of_the_budget(host):
+def test_views_of_foreign_memory_are_external_and_not_charged(host):
     host.budget = 1
     values = np.arange(1000)
     column = sa.from_dlpack(values, host)
@@ -108,7 +108,7 @@ def test_the_report_names_budget_and_tags(host, flights):
     assert "host" in repr(host)
 
 
-def test_a_closed_context_refuses_and_says_what_lives(run_python, flights):
+def test_closing_a_context_reports_live_buffers_and_refuses_new_work(run_python, flights):
     program = """
 import sys
 import saeta as sa
@@ -129,7 +129,7 @@ except sa.ClosedError as failure:
     assert "refused:" in done.stdout
 
 
-def test_info_needs_nothing_but_the_package():
+def test_info_needs_no_other_package():
     found = sa.info()
     assert found["version"] == sa.__version__
     assert found["devices"][-1]["name"] == "host"

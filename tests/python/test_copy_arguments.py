@@ -1,4 +1,4 @@
-"""What `copy=` says is passed on to where the copy would be made, by every way out of a column."""
+"""Every export of a column passes its argument `copy=` on to the function that would copy."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_one_chunk_with_rows_is_viewed_without_a_copy(host):
     assert empty.to_numpy(copy=False).tolist() == []
 
 
-def test_numpy_array_copies_when_it_is_asked_to(host):
+def test_np_array_with_copy_true_copies(host):
     values = np.arange(5)
     column = sa.from_dlpack(values, host)
     copied = np.array(column, copy=True)
@@ -56,7 +56,7 @@ def test_numpy_array_copies_when_it_is_asked_to(host):
     assert np.array(column, dtype="float32").tolist() == [0, 1, 2, 3, 4]
 
 
-def test_numpy_array_refuses_what_needs_a_copy_when_it_is_forbidden(host):
+def test_np_array_with_copy_false_refuses_a_necessary_copy(host):
     numbers = sa.from_dlpack(np.arange(5), host)
     needs = {
         "bits": sa.from_arrow(pa.array([True, False]), host),
@@ -71,7 +71,7 @@ def test_numpy_array_refuses_what_needs_a_copy_when_it_is_forbidden(host):
         np.array(numbers, dtype="float32", copy=False)
 
 
-def test_a_consumer_of_a_choice_says_whether_it_wants_a_copy(host):
+def test_the_consumer_of_filled_nulls_decides_about_copies(host):
     values = np.arange(3.0)
     plain = Exported(sa.from_dlpack(values, host), Choices(fill=0))
     nulls = Exported(sa.from_arrow(pa.array([1.0, None]), host), Choices(fill=0))
@@ -84,12 +84,12 @@ def test_a_consumer_of_a_choice_says_whether_it_wants_a_copy(host):
         nulls.__dlpack__(copy=False)
     own = Exported(sa.from_dlpack(values, host), Choices(fill=0), copy=False)
     assert flags_of(own.__dlpack__(max_version=(1, 3))) == READ_ONLY
-    assert flags_of(own.__dlpack__(max_version=(1, 3), copy=True)) == IS_COPIED  # the consumer's word counts
+    assert flags_of(own.__dlpack__(max_version=(1, 3), copy=True)) == IS_COPIED  # the argument wins
 
 
 @pytest.mark.parametrize("name", ["torch", "cupy"])
 @pytest.mark.parametrize("copy", [True, False])
-def test_a_library_that_asks_for_a_copy_gets_one(host, monkeypatch, name, copy):
+def test_to_torch_and_to_cupy_copy_if_the_library_requests_it(host, monkeypatch, name, copy):
     class Library:
         @staticmethod
         def from_dlpack(source: Any) -> Any:
@@ -108,7 +108,7 @@ def test_a_library_that_asks_for_a_copy_gets_one(host, monkeypatch, name, copy):
             getattr(table, f"to_{name}")()
 
 
-def test_columns_and_tables_hand_on_what_a_consumer_wants(host):
+def test_columns_and_tables_pass_the_consumers_arguments_on(host):
     values = np.arange(3)
     column = sa.from_dlpack(values, host)
     one = sa.table({"x": column})

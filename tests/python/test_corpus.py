@@ -1,4 +1,4 @@
-"""Files of every shape, written by pyarrow, read as pyarrow reads them: joined, in batches, and in part."""
+"""Files by pyarrow with many batch sizes: Saeta reads them as pyarrow does, joined, by batch, and in part."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import arrow_data
 import saeta as sa
 from sim_devices import DEVICES, contexts_of
 
-# Rows of the batches.
+# The numbers of rows of each file's batches.
 SHAPES = {
     "one": [90],
     "two": [60, 30],
@@ -38,7 +38,7 @@ def write(path, schema, batches, codec, *, stream):
 
 
 def cut(source: pa.Table, rows: list[int]) -> list[pa.RecordBatch]:
-    """Batches of these numbers of rows that begin anywhere in their buffers."""
+    """Returns slices of the table with these numbers of rows. Their offsets differ."""
     whole = source.combine_chunks().to_batches()[0]
     batches, at = [], 0
     for count in rows:
@@ -49,7 +49,8 @@ def cut(source: pa.Table, rows: list[int]) -> list[pa.RecordBatch]:
 
 
 def same(seen, expected):
-    """pyarrow compares dictionaries before values, so that other chunks are other values to it."""
+    """Compares values if pyarrow's `equals` fails: it is False for equal values with different
+    dictionaries."""
     found = seen.to_arrow()
     assert found.schema.equals(expected.schema, check_metadata=True)
     return found.equals(expected) or found.to_pydict() == expected.to_pydict()
@@ -76,7 +77,7 @@ def require_equal(path, schema, batches, device):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_type_in_batches_of_every_shape(device, tmp_path, shape, codec, stream):
     source = arrow_data.table(120)
-    if shape == "thousand":  # every column in some case
+    if shape == "thousand":  # a sixth of the columns each, as a thousand batches are slow
         names = source.column_names
         source = source.select(names[CODECS.index(codec) * 2 + stream :: 6])
     batches = cut(source, SHAPES[shape])
@@ -95,7 +96,7 @@ PATTERNS = {
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_nulls_of_every_pattern_follow_one_another(device, tmp_path, codec):
+def test_batches_with_every_pattern_of_nulls_are_joined(device, tmp_path, codec):
     types = [pa.int16(), pa.string(), pa.bool_(), pa.list_(pa.int8()), pa.struct([("a", pa.string())])]
     value = [3, "three", True, [1, None, 3], {"a": "x"}]
     schema = pa.schema([(str(i), kind) for i, kind in enumerate(types)])
@@ -113,7 +114,7 @@ def test_nulls_of_every_pattern_follow_one_another(device, tmp_path, codec):
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_dictionaries_grow_and_are_replaced(device, tmp_path, codec):
-    """Also below other types, and with nothing but nulls."""
+    """The dictionaries are also nested in other types, and some batches have only nulls."""
     words = pa.dictionary(pa.int8(), pa.string())
     schema = pa.schema([("d", words), ("l", pa.list_(words)), ("n", pa.int32())])
 
@@ -145,7 +146,7 @@ def test_dictionaries_grow_and_are_replaced(device, tmp_path, codec):
 @pytest.mark.parametrize("stream", [False, True], ids=["file", "stream"])
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
-def test_texts_are_utf8_where_that_is_wanted(device, tmp_path, kind, codec, stream):
+def test_utf8_is_validated_on_request(device, tmp_path, kind, codec, stream):
     raw = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}.get(kind, pa.binary_view())
     good = pa.array(["plain", None, "piñata", "", "a longer text of many bytes €"] * 9, kind)
     bad = pa.array([b"ok", b"a longer text that ends in half a character \xe2\x82", None], raw).view(kind)

@@ -1,4 +1,4 @@
-"""Tables whose row count is a number on the device."""
+"""Counted tables: their row count is a value in device memory."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def test_the_count_is_read_once(anywhere):
     assert not made.count.field.nullable
 
 
-def test_reading_it_is_no_download(anywhere):
+def test_reading_the_count_is_not_counted_as_a_download(anywhere):
     with anywhere.forbid_downloads():
         assert counted(anywhere, 3).num_rows == 3
 
 
-def test_polars_takes_the_valid_rows(anywhere):
+def test_polars_gets_only_the_valid_rows(anywhere):
     frame = pytest.importorskip("polars").DataFrame
     assert frame(counted(anywhere, 3)).to_dict(as_series=False) == {"x": [0, 1, 2], "s": ["a", "b", None]}
 
 
-def test_valid_rows_alone_go_out(anywhere):
+def test_only_valid_rows_are_exported(anywhere):
     made = counted(anywhere, 3)
     expected = {"x": [0, 1, 2], "s": ["a", "b", None]}
     assert made.to_table().to_pydict() == expected
@@ -49,7 +49,7 @@ def test_valid_rows_alone_go_out(anywhere):
     assert made.schema == made.capacity.schema
 
 
-def test_the_rows_are_views(host):
+def test_the_valid_rows_are_views(host):
     made = counted(host, 2)
     assert made.to_table()["x"].to_numpy().ctypes.data == made.capacity["x"].to_numpy().ctypes.data
 
@@ -57,7 +57,7 @@ def test_the_rows_are_views(host):
 @pytest.mark.parametrize(
     ("rows", "dtype"), [(7, np.uint32), (2**64 - 1, np.uint64), (-1, np.int32), (-(2**63), np.int64)]
 )
-def test_a_count_without_room_is_named(anywhere, rows, dtype):
+def test_the_error_names_a_count_beyond_the_capacity(anywhere, rows, dtype):
     made = counted(anywhere, rows, dtype)
     said = f"the row count is {rows}, the table has room for 6 rows"
     for use in (
@@ -81,7 +81,7 @@ def test_a_known_count_is_not_read(host):
         sa.counted_table(room, np.array([9], np.uint64), num_rows=4)
 
 
-def test_what_is_no_count_is_named(host):
+def test_the_error_names_an_invalid_count(host):
     room = sa.table({"x": [1, 2, 3]}, host)
     with pytest.raises(sa.TypeMismatch, match="type double, expected uint32"):
         sa.counted_table(room, np.array([1.0]))
@@ -100,13 +100,13 @@ def test_tables_in_batches_are_counted_across_them(host):
     assert sa.counted_table(room, np.array([3], np.int64)).to_table().to_pydict() == {"x": [1, 2, 3]}
 
 
-def test_tensors_without_dimensions_are_numbers(host):
+def test_zero_dimensional_tensors_are_counts(host):
     room = sa.table({"x": [1, 2]}, host)
     assert sa.counted_table(room, np.array(1, np.uint32)).num_rows == 1
     assert sa.counted_table(room, np.int64(0)).num_rows == 0
 
 
-def test_tensors_have_the_valid_rows(host):
+def test_tensors_have_only_the_valid_rows(host):
     tensor = np.from_dlpack(counted(host, 3).to_table()["x"])
     assert tensor.shape == (3,)
     assert tensor.tolist() == [0, 1, 2]

@@ -1,6 +1,7 @@
-"""Imports through the CUDA Array Interface: the fields of the dictionary, the mask, and who keeps the memory.
+"""Imports through the CUDA Array Interface: fields of the dictionary, mask, and lifetime of the memory.
 
-Host memory stands for a GPU's, which the interface leaves to the caller; tests/conformance has the devices.
+Host memory stands in for a GPU's, as `import_interface` does not check the kind of memory. tests/conformance
+uses devices.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from saeta._convert.from_cuda_array import import_interface
 
 
 class Array:
-    """A NumPy array that shows the CUDA Array Interface alone."""
+    """A NumPy array that exports only the CUDA Array Interface."""
 
     def __init__(self, array: np.ndarray, **changed: Any) -> None:
         self.array = array
@@ -42,14 +43,14 @@ class Array:
 @pytest.mark.parametrize(
     "dtype", ["bool", "int8", "uint16", "int32", "uint64", "float16", "float32", "float64"]
 )
-def test_an_array_is_shared_and_kept(host, dtype):
+def test_an_array_is_shared_and_kept_alive(host, dtype):
     source = Array((np.arange(100) % 2).astype(dtype))
     address = source.array.ctypes.data
     gone = weakref.ref(source)
     column = import_interface(source, host, False, "x")
     del source
     gc.collect()
-    assert gone() is not None, "the column keeps it"
+    assert gone() is not None, "the column must keep the array alive"
     assert (column.name, column.address, column.type.dtype) == ("x", address, dtype)
     assert column.to_numpy().tolist() == [0, 1] * 50
     assert copies(host) == 0
@@ -69,7 +70,7 @@ def test_matrices_are_lists_of_a_fixed_size(host, order):
     assert masked.to_pylist() == [source[0].tolist(), None, *source[2:].tolist()]
 
 
-def test_a_copy_keeps_nothing(host):
+def test_a_copy_does_not_keep_the_array_alive(host):
     source = Array(np.arange(10))
     gone = weakref.ref(source)
     column = import_interface(source, host, True, "")
@@ -117,7 +118,7 @@ def test_strides_are_followed(host):
     ],
     ids=str,
 )
-def test_broken_fields_are_named(host, changed, text):
+def test_errors_name_the_invalid_field(host, changed, text):
     source = Array(np.arange(10), **changed)
     with pytest.raises(sa.FormatError, match=text):
         import_interface(source, host, None, "")
@@ -128,7 +129,7 @@ def test_the_stream_0_is_refused(host):
         import_interface(Array(np.arange(10), stream=0), host, None, "")
 
 
-def test_only_a_gpu_has_such_memory(host):
+def test_the_interface_needs_a_context_on_a_gpu(host):
     with pytest.raises(sa.ExchangeError, match="memory of a GPU, and the context is on the host"):
         sa.from_cuda_array(Array(np.arange(10)), host)
     with pytest.raises(sa.ExchangeError, match="memory of a GPU"):
@@ -138,7 +139,7 @@ def test_only_a_gpu_has_such_memory(host):
 
 
 @pytest.mark.gpu
-def test_arrays_of_cupy_and_numba_are_taken():
+def test_arrays_of_cupy_and_numba_are_imported():
     if not sa.info()["cuda"]["usable"]:
         pytest.skip("no usable CUDA device")
     cupy = pytest.importorskip("cupy")
@@ -158,7 +159,7 @@ def test_a_host_column_has_no_such_interface(host):
 
 
 @pytest.mark.gpu
-def test_cupy_takes_columns():
+def test_cupy_imports_columns():
     if not sa.info()["cuda"]["usable"]:
         pytest.skip("no usable CUDA device")
     cupy = pytest.importorskip("cupy")
@@ -174,7 +175,7 @@ def test_cupy_takes_columns():
 
 
 @pytest.mark.gpu
-def test_matrices_pass_both_ways():
+def test_matrices_pass_in_both_directions():
     if not sa.info()["cuda"]["usable"]:
         pytest.skip("no usable CUDA device")
     cupy = pytest.importorskip("cupy")

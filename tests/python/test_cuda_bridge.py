@@ -1,4 +1,5 @@
-"""Device arrays in a stock pyarrow: ours and those of others, in order, with nulls, strings and nesting."""
+"""Device arrays of pyarrow's released wheels: conversion in both directions, stream ordering, and null
+counts."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ def test_a_column_becomes_an_array_of_the_device(gpu: Any, name: str) -> None:
     assert str(shown) == str(array)
 
 
-def test_what_is_shown_is_what_is_there(gpu: Any) -> None:
+def test_device_batches_can_be_printed(gpu: Any) -> None:
     batch = example()
     shown = pa.record_batch(on_device(gpu, batch))
     assert str(shown) == str(batch)
@@ -77,7 +78,7 @@ def test_pyarrow_copies_to_a_device_and_back(ctx: Any) -> None:
         assert there.copy_to(CPU).equals(batch)
 
 
-def test_what_pyarrow_copied_is_charged_and_given_back(gpu: Any) -> None:
+def test_memory_copied_by_pyarrow_is_charged_and_freed(gpu: Any) -> None:
     before = gpu.saeta.memory.statistics()["current"]
     there = pa.array(np.arange(1000)).copy_to(gpu.memory_manager)
     assert gpu.saeta.memory.statistics()["current"] >= before + 8000
@@ -92,17 +93,17 @@ def test_what_pyarrow_copied_is_charged_and_given_back(gpu: Any) -> None:
     assert gpu.saeta.memory.statistics()["current"] == before
 
 
-def test_our_memory_comes_back_as_ours(gpu: Any) -> None:
+def test_memory_of_the_context_is_recognised_on_import(gpu: Any) -> None:
     table = on_device(gpu, example())
     address = table["ints"].address
     gpu.saeta.reset_counters()
     again = sa.from_arrow(pa.record_batch(table), gpu.saeta)
     assert again["ints"].address == address
-    assert gpu.saeta.counters()["imports"] == 0, "shared again, not a view of somebody's"
+    assert gpu.saeta.counters()["imports"] == 0, "memory of the context itself is not an import"
     assert again.equals(table)
 
 
-def test_arrays_that_pyarrow_made_on_the_device_are_taken(gpu: Any) -> None:
+def test_arrays_made_by_pyarrow_on_the_device_are_imported(gpu: Any) -> None:
     batch = example()
     taken = sa.from_arrow(batch.copy_to(gpu.memory_manager), gpu.saeta)
     assert pa.record_batch(taken.to_arrow().to_batches()[0]).equals(batch)
@@ -127,16 +128,17 @@ def test_rows_of_a_slice(gpu: Any) -> None:
         assert pa.record_batch(table[start:stop]).copy_to(CPU).equals(batch.slice(start, stop - start))
 
 
-def test_null_counts_that_nobody_knows_are_counted_before_pyarrow_would(gpu: Any) -> None:
-    """libarrow counts on the host, whatever the memory is, when it exports an array."""
+def test_unknown_null_counts_are_counted_on_the_device(gpu: Any) -> None:
+    """When libarrow exports an array, it counts unknown nulls on the CPU, even in device memory."""
     batch = example()
     part = on_device(gpu, batch)[0:3]
     back = sa.from_arrow(pa.record_batch(part), gpu.saeta)
     assert pa.record_batch(back).copy_to(CPU).equals(batch.slice(0, 3))
 
 
-def test_arrays_whose_nulls_pyarrow_has_not_counted_are_taken(gpu: Any) -> None:
-    """It would count them on the host when it exports them."""
+def test_arrays_with_unknown_null_counts_are_imported(gpu: Any) -> None:
+    """pyarrow would count unknown nulls on the CPU when it exports the array, so they must be counted
+    before."""
     uncounted = pa.array(["a", None, "ccc"]).cast(pa.large_string())
     array = uncounted.copy_to(gpu.memory_manager)
     assert sa.from_arrow(array, gpu.saeta).to_pylist() == ["a", None, "ccc"]
@@ -146,7 +148,7 @@ def test_arrays_whose_nulls_pyarrow_has_not_counted_are_taken(gpu: Any) -> None:
     )
 
 
-def test_tables_and_chunked_arrays_of_pyarrow_on_a_device_are_taken(gpu: Any) -> None:
+def test_tables_and_chunked_arrays_of_pyarrow_on_a_device_are_imported(gpu: Any) -> None:
     batch = example().drop_columns(["codes"])
     there = batch.copy_to(gpu.memory_manager)
     table = sa.from_arrow(pa.Table.from_batches([there, there]), gpu.saeta)
@@ -157,7 +159,7 @@ def test_tables_and_chunked_arrays_of_pyarrow_on_a_device_are_taken(gpu: Any) ->
 
 
 @pytest.mark.parametrize("number", [7, -1, 2**40])
-def test_arrays_on_a_device_that_is_not_there_are_refused(number: int) -> None:
+def test_arrays_on_a_missing_device_are_refused(number: int) -> None:
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     with simulated() as (device,):
@@ -179,7 +181,7 @@ def test_a_view_of_pyarrow_keeps_the_memory(gpu: Any) -> None:
     assert shown.copy_to(CPU).to_pylist() == ["a", None, "ccc", ""]
 
 
-def test_pyarrow_reads_after_a_writer_that_nobody_announced() -> None:
+def test_pyarrow_reads_after_pending_foreign_writes() -> None:
     with simulated() as (device,):
         memory = cuda.Context(0).buffer_from_data(bytes(64))
         shown = pa.Array.from_buffers(pa.uint8(), 64, [None, memory])
@@ -190,7 +192,7 @@ def test_pyarrow_reads_after_a_writer_that_nobody_announced() -> None:
         del memory, shown
 
 
-def test_arrays_that_crossed_the_interface_are_read_after_a_writer_that_nobody_announced() -> None:
+def test_imported_arrays_are_read_after_pending_foreign_writes() -> None:
     with simulated() as (device,):
         memory = cuda.Context(0).buffer_from_data(bytes(64))
         for value in range(1, 20):
@@ -202,13 +204,13 @@ def test_arrays_that_crossed_the_interface_are_read_after_a_writer_that_nobody_a
         del memory
 
 
-def test_memory_of_a_view_waits_for_readers_that_nobody_announced() -> None:
+def test_memory_of_a_view_is_kept_until_foreign_reads_finish() -> None:
     with simulated() as (device,):
         home = device.context
         for value in range(1, 20):
             column = sa.from_arrow(pa.array(np.full(4096, value, dtype="u1")), home)
             view = pa.array(column)
-            home.synchronize()  # the reader waits for nothing
+            home.synchronize()  # does not wait for the foreign read
             work = device.read_late(view.buffers()[1].address, 4096, 0.01)
             del column, view
             other = sa.from_arrow(pa.array(np.zeros(4096, dtype="u1")), home)
@@ -224,7 +226,7 @@ def test_arrays_are_built_from_device_buffers(ctx: Any) -> None:
     assert column.to_pylist() == list(range(10))
 
 
-def test_installing_stands_in_for_the_module_of_pyarrow() -> None:
+def test_install_replaces_the_module_pyarrow_cuda() -> None:
     program = """
         import sys
         import saeta.cuda
@@ -238,7 +240,7 @@ def test_installing_stands_in_for_the_module_of_pyarrow() -> None:
     subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True, timeout=300)
 
 
-def test_every_name_of_the_published_module_is_here() -> None:
+def test_every_name_of_pyarrow_cuda_exists() -> None:
     published = {
         "Context", "IpcMemHandle", "CudaBuffer", "HostBuffer", "BufferReader", "BufferWriter",
         "new_host_buffer", "serialize_record_batch", "read_message", "read_record_batch",

@@ -1,4 +1,4 @@
-"""Buffers of saeta.cuda: copies, slices, ranges that are refused, and what pyarrow makes of them."""
+"""Buffers of saeta.cuda: copies, slices, range checks, and their use as pyarrow buffers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_strict_mode_refuses_to_copy_to_the_host(ctx: Any) -> None:
                 with pytest.raises(sa.DownloadForbidden, match="bytes would be copied from"):
                     made.copy_to_host(**options)
             assert ctx.saeta.counters()["device_to_host"] == before
-        landed = bytearray(8)  # page-locked memory is on the host already
+        landed = bytearray(8)  # reading page-locked memory is not a download
         _core._read_bytes(ctx.saeta.allocate(8, kind="pinned"), 0, landed)
     assert made.copy_to_host().to_pybytes() == content(1000)
 
@@ -98,7 +98,7 @@ def test_slices_share_and_know_their_parent(ctx: Any, size: int) -> None:
     assert part.to_pybytes() == data[size // 4 :][: size // 2]
     assert part.parent == made
     assert (part.is_cpu, part.is_mutable, part.device_type) == (made.is_cpu, True, made.device_type)
-    assert made.slice(size // 4, size + 10).size == size - size // 4, "as much as there is"
+    assert made.slice(size // 4, size + 10).size == size - size // 4, "a slice ends at the end of the buffer"
     assert made.slice().to_pybytes() == data
     again = part.slice(size // 8)
     assert again.to_pybytes() == data[size // 4 :][: size // 2][size // 8 :]
@@ -137,13 +137,13 @@ def test_copy_to_host_into_a_buffer(ctx: Any) -> None:
     assert made.copy_to_host(buf=room) is room
     assert room.to_pybytes() == data[:40]
     made.copy_to_host(buf=room, position=90)
-    assert room.to_pybytes() == data[90:] + data[10:40], "no more than there is"
+    assert room.to_pybytes() == data[90:] + data[10:40], "copies stop at the end of the buffer"
     made.copy_to_host(buf=room, position=6, nbytes=12)
     assert room.to_pybytes()[:12] == data[6:18]
     assert made.copy_to_host(buf=room, position=20, nbytes=40).to_pybytes() == data[20:60]
     with pytest.raises(ValueError, match="requested copy does not fit into host buffer"):
         made.copy_to_host(buf=room, nbytes=41)
-    # pyarrow.cuda reads beyond the end of its buffer here.
+    # pyarrow.cuda reads out of bounds in this case.
     with pytest.raises(ValueError, match="requested more to copy than available from device buffer"):
         made.copy_to_host(buf=room, position=90, nbytes=30)
     with pytest.raises(ValueError, match="read-only"):
@@ -210,12 +210,12 @@ def test_buffers_are_compared_by_their_bytes(ctx: Any) -> None:
     assert made == pa.py_buffer(b"abc")
     assert pa.py_buffer(b"abc") == made
     assert made == b"abc"
-    with pytest.raises(TypeError):  # as buffers of pyarrow have it
+    with pytest.raises(TypeError):  # like buffers of pyarrow
         made.__eq__("abc")
     assert made.hex() == b"616263"
 
 
-def test_from_buffer_knows_device_memory_again(ctx: Any) -> None:
+def test_from_buffer_recognises_device_memory(ctx: Any) -> None:
     made = ctx.buffer_from_data(b"0123456789")
     array = pa.Array.from_buffers(pa.uint8(), 4, [None, made.slice(2, 4)])
     plain = array.buffers()[1]
@@ -228,7 +228,7 @@ def test_from_buffer_knows_device_memory_again(ctx: Any) -> None:
         cuda.CudaBuffer.from_buffer(b"123")
 
 
-def test_a_buffer_takes_part_in_use(ctx: Any) -> None:
+def test_use_accepts_a_buffer(ctx: Any) -> None:
     made = ctx.buffer_from_data(np.arange(10, dtype="i4"))
     with sa.use(writes=made.memory) as token:
         assert token.pointer(made.memory) == made.address
@@ -260,7 +260,7 @@ def test_page_locked_buffers_say_so(gpu: Any) -> None:
         cuda.new_host_buffer(16, cuda.Context.get_num_devices())
 
 
-def test_a_read_waits_for_a_writer_that_nobody_announced() -> None:
+def test_a_read_waits_for_pending_foreign_writes() -> None:
     with simulated() as (device,):
         made = cuda.Context(0).buffer_from_data(bytes(64))
         for value in range(1, 6):
@@ -270,7 +270,7 @@ def test_a_read_waits_for_a_writer_that_nobody_announced() -> None:
         del made
 
 
-def test_memory_is_not_reused_before_a_reader_that_nobody_announced_is_done() -> None:
+def test_memory_is_not_reused_before_foreign_reads_finish() -> None:
     with simulated() as (device,):
         ctx = cuda.Context(0)
         for value in range(1, 6):
@@ -292,7 +292,7 @@ def test_threads_share_a_context(ctx: Any) -> None:
     run_in_threads(8, work)
 
 
-def test_many_exchanges_leave_nothing(ctx: Any) -> None:
+def test_many_exchanges_leak_nothing(ctx: Any) -> None:
     before = ctx.saeta.memory.statistics()["buffers"]
     data = bytes(64)
     for _ in range(2000):

@@ -1,4 +1,4 @@
-"""saeta.cuda.Context: the documented arguments, results and errors of pyarrow.cuda's."""
+"""saeta.cuda.Context has the documented arguments, results and errors of pyarrow.cuda.Context."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def gpu(request: Any) -> Iterator[Any]:
         yield found
 
 
-def test_a_device_is_named_by_its_number(gpu: Any) -> None:
+def test_a_device_is_opened_by_its_number(gpu: Any) -> None:
     assert cuda.Context.get_num_devices() > 0
     assert gpu.device_number == 0
     assert cuda.Context().device_number == 0
@@ -67,12 +67,12 @@ def test_bytes_allocated_counts_buffers_to_the_byte(ctx: Any) -> None:
     more = ctx.new_buffer(1000)
     assert ctx.bytes_allocated == before + 1128
     assert cuda.Context.from_saeta(ctx.saeta).bytes_allocated == before + 1128, (
-        "the same for all objects of a device"
+        "all contexts of a device count the same bytes"
     )
     assert kept.context.bytes_allocated == before + 1128
     part = kept.slice(10, 20)
     del kept
-    assert ctx.bytes_allocated == before + 1128, "a slice keeps its buffer"
+    assert ctx.bytes_allocated == before + 1128, "a slice keeps its buffer alive"
     del part, more
     assert ctx.bytes_allocated == before
 
@@ -100,7 +100,7 @@ def test_new_buffer_refuses_negative_sizes(ctx: Any) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000])
-def test_buffer_from_data_copies_whatever_has_bytes(ctx: Any, size: int) -> None:
+def test_buffer_from_data_copies_any_buffer(ctx: Any, size: int) -> None:
     values = np.random.default_rng(size).integers(0, 256, size, dtype=np.uint8)
     page_locked = cuda.new_host_buffer(size)
     np.frombuffer(page_locked, dtype=np.uint8)[:] = values
@@ -138,7 +138,7 @@ def test_buffer_from_object_shows_buffers(ctx: Any) -> None:
     assert ctx.buffer_from_object(page_locked).to_pybytes() == bytes([1, 2, 3, 4])
 
 
-def test_buffer_from_object_refuses_what_no_device_reaches(gpu: Any) -> None:
+def test_buffer_from_object_refuses_host_memory(gpu: Any) -> None:
     with pytest.raises(pa.ArrowTypeError, match="buffer is not backed by a CudaBuffer"):
         gpu.buffer_from_object(pa.py_buffer(b"123"))
     with pytest.raises(pa.ArrowTypeError, match=r"cannot create device buffer view from .*numpy.ndarray"):
@@ -171,9 +171,9 @@ def test_buffer_from_object_takes_the_cuda_array_interface(ctx: Any) -> None:
     assert ctx.buffer_from_object(Described(ctx.new_buffer(0), (0,))).size == 0
 
 
-def test_a_foreign_buffer_keeps_its_base(ctx: Any) -> None:
+def test_a_foreign_buffer_keeps_its_base_alive(ctx: Any) -> None:
     class Base:
-        """Knows when it goes."""
+        """Records when it is destroyed."""
 
         def __init__(self, gone: list[bool], memory: Any) -> None:
             self.gone, self.memory = gone, memory
@@ -218,7 +218,7 @@ def test_foreign_buffers_are_checked(gpu: Any) -> None:
         gpu.get_device_address(pageable.ctypes.data)
 
 
-def test_get_device_address_is_that_of_kernels(gpu: Any) -> None:
+def test_get_device_address_returns_the_address_for_kernels(gpu: Any) -> None:
     held = gpu.new_buffer(8)
     assert gpu.get_device_address(held.address) == held.address
     page_locked = cuda.new_host_buffer(8)
@@ -231,7 +231,7 @@ def test_a_buffer_outlives_its_context_object(ctx: Any) -> None:
     assert made.context.device_number == ctx.device_number
 
 
-def test_a_child_of_fork_has_memory_of_its_own(run_python: Any) -> None:
+def test_a_forked_child_has_its_own_memory(run_python: Any) -> None:
     program = """
         import os
         import saeta as sa
@@ -261,7 +261,7 @@ def test_the_memory_manager_is_pyarrows(gpu: Any) -> None:
 
 
 @pytest.mark.gpu
-def test_a_gpu_calls_itself_as_arrow_does() -> None:
+def test_a_gpu_has_arrows_device_type() -> None:
     with opened("cuda") as ctx:
         assert ctx.handle > 0
         assert ctx.device.device_type == pa.DeviceAllocationType.CUDA

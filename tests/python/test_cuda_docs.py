@@ -1,4 +1,4 @@
-"""docs/coming-from-pyarrow-cuda.md lists everything that the published module has, and each name works."""
+"""docs/coming-from-pyarrow-cuda.md lists every name of pyarrow.cuda, and each name works in saeta.cuda."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def ctx(request: Any) -> Iterator[Any]:
 
 
 def exported(ctx: Any) -> Any:
-    """Exports a buffer, which is empty if the GPU was opened before without an exportable pool
-    (tests/python/test_cuda_sharing.py)."""
+    """Exports a buffer. It is empty if the GPU's context was opened without an exportable pool, because only
+    an empty buffer can be exported then (see tests/python/test_cuda_sharing.py)."""
     made = ctx.buffer_from_data(b"abc" if ctx.saeta.options["exportable_pool"] else b"")
     return made.export_for_ipc()
 
@@ -91,11 +91,11 @@ CALLS: dict[str, Callable[[Any], Any]] = {
         cuda.read_record_batch(message(ctx), pa.schema({"a": pa.int64()})).num_rows == 2
     ),
 }
-# Need Numba on a GPU: tests/interop/test_gpu_cuda_module.py calls them.
+# These need Numba on a GPU: tests/interop/test_gpu_cuda_module.py calls them.
 OF_NUMBA = {"Context.to_numba", "Context.from_numba", "CudaBuffer.from_numba", "CudaBuffer.to_numba"}
 
 
-def test_the_page_has_every_name_of_the_published_module() -> None:
+def test_the_page_has_every_name_of_pyarrow_cuda() -> None:
     theirs = " ".join(names for names, _, _ in ROWS)
     for name in NAMES:
         assert f"{name}(" in theirs or f"{name}`" in theirs or name in theirs, name

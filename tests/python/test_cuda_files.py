@@ -1,4 +1,4 @@
-"""Device buffers as files: saeta.cuda.BufferReader and BufferWriter."""
+"""saeta.cuda.BufferReader and BufferWriter: device buffers as file objects."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_reader_copies_to_the_host(ctx: Any) -> None:
     assert reader.read(10) == CONTENT[:10]
     assert reader.tell() == 10
     reader.seek(950)
-    assert reader.read(100) == CONTENT[950:], "no more than there is"
+    assert reader.read(100) == CONTENT[950:], "a read stops at the end of the buffer"
     assert reader.tell() == 1000
     assert reader.read() == b""
     reader.seek(925)
@@ -40,7 +40,7 @@ def test_a_reader_copies_to_the_host(ctx: Any) -> None:
     assert reader.read() == CONTENT
 
 
-def test_a_reader_shows_slices_without_a_copy(ctx: Any) -> None:
+def test_read_buffer_returns_slices_without_a_copy(ctx: Any) -> None:
     whole = ctx.buffer_from_data(CONTENT)
     reader = cuda.BufferReader(whole)
     ctx.saeta.reset_counters()
@@ -56,7 +56,7 @@ def test_a_reader_shows_slices_without_a_copy(ctx: Any) -> None:
         reader.read_buffer(-1)
 
 
-def test_a_reader_of_nothing(ctx: Any) -> None:
+def test_a_reader_of_an_empty_buffer(ctx: Any) -> None:
     reader = cuda.BufferReader(ctx.new_buffer(0))
     reader.seek(0)
     assert reader.read() == b""
@@ -64,7 +64,7 @@ def test_a_reader_of_nothing(ctx: Any) -> None:
     assert reader.read_buffer().size == 0
 
 
-def test_a_reader_is_of_a_device_buffer() -> None:
+def test_a_reader_needs_a_device_buffer() -> None:
     with pytest.raises(TypeError, match="expected CudaBuffer instance, got Buffer"):
         cuda.BufferReader(pa.py_buffer(b"123"))
     with pytest.raises(TypeError, match="expected CudaBuffer instance, got bytes"):
@@ -109,7 +109,7 @@ def test_a_writer_writes_in_order(ctx: Any, buffered: int) -> None:
         writer.seek(0, 2)
 
 
-def test_what_is_buffered_is_written_at_the_end(ctx: Any) -> None:
+def test_buffered_bytes_are_written_on_close(ctx: Any) -> None:
     target = ctx.buffer_from_data(bytes(20))
     with cuda.BufferWriter(target) as writer:
         writer.buffer_size = 10
@@ -118,7 +118,7 @@ def test_what_is_buffered_is_written_at_the_end(ctx: Any) -> None:
 
 
 def test_nothing_is_written_beyond_the_end(ctx: Any) -> None:
-    """pyarrow.cuda writes into the memory of others here."""
+    """pyarrow.cuda writes out of bounds in this case."""
     neighbour = ctx.buffer_from_data(bytes(64))
     target = ctx.buffer_from_data(CONTENT[:64])
     writer = cuda.BufferWriter(target)
@@ -138,7 +138,7 @@ def test_nothing_is_written_beyond_the_end(ctx: Any) -> None:
         writer.buffer_size = -1
 
 
-def test_a_stream_is_read_and_written_by_pyarrow(ctx: Any) -> None:
+def test_pyarrow_reads_and_writes_a_stream(ctx: Any) -> None:
     table = pa.table({"a": [1, None, 3], "b": ["x", "yy", None]})
     target = ctx.buffer_from_data(bytes(4096))
     writer = cuda.BufferWriter(target)
@@ -149,7 +149,7 @@ def test_a_stream_is_read_and_written_by_pyarrow(ctx: Any) -> None:
     assert pa.ipc.open_stream(target.slice(0, end).copy_to_host()).read_all().equals(table)
 
 
-def test_a_reader_waits_for_a_writer_that_nobody_announced() -> None:
+def test_a_reader_waits_for_pending_foreign_writes() -> None:
     with simulated() as (device,):
         made = cuda.Context(0).buffer_from_data(bytes(64))
         reader = cuda.BufferReader(made)

@@ -1,5 +1,5 @@
-"""The bytes of handles of saeta.cuda, and requests to an exporter: damaged handles, other users, and peers
-that say nothing or nonsense."""
+"""Serialized IPC handles of saeta.cuda and requests to an exporter: corrupt handles, other users, and peers
+that send nothing or invalid requests."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from saeta._share import wire as _wire
 
 @pytest.fixture(scope="module")
 def some_handle() -> bytes:
-    """A handle of memory that is no longer shared. Otherwise the broker of this process would open it."""
+    """The bytes of a handle whose memory is no longer shared, so that no changed handle can open it."""
     with simulated():
         return bytes(cuda.Context(0).buffer_from_data(b"abc").export_for_ipc().serialize())
 
 
-def test_every_part_of_a_handle_is_too_short(some_handle: bytes) -> None:
+def test_a_truncated_handle_is_refused(some_handle: bytes) -> None:
     for size in range(len(some_handle)):
         with pytest.raises(pa.ArrowInvalid, match="not a handle of device memory"):
             cuda.IpcMemHandle.from_buffer(pa.py_buffer(some_handle[:size]))
@@ -42,7 +42,7 @@ def test_every_part_of_a_handle_is_too_short(some_handle: bytes) -> None:
 
 
 @given(data=st.binary(max_size=200))
-def test_other_bytes_are_no_handle(data: bytes) -> None:
+def test_arbitrary_bytes_are_not_a_handle(data: bytes) -> None:
     with pytest.raises(pa.ArrowInvalid):
         cuda.IpcMemHandle.from_buffer(pa.py_buffer(data))
 
@@ -63,7 +63,7 @@ def test_a_handle_with_wrong_bytes_opens_nothing(some_handle: bytes) -> None:
         check()
 
 
-def test_serialize_takes_a_pool(some_handle: bytes) -> None:
+def test_serialize_accepts_a_memory_pool(some_handle: bytes) -> None:
     pool = pa.system_memory_pool()
     made = cuda.IpcMemHandle.from_buffer(pa.py_buffer(some_handle))
     before = pool.bytes_allocated()
@@ -75,7 +75,7 @@ def test_serialize_takes_a_pool(some_handle: bytes) -> None:
         cuda.Context(0).open_ipc_buffer(some_handle)
 
 
-def test_the_importer_checks_whose_socket_it_is(monkeypatch: Any) -> None:
+def test_the_importer_checks_the_user_of_the_exporter(monkeypatch: Any) -> None:
     with Peer("sim") as exporter, simulated():
         text = exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)")
         monkeypatch.setattr(os, "geteuid", lambda: 65534)
@@ -105,13 +105,13 @@ def raw(text: str) -> socket.socket:
     return made
 
 
-def test_who_says_nothing_holds_nobody_up() -> None:
+def test_silent_connections_do_not_block_others() -> None:
     with Peer("sim") as exporter, simulated():
         ctx = cuda.Context(0)
         text = exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)")
         silent = [raw(text) for _ in range(100)]
         assert ctx.open_ipc_buffer(handle(text)).to_pybytes() == b"abc"
-        assert silent[0].recv(100) == b"", "the first one made room for a later one"
+        assert silent[0].recv(100) == b"", "the first connection was closed for a later one"
         exporter.run("_broker._REQUEST_TIMEOUT = 0.1")
         assert ctx.open_ipc_buffer(handle(text)).to_pybytes() == b"abc"
         for each in silent:
@@ -122,16 +122,16 @@ def test_who_says_nothing_holds_nobody_up() -> None:
 
 
 def is_open(connection: socket.socket) -> bool:
-    """Whether the other side has neither closed nor said anything, by now."""
+    """Returns whether the peer has neither closed the connection nor sent bytes."""
     return select.select([connection], [], [], 0)[0] == []
 
 
-def test_the_65th_that_says_nothing_ends_the_first_alone() -> None:
+def test_the_65th_silent_connection_closes_only_the_first() -> None:
     with Peer("sim") as exporter, simulated():
         ctx = cuda.Context(0)
         text = exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)")
         silent = [raw(text) for _ in range(64)]
-        served = ctx.open_ipc_buffer(handle(text))  # the 65th, until it asks
+        served = ctx.open_ipc_buffer(handle(text))  # the 65th silent connection until it sends its request
         assert served.to_pybytes() == b"abc"
         assert [is_open(each) for each in silent] == [False] + 63 * [True]
         served = None
@@ -154,7 +154,7 @@ for line in sys.stdin:
 """
 
 
-def test_silent_connections_of_another_user_end_none_of_the_owners() -> None:
+def test_silent_connections_of_another_user_close_none_of_the_exporters_user() -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
     with Peer("sim") as exporter, simulated():
@@ -173,7 +173,7 @@ def test_silent_connections_of_another_user_end_none_of_the_owners() -> None:
                 assert other.stdout.readline() == f"{count}\n"
                 assert ctx.open_ipc_buffer(handle(text)).to_pybytes() == b"abc"
                 assert is_open(own)
-            assert exporter.run("result = len(_broker.own()._peers)") < 10, "the owner's alone"
+            assert exporter.run("result = len(_broker.own()._peers)") < 10, "those of its own user"
             other.stdin.close()
         own.close()
     assert exporter.errors == ""
@@ -187,7 +187,7 @@ def test_a_handle_of_no_bytes_opens_an_empty_buffer() -> None:
         assert opened.context.device_number == 0
 
 
-def test_a_handle_of_0_names_no_context_of_another_library(monkeypatch: Any) -> None:
+def test_a_context_handle_of_0_is_the_default(monkeypatch: Any) -> None:
     with simulated():
         monkeypatch.setattr(sa._core, "_driver_context", lambda home: 0x77)
         assert [cuda.Context(0, handle=each).device_number for each in (0, 0x77)] == [0, 0]
@@ -197,7 +197,7 @@ def test_a_handle_of_0_names_no_context_of_another_library(monkeypatch: Any) -> 
             cuda.Context(0, handle=1)
 
 
-def test_a_child_of_fork_exports_a_buffer_again_through_its_own_broker() -> None:
+def test_a_forked_child_exports_through_its_own_broker() -> None:
     program = """
 made = ctx.buffer_from_data(b"abc")
 kept = made.export_for_ipc()
@@ -215,7 +215,7 @@ result = (again.broker == own.name, again.broker != kept._handle.broker, own.fin
 
 
 @pytest.mark.parametrize("said", [b"x", b"\0" * 27, b"SAETAIPC" + b"\xff" * 19, b"y" * 10_000])
-def test_who_talks_nonsense_is_refused(said: bytes) -> None:
+def test_invalid_requests_are_refused(said: bytes) -> None:
     with Peer("sim") as exporter, simulated():
         text = exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)")
         with raw(text) as talker:
@@ -228,7 +228,7 @@ def test_who_talks_nonsense_is_refused(said: bytes) -> None:
     assert exporter.errors == ""
 
 
-def test_what_an_exporter_replies_is_checked(monkeypatch: Any) -> None:
+def test_the_reply_of_an_exporter_is_validated(monkeypatch: Any) -> None:
     with Peer("sim") as exporter, simulated():
         ctx = cuda.Context(0)
         text = exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)")
@@ -254,12 +254,12 @@ def test_what_an_exporter_replies_is_checked(monkeypatch: Any) -> None:
         )
 
 
-def test_an_exporter_that_does_not_reply_is_not_waited_for_for_ever(monkeypatch: Any) -> None:
+def test_waiting_for_an_exporter_times_out(monkeypatch: Any) -> None:
     monkeypatch.setattr(_wire, "WAIT", 0.2)
     with Peer("sim") as exporter, simulated():
         text = exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)")
         os.kill(exporter.pid, signal.SIGSTOP)
-        os.waitpid(exporter.pid, os.WUNTRACED)  # until it has stopped
+        os.waitpid(exporter.pid, os.WUNTRACED)  # until the process has stopped
         try:
             with pytest.raises(OSError, match=r"has not replied for 0.2 seconds"):
                 cuda.Context(0).open_ipc_buffer(handle(text))

@@ -21,7 +21,7 @@ def ctx(request: Any) -> Iterator[Any]:
 
 
 def plain(rows: int) -> pa.RecordBatch:
-    """Without dictionaries, which come in messages of their own."""
+    """Returns a batch without dictionaries, which would need messages of their own."""
     batch = example().drop_columns(["codes"])
     return (
         pa.Table.from_batches([batch] * rows).combine_chunks().to_batches()[0] if rows else batch.slice(0, 0)
@@ -47,22 +47,22 @@ def test_the_bytes_are_those_of_pyarrow(ctx: Any) -> None:
     assert cuda.serialize_record_batch(batch, ctx).to_pybytes() == batch.serialize().to_pybytes()
 
 
-def test_a_batch_that_was_read_says_where_it_is(ctx: Any) -> None:
-    """pyarrow.cuda's says that it is memory of the CPU."""
+def test_a_batch_reports_its_device(ctx: Any) -> None:
+    """A batch read by pyarrow.cuda claims to be in CPU memory."""
     message = cuda.serialize_record_batch(plain(3), ctx)
     read = cuda.read_record_batch(message, plain(3).schema)
     assert read.is_cpu == (ctx.saeta.device == "host")
     values = read["ints"].buffers()[1]
-    assert message.address <= values.address < message.address + message.size, "without a copy"
+    assert message.address <= values.address < message.address + message.size, "a view of the message"
     assert str(read) == str(plain(3))
     del message
-    assert read.copy_to(CPU).equals(plain(3)), "a batch keeps its message"
+    assert read.copy_to(CPU).equals(plain(3)), "a batch keeps its message alive"
 
 
-def test_null_counts_are_counted_again(ctx: Any) -> None:
+def test_null_counts_of_messages_are_recounted(ctx: Any) -> None:
     batch = pa.record_batch({"a": pa.array([1, None, 3]), "n": pa.nulls(3)})
     content = cuda.serialize_record_batch(batch, ctx).to_pybytes()
-    said = struct.pack("<qq", 3, 1)  # rows and nulls of "a"
+    said = struct.pack("<qq", 3, 1)  # length and null count of "a"
     assert content.count(said) == 1
     message = ctx.buffer_from_data(content.replace(said, struct.pack("<qq", 3, 2)))
     copied = cuda.read_record_batch(message, batch.schema).copy_to(CPU)
@@ -75,7 +75,7 @@ def test_null_counts_are_counted_again(ctx: Any) -> None:
     [pa.nulls(3), pa.RunEndEncodedArray.from_arrays([2, 3], ["a", None])],
     ids=["nulls", "runs"],
 )
-def test_null_counts_that_follow_from_the_type_are_not_believed(ctx: Any, column: pa.Array) -> None:
+def test_null_counts_of_types_without_validity_are_ignored(ctx: Any, column: pa.Array) -> None:
     batch = pa.record_batch({"a": column})
     content = cuda.serialize_record_batch(batch, ctx).to_pybytes()
     said = struct.pack("<qq", 3, column.null_count)
@@ -90,7 +90,7 @@ def test_null_counts_that_follow_from_the_type_are_not_believed(ctx: Any, column
 def test_values_outside_of_their_buffers_are_refused(ctx: Any) -> None:
     batch = pa.record_batch({"v": pa.array(["x" * 20, "short"], pa.string_view())})
     content = cuda.serialize_record_batch(batch, ctx).to_pybytes()
-    place = struct.pack("<i", 20) + b"xxxx" + bytes(8)  # of the first view
+    place = struct.pack("<i", 20) + b"xxxx" + bytes(8)  # the first view: size, prefix, buffer, offset
     assert content.count(place) == 1
     changed = content.replace(place, place[:8] + struct.pack("<ii", 0, 100))
     with pytest.raises(pa.ArrowInvalid, match="the view at row 0 has 20 bytes from 100"):
@@ -98,14 +98,14 @@ def test_values_outside_of_their_buffers_are_refused(ctx: Any) -> None:
 
 
 def test_a_batch_without_rows_has_its_buffers(ctx: Any) -> None:
-    """pyarrow looks at none of them. A file without them is refused."""
+    """pyarrow ignores the buffers of a batch without rows. Saeta refuses a message that lacks them."""
     batch = pa.record_batch({"a": pa.array([], pa.int32())})
     message = cuda.serialize_record_batch(batch, ctx)
     assert cuda.read_record_batch(message, batch.schema).num_rows == 0
     more = pa.schema([("a", pa.int32()), ("b", pa.null()), ("c", pa.int32())])
     with pytest.raises(pa.ArrowInvalid, match="1 field nodes, the schema needs 3"):
         cuda.read_record_batch(message, more)
-    few = struct.pack("<I", 2) + struct.pack("<qq", 0, 0) * 2  # the places of two buffers
+    few = struct.pack("<I", 2) + struct.pack("<qq", 0, 0) * 2  # number of buffers, their offsets and lengths
     content = message.to_pybytes()
     assert content.count(few) == 1
     with pytest.raises(pa.ArrowInvalid, match="1 buffers, the schema needs 2"):
@@ -114,7 +114,7 @@ def test_a_batch_without_rows_has_its_buffers(ctx: Any) -> None:
         )
 
 
-def test_the_only_offset_of_a_column_without_rows_may_be_anything(ctx: Any) -> None:
+def test_the_offset_of_a_list_without_rows_is_ignored(ctx: Any) -> None:
     batch = pa.record_batch({"l": pa.array([], pa.list_(pa.int32()))})
     content = cuda.serialize_record_batch(batch, ctx).to_pybytes()
     offsets = struct.pack("<qq", 0, 4)
@@ -123,14 +123,14 @@ def test_the_only_offset_of_a_column_without_rows_may_be_anything(ctx: Any) -> N
     assert cuda.read_record_batch(changed, batch.schema).copy_to(CPU).equals(batch)
 
 
-def test_a_compressed_validity_that_nobody_reads_may_be_anything(ctx: Any) -> None:
+def test_the_validity_of_a_compressed_column_without_nulls_is_ignored(ctx: Any) -> None:
     batch = pa.record_batch({"a": pa.array(np.arange(100) // 7)})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as out:
         out.write_batch(batch)
     content = sink.getvalue().to_pybytes()
     begin = content.index(b"\xff\xff\xff\xff", 4)
-    validity = struct.pack("<Iqq", 2, 0, 0)  # the first of two buffers, without bytes
+    validity = struct.pack("<Iqq", 2, 0, 0)  # number of buffers, the empty validity
     assert content.count(validity) == 1
     changed = content.replace(validity, struct.pack("<Iqq", 2, 0, 4))[begin:]
     read = cuda.read_record_batch(ctx.buffer_from_data(changed), batch.schema)
@@ -159,7 +159,7 @@ def test_compressed_bodies_are_decoded(ctx: Any, codec: str) -> None:
     assert read.is_cpu == (ctx.saeta.device == "host")
 
 
-def test_dictionaries_come_from_the_memo(ctx: Any) -> None:
+def test_dictionaries_are_taken_from_the_memo(ctx: Any) -> None:
     batch = example().select(["codes"])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as out:
@@ -216,7 +216,7 @@ def test_another_schema_is_refused(ctx: Any) -> None:
         cuda.read_record_batch(message, pa.schema([("a", pa.int64()), ("b", pa.string())]))
 
 
-def test_what_is_cut_off_is_refused(ctx: Any) -> None:
+def test_truncated_messages_are_refused(ctx: Any) -> None:
     batch = plain(1)
     whole = cuda.serialize_record_batch(batch, ctx)
     for size in list(range(1, 64)) + list(range(64, whole.size - 8, 61)):
@@ -226,8 +226,9 @@ def test_what_is_cut_off_is_refused(ctx: Any) -> None:
 
 
 @pytest.mark.parametrize("size", range(1, 8))
-def test_a_message_that_ends_in_its_prefix_says_so(ctx: Any, size: int) -> None:
-    """With 4 to 7 bytes the mark is whole, but the size is not. Bytes behind the message are not its own."""
+def test_the_error_for_a_message_that_ends_in_its_prefix(ctx: Any, size: int) -> None:
+    """4 to 7 bytes hold the continuation marker, but not the whole size. The reader must not use bytes of the
+    parent buffer beyond the message."""
     batch = plain(1)
     whole = cuda.serialize_record_batch(batch, ctx)
     for message in (whole.slice(0, size), ctx.buffer_from_data(whole.to_pybytes()[:size])):
@@ -236,8 +237,9 @@ def test_a_message_that_ends_in_its_prefix_says_so(ctx: Any, size: int) -> None:
 
 
 @pytest.mark.parametrize("size", range(4, 8))
-def test_a_message_of_old_has_a_prefix_of_four_bytes(ctx: Any, size: int) -> None:
-    """Before Arrow 0.15 no mark stood in front. A size of 0 ends a stream, another one needs its metadata."""
+def test_messages_before_arrow_0_15_have_a_prefix_of_four_bytes(ctx: Any, size: int) -> None:
+    """Before Arrow 0.15 messages had no continuation marker. A size of 0 ends a stream; others need
+    metadata."""
     batch = plain(1)
     with pytest.raises(
         (pa.ArrowInvalid, OSError), match="expected a record batch, found the end of a stream"
@@ -251,7 +253,7 @@ def test_a_message_of_old_has_a_prefix_of_four_bytes(ctx: Any, size: int) -> Non
 
 
 def test_damaged_messages_are_refused_or_harmless(ctx: Any) -> None:
-    """Every byte of the metadata is flipped, and some of the body. Any result can be copied and looked at."""
+    """Flips a bit of each byte. The message is refused, or the batch can be copied and validated."""
     batch = pa.record_batch(
         {"a": pa.array([1, None, 3]), "s": pa.array(["x", "yy", None]), "l": pa.array([[1], [], None])}
     )

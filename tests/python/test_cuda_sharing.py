@@ -1,8 +1,8 @@
-"""Handles of saeta.cuda: device memory that another process opens.
+"""IPC handles of saeta.cuda: device memory that another process opens.
 
-The other process is a real one. The memory of a simulated device is an unnamed file, which both processes
-map. To see the tests fail, remove by hand the offset in `open_bytes` (saeta/memory/loans/imported_pool.cpp),
-the lease in `_reply` (python/saeta/_share/broker.py), or `synchronize_handover` in `share_bytes`.
+The other process is real. The memory of a simulated device is an anonymous file, which both processes map. To
+see the tests fail, remove the offset in `open_bytes` (saeta/memory/loans/imported_pool.cpp), the lease in
+`_reply` (python/saeta/_share/broker.py), or `synchronize_handover` in `share_bytes`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def ctx(kind: str) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def exporters() -> Iterator[dict[str, Peer]]:
-    """One for each kind of device: an interpreter with pyarrow and CUDA takes seconds to start."""
+    """A process for each kind of device. It is shared by the tests, because starting one takes seconds."""
     started: dict[str, Peer] = {}
     yield started
     for each in started.values():
@@ -97,13 +97,13 @@ def test_slices_keep_their_offset(ctx: Any, exporter: Peer) -> None:
     found = [ctx.open_ipc_buffer(handle(each)) for each in texts]
     assert [each.to_pybytes() for each in found] == expected
     assert found[0].slice(3, 4).to_pybytes() == whole[13:17]
-    assert found[1].address - found[0].address == 7, "one mapping for all of them"
+    assert found[1].address - found[0].address == 7, "all slices use one mapping"
     found[1].copy_from_host(b"-----")
     assert found[4].to_pybytes() == whole[:17] + b"-----" + whole[22:]
 
 
 @pytest.mark.parametrize("way", ["end", "kill"])
-def test_the_exporter_may_end_first(ctx: Any, kind: str, way: str) -> None:
+def test_imported_memory_outlives_the_exporter(ctx: Any, kind: str, way: str) -> None:
     with Peer(kind) as exporter:
         text = exporter.run("made = ctx.buffer_from_data(b'x' * 100_000)\nresult = export(made)")
         unopened = exporter.run("other = ctx.buffer_from_data(b'y')\nresult = export(other)")
@@ -117,11 +117,11 @@ def test_the_exporter_may_end_first(ctx: Any, kind: str, way: str) -> None:
             with pytest.raises(OSError, match="the process that exported the buffer has ended"):
                 ctx.open_ipc_buffer(handle(each))
     assert exporter.errors == ""
-    assert eventually(lambda: not pool_is_imported(text)), "the pool of a process that has ended is of no use"
+    assert eventually(lambda: not pool_is_imported(text)), "the pool of an ended process is closed"
 
 
-def test_the_exporter_keeps_what_others_have_open(ctx: Any, exporter: Peer) -> None:
-    """Its pool would otherwise use the memory again, which the importer would see."""
+def test_the_exporter_keeps_memory_that_others_have_open(ctx: Any, exporter: Peer) -> None:
+    """Otherwise the exporter's pool would reuse the memory while the importer reads it."""
     for turn in range(20):
         text = exporter.run(f"made = ctx.buffer_from_data(bytes([{turn}]) * 5000)\nresult = export(made)")
         found = ctx.open_ipc_buffer(handle(text))
@@ -134,7 +134,7 @@ def test_the_exporter_keeps_what_others_have_open(ctx: Any, exporter: Peer) -> N
         assert exporter.run("result = wait_until(lambda: ctx.bytes_allocated == 0)") is True, turn
 
 
-def test_many_rounds_leave_nothing(ctx: Any, exporter: Peer) -> None:
+def test_many_exports_leak_nothing(ctx: Any, exporter: Peer) -> None:
     def descriptors() -> int:
         return len(list(Path("/proc/self/fd").iterdir()))
 
@@ -150,7 +150,7 @@ def test_many_rounds_leave_nothing(ctx: Any, exporter: Peer) -> None:
             if turn % 2
             else f"made.copy_from_host(b'%09d' % {turn})\nresult = export(made)"
         )
-        # A slice that nobody keeps is shared no more, but its handle is.
+        # A dropped slice is not shared any more, but a handle keeps its memory shared.
         if turn % 2:
             exporter.run("part = made.slice(3)\nhandle = part.export_for_ipc()\ndel part")
             text = exporter.run("result = handle.serialize().to_pybytes().hex()")
@@ -180,7 +180,7 @@ def test_the_handle_or_the_buffer_must_be_kept_until_it_is_opened(ctx: Any, expo
         ctx.open_ipc_buffer(handle(by_nobody))
 
 
-def test_memory_is_closed_after_work_on_streams_that_nobody_announced() -> None:
+def test_memory_is_closed_after_pending_foreign_reads() -> None:
     with Peer("sim") as exporter, simulated() as (device,):
         ctx = cuda.Context(0)
         text = exporter.run("made = ctx.buffer_from_data(b'\\x07' * 4096)\nresult = export(made)")
@@ -188,29 +188,30 @@ def test_memory_is_closed_after_work_on_streams_that_nobody_announced() -> None:
         work = device.read_late(found.address, 4096, 2.0)
         exporter.run("del made\ngc.collect()")
         del found
-        assert exporter.run("ctx.synchronize()\nresult = ctx.bytes_allocated") == 4096, "not before"
+        assert exporter.run("ctx.synchronize()\nresult = ctx.bytes_allocated") == 4096, "read pending"
         assert work.seen() == b"\x07" * 4096
         assert exporter.run("result = wait_until(lambda: ctx.bytes_allocated == 0)") is True
         del work
 
 
-def test_an_export_waits_for_the_last_writes() -> None:
-    """Each one: writes go on after the first."""
+def test_an_export_waits_for_pending_foreign_writes() -> None:
+    """Each export waits: the buffer is written again after every export."""
     with Peer("sim") as importer, simulated() as (device,):
         ctx = cuda.Context(0)
         made = ctx.buffer_from_data(bytes(64))
         for value in range(1, 6):
             work = device.fill_late(made.address, 64, value, 0.02)
             text = made.export_for_ipc().serialize().to_pybytes().hex()
-            # Looked at here, because the other process takes longer than the write.
+            # Checked in this process, because the write would be done before the other process reads.
             assert ctypes.string_at(made.address, 64) == bytes([value]) * 64
             assert importer.run(f"result = opened_handle({text!r}).to_pybytes()") == bytes([value]) * 64
             del work
         del made
 
 
-def test_the_process_that_exports_opens_the_buffer_itself(exporter: Peer) -> None:
-    """In a process of its own: this one may have opened the GPU before, without saeta.cuda."""
+def test_the_exporting_process_can_open_its_own_handle(exporter: Peer) -> None:
+    """The test runs in the other process, because this one may have opened the GPU without an exportable
+    pool."""
     found = exporter.run("""
 made = ctx.buffer_from_data(b"0123456789")
 part = made.slice(2, 4)
@@ -219,13 +220,13 @@ again.copy_from_host(b"abcd")
 result = (again.address - made.address, again.size, made.to_pybytes())
 """)
     assert found == (2, 4, b"01abcd6789")
-    assert exporter.run("result = export(made) == export(made)") is True, "one share for a buffer"
+    assert exporter.run("result = export(made) == export(made)") is True, "a buffer is shared once"
     assert exporter.run("result = repr(made.export_for_ipc())") == "<saeta.cuda.IpcMemHandle of 10 bytes>"
     with pytest.raises(RefusedError, match=r"OSError.*is not shared any more"):
         exporter.run("opened_handle(export(ctx.buffer_from_data(b'x')))")
 
 
-def test_what_is_not_the_contexts_own_is_not_shared(ctx: Any, exporter: Peer) -> None:
+def test_only_memory_of_the_context_itself_can_be_exported(ctx: Any, exporter: Peer) -> None:
     with pytest.raises(
         RefusedError, match=r"UnsupportedError.*5 bytes 'saeta.cuda' of .*: copy them into a buffer"
     ):
@@ -241,7 +242,7 @@ def test_what_is_not_the_contexts_own_is_not_shared(ctx: Any, exporter: Peer) ->
         host.buffer_from_data(b"abc").export_for_ipc()
 
 
-def test_a_context_that_was_opened_for_itself_names_the_option() -> None:
+def test_the_error_without_an_exportable_pool_names_the_option() -> None:
     with simulated(exportable=False):
         made = cuda.Context(0).buffer_from_data(b"abc")
         with pytest.raises(sa.UnsupportedError, match=r"saeta.context\(..., exportable_pool=True\)"):
@@ -272,7 +273,7 @@ except sa.InvalidError as refused:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("option", ["", ", exportable_pool=True"])
-def test_a_program_that_opens_a_gpu_itself_chooses(run_python: Any, option: str) -> None:
+def test_a_program_that_opens_the_context_first_chooses_its_pool(run_python: Any, option: str) -> None:
     if not sa.info()["cuda"]["usable"]:
         pytest.skip("no usable CUDA device")
     program = f"""
@@ -291,7 +292,7 @@ except sa.UnsupportedError as refused:
     assert done.stdout.strip() == ("b'abc'" if option else "True")
 
 
-def test_a_handle_is_of_one_device() -> None:
+def test_a_handle_is_valid_on_one_device() -> None:
     with simulated(2):
         made = cuda.Context(0).buffer_from_data(b"abc")
         with pytest.raises(pa.ArrowInvalid, match="memory of another device than sim:1"):
@@ -299,14 +300,14 @@ def test_a_handle_is_of_one_device() -> None:
         del made
 
 
-def test_a_handle_is_of_one_machine(ctx: Any, exporter: Peer) -> None:
+def test_a_handle_is_valid_on_one_machine(ctx: Any, exporter: Peer) -> None:
     known = handle(exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)"))._handle
     other = cuda.IpcMemHandle._make(known._replace(boot=bytes(16)))
     with pytest.raises(OSError, match="on another machine, or before this one was started again"):
         ctx.open_ipc_buffer(other)
 
 
-def test_a_handle_says_how_many_bytes_it_is_of(ctx: Any, exporter: Peer) -> None:
+def test_a_handle_with_a_wrong_size_is_refused(ctx: Any, exporter: Peer) -> None:
     known = handle(exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)"))._handle
     for size in (0, 2, 1 << 40):
         with pytest.raises(OSError, match=f"the handle is of {size} bytes, but the shared buffer has 3"):
@@ -339,7 +340,7 @@ def test_a_pool_is_imported_once(monkeypatch: Any) -> None:
     assert len(made) == 1
 
 
-def test_threads_open_and_close_at_the_same_time(ctx: Any, exporter: Peer) -> None:
+def test_threads_open_and_close_handles_concurrently(ctx: Any, exporter: Peer) -> None:
     texts = exporter.run(
         "made = [ctx.buffer_from_data(bytes([number]) * 3000) for number in range(8)]\n"
         "result = [export(each) for each in made]"
@@ -371,7 +372,7 @@ result = child
 
 
 @pytest.mark.parametrize("way", ["del found", "os._exit(0)"])
-def test_a_child_of_the_importer_holds_nothing(way: str) -> None:
+def test_a_forked_child_of_the_importer_holds_no_lease(way: str) -> None:
     with Peer("sim") as exporter:
         text = exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)")
         importer = Peer("sim")
@@ -390,7 +391,7 @@ def test_a_child_of_the_importer_holds_nothing(way: str) -> None:
     assert exporter.errors == ""
 
 
-def test_a_child_of_the_exporter_has_a_broker_of_its_own() -> None:
+def test_a_forked_child_of_the_exporter_has_its_own_broker() -> None:
     program = """
 import warnings
 warnings.simplefilter("ignore", DeprecationWarning)
@@ -418,7 +419,7 @@ result = (os.read(reading, 1000).decode(), child, handle.serialize().to_pybytes(
             assert found.to_pybytes() == b"abc"
             assert pool_is_imported(text)
             exporter.kill()
-            assert eventually(lambda: not pool_is_imported(text)), "the child does not stand for its parent"
+            assert eventually(lambda: not pool_is_imported(text)), "the child must not keep the pool alive"
             with pytest.raises(OSError, match="has ended"):
                 ctx.open_ipc_buffer(handle(text))
             del found
@@ -426,7 +427,7 @@ result = (os.read(reading, 1000).decode(), child, handle.serialize().to_pybytes(
             os.kill(child, signal.SIGKILL)
 
 
-def test_interpreters_end_with_what_they_hold(kind: str) -> None:
+def test_processes_exit_cleanly_with_open_handles(kind: str) -> None:
     with Peer(kind) as exporter:
         text = exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)")
         with Peer(kind) as importer:
@@ -451,8 +452,8 @@ saeta.cuda.install()
 
 
 def test_pyarrows_own_test_of_handles_passes(tmp_path: Path) -> None:
-    """The test starts a process with multiprocessing. On a GPU all of pyarrow's tests run
-    (tests/interop/test_gpu_cuda_module.py)."""
+    """Runs pyarrow's test on simulated devices. tests/interop/test_gpu_cuda_module.py runs all its tests on a
+    GPU."""
     simulator()
     (tmp_path / "sitecustomize.py").write_text(SIMULATED.format(path=sys.path))
     assert "3 passed" in run_pyarrows_tests("test_cuda", "test_IPC", tmp_path)

@@ -1,5 +1,5 @@
-"""What cuDF's objects need, tested with stand-ins: pylibcudf's slices, frames whose types say more than
-their columns, and the device array of a table as `pylibcudf.Table.from_arrow` reads it."""
+"""Exchange with cuDF, tested with stand-ins: pylibcudf's slices, frames with types that their columns lack,
+and the device array of a table as `pylibcudf.Table.from_arrow` reads it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def device():
 
 
 class Column:
-    """As pylibcudf has them: a slice leaves with offset 0 and with other rows than it has."""
+    """Stands in for pylibcudf.Column, which exports slices incorrectly: with offset 0 and thus with the wrong
+    rows."""
 
     def __init__(self, ctx: sa.Context, rows: pa.Array, offset: int = 0, children: tuple[Any, ...] = ()):
         self.ctx, self.rows, self.begin, self.parts, self.copied = ctx, rows, offset, children, 0
@@ -105,7 +106,7 @@ DataFrame.__module__ = "cudf.core.dataframe"
 
 
 @pytest.mark.parametrize("where", ["itself", "its child"])
-def test_a_slice_of_pylibcudf_is_copied_by_it_before_it_leaves(host, where):
+def test_pylibcudf_copies_a_slice_before_its_export(host, where):
     late = Column(host, ROWS, offset=3)
     column = late if where == "itself" else Column(host, ROWS, children=(late,))
     assert sa.from_arrow(column, host).to_pylist() == ROWS.to_pylist()
@@ -114,20 +115,20 @@ def test_a_slice_of_pylibcudf_is_copied_by_it_before_it_leaves(host, where):
         sa.from_arrow(column, host, copy=False)
 
 
-def test_a_whole_column_of_pylibcudf_leaves_as_it_is(host):
+def test_a_whole_column_of_pylibcudf_is_not_copied(host):
     column = Column(host, ROWS)
     assert sa.from_arrow(column, host, copy=False).to_pylist() == ROWS.to_pylist()
     assert column.copied == 0
 
 
-def test_a_series_comes_as_the_device_array_below_it(device):
+def test_a_series_is_imported_from_its_pylibcudf_column(device):
     series = Series(ROWS, Column(device, ROWS))
     assert sa.from_arrow(series, device).to_pylist() == ROWS.to_pylist()
     assert sa.table({"x": series}, device)["x"].to_pylist() == ROWS.to_pylist()
     assert series.downloads == 0
 
 
-def test_a_series_whose_type_says_more_than_the_column_below_it_comes_by_the_host(device):
+def test_a_series_with_a_time_zone_is_imported_through_the_host(device):
     zoned = pa.array([1, None, 3], pa.timestamp("us", "UTC"))
     series = Series(zoned, Column(device, zoned.cast(pa.timestamp("us"))))
     taken = sa.from_arrow(series, device)
@@ -148,7 +149,7 @@ def test_a_frame_keeps_its_names_and_types(device):
     )
 
 
-def test_the_index_of_a_frame_is_a_column_only_if_it_is_asked_for(device):
+def test_the_index_of_a_frame_is_imported_only_on_request(device):
     rows = pa.table({"x": ROWS})
     for where in (device, sa.context("host")):
         frame = DataFrame(rows, Table(device, ROWS, children=(Column(device, ROWS),)))
@@ -156,12 +157,12 @@ def test_the_index_of_a_frame_is_a_column_only_if_it_is_asked_for(device):
         assert sa.table(frame, where, index=True).column_names == ["x", "__index_level_0__"]
 
 
-def test_a_series_enters_the_host_by_its_own_download(host):
+def test_a_host_context_uses_the_download_of_the_series(host):
     assert sa.from_arrow(Series(ROWS, Column(host, ROWS)), host).to_pylist() == ROWS.to_pylist()
     assert sa.column("x", Series(ROWS, Column(host, ROWS)), ctx=host).to_pylist() == ROWS.to_pylist()
 
 
-def test_a_tensor_is_taken_from_what_has_to_dlpack_alone(host):
+def test_objects_with_only_to_dlpack_are_imported(host):
     class Old:
         def to_dlpack(self) -> Any:
             return sa.from_arrow(pa.array([1, 2, 3]), host).__dlpack__()
@@ -172,8 +173,8 @@ def test_a_tensor_is_taken_from_what_has_to_dlpack_alone(host):
 
 @pytest.mark.parametrize("copy", [None, True])
 def test_the_release_of_a_producer_holds_the_gil(device, copy):
-    """pylibcudf's release drops Python objects and does not take the GIL. Saeta gives memory back on any
-    thread, without the GIL."""
+    """pylibcudf's release callback drops Python objects without acquiring the GIL. Saeta releases memory on
+    any thread, so it must hold the GIL for this callback."""
     sim = simulator()
     capsules = sa.from_arrow(ROWS, device).__arrow_c_device_array__()
     sim.watch_release(capsules[1])
@@ -184,7 +185,7 @@ def test_the_release_of_a_producer_holds_the_gil(device, copy):
     assert sim.watched_releases() == [True]
 
 
-def test_an_array_that_was_refused_goes_back_to_its_producer_and_is_released_once(device):
+def test_a_refused_array_is_released_once(device):
     sim = simulator()
     capsules = sa.from_arrow(ROWS, device).__arrow_c_device_array__()
     sim.watch_release(capsules[1])
@@ -202,8 +203,8 @@ def test_a_series_of_structs_is_a_column(device):
 
 
 class TestTheDeviceArrayOfATable:
-    """pylibcudf reads the struct without a copy: it takes the buffers of the children where they are, trusts
-    their null counts, and makes its stream wait for the event."""
+    """pylibcudf imports the struct without a copy: it uses the buffers of the children in place, trusts their
+    null counts, and makes its stream wait for the event."""
 
     SOURCE = pa.table(
         {
@@ -254,7 +255,7 @@ class TestTheDeviceArrayOfATable:
             memory = cuda.Context(0).buffer_from_data(bytes(64))
             column = sa.from_arrow(pa.Array.from_buffers(pa.uint8(), 64, [None, memory]), device.context)
             table = sa.table({"x": column}, device.context)
-            for seconds in (0.02, 0.5, 5.0):  # a busy machine may be slower than the first writers
+            for seconds in (0.02, 0.5, 5.0):  # on a busy machine short writes may already be done
                 work = device.fill_late(memory.address, 64, 7, seconds)
                 capsules = table.__arrow_c_device_array__()
                 events.append(device_array_in(capsules[1]).sync_event)

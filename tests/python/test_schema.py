@@ -201,7 +201,7 @@ def test_a_schema_is_made_of(given):
 
 
 @pytest.mark.parametrize("bad", ["a", 3, [3], [("a",)]], ids=repr)
-def test_what_is_not_a_schema_is_refused(bad):
+def test_objects_that_are_not_schemas_are_refused(bad):
     with pytest.raises(sa.TypeMismatch, match="field"):
         sa.Schema(bad)
 
