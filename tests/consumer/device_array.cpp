@@ -1,4 +1,4 @@
-// An Arrow array of the host, filled by hand, goes into a context by the C Device Data Interface and back.
+// Imports a hand-made Arrow array into a context through the C Device Data Interface, and exports it again.
 #include "saeta/interop/arrow/abi.hpp"
 #include "saeta/interop/arrow/device.hpp"
 #include "saeta/interop/arrow/owned.hpp"

@@ -1,4 +1,4 @@
-// The smallest program: devices, a context under a budget, a buffer written through a use token, a refusal.
+// A minimal program: lists devices, writes a buffer under a budget with a use token, and provokes a refusal.
 #include "saeta/base/text.hpp"
 #include "saeta/base/version.hpp"
 #include "saeta/memory/use_token.hpp"

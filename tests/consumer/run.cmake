@@ -1,6 +1,5 @@
-# Installs the build into a fresh tree, builds the consumer project and the examples against it, and runs them. With
-# SAETA_DIR, the folder of an installed saetaConfig.cmake such as the one in a wheel, nothing is installed, and BUILD is any
-# folder.
+# Installs the build into a new folder, builds the consumer project and the examples against it, and runs them. If SAETA_DIR
+# is the folder of an installed saetaConfig.cmake, such as the one in a wheel, that installation is used and BUILD is any folder.
 #
 #   cmake -DBUILD=<build folder> -DGENERATOR=<generator> -DCXX=<compiler> -DCUDACXX=<compiler or empty>
 #         [-DARROW_INCLUDE=<folder>] [-DSAETA_DIR=<folder>] -P run.cmake
@@ -13,7 +12,7 @@ function(run)
   execute_process(COMMAND ${ARGN} COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
 
-# build(<source folder> <name>): a project that knows nothing of this tree but where Saeta is installed.
+# build(<source folder> <name>): builds a project that finds Saeta only by its installation.
 function(build source name)
   run("${CMAKE_COMMAND}" -S "${source}" -B "${work}/${name}" -G "${GENERATOR}" -DCMAKE_BUILD_TYPE=Release
       "-DCMAKE_CXX_COMPILER=${CXX}" "-Dsaeta_DIR=${SAETA_DIR}" "-DARROW_INCLUDE=${ARROW_INCLUDE}")
@@ -28,7 +27,7 @@ if(NOT SAETA_DIR)
   file(GLOB_RECURSE SAETA_DIR "${work}/install/saetaConfig.cmake")
   cmake_path(GET SAETA_DIR PARENT_PATH SAETA_DIR)
 endif()
-# An install is moved and copied to other machines: its files hold no path of this one.
+# The installed files must not contain paths of this machine, because installations are moved to others.
 file(GLOB configuration "${SAETA_DIR}/*.cmake")
 cmake_path(SET source NORMALIZE "${CMAKE_CURRENT_LIST_DIR}/../..")
 foreach(file IN LISTS configuration)
@@ -55,7 +54,7 @@ build("${CMAKE_CURRENT_LIST_DIR}/../../examples" examples)
 set(ENV{TMPDIR} "${work}/output")
 run("${work}/examples/trip")
 
-# The program of the README is built alone: the file that it reads comes from the Python blocks.
+# The README's program is only built: the file that it reads is written by the Python blocks.
 file(READ "${CMAKE_CURRENT_LIST_DIR}/../../README.md" page)
 string(REGEX MATCH "```cpp\n([^`]*)```" block "${page}")
 file(MAKE_DIRECTORY "${work}/readme")

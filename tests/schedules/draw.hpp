@@ -1,4 +1,4 @@
-// Random numbers of a program, drawn from its seed (splitmix64): the same ones on every machine.
+// A random generator (splitmix64) that gives the same numbers for a seed on every machine.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-# Runs random programs whose seeds nobody has seen before: drawn from the commit, so that every commit tries others and a
-# failure can be replayed. The environment variable SAETA_FIRST_SEED overrides the draw; without git it is a fixed number.
+# Runs random programs with seeds derived from the commit's hash, so that every commit tries new ones and a failure can be
+# reproduced. The environment variable SAETA_FIRST_SEED sets the first seed; without git it is a fixed number.
 #
 #   cmake -D PROGRAM=<saeta_schedules> -D COUNT=<programs> -D SOURCE=<tree> [-D OPTIONS="<more options>"] -P fresh.cmake
 
@@ -14,7 +14,7 @@ if(first STREQUAL "")
     set(origin "no git")
     set(commit "saeta")
   endif()
-  # Hashed, for commits that begin alike; 12 hexadecimal digits are below 2^48 and far above the seeds that always run.
+  # Hashed again, so that similar commit hashes give different seeds. 12 hexadecimal digits are far above the fixed seeds.
   string(SHA256 hash "${commit}")
   string(SUBSTRING "${hash}" 0 12 digits)
   math(EXPR first "0x${digits} + 1000000")

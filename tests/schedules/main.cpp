@@ -1,10 +1,10 @@
-// Runs random programs on simulated devices, one a seed, and prints the first that goes wrong.
+// Runs random programs on simulated devices, one for each seed, and prints the first that fails.
 //
 //   saeta_schedules [--first-seed SEED] [--count N] [--steps N] [--captures] [--spill] [--devices 1|2]
 //                   [--faults PERCENT]
 //
-// The exit code is 0 when all programs were clean, 1 when one was not, 2 for a wrong command line. To replay
-// a failing seed, repeat the options with --first-seed SEED --count 1. schedules/program.hpp explains them.
+// The exit code is 0 if all programs passed, 1 if one failed, 2 for a wrong command line. To reproduce a
+// failure, repeat the options with --first-seed SEED --count 1. schedules/program.hpp explains them.
 #include "saeta/base/report.hpp"
 #include "schedules/program.hpp"
 
@@ -28,7 +28,7 @@ std::optional<std::uint64_t> number_in(std::string_view text) {
   return status == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
-/// False for a name that is not an option with a number, or a number out of its range.
+/// Sets a numeric option. Returns false for an unknown name or a value out of range.
 bool set(command_line& chosen, std::string_view name, std::uint64_t value) {
   if (name == "--first-seed") {
     chosen.first = value;
@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
   if (!chosen) {
     return 2;
   }
-  if (chosen->programs.fail_percent != 0) { // what can't throw reports, thousands of times
+  if (chosen->programs.fail_percent != 0) { // noexcept functions would print thousands of reports
     saeta::set_report_sink([](std::string_view, std::string_view) noexcept {});
   }
   const std::uint64_t last = chosen->first + chosen->count - 1;

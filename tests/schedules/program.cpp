@@ -120,7 +120,7 @@ void random_program::check_counters() {
     std::uint64_t live = now.ledger.own;
     for (const auto& [charged, bytes] : each.ctx->reports().live_by_budget()) {
       if (charged == each.ctx->pinned_budget()->name()) {
-        live -= bytes; // of tables that have left the device
+        live -= bytes; // bytes of spilled tables are charged to the budget of pinned memory
       }
     }
     const std::uint64_t pending = now.pending_releases == 0 ? 0 : now.budget.current - live;
@@ -143,7 +143,7 @@ void random_program::end() {
     end(each);
   }
   for (const site& each : sites_) {
-    each.ctx->synchronize(each.ctx->mark_unknown_work("end")); // the host frees what was copied to it
+    each.ctx->synchronize(each.ctx->mark_unknown_work("end")); // copies to the landings must have finished
   }
   for (const landing& one : landings_) {
     check_landing(one);
@@ -151,7 +151,7 @@ void random_program::end() {
   landings_.clear();
   arrivals_.clear();
   for (site& each : sites_) {
-    each.ctx.reset(); // all of them before anything is counted: each may know the clocks of the others
+    each.ctx.reset(); // all contexts before any check: each may hold events of the others
   }
   for (site& each : sites_) {
     check_nothing_left(each);
@@ -175,7 +175,7 @@ void random_program::check_nothing_left(site& last) {
     last.device->destroy_stream(stream);
   }
   last.device->run();
-  static_cast<void>(timelines::collect_orphans()); // their work has run by now
+  static_cast<void>(timelines::collect_orphans()); // all work has finished, so their events can be destroyed
   const sim::usage left = last.device->live();
   const sim::usage& before = last.before;
   if (left.allocations != before.allocations || left.pinned != before.pinned ||

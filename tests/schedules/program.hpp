@@ -1,12 +1,13 @@
-// A random program over the memory plane on simulated devices, drawn from a seed.
+// A random program that uses buffers on simulated devices; its operations are drawn from a seed.
 //
-// What      Allocates, writes, reads, copies, slices, exports, imports, drops, trims, reserves, captures and
-//           fails, on the contexts' streams and on streams of others. It may keep tables that leave the
-//           device when there is no room, and come back. It knows what every buffer must hold.
-// Order     No thread of the library, and one thread at a time (tokens end on others): the same seed and
-//           options give the same operations, the same schedule and the same report.
-// Finds     Missing edges (the device sees them whatever the schedule), edges between unrelated streams,
-//           wrong bytes, wrong counters, leaks, and captures of other libraries that were ended.
+// Steps     Allocates, writes, reads, copies, slices, exports, imports, drops, trims, reserves, captures and
+//           fails, on streams of the contexts and on streams of other libraries. Optionally keeps spillable
+//           tables. The program knows the expected bytes of every buffer.
+// Order     Deterministic: the same seed and options give the same operations, schedule and report. Saeta has
+//           no background thread, and only one thread runs at a time (some tokens end on a second one).
+// Finds     Missing ordering between accesses (the device detects it under any schedule), waits for unrelated
+//           streams, wrong bytes, wrong counters, leaks, and captures of other libraries that were
+//           invalidated.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +16,21 @@
 namespace saeta::schedules {
 
 struct program_options {
-  unsigned steps = 120; ///< operations of the program before everything is dropped
-  /// Other libraries capture graphs unannounced, beginning in the middle of our operations, and nobody may
-  /// end their captures. There is one exception: a consumer whose streams are unknown gives back a view. The
-  /// end of the view needs an event after all work. Until that event is recorded, an operation that uses the
-  /// memory or tries the event again may end a capture.
+  unsigned steps = 120; ///< number of operations, after which everything is dropped
+  /// Other libraries capture graphs without announcing it, beginning in the middle of operations of Saeta,
+  /// and Saeta must not invalidate their captures. There is one exception: after a consumer on unknown
+  /// streams has released a view, an event over all work of the device is needed. Until it is recorded, an
+  /// operation that uses the memory or tries to record the event may invalidate a capture.
   bool captures = false;
-  unsigned devices = 1; ///< 1 or 2, of one machine; buffers then live on either and are copied between them
-  bool spills = false;  ///< keeps tables that leave the device; needs a build with IPC
+  unsigned devices = 1; ///< 1 or 2 devices of one machine; buffers are copied between both
+  bool spills = false;  ///< keeps spillable tables; needs a build with IPC
   unsigned fail_percent =
-      0; ///< chance that a call of the driver fails; contents are then unknown where it hit
+      0; ///< chance that a call of the backend fails; bytes that it was to change are then unknown
 };
 
 struct outcome {
   bool clean = true;
-  std::string report; ///< what was found, then the device's report; empty when clean
+  std::string report; ///< the failures, then the report of the device; empty if the program passed
 };
 
 [[nodiscard]] outcome run_program(std::uint64_t seed, const program_options& chosen);

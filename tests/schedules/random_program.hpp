@@ -1,4 +1,4 @@
-// The steps of a random program (schedules/program.hpp), and what it knows about the memory that they use.
+// The steps of a random program (schedules/program.hpp), and the expected bytes of the memory that they use.
 #pragma once
 
 #include "saeta/base/error.hpp"
@@ -18,22 +18,22 @@ namespace saeta::schedules {
 
 using bytes = std::vector<std::uint8_t>;
 
-/// A buffer and what it must hold once everything queued has run.
+/// A buffer and the bytes that it must have once all queued work has run.
 struct known {
   buffer memory;
   bytes expected;
   site* place;
-  bool certain = true; ///< false after a call of the driver failed in the middle of a change
+  bool certain = true; ///< false if the bytes are unknown, because a backend call failed during a change
 };
 
-/// A view that somebody else has, and the stream on which he uses it.
+/// A view of a buffer that was exported to another library.
 struct lent {
   std::unique_ptr<export_hold> hold;
   const storage* of;
   bool writes;
 };
 
-/// Bytes on their way to the host, and what they must be.
+/// A copy to the host that may be pending, and the bytes that must arrive.
 struct landing {
   std::shared_ptr<std::uint8_t> arrived;
   bytes expected;
@@ -51,10 +51,10 @@ private:
   static constexpr std::size_t most_buffers = 12;
 
   // program.cpp
-  /// Other libraries' work never fails.
+  /// Suspends failures of the backend, for work of other libraries.
   [[nodiscard]] failure_rate others() { return {sites_, 0}; }
   void checked_step(unsigned number);
-  /// Returns the name of what it did.
+  /// Runs a random step and returns its name.
   const char* step();
   void expect_code(const error& e, errc code);
   void check_counters();
@@ -67,7 +67,8 @@ private:
   site& any_site() { return sites_.size() == 1 ? sites_.front() : sites_[draw_.below(sites_.size())]; }
   stream_ref any_stream(const site& of);
   known& any_buffer();
-  /// Whoever uses memory that a consumer has on streams that nobody knows needs an event after all work.
+  /// Notes that this step may invalidate a capture if it uses memory that a consumer has on unknown streams,
+  /// which needs an event over all work of the device.
   void excuse(const known& used);
   [[nodiscard]] bool is_lent(const known& asked) const;
   std::size_t any_size();
@@ -75,48 +76,52 @@ private:
   void fill(const site& of, const buffer& memory, std::size_t offset, std::size_t size, stream_ref stream,
             std::uint8_t value);
   void write();
-  /// One token over two buffers or over one twice.
+  /// Copies one buffer to another under one token, or moves it to another device.
   void copy();
-  /// A table over parts of a buffer goes to another device; one of its columns becomes a buffer there.
+  /// Copies a table over parts of a buffer to another device, and keeps one of the columns as a buffer.
   void move(const known& source, site& target);
   void read();
   void read(const known& source, stream_ref stream);
-  /// Memory for bytes that are copied to the host. It stays until the end of the program.
+  /// Allocates memory for a copy to the host. It lives until the end of the program.
   std::shared_ptr<std::uint8_t> landing_of(const site& place, std::size_t size);
-  /// More readers than a buffer remembers apart.
+  /// Reads a buffer on more streams than its ordering state tracks separately.
   void read_everywhere();
   void drop();
   void drop(known& gone);
-  /// Calls of the driver fail often meanwhile: a free that fails has to leave everything as it was.
+  /// Trims while calls of the backend fail often: a failed free must not change any state.
   void trim(const site& place);
   void settle();
   void share_budget();
   void fail();
-  /// A refused request frees nothing, where nothing that it could free counts against the budget.
+  /// Requests more than the budget. The refusal must not free cached blocks, which are not charged to the
+  /// budget.
   void refuse(const site& place);
-  /// A token over the per-thread default stream, which another thread ends, as a garbage collector does.
+  /// Uses a buffer on the per-thread default stream and ends the token on another thread, as a garbage
+  /// collector may do.
   void end_elsewhere();
-  /// Work of others on a stream of their own delays nobody else: neither an allocation that gets a free
-  /// block, nor a use of memory whose unknown users have finished.
+  /// Checks that pending work on a stream of another library delays neither an allocation of a free block nor
+  /// a use of memory whose users on unknown streams have finished.
   void work_apart();
 
   // steps_of_others.cpp
-  /// A consumer gets a view and uses it on a stream that nobody announced, perhaps of another device. It
-  /// gives the view back later.
+  /// Exports a view to a consumer that uses it on a stream unknown to Saeta, perhaps of another device. A
+  /// later step releases it.
   void lend();
   void take_back();
-  /// Memory of somebody else, who writes it on his own stream and frees it the moment we let go.
+  /// Imports memory of a producer that writes it on its own stream and frees it as soon as Saeta releases it.
   void import();
-  /// While somebody captures a graph no event can be recorded over all work.
+  /// Begins a graph capture of another library, or ends it. During a capture no event over all work can be
+  /// recorded.
   void capture();
   // steps_of_tables.cpp, or no_tables.cpp in a build without IPC
-  /// Keeps a table in a handle, uses one, makes one leave, or closes one.
+  /// Creates a spillable table, or uses, spills or drops one.
   void spill();
   void keep();
   void use_kept(std::size_t number);
   void end_tables();
 
-  /// While a capture runs, uses that would need an event after all work are refused.
+  /// Runs `use`. Returns false if a capture is active and `use` was refused with errc::busy, because it needs
+  /// an event over all work.
   template <class Use>
   bool guarded(Use use) {
     try {
@@ -136,16 +141,16 @@ private:
   std::unique_ptr<testing::foreign_capture> capture_;
   std::vector<known> buffers_;
   struct kept_tables;
-  std::shared_ptr<kept_tables> tables_; ///< null before the first
+  std::shared_ptr<kept_tables> tables_; ///< null until the first spillable table is created
   std::vector<lent> lent_;
   std::deque<std::shared_ptr<context>> shares_;
   std::vector<std::shared_ptr<std::uint8_t>> arrivals_;
   std::vector<landing> landings_;
   std::vector<std::string> found_;
-  std::vector<known*> at_risk_;       ///< what the step changes
-  bool excused_ = false;              ///< the step may end a capture
-  std::set<const storage*> unfenced_; ///< given back by a consumer whose work nobody may have fenced yet
-  bool unfenced_pending_ = false;     ///< one of them may be waiting for its release
+  std::vector<known*> at_risk_;       ///< buffers that the current step changes
+  bool excused_ = false;              ///< the current step may invalidate a capture
+  std::set<const storage*> unfenced_; ///< released on unknown streams; their event may not be recorded yet
+  bool unfenced_pending_ = false;     ///< the release of one of them may be pending
 };
 
 } // namespace saeta::schedules

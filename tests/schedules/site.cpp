@@ -21,10 +21,10 @@ site make_site(std::uint64_t seed, std::int32_t ordinal, const std::shared_ptr<s
   context_options chosen;
   chosen.budget = budget;
   chosen.releases = release_thread::none;
-  chosen.pressure.release_wait = std::chrono::milliseconds(0); // a capture by this thread would be waited for
+  chosen.pressure.release_wait = std::chrono::milliseconds(0); // no wait for captures of this thread
   constexpr std::array bases{resource_kind::caching, resource_kind::caching, resource_kind::async,
                              resource_kind::direct};
-  chosen.spill.pageable = 0; // copies to page-locked memory alone run in the order of streams
+  chosen.spill.pageable = 0; // only copies to page-locked memory are asynchronous
   chosen.memory.base = bases.at(choice.below(bases.size()));
   chosen.memory.caching.slab = 64U << 10U;
   chosen.memory.caching.largest_small = 16U << 10U;
@@ -36,7 +36,7 @@ site make_site(std::uint64_t seed, std::int32_t ordinal, const std::shared_ptr<s
     pinned.push_back(
         buffer::allocate(made.ctx, table_bytes, made.ctx->work_stream(), "pinned", 0, memory_kind::pinned));
   }
-  // More streams than a buffer remembers readers apart.
+  // More streams than an ordering state tracks readers separately.
   for (std::size_t i = 0; i < ordering_state::max_reads + 2; ++i) {
     made.leases.push_back(made.ctx->borrow_stream());
   }

@@ -1,6 +1,6 @@
-// Where a random program works: a simulated device, a context on it, and streams of ours and of others.
+// A simulated device of a random program, with a context, its streams, and streams of other libraries.
 //
-// Owner     The program. The context goes before the streams of others are destroyed.
+// Owner     The program. It destroys the context before the streams of other libraries.
 #pragma once
 
 #include "saeta/backend/sim/sim.hpp"
@@ -19,22 +19,22 @@ struct site {
   std::shared_ptr<context> ctx;
   std::vector<stream_lease> leases;
   std::vector<stream_handle> foreign;
-  unsigned fail_percent = 0; ///< how often calls of its driver fail
+  unsigned fail_percent = 0; ///< chance that a call of its backend fails
 };
 
-/// The only size of tables that leave a device. Page-locked memory for some of them lies ready: no thread of
-/// the library has to make it, so a seed always gives the same program.
+/// The size of every spillable table. Page-locked memory for them is allocated in advance, so that no
+/// background thread of the library does it and a seed always gives the same program.
 inline constexpr std::size_t table_bytes = 64U << 10U;
 
-/// A device beside `beside`, or the first of a machine, with a context whose resources are drawn.
+/// Makes a device on the machine of `beside`, or on a new one, with a context whose base resource is random.
 [[nodiscard]] site make_site(std::uint64_t seed, std::int32_t ordinal,
                              const std::shared_ptr<sim::device>& beside, std::uint64_t budget, draw& choice);
-/// Page-locked memory of the device: a copy from the device to other host memory would wait until it has run.
+/// Allocates page-locked memory of the device. A copy to pageable memory would be synchronous.
 [[nodiscard]] std::shared_ptr<std::uint8_t> make_landing(const site& of, std::size_t bytes);
 
 void set_fail_percent(std::vector<site>& sites, unsigned percent);
 
-/// How often calls of the driver fail while this lives, in percent. May be nested.
+/// Sets the chance in percent that a call of the backend fails, until the end of the scope. May be nested.
 class failure_rate {
 public:
   failure_rate(std::vector<site>& sites, unsigned percent)

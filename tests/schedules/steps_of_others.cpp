@@ -1,4 +1,4 @@
-// What others do with the memory of a program: consumers, producers, captures.
+// Steps that simulate other libraries: consumers and producers of memory, and graph captures.
 #include "saeta/base/text.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "schedules/random_program.hpp"
@@ -26,12 +26,12 @@ void random_program::lend() {
     return other.of == source.memory.owner().get() && (changes || other.writes);
   });
   if (contested) {
-    return; // two consumers of one buffer order themselves
+    return; // consumers of the same buffer have to order their accesses themselves
   }
   source.place->ctx->make_visible_to(device);
-  order_handover(views, device, user); // as a protocol does that names a stream
+  order_handover(views, device, user); // as in a protocol whose consumer names its stream
   if (changes) {
-    // A consumer that writes must see earlier readers gone, too: that is his producer's promise in DLPack.
+    // A consumer that writes must also wait for earlier readers, which a DLPack producer guarantees.
     const handover needed = source.memory.owner()->ordering().find_dependencies(access::write, "lent");
     wait(stream_ref(device, user), needed.points);
     if (needed.unknown) {
@@ -63,7 +63,7 @@ void random_program::take_back() {
   }
   const auto gone = lent_.begin() + static_cast<std::ptrdiff_t>(draw_.below(lent_.size()));
   excused_ = true;
-  // While a graph is captured, or the driver fails, the event that this end needs comes later.
+  // If a capture is active or the backend fails, the event for this release is recorded later.
   unfenced_.insert(gone->of);
   unfenced_pending_ = true;
   lent_.erase(gone);
@@ -87,7 +87,7 @@ void random_program::import() {
   taken.access = mutability::writable;
   taken.tag = "imported";
   taken.ready = mark(stream_ref(*place.device, producer));
-  // A keepalive may be a deleter without a pointer.
+  // A null keepalive with a deleter is valid, too.
   taken.keepalive = std::shared_ptr<void>(nullptr, [device = place.device, memory, size](void*) {
     static_cast<void>(device->deallocate(memory, size, 0));
   });
@@ -103,7 +103,7 @@ void random_program::capture() {
     capture_.reset();
   } else if (draw_.chance(30)) {
     const failure_rate working = others();
-    constexpr std::size_t most_calls = 24; // of two or three steps
+    constexpr std::size_t most_calls = 24; // as many as two or three steps make
     const unsigned calls = chosen_.captures ? static_cast<unsigned>(draw_.below(most_calls)) : 0;
     capture_ = std::make_unique<testing::foreign_capture>(any_site().device, calls);
   }

@@ -1,4 +1,4 @@
-// What a program does with its own buffers: uses and releases, on streams of ours.
+// Steps that allocate, use and free buffers on streams of the contexts.
 #include "saeta/base/text.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/transfer/peer_copy.hpp"
@@ -48,7 +48,7 @@ void random_program::allocate() {
   const stream_ref stream = any_stream(of);
   try {
     buffer made = buffer::allocate(from, size, stream, "program");
-    // A buffer holds nothing known before it is written, and its first use may be anywhere.
+    // New memory has unknown bytes. The first write may be on any stream.
     fill(of, made, 0, size, any_stream(of), 1);
     buffers_.push_back({std::move(made), bytes(size, 1), &of});
   } catch (const error& e) {
@@ -61,7 +61,7 @@ void random_program::fill(const site& of, const buffer& memory, std::size_t offs
   use_token token(stream, {writes(memory)});
   of.ctx->copies().fill(token.mutable_data<std::uint8_t>(memory) + offset, value, size, stream);
   if (draw_.chance(80)) {
-    token.finish(); // otherwise its end leaves a point
+    token.finish(); // otherwise the destructor records the end
   }
 }
 
@@ -148,7 +148,7 @@ void random_program::read() {
     return;
   }
   const known& source = any_buffer();
-  if (draw_.chance(20)) { // a stream of ours that is destroyed while it works
+  if (draw_.chance(20)) { // a stream that is destroyed while it has pending work
     const own_stream brief(timelines::of(*source.place->device));
     return read(source, brief.ref());
   }
@@ -169,7 +169,7 @@ void random_program::read(const known& source, stream_ref stream) {
 
 std::shared_ptr<std::uint8_t> random_program::landing_of(const site& place, std::size_t size) {
   const failure_rate working = others();
-  arrivals_.push_back(make_landing(place, size)); // the copy may be queued before something fails
+  arrivals_.push_back(make_landing(place, size)); // kept even if a later call fails: the copy may be queued
   return arrivals_.back();
 }
 
@@ -240,7 +240,7 @@ void random_program::share_budget() {
 
 void random_program::fail() {
   refuse(any_site());
-  if (!buffers_.empty()) { // work of a step that ended by an exception is real
+  if (!buffers_.empty()) { // an exception ends a token; its work must still be ordered
     const known& source = any_buffer();
     try {
       const use_token token(any_stream(*source.place), {reads(source.memory)});
@@ -306,7 +306,7 @@ void random_program::work_apart() {
   const failure_rate working = others();
   const site& place = *used.place;
   const std::size_t size = used.expected.size();
-  fill(place, used.memory, 0, size, any_stream(place), 3); // which waits for users on unknown streams
+  fill(place, used.memory, 0, size, any_stream(place), 3); // waits for users on unknown streams
   used.expected.assign(size, 3);
   used.certain = true;
   sites_.front().device->run();

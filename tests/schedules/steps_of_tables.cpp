@@ -1,4 +1,4 @@
-// Tables that leave the device while nobody uses them: the program says so, or there is no room.
+// Steps with spillable tables, which are spilled by a step or because the budget is full.
 #include "saeta/base/text.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/spill/spill.hpp"
@@ -10,9 +10,9 @@
 namespace saeta::schedules {
 namespace {
 
-constexpr std::size_t most_tables = 40; // more than the budget has room for
+constexpr std::size_t most_tables = 40; // together larger than the budget
 
-/// A table in a handle, and what its only column must hold.
+/// The handle of a spillable table, and the bytes that its only column must have.
 struct kept_table {
   spill_handle handle;
   bytes expected;
@@ -35,7 +35,7 @@ table table_over(const site& place, const buffer& values) {
 
 struct random_program::kept_tables {
   std::vector<std::unique_ptr<kept_table>> all;
-  std::vector<spill_use> open; ///< these tables can't leave
+  std::vector<spill_use> open; ///< uses of tables, which can't be spilled meanwhile
 };
 
 void random_program::spill() {
@@ -111,7 +111,7 @@ void random_program::use_kept(std::size_t number) {
 
 void random_program::end_tables() {
   for (std::size_t i = 0; tables_ != nullptr && i < tables_->all.size(); ++i) {
-    tables_->open.clear(); // all of them may need its room
+    tables_->open.clear(); // otherwise the next table may not fit
     use_kept(i);
   }
   tables_.reset();

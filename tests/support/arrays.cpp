@@ -43,7 +43,7 @@ bytes make_validity(std::int64_t rows, nulls pattern, engine& random) {
   return {};
 }
 
-/// Offsets that do not start at 0, and letters for them.
+/// Adds the offsets and data buffers of random strings. The offsets do not start at 0.
 template <class T>
 void add_strings(std::int64_t rows, engine& random, std::vector<bytes>& buffers) {
   std::vector<T> offsets{static_cast<T>(below(random, 4))};
@@ -58,7 +58,7 @@ void add_strings(std::int64_t rows, engine& random, std::vector<bytes>& buffers)
   buffers.push_back(rows == 0 ? bytes{} : std::move(letters));
 }
 
-/// Indices inside the dictionary where the row is valid; elsewhere they stay random.
+/// Sets the indices of valid rows to dictionary entries. Indices under a null stay random.
 void bound_indices(plain_array& made, engine& random) {
   const auto width = static_cast<std::size_t>(made.type.byte_width());
   const std::int64_t entries = std::min<std::int64_t>(made.dictionary->length, 100);
@@ -103,7 +103,7 @@ owned_array finish(std::unique_ptr<node> made, ArrowArray shape) {
   return owned_array(shape);
 }
 
-/// What `same_rows` compares: one window of each side.
+/// A range of values in a buffer, as `same_rows` compares them.
 struct window {
   const std::byte* data;
   std::int64_t offset;
@@ -275,7 +275,7 @@ data_type runs_of(const char* ends, const data_type& values) {
                            {{"run_ends", data_type::parse(ends), false, {}}, {"values", values, true, {}}});
 }
 
-/// Each nested layout once over simple types, and some three deep.
+/// Appends each nested layout over simple types, and some types with three levels.
 void append_nested(std::vector<data_type>& made) {
   const data_type number(type_id::int32);
   const data_type text(type_id::string);
@@ -292,7 +292,7 @@ void append_nested(std::vector<data_type>& made) {
   made.push_back(map_of(text, number));
   made.push_back(data_type::nested("+ud:0,5,127", three));
   made.push_back(data_type::nested("+us:7,1,0", three));
-  for (const char* const ends : {"i", "l"}) { // 16 bits end at row 32,767
+  for (const char* const ends : {"i", "l"}) { // 16-bit run ends allow only 32,767 rows
     made.push_back(runs_of(ends, text));
   }
   made.push_back(list_of("+l", words));

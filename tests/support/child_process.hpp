@@ -1,4 +1,4 @@
-// Checks in a child of fork.
+// Runs checks in a forked child process.
 #pragma once
 
 #include "support/sanitizers.hpp"
@@ -13,21 +13,21 @@
 
 namespace saeta::support {
 
-/// Whether a child may allocate if another thread allocated during the fork. libasan of GCC 12 does not lock
-/// its allocator for a fork, so a child may find it locked for ever.
+/// Whether a forked child can allocate although another thread allocated during the fork. The libasan of GCC
+/// 12 does not lock its allocator around fork, so the child may deadlock in it.
 #ifdef SAETA_ADDRESS_SANITIZER
 inline constexpr bool allocator_forks = false;
 #else
 inline constexpr bool allocator_forks = true;
 #endif
 
-/// Runs `checks` in a child of fork. The test fails if a check fails or the child does not end. The child
-/// prints the failures.
+/// Forks and runs `checks` in the child, which prints failures. The test fails if a check fails or if the
+/// child does not end.
 template <class Checks>
 void expect_in_a_child(const Checks& checks) {
   const pid_t child = ::fork();
   if (child == 0) {
-    ::alarm(20); // where it waits for a thread of its parent
+    ::alarm(20); // kills a child that waits for a thread of its parent
     try {
       checks();
     } catch (const std::exception& e) {

@@ -1,5 +1,4 @@
-// Both sides of a DLPack exchange for the tests: a producer that counts the calls of its deleter, and a
-// consumer that calls the deleter of the tensor that it got.
+// DLPack producer and consumer for tests. The producer counts the calls of its deleter.
 #pragma once
 
 #include "saeta/interop/dlpack/dlpack.hpp"
@@ -17,7 +16,7 @@ constexpr DLDataType dtype(std::uint8_t code, std::uint8_t bits, std::uint16_t l
   return {code, bits, lanes};
 }
 
-/// A sound 1-D tensor over memory of the test; a test then breaks one field. Outlives what imports it.
+/// A producer's valid 1-D tensor, of which tests break single fields. It must outlive every import of it.
 template <class Managed>
 class lent_tensor {
 public:
@@ -37,7 +36,7 @@ public:
 
   [[nodiscard]] Managed* get() noexcept { return &managed_; }
   [[nodiscard]] DLTensor& tensor() noexcept { return managed_.dl_tensor; }
-  /// What a consumer does that could not import.
+  /// Calls the deleter, as a consumer does whose import failed.
   void give_back() { managed_.deleter(&managed_); }
   [[nodiscard]] int deleted() const noexcept { return deleted_.load(); }
 
@@ -55,7 +54,7 @@ struct call_deleter {
   }
 };
 
-/// A tensor in the hands of its consumer.
+/// A tensor owned by its consumer; the destructor calls its deleter.
 template <class Managed>
 using held_tensor = std::unique_ptr<Managed, call_deleter>;
 

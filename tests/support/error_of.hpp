@@ -1,4 +1,4 @@
-// The error that a call throws.
+// Returns the error that a call throws.
 #pragma once
 
 #include "saeta/base/error.hpp"
@@ -7,7 +7,7 @@
 
 namespace saeta::support {
 
-/// Fails the test if the call throws no error of Saeta.
+/// The test fails if the call does not throw saeta::error.
 template <class Call>
 error error_of(const Call& call) {
   try {

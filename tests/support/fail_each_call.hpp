@@ -1,4 +1,4 @@
-// Runs work whose calls of the driver fail one after the other.
+// Tests failure paths: repeats work so that each of its backend calls fails once.
 #pragma once
 
 #include "saeta/base/error.hpp"
@@ -10,8 +10,8 @@
 
 namespace saeta::testing {
 
-/// Runs `work` with the first call of the driver failing, then with the second one, until none of its calls
-/// is left to fail. Only the failure may throw. `check` runs after each of them, when no call fails.
+/// Runs `work` with its first backend call failing, then with its second one, and so on until it succeeds.
+/// `work` may throw only the injected failure. `check` runs after each run, without failures.
 template <class Work, class Check>
 void fail_each_call(faulty_backend& driver, const Work& work, const Check& check) {
   bool failed = true;

@@ -1,7 +1,7 @@
-// A backend around another one that fails a chosen call, by position, and knows what is still alive.
+// A backend that wraps another one, makes its n-th call fail, and counts live objects.
 //
-// Every call of the contract that may throw counts, in the order in which they come. Calls that give
-// something back never fail by position: another rule covers their failures (a failed free keeps the block).
+// All calls that may throw are counted. Calls that free or destroy never fail this way; their failures have
+// tests of their own (a failed free keeps the block).
 #pragma once
 
 #include "saeta/base/error.hpp"
@@ -23,21 +23,22 @@ class faulty_backend final : public backend {
 public:
   explicit faulty_backend(std::shared_ptr<backend> around) : inner_(std::move(around)) {}
 
-  /// The `position`th call from now fails (1: the next); 0: none. @param thrown  instead of an error of ours.
+  /// Makes the `position`th call from now fail (1: the next one, 0: none).
+  /// @param thrown  the exception to throw instead of saeta::error
   void fail_at(std::uint64_t position, std::exception_ptr thrown = nullptr) noexcept {
     const std::lock_guard lock(mutex_);
-    fail_at_ = 0; // calls of other threads may come in between
+    fail_at_ = 0; // other threads may call in between
     calls_ = 0;
     thrown_ = std::move(thrown);
     fail_at_ = position;
   }
-  /// Copies are queued from now on and fail all the same.
+  /// From now on a failing copy is queued before it throws.
   void fail_behind_copies() noexcept { fails_behind_copies_ = true; }
-  /// Says from now on that it is another device. For what is decided by the kind of a device alone.
+  /// From now on device() returns `other`, to test decisions that depend only on the kind of a device.
   void pass_for(device_id other) noexcept { passed_for_ = other; }
-  /// True when the chosen call has come and failed.
+  /// Returns whether the chosen call has failed.
   [[nodiscard]] bool failed() const noexcept { return fail_at_ != 0 && calls_ >= fail_at_; }
-  /// Allocations, streams and events that were made and not given back.
+  /// Returns the number of live allocations, streams and events.
   [[nodiscard]] std::int64_t alive() const noexcept { return alive_; }
 
   [[nodiscard]] device_id device() const noexcept override { return passed_for_.value_or(inner_->device()); }
@@ -193,7 +194,7 @@ private:
   std::optional<device_id> passed_for_;
   bool fails_behind_copies_ = false;
   std::mutex mutex_;
-  std::exception_ptr thrown_; ///< with the lock
+  std::exception_ptr thrown_; ///< guarded by mutex_
   std::atomic<std::int64_t> alive_{0};
 };
 

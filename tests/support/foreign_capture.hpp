@@ -1,8 +1,8 @@
-// A graph that another library captures on a stream of a simulated device, and that nobody has announced.
+// A graph capture by another library on a stream of a simulated device, which is not announced to Saeta.
 //
-// What      Says whether somebody has ended the capture, which nobody but its owner may do.
-// Order     With `calls`, the capture begins inside of an operation, after that many calls of the contract.
-// Thread    That of the program.
+// State     Tells whether the capture was invalidated by a call of another owner.
+// Order     If `calls` is not 0, the capture begins after that many backend calls, inside of an operation.
+// Thread    One.
 #pragma once
 
 #include "saeta/backend/sim/sim.hpp"
@@ -31,9 +31,9 @@ public:
 
   [[nodiscard]] const std::shared_ptr<sim::device>& ctx() const noexcept { return device_; }
   [[nodiscard]] bool begun() const { return device_->progress(stream_) != sim::capture_progress::none; }
-  /// True when somebody else has ended it.
+  /// Returns whether another call has invalidated the capture.
   [[nodiscard]] bool was_ended() const { return device_->progress(stream_) == sim::capture_progress::ended; }
-  /// False when somebody else has ended it before.
+  /// Ends the capture. Returns false if another call had invalidated it.
   bool end() {
     device_->begin_capture_after(stream_, 0);
     return !begun() || device_->end_capture(stream_);

@@ -1,4 +1,4 @@
-// ArrowSchema structs made by hand, for tests: whatever a producer might hand over, broken or not.
+// Builds ArrowSchema structs of a producer, valid or broken, field by field.
 #pragma once
 
 #include "saeta/column/schema.hpp"
@@ -30,12 +30,12 @@ public:
   [[nodiscard]] ArrowSchema& get() noexcept { return schema_; }
   [[nodiscard]] int releases() const noexcept { return releases_; }
 
-  /// Returns this, for the next child.
+  /// Adds a child and returns this, so that calls can be chained.
   foreign_schema& add(const char* format, const char* name, std::int64_t flags = ARROW_FLAG_NULLABLE) {
     add_nested(format, name, flags);
     return *this;
   }
-  /// Returns the child.
+  /// Adds a child and returns the child.
   foreign_schema& add_nested(const char* format, const char* name, std::int64_t flags = ARROW_FLAG_NULLABLE) {
     children_.push_back(std::make_unique<foreign_schema>(format, name, flags));
     pointers_.push_back(&children_.back()->get());

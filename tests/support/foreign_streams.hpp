@@ -1,4 +1,4 @@
-// Streams that the writer under test can't make: they were written by pyarrow.
+// IPC streams of features that Saeta does not write; pyarrow wrote them.
 #pragma once
 
 #include <string>
@@ -20,8 +20,8 @@ inline constexpr std::string_view nested_stream_hex =
     "0000000000000300000000000000000000000000000005000000000000000100000000000000030000000000000005000000"
     "000000000000000002000000020000000300000001000000020000000300000000000000ffffffff00000000";
 
-/// Columns "plain" (int32: 1, null, 3) and "words" (string: "one", "", "three"), as writers before Arrow 0.15
-/// framed their messages (no continuation marker) and with metadata of version 4.
+/// Columns "plain" (int32: 1, null, 3) and "words" (string: "one", "", "three") in the format before Arrow
+/// 0.15: messages without a continuation marker, metadata version 4.
 inline constexpr std::string_view legacy_stream_hex =
     "ac0000001000000000000a000c000600050008000a000000000103000c000000080008000000040008000000040000000200"
     "00004400000004000000d4ffffff00000105100000001c000000040000000000000005000000776f72647300000004000400"

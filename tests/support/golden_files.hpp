@@ -1,4 +1,4 @@
-// The integration files of the Arrow project that the tests find.
+// Finds the integration files of the Arrow project.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace saeta::support {
 
-/// Sorted by path; empty where there are none (CONTRIBUTING.md).
+/// Returns their paths, sorted; empty if the files are not there (CONTRIBUTING.md says where to put them).
 inline std::vector<std::filesystem::path> golden_files() {
   const char* const named = std::getenv("SAETA_SHARED_DATA"); // NOLINT(concurrency-mt-unsafe)
   const auto folder = std::filesystem::path(named != nullptr ? named : SAETA_SHARED_DATA) / "golden";

@@ -1,4 +1,4 @@
-// An interrupt hook (saeta/base/interrupt.hpp) and a clock for waits, for the length of a test.
+// Installs an interrupt hook (saeta/base/interrupt.hpp), or a clock for waits, until the end of a scope.
 #pragma once
 
 #include "saeta/base/interruptible_wait.hpp"
@@ -8,7 +8,7 @@
 
 namespace saeta::support {
 
-/// Installs `ask` as the hook. One at a time; no wait outlives it.
+/// Installs `ask` as the interrupt hook. Only one object at a time; no wait may outlive it.
 class interrupts {
 public:
   explicit interrupts(std::function<void()> ask) {
@@ -23,7 +23,8 @@ private:
   inline static std::function<void()> current;
 };
 
-/// A clock that stands still until it is moved, which a wait notices where there is a hook. One at a time.
+/// Replaces the clock of waits by one that advances only by `move_to` and `move_by`. Waits check it only if
+/// an interrupt hook is installed. Only one object at a time.
 class stopped_clock {
 public:
   using time_point = std::chrono::steady_clock::time_point;

@@ -1,4 +1,4 @@
-// The schema that libarrow describes of a file or stream.
+// Reads the schema of an IPC file or stream with libarrow.
 #pragma once
 
 #include "saeta/bridge/arrow_status.hpp"
@@ -19,7 +19,7 @@
 
 namespace saeta::support {
 
-/// Returns nullopt if libarrow refuses the metadata, or describes what a context can't hold.
+/// Returns nullopt if libarrow refuses the metadata, or if Saeta does not support the schema.
 inline std::optional<schema> schema_of_libarrow(std::span<const std::byte> bytes) {
   const auto content = std::make_shared<arrow::Buffer>(reinterpret_cast<const std::uint8_t*>(bytes.data()),
                                                        static_cast<std::int64_t>(bytes.size()));

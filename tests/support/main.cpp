@@ -1,11 +1,11 @@
-// The main function of every test program, with exit codes that a lane of CTest can trust.
+// The main function of every test program. Its exit codes tell CTest whether anything was tested:
 //
 // 0   tests ran and none failed
 // 1   a test failed
-// 2   no test was selected: a filter that matches nothing tests nothing
-// 77  every selected test was skipped (a lane for a device that the machine lacks), and none failed
+// 2   no test was selected, because the filter matches none
+// 77  every selected test was skipped, for example because the machine lacks the device
 //
-// GoogleTest returns 0 for the last two. Its summary also says "PASSED 0 tests" if every test failed.
+// GoogleTest returns 0 in the last two cases. Its summary also says "PASSED 0 tests" if every test failed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

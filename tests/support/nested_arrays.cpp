@@ -32,7 +32,7 @@ T load(const void* values, std::int64_t index) {
   return value;
 }
 
-/// An integer of 1, 2, 4 or 8 bytes.
+/// Reads a signed integer of 1, 2, 4 or 8 bytes.
 std::int64_t load_integer(const void* values, std::size_t width, std::int64_t index) {
   switch (width) {
   case 1:
@@ -82,14 +82,14 @@ public:
     made_.buffers.push_back(integers(sizes, width));
   }
 
-  /// @param each  rows of a child for one row.
+  /// Adds all children. @param each  number of child rows for one row
   void children_of_the_same_rows(std::int64_t each) {
     for (std::size_t i = 0; i < made_.type.children().size(); ++i) {
       add_child(i, rows_ * each);
     }
   }
 
-  /// The offsets into each child rise, as the standard has it.
+  /// The offsets of each child are increasing, as the Arrow format requires for dense unions.
   void unions(bool dense) {
     const auto codes = made_.type.type_codes();
     std::vector<std::int64_t> ids;
@@ -124,7 +124,7 @@ public:
     add_child(1, static_cast<std::int64_t>(ends.size()), 0);
   }
 
-  /// What stands under a null is random.
+  /// Views under a null are random.
   void views() {
     constexpr std::int32_t letters = 64;
     std::array<bytes, 2> behind;
@@ -156,7 +156,7 @@ public:
   }
 
 private:
-  /// A child with `rows` rows and up to two more.
+  /// Adds a random child of at least `rows` rows and at most `more` rows more.
   void add_child(std::size_t index, std::int64_t rows, std::int64_t more = 2) {
     const field& described = made_.type.children()[index];
     array_shape shape = shape_;
@@ -182,10 +182,11 @@ std::string viewed(const void* views, std::int64_t row, const auto& buffer_at) {
   return value;
 }
 
-/// The run that a row lies in, of `runs` runs from number `first` on.
+/// Returns the index of the run that contains a row, relative to the first of `runs`.
 std::int64_t run_of(const void* ends, std::size_t width, child_rows runs, std::int64_t row) {
-  std::int64_t first =
-      0; // not std::ranges::partition_point: clang 14, which builds the fuzzers, has no iota for it
+  // A loop, because clang 14, which builds the fuzzers, lacks std::views::iota for
+  // std::ranges::partition_point.
+  std::int64_t first = 0;
   std::int64_t last = runs.count;
   while (first < last) {
     const std::int64_t middle = first + (last - first) / 2;
@@ -255,7 +256,7 @@ bool same_run(const ArrowArray& seen, std::int64_t at, const plain_array& expect
   return same_row(*seen.children[1], here, *expected.children[1], there);
 }
 
-/// An index below 2^63, of any width.
+/// Reads a dictionary index of any width, signed or unsigned.
 std::int64_t index_at(const void* indices, std::size_t width, std::int64_t row) {
   std::int64_t index = 0; // little-endian
   std::memcpy(&index, static_cast<const std::byte*>(indices) + static_cast<std::size_t>(row) * width, width);

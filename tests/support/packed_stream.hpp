@@ -1,7 +1,7 @@
-// A packed table as the IPC stream that it nearly is: each message is followed by a body of its own.
+// Converts a packed table to an IPC stream, so that tests can compare the readers of both formats.
 //
-// What      The body of the packed form is repeated behind each message, because the offsets of all messages
-//           count from its beginning. Both ways of reading the same bytes must agree.
+// Format    The packed form has one body, which the buffer offsets of all messages refer to. The stream
+//           repeats this body after each message.
 #pragma once
 
 #include "saeta/base/error.hpp"
@@ -15,7 +15,8 @@
 
 namespace saeta::support {
 
-/// Returns nullopt if the metadata is not a whole stream of messages, each with at most the body's bytes.
+/// Returns nullopt if the metadata is not a complete sequence of messages, or if one needs more than the
+/// body.
 inline std::optional<std::string> stream_of(std::span<const std::byte> metadata,
                                             std::span<const std::byte> body) {
   using ipc::detail::message_header;

@@ -1,4 +1,4 @@
-// Device arrays that pass through another library.
+// Device arrays that another library received and exports again.
 #pragma once
 
 #include "saeta/interop/arrow/owned.hpp"
@@ -8,7 +8,8 @@
 
 namespace saeta::support {
 
-/// Passes on rows of an array as another library does: in a struct of its own with a callback of its own.
+/// Returns rows of an array in a new struct with another release callback, as another library would export
+/// them.
 inline ArrowDeviceArray passed_on(owned_device_array from, std::int64_t first, std::int64_t rows) {
   auto* const kept = new owned_device_array(std::move(from));
   ArrowDeviceArray made = kept->get();

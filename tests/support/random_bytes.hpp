@@ -1,4 +1,4 @@
-// Bytes that no test writes down, the same for a seed.
+// Random bytes from a seed.
 #pragma once
 
 #include <algorithm>

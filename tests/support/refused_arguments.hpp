@@ -1,4 +1,4 @@
-// Calls that get a null pointer.
+// Checks calls with a null pointer as an argument.
 #pragma once
 
 #include "saeta/base/text.hpp"
@@ -11,7 +11,7 @@
 
 namespace saeta::support {
 
-/// The call throws invalid_argument, and its message names the argument.
+/// Expects that the call throws invalid_argument with a message that names the argument.
 template <class Call>
 void expect_null_refused(std::string_view argument, const Call& call) {
   const error thrown = error_of([&] { static_cast<void>(call()); });

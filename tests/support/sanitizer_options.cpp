@@ -1,4 +1,5 @@
-// Tests ask for more memory than there is, on purpose: a sanitizer must answer as the system does, with null.
+// Makes the allocators of sanitizers return null when memory is exhausted, as malloc does. Tests provoke
+// that.
 
 extern "C" {
 const char* __asan_default_options();

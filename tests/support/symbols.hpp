@@ -1,4 +1,4 @@
-// Columns of symbols in tests: rows as the names that they stand for.
+// Columns of symbols in tests: conversion to and from strings.
 #pragma once
 
 #include "saeta/symbols/symbol_table.hpp"
@@ -13,7 +13,8 @@
 
 namespace saeta::support {
 
-/// The name of each row, nothing for a null. @throws error out_of_range for a symbol without a name.
+/// Returns the name of each row, or nullopt for a null. @throws error out_of_range for a symbol without a
+/// name
 inline std::vector<cell> names_of(const column& source) {
   std::vector<cell> rows = cells(source);
   for (cell& each : rows) {
@@ -26,7 +27,7 @@ inline std::vector<cell> names_of(const column& source) {
   return rows;
 }
 
-/// The table with its first column, of strings, as symbols.
+/// Replaces the first column, which has strings, by symbols.
 inline table with_symbols(const table& strings, const std::shared_ptr<symbol_table>& names) {
   schema fields = strings.fields();
   fields.fields[0].type = symbol_type(names);

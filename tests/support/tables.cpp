@@ -53,7 +53,7 @@ std::int64_t index_at(const host_array& from, std::int64_t row) {
 
 cell cell_at(const host_array& from, std::int64_t row);
 
-/// Rows [first, first + count) of a child, so that no two lists of values look alike.
+/// Encodes rows [first, first + count) of a child so that different lists give different strings.
 std::string cells_of(const host_array& child, std::int64_t first, std::int64_t count) {
   std::string all;
   for (std::int64_t i = 0; i < count; ++i) {
@@ -63,7 +63,7 @@ std::string cells_of(const host_array& child, std::int64_t first, std::int64_t c
   return all;
 }
 
-/// Value `row` of a buffer of signed integers.
+/// Reads value `row` of a buffer of signed integers.
 std::int64_t integer_at(const host_array& from, std::size_t buffer, std::int64_t row) {
   const std::int32_t width = from.type.buffer(buffer).width;
   return width == 1   ? std::int64_t{number_at<std::int8_t>(from.buffers[buffer], row)}
@@ -88,7 +88,7 @@ std::string union_at(const host_array& from, std::int64_t row) {
   return concat(id, "=", cells_of(from.children[child], dense ? integer_at(from, 1, row) : row, 1));
 }
 
-/// A row of a type with children.
+/// Encodes a row of a type with children.
 std::string nested_at(const host_array& from, std::int64_t row) {
   switch (from.type.layout()) {
   case layout_kind::list:
@@ -123,7 +123,7 @@ std::string nested_at(const host_array& from, std::int64_t row) {
   }
 }
 
-/// @param row  counted from the beginning of the buffers.
+/// @param row  relative to the start of the buffers, not to the array's offset
 cell cell_at(const host_array& from, std::int64_t row) {
   const bool has_validity = from.type.has_validity() && !from.buffers[0].empty();
   if (from.type.layout() == layout_kind::none || (has_validity && !bit_of(from.buffers[0], row))) {

@@ -1,7 +1,8 @@
-// Seeded tables for tests, and tables compared by what their rows say.
+// Random tables for tests, and comparison of tables by value.
 //
-// What      `random_table` fills batches with every requested type. `same_contents` decodes both sides,
-//           dictionaries too: a table that went through a file has other buffers, offsets and dictionaries.
+// Contents  `random_table` fills batches with every requested type. `same_contents` decodes both sides,
+//           including dictionaries: a table that went through a file has other buffers, offsets and
+//           dictionaries.
 #pragma once
 
 #include "saeta/column/table.hpp"
@@ -20,32 +21,34 @@ namespace saeta::support {
 
 struct table_shape {
   std::vector<std::int64_t> batch_rows{200, 1, 0, 77};
-  bool one_dictionary = true; ///< for all batches of a column; otherwise one for each batch
+  bool one_dictionary = true; ///< all batches of a column share a dictionary; otherwise each has its own
   nulls in_dictionaries = nulls::absent;
   std::uint64_t seed = 1;
 };
 
-/// One column for each type, with nulls, names "0:null", "1:bool", and metadata on the schema and each field.
+/// Makes one column for each type, with nulls, names such as "0:null" and "1:bool", and metadata on schema
+/// and fields.
 table random_table(const std::shared_ptr<context>& ctx, const std::vector<data_type>& types,
                    const table_shape& shape);
 
-/// A table of plain arrays: `batches[b][c]` is column c of batch b, all of equal length in a batch.
+/// Makes a table of arrays: `batches[b][c]` is column c of batch b. All columns of a batch have the same
+/// length.
 table table_of(const std::shared_ptr<context>& ctx, const schema& fields,
                const std::vector<std::vector<shared_array>>& batches);
 
-/// A column of strings without nulls.
+/// Makes an array of strings without nulls.
 shared_array strings(const std::vector<std::string_view>& values);
-/// Dictionary indices of type int32 without nulls.
+/// Makes dictionary indices of type int32 without nulls.
 shared_array indices(const std::vector<std::int32_t>& values, shared_array dictionary);
 
-/// Nothing for a null, otherwise the value's bytes. A boolean is one byte, a dictionary row its value.
+/// The value of a row as bytes, or nullopt for a null. A boolean is one byte; dictionary rows are decoded.
 using cell = std::optional<std::string>;
-/// Rows of a column; downloads it.
+/// Downloads a column and returns its rows.
 std::vector<cell> cells(const column& source);
-/// Rows of column `index` of a table, all batches.
+/// Returns the rows of column `index` of a table, in all batches.
 std::vector<cell> cells(const table& source, std::size_t index);
 
-/// Equal schemas, rows in each batch, values and null counts; says which is the first that differs.
+/// Compares schemas, rows in each batch, values and null counts. The message names the first difference.
 ::testing::AssertionResult same_contents(const table& seen, const table& expected);
 
 } // namespace saeta::support

@@ -1,4 +1,4 @@
-// How much data a test looks at where a sanitizer multiplies the time for each byte of it.
+// Sizes of tests that would take too long under a sanitizer.
 #pragma once
 
 #include "support/sanitizers.hpp"
@@ -7,7 +7,7 @@
 
 namespace saeta::support {
 
-/// `all`, or `fewer` rows where a sanitizer looks at each, which finds no more in more of them.
+/// Returns `all`, or `fewer` if the program is built with a sanitizer.
 constexpr std::int64_t rows_to_test([[maybe_unused]] std::int64_t all, [[maybe_unused]] std::int64_t fewer) {
 #if defined(SAETA_ADDRESS_SANITIZER) || defined(SAETA_THREAD_SANITIZER)
   return fewer;

@@ -1,11 +1,12 @@
-// Opens files without root's privileges. Root may read and write everything, so permissions would not count.
+// Opens files without root's privileges, so that tests of file permissions also work for root.
 #pragma once
 
 #include <sys/fsuid.h>
 
 namespace saeta::support {
 
-/// The calling thread opens files as the user "nobody" until the end of the scope, if it is root's.
+/// If the process runs as root, the calling thread accesses files as the user "nobody" until the end of the
+/// scope.
 class without_privileges {
 public:
   without_privileges() : user_(::setfsuid(nobody)), group_(::setfsgid(nobody)) {}
