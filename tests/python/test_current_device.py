@@ -1,4 +1,5 @@
-"""The current CUDA device of a thread belongs to its caller: tests restore it, and Saeta leaves it alone."""
+"""Saeta never changes the current CUDA device of a thread, and the test fixture restores it after each
+test."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ class Pretended:
         self.current = ordinal
 
 
-def test_a_test_that_leaves_another_device_current_fails_and_harms_no_other():
+def test_a_changed_current_device_fails_the_test_and_is_restored():
     driver = Pretended()
     with pytest.raises(AssertionError, match="cuda:0 was current, and now cuda:1 is"), put_back(driver):
         driver.make_current(1)
@@ -33,7 +34,7 @@ def test_a_test_that_leaves_another_device_current_fails_and_harms_no_other():
 
 
 def use(device: str) -> None:
-    """As much of a context as a program uses."""
+    """Allocates, copies and reads on a device, as a program does."""
     ctx = sa.context(device)
     column = sa.from_dlpack(np.arange(1000), ctx, copy=True)
     assert column.to_numpy(copy=True).sum() == 499_500
@@ -49,7 +50,7 @@ def use(device: str) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("current", [None, "cuda:0"], ids=["none", "the-first"])
-def test_using_any_device_leaves_the_current_one_of_the_thread(current):
+def test_using_a_device_does_not_change_the_current_device(current):
     devices = [device for device in sa.devices() if device.name.startswith("cuda")]
     driver = cuda_driver()
     if driver is None or not devices:
@@ -64,7 +65,7 @@ def test_using_any_device_leaves_the_current_one_of_the_thread(current):
             use(device.name)
             seen.append(driver.current_context() == before)
 
-    thread = threading.Thread(target=work)  # a fresh one has no context
+    thread = threading.Thread(target=work)  # a new thread has no current CUDA context
     thread.start()
     thread.join()
     assert seen == [True] * len(devices)

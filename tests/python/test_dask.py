@@ -1,5 +1,5 @@
-"""saeta.dask without a cluster: what is sent, sizes, registration, contexts of workers, files as tasks, and
-the memory of dask-cuda's workers. tests/python/test_dask_cluster.py has two worker processes."""
+"""saeta.dask without a cluster: serialization, sizes, registration, contexts of workers, files as tasks, and
+dask-cuda's spilling. tests/python/test_dask_cluster.py uses two worker processes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from saeta.dask import _contexts, _families, _refused  # noqa: E402
 
 @pytest.fixture(params=DEVICES)
 def ctx(request, monkeypatch):
-    """The context of a worker whose device is the host, a simulated one, or a GPU."""
+    """The context of a worker on the host, a simulated device, or a GPU."""
     for each in contexts_of(request.param):
         monkeypatch.setattr(
             _families, "worker_context", lambda name=None, each=each: sa.context(name) if name else each
@@ -43,7 +43,7 @@ def ctx(request, monkeypatch):
 
 
 class Received:
-    """Device memory of another library, as a transport has received it: RMM shows no more than this."""
+    """Stands in for received device memory, like an RMM buffer: it exports only the CUDA Array Interface."""
 
     def __init__(self, sent: Any) -> None:
         self.nbytes = len(sent) if isinstance(sent, sa.Column) else sent.nbytes
@@ -76,7 +76,7 @@ def require_same(found: sa.Table, expected: sa.Table) -> None:
     assert [each.num_rows for each in found.batches] == [each.num_rows for each in expected.batches]
 
 
-def test_every_table_comes_back_from_host_memory(ctx):
+def test_every_table_makes_the_round_trip_in_host_memory(ctx):
     for table in tables(ctx):
         header, frames = serialize(table, on_error="raise")
         assert header["serializer"] == "dask"
@@ -86,7 +86,7 @@ def test_every_table_comes_back_from_host_memory(ctx):
         require_same(deserialize_bytes(serialize_bytes(table, on_error="raise")), table)
 
 
-def test_every_table_comes_back_from_device_memory(ctx):
+def test_every_table_makes_the_round_trip_in_device_memory(ctx):
     for table in tables(ctx):
         header, frames = serialize(table, serializers=("cuda", "dask"), on_error="raise")
         assert header["serializer"] == ("dask" if ctx.device == "host" else "cuda")
@@ -95,7 +95,7 @@ def test_every_table_comes_back_from_device_memory(ctx):
             require_same(cuda_loads(header, [Received(each) for each in frames]), table)
 
 
-def test_bytes_at_any_address_come_back_without_the_budget_of_the_worker(host, monkeypatch):
+def test_misaligned_frames_are_received_without_charging_the_budget(host, monkeypatch):
     full = host.memory.child("full", limit=1)
     monkeypatch.setattr(_families, "worker_context", lambda name=None: full)
     for table in tables(host):
@@ -107,7 +107,7 @@ def test_bytes_at_any_address_come_back_without_the_budget_of_the_worker(host, m
             require_same(found.to("host"), table)
 
 
-def test_without_room_on_a_device_a_table_is_sent_by_the_host_and_asked_for_again(ctx):
+def test_without_device_budget_a_table_is_sent_through_the_host_and_can_be_retried(ctx):
     if ctx.device == "host":
         pytest.skip("it has a budget of its own on a device alone")
     table = sa.table({"a": np.arange(1000)}, ctx)[1:]
@@ -122,7 +122,7 @@ def test_without_room_on_a_device_a_table_is_sent_by_the_host_and_asked_for_agai
     require_same(deserialize(header, frames), table)
 
 
-def test_a_device_without_memory_is_one_without_room(ctx, monkeypatch):
+def test_a_device_out_of_memory_sends_through_the_host_too(ctx, monkeypatch):
     if ctx.device == "host":
         pytest.skip("tables on the host are not gathered on a device")
     table = sa.table({"a": np.arange(1000)}, ctx)
@@ -146,7 +146,7 @@ def test_a_device_without_memory_is_one_without_room(ctx, monkeypatch):
 
 
 def refused_frames(ctx: sa.Context) -> list[tuple[Any, list[Any]]]:
-    """Headers and frames that no table can be made of."""
+    """Returns invalid headers and frames."""
     header, frames = serialize(sa.table({"a": [1, 2]}, ctx), on_error="raise")
     metadata, body = (bytes(each) for each in frames)
     return [
@@ -157,13 +157,13 @@ def refused_frames(ctx: sa.Context) -> list[tuple[Any, list[Any]]]:
     ]
 
 
-def test_frames_that_can_not_be_read_are_an_error_for_a_client(ctx):
+def test_invalid_frames_are_an_error_for_a_client(ctx):
     for header, frames in refused_frames(ctx):
         with pytest.raises(sa.FormatError, match="a table has arrived that can't be read: "):
             deserialize(header, frames)
 
 
-def test_frames_that_can_not_be_read_are_an_error_of_the_task_that_uses_them(ctx, monkeypatch, caplog):
+def test_invalid_frames_are_an_error_of_the_task_that_uses_them(ctx, monkeypatch, caplog):
     monkeypatch.setattr(_refused, "in_worker_process", lambda: True)
     uses: list[Any] = [
         lambda it: it.num_rows,
@@ -194,17 +194,17 @@ def test_frames_that_can_not_be_read_are_an_error_of_the_task_that_uses_them(ctx
     assert len(caplog.records) == len(refused_frames(ctx))
     monkeypatch.undo()
     with pytest.raises(sa.FormatError, match="a table has arrived that can't be read"):
-        deserialize(*serialize(found, on_error="raise"))  # a client that asks the worker for it
+        deserialize(*serialize(found, on_error="raise"))  # when a client requests the failed result
 
 
-def test_a_table_of_the_host_stays_on_the_host_of_a_worker_with_a_device(ctx):
+def test_a_host_table_stays_on_the_host_of_a_gpu_worker(ctx):
     table = sa.table({"a": [1, 2]}, "host")
     found = deserialize(*serialize(table, serializers=("cuda", "dask"), on_error="raise"))
     assert found.context == sa.context("host")
     assert deserialize(*serialize(table["a"], on_error="raise")).context == sa.context("host")
 
 
-def test_columns_alone_and_in_collections_come_back(ctx):
+def test_columns_and_collections_make_the_round_trip(ctx):
     table = sa.from_arrow(pa.table({"a": [1, None, 3], "s": ["x", "y", None]}), ctx)
     for column in table.columns:
         found = deserialize(*serialize(column, on_error="raise"))
@@ -219,7 +219,7 @@ def test_columns_alone_and_in_collections_come_back(ctx):
     assert found["c"][0].to_pylist() == [1, None, 3]
 
 
-def test_what_is_sent_from_a_device_is_complete(ctx):
+def test_sending_from_a_device_waits_for_pending_writes(ctx):
     if not ctx.device.startswith("sim"):
         pytest.skip("a simulated device shows its memory, with what has not happened yet missing")
     source = sa.table({"a": np.arange(5000)}, ctx).take(np.arange(4999, -1, -1))
@@ -229,8 +229,9 @@ def test_what_is_sent_from_a_device_is_complete(ctx):
 
 
 @pytest.mark.parametrize(("capable", "room"), [(True, True), (False, True), (False, False)])
-def test_ucx_gets_memory_that_has_a_handle_of_cuda_ipc(ctx, monkeypatch, capable, room):
-    """Other memory is copied into memory of RMM. tests/interop/test_gpu_dask.py has both libraries."""
+def test_ucx_sends_memory_with_a_cuda_ipc_handle(ctx, monkeypatch, capable, room):
+    """Memory without an IPC handle is copied into RMM memory. tests/interop/test_gpu_dask.py uses the real
+    libraries."""
     if not ctx.device.startswith("sim"):
         pytest.skip("a simulated device has memory that the host may copy")
     asked: list[int] = []
@@ -265,7 +266,7 @@ def test_ucx_gets_memory_that_has_a_handle_of_cuda_ipc(ctx, monkeypatch, capable
     assert np.frombuffer(bytes_, np.int64)[:5000].tolist() == list(range(4999, -1, -1))
 
 
-def test_a_table_that_was_read_whole_is_sent_as_it_lies_in_memory(host, tmp_path):
+def test_a_table_in_one_slab_is_sent_without_a_copy(host, tmp_path):
     sa.table({"a": np.arange(1000)}, "host").write_ipc(tmp_path / "a.arrow")
     table = sa.read_ipc(tmp_path / "a.arrow", host, copy=True, rechunk=True)
     host.reset_counters()
@@ -274,7 +275,7 @@ def test_a_table_that_was_read_whole_is_sent_as_it_lies_in_memory(host, tmp_path
     assert pa.py_buffer(body).address == table.pack().body.address
 
 
-def test_tables_weigh_what_their_rows_refer_to(ctx):
+def test_the_size_of_a_table_is_what_its_rows_refer_to(ctx):
     for table in tables(ctx):
         assert sizeof(table) == table.nbytes
     table = sa.table({"a": np.arange(1000), "b": np.arange(1000.0)}, ctx)
@@ -291,7 +292,7 @@ IMPORTS = {
 
 
 @pytest.mark.parametrize("order", IMPORTS)
-def test_a_process_finds_out_about_tables_in_every_order_of_imports(run_python, tmp_path, order):
+def test_tables_are_registered_in_every_order_of_imports(run_python, tmp_path, order):
     dask_tasks.pretend_to_be_installed(tmp_path)
     done = run_python(
         f"""
@@ -309,7 +310,7 @@ print(found["a"].to_pylist(), sizeof(found))
     assert done.stdout.strip() == "[1, 2, 3] 24", done.stderr
 
 
-def test_the_import_of_dask_is_not_disturbed_where_distributed_is_missing(run_python, tmp_path):
+def test_dask_can_be_imported_without_distributed(run_python, tmp_path):
     dask_tasks.pretend_to_be_installed(tmp_path)
     done = run_python(
         """
@@ -345,7 +346,7 @@ except saeta.MissingDependency as failure:
     assert age in done.stdout
 
 
-def test_outside_of_workers_the_context_is_the_process_s_own():
+def test_outside_of_workers_worker_context_is_the_process_context():
     assert saeta.dask.worker_context("host") == sa.context("host")
     assert saeta.dask.worker_context("host", budget="1MiB").budget == sa.context("host").budget
     with pytest.raises(sa.DeviceError):
@@ -362,7 +363,7 @@ def test_outside_of_workers_the_context_is_the_process_s_own():
         ("tcp://1:1", None, None),
     ],
 )
-def test_the_memory_of_a_worker_with_ucx_has_handles_of_cuda_ipc(monkeypatch, address, variable, stack):
+def test_workers_with_ucx_use_memory_with_cuda_ipc_handles(monkeypatch, address, variable, stack):
     asked: list[str | None] = []
 
     def context(name: str, *, stack: str | None = None) -> sa.Context:
@@ -419,10 +420,10 @@ def test_each_worker_has_a_context_with_its_memory_limit(settings, limit):
         refused = client.submit(_allocate_too_much, workers=[one], pure=False)
         with pytest.raises(sa.BudgetExceeded):
             refused.result()
-        assert saeta.dask.worker_context("host") == sa.context("host"), "two workers: nobody's"
+        assert saeta.dask.worker_context("host") == sa.context("host"), "two workers: neither's"
 
 
-def test_a_task_that_closes_the_context_of_its_worker_leaves_a_new_one_to_the_next():
+def test_after_a_task_closes_the_context_of_its_worker_the_next_opens_it_again():
     with (
         distributed.LocalCluster(
             n_workers=1, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
@@ -446,7 +447,7 @@ def _allocate_too_much() -> None:
 
 
 class CountingFiles(LocalFileSystem):
-    """A file system that counts the bytes that are read from it."""
+    """A file system that counts the bytes read."""
 
     taken = 0
 
@@ -457,7 +458,7 @@ class CountingFiles(LocalFileSystem):
 
 
 def write_parts(folder: Path, batches: list[list[int]]) -> None:
-    """Writes a file for each list of numbers of rows."""
+    """Writes a file for each list in `batches`, which has the number of rows of each batch."""
     begin = 0
     for number, rows in enumerate(batches):
         parts = []
@@ -488,7 +489,7 @@ def test_files_become_tasks_of_consecutive_batches(tmp_path):
     ]
 
 
-def test_bodies_are_read_by_the_tasks_alone(tmp_path):
+def test_only_the_tasks_read_message_bodies(tmp_path):
     write_parts(tmp_path, [[100_000], [100_000]])
     CountingFiles.taken = 0
     tasks = saeta.dask.read_ipc(str(tmp_path), filesystem=CountingFiles(), partition_bytes="800kB")
@@ -497,7 +498,7 @@ def test_bodies_are_read_by_the_tasks_alone(tmp_path):
     assert CountingFiles.taken > 1_600_000
 
 
-def test_options_of_reading_reach_the_tasks(tmp_path):
+def test_read_options_reach_the_tasks(tmp_path):
     table = sa.table({"a": [1, 2], "b": [3, 4]}, "host")
     sa.concat_tables([table, table]).write_ipc(tmp_path / "a.arrow")
     (task,) = saeta.dask.read_ipc(tmp_path / "a.arrow", columns="b", rechunk=True, device="host")
@@ -505,7 +506,7 @@ def test_options_of_reading_reach_the_tasks(tmp_path):
     assert (found.column_names, found.num_batches, found["b"].to_pylist()) == (["b"], 1, [3, 4, 3, 4])
 
 
-def test_relative_paths_mean_the_folder_of_the_caller(tmp_path, monkeypatch):
+def test_relative_paths_are_resolved_by_the_caller(tmp_path, monkeypatch):
     write_parts(tmp_path, [[3]])
     monkeypatch.chdir(tmp_path)
     tasks = saeta.dask.read_ipc("0.arrow")
@@ -540,7 +541,7 @@ def test_streams_and_files_in_any_order_are_read_once(tmp_path, partition_bytes)
         assert [row for each in found for row in each["n"].to_pylist()] == expected
 
 
-def test_arguments_that_are_something_else_are_refused_before_files_are_opened(tmp_path):
+def test_wrong_arguments_are_refused_before_files_are_opened(tmp_path):
     for wrong in (0, 1.5, None, "0"):
         with pytest.raises(sa.InvalidError, match=r"partition_bytes is .*, expected a number of bytes"):
             saeta.dask.read_ipc(tmp_path / "none.arrow", partition_bytes=wrong)
@@ -548,7 +549,7 @@ def test_arguments_that_are_something_else_are_refused_before_files_are_opened(t
         saeta.dask.read_ipc(tmp_path / "none.arrow", "host")
 
 
-def test_files_that_tasks_could_not_read_are_refused_before(tmp_path):
+def test_sources_that_tasks_could_not_read_are_refused(tmp_path):
     with pytest.raises(sa.MissingFileError):
         saeta.dask.read_ipc(tmp_path / "none.arrow")
     with pytest.raises(sa.TypeMismatch, match="bytes"):
@@ -559,7 +560,7 @@ def test_files_that_tasks_could_not_read_are_refused_before(tmp_path):
         saeta.dask.read_ipc(tmp_path)
 
 
-def test_dask_cuda_learns_which_tables_are_on_a_device(ctx):
+def test_dask_cuda_knows_which_tables_are_on_a_device(ctx):
     objects = pytest.importorskip("dask_cuda.is_device_object")
     table = sa.table({"a": [1, 2]}, ctx)
     on_device = ctx.device != "host"

@@ -1,5 +1,5 @@
-"""Tables on a cluster of two worker processes: between workers, from and to the client, stored, spilled, and
-when a worker is killed. The workers know Saeta from its entry point and from what they receive."""
+"""Tables on a cluster of two worker processes: transfers between workers and client, spilling, and killed
+workers. The workers load saeta.dask only through its entry point and through received messages."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ import saeta.dask  # noqa: E402
 
 LIMIT = 1 << 30
 SETTINGS = {
-    # Only the tables' own bytes count, and few of them are enough to spill.
+    # Spill by the sizes of the results alone, at a low threshold.
     "distributed.worker.memory.target": (1 << 20) / LIMIT,
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": False,
     "distributed.worker.profile.enabled": False,
-    # It would drop what a worker has received, every 2 seconds.
+    # The active memory manager would drop replicas every 2 seconds.
     "distributed.scheduler.active-memory-manager.start": False,
     "distributed.comm.timeouts.connect": "120s",
     "distributed.scheduler.worker-ttl": None,
-    # After that time a LocalCluster also closes the nanny that has started a killed worker again.
+    # Otherwise LocalCluster closes the nanny that has restarted a killed worker.
     "distributed.deploy.lost-worker-timeout": "1 hour",
     "distributed.admin.tick.limit": "120s",
 }
@@ -46,7 +46,7 @@ SETTINGS = {
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     folder = tmp_path_factory.mktemp("installed")
     dask_tasks.pretend_to_be_installed(folder)
-    sys.path.append(str(folder))  # workers get the path of this process
+    sys.path.append(str(folder))  # workers inherit sys.path
     try:
         with (
             dask.config.set(SETTINGS),
@@ -64,7 +64,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             yield made
     finally:
         sys.path.remove(str(folder))
-        dask_tasks.every_type.cache_clear()  # later tests count what is on the host
+        dask_tasks.every_type.cache_clear()  # later tests check host memory
 
 
 @pytest.fixture
@@ -73,10 +73,10 @@ def workers(client: Any) -> list[str]:
 
 
 def two_workers(client: Any) -> list[str]:
-    """Returns the addresses of two workers that answer.
+    """Returns the addresses of two workers that respond.
 
-    After a kill, the scheduler may still know the worker that is gone. `scheduler_info` of a client may
-    return what the client asked for in the background meanwhile, which has no workers.
+    After a kill, the scheduler may still list the killed worker, and `scheduler_info` of a client may return
+    a cached reply without workers.
     """
     found: list[str] = []
 
@@ -98,7 +98,8 @@ def run_on(client: Any, worker: str, function: Callable[..., Any], *arguments: A
 
 
 def gather(client: Any, futures: list[Any]) -> list[Any]:
-    """What the futures hold. A transfer that fails may leave a task waiting, which must not last for ever."""
+    """Returns the results of the futures, with a timeout: a failed transfer may leave a task waiting for
+    ever."""
     distributed.wait(futures, timeout=180)
     found: list[Any] = client.gather(futures)
     return found
@@ -113,7 +114,7 @@ def weights_in_scheduler(client: Any) -> dict[str, int]:
 
 
 def require_nothing_left(client: Any) -> None:
-    """All futures are gone: no worker is charged anything, and none has memory of others."""
+    """Requires that no worker holds charged or external memory once all futures are released."""
 
     def clean() -> bool:
         found = client.run(dask_tasks.statistics).values()
@@ -122,7 +123,7 @@ def require_nothing_left(client: Any) -> None:
     assert eventually(clean, collect=False), client.run(dask_tasks.statistics)
 
 
-def test_tables_of_all_types_go_from_worker_to_worker_and_are_spilled(client, workers):
+def test_tables_of_all_types_are_sent_between_workers_and_spilled(client, workers):
     one, other = workers
     made = client.map(
         dask_tasks.make, range(dask_tasks.TABLES), workers=[one], allow_other_workers=False, pure=False
@@ -138,9 +139,9 @@ def test_tables_of_all_types_go_from_worker_to_worker_and_are_spilled(client, wo
         pure=False,
     )
     assert [each for each in gather(client, compared) if each] == []
-    assert client.run(dask_tasks.spilled_bytes, workers=[other])[other] > 0, "it stores what it has received"
+    assert client.run(dask_tasks.spilled_bytes, workers=[other])[other] > 0, "received tables are spilled too"
 
-    # What was spilled comes back as it was, where it was made and where it was received.
+    # Spilled tables come back unchanged on both workers: where they were made and where they were received.
     for worker in (one, other):
         again = client.map(
             dask_tasks.same,
@@ -155,7 +156,7 @@ def test_tables_of_all_types_go_from_worker_to_worker_and_are_spilled(client, wo
     require_nothing_left(client)
 
 
-def test_tables_go_to_workers_and_back_to_the_client(client, workers):
+def test_tables_are_sent_to_workers_and_back_to_the_client(client, workers):
     for worker in workers:
         numbers = range(0, dask_tasks.TABLES, 11)
         sent = client.scatter([dask_tasks.make(each) for each in numbers], workers=[worker], hash=False)
@@ -163,7 +164,7 @@ def test_tables_go_to_workers_and_back_to_the_client(client, workers):
         assert [each for each in gather(client, compared) if each] == []
         for number, table in zip(numbers, gather(client, sent), strict=True):
             assert dask_tasks.same(number, table) == ""
-            assert table.context == sa.context("host"), "outside of workers: the process's own"
+            assert table.context == sa.context("host"), "a client uses the context of its process"
     column = run_on(client, workers[0], dask_tasks.column_of, 4).result(timeout=180)
     assert (column.name, column.to_pylist()) == ("number", [4] * 67)
     del sent, compared
@@ -182,13 +183,14 @@ def test_the_scheduler_knows_the_exact_bytes_of_every_table(client, workers):
 
 
 def shown_by_dashboard(client: Any, page: str) -> str:
-    """A page of the dashboard that needs no bokeh, which draws the same numbers of the scheduler."""
+    """Returns a dashboard page that needs no bokeh. The bokeh pages show the same numbers of the
+    scheduler."""
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with direct.open(client.dashboard_link.replace("status", page), timeout=60) as answer:
         return str(answer.read(), "utf-8")
 
 
-def test_the_dashboard_shows_the_exact_bytes_of_tables_in_memory_and_of_spilled_ones(client, workers):
+def test_the_dashboard_shows_the_exact_bytes_in_memory_and_spilled(client, workers):
     made = client.map(dask_tasks.numbers, [20_000 + each for each in range(12)], pure=False)
     distributed.wait(made, timeout=180)
     expected = {str(future.key): 16 * (20_000 + each) for each, future in enumerate(made)}
@@ -201,7 +203,7 @@ def test_the_dashboard_shows_the_exact_bytes_of_tables_in_memory_and_of_spilled_
         assert f" {format_bytes(nbytes)} " in shown_by_dashboard(client, f"info/task/{key}.html")
 
     def on_workers(dask_scheduler: Any) -> dict[str, tuple[int, int]]:
-        """What the pages of workers draw: bytes of results in memory, and of spilled ones before that."""
+        """Returns the bytes of results in memory and of spilled results, which the worker pages show."""
         return {
             address: (worker.memory.managed, worker.metrics["spilled_bytes"]["memory"])
             for address, worker in dask_scheduler.workers.items()
@@ -220,20 +222,20 @@ def test_the_dashboard_shows_the_exact_bytes_of_tables_in_memory_and_of_spilled_
     require_nothing_left(client)
 
 
-def test_a_table_arrives_in_the_context_of_the_worker_and_is_not_copied_there(client, workers):
+def test_a_table_is_received_in_the_context_of_the_worker_without_a_copy(client, workers):
     one, other = workers
-    rows = 50_000  # more than distributed joins with other frames, less than is spilled
+    rows = 50_000  # frames too large to be merged with others, too small to be spilled
     sent = run_on(client, one, dask_tasks.numbers, rows)
     found = run_on(client, other, dask_tasks.arrived, sent).result(timeout=180)
     assert (found["own"], found["budget"], found["rows"]) == (True, LIMIT, rows)
     assert found["nbytes"] == 16 * rows
-    assert found["charged"] == 0, "it views the memory that was received"
+    assert found["charged"] == 0, "the table is a view of the received memory"
     assert found["external"] >= 16 * rows
     del sent
     require_nothing_left(client)
 
 
-def test_a_worker_whose_budget_is_spent_sends_its_tables(client, workers):
+def test_a_worker_with_a_full_budget_can_send_its_tables(client, workers):
     one, other = workers
     full = run_on(client, one, dask_tasks.slice_in_a_full_context, 50_000)
     assert run_on(client, other, dask_tasks.arrived, full).result(timeout=180)["rows"] == 49_999
@@ -241,8 +243,8 @@ def test_a_worker_whose_budget_is_spent_sends_its_tables(client, workers):
     require_nothing_left(client)
 
 
-def test_a_task_that_wants_a_table_that_arrives_broken_fails(client, workers):
-    """distributed would otherwise leave it waiting for ever."""
+def test_a_task_fails_if_its_table_arrives_corrupt(client, workers):
+    """Otherwise distributed would leave the task waiting for ever."""
     one, other = workers
     broken = run_on(client, one, dask_tasks.numbers, 10)
     client.run(dask_tasks.send_frames, False, workers=[one])
@@ -254,14 +256,14 @@ def test_a_task_that_wants_a_table_that_arrives_broken_fails(client, workers):
             each.result(timeout=180)
     client.run(dask_tasks.send_frames, True, workers=[one])
     sound = run_on(client, one, dask_tasks.numbers, 10)
-    assert run_on(client, other, dask_tasks.nbytes, sound).result(timeout=180) == 160, "they go on"
+    assert run_on(client, other, dask_tasks.nbytes, sound).result(timeout=180) == 160, "still usable"
     for each in [*wanted, broken, sound]:
-        each.release()  # the logged tracebacks have them
+        each.release()  # logged tracebacks keep the futures alive
     require_nothing_left(client)
 
 
 @pytest.mark.parametrize("at", ["sending", "receiving"])
-def test_a_task_whose_worker_is_killed_in_a_transfer_runs_again(client, workers, tmp_path, at):
+def test_a_task_is_rerun_if_its_worker_is_killed_in_a_transfer(client, workers, tmp_path, at):
     one, other = workers
     fuse = tmp_path / "burnt"
     made = client.submit(
@@ -278,7 +280,7 @@ def test_a_task_whose_worker_is_killed_in_a_transfer_runs_again(client, workers,
         dask_tasks.same_with_fuse, 6, made, workers=[other], allow_other_workers=True, pure=False
     )
     assert compared.result(timeout=180) == ""
-    assert fuse.exists(), "a worker was killed"
+    assert fuse.exists(), "no worker was killed"
     del made, compared
     two_workers(client)
     require_nothing_left(client)

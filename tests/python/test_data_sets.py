@@ -1,4 +1,5 @@
-"""Several files as one: lists, globs, folders and URLs, batches by number, and schemas that differ."""
+"""Data sets: several files read as one, given as lists, globs, folders and URLs, and files with different
+schemas."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def numbers(first, count, schema=NUMBERS):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Files "0.arrow" (0 to 9), "1.arrow" (10 to 19) and "deep/2.arrows" (20 to 29), in batches of 4 rows."""
+    """A folder with rows 0 to 9 in "0.arrow", 10 to 19 in "1.arrow" and 20 to 29 in "deep/2.arrows". Batches
+    have 4 rows."""
     write(tmp_path / "1.arrow", numbers(10, 10), rows=4)
     write(tmp_path / "0.arrow", numbers(0, 10), rows=4)
     write(tmp_path / "deep" / "2.arrows", numbers(20, 10), rows=4, stream=True)
@@ -76,8 +78,8 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_every_way_to_name_several_sources(device, folder, way):
-    if way == "deep glob in a url":  # a glob says which names are meant, so it skips none
+def test_several_sources_can_be_given_in_every_form(device, folder, way):
+    if way == "deep glob in a url":  # it would also match the hidden files
         (folder / "_hidden" / "3.arrow").unlink()
         (folder / ".4.arrow").unlink()
     paths = [folder / "0.arrow", folder / "1.arrow", folder / "deep" / "2.arrows"]
@@ -93,7 +95,7 @@ def test_a_list_keeps_its_order_and_may_repeat(host, folder):
         assert values(sa.read_ipc(paths, host, copy=copy)) == [*range(10, 20), *range(10), *range(10, 20)]
 
 
-def test_a_name_with_the_characters_of_a_glob_is_that_file(host, tmp_path):
+def test_a_file_name_with_glob_characters_is_found(host, tmp_path):
     path = write(tmp_path / "a[1].arrow", numbers(0, 3))
     write(tmp_path / "a1.arrow", numbers(7, 2))
     assert values(sa.read_ipc(path, host)) == [0, 1, 2]
@@ -101,7 +103,7 @@ def test_a_name_with_the_characters_of_a_glob_is_that_file(host, tmp_path):
     assert values(sa.read_ipc(path, host)) == [7, 8]
 
 
-def test_what_names_no_file_is_a_missing_file(host, tmp_path):
+def test_sources_without_files_are_a_missing_file_error(host, tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
     for source, text in (
@@ -158,7 +160,7 @@ def test_batches_by_number_through_all_files(device, folder):
             assert values(sa.read_ipc(folder, device, batches=wanted, **more)) == expected
             assert scanned(folder, device, batches=wanted, **more) == expected
             assert scanned(folder, device, batches=wanted, batch_rows=3, **more) == expected
-        files = f"{folder}/[01].arrow"  # the number of their batches is known
+        files = f"{folder}/[01].arrow"  # without the stream, whose number of batches is unknown
         assert scanned(files, device, batches=slice(-2, None), **more) == [14, 15, 16, 17, 18, 19]
         assert scanned(files, device, batches=slice(None, None, 4), **more) == [0, 1, 2, 3, 14, 15, 16, 17]
         assert sa.scan_ipc(files, device, batches=[2, 0], **more).num_batches == 2
@@ -182,7 +184,7 @@ def test_batches_that_do_not_exist_are_out_of_range(host, folder):
         sa.read_ipc(folder, host, batches=slice(-1, None))
 
 
-def test_batches_of_live_streams_are_chosen_by_a_range_only(host, folder):
+def test_batches_of_live_streams_can_be_selected_only_by_a_range(host, folder):
     def pipe():
         ours, theirs = socket.socketpair()
         content = (folder / "deep" / "2.arrows").read_bytes()
@@ -231,21 +233,21 @@ def test_files_of_the_corpus_with_equal_schemas(device, shared_data):
 
 
 def plain(table):
-    """The values without metadata, which the files need not have in common."""
+    """Returns the table without schema metadata, which may differ between files."""
     table = table.to_arrow()
     fields = [field.remove_metadata() for field in table.schema]
     return pa.Table.from_arrays(table.columns, schema=pa.schema(fields))
 
 
 def same(seen, expected):
-    """Dictionaries may be others, if the values are the same."""
+    """Compares values. The dictionaries may differ."""
     return seen.equals(expected) or repr(seen.to_pydict()) == repr(expected.to_pydict())
 
 
-def test_views_on_the_host_stay_views(host, folder):
+def test_files_on_the_host_are_viewed(host, folder):
     for options in ({}, {"copy": False}):
         table = sa.read_ipc(folder, host, **options)
-        assert host.memory.statistics()["current"] == 0, "nothing was copied"
+        assert host.memory.statistics()["current"] == 0, "views must not allocate"
         assert table.num_batches == 9
     with pytest.raises(sa.ExchangeError, match="batches can't be joined without a copy"):
         sa.read_ipc(folder, host, copy=False, rechunk=True)
@@ -278,12 +280,12 @@ def test_a_schema_that_differs_names_the_file_and_the_column(host, tmp_path):
             assert str(other) in str(raised.value)
     assert sa.read_ipc(
         [first, write(tmp_path / "1.arrow", pa.table({"s": ["y"], "n": [2]}))], host, columns="n"
-    )["n"].to_pylist() == [1, 2], "only the columns that are read are compared"
+    )["n"].to_pylist() == [1, 2], "columns that are not read may differ"
     with pytest.raises(sa.ColumnNameError, match=r"2\.arrow.*no column 'n'"):
         sa.read_ipc([first, write(tmp_path / "2.arrow", pa.table({"s": ["y"]}))], host, columns=["n"])
 
 
-def test_the_schema_that_is_meant(device, tmp_path):
+def test_a_given_schema_decides_about_nullability(device, tmp_path):
     strict = pa.schema([pa.field("n", pa.int64(), nullable=False)])
     plain = write(tmp_path / "0.arrow", numbers(0, 3))
     filled = write(tmp_path / "1.arrow", numbers(3, 3, strict))
@@ -315,7 +317,7 @@ def test_files_without_batches_and_without_rows(device, tmp_path):
     assert sa.read_ipc([files[0], files[2]], device).num_rows == 0
 
 
-def test_a_broken_file_in_the_middle_is_named_and_leaves_nothing(host, tmp_path):
+def test_the_error_names_a_corrupt_file_and_nothing_is_leaked(host, tmp_path):
     paths = [write(tmp_path / f"{number}.arrow", numbers(number * 10, 10)) for number in range(3)]
     paths[1].write_bytes(paths[1].read_bytes()[:-20])
     for copy in (None, True):
@@ -324,7 +326,7 @@ def test_a_broken_file_in_the_middle_is_named_and_leaves_nothing(host, tmp_path)
     assert host.memory.statistics()["current"] == 0
 
 
-def test_a_set_of_more_files_than_the_process_may_open(host, tmp_path):
+def test_a_data_set_can_have_more_files_than_the_descriptor_limit(host, tmp_path):
     resource = pytest.importorskip("resource")
     count, rows = 300, 1000
     for number in range(count):
@@ -346,7 +348,7 @@ def test_a_set_of_more_files_than_the_process_may_open(host, tmp_path):
 
 
 def copied(source, batches=None):
-    """Opens a reader that copies."""
+    """Opens a data set reader with `copy=True`."""
     return open_reader(list_sources(source, None, IPC_ENDINGS), ReadOptions(batches=batches, copy=True))
 
 

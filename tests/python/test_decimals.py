@@ -1,4 +1,4 @@
-"""Decimals as integers and floats, when that is asked for, against Python's own decimals."""
+"""Casts of decimals to integers and floats, compared with Python's decimals."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def device(request):
 
 
 def scaled(number, scale):
-    """The decimal `number` / 10 ** `scale`, whatever the precision of Python's context."""
+    """Returns the decimal `number` / 10 ** `scale`, exact for any precision of Python's decimal context."""
     return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))
 
 
 def column_of(numbers, type_, ctx):
-    """A column of the numbers without their points. pyarrow itself makes no decimals of a negative scale."""
+    """Makes a decimal column from unscaled integers, because pyarrow can't convert to a negative scale."""
     data = b"".join((each or 0).to_bytes(type_.byte_width, "little", signed=True) for each in numbers)
     valid = pa.array([each is not None for each in numbers]).buffers()[1]
     array = pa.Array.from_buffers(type_, len(numbers), [valid, pa.py_buffer(data)])
@@ -42,7 +42,7 @@ def column_of(numbers, type_, ctx):
 
 
 def nearest_float(value, dtype):
-    """The nearest float of a type, ties to even."""
+    """Returns the nearest float of a type, ties to even."""
     exact = Fraction(value)
     near = np.dtype(dtype).type(float(value))
     around = [near, np.nextafter(near, -np.inf, dtype=dtype), np.nextafter(near, np.inf, dtype=dtype)]
@@ -126,12 +126,12 @@ def check_integers(column, values, name):
 
 @settings
 @hypothesis.given(st.integers(0, 2**40).map(Random))
-def test_decimals_become_the_nearest_or_an_equal_number(random):
+def test_decimals_are_cast_to_the_nearest_float_or_an_equal_integer(random):
     check_casts(random, sa.context("host"))
 
 
 @pytest.mark.parametrize("seed", range(0, 80, 20))
-def test_decimals_become_the_nearest_or_an_equal_number_on_every_device(device, seed):
+def test_decimals_are_cast_to_the_nearest_float_or_an_equal_integer_on_every_device(device, seed):
     for number in range(seed, seed + 20):
         check_casts(Random(number), device)
 
@@ -149,31 +149,31 @@ def test_decimals_of_every_width_are_cast(device, make):
         column.cast("uint8", cast="round")
 
 
-def test_a_tenth_is_the_double_that_python_has(device):
+def test_one_tenth_is_cast_to_pythons_float(device):
     column = column_of([1], pa.decimal128(38, 1), device)
     assert column.cast("float64", cast="round").to_pylist() == [0.1]
     with pytest.raises(sa.OutOfRange, match=r"permit rounding \(cast='round'\)"):
         column.cast("float64")
 
 
-def test_the_ends_of_the_widths_are_cast(device):
+def test_the_extreme_values_of_each_width_are_cast(device):
     for make, most in TYPES.items():
         largest = 10**most - 1
         column = column_of([largest, -largest], make(most, 0), device)
         assert column.cast("float64", cast="round").to_pylist() == [float(largest), -float(largest)]
-    bits = struct.pack("<4Q", 0, 0, 0, 2**63)  # below all decimals of its precision, but in its bytes
+    bits = struct.pack("<4Q", 0, 0, 0, 2**63)  # the smallest 256-bit integer exceeds the precision
     lowest = pa.Array.from_buffers(pa.decimal256(76, 0), 1, [None, pa.py_buffer(bits)])
     made = sa.from_arrow(lowest, device, as_column=True).cast("float64")
     assert made.to_pylist() == [-(2.0**255)]
 
 
-def test_what_lies_below_a_null_is_not_cast(device):
+def test_values_in_null_rows_are_not_cast(device):
     values = pa.array([Decimal("1.5"), Decimal("2.00")], pa.decimal128(9, 2))
     masked = pa.Array.from_buffers(values.type, 2, [pa.py_buffer(b"\2"), values.buffers()[1]])
     assert sa.from_arrow(masked, device, as_column=True).cast("int8").to_pylist() == [None, 2]
 
 
-def test_decimals_of_a_scale_that_no_precision_has_are_refused(host):
+def test_decimals_of_an_unsupported_scale_are_refused(host):
     column = column_of([1], pa.decimal128(38, 77), host)
     with pytest.raises(sa.UnsupportedError, match="a scale of -76 to 76"):
         column.cast("float64")
@@ -187,7 +187,7 @@ def test_decimals_are_cast_to_numbers_only(host):
     assert column.cast("decimal128(9, 2)").address == column.address
 
 
-def test_decimals_are_numbers_of_a_tensor_with_a_dtype(device):
+def test_decimals_are_exported_as_tensors_with_a_dtype(device):
     prices = pa.array([Decimal("1.25"), Decimal("-3.50"), None, Decimal("0.10")], pa.decimal128(9, 2))
     table = sa.from_arrow(pa.table({"price": prices, "n": [1.0, None, 3.0, 4.0]}), device)
     assert table["price"].drop_null().to_numpy(dtype="float64").tolist() == [1.25, -3.5, 0.1]
@@ -206,7 +206,7 @@ def test_decimals_are_numbers_of_a_tensor_with_a_dtype(device):
     assert sa.table([whole.with_name("x")], device).to_numpy(dtype="uint8").tolist() == [[7], [8]]
 
 
-def test_what_a_tensor_can_not_have_of_decimals_is_said(host):
+def test_errors_name_decimals_that_a_tensor_can_not_hold(host):
     column = column_of([125, None], pa.decimal128(9, 2), host)
     with pytest.raises(BufferError, match="take dtype= for a type of numbers"):
         column.__dlpack__()
@@ -223,7 +223,7 @@ def test_what_a_tensor_can_not_have_of_decimals_is_said(host):
         table.to_numpy()
 
 
-def test_decimals_inside_of_lists_and_structs_are_numbers_of_a_tensor(device):
+def test_nested_decimals_are_exported_as_tensors(device):
     pairs = pa.array([[Decimal("1.5"), Decimal("2.5")], None], pa.list_(pa.decimal128(9, 1), 2))
     column = sa.from_arrow(pairs, device, as_column=True)
     assert column.to_numpy(dtype="float64", fill=0).tolist() == [[1.5, 2.5], [0, 0]]
@@ -234,7 +234,7 @@ def test_decimals_inside_of_lists_and_structs_are_numbers_of_a_tensor(device):
 
 
 @pytest.mark.parametrize("make", TYPES)
-def test_a_loader_yields_decimals_as_numbers_when_asked(host, make):
+def test_a_loader_converts_decimals_on_request(host, make):
     values = [Decimal("1.25"), Decimal("-3.50"), None]
     source = pa.table({"price": pa.array(values, make(TYPES[make], 2)), "n": [1.0, 2.0, 3.0]})
     table = sa.from_arrow(source, host)

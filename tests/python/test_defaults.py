@@ -1,4 +1,4 @@
-"""The defaults of public functions and commands, which programs rely on without a word."""
+"""The default arguments of public functions and commands. Changing one would change existing programs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ OF_CUDA = {
     "saeta.cuda.CudaBuffer.slice": {"offset": 0},
     "saeta.cuda.new_host_buffer": {"device": 0},
 }
-# The defaults of options; with the least value, where there is one.
+# Defaults of the commands' options, with the minimum if there is one.
 COMMANDS = {
     "info": {"as_json": False},
     "inspect": {"as_json": False},
@@ -87,7 +87,7 @@ def defaults_of(function):
 
 
 def found_in(modules):
-    """The public functions and methods of these modules that are written in Python, with their defaults."""
+    """Returns the defaults of these modules' public functions and methods that are written in Python."""
     found = {}
     for name in modules:
         module = importlib.import_module(name)
@@ -117,7 +117,7 @@ def test_the_names_of_pyarrow_cuda_keep_their_defaults():
     assert found_in(["saeta.cuda"]) == OF_CUDA
 
 
-def test_commands_keep_their_defaults_and_least_numbers():
+def test_commands_keep_their_defaults_and_minimums():
     pytest.importorskip("typer")
     from saeta.cli.app import app
 
@@ -133,5 +133,5 @@ def test_commands_keep_their_defaults_and_least_numbers():
             elif plain is not None:
                 options[name] = plain
         found[command.callback.__name__] = options
-        assert command.epilog == app.info.epilog, "the exit codes"
+        assert command.epilog == app.info.epilog, "every command's help ends with the exit codes"
     assert found == COMMANDS

@@ -1,4 +1,4 @@
-"""The table of the demo: which values each column has, and which columns have nulls."""
+"""The generated table of the demo: ranges of values, nulls, and reproducibility."""
 
 import datetime
 import hashlib
@@ -13,12 +13,13 @@ import pytest
 import saeta as sa
 from saeta.demo import frameworks, lineitem
 
-ROWS = 20_000  # enough for every small range to be seen from its first to its last value
+ROWS = 20_000  # enough to draw both ends of every small range
 DAY = datetime.timedelta(days=1)
 FIRST = datetime.date(1992, 1, 2)
 LAST = FIRST + 2525 * DAY
 
-# The least and the greatest value; a pair of bounds in a list where not every value of a wide range is drawn.
+# Tuples are the exact minimum and maximum of a column. Lists are bounds of a wide range, whose ends are
+# rarely drawn.
 RANGES = {
     "l_orderkey": (1, ROWS // 4),
     "l_partkey": [1, 199_999],
@@ -68,7 +69,7 @@ def batch():
 
 
 @pytest.mark.parametrize("name", RANGES)
-def test_values_lie_in_their_range(batch, name):
+def test_values_are_in_their_range(batch, name):
     if name not in batch.schema.names:
         pytest.skip("this pyarrow has no decimals of 32 and 64 bits")
     values = [each for each in batch.column(name).to_pylist() if each is not None]
@@ -76,19 +77,19 @@ def test_values_lie_in_their_range(batch, name):
     if isinstance(expected, list):
         assert expected[0] <= min(values)
         assert max(values) <= expected[1]
-        assert len(set(values)) > 1_000, "wide ranges are drawn from, not cut"
+        assert len(set(values)) > 1_000, "a wide range must have many distinct values"
     else:
         assert (min(values), max(values)) == expected
 
 
-def test_a_twentieth_of_the_values_is_null_where_any_is(batch):
+def test_nullable_columns_have_a_twentieth_of_nulls(batch):
     nulls = {name: batch.column(name).null_count / ROWS for name in batch.schema.names}
     assert nulls.pop("l_reserved") == 1
     assert {name for name, share in nulls.items() if share} == WITH_NULLS
     assert all(0.04 < nulls[name] < 0.06 for name in WITH_NULLS)
 
 
-def test_times_of_a_row_belong_together(batch):
+def test_the_dates_of_a_row_are_consistent(batch):
     rows = pa.Table.from_batches([batch])
     seconds = pc.cast(rows["l_shiptime"], pa.int32())
     assert (
@@ -104,7 +105,7 @@ def test_times_of_a_row_belong_together(batch):
     assert all(at is None or at * 1000 == moment - 11 for at, moment in zip(received, logged, strict=True))
 
 
-def test_intervals_and_texts_have_all_their_shapes(batch):
+def test_intervals_and_texts_have_all_their_forms(batch):
     intervals = [each for each in batch.column("l_warranty").to_pylist() if each is not None]
     assert {each.months for each in intervals} == set(range(24))
     assert {each.days for each in intervals} == set(range(30))
@@ -122,7 +123,7 @@ def test_intervals_and_texts_have_all_their_shapes(batch):
     assert 0.08 < shares < 0.12
 
 
-def test_a_batch_does_not_depend_on_those_before(tmp_path):
+def test_a_batch_does_not_depend_on_earlier_batches(tmp_path):
     heard = []
     path = tmp_path / "lineitem.arrow"
     lineitem.write_lineitem(path, 2 * lineitem.BATCH_ROWS + 10, 7, heard.append)
@@ -136,7 +137,7 @@ def test_a_batch_does_not_depend_on_those_before(tmp_path):
     assert second.equals(alone)
 
 
-def test_every_framework_is_there_or_says_why_not():
+def test_every_framework_is_available_or_has_a_reason():
     found, absent = frameworks.available(sa.context("host"))
     told = [each.name for each in found] + [each.split(":")[0] for each in absent]
     assert sorted(told) == ["cupy", "numpy", "torch"]
@@ -145,7 +146,7 @@ def test_every_framework_is_there_or_says_why_not():
         assert any(each.startswith("torch: ") and len(each) > len("torch: ") for each in absent)
 
 
-# What 1000 rows of each column hash to. NumPy may change its generators: then these are to be written anew.
+# Hashes of 1000 rows of each column. Renew them if NumPy changes its random generators.
 DIGESTS = {
     "l_orderkey": "c423215b",
     "l_partkey": "aacf02e5",
@@ -189,7 +190,7 @@ def test_a_seed_always_gives_the_same_values():
     rows = lineitem.lineitem_batch(5, 1000, 3, vocabulary, pa.array(lineitem.MODES))
     found = {name: digest(rows.column(name)) for name in rows.schema.names}
     assert found == {name: DIGESTS[name] for name in found}
-    assert DIGESTS.keys() - found.keys() <= {"l_fee", "l_cost"}, "an older pyarrow has no such decimals"
+    assert DIGESTS.keys() - found.keys() <= {"l_fee", "l_cost"}, "absent in an older pyarrow"
 
 
 def digest(column):

@@ -1,4 +1,4 @@
-"""What `saeta demo` says of its trip, word for word, with a clock that is known."""
+"""The exact output of `saeta demo`, with a simulated clock."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GONE = "not installed (left out by this test)"
 
 
 class Clock:
-    """Every look at it is a millisecond longer after the one before."""
+    """A clock whose nth reading comes n milliseconds after the previous one."""
 
     def __init__(self):
         self._steps = itertools.accumulate(itertools.count(1))
@@ -42,7 +42,7 @@ SECONDS = {"memcpy": 0.02, "host_to_device": 0.1, "device_to_host": 0.2}
 
 
 class Copies:
-    """Plain copies of a known rate."""
+    """Stands in for measured plain copies, with a known rate."""
 
     def __init__(self, ctx, size, kind):
         assert size == 256 << 20
@@ -101,7 +101,7 @@ def shown(capsys, path, **chosen):
     return [*lines[: before + 1], *lines[after - 1 :]]
 
 
-def test_every_word_of_a_trip_on_the_host(tmp_path, capsys, clean):
+def test_the_output_of_a_demo_on_the_host(tmp_path, capsys, clean):
     path = write(tmp_path / "in.arrow", plain_table(), 4)
     size = path.stat().st_size
     result = tmp_path / "in-with-result.arrow"
@@ -188,7 +188,7 @@ def test_every_word_of_a_trip_on_the_host(tmp_path, capsys, clean):
 
 @pytest.mark.parametrize("compression", [None, "lz4"])
 @pytest.mark.usefixtures("known_surroundings")
-def test_a_trip_on_a_device_that_no_framework_reaches(tmp_path, capsys, monkeypatch, compression):
+def test_a_demo_on_a_device_without_a_framework(tmp_path, capsys, monkeypatch, compression):
     simulated = simulator().Device(0)
     ctx = simulated.context
     monkeypatch.setattr(_core, "context", lambda *_, **__: ctx)
@@ -224,7 +224,7 @@ def test_a_trip_on_a_device_that_no_framework_reaches(tmp_path, capsys, monkeypa
 @pytest.mark.parametrize(
     ("dictionary", "beside"), [(False, ""), (True, " and one for the dictionaries")], ids=["plain", "coded"]
 )
-def test_transfers_of_compressed_files_are_counted_with_those_of_dictionaries(
+def test_the_limit_of_transfers_of_a_compressed_file_includes_dictionaries(
     tmp_path, capsys, clean, dictionary, beside
 ):
     column = pa.array(["x", "y", "x"])
@@ -249,7 +249,7 @@ def test_the_json_of_a_demo_has_the_steps_and_the_rates(tmp_path, capsys, clean)
     path = write(tmp_path / "in.arrow", plain_table(), 6)
     demo.run(path, rows=1, seed=0, device="host", budget=None, out=tmp_path, timeline=None, as_json=True)
     text = capsys.readouterr().out
-    assert text.startswith('{\n  "file"'), "people read it, too"
+    assert text.startswith('{\n  "file"'), "JSON is indented for human readers"
     found = json.loads(text)
     assert (found["file"], found["device"], found["passed"]) == (str(path), "host", True)
     assert found["frameworks"] == ["numpy"]
@@ -284,7 +284,7 @@ def test_the_json_of_a_demo_has_the_steps_and_the_rates(tmp_path, capsys, clean)
     assert found["memory"].startswith("memory of host\n")
 
 
-def test_the_columns_of_lineitem_make_the_result(tmp_path, capsys, clean):
+def test_the_result_is_computed_from_lineitem_columns(tmp_path, capsys, clean):
     prices = pa.table(
         {
             "n": pa.array([1, 2], pa.int32()),
@@ -302,7 +302,7 @@ def test_the_columns_of_lineitem_make_the_result(tmp_path, capsys, clean):
     assert written["saeta_result"].to_pylist() == [50.0, 150.0]
 
 
-def test_a_single_column_is_both_inputs(tmp_path, capsys, clean):
+def test_a_single_numeric_column_is_used_for_both_inputs(tmp_path, capsys, clean):
     path = write(tmp_path / "in.arrow", pa.table({"n": pa.array([1, 3], pa.int32())}), 2)
     lines = shown(capsys, path, out=tmp_path)
     assert any(line.startswith("   saeta_result = n * (1 - n), computed by numpy;") for line in lines)
@@ -310,13 +310,13 @@ def test_a_single_column_is_both_inputs(tmp_path, capsys, clean):
     assert written["saeta_result"].to_pylist() == [0.0, -6.0]
 
 
-def test_types_that_few_libraries_have_are_shown_to_none(tmp_path, capsys, clean):
+def test_tables_without_common_types_are_not_passed_to_libraries(tmp_path, capsys, clean):
     path = write(tmp_path / "in.arrow", pa.table({"n": pa.array([1, 3], pa.int8())}), 2)
     lines = shown(capsys, path)
     assert "   left out: no column without nulls of a type that all of them have" in lines
 
 
-def test_columns_that_are_no_tensors_are_left_out(tmp_path, capsys, clean):
+def test_columns_that_can_not_be_tensors_are_left_out(tmp_path, capsys, clean):
     table = pa.table(
         {"n": [1, None], "s": ["a", "b"], "l": pa.array([[1, 2], [3, 4]], pa.list_(pa.int32(), 2))}
     )
@@ -325,7 +325,7 @@ def test_columns_that_are_no_tensors_are_left_out(tmp_path, capsys, clean):
     assert lines[step + 1] == "   left out: no numeric column without nulls"
 
 
-def test_a_read_that_fits_where_it_must_not_is_a_failed_check(tmp_path, clean):
+def test_a_read_that_should_exceed_the_budget_but_fits_is_a_failed_check(tmp_path, clean):
     path = write(tmp_path / "in.arrow", plain_table(), 6)
     made = trip.Trip(clean, path, tmp_path / "out.arrow")
     steps = made.run()
@@ -360,7 +360,7 @@ def test_rates_are_of_the_median_round():
     assert report.rows(alone)[0]["share"] is None
 
 
-def test_the_traffic_of_a_block_is_what_its_counters_gained():
+def test_the_traffic_of_a_block_is_the_difference_of_counters():
     ways = ("host_to_device", "device_to_host", "device_to_device", "host_to_host")
 
     def counters(first):
@@ -384,7 +384,7 @@ def test_the_traffic_of_a_block_is_what_its_counters_gained():
     assert Traffic(counters(4), {**counters(4), "imports": 99, "exports": 99}).quiet
 
 
-def test_a_step_passes_with_all_its_checks():
+def test_a_step_passes_if_all_its_checks_pass():
     step = Step("a title")
     assert step.passed
     step.check("first", True, "1")
@@ -412,7 +412,7 @@ def test_values_are_compared_bit_by_bit():
 
 
 class Tensor:
-    """As much of a tensor of torch or CuPy as the demo asks for."""
+    """The methods of a torch or CuPy tensor that the demo uses."""
 
     def __init__(self, floating):
         self.dtype = SimpleNamespace(kind="f" if floating else "i")
@@ -438,7 +438,7 @@ def framework_of(monkeypatch, name, module, device):
     return {each.name: each for each in found}.get(name), absent
 
 
-def test_torch_is_asked_for_what_it_calls_so(monkeypatch):
+def test_the_torch_adapter_uses_torchs_names(monkeypatch):
     waits = []
     cuda = SimpleNamespace(is_available=lambda: True, synchronize=lambda: waits.append(1))
     torch = SimpleNamespace(from_dlpack="view", float64="f64", int64="i64", cuda=cuda)
@@ -459,7 +459,7 @@ def test_torch_is_asked_for_what_it_calls_so(monkeypatch):
     )
 
 
-def test_cupy_is_asked_for_what_it_calls_so(monkeypatch):
+def test_the_cupy_adapter_uses_cupys_names(monkeypatch):
     waits = []
     runtime = SimpleNamespace(deviceSynchronize=lambda: waits.append(1))
     cupy = SimpleNamespace(
@@ -485,7 +485,7 @@ def test_numpy_sums_in_64_bits(monkeypatch):
     made.settle()
 
 
-def test_a_release_that_takes_no_stream_is_named(monkeypatch):
+def test_the_check_names_a_library_too_old_for_streams(monkeypatch):
     def too_old(library, table):
         raise AttributeError("no attribute 'from_arrow'")
 
@@ -497,7 +497,7 @@ def test_a_release_that_takes_no_stream_is_named(monkeypatch):
     ]
 
 
-def test_jax_takes_a_chunk_on_the_host_alone(monkeypatch):
+def test_jax_takes_the_first_chunk_and_only_on_the_host(monkeypatch):
     jax = SimpleNamespace(numpy=SimpleNamespace(from_dlpack=lambda chunk: SimpleNamespace(shape=(chunk,))))
     monkeypatch.setattr(peers, "installed", lambda name: jax)
     assert peers.take_column(SimpleNamespace(device="host", chunks=[5, 6])) == ("jax", 5)
@@ -509,12 +509,12 @@ def test_jax_takes_a_chunk_on_the_host_alone(monkeypatch):
     assert peers.take_column(SimpleNamespace(device="host", chunks=[5])) == ("jax", GONE)
 
 
-def test_a_package_that_is_not_there_says_why():
+def test_a_missing_package_has_a_reason():
     assert frameworks.installed("json") is json
     assert frameworks.installed("no_such_package") == ("not installed (No module named 'no_such_package')")
 
 
-def test_sums_of_floats_may_differ_in_their_last_digits_and_others_not(tmp_path, clean, monkeypatch):
+def test_only_sums_of_floats_may_differ_by_rounding(tmp_path, clean, monkeypatch):
     table = pa.table({"f": [1.0, 2.0], "n": [1, 2]})
     path = write(tmp_path / "in.arrow", table, 2)
     numpy_alone = frameworks._numpy(clean)

@@ -1,4 +1,4 @@
-"""Asking what is there uses no device."""
+"""Listing devices does not initialize them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 import saeta as sa
 
 
-def test_the_host_knows_what_is_free():
+def test_the_host_reports_its_free_memory():
     host = next(device for device in sa.devices() if device.name == "host")
     assert host.free_bytes is not None
     assert 0 < host.free_bytes <= host.total_bytes
@@ -15,7 +15,7 @@ def test_the_host_knows_what_is_free():
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("ask", ["sa.devices()", "sa.info()", "command.run(as_json=True)"])
-def test_asking_for_devices_makes_no_context(run_python, ask):
+def test_listing_devices_creates_no_cuda_context(run_python, ask):
     if not sa.info()["cuda"]["usable"]:
         pytest.skip("no usable CUDA device")
     program = f"""

@@ -1,4 +1,4 @@
-"""Dictionaries of values of any type: as arrays, codes, plain columns, and made of Python values."""
+"""Dictionary columns with values of any type: conversion to arrays, codes and plain columns, and creation."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def codes_of(source, ctx, **options):
 
 
 @kinds
-def test_an_array_has_the_values_of_the_rows(ctx, kind):
+def test_to_numpy_decodes_dictionaries(ctx, kind):
     expected = sa.from_arrow(pa.table({"k": plain(kind, (0, 1, 0))}), "host")["k"].to_numpy()
     found = column(kind, ctx).to_numpy()
     assert found.dtype == expected.dtype
@@ -79,14 +79,14 @@ def test_an_array_has_the_values_of_the_rows(ctx, kind):
 
 
 @kinds
-def test_a_mask_stands_beside_the_values_of_an_array(ctx, kind):
+def test_to_numpy_returns_a_mask_with_decoded_values(ctx, kind):
     values, valid = column(kind, ctx, (0, None, 1)).to_numpy(with_mask=True)
     assert valid.tolist() == [True, False, True]
     assert values[valid].tolist() == column(kind, ctx).to_numpy()[:2].tolist()
 
 
 @pytest.mark.parametrize("kind", ["int8", "uint32", "int64", "half", "double", "bool"])
-def test_numbers_behind_a_dictionary_take_the_choices_for_numbers(ctx, kind):
+def test_dictionaries_of_numbers_accept_the_options_for_numbers(ctx, kind):
     first, last = PAIRS[kind].to_pylist()
     gaps = column(kind, ctx, (0, None, 1))
     assert gaps.to_numpy(fill=0).tolist() == [first, 0, last]
@@ -96,7 +96,7 @@ def test_numbers_behind_a_dictionary_take_the_choices_for_numbers(ctx, kind):
 
 
 @kinds
-def test_a_cast_to_the_type_of_the_values_gives_a_plain_column(ctx, kind):
+def test_a_cast_to_the_value_type_decodes_a_dictionary(ctx, kind):
     gaps = column(kind, ctx, (1, None, 0))
     taken = gaps.cast(gaps.type.value_type)
     assert taken.type == gaps.type.value_type
@@ -128,7 +128,7 @@ def test_python_values_become_a_dictionary_of_the_type(kind):
     assert made.to_arrow().chunk(0).to_pylist() == [first, None, last, first]
 
 
-def test_values_that_the_indices_of_a_type_can_not_number_are_refused():
+def test_more_values_than_the_index_type_can_number_are_refused():
     wanted = sa.DataType("dictionary<values=int64, indices=int8>")
     assert len(sa.column("k", list(range(128)), wanted, "host")) == 128
     with pytest.raises(sa.InvalidError, match="column 'k' has 129 different values, more than dictionary<"):
@@ -138,7 +138,7 @@ def test_values_that_the_indices_of_a_type_can_not_number_are_refused():
 
 
 @pytest.mark.parametrize("values", [[[1], [2, 3]], [{"a": 1}, {"a": 2}]])
-def test_values_with_parts_become_a_dictionary_too(values):
+def test_nested_values_can_be_dictionary_encoded(values):
     wanted = sa.from_arrow(pa.table({"k": pa.DictionaryArray.from_arrays([0, 1], pa.array(values))}), "host")
     made = sa.column("k", [*values, None, values[0]], wanted["k"].type, "host")
     assert made.to_pylist() == [*values, None, values[0]]
@@ -146,7 +146,7 @@ def test_values_with_parts_become_a_dictionary_too(values):
 
 
 @kinds
-def test_a_loader_gives_the_codes_of_the_dictionaries(ctx, kind):
+def test_a_loader_yields_the_codes_of_dictionaries(ctx, kind):
     values = PAIRS[kind].to_pylist()
     source = sa.table({"k": column(kind, ctx, (1, 0, 1, 1))}, ctx)
     assert codes_of(source, ctx, codes=True) == ([1, 0, 1, 1], values)
@@ -159,7 +159,7 @@ def test_a_loader_gives_the_codes_of_the_dictionaries(ctx, kind):
 
 
 @kinds
-def test_a_loader_gives_the_codes_of_plain_values_that_are_named(ctx, kind):
+def test_a_loader_yields_codes_of_plain_columns_for_given_values(ctx, kind):
     values = PAIRS[kind].to_pylist()
     source = sa.from_arrow(pa.table({"k": plain(kind, (1, 0, 1, 1))}), ctx)
     assert codes_of(source, ctx, codes={"k": values[::-1]})[0] == [0, 1, 0, 0]
@@ -169,7 +169,7 @@ def test_a_loader_gives_the_codes_of_plain_values_that_are_named(ctx, kind):
 
 @kinds
 @pytest.mark.parametrize("write", [write_ipc, write_parquet])
-def test_codes_are_those_of_the_dictionaries_of_all_files(tmp_path, kind, write):
+def test_codes_of_several_files_use_the_union_of_dictionaries(tmp_path, kind, write):
     if write is write_parquet and kind in ("text views", "byte views"):
         pytest.skip("pyarrow does not write dictionaries of views to Parquet")
     if write is write_parquet and kind in ("decimal32", "decimal64", "date64", "duration"):
@@ -184,7 +184,7 @@ def test_codes_are_those_of_the_dictionaries_of_all_files(tmp_path, kind, write)
     assert [named[code] for code in found] == [values[each] for each in (1, 1, 0, 1, 0)]
 
 
-def test_dictionaries_that_differ_from_batch_to_batch_have_one_list_of_codes(tmp_path):
+def test_different_dictionaries_of_batches_share_one_list_of_codes(tmp_path):
     table = pa.table(
         {"k": pa.chunked_array([pa.array(each).dictionary_encode() for each in ([7, 5], [9, 7])])}
     )
@@ -208,7 +208,7 @@ def test_equal_floats_have_one_code():
     assert codes_of(source, "host", codes={"k": [1, 0, float("nan")]})[0] == [1, 1, 2, 2, 0]
 
 
-def test_values_of_codes_are_taken_in_the_type_of_the_column():
+def test_given_values_of_codes_are_converted_to_the_column_type():
     source = sa.from_arrow(pa.table({"k": encoded("int64")}), "host")
     assert codes_of(source, "host", codes={"k": [np.int8(1), 3.0]}) == ([1, 0, 1], [1, 3])
     with pytest.raises(sa.InvalidError, match=r"row 0 is 1\.5, which int64 can't represent"):
@@ -218,7 +218,7 @@ def test_values_of_codes_are_taken_in_the_type_of_the_column():
         codes_of(source, "host", codes={"k": ["2020-02-29"]})
 
 
-def test_values_with_parts_have_no_codes():
+def test_nested_values_have_no_codes():
     lists = pa.DictionaryArray.from_arrays([0, 0], pa.array([[1]]))
     with pytest.raises(
         sa.TypeMismatch, match=r"codes: column 'k' is of type dictionary<.*, whose values have parts"
@@ -226,7 +226,7 @@ def test_values_with_parts_have_no_codes():
         codes_of(sa.from_arrow(pa.table({"k": lists}), "host"), "host", codes=True)
 
 
-def test_a_loader_has_the_numbers_of_a_dictionary_where_a_dtype_is_chosen(ctx):
+def test_a_loader_decodes_dictionaries_of_numbers_with_a_dtype(ctx):
     source = sa.table({"k": column("int64", ctx), "x": [0.5, 1.5, 2.5], "city": column("text", ctx)}, ctx)
     [batch] = sa.loader(source, ctx, batch_size=3, to="numpy", columns=["k", "x"], dtype={"k": "float32"})
     assert (batch["k"].tolist(), batch["k"].dtype) == ([3, 1, 3], np.float32)
@@ -240,13 +240,13 @@ def test_a_loader_has_the_numbers_of_a_dictionary_where_a_dtype_is_chosen(ctx):
         sa.loader(source, ctx, batch_size=3, to="numpy", columns="city", dtype="float32")
 
 
-def test_codes_are_numbers_of_a_matrix(ctx):
+def test_codes_can_be_columns_of_a_matrix(ctx):
     source = sa.table({"k": column("text", ctx), "x": [0.5, 1.5, 2.5]}, ctx)
     [rows] = sa.loader(source, ctx, batch_size=3, to="numpy", codes=True, matrix=True, dtype="float64")
     assert rows.tolist() == [[0, 0.5], [1, 1.5], [0, 2.5]]
 
 
-def test_categories_of_pandas_and_polars_are_those_of_the_library(ctx):
+def test_dictionaries_convert_to_categories_of_pandas_and_polars(ctx):
     stars = pd.DataFrame({"k": pd.Categorical([3, 1, 3])})
     assert codes_of(sa.table(stars, ctx), ctx, codes=True) == (stars["k"].cat.codes.tolist(), [1, 3])
     for dtype in (pl.Categorical, pl.Enum(["u", "v"])):
@@ -256,14 +256,14 @@ def test_categories_of_pandas_and_polars_are_those_of_the_library(ctx):
         assert taken.drop_null().to_numpy().tolist() == ["u", "v"]
 
 
-def test_what_pandas_has_no_form_for_is_an_error_of_saeta():
+def test_types_that_pandas_lacks_raise_saetas_error():
     halves = sa.table({"k": column("half", "host")})
     for convert in (halves.to_pandas, halves["k"].to_pandas):
         with pytest.raises(sa.ExchangeError, match="pandas can't take it"):
             convert()
 
 
-def test_what_parquet_keeps_of_a_dictionary_is_read_as_it_is_by_default(tmp_path):
+def test_dictionaries_in_parquet_are_read_with_their_stored_type(tmp_path):
     pq.write_table(pa.table({"k": encoded("int64")}), tmp_path / "k.parquet")
     [batch] = sa.loader(tmp_path / "k.parquet", "host", batch_size=3, to="numpy")
     assert batch["k"].tolist() == [3, 1, 3]

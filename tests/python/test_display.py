@@ -1,4 +1,4 @@
-"""What people see of tables: output of bounded size for every type, without text that a terminal acts on."""
+"""Printed tables, errors and reports: bounded size for every type, and no terminal control characters."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def in_file(table: pa.Table) -> bytes:
 
 
 def nulls(count: int) -> pa.Array:
-    """pyarrow's own function takes memory for them."""
+    """Returns an array of nulls without allocating, unlike pa.nulls."""
     return pa.Array.from_buffers(pa.null(), count, [None])
 
 
 def claims() -> dict[str, pa.Array]:
-    """Arrays of some hundred bytes that stand for any number of objects."""
+    """Returns arrays of some hundred bytes whose conversion would need huge numbers of Python objects."""
     huge = pa.FixedSizeListArray.from_arrays(nulls(MOST), MOST)
     deep = nulls(2**30)
     for _ in range(30):
@@ -58,7 +58,7 @@ def column_of(array: pa.Array, host: sa.Context) -> sa.Column:
 
 
 @pytest.mark.parametrize("name", CLAIMS)
-def test_a_display_makes_no_more_objects_than_it_shows(host, name):
+def test_a_display_creates_only_the_objects_that_it_shows(host, name):
     column = column_of(CLAIMS[name], host)
     table = sa.table({"x": column}, host)
     for text in (repr(column), column._repr_html_(), repr(table), table._repr_html_()):
@@ -67,7 +67,7 @@ def test_a_display_makes_no_more_objects_than_it_shows(host, name):
 
 
 @pytest.mark.parametrize("name", [name for name in CLAIMS if name != "in a dictionary"])
-def test_objects_that_have_no_room_are_refused_before_they_are_made(host, name):
+def test_to_pylist_refuses_more_objects_than_memory_before_creating_them(host, name):
     column = column_of(CLAIMS[name], host)
     with pytest.raises(
         sa.OutOfMemory,
@@ -76,12 +76,12 @@ def test_objects_that_have_no_room_are_refused_before_they_are_made(host, name):
         column.to_pylist()
 
 
-def test_a_null_of_a_large_list_has_room(host):
+def test_a_null_in_place_of_a_huge_list_can_be_converted(host):
     one = pa.FixedSizeListArray.from_arrays(nulls(MOST), MOST, mask=pa.array([True]))
     assert column_of(one, host).to_pylist() == [None]
 
 
-def test_rows_without_columns_have_no_room_either(host):
+def test_to_pylist_refuses_too_many_rows_without_columns(host):
     table = sa.from_arrow(pa.table({"a": nulls(2**40)}), host).select([])
     if table.num_rows == 0:
         pytest.skip("a table without columns has no rows")
@@ -89,18 +89,18 @@ def test_rows_without_columns_have_no_room_either(host):
         table.to_pylist()
 
 
-def test_a_dictionary_counts_a_value_for_each_row_that_names_it(host):
+def test_dictionary_values_are_counted_for_each_row(host):
     values = pa.array([[None] * 1000])
     column = column_of(pa.DictionaryArray.from_arrays(pa.array([0, 0, None, 0], pa.int8()), values), host)
     assert column.to_pylist() == [values[0].as_py(), values[0].as_py(), None, values[0].as_py()]
 
 
-def test_text_is_cut_before_it_becomes_an_object(host):
+def test_text_is_truncated_before_conversion_to_python(host):
     long = "é" * (1 << 20)
     column = sa.column("long", pa.array([long, None]), ctx=host)
     assert [value and len(value) for value in column._raw_values(128)] == [128, None]
     assert "é" * 35 + "…" in repr(column)
-    wide = "\N{GRINNING FACE}"  # of four bytes
+    wide = "\N{GRINNING FACE}"  # four bytes in UTF-8
     assert wide * 36 in repr(sa.column("whole", [wide * 36], ctx=host))
     assert wide * 35 + "…" in repr(sa.column("cut", [wide * 37], ctx=host))
     nested = sa.column("n", pa.array([[["y" * 200] * 100] * 100]), ctx=host)
@@ -109,7 +109,7 @@ def test_text_is_cut_before_it_becomes_an_object(host):
     assert {len(text) for inner in raw for text in inner} == {128}
 
 
-def test_names_of_any_length_leave_a_display_short(host):
+def test_long_names_do_not_lengthen_a_display(host):
     long = "x" * (1 << 20)
     table = sa.table({long: pa.array([{long: 1}]), "b": [1]}, host)
     for text in (repr(table), table._repr_html_(), repr(table[long]), table[long]._repr_html_()):
@@ -117,8 +117,9 @@ def test_names_of_any_length_leave_a_display_short(host):
 
 
 @pytest.mark.parametrize("name", {**arrow_data.arrays(3), **arrow_data.nested(3)})
-def test_a_cut_value_shows_the_beginning_of_the_whole_one(host, name):
-    """Every type: what a display cuts away has no room in it."""
+def test_a_truncated_value_shows_the_beginning_of_the_whole_one(host, name):
+    """Formatting a truncated value must give the same text as truncating the formatted value, for every
+    type."""
     from saeta._convert.to_python import text_of
     from saeta._report.display import MOST_INSIDE, VALUE_WIDTH
 
@@ -166,7 +167,7 @@ def test_errors_show_names_without_control_characters(host):
         assert clean(str(failure.value))
         assert "\n" not in str(failure.value)
         assert "\\x1b" in str(failure.value)
-    assert table.column_names[0] == NASTY, "only what is shown is escaped"
+    assert table.column_names[0] == NASTY, "the name itself must not be escaped"
 
 
 def test_reports_and_memory_show_tags_without_control_characters(host, caplog):
@@ -218,12 +219,12 @@ def test_a_command_that_fails_shows_names_without_control_characters(tmp_path):
 
 
 @pytest.mark.parametrize("letter", HIDDEN)
-def test_every_character_that_a_terminal_acts_on_is_escaped(letter):
+def test_every_control_character_is_escaped(letter):
     assert clean(_text.printable(f"a{letter}b"))
     assert _text.printable(f"a{letter}b").isprintable()
     assert str(sa.InvalidError(f"a{letter}b")) == _text.printable(f"a{letter}b")
 
 
-def test_what_can_be_read_stays_as_it_is():
+def test_printable_text_is_not_changed():
     for text in ("", "año", "価格", "😀", "a b…"):
         assert _text.printable(text) == text

@@ -1,4 +1,4 @@
-"""DLPack on the host in both directions: pointers, flags, versions, refusals, and calls of the deleter."""
+"""DLPack on the host in both directions: pointers, flags, versions, errors, and calls of the deleter."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DTYPES = [
 
 
 class Producer:
-    """A NumPy array whose memory says when it is let go."""
+    """Lends a NumPy array and sets `gone` when its memory is released."""
 
     def __init__(self, rows: int = 100) -> None:
         self.gone = threading.Event()
@@ -69,7 +69,7 @@ def test_every_dtype_passes_in_both_directions_without_a_copy(host, dtype):
     assert (counted["imports"], counted["exports"]) == (1, 1)
 
 
-def test_memory_is_shared_until_a_copy_is_asked_for(host):
+def test_memory_is_shared_unless_a_copy_is_requested(host):
     source = np.arange(10)
     shared = sa.from_dlpack(source, host)
     copied = sa.from_dlpack(source, host, copy=True)
@@ -108,7 +108,7 @@ def test_the_version_follows_max_version(host):
     assert column.__dlpack_device__() == (1, 0)
 
 
-def test_copy_false_imports_in_place_or_not_at_all(anywhere):
+def test_copy_false_imports_in_place_or_fails(anywhere):
     source = np.arange(10)
     if anywhere.device == "host":
         assert sa.from_dlpack(source, anywhere, copy=False).address == source.ctypes.data
@@ -121,7 +121,7 @@ def test_copy_false_imports_in_place_or_not_at_all(anywhere):
 
 
 def test_a_tensor_of_torch_is_exported_while_its_device_is_current(host, monkeypatch):
-    """torch raises BufferError for a tensor of another device than the current one."""
+    """torch raises BufferError if a tensor's device is not the current one."""
     torch = types.ModuleType("torch")
     current = [0]
 
@@ -148,7 +148,7 @@ def test_a_tensor_of_torch_is_exported_while_its_device_is_current(host, monkeyp
     assert current == [0]
 
 
-def test_a_producer_is_asked_once_for_each_thing(host):
+def test_a_producers_methods_are_called_once(host):
     producer = Tensor(np.arange(5))
     column = sa.from_dlpack(producer, host)
     assert producer.asked_device == 1
@@ -156,13 +156,13 @@ def test_a_producer_is_asked_once_for_each_thing(host):
     assert column.to_pylist() == list(range(5))
 
 
-def test_an_old_producer_is_asked_again_without_new_keywords(host):
+def test_an_old_producer_is_called_again_without_new_keywords(host):
     producer = OldTensor(np.arange(5))
     assert sa.from_dlpack(producer, host).to_pylist() == list(range(5))
     assert producer.asked_tensor == [{"stream": None}]
 
 
-def test_the_own_type_error_of_a_producer_arrives(host, monkeypatch):
+def test_a_type_error_raised_by_the_producer_is_propagated(host, monkeypatch):
     class Broken:
         def __init__(self, device: tuple[int, int] = (1, 0)) -> None:
             self.device, self.asked = device, []
@@ -182,7 +182,7 @@ def test_the_own_type_error_of_a_producer_arrives(host, monkeypatch):
     on_device = Broken((2, 0))
     with pytest.raises(TypeError, match="the tensor is sparse"):
         sa.from_dlpack(on_device, host)
-    assert len(on_device.asked) == 1  # without `dl_device` it would give a tensor that the host can't read
+    assert len(on_device.asked) == 1  # no retry: without `dl_device` the host could not read the tensor
     assert on_device.asked[0]["dl_device"] == (1, 0)
     torch = types.ModuleType("torch")
     torch.Tensor = Broken
@@ -191,10 +191,10 @@ def test_the_own_type_error_of_a_producer_arrives(host, monkeypatch):
     again = Broken((2, 0))
     with pytest.raises(TypeError, match="the tensor is sparse"):
         sa.from_dlpack(again, host)
-    assert again.asked == on_device.asked  # as of any other producer
+    assert again.asked == on_device.asked  # called like any other producer
 
 
-def test_an_old_producer_that_can_not_download_is_not_asked_again(host):
+def test_an_old_producer_on_a_device_is_not_called_again(host):
     old = OldTensor(np.arange(3))
     old.__class__ = type("OldOnDevice", (OldTensor,), {"__dlpack_device__": lambda self: (2, 0)})
     with pytest.raises(TypeError, match=r"unexpected keyword"):
@@ -237,7 +237,7 @@ def test_a_refused_import_leaves_the_tensor_in_its_capsule(host):
     assert len(sa.from_dlpack(capsule, host, copy=True)) == 1000
 
 
-def test_what_is_no_tensor_is_refused(host):
+def test_objects_that_are_not_tensors_are_refused(host):
     for source in (None, 3, object(), [1, 2]):
         with pytest.raises(sa.TypeMismatch):
             sa.from_dlpack(source, host)
@@ -255,7 +255,7 @@ def test_what_is_no_tensor_is_refused(host):
     ],
     ids=["scalar", "transposed", "strided", "complex"],
 )
-def test_tensors_that_are_no_column_name_the_field(host, array, message):
+def test_errors_for_unsupported_tensors_name_the_field(host, array, message):
     with pytest.raises((sa.ExchangeError, sa.FormatError, sa.UnsupportedError), match=message):
         sa.from_dlpack(array, host, copy=False)
 
@@ -272,7 +272,7 @@ def test_strided_tensors_are_gathered_into_the_context(anywhere, window, dtype):
             sa.from_dlpack(source, anywhere, copy=False)
 
 
-def test_one_value_may_stand_for_every_row(host):
+def test_a_stride_of_zero_repeats_one_value(host):
     column = sa.from_dlpack(np.broadcast_to(np.int32(7), (1000,)), host)
     assert column.to_numpy().tolist() == [7] * 1000
     assert column.nbytes == 4000
@@ -284,12 +284,12 @@ def test_copied_bools_are_0_and_1(host):
     assert bytes(sa.from_dlpack(source, host).to_numpy().view(np.uint8)) == b"\0\1\2\xff"
 
 
-def test_short_tensors_may_have_any_stride(host):
+def test_tensors_of_at_most_one_element_may_have_any_stride(host):
     assert sa.from_dlpack(np.arange(10)[3:4:2], host).to_pylist() == [3]
     assert sa.from_dlpack(np.arange(10)[3:3:2], host).to_pylist() == []
 
 
-def test_exports_that_would_lose_something_are_buffer_errors(host):
+def test_exports_that_would_lose_information_are_buffer_errors(host):
     table = sa.table({"holes": [1, None, 3], "text": ["a", "b", "c"], "bits": [True, False, True]}, host)
     with pytest.raises(BufferError, match="null"):
         table["holes"].__dlpack__()
@@ -300,7 +300,7 @@ def test_exports_that_would_lose_something_are_buffer_errors(host):
     assert np.from_dlpack(table["bits"]).tolist() == [True, False, True]
 
 
-def test_several_chunks_are_no_view(host):
+def test_several_chunks_can_not_be_viewed(host):
     column = sa.Column.from_chunks([sa.from_dlpack(np.arange(3), host)] * 2, name="twice")
     with pytest.raises(BufferError, match=r"twice.*2 chunks.*a copy was forbidden"):
         column.__dlpack__(copy=False)
@@ -327,13 +327,13 @@ def test_copy_and_device_are_honoured(host):
         column.__dlpack__(dl_device=(2, 0), copy=False)
 
 
-def test_the_producer_gets_its_memory_back_when_the_last_view_goes(host):
+def test_the_producers_memory_is_released_with_the_last_view(host):
     producer = Producer()
     column = sa.from_dlpack(producer.lend(), host)
     view = np.from_dlpack(column.slice(5, 10))
     del column
     gc.collect()
-    assert not producer.gone.is_set(), "the view still needs it"
+    assert not producer.gone.is_set(), "the view must keep the memory alive"
     assert view.tolist() == list(range(5, 15))
     del view
     gc.collect()
@@ -341,7 +341,7 @@ def test_the_producer_gets_its_memory_back_when_the_last_view_goes(host):
     assert producer.gone.is_set()
 
 
-def test_an_unused_capsule_gives_its_tensor_back(host):
+def test_an_unused_capsule_releases_its_tensor(host):
     producer = Producer()
     column = sa.from_dlpack(producer.lend(), host)
     capsule = column.__dlpack__(max_version=(1, 0))
@@ -363,7 +363,7 @@ def test_views_may_be_dropped_on_any_thread(host):
     assert producer.gone.is_set()
 
 
-def test_many_exchanges_hold_nothing_and_take_no_memory(host):
+def test_many_exchanges_leak_no_memory(host):
     source = np.arange(1000)
     matrix = np.asfortranarray(np.zeros((50, 4)))
 
@@ -384,7 +384,7 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096
 
 
-def test_our_own_tensors_come_back_as_the_memory_they_are(host):
+def test_saetas_own_tensors_are_reimported_as_the_same_memory(host):
     column = sa.from_dlpack(np.arange(100), host, copy=True)
     charged = host.memory.statistics()["current"]
     for capsule in (column[10:].__dlpack__(), column[10:].__dlpack__(max_version=(1, 0))):
@@ -397,7 +397,7 @@ def test_our_own_tensors_come_back_as_the_memory_they_are(host):
     assert back.to_pylist() == list(range(10, 100))
 
 
-def test_an_attribute_that_a_producer_misses_itself_is_its_own_error(host):
+def test_an_attribute_error_raised_by_the_producer_is_propagated(host):
     class Producer:
         def __dlpack__(self, **options):
             raise AssertionError
@@ -409,7 +409,7 @@ def test_an_attribute_that_a_producer_misses_itself_is_its_own_error(host):
         sa.from_dlpack(Producer(), host)
 
 
-def test_deleters_run_on_any_thread_and_after_the_interpreter(run_python):
+def test_deleters_run_on_any_thread_and_after_the_interpreter_ends(run_python):
     program = """
 import ctypes, threading
 import numpy as np
@@ -441,7 +441,7 @@ print("done")
     assert "rror" not in done.stderr
 
 
-def test_exports_outlive_every_object_of_ours(run_python):
+def test_exports_outlive_all_saeta_objects(run_python):
     program = """
 import gc
 import numpy as np
@@ -460,7 +460,7 @@ print("alive")
     assert done.stdout.strip() == "alive", done.stderr
 
 
-def test_views_that_live_until_the_interpreter_ends_do_no_harm(run_python, flights):
+def test_views_may_live_until_the_interpreter_ends(run_python, flights):
     program = """
 import ctypes
 import sys
@@ -525,12 +525,13 @@ def test_a_matrix_is_a_table_of_columns(anywhere, order):
 
 
 @pytest.mark.parametrize("shape", [(1, 4), (4, 1), (1, 1), (1, 4, 1), (0, 4)])
-def test_the_stride_of_an_extent_of_one_means_nothing(anywhere, shape):
-    """Producers put anything there: the product of the other extents, 0, a stride of the sliced array."""
+def test_the_stride_of_an_extent_of_one_is_ignored(anywhere, shape):
+    """Producers store arbitrary strides there: the product of the other extents, 0, or those of a sliced
+    array."""
     room = np.arange(64)
     count = int(np.prod(shape))
     expected = np.arange(count).reshape(shape)
-    copy = False if anywhere.device == "host" else None  # the values lie side by side
+    copy = False if anywhere.device == "host" else None  # the values are contiguous
 
     def said(odd):
         return strided(room[:count].__dlpack__(max_version=(1, 0)), shape, odd)
@@ -543,7 +544,7 @@ def test_the_stride_of_an_extent_of_one_means_nothing(anywhere, shape):
 
 
 def strided(capsule, shape, odd):
-    """The tensor in a capsule with another shape, and `odd` as the stride of each extent of one."""
+    """Changes the tensor in a capsule to `shape`, with `odd` as the stride of each extent of one."""
     tensor = ctypes.cast(pointer_in(capsule, b"dltensor_versioned"), ctypes.POINTER(Managed)).contents.tensor
     dense = [int(np.prod(shape[place + 1 :])) for place in range(len(shape))]
     strides = [odd if extent == 1 else step for extent, step in zip(shape, dense, strict=True)]
@@ -570,7 +571,7 @@ def test_a_schema_names_the_columns_of_a_matrix(host):
         sa.table(source, host, schema=sa.schema([("a", "int32")]))
 
 
-def test_arguments_of_a_matrix_that_make_no_sense_are_refused(host):
+def test_invalid_arguments_for_a_matrix_are_refused(host):
     source = np.zeros((2, 2), np.int32)
     with pytest.raises(sa.InvalidError, match="columns=True"):
         sa.from_dlpack(source, host, cast="reinterpret")

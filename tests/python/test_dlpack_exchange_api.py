@@ -1,4 +1,5 @@
-"""The DLPack C exchange API: the table of our columns, function by function, and tables of producers."""
+"""The DLPack C exchange API: each function of the table of Saeta's columns, and imports by a producer's
+table."""
 
 from __future__ import annotations
 
@@ -33,14 +34,14 @@ def table() -> Table:
     return table_of(sa.Column)
 
 
-def test_the_table_is_on_the_type_and_complete(table):
+def test_the_type_has_a_complete_table(table):
     assert (table.version.major, table.version.minor) == (1, 3)
     assert not table.previous
     for name in ("allocate", "from_object", "to_object", "borrow", "stream"):
         assert ctypes.cast(getattr(table, name), ctypes.c_void_p).value, name
 
 
-def test_a_column_is_a_tensor_that_the_consumer_owns(host, table):
+def test_a_column_is_exported_as_a_tensor_owned_by_the_consumer(host, table):
     column = sa.from_dlpack(np.arange(10, dtype=np.int32), host)[2:7]
     tensor = managed_of(table, column)
     seen = tensor.contents.tensor
@@ -51,7 +52,7 @@ def test_a_column_is_a_tensor_that_the_consumer_owns(host, table):
     assert tensor.contents.flags == 1, "read-only"
     del column
     gc.collect()
-    assert host.memory.statistics()["external"] > 0, "the tensor keeps the memory"
+    assert host.memory.statistics()["external"] > 0, "the tensor must keep the memory alive"
     tensor.contents.deleter(tensor)
 
 
@@ -79,7 +80,7 @@ def test_a_borrowed_tensor_lives_as_long_as_its_column(host, table):
     ],
     ids=["nulls", "strings", "null type"],
 )
-def test_what_is_no_tensor_is_a_buffer_error(host, table, function, values, message):
+def test_columns_that_are_not_tensors_are_a_buffer_error(host, table, function, values, message):
     column = sa.from_arrow(values, host)
     out = ctypes.POINTER(Managed)() if function == "from_object" else Tensor()
     with pytest.raises(BufferError, match=message):
@@ -122,7 +123,7 @@ def test_a_tensor_becomes_a_column(host, table):
     assert column.to_pylist() == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_tensor_that_is_no_column_is_given_back(table):
+def test_a_tensor_that_can_not_be_a_column_is_released(table):
     given_back = []
     tensor = Managed()
     tensor.version.major = 1
@@ -135,7 +136,7 @@ def test_a_tensor_that_is_no_column_is_given_back(table):
     assert given_back == [True]
 
 
-def test_memory_is_allocated_under_the_budget_and_given_back(host, table):
+def test_tensors_are_allocated_under_the_budget_and_freed(host, table):
     shape = (ctypes.c_int64 * 2)(3, 4)
     prototype = Tensor(None, (1, 0), 2, DType(2, 32, 1), shape, None, 0)
     out = ctypes.POINTER(Managed)()
@@ -178,13 +179,13 @@ def test_the_table_of_a_producer_is_used(host):
     source = np.arange(12, dtype=np.int64).reshape(3, 4)
     made = producer(calls)(source)
     column = sa.from_dlpack(made, host)
-    assert calls == ["from_object"], "neither its device nor its stream is asked for"
+    assert calls == ["from_object"], "neither __dlpack_device__ nor the stream function may be called"
     np.testing.assert_array_equal(column.to_numpy(), source)
     assert sa.from_dlpack(made).to_numpy().ctypes.data == source.ctypes.data
     assert sa.table(made, host).shape == (3, 4)
 
 
-def test_a_refused_tensor_of_a_table_is_given_back(host):
+def test_a_refused_tensor_of_a_producers_table_is_released(host):
     calls: list[str] = []
     array = np.arange(10)[::2]
     made = producer(calls)(array)
@@ -193,7 +194,7 @@ def test_a_refused_tensor_of_a_table_is_given_back(host):
     assert host.memory.statistics()["external"] == 0
 
 
-def test_what_is_no_table_is_passed_over(host):
+def test_invalid_tables_are_ignored(host):
     class Producer:
         __dlpack_c_exchange_api__ = "no capsule"
 
@@ -206,23 +207,23 @@ def test_what_is_no_table_is_passed_over(host):
     assert sa.from_dlpack(Producer(), host).to_pylist() == [0, 1, 2]
 
 
-def test_a_table_that_fails_without_an_exception_is_named(host):
+def test_the_error_names_a_table_that_fails_without_an_exception(host):
     calls: list[str] = []
     table = new_table(calls)
-    for result in (-1, 0):  # 0: it says that it has made a tensor, and has made none
+    for result in (-1, 0):  # 0 reports success, but no tensor is returned
         table.from_object = type(table.from_object)(lambda source, out, said=result: said)
         with pytest.raises(sa.ExchangeError, match=r"exchange API of .*Producer failed without an exception"):
             sa.from_dlpack(producer(calls, table)(), host)
 
 
-def test_an_error_of_a_table_is_the_producers(host):
-    """Our own columns are exported by their table, which sets BufferError."""
+def test_an_error_set_by_a_table_is_propagated(host):
+    """Saeta's own columns are exported by their table, which sets BufferError."""
     holes = sa.from_arrow(pa.array([1, None]), host)
     with pytest.raises(BufferError, match="1 of 2 values"):
         sa.from_dlpack(holes, host)
 
 
-def test_older_tables_are_found_behind_newer_ones(host):
+def test_an_older_table_is_found_through_a_newer_one(host):
     calls: list[str] = []
     known = new_table(calls)
     newer = new_table(calls, version=(2, 0), previous=known)
@@ -239,8 +240,8 @@ def pretend_torch(monkeypatch, **attributes):
     monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(**attributes))
 
 
-def test_torch_makes_its_tensors_by_its_table(host, monkeypatch):
-    pretend_torch(monkeypatch, Tensor=sa.Column)  # whose table makes columns
+def test_to_torch_uses_torchs_table(host, monkeypatch):
+    pretend_torch(monkeypatch, Tensor=sa.Column)  # a type whose table makes columns
     column = sa.from_dlpack(np.arange(5), host)
     made = column.to_torch()
     assert isinstance(made, sa.Column)
@@ -251,7 +252,7 @@ def test_torch_makes_its_tensors_by_its_table(host, monkeypatch):
         sa.from_arrow(pa.array([1, None]), host).to_torch()
 
 
-def test_a_torch_without_a_table_is_asked_for_its_from_dlpack(host, monkeypatch):
+def test_to_torch_calls_from_dlpack_of_a_torch_without_a_table(host, monkeypatch):
     asked = []
     pretend_torch(monkeypatch, Tensor=object, from_dlpack=asked.append)
     column = sa.from_dlpack(np.arange(5), host)
@@ -259,10 +260,10 @@ def test_a_torch_without_a_table_is_asked_for_its_from_dlpack(host, monkeypatch)
     pretend_torch(monkeypatch, Tensor=sa.Column, from_dlpack=asked.append)
     column.to_torch(dtype="int32")
     assert asked[0] is column
-    assert len(asked) == 2, "keywords speak of more than the table can say"
+    assert len(asked) == 2, "the table has no arguments, so keywords need from_dlpack"
 
 
-def test_a_table_that_makes_no_object_is_named(host, monkeypatch):
+def test_the_error_names_a_table_that_returns_no_object(host, monkeypatch):
     table = new_table([])
     table.to_object = type(table.to_object)(lambda tensor, out: tensor.contents.deleter(tensor) or -1)
     pretend_torch(monkeypatch, Tensor=producer([], table))
@@ -270,6 +271,6 @@ def test_a_table_that_makes_no_object_is_named(host, monkeypatch):
         sa.from_dlpack(np.arange(5), host).to_torch()
 
 
-def test_our_own_columns_pass_by_the_table(host):
+def test_saetas_columns_are_imported_by_their_table(host):
     column = sa.from_dlpack(np.arange(5), host)
     assert sa.from_dlpack(column, host).address == column.address

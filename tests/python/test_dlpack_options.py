@@ -1,4 +1,4 @@
-"""The keywords of `__dlpack__` are read strictly: what DLPack does not have is an error, not the default."""
+"""Arguments of `__dlpack__` that DLPack does not allow are errors. They are never ignored."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from saeta._core import _TensorChoices as Choices
     ],
     ids=str,
 )
-def test_options_that_the_protocol_does_not_have_are_refused(host, keywords):
+def test_arguments_that_dlpack_does_not_allow_are_refused(host, keywords):
     column = sa.from_dlpack(np.arange(3.0), host)
     for source in (column, sa.table({"x": column}), Exported(column, Choices(fill=0))):
         with pytest.raises(sa.TypeMismatch):
             source.__dlpack__(**keywords)
 
 
-def test_a_bare_capsule_comes_into_the_context_of_its_device(host):
+def test_a_bare_capsule_is_imported_into_the_context_of_its_device(host):
     column = sa.column("x", np.arange(3, dtype=np.int32), ctx=host)
     taken = sa.from_dlpack(column.__dlpack__())
     assert taken.to_pylist() == [0, 1, 2]

@@ -18,7 +18,7 @@ from docstring_examples import (
 )
 
 EXAMPLES = public_examples()
-# They set the process up, once and for all.
+# Their examples change settings of the process and run in processes of their own.
 SETS_THE_PROCESS_UP = {
     "saeta.Memory.guard_check",
     "saeta.SpillHandle.spill",
@@ -50,7 +50,7 @@ def run_alone(run_python, name):
 
 @pytest.mark.parametrize("name", sorted(ANYWHERE))
 def test_the_example_of_a_docstring_runs(name, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)  # for files that examples write
+    monkeypatch.chdir(tmp_path)  # examples write files to the current directory
     try:
         run_example(name)
     except NotInstalledError as missing:
@@ -58,7 +58,7 @@ def test_the_example_of_a_docstring_runs(name, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("name", sorted(SETS_THE_PROCESS_UP & EXAMPLES.keys()))
-def test_the_example_runs_in_a_process_of_its_own(run_python, name):
+def test_the_example_runs_in_its_own_process(run_python, name):
     run_alone(run_python, name)
 
 
@@ -82,17 +82,17 @@ def test_every_public_name_and_module_has_an_example():
     assert [name for name in public_docstrings() if name not in EXAMPLES] == []
 
 
-def test_a_docstring_of_overloads_has_each_signature_once():
+def test_docstrings_of_overloads_have_each_signature_once():
     assert [name for name, text in public_docstrings().items() if "Overloaded function." in text] == []
 
 
-def test_all_code_of_docstrings_is_an_example():
+def test_all_code_in_docstrings_is_an_example():
     found = {name: other_code(text) for name, text in public_docstrings().items()}
     assert {name: code for name, code in found.items() if code} == {}
     assert other_code("Does it.\n\n    import saeta\n    saeta.info()\n\nSo it does.") == ["    import saeta"]
 
 
-def test_an_example_is_left_out_only_where_its_library_is_not_installed():
+def test_an_example_is_skipped_only_if_its_library_is_not_installed():
     if importlib.util.find_spec("torch") is None:
         with pytest.raises(NotInstalledError, match="torch is not installed"):
             run_example("saeta.Column.to_torch")

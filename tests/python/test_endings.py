@@ -1,4 +1,5 @@
-"""Threads that start whole, and functions that run to their end, whatever interrupts come."""
+"""Internal helpers that run cleanup to its end and start threads completely, even if Ctrl-C interrupts
+them."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from saeta._files import threads as _threads
 
 
 class Interrupted:
-    """An action that an interrupt ends early at first."""
+    """A function that raises KeyboardInterrupt on its first calls."""
 
     def __init__(self, times):
         self.times = times
@@ -26,7 +27,7 @@ class Interrupted:
         self.ended = True
 
 
-def test_an_interrupt_comes_after_what_runs_to_its_end():
+def test_an_interrupt_is_raised_after_the_cleanup_has_finished():
     action = Interrupted(2)
     with pytest.raises(KeyboardInterrupt):
         _core._call_to_the_end(action)
@@ -34,7 +35,7 @@ def test_an_interrupt_comes_after_what_runs_to_its_end():
     _core._call_to_the_end(action)
 
 
-def test_an_error_ends_what_runs_to_its_end():
+def test_an_error_of_a_cleanup_is_raised():
     def fail():
         raise ValueError("no")
 
@@ -42,7 +43,7 @@ def test_an_error_ends_what_runs_to_its_end():
         _core._call_to_the_end(fail)
 
 
-def test_the_program_gets_an_interrupt_that_came_while_an_object_was_dropped():
+def test_an_interrupt_during_a_destructor_reaches_the_program():
     action = Interrupted(1)
     with pytest.raises(KeyboardInterrupt):
         drop(_core._Ending(action))
@@ -51,11 +52,11 @@ def test_the_program_gets_an_interrupt_that_came_while_an_object_was_dropped():
 
 def drop(kept):
     del kept
-    for _ in range(3):  # Python looks for signals where a loop begins anew
+    for _ in range(3):  # Python checks for signals where a loop jumps back
         pass
 
 
-def test_an_ending_runs_once():
+def test_a_finalizer_runs_once():
     for end in (lambda ending: ending(), lambda ending: None):
         action = Interrupted(0)
         ending = _core._Ending(action)
@@ -67,12 +68,12 @@ def test_an_ending_runs_once():
     assert action.runs == 0
 
 
-def test_an_ending_runs_at_the_end_of_the_program(run_python):
+def test_a_finalizer_runs_at_interpreter_exit(run_python):
     done = run_python("import saeta\nkept = saeta._core._Ending(lambda: print('ended', flush=True))\n")
     assert (done.returncode, done.stdout, done.stderr) == (0, "ended\n", "")
 
 
-def test_endings_at_the_end_of_the_program_may_fail_and_drop_others(run_python):
+def test_finalizers_at_interpreter_exit_may_fail_and_drop_others(run_python):
     done = run_python("""
 from saeta._core import _Ending
 kept = [_Ending(lambda: print("ended", flush=True)) for _ in range(3)]
@@ -85,7 +86,7 @@ kept += [_Ending(kept.clear), _Ending(lambda: 1 // 0)]
 def test_a_worker_is_a_daemon_thread_that_can_be_waited_for():
     seen = []
     worker = _threads.Worker(lambda: seen.append(threading.current_thread()), "saeta-test")
-    worker.wait()  # it is not started
+    worker.wait()  # returns at once: the worker is not started
     worker.start()
     worker.start()
     worker.wait()
@@ -98,7 +99,7 @@ def test_a_worker_does_not_wait_for_itself():
     worker.wait()
 
 
-def test_the_starting_thread_does_the_work_where_the_system_has_no_other(monkeypatch):
+def test_the_caller_does_the_work_if_no_thread_can_be_started(monkeypatch):
     def refuse(thread):
         raise RuntimeError("can't start new thread")
 
@@ -110,7 +111,7 @@ def test_the_starting_thread_does_the_work_where_the_system_has_no_other(monkeyp
     assert seen == [1]
 
 
-def test_a_worker_can_be_started_again_if_the_system_had_no_thread(monkeypatch):
+def test_a_worker_can_be_started_again_after_a_failed_start(monkeypatch):
     def refuse(*_):
         raise RuntimeError("can't start new thread")
 

@@ -1,4 +1,4 @@
-"""Every environment variable changes what the package does, from a fresh process to the effect."""
+"""Every environment variable has its effect, tested in new processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def shown(run_python):
-    """Runs a program after the prelude and returns what its last expression printed, as words."""
+    """A function that runs a program after a prelude and returns the words that it printed."""
 
     def run(program, *arguments, **environment):
         done = run_python(PRELUDE + program, *arguments, **environment)
@@ -92,7 +92,7 @@ print(len(ctx.memory.guard_check()))
     assert shown('print("guard" in ctx.options["stack"])') == ["False"]
 
 
-def test_saeta_guard_guards_and_keeps_what_is_freed(shown):
+def test_saeta_guard_detects_overruns_and_quarantines_freed_memory(shown):
     program = """
 made = ctx.allocate(1 << 16)
 del made
@@ -108,9 +108,7 @@ def test_saeta_log_writes_every_event_to_files(shown, tmp_path):
     shown('ctx.allocate(100, tag="a tag of mine")', SAETA_LOG=files)
     assert {path.name for path in tmp_path.iterdir()} == {"memory-host.csv", "memory-host.jsonl"}
     for path in tmp_path.iterdir():
-        assert path.read_text().count("a tag of mine") >= 2, (
-            "one line for the allocation, one for the release"
-        )
+        assert path.read_text().count("a tag of mine") >= 2, "one line each for allocation and release"
 
 
 def test_saeta_record_keeps_events_from_the_start(shown, tmp_path):
@@ -138,7 +136,7 @@ except sa.InvalidError as failure:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_saeta_staging_threads_is_the_number_of_threads_that_copy(shown, threads):
+def test_saeta_staging_threads_sets_the_number_of_copying_threads(shown, threads):
     program = """
 import os
 import numpy as np
@@ -153,7 +151,7 @@ print(len(os.listdir("/proc/self/task")) - before + 1, ctx.options["staging_thre
 
 
 @pytest.mark.parametrize(("pinned", "calls"), [("9MiB", "4"), ("2.25MiB", "16"), ("", "1")])
-def test_saeta_staging_pinned_decides_the_size_of_one_copy(shown, pinned, calls):
+def test_saeta_staging_pinned_sets_the_size_of_one_copy(shown, pinned, calls):
     program = """
 import numpy as np
 import pyarrow as pa
@@ -164,13 +162,13 @@ sa.from_arrow(pa.array(source), ctx, copy=True)
 print(ctx.counters()["host_to_host"]["calls"], ctx.options["staging_pinned"])
 """
     bytes_shown = str(int(float(pinned[:-3]) * (1 << 20))) if pinned else "None"
-    # With four threads there are 36 chunks of a thread's size, as a shared chunk counts twice.
+    # Four threads have 36 chunks of the size of a thread's chunk, as a shared chunk counts twice.
     shown_by = shown(program, SAETA_STAGING_THREADS="4", SAETA_STAGING_PINNED=pinned)
     assert shown_by == [calls, bytes_shown]
 
 
 @pytest.mark.gpu
-def test_saeta_host_cache_is_how_much_is_kept_for_the_next_downloads(shown):
+def test_saeta_host_cache_limits_memory_kept_for_later_downloads(shown):
     import saeta as sa
 
     if not sa.info()["cuda"]["usable"]:
@@ -187,7 +185,7 @@ print(ctx.memory.statistics()["host_held"] >> 20)
 
 
 @pytest.mark.gpu
-def test_saeta_pool_threshold_is_what_the_pool_of_the_driver_keeps(shown):
+def test_saeta_pool_threshold_limits_what_the_drivers_pool_keeps(shown):
     import saeta as sa
 
     if not sa.info()["cuda"]["usable"]:
@@ -216,7 +214,7 @@ tiers = sa.spill_statistics(ctx)["tiers"]
 """
 
 
-def test_saeta_spill_dir_is_where_tables_go_that_leave_the_host(shown, tmp_path):
+def test_saeta_spill_dir_is_the_folder_of_tables_spilled_from_the_host(shown, tmp_path):
     program = """
 try:
     print(handle.spill())

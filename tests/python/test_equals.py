@@ -19,40 +19,41 @@ settings = hypothesis.settings(**examples(400))
 
 
 def equal_values(left, right):
-    """What two arrays show, whatever their dictionaries. A NaN in one list is never the object in another."""
+    """Compares the Python values of two arrays, ignoring dictionaries. NaNs of different lists are not
+    identical objects, so they compare unequal."""
     return left.to_pylist() == right.to_pylist()
 
 
 @settings
 @hypothesis.given(st.integers(0, 2**40).map(Random))
-def test_columns_are_equal_where_pyarrow_says_so(random):
+def test_columns_are_equal_if_pyarrow_says_so(random):
     type_ = any_type(random)
     rows = random.randint(0, 4)
     one, other = filled(random, type_, rows), filled(random, type_, rows)
-    if rows and random.random() < 0.5:  # single rows are equal more often
+    if rows and random.random() < 0.5:  # single rows are more often equal
         source = random.choice([one, other])
         one, other = one.slice(random.randrange(rows), 1), source.slice(random.randrange(rows), 1)
     seen = in_pieces(random, one).equals(in_pieces(random, other))
-    if not holds(type_, pa.types.is_dictionary):  # of those pyarrow compares all entries in their order
+    if not holds(type_, pa.types.is_dictionary):  # pyarrow compares whole dictionaries, not values
         assert seen == one.equals(other)
-    if not holds(type_, pa.types.is_union) and can_show(type_):  # their values say nothing of type ids
+    if not holds(type_, pa.types.is_union) and can_show(type_):  # Python values have no type ids
         assert seen == equal_values(one, other)
 
 
 @settings
 @hypothesis.given(st.integers(0, 2**40).map(Random))
-def test_the_same_rows_laid_out_anew_are_equal(random):
+def test_the_same_rows_in_another_layout_are_equal(random):
     source = filled(random, any_type(random), random.randint(0, 6))
     one = in_pieces(random, source)
     other = in_pieces(random, source).combine_chunks()
-    # A NaN that a row shows differs from itself, and the other layout must not matter.
+    # A visible NaN is unequal to itself, in both layouts.
     assert one.equals(other) == one.equals(one)
     if can_show(source.type):
         assert one.equals(other) == equal_values(source, source)
 
 
 @pytest.mark.parametrize("name", arrow_data.arrays())
-def test_every_type_is_compared_anywhere(anywhere, name):
+def test_every_type_is_compared_on_every_device(anywhere, name):
     source = arrow_data.arrays()[name]
     one = sa.from_arrow(source, anywhere, as_column=True)
     other = sa.from_arrow(source, anywhere, as_column=True, copy=True)
@@ -64,7 +65,7 @@ def test_every_type_is_compared_anywhere(anywhere, name):
             assert one.slice(0, 1).equals(other.slice(row, 1)) == expected
 
 
-def test_pieces_that_share_memory_are_equal_where_their_rows_are(anywhere):
+def test_chunks_that_share_memory_are_compared_by_their_rows(anywhere):
     numbers = sa.column("n", [1, 2, 3], "int64", anywhere)
     table = sa.table({"n": numbers}, anywhere)
     twice = sa.concat_tables([table, table])
@@ -75,7 +76,7 @@ def test_pieces_that_share_memory_are_equal_where_their_rows_are(anywhere):
     assert twice.equals(sa.concat_tables([table[:1], table[1:], table]))
 
 
-def test_tables_are_compared_at_once(anywhere):
+def test_tables_are_compared(anywhere):
     source = arrow_data.table()
     without_nan = source.select([name for name in source.column_names if source[name].equals(source[name])])
     one, other = sa.from_arrow(without_nan, anywhere), sa.from_arrow(without_nan, anywhere, copy=True)
@@ -88,7 +89,7 @@ def test_tables_are_compared_at_once(anywhere):
     assert not one.equals(other.select(names[::-1]))
 
 
-def test_metadata_counts_where_it_is_asked_for(host):
+def test_metadata_are_compared_on_request(host):
     plain = sa.table({"a": [1, 2]}, host)
     described = plain.replace_schema_metadata({"k": "v"})
     assert plain.equals(described)
@@ -103,7 +104,7 @@ def test_metadata_counts_where_it_is_asked_for(host):
     assert not plain.equals(not_null)
 
 
-def test_names_count_for_tables_and_not_for_columns(host):
+def test_names_are_compared_for_tables_but_not_for_columns(host):
     one, other = sa.table({"a": [1, None]}, host), sa.table({"b": [1, None]}, host)
     assert not one.equals(other)
     assert one["a"].equals(other["b"])
@@ -132,7 +133,7 @@ def test_columns_of_two_devices_are_refused(anywhere):
             one.equals(other)
 
 
-def test_only_the_answer_leaves_the_device(anywhere):
+def test_only_the_result_is_downloaded(anywhere):
     source = pa.table({"a": list(range(1000)), "b": [str(i) for i in range(1000)]})
     one, other = sa.from_arrow(source, anywhere), sa.from_arrow(source, anywhere, copy=True)
     before = anywhere.counters()
@@ -143,7 +144,7 @@ def test_only_the_answer_leaves_the_device(anywhere):
         assert after[kind] == before[kind]
 
 
-def test_tables_of_other_libraries_are_equal_to_themselves_brought_twice(host):
+def test_two_imports_of_the_same_frame_are_equal(host):
     polars, pandas, duckdb = (pytest.importorskip(name) for name in ("polars", "pandas", "duckdb"))
     frame = polars.DataFrame(
         {
@@ -166,7 +167,7 @@ def test_tables_of_other_libraries_are_equal_to_themselves_brought_twice(host):
     assert not one.equals(sa.from_arrow(duckdb.sql(changed), host))
 
 
-def test_symbols_are_equal_where_their_numbers_are(host):
+def test_symbols_are_compared_by_their_numbers(host):
     one = sa.column("s", ["b", "a", None, "b"], "string", host).as_symbols()
     assert one.equals(
         sa.column("t", pa.array(["b", "a", None, "b"]).dictionary_encode(), ctx=host).as_symbols()

@@ -1,4 +1,5 @@
-"""Every error is a saeta.Error and the built-in that callers expect; a refusal carries its numbers."""
+"""Each exception derives from saeta.Error and from the expected built-in class. BudgetExceeded carries
+numbers."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ def test_a_refusal_carries_its_numbers(host, flights):
     assert host.memory.statistics()["refused"] >= 1
 
 
-def test_a_refusal_tells_the_peak_apart_from_what_is_live(host):
+def test_a_refusal_has_separate_numbers_for_peak_and_current(host):
     child = host.memory.child("small", 1000)
     dropped = child.allocate(800)
     del dropped
@@ -78,7 +79,7 @@ def test_a_refusal_names_the_owners(host, flights):
     assert sum(caught.value.owners.values()) == caught.value.current > 0
 
 
-def test_a_refusal_of_others_has_zeros():
+def test_a_refusal_without_numbers_has_zeros():
     refusal = sa.BudgetExceeded("full")
     numbers = refusal.numbers()
     assert (numbers.pop("layer"), numbers.pop("owners"), numbers.pop("others")) == ("", {}, {})
@@ -96,7 +97,7 @@ def test_a_refusal_can_be_pickled():
 
 
 def errno_of(call):
-    """The error's number and text by the system, with the class that stands for the number."""
+    """Returns errno, its text, and the built-in class for it."""
     with pytest.raises(sa.FileError) as caught:
         call()
     return type(caught.value), caught.value.errno, caught.value.strerror
@@ -111,13 +112,13 @@ def errno_of(call):
         ("x" * 300, sa.FileError, errno.ENAMETOOLONG),
     ],
 )
-def test_errors_of_files_have_the_number_of_the_system(host, tmp_path, source, kind, number):
+def test_errors_of_files_have_an_errno(host, tmp_path, source, kind, number):
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
     path = tmp_path / source
     table = sa.table({"a": [1]}, host)
     expected = (kind, number, os.strerror(number))
-    if source != "folder":  # a data set
+    if source != "folder":  # the message of a data set differs
         assert errno_of(lambda: sa.read_ipc(path, host)) == expected
         assert errno_of(lambda: sa.read_ipc([path, path], host)) == expected
     assert errno_of(lambda: sa.ipc.inspect(path)) == expected
@@ -126,7 +127,7 @@ def test_errors_of_files_have_the_number_of_the_system(host, tmp_path, source, k
     assert errno_of(lambda: sa.ipc_writer(target, schema=table.schema)) == expected
 
 
-def test_a_full_disk_is_told_by_its_number(host):
+def test_a_full_disk_has_its_errno(host):
     if not Path("/dev/full").is_char_device():
         pytest.skip("there is no /dev/full")
     with Path("/dev/full").open("wb", buffering=0) as full:
@@ -134,7 +135,7 @@ def test_a_full_disk_is_told_by_its_number(host):
     assert found == (sa.FileError, errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_a_failure_that_is_not_the_systems_has_no_number(host, tmp_path):
+def test_a_failure_outside_the_system_has_no_errno(host, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     assert errno_of(lambda: sa.table({"a": [1]}, host).write_ipc(pipe)) == (sa.FileError, None, None)
@@ -150,7 +151,7 @@ def test_an_error_of_a_file_shows_its_message_and_can_be_pickled():
         assert pickle.loads(pickle.dumps(kind("no number"))).errno is None
 
 
-def test_numbers_of_other_libraries_are_kept_where_they_are_numbers():
+def test_only_integer_errnos_of_other_libraries_are_kept():
     made = sources.file_error("full", OSError(errno.ENOSPC, "no room"))
     assert (type(made), made.errno) == (sa.FileError, errno.ENOSPC)
     made = sources.file_error("gone", FileNotFoundError("bucket/key"))
@@ -158,7 +159,7 @@ def test_numbers_of_other_libraries_are_kept_where_they_are_numbers():
     assert sources.file_error("odd", OSError("NoSuchKey", "gone")).errno is None
 
 
-def test_codes_of_the_library_arrive_as_their_class(host):
+def test_error_codes_of_the_library_raise_their_class(host):
     with pytest.raises(sa.InvalidError, match="expected"):
         sa.context("gpu")
     with pytest.raises(sa.DeviceError):

@@ -1,4 +1,4 @@
-"""Values requested in another type: each comes back equal, or an error names the first that does not."""
+"""Conversion of values to another type: all stay equal, or the error names the first value that would not."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ AWARE = dt.datetime(2031, 5, 1, 12, tzinfo=dt.UTC)
         (pd.array([7, None], "Int64"), "int8", [7, None]),
     ],
 )
-def test_what_stays_equal_is_converted(host, given, type_, values):
+def test_values_that_stay_equal_are_converted(host, given, type_, values):
     made = sa.column("x", given, type_, host)
     assert made.to_pylist() == values
     assert made.type == sa.DataType(type_)
@@ -78,7 +78,7 @@ def test_what_stays_equal_is_converted(host, given, type_, values):
     assert sa.table({"x": given}, host, schema=schema)["x"].to_pylist() == values
 
 
-def test_a_nan_stays_one(host):
+def test_a_nan_stays_a_nan(host):
     for given in ([float("nan"), 1.0], np.array([np.nan, 1.0])):
         made = sa.column("x", given, "float32", host)
         assert str(made.to_pylist()) == "[nan, 1.0]"
@@ -148,7 +148,7 @@ def test_a_nan_stays_one(host):
         (pd.array([7, 300], "Int64"), "int8", "row 1 is 300"),
     ],
 )
-def test_a_value_that_the_type_does_not_have_is_named_with_its_row(host, given, type_, said):
+def test_the_error_names_an_unrepresentable_value_and_its_row(host, given, type_, said):
     with pytest.raises(sa.InvalidError, match=f"column 'x': {said}"):
         sa.column("x", given, type_, host)
     if type_ is not None:
@@ -225,7 +225,7 @@ def test_fields_of_an_array_need_a_struct(host):
         (np.array([5999], "m8[ns]"), "duration[us]", [dt.timedelta(microseconds=5)]),
     ],
 )
-def test_truncate_cuts_what_the_type_has_no_room_for(host, given, type_, values):
+def test_truncate_drops_fractions_and_precision(host, given, type_, values):
     assert sa.column("x", given, type_, host, cast="truncate").to_pylist() == values
     schema = sa.schema([("x", type_)])
     assert sa.table({"x": given}, host, schema=schema, cast="truncate")["x"].to_pylist() == values
@@ -250,7 +250,7 @@ def test_truncate_cuts_what_the_type_has_no_room_for(host, given, type_, values)
         (np.array([10**17], "M8[s]"), "timestamp[ns]"),
     ],
 )
-def test_truncate_does_not_leave_the_range_of_a_type(host, given, type_):
+def test_truncate_refuses_values_outside_the_range(host, given, type_):
     with pytest.raises(sa.InvalidError, match=r"column 'x': row 0 is .*, which .* can't represent"):
         sa.column("x", given, type_, host, cast="truncate")
 
@@ -269,7 +269,7 @@ def test_truncate_does_not_leave_the_range_of_a_type(host, given, type_):
         (pa.array([5, None]), "timestamp[s]", [dt.datetime(1970, 1, 1, 0, 0, 5), None]),
     ],
 )
-def test_reinterpret_takes_the_bits_for_those_of_another_type(host, given, type_, values):
+def test_reinterpret_reads_the_bits_as_another_type(host, given, type_, values):
     made = sa.column("x", given, type_, host, cast="reinterpret")
     assert made.to_pylist() == values
     assert made.type == sa.DataType(type_)
@@ -294,12 +294,12 @@ def test_reinterpreted_numbers_are_shared(host):
         ([1], "month_interval"),
     ],
 )
-def test_reinterpret_knows_integers_of_the_same_width(host, given, type_):
+def test_reinterpret_accepts_only_integers_of_the_same_width(host, given, type_):
     with pytest.raises(sa.TypeMismatch, match="column 'x'"):
         sa.column("x", given, type_, host, cast="reinterpret")
 
 
-def test_casts_that_say_nothing_are_refused(host):
+def test_unknown_and_useless_casts_are_refused(host):
     with pytest.raises(sa.InvalidError, match="cast='unsafe': expected 'truncate', 'reinterpret' or None"):
         sa.column("x", [1], "int8", host, cast="unsafe")
     with pytest.raises(sa.InvalidError, match="no type is given"):

@@ -1,4 +1,5 @@
-"""What is taken from other libraries and files, by which of their protocols, and what is refused."""
+"""Imports from other libraries and files: which protocol is used, and the exact errors for refused
+arguments."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from saeta._files import batch_numbers, readers
 from saeta._loader import features
 
 
-def test_a_context_is_named_or_given(host):
+def test_a_context_argument_is_a_name_or_a_context(host):
     assert exchange.context_of(host) is host
     assert exchange.context_of("host") == host
     (device,) = [each for each in _core.devices() if each.name == "host"]
@@ -28,7 +29,7 @@ def test_a_context_is_named_or_given(host):
         exchange.context_of(3)
 
 
-def test_each_protocol_of_arrow_is_taken(host):
+def test_each_arrow_protocol_is_imported(host):
     numbers, frame = pa.array([1, 2]), pa.table({"a": [1, 2]})
     batch = pa.record_batch({"a": [1, 2]})
     assert sa.from_arrow(OnlyArray(numbers), host).to_pylist() == [1, 2]
@@ -53,7 +54,7 @@ def test_each_protocol_of_arrow_is_taken(host):
     del structs
 
 
-def test_a_copy_is_made_when_it_is_asked_for(host):
+def test_a_copy_is_made_on_request(host):
     numbers = pa.array(range(100), pa.int64())
     address = numbers.buffers()[1].address
     for source in (numbers, OnlyArray(numbers), OnlyStream(pa.chunked_array([numbers]))):
@@ -64,10 +65,10 @@ def test_a_copy_is_made_when_it_is_asked_for(host):
         assert (sa.from_arrow(frame, host, copy=copy)["a"].address == address) == shared
     wide = pd.array(np.arange(4), "Int64")
     ours = sa.column("a", wide, "int64", host)
-    assert ours.address == wide._data.ctypes.data, "nothing was converted"
+    assert ours.address == wide._data.ctypes.data, "the import must be a view"
 
 
-def test_rows_that_were_taken_are_not_taken_again(host):
+def test_a_consumed_reader_is_an_error(host):
     reader = pa.RecordBatchReader.from_batches(pa.schema({"a": pa.int64()}), [pa.record_batch({"a": [1]})])
     assert sa.from_arrow(reader, host).num_rows == 1
     with pytest.raises(
@@ -90,7 +91,7 @@ def test_rows_that_were_taken_are_not_taken_again(host):
         sa.from_arrow(Broken(), host)
 
 
-def test_names_of_columns_are_text():
+def test_column_names_must_be_text():
     assert readers._names("a") == ["a"]
     assert readers._names(iter("ab")) == ["a", "b"]
     for wrong in (3, ["a", 3]):
@@ -101,7 +102,7 @@ def test_names_of_columns_are_text():
 @pytest.mark.parametrize(
     ("batches", "expected"), [(2, (2, 3)), (range(1, 3), (1, 3)), (range(2, 1), (2, 1)), ((1, 3), (1, 3))]
 )
-def test_batches_are_a_range(batches, expected):
+def test_batches_can_be_a_range(batches, expected):
     assert readers._is_range(batches)
     assert batch_numbers.range_of(batches) == expected
 
@@ -110,7 +111,7 @@ def test_batches_are_a_range(batches, expected):
     ("batches", "expected"),
     [([3, 0, 3], [3, 0, 3]), (np.array([1, 2]), [1, 2]), (range(0, 5, 2), [0, 2, 4]), ([], []), ([-1], [-1])],
 )
-def test_batches_are_a_list(batches, expected):
+def test_batches_can_be_a_list(batches, expected):
     assert not readers._is_range(batches)
     assert batch_numbers.is_list(batches)
     assert batch_numbers.list_of(batches) == expected
@@ -126,13 +127,13 @@ def test_batches_are_a_list(batches, expected):
         (slice(None, None, -2), range(4, -1, -2)),
     ],
 )
-def test_batches_are_a_slice_of_all(batches, expected):
+def test_batches_can_be_a_slice(batches, expected):
     assert not readers._is_range(batches)
     numbers = batch_numbers.numbers_of_slice(batches, 5)
     assert (numbers.start, numbers.stop, numbers.step) == (expected.start, expected.stop, expected.step)
 
 
-def test_batches_that_are_no_numbers_are_refused():
+def test_batches_that_are_not_integers_are_refused():
     for wrong in ("1", 1.5, True, (1, 2, 3), object()):
         with pytest.raises(
             sa.TypeMismatch, match=f"batches is of type {type(wrong).__name__}, expected the number"
@@ -160,7 +161,7 @@ def test_batches_of_all_sources_are_counted_unless_one_is_a_stream():
     assert readers._count_batches(of(2, -1, 3)) == -1
 
 
-def test_files_stay_open_while_they_leave_descriptors_for_others(monkeypatch):
+def test_files_stay_open_if_enough_descriptors_remain(monkeypatch):
     limit = [100]
     monkeypatch.setattr(readers.resource, "getrlimit", lambda which: (limit[0], 1 << 20))
     assert [readers._may_stay_open(files) for files in (1, 25, 26)] == [True, True, False]
@@ -173,7 +174,7 @@ def choices(**given):
     return features.Options(**{**plain, "codes": None, **given})
 
 
-def test_choices_of_a_loader_are_checked():
+def test_options_of_a_loader_are_checked():
     features.check_options(choices(nulls={"a": "nan", "b": "mask"}, lists={"a": "padded"}))
     features.check_options(choices(to="table", nulls="mask"))
     for given, text in (
@@ -197,7 +198,7 @@ def made(**given):
     return features.Features(sa.schema(SCHEMA), choices(**given), {})
 
 
-def test_names_of_choices_are_those_of_what_is_yielded():
+def test_options_of_a_loader_may_only_name_yielded_columns():
     assert list(made()._makers) == list(SCHEMA)
     assert list(made(matrix=["i", "f"])._makers) == ["s", "t", "b", "matrix"]
     assert list(made(matrix={"m": "i", "n": ["f"]})._makers) == ["s", "t", "b", "m", "n"]
@@ -246,13 +247,13 @@ def test_names_of_choices_are_those_of_what_is_yielded():
         ({"nulls": {"k": "fill"}, "fill": {"k": 3}}, False, {}, {"fill": 3}),
     ],
 )
-def test_keywords_of_a_tensor_follow_the_choices(given, is_float, more, expected):
+def test_tensor_keywords_follow_from_the_options(given, is_float, more, expected):
     of = features.Features.__new__(features.Features)
     of._options = choices(**given)
     assert of._tensor_choices("k", is_float=is_float, **more) == expected
 
 
-def test_an_error_says_where_it_arose():
+def test_an_error_names_the_batch():
     with (
         pytest.raises(sa.FormatError, match=r"^batch 3: odd bytes$"),
         features.naming(lambda: "batch 3", "wait"),

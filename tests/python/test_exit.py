@@ -1,4 +1,4 @@
-"""The interpreter may end while daemon threads are inside the package. They don't change how it ends."""
+"""Interpreter shutdown while daemon threads run code of the package: the process must exit normally."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ running.wait()
 
 
 @pytest.mark.parametrize("work", ["allocate", "exchange", "read", "produce", "refuse", "hook"])
-def test_daemon_threads_inside_the_package_do_not_disturb_the_end_of_the_process(run_python, tmp_path, work):
+def test_daemon_threads_inside_the_package_do_not_change_the_exit(run_python, tmp_path, work):
     import pyarrow as pa
 
     path = tmp_path / "numbers.arrow"
@@ -80,7 +80,7 @@ def test_daemon_threads_inside_the_package_do_not_disturb_the_end_of_the_process
         assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_objects_that_live_at_the_end_are_not_reported(run_python):
+def test_objects_alive_at_exit_are_not_reported_as_leaks(run_python):
     program = """
 import sys
 import numpy as np
@@ -97,7 +97,7 @@ ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_program_that_has_closed_all_descriptors_ends_without_a_complaint(run_python):
+def test_a_program_that_closed_all_descriptors_exits_silently(run_python):
     program = """
 import io, os, socket, threading
 import saeta as sa

@@ -1,5 +1,5 @@
-"""Numbers of any size and objects of any kind where the bindings take "anything". Errors are Saeta's, never
-`std::bad_cast`."""
+"""Arbitrary objects and numbers of any size as arguments of the bindings: errors are Saeta's, never a
+translated `std::bad_cast`."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ WAYS = [
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_numbers_of_any_size_raise_errors_of_ours(host: sa.Context, tmp_path: Any, way: str) -> None:
+def test_numbers_of_any_size_raise_saetas_errors(host: sa.Context, tmp_path: Any, way: str) -> None:
     table = sa.table({"a": np.arange(2)}, host)
     path = str(tmp_path / "x.arrow")
     sa.write_ipc(table, path)
@@ -107,19 +107,19 @@ def test_numbers_of_any_size_raise_errors_of_ours(host: sa.Context, tmp_path: An
     assert list(named) == WAYS
     use = named[way]
     for number in NUMBERS:
-        with suppress(sa.Error):  # some mean "all there is" by it
+        with suppress(sa.Error):  # some functions accept huge sizes as "everything"
             use(number)
 
 
-def test_the_exchange_table_refuses_objects_of_others(host: sa.Context) -> None:
-    """DLPack's table of C functions, which a consumer may ask for anything."""
+def test_the_dlpack_table_refuses_foreign_objects(host: sa.Context) -> None:
+    """A consumer may pass any object to the functions of DLPack's C exchange API."""
     api = ctypes.pythonapi
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     capsule = sa.Column.__dlpack_c_exchange_api__  # type: ignore[attr-defined]
     functions = (ctypes.c_void_p * 7).from_address(api.PyCapsule_GetPointer(capsule, b"dlpack_exchange_api"))
     table = sa.table({"a": [1]}, host)
-    for place in (3, 5):  # a managed tensor, a borrowed one
+    for place in (3, 5):  # the functions for a managed and for a borrowed tensor
         room = (ctypes.c_char * 64)()
         take = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(functions[place])
         for other in (5, None, "a", object(), table, table.schema):
@@ -130,7 +130,7 @@ def test_the_exchange_table_refuses_objects_of_others(host: sa.Context) -> None:
 
 
 @pytest.mark.parametrize("text", ["\udcff", "a\ud800"])
-def test_text_that_has_no_utf8_names_nothing(host: sa.Context, text: str) -> None:
+def test_text_without_utf8_encoding_is_not_a_name(host: sa.Context, text: str) -> None:
     table = sa.table({"a": [1]}, host)
     assert text not in table
     assert text not in table.schema
@@ -180,7 +180,7 @@ except sa.ColumnNameError:
 """
 
 
-def test_a_subinterpreter_is_refused_and_the_main_one_stays_whole(run_python: Any) -> None:
+def test_a_subinterpreter_is_refused_and_the_main_one_still_works(run_python: Any) -> None:
     done = run_python(SUBINTERPRETER, IN_SUBINTERPRETER)
     assert (done.returncode, done.stdout) == (0, "whole\n"), done.stderr
 
@@ -192,7 +192,7 @@ def test_a_subinterpreter_is_refused_and_the_main_one_stays_whole(run_python: An
         (b"\x1b\x07\xc2\x9b", b"\\x1b\\x07\\x9b"),
     ],
 )
-def test_a_name_that_no_column_can_have_is_inspected(tmp_path: Any, name: bytes, shown: bytes) -> None:
+def test_invalid_names_of_columns_can_be_inspected(tmp_path: Any, name: bytes, shown: bytes) -> None:
     path = file_with_name(tmp_path, pa.table({"QQQQ": [1]}), name)
     assert [column["type"] for column in sa.ipc.inspect(path)["columns"]] == ["int64"]
     done = inspected(path)
@@ -219,7 +219,7 @@ def test_a_name_that_is_not_utf8_is_a_format_error(tmp_path: Any, table: pa.Tabl
 
 
 def file_with_name(folder: Any, table: pa.Table, name: bytes) -> Any:
-    """A file in which `name` stands where the table has QQQQ."""
+    """Writes the table to a file and replaces the name QQQQ by `name`."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)

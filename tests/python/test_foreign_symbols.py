@@ -1,4 +1,5 @@
-"""Ids of symbols that name no table, as XLOG's arrays have them: they stay ids until a table is given."""
+"""Symbol ids whose metadata names no symbol table, as in XLOG's arrays: they stay ids until a table is
+given."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ FOREIGN = pa.table([pa.array(IDS, pa.uint32())], schema=pa.schema([FIELD]))
 
 @pytest.fixture(autouse=True)
 def _names_of_something_else():
-    """The process has names of its own for small numbers."""
+    """Adds names to the process's symbol table, so that small ids would have wrong names."""
     sa.symbols.intern_all([f"something else {i}" for i in range(6)])
 
 
@@ -88,18 +89,18 @@ WAYS = [
 
 
 @pytest.mark.parametrize("only", [OnlyArray, OnlyStream, lambda whole: whole])
-def test_they_come_in_and_go_out_as_they_are(anywhere, only):
+def test_ids_are_imported_and_exported_unchanged(anywhere, only):
     batch = FOREIGN.to_batches()[0]
     assert_as_it_came(sa.from_arrow(only(batch), anywhere))
     assert_as_it_came(sa.table(only(batch), anywhere))
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_they_stay_as_they_are_on_every_way(anywhere, way):
+def test_every_operation_keeps_the_ids_and_metadata(anywhere, way):
     assert_as_it_came(way(sa.from_arrow(FOREIGN, anywhere), anywhere))
 
 
-def test_devices_get_them_with_the_metadata_that_they_had(anywhere):
+def test_device_exports_keep_the_metadata_of_ids(anywhere):
     table = sa.from_arrow(FOREIGN, anywhere)
     described, _ = table["city"].__arrow_c_device_array__()
     assert pa.Field._import_from_c_capsule(described).equals(FIELD, check_metadata=True)
@@ -107,7 +108,7 @@ def test_devices_get_them_with_the_metadata_that_they_had(anywhere):
 
 @pytest.mark.parametrize("container", ["file", "stream"])
 @pytest.mark.parametrize("copied", [None, True])
-def test_files_keep_them(anywhere, tmp_path, container, copied):
+def test_files_keep_ids(anywhere, tmp_path, container, copied):
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
     with (pa.ipc.new_file if container == "file" else pa.ipc.new_stream)(theirs, FOREIGN.schema) as writer:
         writer.write_table(FOREIGN, 2)
@@ -120,13 +121,13 @@ def test_files_keep_them(anywhere, tmp_path, container, copied):
     assert read.schema.equals(FOREIGN.schema, check_metadata=True)
 
 
-def test_parquet_keeps_them(tmp_path):
+def test_parquet_keeps_ids(tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     parquet.write_table(FOREIGN, tmp_path / "a.parquet")
     assert sa.read_parquet(tmp_path / "a.parquet", "host")["city"].to_pylist() == IDS
 
 
-def test_tensors_of_them_need_no_table(anywhere):
+def test_tensors_of_ids_need_no_symbol_table(anywhere):
     ids = sa.from_arrow(FOREIGN.slice(3), anywhere)
     tensors, names, rows = xlog.import_arrow_device(
         xlog.export_arrow_device(ids, anywhere.device), anywhere.device
@@ -144,7 +145,7 @@ def test_tensors_get_the_metadata_of_a_schema(host):
     assert matrix.equals(made, check_metadata=True)
 
 
-def test_they_get_the_names_of_a_table_that_is_given(anywhere):
+def test_ids_get_the_names_of_a_given_table(anywhere):
     names = names_of_xlog()
     few = FOREIGN.filter(pa.array([True, True, True, False, False, True]))
     expected = ["Oslo", "Lyon", None, "Bern"]
@@ -159,7 +160,7 @@ def test_they_get_the_names_of_a_table_that_is_given(anywhere):
     assert named.to_arrow()["city"].to_pylist() == expected
 
 
-def test_they_get_names_of_the_process_only_where_somebody_says_so(anywhere):
+def test_ids_get_names_of_the_process_only_on_request(anywhere):
     ids = sa.from_arrow(FOREIGN, anywhere)["city"].slice(0, 3)
     refusal = "its numbers are symbols of a table that its metadata do not name"
     with pytest.raises(sa.ExchangeError, match=f"column 'city': {refusal}: give that table"):
@@ -174,12 +175,12 @@ def test_they_get_names_of_the_process_only_where_somebody_says_so(anywhere):
     assert ids.as_symbols(sa.symbols).to_pylist()[:2] == [sa.symbols.name(3), sa.symbols.name(0)]
 
 
-def test_a_table_that_lacks_them_is_refused_with_the_row(anywhere):
+def test_the_error_for_an_id_missing_in_the_given_table_has_the_row(anywhere):
     with pytest.raises(sa.OutOfRange, match="column 'city': row 3: symbol 4294967295 is not in the symbol"):
         sa.from_arrow(FOREIGN, anywhere, symbols=names_of_xlog())
 
 
-def test_what_symbols_become_is_ids_or_a_table(host):
+def test_the_symbols_argument_is_ids_or_a_table(host):
     assert_as_it_came(sa.from_arrow(FOREIGN, host, symbols="ids"))
     stream = FOREIGN.to_reader()
     with pytest.raises(sa.InvalidError, match="symbols='names': expected 'ids' or a SymbolTable"):
@@ -189,14 +190,14 @@ def test_what_symbols_become_is_ids_or_a_table(host):
     assert_as_it_came(sa.from_arrow(stream, host))
 
 
-def test_numbers_that_name_their_table_do_not_get_the_names_of_another(anywhere):
+def test_symbols_of_the_process_ignore_a_given_table(anywhere):
     own = sa.column("city", ["a", "b"], sa.symbol(), anywhere)
     back = sa.from_arrow(own.__arrow_c_device_array__(), anywhere, symbols=names_of_xlog())
     assert back.field == own.field
     assert back.to_pylist() == ["a", "b"]
 
 
-def test_schemas_of_them_are_schemas_of_numbers():
+def test_schemas_of_ids_are_schemas_of_integers():
     assert sa.Schema(FOREIGN.schema).fields[0].type == "uint32"
     assert pa.schema(sa.Schema(FOREIGN.schema)).equals(FOREIGN.schema, check_metadata=True)
     assert sa.field("city", FIELD).type == "uint32"

@@ -1,4 +1,4 @@
-"""Children of fork: each has contexts of its own, reads the host memory of its parent, and ends."""
+"""Forked children: each has its own contexts, can read the host memory of its parent, and exits normally."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 
 CHILDREN = 20
 
-# `run(child)` forks while four threads of the parent allocate, and waits for the child. A child that does not
-# end in time is killed and counts as a failure.
+# `run(child)` forks while four threads of the parent allocate, and waits for the child. A child that exceeds
+# the timeout is killed and counts as a failure.
 PRELUDE = """
 import os, signal, sys, threading, traceback, warnings
 import numpy as np
@@ -109,13 +109,13 @@ def child():
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_a_child_of_a_busy_process_uses(run_python, job):
+def test_a_child_of_a_busy_process_can_work(run_python, job):
     done = run_python(PRELUDE + JOBS[job] + f"finish([run(child) for _ in range({CHILDREN})])")
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
 
 
-def test_a_child_of_a_busy_process_ends_with_its_interpreter(run_python):
-    """`sys.exit` runs the destructors of everything that the child inherited."""
+def test_a_child_of_a_busy_process_exits_normally(run_python):
+    """`sys.exit` runs the destructors of all objects that the child inherited."""
     done = run_python(
         PRELUDE
         + JOBS["a_context_of_the_host"]
@@ -174,7 +174,7 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     assert (done.returncode, done.stdout, done.stderr) == (0, "33 3\n", "")
 
 
-def test_a_child_budget_of_the_parent_allocates_nothing_in_a_child(run_python):
+def test_a_child_budget_of_the_parent_is_refused_in_a_forked_child(run_python):
     program = """
 import os
 import saeta as sa
@@ -193,7 +193,7 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_log_of_the_environment_has_a_file_for_each_process(run_python, tmp_path):
+def test_saeta_log_writes_a_file_for_each_process(run_python, tmp_path):
     program = """
 import os
 import saeta as sa

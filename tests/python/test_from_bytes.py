@@ -1,4 +1,4 @@
-"""Tables of raw little-endian bytes."""
+"""sa.from_bytes: tables from raw little-endian bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIXED = {
 }
 
 
-def test_bytes_of_every_fixed_type_are_columns(anywhere):
+def test_bytes_of_every_fixed_width_type_become_columns(anywhere):
     schema = sa.schema([(name, name) for name in FIXED])
     made = sa.from_bytes([each.buffers()[1] for each in FIXED.values()], anywhere, schema=schema)
     assert made.schema == schema
@@ -34,7 +34,7 @@ def test_bytes_of_every_fixed_type_are_columns(anywhere):
         assert made[name].to_arrow().combine_chunks().equals(source)
 
 
-def test_a_table_takes_one_transfer(anywhere):
+def test_a_table_is_uploaded_in_one_transfer(anywhere):
     anywhere.reset_counters()
     made = sa.from_bytes([bytes(800)] * 3, anywhere, schema={"a": "int64", "b": "float64", "c": "uint64"})
     assert (
@@ -44,7 +44,7 @@ def test_a_table_takes_one_transfer(anywhere):
     assert made.shape == (100, 3)
 
 
-def test_anything_with_contiguous_memory_is_taken(host):
+def test_any_contiguous_buffer_is_accepted(host):
     numbers = np.arange(4, dtype="<u4")
     with mmap.mmap(-1, 16) as mapped:
         mapped[:16] = numbers.tobytes()
@@ -61,7 +61,7 @@ def test_anything_with_contiguous_memory_is_taken(host):
     assert all(column.to_pylist() == [0, 1, 2, 3] for column in made.columns)
 
 
-def test_schemas_of_others_are_taken(host):
+def test_schemas_of_other_libraries_are_accepted(host):
     schema = pa.schema([pa.field("a", pa.int16(), nullable=False, metadata={"k": "v"})], metadata={"t": "w"})
     made = sa.from_bytes([b"\1\0\2\0"], host, schema=schema)
     assert pa.schema(made.schema).equals(schema, check_metadata=True)
@@ -75,7 +75,7 @@ def test_bools_are_bytes(host):
         sa.from_bytes([b"\1"], host, schema={"a": "bool"})
 
 
-def test_no_columns_no_rows(host):
+def test_a_table_without_columns_has_no_rows(host):
     assert sa.from_bytes([], host, schema={}).shape == (0, 0)
     assert sa.from_bytes([b""], host, schema={"a": "int64"}).shape == (0, 1)
 
@@ -110,27 +110,28 @@ def test_no_columns_no_rows(host):
         ({"a": b"12"}, {"a": "int16"}, sa.TypeMismatch, "columns are of type dict"),
     ],
 )
-def test_what_does_not_fit_is_named(host, columns, schema, error, said):
+def test_errors_name_the_mismatched_column(host, columns, schema, error, said):
     with pytest.raises(error, match=said):
         sa.from_bytes(columns, host, schema=schema)
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("rows", [3, 3_000_000])
-def test_bytes_are_the_callers_again_when_the_call_returns(device, rows):
-    """Nothing reads them later, however much there is: they may be written at once."""
+def test_the_caller_may_change_the_bytes_after_the_call(device, rows):
+    """The upload has read the bytes when the call returns, whatever their size: the caller may overwrite
+    them."""
     for ctx in contexts_of(device):
         given = [np.arange(rows), bytearray(np.arange(rows).astype("<i4").tobytes())]
         table = sa.from_bytes(given, ctx, schema={"a": "int64", "b": "int32"})
         given[0][:] = -1
         given[1][:] = b"\xff" * len(given[1])
-        given[1].clear()  # nobody holds them
+        given[1].clear()  # raises BufferError if anything still exports the bytearray
         for name in "ab":
             assert np.array_equal(table[name].to_numpy(), np.arange(rows))
         del table
 
 
-def test_over_the_budget_nothing_is_left(host):
+def test_a_refused_table_leaks_nothing(host):
     small = host.memory.child("small", 1000)
     with pytest.raises(sa.BudgetExceeded):
         sa.from_bytes([bytes(8000)], small, schema={"a": "int64"})

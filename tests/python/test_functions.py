@@ -1,4 +1,4 @@
-"""Every public function has a signature for `inspect` and says which argument it can't take."""
+"""Every public function has a signature for `inspect`, and errors about its arguments name the argument."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_every_public_callable_has_a_signature(function):
 
 
 def documented(member: Any) -> bool:
-    """Whether a member has more text than the signature that nanobind writes for it."""
+    """Returns whether a member has a docstring beyond the signature that nanobind adds."""
     function = member.fget if isinstance(member, property) else member
     compiled = getattr(function, "__nb_signature__", None)
     return any(text for _, text, _ in compiled) if compiled else bool(function.__doc__)
@@ -57,7 +57,7 @@ def test_a_bound_method_has_no_self_in_its_signature(host):
     assert str(inspect.signature(table.head)) == "(rows: int = 5) -> Table"
 
 
-def test_a_wrong_type_is_named_with_its_argument(host):
+def test_the_error_for_a_wrong_type_names_the_argument(host):
     table = sa.table({"a": [1]}, host)
     with pytest.raises(sa.TypeMismatch, match=r"^Table.head\(\): rows is str 'x', expected int$"):
         table.head("x")
@@ -69,14 +69,14 @@ def test_a_wrong_type_is_named_with_its_argument(host):
         sa.Column.from_chunks("ab")
 
 
-def test_a_wrong_type_of_an_attribute_or_a_constructor_is_named(host):
+def test_the_error_for_a_wrong_attribute_or_constructor_argument_names_it(host):
     with pytest.raises(sa.TypeMismatch, match=r"^Context.budget\(\): limit is float 1.5"):
         host.budget = 1.5
     with pytest.raises(sa.TypeMismatch, match=r"^UseToken\(\): reads is int 4, expected a sequence"):
         sa.UseToken(None, 4, [])
 
 
-def test_missing_and_unknown_arguments_are_named(host):
+def test_errors_name_missing_and_unknown_arguments(host):
     with pytest.raises(
         sa.TypeMismatch, match=r"^Context.allocate\(\): missing a required argument: 'nbytes'$"
     ):
@@ -85,12 +85,12 @@ def test_missing_and_unknown_arguments_are_named(host):
         host.memory.report(3)
 
 
-def test_a_number_outside_the_range_of_its_type_is_named(host):
+def test_the_error_for_a_number_out_of_range_names_it(host):
     with pytest.raises(sa.InvalidError, match=r"nbytes=int -1$"):
         host.allocate(-1)
 
 
-def test_an_error_inside_a_function_is_left_alone(host):
+def test_an_error_inside_a_function_is_not_changed(host):
     class Odd:
         def __arrow_c_stream__(self, requested_schema=None):
             raise TypeError("not today")
@@ -106,6 +106,6 @@ CLASSES = (
 
 
 @pytest.mark.parametrize("name", CLASSES.split())
-def test_a_class_without_a_constructor_says_what_makes_its_objects(name):
+def test_the_error_for_a_class_without_constructor_names_the_factory(name):
     with pytest.raises(sa.TypeMismatch, match=rf"^a {name} can't be made by calling its class: use "):
         getattr(sa, name)()

@@ -1,4 +1,4 @@
-"""Calls that move data let other Python threads run meanwhile."""
+"""Calls that move data release the GIL."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-# The import has no room until another thread frees memory, which needs the GIL. `put` is C code, so the hook
-# of the main thread lets no other thread run.
+# The import exceeds the budget until another thread frees memory, for which it needs the GIL. The hook of the
+# main thread is `put`, which is C code and does not release the GIL.
 IMPORT = """
 import queue, sys, threading
 import numpy as np
@@ -33,9 +33,9 @@ other.join()
 assert np.array_equal(made.to_numpy(), source)
 """
 
-# The interpreter's own switching is off, so the other thread runs only while a call has released the GIL. It
-# gets the GIL between two of the calls of `progress`, which itself lets no other thread run. On a busy
-# machine a file may be written before the system lets it run, so several files may be needed.
+# A huge switch interval keeps the interpreter from switching threads, so the other thread runs only while a
+# call has released the GIL. `progress` itself does not release it. On a busy machine a file may be complete
+# before the other thread is scheduled, so the program tries several files.
 WRITE = """
 import queue, sys, threading
 import pyarrow as pa

@@ -1,5 +1,5 @@
-"""The Python blocks of every page run as they stand, one after the other, and print what their comments say.
-Blocks for a GPU run where there is one."""
+"""The Python blocks of each documentation page run in order and print the output given in their comments.
+Blocks that need a GPU run if there is one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import saeta as sa
 from code_blocks import BLOCKS, ROOT, missing_modules, pages_with_programs, program, promised
 from gpu_frameworks import numba_with_a_device
 
-# What these print, or leave behind, is looked at more closely.
+# Pages with a test of their own, which checks more than the printed output.
 WITH_A_TEST_OF_ITS_OWN = {
     "README.md": "test_readme.py",
     "docs/guides/memory.md": "test_memory_docs.py",
@@ -24,7 +24,7 @@ ON_HOST = [page for page in pages_with_programs() if page not in WITH_A_TEST_OF_
 
 
 @pytest.mark.parametrize("page", ON_HOST)
-def test_the_page_prints_what_its_comments_say(run_python, page):
+def test_the_page_prints_the_output_in_its_comments(run_python, page):
     text = program(page)
     missing = missing_modules(text)
     if missing:
@@ -36,7 +36,7 @@ def test_the_page_prints_what_its_comments_say(run_python, page):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("page", pages_with_programs(on_gpu=True))
-def test_the_page_prints_what_its_comments_say_on_a_gpu(run_python, page, tmp_path):
+def test_the_page_prints_the_output_in_its_comments_on_a_gpu(run_python, page, tmp_path):
     if not sa.info()["cuda"]["usable"]:
         pytest.skip("no usable CUDA device")
     text = program(page, on_gpu=True)
@@ -45,7 +45,7 @@ def test_the_page_prints_what_its_comments_say_on_a_gpu(run_python, page, tmp_pa
         pytest.skip(f"not installed: {', '.join(missing)}")
     if "numba.cuda" in text or "from numba import cuda" in text:
         numba_with_a_device()
-    file = tmp_path / "guide.py"  # Triton reads the source of a kernel from its file
+    file = tmp_path / "guide.py"  # Triton needs the source file of a kernel
     file.write_text(text, encoding="utf-8")
     done = run_python(f"import runpy; runpy.run_path({str(file)!r}, run_name='__main__')")
     assert done.returncode == 0, done.stderr
@@ -83,7 +83,7 @@ def test_the_commands_of_the_guide_to_reading_run(tmp_path):
     assert sa.read_ipc(tmp_path / "trips.arrow", "host")["fare"].to_pylist() == [1.5, 2.5]
 
 
-def test_the_page_of_errors_has_each_class_and_each_of_its_attributes():
+def test_the_error_page_has_each_class_and_attribute():
     page = (ROOT / "docs/guides/errors.md").read_text(encoding="utf-8")
     classes = {
         name

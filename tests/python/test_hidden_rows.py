@@ -1,4 +1,5 @@
-"""Rows of children that no row of a parent refers to. Exports hand them out, so they are checked, too."""
+"""Corrupt child rows that no parent row refers to ("hidden rows"). Exports include them, so reads must check
+them."""
 
 from __future__ import annotations
 
@@ -34,11 +35,11 @@ def lists(values, kind=pa.list_):
 
 
 def no_rows(width=32):
-    """The offsets of two lists, and of two lists without values."""
+    """Returns the offset bytes of two lists and the replacement that makes both lists empty."""
     return words(0, 2, 3, width=width), words(0, 0, 0, width=width)
 
 
-# An array of each kind of parent, and bytes that are replaced by others.
+# Arrays of each nested layout. Replacing the bytes hides child rows and corrupts them.
 HIDDEN = {
     "lists without values": (lists(TEXTS.to_pylist(), pa.list_(pa.string())), [no_rows(), (OFFSETS, LOST)]),
     "values behind the last list": (
@@ -122,7 +123,7 @@ HIDDEN = {
 
 def broken(raw, replacements):
     for old, new in replacements:
-        assert raw.count(old) >= 1, "the bytes that are replaced"
+        assert raw.count(old) >= 1, "the bytes to replace must exist"
         raw = raw.replace(old, new)
     return raw
 
@@ -143,14 +144,14 @@ def packed(hidden, host):
     return metadata, broken(bytes(np.from_dlpack(body)), replacements)
 
 
-def test_unpack_refuses_them(hidden, ctx, host):
+def test_unpack_refuses_corrupt_hidden_rows(hidden, ctx, host):
     metadata, body = packed(hidden, host)
     with pytest.raises(sa.FormatError, match=r"column 'c'|dictionary"):
         sa.unpack(metadata, body, ctx)
 
 
 class Packed:
-    """A pickle of a table whose body was changed on its way."""
+    """Pickles as a table with the given metadata and body."""
 
     def __init__(self, *parts):
         self.parts = parts
@@ -159,14 +160,14 @@ class Packed:
         return restored_table, self.parts
 
 
-def test_unpickling_refuses_them(hidden, host):
+def test_unpickling_refuses_corrupt_hidden_rows(hidden, host):
     with pytest.raises(sa.FormatError):
         pickle.loads(pickle.dumps(Packed(*packed(hidden, host))))
 
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("copy", [None, True])
-def test_reads_refuse_them_or_leave_them_out(hidden, copy, stream, host):
+def test_reads_refuse_or_omit_corrupt_hidden_rows(hidden, copy, stream, host):
     array, replacements = hidden
     sink = io.BytesIO()
     table = pa.table({"c": array})
@@ -177,7 +178,7 @@ def test_reads_refuse_them_or_leave_them_out(hidden, copy, stream, host):
         found = sa.read_ipc(raw, host, copy=copy)
     except sa.FormatError:
         return
-    assert copy, "a view has them"
+    assert copy, "a view includes the hidden rows and must be refused"
     found.to_arrow().validate(full=True)
 
 

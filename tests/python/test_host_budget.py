@@ -1,4 +1,5 @@
-"""The budget of a host context: what Saeta brings is charged to it, what is only viewed is external."""
+"""The budget of a host context: read, converted and copied data are charged, views of foreign memory are
+not."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def held(ctx):
     return {name: ctx.memory.statistics()[name] for name in ("current", "external")}
 
 
-def test_a_parquet_file_is_charged_while_its_table_lives(host, file):
+def test_a_parquet_file_is_charged_until_its_table_is_freed(host, file):
     with host.memory.child("large", "64MiB") as large:
         table = sa.read_parquet(file, large, columns=["a", "b"])
         assert table.nbytes == 12 * ROWS
@@ -47,7 +48,7 @@ def test_a_parquet_file_that_can_not_fit_is_refused_before_it_is_read(small, fil
 
 
 @pytest.mark.parametrize("options", [{}, {"columns": "s"}, {"filters": [("a", ">=", 0)]}], ids=str)
-def test_a_parquet_file_that_does_not_fit_leaves_nothing(host, file, options):
+def test_a_parquet_file_that_does_not_fit_leaks_nothing(host, file, options):
     with host.memory.child("tiny", "100KiB") as tiny:
         with pytest.raises(sa.BudgetExceeded):
             sa.read_parquet(file, tiny, **options)
@@ -81,7 +82,7 @@ BROUGHT = {
 
 
 @pytest.mark.parametrize("way", BROUGHT)
-def test_what_is_converted_or_copied_is_charged(small, way):
+def test_converted_and_copied_data_are_charged(small, way):
     made = BROUGHT[way](small)
     assert held(small)["current"] >= made.nbytes >= 4 * ROWS
     assert held(small)["external"] == 0
@@ -97,6 +98,6 @@ VIEWED = {
 
 
 @pytest.mark.parametrize("way", VIEWED)
-def test_what_is_only_viewed_is_external(small, way):
+def test_viewed_data_are_external(small, way):
     made = VIEWED[way](small)
     assert held(small) == {"current": 0, "external": made.nbytes}

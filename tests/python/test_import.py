@@ -1,4 +1,4 @@
-"""`import saeta` loads nothing heavy and needs neither a GPU nor NumPy nor pyarrow."""
+"""`import saeta` loads no large library and needs neither a GPU nor NumPy nor pyarrow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEAVY = (
 )  # fmt: skip
 
 
-def test_import_loads_nothing_heavy(run_python):
+def test_import_loads_no_large_library(run_python):
     program = f"""
 import sys
 
@@ -31,7 +31,7 @@ print(sorted({set(HEAVY)!r} & (set(sys.modules) - before)))
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
 
 
-def test_a_package_that_is_imported_again_is_the_same(run_python):
+def test_importing_the_package_a_second_time_reuses_its_classes(run_python):
     program = """
 import io, sys, warnings
 warnings.simplefilter("error")
@@ -100,13 +100,13 @@ assert "pyarrow" in missing["saeta.cuda"], missing
     assert "on host: 0 rows x 0 columns" in done.stdout
 
 
-def test_a_python_without_the_gil_is_refused(run_python):
+def test_a_free_threaded_python_is_refused(run_python):
     done = run_python("import sys; sys.abiflags = 't'; import saeta")
     assert done.returncode != 0
     assert "ImportError: saeta needs a Python with the GIL" in done.stderr
 
 
-def test_the_command_says_what_it_needs(run_python):
+def test_the_command_names_its_missing_packages(run_python):
     program = """
 import sys
 
@@ -144,7 +144,7 @@ except sa.MissingDependency as failure:
     assert "pip install 'pyarrow==" in done.stdout, done.stderr
 
 
-def test_a_pyarrow_of_another_release_is_named(run_python):
+def test_the_error_names_an_unsupported_pyarrow_release(run_python):
     program = """
 import pyarrow
 pyarrow.__version__ = "1.2.3"
@@ -161,7 +161,7 @@ except sa.MissingDependency as failure:
     assert f"pip install 'pyarrow=={major}.*'" in done.stdout
 
 
-def test_the_modules_for_the_installed_pyarrow_are_found_without_importing_it(run_python):
+def test_the_pyarrow_release_is_found_without_importing_it(run_python):
     pytest.importorskip("pyarrow")
     program = """
 import sys
@@ -173,7 +173,7 @@ import saeta._bridge
     assert done.returncode == 0, done.stderr
 
 
-def test_a_pyarrow_that_does_not_tell_its_release_is_asked_by_the_first_call(run_python):
+def test_a_pyarrow_without_metadata_is_imported_by_the_first_call(run_python):
     program = """
 import importlib.util
 found = importlib.util.find_spec
@@ -191,13 +191,13 @@ else:
     assert done.returncode == 0, done.stderr
 
 
-def test_supported_releases_are_listed_as_a_range_where_they_are_one():
+def test_consecutive_supported_releases_are_listed_as_a_range():
     assert _libarrow._listed([26]) == "26"
     assert _libarrow._listed([22, 23, 24]) == "22 to 24"
     assert _libarrow._listed([22, 24, 25]) == "22, 24 and 25"
 
 
-def test_a_minor_release_whose_libarrow_has_another_name_is_explained():
+def test_the_error_explains_a_libarrow_with_another_soname():
     failure = ImportError("libarrow.so.2601: cannot open shared object file: No such file or directory")
     said = str(_libarrow._explain(failure, "this test", "26.0.0"))
     assert "was built with pyarrow 26.1, but pyarrow 26.0.0 is installed" in said
@@ -207,7 +207,7 @@ def test_a_minor_release_whose_libarrow_has_another_name_is_explained():
     )
 
 
-def test_a_module_that_this_python_does_not_have_is_explained(tmp_path, monkeypatch):
+def test_the_error_explains_a_missing_extension_module(tmp_path, monkeypatch):
     monkeypatch.setattr(_libarrow, "PACKAGE", tmp_path)
     failure = ModuleNotFoundError("No module named 'saeta._arrow'", name="saeta._arrow")
     said = str(_libarrow._explain(failure, "this test", "26.0.0"))
@@ -223,8 +223,8 @@ def test_a_module_that_this_python_does_not_have_is_explained(tmp_path, monkeypa
     assert said.endswith("pip install --no-binary saeta saeta")
 
 
-def test_another_pyarrow_to_build_with_is_one_option():
-    """What pip asks the build back end for in an isolated build."""
+def test_building_with_another_pyarrow_needs_one_option():
+    """The requirements that pip gets from the build back end for an isolated build."""
     back_end = pytest.importorskip("scikit_build_core.build")
     project = Path(__file__).resolve().parents[2]
     with contextlib.chdir(project):

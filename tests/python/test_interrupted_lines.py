@@ -1,4 +1,5 @@
-"""Ctrl-C at any line of what reads, writes or starts threads: it comes out, and nothing is left behind."""
+"""Ctrl-C at any line of code that reads, writes or starts threads is raised to the caller and leaks
+nothing."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ WORK = {
 
 
 @pytest.mark.parametrize("work", WORK)
-def test_an_interrupt_comes_out_and_leaves_nothing_behind(tmp_path, run_python, work):
+def test_an_interrupt_is_raised_and_leaks_nothing(tmp_path, run_python, work):
     for number in range(2):
         write_ipc(ROWS, tmp_path / f"{number}.arrow", 10)
     write_parquet(ROWS, tmp_path / "0.parquet", 10)

@@ -1,4 +1,4 @@
-"""Ctrl-C ends the waits of the package: KeyboardInterrupt comes while the wait could last much longer."""
+"""Ctrl-C ends long waits of the package with KeyboardInterrupt."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from python_support.sim_devices import simulator
 
-# A queue's `put` is C code: as a memory hook it tells the other thread that the main thread is about to wait,
-# and runs no line of Python that could take the signal.
+# The memory hook is a queue's `put`, which tells the other thread that the main thread is about to wait. It
+# is C code, so no Python code of the hook can handle the signal.
 PRELUDE = """
 import os, queue, signal, threading
 import saeta as sa
@@ -81,8 +81,8 @@ except KeyboardInterrupt:
     print("interrupted")
 """
 
-# One batch that takes much longer than 100 ms. The test measures the time from the signal, in the middle of
-# the batch, to the exception.
+# Programs that work on one batch for much longer than 100 ms. They measure the time from a signal in the
+# middle to the exception.
 LONG = """
 import os, signal, sys, tempfile, threading, time
 import numpy as np
@@ -139,8 +139,8 @@ os.rmdir(folder)
 assert not times or quick(times), times
 """
 
-# The memory of a simulated device is too small for a long download. The downloads follow each other, and the
-# signal comes in the middle of one.
+# A simulated device has too little memory for one long download, so the program repeats short downloads. The
+# signal arrives in the middle of one.
 DOWNLOADS = """
 from python_support.sim_devices import simulator
 
@@ -171,8 +171,8 @@ def test_ctrl_c_ends_the_wait(wait):
     assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
 
 
-# The signal comes when the read has begun, and the read would go on for much longer. The best of some rounds
-# counts, or of many on a busy machine, where other programs take their time too.
+# The signal arrives after the start of a read that would take much longer. The best of several rounds counts,
+# because other programs on a busy machine delay single rounds.
 READ = """
 import time
 import numpy as np

@@ -47,7 +47,7 @@ def test_every_type_is_read_as_pyarrow_reads_it(anywhere, tmp_path, stream, comp
 
 @pytest.mark.parametrize("format", ["file", "stream"])
 @pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
-def test_what_is_written_is_what_pyarrow_reads(anywhere, tmp_path, format, compression):  # noqa: A002
+def test_pyarrow_reads_what_saeta_writes(anywhere, tmp_path, format, compression):  # noqa: A002
     source = arrow_data.table().replace_schema_metadata({"key": "value"})
     path = tmp_path / "written.arrow"
     size = sa.write_ipc(sa.from_arrow(source, anywhere), path, compression=compression, format=format)
@@ -76,13 +76,13 @@ def test_tables_of_other_libraries_are_written(host, tmp_path, library):
 
 
 @pytest.mark.parametrize("source", [3, "a.arrow", [1, 2], pa.array([1, 2])], ids=repr)
-def test_what_is_no_table_is_not_written(tmp_path, source):
+def test_writing_an_object_that_is_not_a_table_is_refused(tmp_path, source):
     with pytest.raises(sa.TypeMismatch):
         sa.write_ipc(source, tmp_path / "a.arrow")
     assert not any(tmp_path.iterdir())
 
 
-def test_slices_and_batches_are_written_as_they_are(host, batched, tmp_path):
+def test_slices_and_batches_are_written_unchanged(host, batched, tmp_path):
     table = sa.read_ipc(batched, host)[15:50]
     table.write_ipc(tmp_path / "part.arrow")
     reader = pa.ipc.open_file(tmp_path / "part.arrow")
@@ -100,7 +100,7 @@ def test_a_mapped_file_is_viewed_and_a_copy_is_one_transfer(host, tmp_path):
     assert viewed.to_arrow().equals(copied.to_arrow())
 
 
-def test_columns_and_batches_are_chosen(host, batched):
+def test_columns_and_batches_can_be_selected(host, batched):
     source = arrow_data.table(60)
     table = sa.read_ipc(batched, host, columns=["string", "int8"], batches=(1, 3))
     assert table.to_arrow().equals(source.select(["string", "int8"]).slice(20, 40))
@@ -133,7 +133,7 @@ def test_bytes_and_open_files_are_sources(host, batched):
 
 @pytest.mark.parametrize("copy", [None, True], ids=["view", "copy"])
 @pytest.mark.parametrize("way", ["path", "bytes", "ranges", "scan"])
-def test_values_are_checked_unless_that_is_not_asked_for(host, tmp_path, way, copy):
+def test_values_are_validated_unless_disabled(host, tmp_path, way, copy):
     indices = pa.array([0, 7, 0, 1], pa.int8())
     wrong = pa.DictionaryArray.from_arrays(indices, pa.array(["x", "y"]), safe=False)
     path = write(tmp_path / "wrong.arrow", pa.table({"w": wrong}))
@@ -176,7 +176,7 @@ def test_dictionaries_with_replacement_and_deltas(host, tmp_path):
     assert table.to_arrow().column("d").to_pylist() == ["a", "b", "a", "b", "c", "z"]
 
 
-def test_progress_is_told_after_each_batch(host, batched, tmp_path):
+def test_progress_is_reported_after_each_batch(host, batched, tmp_path):
     heard = []
     table = sa.read_ipc(
         batched,
@@ -189,7 +189,7 @@ def test_progress_is_told_after_each_batch(host, batched, tmp_path):
     assert heard[-1] == 60
 
 
-def test_an_error_in_progress_ends_the_read_and_leaves_nothing(host, batched):
+def test_an_error_in_progress_ends_the_read_and_leaks_nothing(host, batched):
     def stop(so_far):
         raise KeyboardInterrupt
 
@@ -198,7 +198,7 @@ def test_an_error_in_progress_ends_the_read_and_leaves_nothing(host, batched):
     assert host.memory.statistics()["current"] == 0
 
 
-def test_an_error_in_progress_leaves_no_half_file(host, batched, tmp_path):
+def test_an_error_in_progress_leaves_no_partial_file(host, batched, tmp_path):
     target = tmp_path / "folder" / "out.arrow"
     target.parent.mkdir()
     target.write_bytes(b"what was there before")
@@ -213,13 +213,13 @@ def test_an_error_in_progress_leaves_no_half_file(host, batched, tmp_path):
     assert [path.name for path in target.parent.iterdir()] == ["out.arrow"]
 
 
-def test_a_progress_bar_is_a_matter_of_one_argument(host, batched, capfd):
+def test_a_progress_bar_needs_one_argument(host, batched, capfd):
     assert sa.read_ipc(batched, host, progress=True).num_rows == 60
     assert capfd.readouterr().out == ""
 
 
 def test_other_threads_run_during_a_read(host, batched):
-    """The callback waits for another thread's Python code, which could not run if the read held the GIL."""
+    """The progress callback waits for another thread, which could not run if the read held the GIL."""
     asked, answered = threading.Event(), threading.Event()
 
     def answer():
@@ -248,11 +248,11 @@ def test_readers_on_several_threads_agree(host, batched):
     assert equal == [True] * 40
 
 
-def test_without_validation_sound_files_are_read_the_same(host, batched):
+def test_valid_files_are_read_without_validation(host, batched):
     assert sa.read_ipc(batched, host, validate=False, copy=True).to_arrow().equals(arrow_data.table(60))
 
 
-def test_options_that_do_not_exist_are_refused(host, batched, tmp_path):
+def test_unknown_options_are_refused(host, batched, tmp_path):
     table = sa.read_ipc(batched, host)
     with pytest.raises(sa.InvalidError, match="gzip"):
         table.write_ipc(tmp_path / "x.arrow", compression="gzip")
@@ -270,7 +270,7 @@ def test_flights_are_read_and_summed(anywhere, flights):
 
 
 @pytest.mark.parametrize("copy", [None, True], ids=["views", "copies"])
-def test_batches_are_joined_or_kept_as_asked(host, batched, copy):
+def test_rechunk_decides_whether_batches_are_joined(host, batched, copy):
     expected = arrow_data.table(60)
     for rechunk, chunks in ((None, 3), (False, 3), (True, 1)):
         table = sa.read_ipc(batched, host, copy=copy, rechunk=rechunk)
@@ -283,7 +283,7 @@ def test_batches_that_must_be_views_are_not_joined(host, batched):
         sa.read_ipc(batched, host, copy=False, rechunk=True)
 
 
-def test_deltas_extend_a_dictionary_and_replacements_begin_another_piece(host, tmp_path):
+def test_deltas_extend_a_dictionary_and_replacements_start_a_new_chunk(host, tmp_path):
     schema = pa.schema([("d", pa.dictionary(pa.int8(), pa.string()))])
     batches = [
         pa.record_batch([pa.array(values).dictionary_encode().cast(schema.field(0).type)], schema)
@@ -305,8 +305,8 @@ def test_deltas_extend_a_dictionary_and_replacements_begin_another_piece(host, t
 
 
 @pytest.mark.parametrize("compression", ["lz4", "zstd"])
-def test_large_buffers_are_compressed_in_blocks_that_pyarrow_and_we_read(anywhere, tmp_path, compression):
-    rows = 3 << 20  # 24 MiB a buffer: above the size that is compressed as one
+def test_large_compressed_buffers_are_read_by_pyarrow_and_saeta(anywhere, tmp_path, compression):
+    rows = 3 << 20  # 24 MiB per buffer: large enough to be compressed in several blocks
     noise = np.random.default_rng(5).integers(0, 1 << 62, rows)
     source = pa.table({"low": np.arange(rows) // 1000, "noise": noise})
     path = tmp_path / "blocks.arrow"
@@ -316,8 +316,8 @@ def test_large_buffers_are_compressed_in_blocks_that_pyarrow_and_we_read(anywher
     assert sa.read_ipc(path, anywhere).to_arrow().equals(source)
 
 
-def test_batches_of_several_windows_come_in_their_order(anywhere, tmp_path):
-    rows = 2_200_000  # 17 MiB a batch, 64 MiB a window
+def test_batches_of_several_windows_keep_their_order(anywhere, tmp_path):
+    rows = 2_200_000  # 17 MiB per batch, 64 MiB per window
     source = pa.table({"n": np.arange(9 * rows)})
     table = sa.from_arrow(pa.Table.from_batches(source.to_batches(rows)), anywhere)
     assert table.num_batches == 9
@@ -329,7 +329,7 @@ def test_batches_of_several_windows_come_in_their_order(anywhere, tmp_path):
     assert again.read_all().equals(source)
 
 
-def test_a_file_that_may_not_be_written_is_replaced_only_when_asked(host, tmp_path):
+def test_a_read_only_file_is_replaced_only_on_request(host, tmp_path):
     path = tmp_path / "kept.arrow"
     table = sa.table({"n": np.arange(5)}, host)
     table.write_ipc(path)
@@ -341,7 +341,7 @@ def test_a_file_that_may_not_be_written_is_replaced_only_when_asked(host, tmp_pa
     assert sa.read_ipc(path, host).num_rows == 2
 
 
-def test_names_that_the_system_refuses_are_errors_of_ours(host, tmp_path):
+def test_file_names_refused_by_the_system_raise_saetas_errors(host, tmp_path):
     table = sa.table({"n": np.arange(5)}, host)
     with pytest.raises(sa.errors.FileError, match="File name too long"):
         table.write_ipc(tmp_path / ("x" * 300))
@@ -366,7 +366,7 @@ sa.concat_tables([table] * 4).write_ipc(
 """
 
 
-def test_a_writer_that_is_killed_leaves_the_old_file_and_no_other(tmp_path):
+def test_a_killed_writer_leaves_the_old_file_and_no_temporary_file(tmp_path):
     path = tmp_path / "kept.arrow"
     path.write_bytes(b"the old one")
     done = subprocess.run([sys.executable, "-c", KILLED, str(path)], capture_output=True, check=False)
@@ -375,7 +375,7 @@ def test_a_writer_that_is_killed_leaves_the_old_file_and_no_other(tmp_path):
     assert path.read_bytes() == b"the old one"
 
 
-# From here on the process can't wait for the disk: fsync (x86-64, then aarch64) is refused with EIO.
+# Installs a seccomp filter that makes fsync fail with EIO (x86-64, then aarch64).
 NO_FSYNC = """
 import ctypes, platform, struct
 number, architecture = {"x86_64": (74, 0xC000003E), "aarch64": (82, 0xC00000B7)}[platform.machine()]
@@ -389,7 +389,7 @@ if prctl(38, 1, 0, 0, 0) or prctl(22, 2, filter, 0, 0):
 """
 
 
-def test_a_write_waits_for_the_disk_unless_that_is_not_asked_for(run_python, tmp_path):
+def test_a_write_calls_fsync_unless_disabled(run_python, tmp_path):
     program = f"""{NO_FSYNC}
 import sys, saeta as sa
 table = sa.table({{"a": [1]}}, "host")

@@ -1,4 +1,4 @@
-"""Arrow IPC files and streams that are written table by table."""
+"""sa.ipc_writer: Arrow IPC files and streams written table by table."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def parts(rows=60, batches=3):
 
 
 def write_each(target, tables, raised=None, **options):
-    """Writes the tables, then raises in the block of the writer."""
+    """Writes the tables, then raises `raised` inside the writer's block, if given."""
     with sa.ipc_writer(target, **options) as writer:
         for table in tables:
             writer.write(table)
@@ -47,7 +47,7 @@ def read(content, format="file"):  # noqa: A002
 
 @pytest.mark.parametrize("format", ["file", "stream"])
 @pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
-def test_pyarrow_reads_what_is_written_table_by_table(ctx, tmp_path, format, compression):  # noqa: A002
+def test_pyarrow_reads_files_written_table_by_table(ctx, tmp_path, format, compression):  # noqa: A002
     path = tmp_path / "a.arrow"
     source = parts()
     with sa.ipc_writer(path, compression=compression, format=format, durable=False) as writer:
@@ -58,7 +58,7 @@ def test_pyarrow_reads_what_is_written_table_by_table(ctx, tmp_path, format, com
     assert read(path.read_bytes(), format).equals(pa.concat_tables(source))
 
 
-def test_a_file_is_what_write_ipc_writes_of_the_same_batches(ctx, tmp_path):
+def test_a_file_equals_that_of_write_ipc(ctx, tmp_path):
     table = sa.from_arrow(pa.table({"a": np.arange(100), "b": [str(i) for i in range(100)]}), ctx)
     whole = sa.concat_tables([table, table.slice(10, 20), table])
     whole.write_ipc(tmp_path / "whole.arrow")
@@ -71,7 +71,7 @@ def test_a_file_is_what_write_ipc_writes_of_the_same_batches(ctx, tmp_path):
     assert pl.read_ipc(tmp_path / "parts.arrow")["a"].sum() == whole["a"].to_arrow().to_numpy().sum()
 
 
-def test_tables_of_other_libraries_are_taken_where_they_are(host, tmp_path):
+def test_tables_of_other_libraries_are_written(host, tmp_path):
     pl = pytest.importorskip("polars")
     source = pa.table({"a": [1, 2], "b": ["x", None]})
     with sa.ipc_writer(tmp_path / "a.arrow", source.schema) as writer:
@@ -86,7 +86,7 @@ def test_tables_of_other_libraries_are_taken_where_they_are(host, tmp_path):
     assert read((tmp_path / "a.arrow").read_bytes()).equals(pa.concat_tables([source] * 3))
 
 
-def test_an_exception_in_the_block_leaves_what_was_there(ctx, tmp_path):
+def test_an_exception_in_the_block_keeps_the_old_file(ctx, tmp_path):
     path = tmp_path / "a.arrow"
     path.write_bytes(b"before")
     table = sa.table({"a": np.arange(1000)}, ctx)
@@ -119,7 +119,7 @@ def test_a_writer_that_is_dropped_warns_and_leaves_no_file(host, tmp_path):
     assert [each.name for each in tmp_path.iterdir()] == ["b.arrow"]
 
 
-def test_a_writer_that_is_open_at_the_end_of_the_program_leaves_no_file(run_python, tmp_path):
+def test_a_writer_that_is_open_at_exit_leaves_no_file(run_python, tmp_path):
     program = f"""if True:
         import saeta as sa, sys
         writer = sa.ipc_writer({str(tmp_path / "a.arrow")!r}, progress=lambda now: None)
@@ -135,7 +135,7 @@ def test_a_writer_that_is_open_at_the_end_of_the_program_leaves_no_file(run_pyth
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_writer_without_a_table_writes_its_schema_or_says_what_is_missing(tmp_path):
+def test_a_writer_without_tables_writes_its_schema_or_requires_one(tmp_path):
     schema = pa.schema([pa.field("a", pa.int8(), nullable=False)], metadata={"k": "v"})
     with sa.ipc_writer(tmp_path / "a.arrow", schema):
         pass
@@ -156,7 +156,7 @@ def test_arguments_are_checked_before_anything_is_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_object_gets_a_stream_as_it_is_made_and_is_flushed(host):
+def test_a_file_object_gets_each_table_at_once_and_is_flushed(host):
     class Target(io.BytesIO):
         flushed = 0
 
@@ -188,7 +188,7 @@ class Failing(io.BytesIO):
 
 
 @pytest.mark.parametrize("room", [0, 200_000, 1_000_000])
-def test_a_failure_in_the_background_comes_with_the_next_call_once(ctx, room):
+def test_a_failure_of_the_background_thread_is_raised_once_by_the_next_call(ctx, room):
     table = sa.table({"a": np.arange(50_000)}, ctx)
     writer = sa.ipc_writer(Failing(room))
 
@@ -206,7 +206,7 @@ def test_a_failure_in_the_background_comes_with_the_next_call_once(ctx, room):
             call()
 
 
-def test_uploads_appear_at_the_end_or_not_at_all(host):
+def test_a_file_on_a_file_system_appears_at_the_end_or_not_at_all(host):
     from pyarrow.fs import _MockFileSystem
 
     files = _MockFileSystem()
@@ -237,13 +237,13 @@ def test_a_write_waits_while_too_many_bytes_are_pending(host):
     producer.start()
     while not written:
         pass
-    assert len(written) < 5  # one is in work and one waits
+    assert len(written) < 5  # one piece is being written and one is queued
     held.set()
     producer.join()
     assert len(written) == 5
 
 
-def test_progress_is_told(host, tmp_path):
+def test_progress_is_reported(host, tmp_path):
     heard = []
     with sa.ipc_writer(tmp_path / "a.arrow", progress=lambda now: heard.append((now.batches, now.rows))) as w:
         for _ in range(3):
@@ -266,7 +266,7 @@ def test_dictionaries_may_grow_in_a_file_and_change_in_a_stream(host, tmp_path):
     assert not (tmp_path / "c.arrow").exists()
 
 
-def test_a_child_of_fork_leaves_the_writer_of_its_parent_alone(run_python, tmp_path):
+def test_a_forked_child_does_not_touch_its_parents_writer(run_python, tmp_path):
     program = f"""if True:
         import os, saeta as sa
         writer = sa.ipc_writer({str(tmp_path / "a.arrow")!r})
@@ -287,7 +287,7 @@ def test_a_child_of_fork_leaves_the_writer_of_its_parent_alone(run_python, tmp_p
     assert done.stdout.strip() == "True"
 
 
-def test_a_writer_is_not_copied(tmp_path):
+def test_a_writer_can_not_be_copied(tmp_path):
     writer = sa.ipc_writer(tmp_path / "a.arrow", {"a": "int8"})
     assert repr(writer) == f"<saeta.IpcWriter of '{os.fspath(tmp_path / 'a.arrow')}'>"
     with pytest.raises(sa.TypeMismatch, match="a file of its own"):

@@ -1,7 +1,7 @@
-"""Every type x every slice x every way in and out, equal to pyarrow: the kinds, not the inputs.
+"""Slices of every type through every import and export path, compared with pyarrow.
 
-The arrays are columns of one table, so each way is taken once for all of them. The expected values come from
-pyarrow's whole table, cut as Python lists: how pyarrow reads its own slices is not tested here.
+The arrays are columns of one table, so each path runs once for all types. The expected rows are slices of
+Python lists made from pyarrow's whole table, so that they do not depend on pyarrow's own handling of slices.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from protocols import OnlyArray, OnlyDeviceArray, OnlyStream
 from sim_devices import contexts_of
 
 NULLS = ["some", "none", "all"]
-# Each one is slices of slices: (first row, rows).
+# Each entry is a sequence of slices applied to each other: (first row, number of rows).
 SLICES = [
     [(0, 67)],
     *[[(first, 20 + first)] for first in range(10)],
@@ -31,10 +31,10 @@ SLICES = [
     [(66, 1)],
     [(5, 0)],
 ]
-FEW_SLICES = [SLICES[0], SLICES[4], SLICES[9], SLICES[12], SLICES[14]]  # for the ways that take longer
+FEW_SLICES = [SLICES[0], SLICES[4], SLICES[9], SLICES[12], SLICES[14]]  # for the slower paths
 DEAR = ("columns", "file", "IPC stream", "copied device array")
 
-# What the consumers refuse, or read wrongly, of pyarrow too.
+# Types that these libraries refuse or read incorrectly, also from pyarrow.
 DUCKDB_REFUSES = ("float16", "decimal256", "tz=", "dense union", "dense_union", "unions", "dictionary of")
 POLARS_REFUSES = ("decimal32", "decimal64", "decimal256", "interval", "list_view", "union", "run")
 NANOARROW_REFUSES = ("decimal32", "decimal64", "view", "map", "run", "deep")
@@ -49,7 +49,7 @@ def source(nulls: str) -> pa.Table:
 
 
 def compact(table: pa.Table) -> pa.Table:
-    """The same rows without an offset anywhere."""
+    """Returns the same rows in arrays without offsets."""
     return pa.ipc.open_stream(written_by_pyarrow(table, stream=True)).read_all()
 
 
@@ -136,9 +136,9 @@ def through_ipc(table: sa.Table, format: str) -> pa.Table:  # noqa: A002
 
 
 def through_device_array(table: sa.Table, copy: bool | None) -> pa.Table:
-    """Out as a C Device array and in again, in the memory where the table is."""
+    """Exports the table as a C Device array and imports it again on the same device."""
     if table.num_rows == 0:
-        return table.to_arrow()  # of no batches there is no array
+        return table.to_arrow()  # a table without batches has no array
     given = table.combine_chunks()
     return sa.from_arrow(OnlyDeviceArray(given), table.context, copy=copy).to_arrow()
 
@@ -156,7 +156,7 @@ WAYS_OUT: dict[str, Callable[[sa.Table], pa.Table]] = {
 
 @pytest.fixture(params=["host", "host copied", "sim"])
 def place(request: pytest.FixtureRequest) -> Iterator[tuple[sa.Context, bool | None]]:
-    """A context, and the `copy` to ask for."""
+    """A context, and the argument `copy` for imports."""
     if request.param == "sim":
         for ctx in contexts_of("sim"):
             yield ctx, None
@@ -166,7 +166,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[tuple[sa.Context, bool | N
 
 
 @pytest.mark.parametrize("way", WAYS_IN)
-def test_slices_come_in_by_every_way(place, way):
+def test_slices_are_imported_by_every_path(place, way):
     ctx, copy = place
     for nulls in NULLS:
         for steps in FEW_SLICES if way in DEAR else SLICES:
@@ -175,7 +175,7 @@ def test_slices_come_in_by_every_way(place, way):
 
 
 @pytest.mark.parametrize("way", WAYS_OUT)
-def test_slices_go_out_by_every_way(place, way):
+def test_slices_are_exported_by_every_path(place, way):
     ctx, copy = place
     for nulls in NULLS:
         whole = sa.from_arrow(source(nulls), ctx, copy=copy)
@@ -184,7 +184,7 @@ def test_slices_go_out_by_every_way(place, way):
 
 
 @pytest.mark.parametrize("way", WAYS_OUT)
-def test_slices_of_slices_that_came_in_go_out(place, way):
+def test_slices_of_imported_slices_are_exported(place, way):
     ctx, copy = place
     for first in (1, 6, 11):
         there = sa.from_arrow(OnlyStream(source("some").slice(first)), ctx, copy=copy)
@@ -218,9 +218,9 @@ CONSUMERS: dict[str, tuple[tuple[str, ...], Callable[[Any], Any]]] = {
 
 
 @pytest.mark.parametrize("consumer", CONSUMERS)
-def test_consumers_read_slices_as_they_read_them_of_pyarrow(place, consumer):
-    """pyarrow's arrays have no offsets here. With offsets DuckDB refuses structs below others, and nanoarrow
-    reads other rows of unions."""
+def test_libraries_read_the_same_slices_from_saeta_and_pyarrow(place, consumer):
+    """The compared pyarrow arrays have no offsets: with offsets DuckDB refuses nested structs, and nanoarrow
+    reads the wrong rows of unions."""
     ctx, copy = place
     refused, rows_of = CONSUMERS[consumer]
     if consumer == "nanoarrow" and ctx.device == "host":  # a slice of host memory is a view with an offset
@@ -248,8 +248,8 @@ def test_consumers_read_slices_as_they_read_them_of_pyarrow(place, consumer):
         {"x": [[{"y": None}], [], [{"y": None}, {"y": None}]]},
     ],
 )
-def test_null_columns_of_polars_come_in(place, values):
-    """polars exports them with one buffer, whose pointer is null."""
+def test_null_columns_of_polars_are_imported(place, values):
+    """polars exports null columns with one buffer, a null pointer. Arrow specifies none."""
     frame = pytest.importorskip("polars").DataFrame(values)
     ctx, copy = place
     for given in (frame, frame.slice(1)):
@@ -260,7 +260,7 @@ def test_null_columns_of_polars_come_in(place, values):
         assert rows_of_polars(seen) == given.to_dict(as_series=False)
 
 
-def test_a_copied_slice_of_maps_shows_its_own_entries_everywhere(place):
+def test_a_copied_slice_of_maps_has_its_own_entries(place):
     ctx, copy = place
     duckdb = pytest.importorskip("duckdb")
     prices = [[("eur", row), ("usd", -row)] if row else [("eur", 0)] for row in range(24)]

@@ -1,4 +1,4 @@
-"""What pyarrow reads without a word, or the standard allows: read in every mode alike."""
+"""Unusual files that pyarrow accepts or the standard allows: every read mode gives the same table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MODES = [
 
 
 def in_every_mode(source, folder, *, batches, **options):
-    """The tables of all ways to read a source: at once, reader by reader, batch by batch."""
+    """Yields the table from each read mode: from bytes, from a path, by a range of batches, and by a scan."""
     path = folder / "source.arrow"
     path.write_bytes(source)
     for mode in MODES:
@@ -44,12 +44,13 @@ def file_of(table, *, batch_rows=2, **options):
 
 
 def without_footer_version(source):
-    """As the writers of format 0.14 made footers: the field has its default, so it is not there."""
+    """Removes the version from the footer, like writers of Arrow 0.14: there it has its default, so it is
+    omitted."""
     size = struct.unpack_from("<i", source, len(source) - 10)[0]
     footer = len(source) - 10 - size
     root = footer + struct.unpack_from("<I", source, footer)[0]
     table = root - struct.unpack_from("<i", source, root)[0]
-    first_field = 4  # behind the sizes of both tables
+    first_field = 4  # in a vtable, the first field follows the sizes of vtable and table
     assert struct.unpack_from("<H", source, table + first_field)[0] != 0
     made = bytearray(source)
     struct.pack_into("<H", made, table + first_field, 0)
@@ -58,7 +59,7 @@ def without_footer_version(source):
 
 @pytest.mark.parametrize("version", [pa.ipc.MetadataVersion.V4, pa.ipc.MetadataVersion.V5], ids=["V4", "V5"])
 @pytest.mark.parametrize("legacy", [True, False], ids=["before 0.15", "since 0.15"])
-def test_a_footer_without_a_version_is_that_of_an_old_file(tmp_path, version, legacy):
+def test_a_footer_without_a_version_is_read_as_an_old_file(tmp_path, version, legacy):
     table = pa.table(
         {
             "before": pa.array([1, None, 3, 4]),
@@ -86,7 +87,7 @@ def test_a_footer_without_a_version_is_that_of_an_old_file(tmp_path, version, le
 @pytest.mark.parametrize("version", [pa.ipc.MetadataVersion.V4, pa.ipc.MetadataVersion.V5], ids=["V4", "V5"])
 @pytest.mark.parametrize("legacy", [True, False], ids=["before 0.15", "since 0.15"])
 def test_old_files_without_dictionaries_are_read_in_every_mode(tmp_path, version, legacy):
-    """Nothing but their batches says that no plan takes them."""
+    """Only the batch messages show that these files need the slower reader."""
     table = pa.table({"a": [1, None, 3, 4], "s": ["x", None, "", "yy"]})
     source = file_of(table, metadata_version=version, use_legacy_format=legacy)
     for mode, seen in in_every_mode(source, tmp_path, batches=2):
@@ -94,7 +95,7 @@ def test_old_files_without_dictionaries_are_read_in_every_mode(tmp_path, version
 
 
 def messages_of(batches):
-    """A stream in its messages, the schema first."""
+    """Returns the messages of a stream, the schema first."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batches[0].schema) as writer:
         for batch in batches:
@@ -133,7 +134,7 @@ LATE = {
 
 
 @pytest.mark.parametrize("name", LATE)
-def test_the_dictionary_of_nulls_may_come_late_or_not_at_all(tmp_path, name):
+def test_a_dictionary_of_null_rows_may_come_late_or_be_missing(tmp_path, name):
     batches = LATE[name]
     schema, *rest = messages_of(batches)
     rows = [message for message in rest if message.type == "record batch"]
@@ -172,7 +173,7 @@ def test_indices_before_their_dictionary_are_refused_in_every_mode(tmp_path, lat
 
 
 @pytest.mark.parametrize("claimed", [1, 3, 8, -1])
-def test_a_wrong_null_count_of_a_file_is_not_believed(tmp_path, claimed):
+def test_a_wrong_null_count_of_a_file_is_corrected(tmp_path, claimed):
     table = pa.table({"a": pa.array([1, None, 3, None, 5, 6, 7, 8]), "t": pa.array([None, *"abcdefg"])})
     source = file_of(table, batch_rows=8)
     node = struct.pack("<qq", 8, 2)
@@ -189,7 +190,7 @@ def test_a_wrong_null_count_of_a_file_is_not_believed(tmp_path, claimed):
 
 
 @pytest.mark.parametrize("claimed", [9, -2])
-def test_a_null_count_that_no_column_can_have_is_refused(tmp_path, claimed):
+def test_an_impossible_null_count_is_refused(tmp_path, claimed):
     source = file_of(pa.table({"a": pa.array([1, None, 3, None, 5, 6, 7, 8])}), batch_rows=8)
     source = source.replace(struct.pack("<qq", 8, 2), struct.pack("<qq", 8, claimed))
     for mode in MODES:
@@ -197,7 +198,7 @@ def test_a_null_count_that_no_column_can_have_is_refused(tmp_path, claimed):
             sa.read_ipc(source, "host", **mode)
 
 
-def test_a_null_count_of_zero_says_that_the_validity_is_not_looked_at(tmp_path):
+def test_with_a_null_count_of_zero_the_validity_is_ignored(tmp_path):
     source = file_of(pa.table({"a": pa.array([1, None, 3, None, 5, 6, 7, 8])}), batch_rows=8)
     source = source.replace(struct.pack("<qq", 8, 2), struct.pack("<qq", 8, 0))
     assert pa.ipc.open_file(source).read_all()["a"].null_count == 0
@@ -216,7 +217,7 @@ def test_offsets_of_a_dense_union_may_go_backwards(tmp_path):
         assert seen["u"].to_pylist() == [20, "x", 10, "x"], mode
 
 
-def test_bytes_behind_the_text_of_a_string_view_may_be_anything(tmp_path):
+def test_padding_of_an_inline_string_view_may_be_arbitrary(tmp_path):
     table = pa.table({"v": pa.array(["abc", "a text of more than twelve bytes"], pa.string_view())})
     view = struct.pack("<i", 3) + b"abc" + bytes(9)
     source = file_of(table)
@@ -229,7 +230,7 @@ def test_bytes_behind_the_text_of_a_string_view_may_be_anything(tmp_path):
 @pytest.mark.parametrize("type_", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
 @pytest.mark.parametrize("nested", [False, True], ids=["column", "nested"])
 @pytest.mark.parametrize("encoded", [False, True], ids=["plain", "dictionary"])
-def test_texts_are_checked_in_every_mode_that_asks_for_it(tmp_path, type_, nested, encoded):
+def test_utf8_is_validated_in_every_mode_on_request(tmp_path, type_, nested, encoded):
     def column(text):
         values = pa.array([text, "more than twelve bytes of text", None], type_)
         if encoded:
@@ -255,8 +256,9 @@ def test_texts_are_checked_in_every_mode_that_asks_for_it(tmp_path, type_, neste
                 list(sa.scan_ipc(path, "host", validate="utf8"))
 
 
-def test_who_writes_to_a_view_of_a_file_writes_to_pages_of_its_own(run_python, tmp_path):
-    """Consumers ignore DLPack's read-only flag. In read-only pages torch's `add_` would end the process."""
+def test_writing_to_a_view_of_a_file_changes_private_pages(run_python, tmp_path):
+    """Consumers ignore DLPack's read-only flag. If the pages were read-only, torch's `add_` would crash the
+    process."""
     path = tmp_path / "numbers.arrow"
     before = file_of(pa.table({"a": range(100_000)}), batch_rows=100_000)
     path.write_bytes(before)

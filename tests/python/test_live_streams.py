@@ -1,4 +1,5 @@
-"""Streams that are still being sent, objects that give text or nothing, and files not at their start."""
+"""Unusual sources: streams that are still being sent, objects that return text or nothing, and files that are
+not at their start."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ import arrow_data
 import saeta as sa
 
 TABLE = arrow_data.table(30)
-SMALL = pa.table({"a": range(30)})  # has room in any pipe
+SMALL = pa.table({"a": range(30)})  # fits into the buffer of any pipe
 END = b"\xff\xff\xff\xff\0\0\0\0"
 
 
@@ -40,7 +41,7 @@ def file_of(table=TABLE):
 
 
 class Pipe(io.RawIOBase):
-    """A raw object that can't seek and gives a few bytes at a time."""
+    """A raw file object that can't seek and returns at most `most` bytes per read."""
 
     def __init__(self, content, most=100):
         self.left = content
@@ -57,14 +58,14 @@ class Pipe(io.RawIOBase):
 
 
 def pipe_with(content):
-    """The reading end of a pipe that another thread fills, which stays open for writing."""
+    """Returns the reading end of a pipe that another thread fills. The writing end stays open."""
     reading, writing = os.pipe()
     sender = threading.Thread(target=os.write, args=(writing, content))
     sender.start()
     return os.fdopen(reading, "rb"), writing, sender
 
 
-def test_batches_come_as_they_are_sent_and_the_read_ends_at_the_mark(host):
+def test_batches_are_yielded_as_sent_and_the_read_ends_at_the_end_marker(host):
     whole = stream_of(SMALL)
     ends = [len(stream_of(SMALL.slice(0, rows))) - len(END) for rows in (10, 20, 30)]
     ours, theirs = socket.socketpair()
@@ -73,7 +74,7 @@ def test_batches_come_as_they_are_sent_and_the_read_ends_at_the_mark(host):
         theirs.sendall(whole[: ends[0]])
         with sa.scan_ipc(connection, host) as scan:
             assert scan.num_batches == -1
-            assert next(scan).to_arrow().equals(SMALL.slice(0, 10)), "no more was sent"
+            assert next(scan).to_arrow().equals(SMALL.slice(0, 10)), "only the first batch has been sent"
             theirs.sendall(whole[ends[0] : ends[1]])
             assert next(scan).to_arrow().equals(SMALL.slice(10, 10))
             theirs.sendall(whole[ends[1] :] + b"the next query" + whole)
@@ -81,13 +82,11 @@ def test_batches_come_as_they_are_sent_and_the_read_ends_at_the_mark(host):
             assert next(scan, None) is None
             assert next(scan, None) is None
         assert connection.read(14) == b"the next query"
-        assert sa.read_ipc(connection, host).to_arrow().equals(SMALL), "and the connection goes on"
+        assert sa.read_ipc(connection, host).to_arrow().equals(SMALL), "the connection stays usable"
 
 
 @pytest.mark.parametrize("compression", [None, "zstd"])
-def test_everything_that_can_not_seek_is_read_as_far_as_the_end_of_the_stream(
-    anywhere, compression, tmp_path
-):
+def test_unseekable_sources_are_read_only_to_the_end_of_the_stream(anywhere, compression, tmp_path):
     options = pa.ipc.IpcWriteOptions(compression=compression)
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, TABLE.schema, options=options) as writer:
@@ -126,7 +125,7 @@ def test_pipes_are_sources_by_object_and_by_path(host, tmp_path):
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as other:
-        other.stdin.write(whole)  # which the other reads to its end
+        other.stdin.write(whole)  # the other process reads to the end of the stream
         other.stdin.close()
         assert [batch.num_rows for batch in sa.scan_ipc(other.stdout, host)] == [10, 10, 10]
 
@@ -157,7 +156,7 @@ def test_a_file_that_can_not_seek_is_read_to_its_end(anywhere):
         sa.read_ipc(Pipe(file_of()[:-1]), anywhere)
 
 
-def test_batches_of_a_live_stream_are_chosen_by_number(host):
+def test_batches_of_a_live_stream_are_selected_by_number(host):
     source = io.BufferedReader(Pipe(stream_of() + b"rest"))
     assert sa.read_ipc(source, host, batches=1).to_arrow().equals(TABLE.slice(10, 10))
     untouched = Pipe(stream_of())
@@ -167,7 +166,7 @@ def test_batches_of_a_live_stream_are_chosen_by_number(host):
         sa.read_ipc(Pipe(stream_of()), host, copy=False)
 
 
-def test_a_sender_that_hangs_up_inside_of_a_message_is_an_error_with_the_offset(host):
+def test_a_stream_that_ends_inside_a_message_is_an_error_with_the_offset(host):
     end = len(stream_of(TABLE.slice(0, 10))) - len(END)
     with sa.scan_ipc(Pipe(stream_of()[: end + 50]), host) as scan:
         assert next(scan).num_rows == 10
@@ -175,11 +174,11 @@ def test_a_sender_that_hangs_up_inside_of_a_message_is_an_error_with_the_offset(
             sa.FormatError, match=rf"Pipe: batch 1: the message at offset {end} has \d+ bytes"
         ):
             next(scan)
-    assert len(list(sa.scan_ipc(Pipe(stream_of()[:end]), host))) == 1, "between messages it is an end"
+    assert len(list(sa.scan_ipc(Pipe(stream_of()[:end]), host))) == 1, "no error between messages"
 
 
 class Odd:
-    """An object that gives one thing."""
+    """An object whose `read` always returns the same value, or raises it."""
 
     def __init__(self, gives):
         self.gives = gives
@@ -191,7 +190,7 @@ class Odd:
 
 
 class Sizeless:
-    """An object whose `read` takes no size."""
+    """An object whose `read` takes no argument."""
 
     def __init__(self, gives):
         self.gives = gives
@@ -200,7 +199,7 @@ class Sizeless:
         return self.gives
 
 
-def test_text_is_never_taken_for_the_name_of_a_file(host, tmp_path):
+def test_text_read_from_an_object_is_never_used_as_a_path(host, tmp_path):
     path = tmp_path / "secret.arrow"
     path.write_bytes(file_of())
     with path.open(encoding="latin-1") as opened, codecs.open(str(path), encoding="latin-1") as codec:
@@ -223,7 +222,7 @@ def test_text_is_never_taken_for_the_name_of_a_file(host, tmp_path):
     assert "TypeMismatch: read() of '<stdin>' returns text" in done.stderr
 
 
-def test_an_object_that_does_not_wait_or_gives_too_much_says_so(host):
+def test_errors_for_non_blocking_sources_and_oversized_reads(host):
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     with os.fdopen(reading, "rb", buffering=0) as raw, os.fdopen(writing, "wb"):
@@ -250,7 +249,7 @@ def test_an_object_that_does_not_wait_or_gives_too_much_says_so(host):
         (b"", "empty"),
     ],
 )
-def test_another_format_is_named_whatever_it_comes_from(host, tmp_path, content, name):
+def test_the_error_names_the_format_of_any_other_source(host, tmp_path, content, name):
     path = tmp_path / "other"
     path.write_bytes(content)
     for source in (lambda: path, lambda: content, lambda: io.BytesIO(content), lambda: Pipe(content)):
@@ -272,7 +271,7 @@ def test_every_source_can_be_inspected(tmp_path):
     assert source.read() == b"rest"
 
 
-# Leaving while something is waited for.
+# Interrupting or closing while a read waits for bytes.
 
 CTRL_C = """
 import io, os, signal, sys, threading
@@ -369,7 +368,7 @@ def test_a_live_stream_is_scanned_asynchronously(host):
     assert asyncio.run(read()) == [10, 10, 10]
 
 
-def test_a_live_batch_that_had_no_room_can_be_asked_for_again(host):
+def test_a_refused_live_batch_can_be_requested_again(host):
     numbers = pa.table({"a": np.arange(60_000)})
     host.budget = int(1.5 * 10_000 * 8)
     scan = sa.scan_ipc(Pipe(stream_of(numbers, 10_000), 5000), host)
@@ -386,7 +385,7 @@ def test_a_live_batch_that_had_no_room_can_be_asked_for_again(host):
     assert total == sum(range(10_000, 60_000))
 
 
-def test_a_file_of_fsspec_is_read_from_where_it_is(host, tmp_path):
+def test_an_fsspec_file_is_read_from_its_position(host, tmp_path):
     fsspec = pytest.importorskip("fsspec")
     path = tmp_path / "joined"
     for content in (file_of(), stream_of()):
@@ -401,7 +400,7 @@ def test_a_file_of_fsspec_is_read_from_where_it_is(host, tmp_path):
                 assert sa.read_ipc(file, host).to_arrow().equals(TABLE)
 
 
-def test_a_file_of_pyarrow_is_read_from_where_it_is(host, tmp_path):
+def test_a_pyarrow_file_is_read_from_its_position(host, tmp_path):
     path = tmp_path / "joined"
     for content in (file_of(), stream_of()):
         path.write_bytes(b"a header of somebody" + content)
@@ -410,7 +409,7 @@ def test_a_file_of_pyarrow_is_read_from_where_it_is(host, tmp_path):
             assert sa.read_ipc(file, host).to_arrow().equals(TABLE)
 
 
-def test_progress_never_falls(anywhere, tmp_path):
+def test_progress_never_decreases(anywhere, tmp_path):
     path = tmp_path / "many.arrow"
     for compression in (None, "zstd"):
         options = pa.ipc.IpcWriteOptions(compression=compression)

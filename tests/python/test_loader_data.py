@@ -1,4 +1,5 @@
-"""The data of a loader by themselves: which rows they name, how they read runs, what they refuse."""
+"""The loader's data sources (saeta._loader.data) without a loader: their batches, reads, and refused
+sources."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def table(*rows):
 def written(path, made, **options):
     options = pa.ipc.IpcWriteOptions(**options)
     with pa.ipc.new_file(path, made.schema, options=options) as writer:
-        for chunk in made["n"].chunks:  # to_batches leaves out empty ones
+        for chunk in made["n"].chunks:  # to_batches would skip empty batches
             writer.write_batch(pa.record_batch({"n": chunk}))
     return str(path)
 
@@ -38,7 +39,7 @@ def rows_of(made):
     return made["n"].to_pylist()
 
 
-def test_a_table_names_its_batches(host):
+def test_a_table_describes_its_batches(host):
     opened = data.data_of(sa.from_arrow(table(3, 0, 2), host), host)
     assert opened.is_table
     assert (opened.names, opened.schema.names) == (["table"], ["n"])
@@ -55,18 +56,18 @@ def test_a_table_names_its_batches(host):
     assert opened.identity() == [["table"], [(each.rows, each.nbytes) for each in opened.batches]]
 
 
-def test_all_rows_of_a_table_in_their_order_are_the_table(host):
+def test_a_window_with_all_rows_in_order_is_the_table_itself(host):
     opened = data.data_of(sa.from_arrow(table(3, 2), host), host)
     windows = [[Span(0, 0, 3), Span(1, 0, 2)], [Span(1, 0, 2), Span(0, 0, 3)], [Span(0, 1, 1)]]
     reading = opened.open(host, ["n"], windows, ahead=2)
-    assert reading.next().num_batches == 2, "nothing is joined"
+    assert reading.next().num_batches == 2, "the batches must not be joined"
     assert rows_of(reading.next()) == [100, 101, 0, 1, 2]
     assert rows_of(reading.next()) == [1]
     del opened, reading
 
 
 @pytest.mark.parametrize("kind", ["new", "older", "parquet"])
-def test_files_name_their_batches_and_read_runs_of_them(host, tmp_path, kind):
+def test_files_describe_their_batches_and_read_consecutive_ones_together(host, tmp_path, kind):
     files = []
     for name, rows in (("a", (0, 4, 3)), ("b", (5,)), ("c", (2, 2))):
         if kind == "parquet":
@@ -83,7 +84,7 @@ def test_files_name_their_batches_and_read_runs_of_them(host, tmp_path, kind):
     suffix = "parquet" if kind == "parquet" else "arrow"
     assert opened.names == [f"{name}.{suffix}" for name in "abc"]
     assert not opened.is_table
-    empty = [0] if opened.batches[0].rows == 0 else []  # pyarrow's writer of Parquet leaves it out
+    empty = [0] if opened.batches[0].rows == 0 else []  # pyarrow's Parquet writer skips an empty batch
     assert [batch.rows for batch in opened.batches] == [*empty, 4, 3, 5, 2, 2]
     first = len(empty)
     assert opened.firsts() == [Span(first, 0, 4), Span(first + 2, 0, 5), Span(first + 3, 0, 2)]
@@ -104,7 +105,7 @@ def test_files_name_their_batches_and_read_runs_of_them(host, tmp_path, kind):
     opened.close()
 
 
-def test_files_with_older_metadata_share_their_bytes_among_the_batches_by_rows(host, tmp_path):
+def test_batch_sizes_of_older_files_are_estimated_by_rows(host, tmp_path):
     path = written(tmp_path / "a.arrow", table(1, 3), metadata_version=pa.ipc.MetadataVersion.V4)
     size = Path(path).stat().st_size
     assert data._batches_by_inspection(path) == [Batch(1, size // 4, False), Batch(3, size * 3 // 4, False)]
@@ -126,7 +127,7 @@ def test_a_compressed_batch_is_read_once_for_all_spans_in_it(host, tmp_path):
     opened.close()
 
 
-def test_a_closed_reading_reads_no_more(host, tmp_path):
+def test_a_closed_reader_reads_nothing(host, tmp_path):
     pq.write_table(table(2), tmp_path / "a.parquet")
     for path in (written(tmp_path / "a.arrow", table(2, 2)), str(tmp_path / "a.parquet")):
         reading = data.data_of([path], host).open(host, ["n"], [[Span(0, 0, 1)]] * 2, ahead=0)
@@ -136,7 +137,7 @@ def test_a_closed_reading_reads_no_more(host, tmp_path):
             reading.next()
 
 
-def test_close_ends_the_reader_that_another_thread_waits_for(host):
+def test_close_closes_the_reader_in_use(host):
     closed = []
 
     class Reader:
@@ -149,13 +150,13 @@ def test_close_ends_the_reader_that_another_thread_waits_for(host):
         assert closed == [1]
     assert closed == [1, 1]
     reading.close()
-    assert closed == [1, 1], "it is not known any more"
+    assert closed == [1, 1], "the reader is not closed again"
     with pytest.raises(sa.ClosedError, match="the loader is closed"), reading.ended_by_close(Reader()):
         pytest.fail("it is closed")
     assert closed == [1, 1, 1]
 
 
-def test_what_is_not_a_path_is_refused(host, tmp_path):
+def test_sources_that_are_not_paths_are_refused(host, tmp_path):
     for wrong, type_ in ((7, "int"), (b"a", "bytes"), (None, "NoneType")):
         with pytest.raises(
             sa.TypeMismatch, match=f"files is of type {type_}, expected a path, a list of paths or a Table"
@@ -176,7 +177,7 @@ def test_what_is_not_a_path_is_refused(host, tmp_path):
         data.data_of([path, parquet], host)
 
 
-def test_files_that_can_not_be_opened_are_named(tmp_path):
+def test_errors_name_files_that_can_not_be_opened(tmp_path):
     with pytest.raises(sa.MissingFileError, match=f"'{tmp_path}/none' does not exist"):
         data._is_parquet(f"{tmp_path}/none")
     with pytest.raises(sa.FileError, match=f"can't read '{tmp_path}'"):
@@ -193,7 +194,7 @@ def test_files_that_can_not_be_opened_are_named(tmp_path):
         data.data_of((tmp_path / "none.parquet").as_uri(), sa.context("host"))
 
 
-def test_paths_of_bytes_are_paths(host, tmp_path):
+def test_bytes_paths_are_accepted(host, tmp_path):
     path = written(tmp_path / "a.arrow", table(2))
     (found,) = data_sets.list_sources(BytesPath(path), None, (".arrow",))
     assert os.fspath(found.source) == os.fsencode(path)
@@ -247,12 +248,12 @@ def test_paths_match_patterns_as_glob_matches_them(path, pattern, matched):
         ("memory:///*.arrow", "memory:///", "*.arrow"),
     ],
 )
-def test_a_pattern_begins_behind_its_last_plain_folder(path, root, rest):
+def test_a_pattern_is_split_after_its_last_plain_folder(path, root, rest):
     assert data_sets._split(path, path.index("*")) == (root, rest)
 
 
 class OfFsspec:
-    """As much of a file system of fsspec as is asked for."""
+    """The methods of an fsspec file system that Saeta uses."""
 
     asked = None
 
@@ -266,7 +267,7 @@ class OfFsspec:
         return ["folder/b/c", "folder/a"]
 
 
-def test_file_systems_say_what_a_path_is(tmp_path):
+def test_file_systems_tell_files_from_folders(tmp_path):
     local = fs.LocalFileSystem()
     (tmp_path / "a").write_bytes(b"")
     assert data_sets._kind(local, str(tmp_path)) == "directory"
@@ -277,7 +278,7 @@ def test_file_systems_say_what_a_path_is(tmp_path):
     assert data_sets._kind(object(), "a") == ""
 
 
-def test_file_systems_list_what_is_below_a_folder(tmp_path):
+def test_file_systems_list_a_folder(tmp_path):
     of_fsspec = OfFsspec()
     assert data_sets._files_below(of_fsspec, "folder", deep=True) == [
         ("folder/a", ["a"]),
@@ -301,7 +302,7 @@ def test_file_systems_list_what_is_below_a_folder(tmp_path):
         data_sets._files_below(object(), "a", deep=True)
 
 
-def test_a_matrix_of_a_batch_has_its_rows_side_by_side(host, tmp_path):
+def test_a_matrix_is_row_major(host, tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"x": [1.0, 2.0, 3.0], "y": [4.0, 5.0, 6.0], "z": [7, 8, 9]}), path)
     with sa.loader(str(path), host, batch_size=2, matrix={"m": ["x", "y"]}, to="numpy") as loader:

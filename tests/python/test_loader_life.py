@@ -1,4 +1,5 @@
-"""A training loader that is left, interrupted, refused memory, pickled, or given files that do not fit."""
+"""Lifetime and failures of a training loader: early exit, close, interrupts, budgets, pickling, and bad
+files."""
 
 from __future__ import annotations
 
@@ -62,11 +63,11 @@ def test_a_closed_loader_is_refused(tmp_path):
     loader.close()
 
 
-def test_a_batch_can_be_read_when_its_loader_is_closed(tmp_path, ctx):
+def test_a_batch_can_be_read_after_its_loader_is_closed(tmp_path, ctx):
     files = files_of_rows(tmp_path, [500], 100)
     with sa.loader(files, ctx, batch_size=50, to="table") as loader:
         taken = next(iter(loader))
-    assert taken["row"].to_pylist() == list(range(50)), "a device has to download it"
+    assert taken["row"].to_pylist() == list(range(50)), "the batch can still be downloaded from a device"
     assert taken.take([3, 1])["row"].to_pylist() == [3, 1]
 
 
@@ -85,7 +86,7 @@ def test_close_waits_for_the_threads_of_all_iterators(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("shuffle", [False, "batches", "rows"])
-def test_the_budget_is_never_passed(tmp_path, ctx, shuffle):
+def test_the_budget_is_never_exceeded(tmp_path, ctx, shuffle):
     rows, window = 60_000, 32 << 10
     files = files_of_rows(tmp_path, [rows], 1000)
     limit = 8 * window
@@ -95,7 +96,7 @@ def test_the_budget_is_never_passed(tmp_path, ctx, shuffle):
         assert share.memory.statistics()["peak"] <= limit
 
 
-def test_a_window_without_room_is_read_when_there_is_some(tmp_path, ctx):
+def test_a_refused_window_is_read_once_there_is_room(tmp_path, ctx):
     files = files_of_rows(tmp_path, [20_000], 2000)
     with ctx.memory.child("training", 128 << 10) as share:
         loader = sa.loader(
@@ -106,7 +107,7 @@ def test_a_window_without_room_is_read_when_there_is_some(tmp_path, ctx):
 
 
 def write_older_ipc(table, path, batch_rows):
-    """Files that no plan takes."""
+    """Writes files with metadata version 4, which need the slower reader."""
     options = pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V4)
     with pa.ipc.new_file(path, table.schema, options=options) as writer:
         writer.write_table(table, max_chunksize=batch_rows)
@@ -114,12 +115,12 @@ def write_older_ipc(table, path, batch_rows):
 
 
 @pytest.mark.parametrize("write", [write_ipc, write_older_ipc, write_parquet])
-def test_no_row_is_left_out_where_a_window_is_refused_while_it_is_read_ahead(tmp_path, ctx, write):
+def test_no_row_is_lost_if_reading_ahead_exceeds_the_budget(tmp_path, ctx, write):
     if ctx.device == "host" and write is not write_ipc:
-        pytest.skip("views need no room")
+        pytest.skip("views allocate no memory")
     files = files_of_rows(tmp_path, [8000], 1000, write)
     with ctx.memory.child("training", 128 << 10) as share:
-        rest = share.allocate((128 - 20) << 10)  # there is room for one window
+        rest = share.allocate((128 - 20) << 10)  # leaves room for one window
         loader = sa.loader(files, share, batch_size=1000, window="12KiB", to="table")
         batches = iter(loader)
         held = [next(batches)]
@@ -132,7 +133,7 @@ def test_no_row_is_left_out_where_a_window_is_refused_while_it_is_read_ahead(tmp
 
 
 @pytest.mark.parametrize("shuffle", [False, "rows"])
-def test_no_thread_of_python_takes_the_windows_of_a_device(tmp_path, ctx, shuffle):
+def test_windows_of_a_device_are_read_ahead_without_a_python_thread(tmp_path, ctx, shuffle):
     arrow = files_of_rows(tmp_path, [3000], 100)
     parquet = files_of_rows(tmp_path, [3000], 100, write_parquet)
     table = sa.read_ipc(arrow[0], ctx)
@@ -145,10 +146,10 @@ def test_no_thread_of_python_takes_the_windows_of_a_device(tmp_path, ctx, shuffl
         assert sorted(found) == list(range(3000))
 
 
-def test_tensors_without_room_end_the_reading_ahead(tmp_path, ctx):
+def test_reading_ahead_stops_if_tensors_need_the_memory(tmp_path, ctx):
     rows = 40_000
     files = files_of_rows(tmp_path, [rows], 2000)
-    with ctx.memory.child("training", 150 << 10) as share:  # six windows, two of them for tensors
+    with ctx.memory.child("training", 150 << 10) as share:  # six windows, two of them used by tensors
         loader = sa.loader(
             files, share, batch_size=500, window="24KiB", shuffle="rows", prefetch=8, to="numpy",
             matrix={"x": ["half", "row"]}, dtype={"x": "float64"},
@@ -159,7 +160,7 @@ def test_tensors_without_room_end_the_reading_ahead(tmp_path, ctx):
         assert share.memory.statistics()["peak"] <= 150 << 10
 
 
-def test_a_refusal_names_the_rows_and_what_to_do(tmp_path, ctx):
+def test_a_refusal_names_the_rows_and_a_solution(tmp_path, ctx):
     files = files_of_rows(tmp_path, [50_000], 25_000)
     with ctx.memory.child("training", 64 << 10) as share:
         loader = sa.loader(files, share, batch_size=500, shuffle="rows", to="numpy")
@@ -170,7 +171,7 @@ def test_a_refusal_names_the_rows_and_what_to_do(tmp_path, ctx):
         loader.close()
 
 
-def test_a_file_that_is_gone_or_broken_is_named(tmp_path, ctx):
+def test_errors_name_missing_and_corrupt_files(tmp_path, ctx):
     files = files_of_rows(tmp_path, [300, 300], 100)
     loader = sa.loader(files, ctx, batch_size=50, window=1, to="numpy")
     content = bytearray(Path(files[1]).read_bytes())
@@ -194,7 +195,7 @@ def test_a_file_that_is_gone_or_broken_is_named(tmp_path, ctx):
         sa.loader(3, ctx, batch_size=1, to="numpy")
 
 
-def test_files_must_fit_together(tmp_path):
+def test_files_must_have_the_same_columns_and_format(tmp_path):
     one = write_ipc(numbered(10), tmp_path / "one.arrow", 5)
     names = write_ipc(numbered(10).rename_columns(["row", "other"]), tmp_path / "two.arrow", 5)
     types = write_ipc(pa.table({"row": np.arange(4), "half": np.arange(4)}), tmp_path / "three.arrow", 5)
@@ -213,7 +214,7 @@ def test_files_must_fit_together(tmp_path):
         sa.loader(stream, "host", batch_size=1, to="numpy")
 
 
-def test_folders_and_patterns_name_files_in_order(tmp_path):
+def test_folders_and_patterns_list_files_in_order(tmp_path):
     files_of_rows(tmp_path, [30, 40], 10)
     (tmp_path / "note.txt").write_text("no data")
     for files in (
@@ -225,7 +226,7 @@ def test_folders_and_patterns_name_files_in_order(tmp_path):
 
 
 @pytest.mark.parametrize("compression", ["lz4", "zstd"])
-def test_compressed_batches_are_read_whole(tmp_path, ctx, compression):
+def test_compressed_batches_are_read_as_a_whole(tmp_path, ctx, compression):
     file = write_ipc(numbered(1000), tmp_path / "packed.arrow", 400, compression)
     loader = sa.loader(file, ctx, batch_size=64, window=1, shuffle="batches", to="table")
     found = flat(rows_of(loader))
@@ -250,7 +251,7 @@ def test_a_loader_pickles_with_its_state(tmp_path):
         assert len(pickle.loads(pickle.dumps(loader))) == 10
 
 
-def test_a_dropped_loader_leaves_nothing(tmp_path):
+def test_a_dropped_loader_leaks_nothing(tmp_path):
     files = files_of_rows(tmp_path, [5000], 100)
     others = set(threading.enumerate())
     with clean("host"):
@@ -261,7 +262,7 @@ def test_a_dropped_loader_leaves_nothing(tmp_path):
         assert reading
         del loader, batches
         for thread in reading:
-            thread.join()  # dropping a loader ends its thread, but does not wait for it
+            thread.join()  # dropping a loader stops its thread without waiting
 
 
 FORK = """
@@ -307,7 +308,7 @@ print(taken + len(list(batches)), loader.epoch)
         ("parquet", "no", "numpy"),
     ],
 )
-def test_a_child_of_fork_gets_no_batch_and_its_parent_all(tmp_path, run_python, kind, shuffle, to, taken):
+def test_a_forked_child_gets_no_batch_and_its_parent_gets_all(tmp_path, run_python, kind, shuffle, to, taken):
     write = write_parquet if kind == "parquet" else write_ipc
     [file] = files_of_rows(tmp_path, [400], 100, write)
     done = run_python(FORK, file, kind, shuffle, str(taken), to)
@@ -315,7 +316,7 @@ def test_a_child_of_fork_gets_no_batch_and_its_parent_all(tmp_path, run_python, 
 
 
 @pytest.mark.parametrize("shuffle", [False, "rows"])
-def test_an_iterator_gives_nothing_more_of_its_window_after_close(tmp_path, shuffle):
+def test_an_iterator_yields_nothing_after_close(tmp_path, shuffle):
     files = files_of_rows(tmp_path, [500], 100)
     loader = sa.loader(files, "host", batch_size=50, shuffle=shuffle, to="numpy")
     batches = iter(loader)
@@ -357,9 +358,9 @@ def test_ctrl_c_ends_the_wait_for_a_window(tmp_path, run_python):
 
 
 class FakeTorch:
-    """What a loader asks of torch, for machines without it."""
+    """Stands in for the parts of torch that a loader uses."""
 
-    class IterableDataset(ABC):  # noqa: B024 - as torch's class, it has the metaclass of abstract classes
+    class IterableDataset(ABC):  # noqa: B024 - torch's class has the metaclass ABCMeta too
         pass
 
     worker = None
@@ -399,8 +400,8 @@ def test_torch_iterates_a_loader(tmp_path):
 
 
 @pytest.mark.parametrize("shuffle", [False, "rows"])
-def test_tables_of_others_are_loaded_as_a_table(ctx, shuffle):
-    """What has an Arrow stream is a source, and no list of names."""
+def test_tables_of_other_libraries_are_sources(ctx, shuffle):
+    """An object with `__arrow_c_stream__` is a table, not a list of file names."""
     polars = pytest.importorskip("polars")
     rows = numbered(100)
     for source in (
@@ -412,7 +413,7 @@ def test_tables_of_others_are_loaded_as_a_table(ctx, shuffle):
         assert sorted(found) == list(range(100))
 
 
-def test_numbers_of_numpy_are_numbers(tmp_path):
+def test_integers_of_numpy_are_accepted(tmp_path):
     files = files_of_rows(tmp_path, [500], 100)
     like = {"batch_size": 64, "shuffle": "rows", "seed": 3, "world_size": 2, "rank": 1, "window": 2000}
     given = {name: value if name == "shuffle" else np.int32(value) for name, value in like.items()}
@@ -438,7 +439,7 @@ def test_arrays_that_view_a_file_are_read_only(tmp_path):
         with sa.loader(large_batches(tmp_path), ctx, batch_size=5000, to="numpy") as loader:
             held = list(loader)
         whole = [batch["row"] for batch in held if batch["row"].base is not None]
-        assert ctx.memory.statistics()["current"] < 1 << 20, "views need no room"
+        assert ctx.memory.statistics()["current"] < 1 << 20, "views must not allocate"
         assert not any(rows.flags.writeable for rows in whole)
         assert flat(rows_of(held)) == list(range(1 << 18))
         del loader, held, whole
@@ -456,7 +457,7 @@ def test_arrays_that_view_a_file_are_read_only(tmp_path):
     ],
     ids=str,
 )
-def test_views_are_taken_where_nobody_writes_and_they_are_faster(tmp_path, monkeypatch, changed, views):
+def test_a_loader_views_files_only_if_batches_are_read_only(tmp_path, monkeypatch, changed, views):
     opened = []
 
     def spy(self, *args, views, **options):

@@ -1,5 +1,5 @@
-"""The order of the rows of a training loader: each row once an epoch, the same for any number of ranks, and
-the same after a resume at any batch."""
+"""The row order of a training loader: each row once per epoch, independent of the number of ranks, and
+unchanged after a resume at any batch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from saeta._loader.loader import VERSION, VIEWED_BYTES
 from saeta._loader.order import Batch, Order, Rank
 from sim_devices import DEVICES, contexts_of
 
-COUNTS = (700, 0, 301)  # rows of the files
+COUNTS = (700, 0, 301)  # rows per file
 ROWS = sum(COUNTS)
 SHUFFLES = (False, "batches", "rows")
 
@@ -57,14 +57,14 @@ def test_each_epoch_has_each_row_once_and_another_order(files, ctx, shuffle, win
 
 
 def unit_of(row: int) -> range:
-    """The rows of the part of a batch that has a row, where windows are smaller than parts can be."""
+    """Returns the rows that are read together with `row` if a window is smaller than a part of a batch."""
     file = 0 if row < COUNTS[0] else COUNTS[0]
     batch = file + (row - file) // 97 * 97
     first = batch + (row - batch) // 64 * 64
     return range(first, min(first + 64, batch + 97, ROWS if file else COUNTS[0]))
 
 
-def test_rows_move_within_their_window_only(files):
+def test_rows_are_shuffled_only_within_their_window(files):
     with loader_of(files, shuffle="rows", window="1MiB") as loader:
         epoch = flat(rows_of(loader))
     assert sum(row == place for place, row in enumerate(epoch)) < 10
@@ -80,7 +80,7 @@ def test_rows_move_within_their_window_only(files):
     assert moved > 20
 
 
-def test_the_order_depends_on_the_seed_and_the_epoch_alone(files, ctx):
+def test_the_order_depends_only_on_the_seed_and_the_epoch(files, ctx):
     one = rows_of(loader_of(files, ctx, shuffle="rows", seed=5))
     again = loader_of(files, ctx, shuffle="rows", seed=5, prefetch=7)
     assert rows_of(again) == one
@@ -104,7 +104,9 @@ GOLDEN = [326, 48, 787, 476, 891, 135, 542, 708]
 @pytest.mark.parametrize("drop_last", [False, True])
 @pytest.mark.parametrize("window", ["2KiB", "1MiB"])
 @pytest.mark.parametrize("compression", [None, "lz4"])
-def test_ranks_in_turn_yield_what_one_yields(tmp_path, shuffle, world_size, drop_last, window, compression):
+def test_batches_of_ranks_interleave_to_those_of_one(
+    tmp_path, shuffle, world_size, drop_last, window, compression
+):
     files = files_of_rows(tmp_path, COUNTS, 97, partial(write_ipc, compression=compression))
     options = {"shuffle": shuffle, "drop_last": drop_last, "window": window}
     alone = rows_of(loader_of(files, **options))
@@ -146,7 +148,7 @@ def test_a_resume_at_any_batch_equals_no_interruption(files, shuffle, worlds):
         assert following[: len(whole)] == next_epoch
 
 
-def test_a_state_counts_what_was_taken_and_not_what_was_read_ahead(files):
+def test_a_state_counts_yielded_batches_not_those_read_ahead(files):
     loader = loader_of(files, prefetch=5)
     batches = iter(loader)
     next(batches)
@@ -156,19 +158,19 @@ def test_a_state_counts_what_was_taken_and_not_what_was_read_ahead(files):
     assert len(pickle.dumps(loader.state_dict())) < 500
 
 
-def test_an_epoch_that_is_left_begins_again(files):
+def test_an_abandoned_epoch_restarts(files):
     loader = loader_of(files, shuffle="batches")
     begun = iter(loader)
     first = rows_of([next(begun)])
     assert rows_of(loader)[:1] == first
     assert loader.epoch == 1
-    list(begun)  # the one that was left no longer counts
+    list(begun)  # the abandoned iterator does not change the state
     assert loader.epoch == 1
 
 
 @pytest.mark.parametrize("batch", [None, 3])
 @pytest.mark.parametrize("shuffle", SHUFFLES)
-def test_an_iterator_goes_on_where_it_is_when_the_loader_is_moved(files, ctx, batch, shuffle):
+def test_an_iterator_continues_when_the_loader_gets_another_state(files, ctx, batch, shuffle):
     loader = loader_of(files, ctx, shuffle=shuffle)
     whole = rows_of(loader)
     loader.set_epoch(0)
@@ -184,11 +186,11 @@ def test_an_iterator_goes_on_where_it_is_when_the_loader_is_moved(files, ctx, ba
     assert (moved["epoch"], moved["batch"]) == (5, batch or 0)
     found += rows_of(begun)
     assert found == whole
-    assert loader.state_dict() == moved, "only one iterator counts in the state"
+    assert loader.state_dict() == moved, "an older iterator must not change the state"
     assert len(rows_of(loader)) == len(whole) - (batch or 0)
 
 
-def test_set_epoch_keeps_the_place_of_a_loaded_state(files):
+def test_set_epoch_keeps_the_batch_of_a_loaded_state(files):
     loader = loader_of(files)
     batches = iter(loader)
     next(batches)
@@ -203,7 +205,7 @@ def test_set_epoch_keeps_the_place_of_a_loaded_state(files):
     assert other.epoch == 5
 
 
-def test_a_state_of_another_order_is_refused_with_what_differs(files, tmp_path):
+def test_the_error_for_a_state_of_another_order_names_the_difference(files, tmp_path):
     state = loader_of(files, shuffle="rows").state_dict()
     for options, name in [
         ({"batch_size": 16}, "batch_size is 32 there and 16 here"),
@@ -221,7 +223,7 @@ def test_a_state_of_another_order_is_refused_with_what_differs(files, tmp_path):
 
 
 @pytest.mark.parametrize("shuffle", SHUFFLES)
-def test_parquet_has_the_same_rules(tmp_path, ctx, shuffle):
+def test_parquet_files_have_the_same_order(tmp_path, ctx, shuffle):
     files = files_of_rows(tmp_path, COUNTS, 97, write_parquet)
     alone = rows_of(loader_of(tmp_path, ctx, shuffle=shuffle))
     assert sorted(flat(alone)) == list(range(ROWS))
@@ -245,7 +247,7 @@ def test_a_table_is_permuted_as_a_whole(files, ctx, shuffle):
 
 
 @pytest.mark.parametrize("write", [write_ipc, partial(write_ipc, compression="lz4"), write_parquet])
-def test_the_last_step_of_ranks_begins_a_single_batch_again(tmp_path, ctx, write):
+def test_the_last_step_of_ranks_repeats_the_first_batches_of_a_single_window(tmp_path, ctx, write):
     (file,) = files_of_rows(tmp_path, [100], 100, write)
     batches = [list(range(first, first + 10)) for first in range(0, 100, 10)]
     for rank in range(3):
@@ -255,7 +257,7 @@ def test_the_last_step_of_ranks_begins_a_single_batch_again(tmp_path, ctx, write
 
 @pytest.mark.parametrize("shuffle", SHUFFLES)
 @pytest.mark.parametrize("world_size", [4, 7])
-def test_ranks_beyond_the_last_batch_get_the_first_ones_in_their_order(files, shuffle, world_size):
+def test_ranks_without_a_last_batch_repeat_the_first_batches(files, shuffle, world_size):
     options = {"batch_size": 77, "shuffle": shuffle, "world_size": world_size}  # 13 batches
     alone = rows_of(loader_of(files, batch_size=77, shuffle=shuffle))
     assert len(alone) == ROWS // 77
@@ -290,7 +292,7 @@ def test_few_rows(tmp_path, rows):
     compression=st.sampled_from([None, "lz4", "zstd"]),
     least_view=st.sampled_from([0, VIEWED_BYTES]),
 )
-def test_any_loader(
+def test_any_combination_of_options_yields_each_row_once(
     counts, batch_rows, batch_size, window, shuffle, world_size, resumed, drop_last, compression, least_view
 ):
     with TemporaryDirectory() as folder, patch("saeta._loader.loader.VIEWED_BYTES", least_view):
@@ -332,8 +334,8 @@ BATCHES = [
     Batch(1, 8, False),
 ]
 
-# What the plans of all settings hash to. A state of a loader continues the order of the version that made
-# it: a change here needs another number of loader.VERSION.
+# Hashes of the plans for all settings. Saved states depend on this order: if a hash changes, increase
+# loader.VERSION.
 PLANS = {False: "763c1260514540f6", "batches": "83d25386a4a703de", "rows": "80da6e6b4a49cc33"}
 
 
@@ -359,7 +361,7 @@ def plan(shuffle, window, drop_last, most_rows, epoch, begin, rank):
 
 
 def rows_of_plan(plan):
-    """What a plan reads, in its order. Where one load ends and the next one begins does not matter."""
+    """Returns the rows that a plan reads, in order and independent of the division into loads."""
     steps, *loads = plan
     found = [steps]
     for spans, taken in loads:
@@ -387,34 +389,34 @@ def test_the_order_of_a_seed_never_changes(shuffle):
 @pytest.mark.parametrize("shuffle", SHUFFLES)
 @pytest.mark.parametrize("world_size", [1, 2, 3])
 @pytest.mark.parametrize("whole", [True, False])
-def test_loads_have_the_bytes_of_a_window_and_no_more(shuffle, world_size, whole):
+def test_loads_are_as_large_as_the_window_allows(shuffle, world_size, whole):
     window = 2000
     batches = [Batch(100, 700 + 10 * number, whole) for number in range(20)]
     order = Order(batches, batch_size=30, window=window, shuffle=shuffle, seed=1, drop_last=False)
 
     def nbytes(load):
-        """What is read: of a compressed batch all rows, once."""
+        """Returns the bytes that a load reads. A compressed batch is read as a whole, once."""
         if whole:
             return sum(batches[each].nbytes for each in {span.batch for span in load.spans})
         return sum(batches[span.batch].nbytes * span.rows // 100 for span in load.spans)
 
     def least(load):
-        """What its first rows add to other loads."""
+        """Returns the bytes that the first rows of this load would have added to the previous load."""
         first = batches[load.spans[0].batch].nbytes
         return first if whole or world_size == 1 else first * 30 // 100
 
     for rank in range(world_size):
         loads = list(order.loads(0, Rank(0, rank, world_size)))
         assert all(nbytes(load) <= window for load in loads)
-        if shuffle == "rows":  # each rank reads every window
+        if shuffle == "rows":  # windows do not depend on the rank
             continue
         for load, following in pairwise(loads):
-            assert nbytes(load) + least(following) > window, "there was room for more"
+            assert nbytes(load) + least(following) > window, "the following rows fit too"
             if whole:
-                assert load.spans[-1].batch != following.spans[0].batch, "it would be read twice"
+                assert load.spans[-1].batch != following.spans[0].batch, "the batch is read twice"
 
 
-def test_spans_of_a_plan_follow_the_window_and_the_parts_of_batches():
+def test_spans_of_a_plan_are_limited_by_the_window_and_parts_of_batches():
     assert plan(False, 1000, False, None, 0, 0, (0, 1)) == [
         21,
         [((0, 0, 128),), None],

@@ -1,4 +1,4 @@
-"""What a training loader makes of columns: types, nulls, matrices, lists, strings and codes."""
+"""How a training loader converts columns: types, nulls, matrices, lists, strings and codes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_numbers_keep_their_types(file, ctx):
     assert joined(made, "point").tolist() == [[each, -each] for each in range(ROWS)]
 
 
-def test_a_dtype_is_for_all_numbers_or_by_name(file, ctx):
+def test_a_dtype_applies_to_all_numbers_or_by_name(file, ctx):
     made = batches(file, ctx, ["small", "large", "day"], dtype="float32")
     assert [made[0][key].dtype for key in made[0]] == [np.float32, np.float32, np.int32]
     made = batches(file, ctx, ["small", "large"], dtype={"small": "int64"})
@@ -71,7 +71,7 @@ def test_a_dtype_is_for_all_numbers_or_by_name(file, ctx):
         batches(file, ctx, ["small", "large"], dtype={"large": "int64"})
 
 
-def test_numbers_inside_of_fixed_size_lists_and_structs_are_numbers(ctx):
+def test_nested_numbers_of_fixed_size_are_converted(ctx):
     vectors = pa.array([[1.5, 2], None, [3, 4]], pa.list_(pa.float64(), 2))
     lists = pa.array([[[1, 2]], [], [[3, 4]]], pa.list_(pa.list_(pa.int8(), 2)))
     table = sa.table(pa.table({"v": vectors, "l": lists}), ctx)
@@ -86,12 +86,12 @@ def test_numbers_inside_of_fixed_size_lists_and_structs_are_numbers(ctx):
     assert made["p"].dtype == np.float32
 
 
-def test_nulls_are_an_error_that_names_file_batches_and_column(file, ctx):
+def test_the_error_for_nulls_names_file_batches_and_column(file, ctx):
     with pytest.raises(sa.ExchangeError, match=r"file '.*mixed.arrow', .*batch.* column 'gaps'.*null"):
         batches(file, ctx, ["small", "gaps"])
 
 
-def test_nulls_become_nan_a_value_or_a_mask(file, ctx):
+def test_nulls_can_be_nan_a_value_or_a_mask(file, ctx):
     expected = np.array([np.nan if each % 3 == 0 else each for each in range(ROWS)], np.float32)
     made = batches(file, ctx, ["gaps", "small"], nulls="nan")
     assert np.array_equal(joined(made, "gaps"), expected, equal_nan=True)
@@ -140,12 +140,12 @@ def test_all_columns_become_one_matrix(file, ctx):
         batches(file, ctx, ["small", "large"], matrix={"small": ["large"]})
 
 
-def test_dates_are_integers_in_a_matrix_too(file, ctx):
+def test_dates_are_integers_in_a_matrix(file, ctx):
     made = batches(file, ctx, ["small", "day"], matrix=True, dtype="float32")
     assert np.concatenate(made).tolist() == [[each, each] for each in range(ROWS)]
 
 
-def test_strings_and_lists_are_values_and_offsets(file, ctx):
+def test_strings_and_lists_are_yielded_as_values_and_offsets(file, ctx):
     made = batches(file, ctx, ["word", "list"])
     words = MIXED["word"].to_pylist()
     lists = MIXED["list"].to_pylist()
@@ -163,8 +163,8 @@ def test_strings_and_lists_are_values_and_offsets(file, ctx):
     assert first == ROWS
 
 
-def test_views_are_values_and_offsets_too(tmp_path, ctx):
-    """Files of polars have views of strings."""
+def test_string_views_are_yielded_as_values_and_offsets(tmp_path, ctx):
+    """polars writes strings as string views."""
     words = ["", None, "a word that is not inline", "é"] * 3
     lists = [[1, 2], [], None, [3]] * 3
     views = pa.table(
@@ -213,7 +213,7 @@ def test_lists_of_a_batch_may_all_be_empty(tmp_path, ctx):
 
 
 @pytest.mark.parametrize("write", [write_ipc, write_parquet])
-def test_codes_are_the_same_for_all_files_and_orders(tmp_path, write, ctx):
+def test_codes_do_not_depend_on_files_or_order(tmp_path, write, ctx):
     one = write(MIXED.select(["city", "small"]), tmp_path / "1", 3)
     other = pa.table(
         {"city": pa.array(["oslo", "ulm"]).dictionary_encode(), "small": pa.array([1, 2], pa.int16())}
@@ -245,7 +245,7 @@ def test_a_null_of_a_dictionary_has_no_code(tmp_path, write, ctx):
     assert codes[valid].tolist() == [1, 0, 1]
 
 
-def test_strings_become_codes_of_named_values(file, ctx):
+def test_strings_become_codes_of_given_values(file, ctx):
     values = sorted(set(MIXED["word"].to_pylist()))
     made = batches(file, ctx, ["word"], codes={"word": values}, dtype="float32")
     assert [values[code] for code in joined(made, "word")] == MIXED["word"].to_pylist()
@@ -256,7 +256,7 @@ def test_strings_become_codes_of_named_values(file, ctx):
         batches(file, ctx, ["word"], codes={"word": ["b", "b"]})
 
 
-def test_arrays_of_jax_are_batches_too(file, ctx):
+def test_batches_can_be_jax_arrays(file, ctx):
     jax = pytest.importorskip("jax")
     if ctx.device != "host":
         pytest.skip("JAX has the CPU here")
@@ -270,7 +270,7 @@ def test_arrays_of_jax_are_batches_too(file, ctx):
     assert np.asarray(made[0]["list"][0]).tolist() == [[0, 0, 0], [0, 0, 0], [0, 1, 0], [0, 1, 2]]
 
 
-def test_floats_that_arrow_does_not_have(ctx):
+def test_bfloat16_is_yielded(ctx):
     ml_dtypes = pytest.importorskip("ml_dtypes")
     weights = sa.from_dlpack(np.arange(ROWS).astype(ml_dtypes.bfloat16), "host").to(ctx)
     made = batches(sa.table({"w": weights}, ctx), ctx, None, shuffle="rows")
@@ -279,7 +279,7 @@ def test_floats_that_arrow_does_not_have(ctx):
 
 
 @pytest.mark.parametrize("library", ["torch", "numpy"])
-@pytest.mark.parametrize("size", [1, 3, 150, 299, 300, 400])  # up to 300 batches, and less than one
+@pytest.mark.parametrize("size", [1, 3, 150, 299, 300, 400])  # from 300 batches to less than one
 def test_tensors_are_cut_into_batches(size, library):
     pytest.importorskip(library)
     rows = 300
@@ -322,7 +322,7 @@ def test_tensors_of_a_gpu_stay_there(file, library):
     assert sorted(each for batch in made for each in batch["gaps"].tolist()) == [0, 0, 0, 0, 1, 2, 4, 5, 7, 8]
 
 
-def test_words_that_are_not_known_are_refused(file):
+def test_unknown_option_values_are_refused(file):
     for options, text in [
         ({"to": "tf"}, "to='tf': expected one of torch, cupy, jax, numpy, table"),
         ({"nulls": "drop"}, "nulls='drop': expected one of error, nan, fill, mask"),

@@ -1,4 +1,5 @@
-"""How windows are read and cut by themselves: what is read again, given back, and joined."""
+"""The loader's windows (saeta._loader.windows) without a loader: reading, retries, and cutting into
+batches."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from saeta._loader.order import Load, Span, Taken
 
 
 class Reading:
-    """Windows of numbers; those that are listed have no room the first time."""
+    """Yields windows of numbers. Those in `refused` raise BudgetExceeded the first time."""
 
     needs_thread = True
 
@@ -53,7 +54,7 @@ def numbers(window):
     return window.rows["n"].to_pylist()
 
 
-def test_windows_come_in_their_order_and_then_none(host):
+def test_windows_are_taken_in_order_and_then_none(host):
     data = Data()
     read = windows.Windows(data, host, ["n"], loads(2, 3), 2, views=False)
     assert [numbers(read.take()), numbers(read.take()), read.take()] == [[0, 1], [10, 11, 12], None]
@@ -63,8 +64,8 @@ def test_windows_come_in_their_order_and_then_none(host):
     read.wait()
 
 
-def test_a_window_without_room_is_read_when_it_is_taken_from_then_on(host):
-    data = Data(refused=[1, 1])  # ahead of time, and when it is taken
+def test_after_a_refusal_windows_are_not_read_ahead(host):
+    data = Data(refused=[1, 1])  # refused when read ahead and when taken
     read = windows.Windows(data, host, ["n"], loads(2, 2, 2), 1, views=False)
     assert numbers(read.take()) == [0, 1]
     assert numbers(read.take()) == [10, 11]
@@ -73,12 +74,12 @@ def test_a_window_without_room_is_read_when_it_is_taken_from_then_on(host):
     data._refused.append(2)
     with pytest.raises(sa.BudgetExceeded):
         read.take()
-    assert numbers(read.take()) == [20, 21], "it can be asked for again"
+    assert numbers(read.take()) == [20, 21], "a refused window can be taken again"
     assert len(data.opened) == 2
     assert read.take() is None
 
 
-def test_a_failure_names_what_was_read(host):
+def test_a_failure_names_the_window(host):
     class Broken(Data):
         def open(self, *_, **__):
             def fail():
@@ -93,7 +94,7 @@ def test_a_failure_names_what_was_read(host):
     read.wait()
 
 
-def test_rows_that_were_read_are_permuted_again_and_not_read_again(host):
+def test_a_refused_permutation_is_retried_without_reading_again(host):
     load = Load([Span(0, 0, 4)], Taken(77, 0, 0, 4, 4, 4))
     reads, refusals = [], [1]
     whole = sa.table({"n": [0, 1, 2, 3]}, host)
@@ -157,7 +158,7 @@ def test_tables_are_cut_into_whole_batches(host, size, pieces, parts, rest):
     assert cutter.rest() == []
 
 
-def test_a_table_of_several_pieces_is_cut_at_their_ends(host):
+def test_a_table_of_several_chunks_is_cut_at_their_ends(host):
     cutter = windows.Cutter(3)
     whole = sa.concat_tables(tables(host, 4, 3, 1))
     found = cutter.cut(whole)
@@ -169,7 +170,7 @@ def test_a_table_of_several_pieces_is_cut_at_their_ends(host):
     ("rows", "window", "batch_size", "most"),
     [(1000, 1 << 20, 48, 131040), (1000, 1000, 48, 96), (1000, 8, 48, 48)],
 )
-def test_rows_of_a_table_are_taken_by_whole_batches_of_a_window(host, rows, window, batch_size, most):
+def test_the_rows_taken_from_a_table_are_a_multiple_of_the_batch_size(host, rows, window, batch_size, most):
     table = sa.table({"n": list(range(rows))}, host)
     options = {"batch_size": batch_size, "window": window, "to": "table"}
     loader = sa.loader(table, host, shuffle="rows", **options)

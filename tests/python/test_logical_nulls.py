@@ -1,4 +1,5 @@
-"""Nulls inside of dictionaries, runs and unions: a row is null where `to_pylist` shows None."""
+"""Logical nulls of dictionaries, run-end encoded arrays and unions: a row is null if `to_pylist` has None for
+it."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def device(request):
 
 
 def runs(values, type_=None):
-    """Each value for two rows."""
+    """Returns a run-end encoded array with two rows per value."""
     ends = pa.array(range(2, 2 * len(values) + 2, 2), pa.int32())
     return pa.RunEndEncodedArray.from_arrays(ends, pa.array(values, type_))
 
@@ -81,12 +82,12 @@ def check_nulls(random, ctx):
 
 @settings
 @hypothesis.given(st.integers(0, 2**40).map(Random))
-def test_nulls_of_any_type_are_those_that_python_shows(random):
+def test_null_counts_of_any_type_match_the_nones_of_to_pylist(random):
     check_nulls(random, sa.context("host"))
 
 
 @pytest.mark.parametrize("seed", range(0, 120, 20))
-def test_nulls_of_any_type_are_those_that_python_shows_on_every_device(device, seed):
+def test_null_counts_of_any_type_match_the_nones_of_to_pylist_on_every_device(device, seed):
     for number in range(seed, seed + 20):
         check_nulls(Random(number), device)
 
@@ -107,7 +108,7 @@ def test_rows_that_refer_to_nulls_are_null(device, name):
 
 
 @pytest.mark.parametrize("name", ["runs", "dictionary"])
-def test_nulls_behind_rows_are_filled(device, name):
+def test_rows_that_refer_to_nulls_are_filled(device, name):
     source, values = NESTED[name]
     column = sa.from_arrow(pa.chunked_array([source, source.slice(1)]), device, as_column=True)
     both = [*values, *values[1:]]
@@ -156,7 +157,7 @@ def test_integers_with_nulls_do_not_become_floats(host, values):
         column.to_numpy(fill=-1, copy=False)
 
 
-def test_floats_behind_rows_become_nan_when_asked(device):
+def test_nulls_of_encoded_floats_become_nan_on_request(device):
     for values in (runs([1.5, None]), words([0, 1, None], [1.5, None])):
         column = sa.from_arrow(values, device, as_column=True)
         expected = [np.nan if value is None else value for value in values.to_pylist()]
@@ -164,7 +165,7 @@ def test_floats_behind_rows_become_nan_when_asked(device):
         np.testing.assert_array_equal(column.to_numpy(nulls="nan", dtype="float32"), expected)
 
 
-def test_runs_of_numbers_are_tensors_by_a_copy(device):
+def test_run_end_encoded_numbers_are_exported_by_a_copy(device):
     column = sa.from_arrow(runs([1, 2], pa.int16()), device, as_column=True)
     assert column.to_numpy(dtype="int64").tolist() == [1, 1, 2, 2]
     assert column.slice(1, 2).to_numpy(dtype="int16").tolist() == [1, 2]
@@ -180,7 +181,7 @@ def test_runs_of_numbers_are_tensors_by_a_copy(device):
             np.from_dlpack(column, copy=False)
 
 
-def test_the_code_of_a_null_value_is_a_null(device):
+def test_the_code_of_a_null_dictionary_value_is_null(device):
     column = sa.from_arrow(words([2, 0, None, 1, 2], ["a", None, "c"]), device, as_column=True)
     with pytest.raises(BufferError, match="null"):
         column.to_numpy(codes=True)
@@ -196,13 +197,13 @@ def test_the_code_of_a_null_value_is_a_null(device):
     assert values[mask].tolist() == [2, 0, 2]
 
 
-def test_codes_of_null_values_inside_of_lists_are_refused(host):
+def test_nested_codes_of_null_values_are_refused(host):
     lists = pa.FixedSizeListArray.from_arrays(words([0, 1, 0, 0], ["a", None]), 2)
     with pytest.raises(BufferError, match="1 of 4 values of type dictionary"):
         sa.from_arrow(lists, host, as_column=True).to_numpy(codes=True)
 
 
-def test_a_field_that_allows_no_nulls_refuses_those_behind_rows(host):
+def test_a_non_nullable_field_refuses_logical_nulls(host):
     field = sa.field("x", sa.DataType(words([0], ["a"]).type), nullable=False)
     column = sa.from_arrow(words([0, 1], ["a", None]), host, as_column=True)
     with pytest.raises(sa.InvalidError, match="its field allows none"):

@@ -142,7 +142,7 @@ def test_memory_is_bounded_whatever_the_size_of_the_files(device, tmp_path):
     assert rows == 800_000
 
 
-def test_what_names_no_file_is_a_missing_file(host, tmp_path):
+def test_sources_without_files_are_a_missing_file_error(host, tmp_path):
     for source, text in (
         (f"{tmp_path}/no*.parquet", "no file matches"),
         (tmp_path, r"has no files that end in \.parquet"),
@@ -177,7 +177,7 @@ def test_a_schema_that_differs_names_the_file_and_the_column(host, tmp_path):
         sa.read_parquet(tmp_path, host, columns="n")
 
 
-def test_the_schema_that_is_meant(host, tmp_path):
+def test_a_given_schema_decides_about_nullability(host, tmp_path):
     strict = pa.schema([pa.field("n", pa.int64(), nullable=False)])
     plain, filled = tmp_path / "0.parquet", tmp_path / "1.parquet"
     pq.write_table(pa.table({"n": [0, 1]}), plain)
