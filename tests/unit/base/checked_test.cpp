@@ -22,7 +22,7 @@ TEST(checked, sums_are_exact_up_to_the_last_value) {
   EXPECT_EQ(checked_add(std::int8_t{100}, std::int8_t{27}, "bits"), 127);
 }
 
-TEST(checked, a_sum_that_wraps_names_what_and_both_numbers) {
+TEST(checked, the_error_of_a_sum_has_the_label_and_both_numbers) {
   std::string message;
   EXPECT_EQ(code_raised_by([] { checked_add(most<std::uint64_t>, std::uint64_t{1}, "column 'x' in bytes"); },
                            &message),

@@ -11,7 +11,7 @@
 namespace saeta {
 namespace {
 
-TEST(error, carries_its_code_its_message_and_the_place_that_raised_it) {
+TEST(error, has_its_code_its_message_and_its_source_location) {
   const auto line = std::source_location::current().line() + 1;
   const error raised(errc::format, "field 'x' has 3 buffers, expected 2");
 
@@ -22,7 +22,7 @@ TEST(error, carries_its_code_its_message_and_the_place_that_raised_it) {
   EXPECT_EQ(raised.refusal(), nullptr);
 }
 
-TEST(error, of_the_operating_system_carries_its_errno) {
+TEST(error, of_the_operating_system_has_its_errno) {
   const auto line = std::source_location::current().line() + 1;
   const error raised = os_error("reading 8 bytes", EIO);
 
@@ -35,7 +35,7 @@ TEST(error, of_the_operating_system_carries_its_errno) {
   EXPECT_EQ(error(errc::io, "the file was truncated").error_number(), 0);
 }
 
-TEST(error, tells_lack_of_room_from_everything_else) {
+TEST(error, distinguishes_lack_of_memory_from_other_codes) {
   EXPECT_TRUE(is_lack_of_room(errc::budget_exceeded));
   EXPECT_TRUE(is_lack_of_room(errc::out_of_memory));
   for (const errc other :
@@ -62,7 +62,7 @@ budget_refusal example() {
   return refusal;
 }
 
-TEST(error, of_a_refused_budget_says_every_number) {
+TEST(error, of_a_refused_budget_has_all_numbers) {
   const error refused(example());
 
   EXPECT_EQ(refused.code(), errc::budget_exceeded);
@@ -75,7 +75,7 @@ TEST(error, of_a_refused_budget_says_every_number) {
   EXPECT_EQ(refused.refusal()->owners.size(), 2u);
 }
 
-TEST(error, of_a_refused_budget_lists_its_own_holders_before_those_that_share_the_budget_above) {
+TEST(error, of_a_refused_budget_lists_its_own_holders_before_those_of_sibling_budgets) {
   budget_refusal refusal = example();
   refusal.levels_above = 1;
   refusal.owners = {{"mine", 2 << 20}};
@@ -85,7 +85,7 @@ TEST(error, of_a_refused_budget_lists_its_own_holders_before_those_that_share_th
       << error(refusal).message();
 }
 
-TEST(error, of_a_refused_budget_says_how_much_is_kept_for_those_who_wait) {
+TEST(error, of_a_refused_budget_tells_the_bytes_kept_for_waiting_requests) {
   budget_refusal refusal = example();
   refusal.reserved = 20;
   refusal.kept = 15;
@@ -129,7 +129,7 @@ TEST(error, copies_share_the_refusal) {
   EXPECT_EQ(copy.message(), refused.message());
 }
 
-TEST(error, codes_have_names_of_their_own) {
+TEST(error, codes_have_unique_names) {
   std::set<std::string_view> names;
   for (int code = 0; code <= static_cast<int>(errc::column_name); ++code) {
     EXPECT_TRUE(names.insert(name_of(static_cast<errc>(code))).second) << code;

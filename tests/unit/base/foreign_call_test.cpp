@@ -15,7 +15,7 @@
 namespace saeta {
 namespace {
 
-/// As Linux names it: 'R' runs, 'S' sleeps.
+/// Returns the state of a process in /proc: 'R' running, 'S' sleeping.
 char state_of(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -23,14 +23,14 @@ char state_of(pid_t process) {
   return name_end == std::string::npos ? '?' : text[name_end + 2];
 }
 
-TEST(foreign_call, returns_what_the_callee_returns_and_passes_its_exceptions_on) {
+TEST(foreign_call, passes_on_results_and_exceptions_of_the_callee) {
   int number = 7;
   int& same = foreign_call([&]() -> int& { return number; });
   EXPECT_EQ(&same, &number);
   EXPECT_THROW(foreign_call([] { throw std::runtime_error("theirs"); }), std::runtime_error);
 }
 
-/// Runs `work`, which must not come back, in a child that then sleeps.
+/// Runs `work` in a forked child. It must not return; instead the thread must sleep for ever.
 void expect_stopped(void (*work)()) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -65,7 +65,7 @@ TEST(foreign_call, stops_a_thread_that_the_callee_ends_in_a_handler) {
   });
 }
 
-TEST(foreign_call, stops_a_thread_that_the_callee_ends_while_an_exception_is_on_its_way) {
+TEST(foreign_call, stops_a_thread_that_the_callee_ends_during_stack_unwinding) {
   expect_stopped([] {
     struct releases {
       ~releases() { end_in_a_foreign_call(); }

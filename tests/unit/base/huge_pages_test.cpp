@@ -19,7 +19,7 @@ constexpr std::size_t most_pages = std::numeric_limits<std::size_t>::max();
 
 std::uintptr_t address_of(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory); }
 
-/// Address space of the process; asks for no memory.
+/// Returns the bytes of address space that the process has mapped. Allocates no memory itself.
 std::size_t mapped_by_process() {
   std::array<char, 64> text{};
   const int file = ::open("/proc/self/statm", O_RDONLY);
@@ -34,7 +34,7 @@ bool is_mapped(void* page_of) {
   return ::mincore(page_of, page, &resident) == 0;
 }
 
-TEST(huge_pages, begin_at_a_multiple_of_their_size_and_nothing_is_left_around_them) {
+TEST(huge_pages, are_aligned_and_leave_no_other_pages_mapped) {
   const std::size_t bytes = 2 * huge_page_bytes + page;
   const std::size_t before = mapped_by_process();
   auto* const made = static_cast<std::byte*>(map_pages(bytes));
@@ -50,7 +50,7 @@ TEST(huge_pages, begin_at_a_multiple_of_their_size_and_nothing_is_left_around_th
   EXPECT_FALSE(is_mapped(made + bytes - page));
 }
 
-TEST(huge_pages, of_a_system_without_memory_are_null) {
+TEST(huge_pages, are_null_if_the_system_has_no_memory) {
   EXPECT_EQ(map_pages(most_pages / page * page), nullptr);
   EXPECT_EQ(map_pages(std::size_t{1} << 62), nullptr);
 }

@@ -24,14 +24,14 @@ using support::stopped_clock;
 
 struct stop {};
 
-/// A lock that knows whether it is held.
+/// A lock that records whether it is held.
 struct seen_lock {
   bool held = true;
   void lock() { held = true; }
   void unlock() { held = false; }
 };
 
-/// Instead of a condition variable: nobody notifies, and time passes at once.
+/// Replaces a condition variable: it is never notified, and each wait ends at once as if its time had passed.
 struct timed_out_at_once {
   std::vector<steady_clock::time_point> until;
   void wait_until(seen_lock& lock, steady_clock::time_point when) {
@@ -60,7 +60,7 @@ TEST(interrupt, the_hook_is_replaced_and_the_former_one_returned) {
   EXPECT_NO_THROW(check_interrupt());
 }
 
-TEST(interrupt, a_wait_asks_before_it_begins_and_again_after_each_interval_until_its_deadline) {
+TEST(interrupt, a_wait_calls_the_hook_at_its_beginning_and_after_each_interval) {
   const stopped_clock clock;
   seen_lock lock;
   timed_out_at_once changed;
@@ -91,7 +91,7 @@ TEST(interrupt, a_wait_without_a_hook_sleeps_until_its_deadline) {
   EXPECT_EQ(changed.until, std::vector{deadline});
 }
 
-TEST(interrupt, a_wait_that_is_ended_by_the_hook_holds_its_lock_again) {
+TEST(interrupt, a_wait_that_the_hook_ends_reacquires_its_lock) {
   const stopped_clock clock;
   seen_lock lock;
   timed_out_at_once changed;
@@ -101,7 +101,7 @@ TEST(interrupt, a_wait_that_is_ended_by_the_hook_holds_its_lock_again) {
   EXPECT_TRUE(changed.until.empty());
 }
 
-TEST(interrupt, a_wait_whose_condition_holds_neither_asks_nor_waits) {
+TEST(interrupt, a_wait_for_a_true_condition_does_not_call_the_hook) {
   seen_lock lock;
   timed_out_at_once changed;
   const interrupts hook([] { throw stop{}; });
@@ -110,7 +110,7 @@ TEST(interrupt, a_wait_whose_condition_holds_neither_asks_nor_waits) {
   EXPECT_TRUE(changed.until.empty());
 }
 
-TEST(interrupt, what_happens_while_the_hook_runs_is_seen_without_a_notification) {
+TEST(interrupt, a_condition_that_the_hook_makes_true_needs_no_notification) {
   const stopped_clock clock;
   seen_lock lock;
   timed_out_at_once changed;
@@ -120,7 +120,7 @@ TEST(interrupt, what_happens_while_the_hook_runs_is_seen_without_a_notification)
   EXPECT_TRUE(changed.until.empty());
 }
 
-TEST(interrupt, a_lock_that_is_held_is_waited_for_until_it_is_free_or_the_hook_ends_the_wait) {
+TEST(interrupt, a_wait_for_a_lock_can_be_ended_by_the_hook) {
 #ifdef SAETA_THREAD_SANITIZER
   GTEST_SKIP() << "the thread sanitizer of GCC 12 does not see pthread_mutex_clocklock take a lock";
 #endif
@@ -150,7 +150,7 @@ TEST(interrupt, a_lock_that_is_held_is_waited_for_until_it_is_free_or_the_hook_e
   EXPECT_EQ(asks, 1) << "a free lock is taken without asking";
 }
 
-TEST(interrupt, a_lock_that_the_thread_holds_is_refused) {
+TEST(interrupt, locking_twice_on_a_thread_is_an_error) {
   interruptible_mutex mutex;
   {
     const auto held = mutex.lock("a transfer");
@@ -159,7 +159,7 @@ TEST(interrupt, a_lock_that_the_thread_holds_is_refused) {
   const auto again = mutex.lock("a transfer");
 }
 
-TEST(interrupt, a_cancelled_thread_ends_its_next_wait_once_and_its_undoing_may_wait) {
+TEST(interrupt, cancellation_ends_one_wait_so_that_cleanup_can_wait) {
   std::atomic<bool> cancelled{false};
   {
     const cancellation_scope scope(cancelled);
@@ -175,7 +175,7 @@ TEST(interrupt, a_cancelled_thread_ends_its_next_wait_once_and_its_undoing_may_w
   std::thread([&] { EXPECT_NO_THROW(check_interrupt()) << "another thread goes on"; }).join();
 }
 
-TEST(interrupt, a_scope_inside_of_another_counts_until_its_end) {
+TEST(interrupt, an_inner_cancellation_scope_hides_the_outer_one) {
   const std::atomic<bool> cancelled{true};
   const std::atomic<bool> going_on{false};
   const cancellation_scope outer(cancelled);
@@ -186,7 +186,7 @@ TEST(interrupt, a_scope_inside_of_another_counts_until_its_end) {
   EXPECT_EQ(unit::code_raised_by([] { check_interrupt(); }), errc::closed);
 }
 
-TEST(interrupt, a_lock_that_is_held_is_not_waited_for_where_it_may_be_left) {
+TEST(interrupt, run_if_free_does_not_wait_for_a_held_lock) {
   interruptible_mutex mutex;
   int runs = 0;
   mutex.run_if_free([&] { ++runs; });

@@ -1,4 +1,4 @@
-// A mutex that transfers hold for long: alone or together, and how a wait for it ends.
+// The shared mutex of transfers: exclusive and shared ownership, and waits that an interrupt ends.
 #include "saeta/base/interruptible_shared_lock.hpp"
 #include "support/interrupts.hpp"
 #include "unit/base/raises.hpp"
@@ -17,14 +17,14 @@ using guard = interruptible_shared_mutex::guard;
 
 struct ended_wait {};
 
-thread_local bool ends_waits = false; // of this thread
+thread_local bool ends_waits = false; // the interrupt hook ends waits of this thread
 void end_wait_if_told() {
   if (ends_waits) {
     throw ended_wait{};
   }
 }
 
-/// Holds the mutex in a thread of its own.
+/// Holds the mutex on another thread.
 class holder {
 public:
   holder(interruptible_shared_mutex& mutex, bool shared)
@@ -54,7 +54,8 @@ private:
   std::jthread thread_;
 };
 
-/// Whether this thread would have to wait. Needs `end_wait_if_told` as the hook.
+/// Returns whether this thread would have to wait for the mutex. Needs `end_wait_if_told` as the interrupt
+/// hook.
 bool waits(interruptible_shared_mutex& mutex, bool shared) {
   ends_waits = true;
   bool waited = false;
@@ -67,7 +68,7 @@ bool waits(interruptible_shared_mutex& mutex, bool shared) {
   return waited;
 }
 
-TEST(interruptible_shared_mutex, is_held_alone_or_shared) {
+TEST(interruptible_shared_mutex, is_exclusive_or_shared) {
   const interrupts hook(end_wait_if_told);
   interruptible_shared_mutex mutex;
   {
@@ -89,13 +90,13 @@ TEST(interruptible_shared_mutex, is_held_alone_or_shared) {
   EXPECT_FALSE(waits(mutex, false));
 }
 
-TEST(interruptible_shared_mutex, lets_nobody_in_before_a_thread_that_waits_to_hold_it_alone) {
+TEST(interruptible_shared_mutex, lets_a_waiting_exclusive_owner_go_first) {
   const interrupts hook(end_wait_if_told);
   interruptible_shared_mutex mutex;
   holder shared(mutex, true);
   shared.await();
   holder alone(mutex, false);
-  while (!waits(mutex, true)) { // until it waits
+  while (!waits(mutex, true)) { // until the other thread waits
     std::this_thread::yield();
   }
   EXPECT_FALSE(alone.has_it());
@@ -106,7 +107,7 @@ TEST(interruptible_shared_mutex, lets_nobody_in_before_a_thread_that_waits_to_ho
   EXPECT_FALSE(waits(mutex, true));
 }
 
-TEST(interruptible_shared_mutex, refuses_a_thread_that_holds_it) {
+TEST(interruptible_shared_mutex, refuses_to_be_locked_twice_by_a_thread) {
   interruptible_shared_mutex mutex;
   const auto refused = [&] {
     return unit::code_raised_by([&] { static_cast<void>(mutex.lock("a transfer")); }) == errc::busy &&

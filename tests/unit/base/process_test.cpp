@@ -10,7 +10,7 @@
 namespace saeta {
 namespace {
 
-/// Runs `holds` in a child of fork; true when it returned true there.
+/// Forks and runs `holds` in the child. Returns its result.
 template <class Check>
 bool in_a_child(Check holds) {
   const pid_t child = ::fork();
@@ -21,14 +21,14 @@ bool in_a_child(Check holds) {
   return ::waitpid(child, &status, 0) == child && status == 0;
 }
 
-TEST(process, a_child_of_fork_is_a_generation_of_its_own) {
+TEST(process, a_forked_child_is_a_new_generation) {
   const std::uint64_t here = fork_generation();
   EXPECT_TRUE(in_a_child([&] { return fork_generation() == here + 1; }));
   EXPECT_TRUE(in_a_child([&] { return in_a_child([&] { return fork_generation() == here + 2; }); }));
   EXPECT_EQ(fork_generation(), here);
 }
 
-TEST(process, each_process_has_an_object_of_its_own) {
+TEST(process, each_process_has_its_own_object) {
   static constinit per_process<int> number;
   number.get() = 7;
   EXPECT_EQ(number.get(), 7);
@@ -40,7 +40,7 @@ TEST(process, each_process_has_an_object_of_its_own) {
   EXPECT_EQ(number.get(), 7);
 }
 
-TEST(process, an_object_is_deleted_in_the_process_that_made_it_alone) {
+TEST(process, an_object_is_deleted_only_in_the_process_that_made_it) {
   static int deleted;
   deleted = 0;
   struct counted {

@@ -1,4 +1,4 @@
-// The code that a statement raises, for EXPECT_EQ; the message goes into `message` where it is wanted.
+// Returns the error code that a call throws, for EXPECT_EQ, and optionally the message.
 #pragma once
 
 #include "saeta/base/error.hpp"
@@ -8,7 +8,7 @@
 
 namespace saeta::unit {
 
-/// Nothing when `action` returns.
+/// Returns nullopt if `action` does not throw.
 template <class Action>
 std::optional<errc> code_raised_by(Action action, std::string* message = nullptr) {
   try {

@@ -25,7 +25,7 @@ private:
   report_sink previous_;
 };
 
-TEST_F(report_sink_test, gets_place_and_message_in_order) {
+TEST_F(report_sink_test, gets_location_and_message_in_order) {
   report("~buffer", "first");
   report("reaper", "second");
   EXPECT_EQ(reported, (std::vector<std::string>{"~buffer | first", "reaper | second"}));
@@ -51,9 +51,7 @@ TEST_F(report_sink_test, gets_the_exception_being_handled) {
                                                 "writer | an exception of unknown type"}));
 }
 
-TEST_F(report_sink_test, is_given_back_when_it_is_replaced) {
-  EXPECT_EQ(set_report_sink(remember), &remember);
-}
+TEST_F(report_sink_test, is_returned_when_it_is_replaced) { EXPECT_EQ(set_report_sink(remember), &remember); }
 
 TEST(report_default, writes_one_line_to_standard_error) {
   const report_sink previous = set_report_sink(nullptr);

@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 
 using list = short_list<int, 3>;
 
-/// The numbers from 0 on.
+/// Returns the numbers 0, 1, ..., count - 1.
 std::vector<int> numbers(std::size_t count) {
   std::vector<int> made(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -75,7 +75,7 @@ TEST(short_lists, change_their_size) {
   }
 }
 
-TEST(short_lists, take_room_beforehand) {
+TEST(short_lists, reserve_memory) {
   list made;
   made.reserve(5);
   EXPECT_THAT(made, IsEmpty());
@@ -87,7 +87,7 @@ TEST(short_lists, take_room_beforehand) {
   EXPECT_EQ(made.size(), 5U);
 }
 
-TEST(short_lists, drop_what_they_no_longer_have) {
+TEST(short_lists, destroy_removed_values) {
   const auto watched = std::make_shared<int>(1);
   for (const long count : {2L, 5L}) {
     short_list<std::shared_ptr<int>, 3> made;

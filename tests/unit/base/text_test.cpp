@@ -28,7 +28,7 @@ TEST(text, hexadecimal_has_no_prefix) {
   EXPECT_EQ(hexadecimal(most_number), "ffffffffffffffff");
 }
 
-TEST(text, names_have_their_article) {
+TEST(text, with_article_chooses_a_or_an) {
   EXPECT_EQ(with_article("int8"), "an int8");
   EXPECT_EQ(with_article("uint8"), "a uint8");
   EXPECT_EQ(with_article("Event"), "an Event");
@@ -91,14 +91,14 @@ TEST(text, parse_bytes_reads_what_human_bytes_writes) {
   }
 }
 
-TEST(text, parse_bytes_takes_percent_of_the_whole) {
+TEST(text, parse_bytes_reads_percent_of_a_total) {
   EXPECT_EQ(parse_bytes("50%", 1000), 500u);
   EXPECT_EQ(parse_bytes("12.5 %", 1 << 20), 131072u);
   EXPECT_EQ(parse_bytes("0%", 1000), 0u);
   EXPECT_EQ(parse_bytes("100%", 999), 999u);
 }
 
-TEST(text, parse_bytes_names_the_text_that_it_refuses) {
+TEST(text, parse_bytes_quotes_the_text_that_it_refuses) {
   for (const char* const text : {"", " ", "GiB", "-1", "+1", "-0.5GiB", "ten", "8 gigs", "1.2.3", "0x10",
                                  "nan", "1,5G", "%", "5 5", "4096;"}) {
     std::string message;
@@ -107,19 +107,19 @@ TEST(text, parse_bytes_names_the_text_that_it_refuses) {
   }
 }
 
-TEST(text, parse_bytes_refuses_a_percentage_without_a_whole_or_above_all_of_it) {
+TEST(text, parse_bytes_refuses_a_percentage_without_a_total_or_above_100) {
   EXPECT_EQ(code_raised_by([] { parse_bytes("50%"); }), errc::invalid_argument);
   EXPECT_EQ(code_raised_by([] { parse_bytes("101%", 1000); }), errc::invalid_argument);
   EXPECT_EQ(code_raised_by([] { parse_bytes("inf%", 1000); }), errc::invalid_argument);
 }
 
-TEST(text, parse_bytes_refuses_what_64_bits_do_not_hold) {
+TEST(text, parse_bytes_refuses_counts_beyond_64_bits) {
   for (const char* const text : {"18446744073709551616", "16384PiB", "1e20", "99999999TiB", "inf"}) {
     EXPECT_EQ(code_raised_by([&] { parse_bytes(text); }), errc::overflow) << text;
   }
 }
 
-TEST(text, is_utf8_looks_at_every_character) {
+TEST(text, is_utf8_checks_every_character) {
   for (const std::string_view text :
        {"", "plain", "\xc3\xa9t\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80 end"}) {
     EXPECT_TRUE(is_utf8(text)) << text;

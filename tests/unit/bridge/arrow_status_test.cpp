@@ -1,4 +1,4 @@
-// Failures of libarrow as errors of ours, and back.
+// Conversion of arrow::Status to saeta::error and back.
 
 #include "saeta/base/text.hpp"
 #include "saeta/bridge/arrow_status.hpp"
@@ -15,7 +15,7 @@
 namespace saeta::bridge {
 namespace {
 
-TEST(arrow_status, becomes_an_error_with_the_systems_reason) {
+TEST(arrow_status, becomes_an_error_with_the_reason_of_the_operating_system) {
   using arrow::Status;
   const auto raised = [](const Status& status) {
     const error seen = support::error_of([&] { raise(status, "here"); });

@@ -1,4 +1,4 @@
-// Memory for decoding: counted to the byte, refused beyond the budget, there as long as anything of it.
+// The arrow::MemoryPool under a budget: exact accounting, refusals, and lifetime.
 
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
@@ -26,7 +26,7 @@ constexpr std::int64_t no_limit = std::numeric_limits<std::int64_t>::max();
 
 using counts = std::array<std::int64_t, 3>;
 
-/// Live bytes, all bytes ever and allocations, as libarrow asks for them.
+/// Returns the pool's live bytes, total bytes and number of allocations.
 counts counts_of(const arrow::MemoryPool& pool) {
   return {pool.bytes_allocated(), pool.total_bytes_allocated(), pool.num_allocations()};
 }
@@ -46,7 +46,7 @@ TEST(bounded_pool, charges_single_bytes) {
   EXPECT_EQ(limit->statistics().current, 0U);
 }
 
-TEST(bounded_pool, counts_what_is_live_and_what_was_given_out) {
+TEST(bounded_pool, counts_live_bytes_and_all_allocated_bytes) {
   const auto before = arrow::default_memory_pool()->bytes_allocated();
   const auto limit = budget::create("test", 1000);
   const auto pool = bounded_pool::make();
@@ -75,7 +75,7 @@ TEST(bounded_pool, counts_what_is_live_and_what_was_given_out) {
   EXPECT_EQ(arrow::default_memory_pool()->bytes_allocated(), before);
 }
 
-TEST(bounded_pool, keeps_what_is_in_memory_that_grows_at_any_alignment) {
+TEST(bounded_pool, keeps_the_contents_of_reallocated_memory_at_any_alignment) {
   const auto pool = bounded_pool::make();
   for (const std::int64_t at : {8, 64, 256, 4096}) {
     std::uint8_t* memory = nullptr;
@@ -91,7 +91,7 @@ TEST(bounded_pool, keeps_what_is_in_memory_that_grows_at_any_alignment) {
   }
 }
 
-TEST(bounded_pool, refuses_what_goes_beyond_the_budget) {
+TEST(bounded_pool, refuses_requests_beyond_the_budget) {
   const auto limit = budget::create("test", 1000);
   const auto pool = bounded_pool::make();
   pool->charge_to(limit);
@@ -113,7 +113,7 @@ TEST(bounded_pool, refuses_what_goes_beyond_the_budget) {
   pool->Free(memory, 600, alignment);
 }
 
-TEST(bounded_pool, each_allocation_knows_whose_it_is) {
+TEST(bounded_pool, each_allocation_is_charged_to_the_budget_at_its_time) {
   const auto first = budget::create("first", 1000);
   const auto second = budget::create("second", 1000);
   const auto pool = bounded_pool::make();
@@ -135,7 +135,7 @@ TEST(bounded_pool, each_allocation_knows_whose_it_is) {
   EXPECT_EQ(second->statistics().current, 0U);
 }
 
-TEST(bounded_pool, memory_for_a_host_context_is_its_own) {
+TEST(bounded_pool, memory_for_a_host_context_is_charged_to_that_context) {
   const auto ctx = context::create(make_host_backend());
   const auto reserved = ctx->with_reservation(1'000'000);
   const auto pool = bounded_pool::make();
@@ -162,7 +162,7 @@ TEST(bounded_pool, memory_for_a_host_context_is_its_own) {
   pool->charge_to(nullptr);
 }
 
-TEST(bounded_pool, has_buffers_of_no_bytes_but_none_of_fewer) {
+TEST(bounded_pool, accepts_zero_bytes_and_refuses_negative_sizes) {
   const auto pool = bounded_pool::make();
   std::uint8_t* memory = nullptr;
   EXPECT_EQ(pool->Allocate(-1, alignment, &memory).message(),
@@ -176,7 +176,7 @@ TEST(bounded_pool, has_buffers_of_no_bytes_but_none_of_fewer) {
   pool->Free(memory, 0, alignment);
 }
 
-TEST(bounded_pool, counts_nothing_that_the_system_had_no_memory_for) {
+TEST(bounded_pool, does_not_count_failed_allocations) {
   const auto limit = budget::create("test");
   const auto pool = bounded_pool::make();
   pool->charge_to(limit);
@@ -194,7 +194,7 @@ TEST(bounded_pool, counts_nothing_that_the_system_had_no_memory_for) {
   EXPECT_EQ(limit->statistics().current, 0U);
 }
 
-TEST(bounded_pool, lives_as_long_as_its_owner_and_its_memory) {
+TEST(bounded_pool, is_freed_with_its_owner_and_its_last_allocation) {
   constexpr int pools = 1000;
   const auto bytes_in_use = [] { return ::mallinfo2().uordblks; };
   const auto before = bytes_in_use();

@@ -1,4 +1,4 @@
-// The release of libarrow that is loaded is the one that the bridge was built with.
+// The major release of the loaded libarrow is the one that the bridge was built with.
 
 #include "saeta/bridge/bridge.hpp"
 

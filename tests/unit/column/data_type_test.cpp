@@ -83,13 +83,13 @@ INSTANTIATE_TEST_SUITE_P(
         type_case{"u", type_id::string, "string", layout_kind::bytes, 0},
         type_case{"U", type_id::large_string, "large_string", layout_kind::bytes, 0}));
 
-TEST(data_type, is_null_unless_made_otherwise) {
+TEST(data_type, is_null_by_default) {
   EXPECT_EQ(data_type(), data_type::parse("n"));
   EXPECT_EQ(data_type().buffer_count(), 0U);
   EXPECT_EQ(data_type().byte_width(), 0);
 }
 
-TEST(data_type, of_a_simple_id_is_that_of_its_format) {
+TEST(data_type, from_a_simple_id_equals_that_from_its_format) {
   EXPECT_EQ(data_type(type_id::large_string), data_type::parse("U"));
   EXPECT_EQ(data_type(type_id::date64), data_type::parse("tdm"));
   EXPECT_EQ(data_type(type_id::interval_month_day_nano), data_type::parse("tin"));
@@ -103,7 +103,7 @@ TEST(data_type, of_a_simple_id_is_that_of_its_format) {
             "type of unknown id has parameters: make it from its format string");
 }
 
-TEST(data_type, has_one_spelling_of_a_decimal) {
+TEST(data_type, normalises_the_format_of_decimals) {
   EXPECT_EQ(data_type::parse("d:10,2,128"), data_type::parse("d:10,2"));
   EXPECT_EQ(data_type::parse("d:10,2,128").format(), "d:10,2");
 }
@@ -115,7 +115,7 @@ TEST(data_type, counts_its_buffers) {
   EXPECT_EQ(data_type(type_id::large_string).buffer_count(), 3U);
 }
 
-TEST(data_type, tells_integers_and_floats_apart) {
+TEST(data_type, distinguishes_integers_and_floats) {
   EXPECT_TRUE(data_type(type_id::int64).is_integer() && data_type(type_id::int64).is_signed());
   for (const type_id id : {type_id::int8, type_id::int16, type_id::int32}) {
     EXPECT_TRUE(data_type(id).is_integer() && data_type(id).is_signed());
@@ -148,14 +148,14 @@ TEST(dictionary_type, keeps_indices_values_and_order) {
   EXPECT_FALSE(plain.is_integer());
 }
 
-TEST(dictionary_type, refuses_other_indices) {
+TEST(dictionary_type, refuses_indices_that_are_not_integers) {
   EXPECT_EQ(error_of([&] {
               data_type::dictionary(data_type(type_id::float32), data_type(type_id::string));
             }).code(),
             errc::type_mismatch);
 }
 
-TEST(nested_type, is_equal_where_all_its_parts_are) {
+TEST(nested_type, is_equal_if_all_its_parts_are_equal) {
   const field number{"a", data_type(type_id::int32), true, {}};
   const data_type made = data_type::nested("+s", {number});
   EXPECT_EQ(made, data_type::nested("+s", {number}));
@@ -210,7 +210,7 @@ TEST(extension_type, keeps_name_and_metadata_over_the_same_storage) {
   EXPECT_EQ(uuid.with_extension("", "dropped"), data_type::parse("w:16"));
 }
 
-TEST(extension_type, knows_bool8_by_storage_and_name) {
+TEST(extension_type, recognises_bool8_by_storage_and_name) {
   EXPECT_TRUE(data_type::bool8().is_bool8());
   EXPECT_EQ(data_type::bool8().name(), "extension<arrow.bool8>");
   EXPECT_EQ(data_type::bool8().id(), type_id::int8);
@@ -218,7 +218,7 @@ TEST(extension_type, knows_bool8_by_storage_and_name) {
   EXPECT_FALSE(data_type(type_id::uint8).with_extension("arrow.bool8", "").is_bool8());
 }
 
-TEST(byte_bool, is_a_type_without_an_extension_that_stands_by_itself) {
+TEST(byte_bool, is_a_type_of_top_level_columns_without_an_extension) {
   const data_type type = data_type::byte_bool();
   EXPECT_TRUE(type.is_bool8());
   EXPECT_EQ(type.name(), "bool8");
@@ -231,7 +231,7 @@ TEST(byte_bool, is_a_type_without_an_extension_that_stands_by_itself) {
   EXPECT_EQ(*data_type::dictionary(data_type(type_id::int8), type).value_type(), data_type::bool8());
 }
 
-TEST(symbol_type, is_numbers_of_a_table_that_stand_by_themselves) {
+TEST(symbol_type, is_a_uint32_with_a_symbol_table) {
   const data_type type = symbol_type();
   EXPECT_TRUE(type.is_symbol());
   EXPECT_EQ(type.name(), "symbol");
@@ -250,7 +250,7 @@ TEST(symbol_type, is_numbers_of_a_table_that_stand_by_themselves) {
   EXPECT_FALSE(type.with_extension("x", "").is_symbol());
 }
 
-TEST(symbol_type, can_not_stand_inside_of_another) {
+TEST(symbol_type, can_not_be_nested_in_another_type) {
   const auto inside = [] { data_type::nested("+l", {{"item", symbol_type(), true, {}}}); };
   EXPECT_EQ(error_of(inside).code(), errc::unsupported);
   const auto values = [] { data_type::dictionary(data_type(type_id::int8), symbol_type()); };
@@ -269,7 +269,7 @@ void PrintTo(const refusal_case& shown, std::ostream* out) { *out << '\'' << sho
 
 class refused_format : public ::testing::TestWithParam<refusal_case> {};
 
-TEST_P(refused_format, gives_a_typed_error_that_says_what) {
+TEST_P(refused_format, gives_an_error_with_the_reason) {
   const error seen = error_of([] { data_type::parse(GetParam().format); });
   EXPECT_EQ(seen.code(), GetParam().code);
   EXPECT_NE(seen.message().find(GetParam().said), std::string::npos) << seen.message();

@@ -31,7 +31,7 @@ std::vector<data_type> nested_types() {
           data_type::nested("+r", {{"run_ends", data_type(type_id::int16), false, {}}, number})};
 }
 
-/// The roles and widths of all buffers, such as "validity offsets:4".
+/// Returns the roles and widths of all buffers, such as "validity offsets:4".
 std::string buffers_of(const data_type& type) {
   std::string text;
   for (std::size_t i = 0; i < type.buffer_count(); ++i) {
@@ -80,7 +80,7 @@ TEST(layout, maps_rows_to_rows_of_children) {
   EXPECT_EQ(data_type(type_id::string).mapping(), row_mapping::none);
 }
 
-TEST(layout, names_the_check_of_its_values) {
+TEST(layout, has_the_check_of_its_layout) {
   const std::vector<std::optional<check_kind>> expected = {
       check_kind::offsets,    check_kind::offsets, check_kind::offsets, check_kind::list_views,
       check_kind::list_views, std::nullopt,        std::nullopt,        check_kind::unions,
@@ -109,7 +109,7 @@ TEST(layout, has_variadic_buffers_only_for_views) {
   }
 }
 
-TEST(layout, counts_the_names_of_children_of_structs_and_unions) {
+TEST(layout, has_named_children_only_in_structs_and_unions) {
   for (const data_type& each : nested_types()) {
     const bool named = each.id() == type_id::struct_ || each.id() == type_id::dense_union ||
                        each.id() == type_id::sparse_union;
@@ -117,7 +117,7 @@ TEST(layout, counts_the_names_of_children_of_structs_and_unions) {
   }
 }
 
-TEST(layout, says_which_bytes_hold_rows) {
+TEST(layout, gives_the_byte_range_of_rows) {
   const auto bytes = [](type_id type, std::size_t index, std::size_t first, std::size_t rows) {
     const byte_window found = bytes_of_rows(data_type(type).buffer(index), first, rows);
     return std::pair(found.offset, found.bytes);

@@ -17,7 +17,7 @@ data_type map_of(std::string entries, std::string key, field item, bool sorted =
   return data_type::nested("+m", {{std::move(entries), rows, false, {}}}, sorted);
 }
 
-TEST(same_type, names_the_values_of_lists_for_metadata_alone) {
+TEST(same_type, ignores_the_names_of_list_values_unless_metadata_counts) {
   for (const char* const format : {"+l", "+L", "+vl", "+vL", "+w:3"}) {
     const data_type one = data_type::nested(format, {int_field("item")});
     const data_type other = data_type::nested(format, {int_field("element")});
@@ -31,7 +31,7 @@ TEST(same_type, names_the_values_of_lists_for_metadata_alone) {
   }
 }
 
-TEST(same_type, names_the_fields_of_structs_and_unions) {
+TEST(same_type, compares_the_field_names_of_structs_and_unions) {
   for (const char* const format : {"+s", "+ud:0", "+us:0"}) {
     const data_type one = data_type::nested(format, {int_field("a")});
     EXPECT_TRUE(same_type(one, data_type::nested(format, {int_field("a", true, {{"k", "v"}})}))) << format;
@@ -42,7 +42,7 @@ TEST(same_type, names_the_fields_of_structs_and_unions) {
       same_type(data_type::nested("+ud:0", {int_field("a")}), data_type::nested("+ud:1", {int_field("a")})));
 }
 
-TEST(same_type, looks_into_maps_below_the_names_of_their_entries) {
+TEST(same_type, compares_maps_without_the_names_of_their_entries) {
   const data_type one = map_of("entries", "key", int_field("value"));
   EXPECT_TRUE(same_type(one, map_of("key_value", "k", int_field("v"))));
   EXPECT_TRUE(same_type(one, map_of("entries", "key", int_field("value")), true));
@@ -53,7 +53,7 @@ TEST(same_type, looks_into_maps_below_the_names_of_their_entries) {
   EXPECT_FALSE(same_type(one, map_of("entries", "key", {"value", data_type(type_id::int64), true, {}})));
 }
 
-TEST(same_type, looks_into_dictionaries_and_runs) {
+TEST(same_type, compares_dictionaries_and_run_end_encoded_types) {
   const data_type index(type_id::int8);
   const auto lists_of = [](std::string name) {
     return data_type::nested("+l", {int_field(std::move(name))});
@@ -71,7 +71,7 @@ TEST(same_type, looks_into_dictionaries_and_runs) {
   EXPECT_FALSE(same_type(runs_of(type_id::int16, "values"), runs_of(type_id::int32, "values")));
 }
 
-TEST(same_type, is_another_one_for_what_a_name_of_a_type_says) {
+TEST(same_type, compares_the_parameters_of_types) {
   EXPECT_FALSE(same_type(data_type::parse("tsu:"), data_type::parse("tsu:UTC")));
   EXPECT_FALSE(same_type(data_type::parse("d:10,2"), data_type::parse("d:10,3")));
   EXPECT_FALSE(same_type(data_type(type_id::int8), data_type::bool8()));
@@ -81,7 +81,7 @@ TEST(same_type, is_another_one_for_what_a_name_of_a_type_says) {
   EXPECT_FALSE(same_type(plain.with_extension("a", "x"), plain.with_extension("b", "x")));
 }
 
-TEST(same_type, of_symbols_has_one_table) {
+TEST(same_type, compares_the_tables_of_symbols) {
   const auto other = symbol_table::make();
   EXPECT_TRUE(same_type(symbol_type(), symbol_type()));
   EXPECT_TRUE(same_type(symbol_type(other), symbol_type(other)));
@@ -89,7 +89,7 @@ TEST(same_type, of_symbols_has_one_table) {
   EXPECT_FALSE(same_type(symbol_type(), data_type(type_id::uint32)));
 }
 
-TEST(same_schema, has_the_fields_in_order_and_metadata_where_it_is_asked_for) {
+TEST(same_schema, compares_fields_in_order_and_metadata_on_request) {
   const schema one{{int_field("a"), int_field("b")}, {}};
   EXPECT_TRUE(same_schema(one, {{int_field("a"), int_field("b", true, {{"k", "v"}})}, {{"k", "v"}}}));
   EXPECT_FALSE(same_schema(one, {{int_field("a"), int_field("b")}, {{"k", "v"}}}, true));
@@ -100,7 +100,7 @@ TEST(same_schema, has_the_fields_in_order_and_metadata_where_it_is_asked_for) {
   EXPECT_FALSE(same_schema(one, {{int_field("a"), int_field("b", false)}, {}}));
 }
 
-TEST(united_type, is_the_one_that_both_are_with_the_names_of_the_first) {
+TEST(united_type, has_the_names_of_the_first_type) {
   const data_type number(type_id::int32);
   EXPECT_EQ(united_type(number, number), number);
   EXPECT_EQ(united_type(number, data_type(type_id::int64)), std::nullopt);
@@ -121,7 +121,7 @@ TEST(united_type, is_the_one_that_both_are_with_the_names_of_the_first) {
   EXPECT_EQ(united_type(named, structs("a")), std::nullopt);
 }
 
-TEST(united_type, of_null_and_another_is_the_other_at_every_depth) {
+TEST(united_type, of_null_and_another_type_is_the_other_at_every_depth) {
   const data_type none;
   const data_type text(type_id::string);
   const auto pair = [](const data_type& second) {
@@ -138,7 +138,7 @@ TEST(united_type, of_null_and_another_is_the_other_at_every_depth) {
   EXPECT_EQ(united_type(none.with_extension("x", ""), text), std::nullopt);
 }
 
-TEST(united_schema, allows_nulls_where_one_of_both_does) {
+TEST(united_schema, is_nullable_if_one_of_both_is) {
   const schema strict{{int_field("a", false), int_field("b", false)}, {{"k", "v"}}};
   const schema loose{{int_field("a"), int_field("b", false)}, {}};
   const schema both{{int_field("a"), int_field("b", false)}, {{"k", "v"}}};
@@ -151,7 +151,7 @@ TEST(united_schema, allows_nulls_where_one_of_both_does) {
   EXPECT_EQ(message, "a file: column 0 is 'a' (int32), expected 'a' (int32, not null)");
 }
 
-TEST(united_schema, names_what_does_not_go_together) {
+TEST(united_schema, refuses_fields_that_differ) {
   const schema first{{int_field("a"), int_field("b")}, {}};
   const auto refused = [&](const schema& other, const char* text) {
     std::string message;

@@ -30,12 +30,12 @@ TEST(schema, finds_the_only_field_of_a_name) {
   EXPECT_EQ(fields.index_of("b"), 2U);
 }
 
-TEST(schema, lists_the_names_there_are_when_one_is_missing) {
+TEST(schema, lists_the_existing_names_if_one_is_missing) {
   EXPECT_EQ(message_of({{named("a"), named("b")}, {}}, "c"), "no column 'c': the columns are 'a', 'b'");
   EXPECT_EQ(message_of({}, "c"), "no column 'c': there are no columns");
 }
 
-TEST(schema, asks_for_the_closest_name_when_one_is_close) {
+TEST(schema, suggests_the_closest_name) {
   const schema fields{{named("fare_amount"), named("fare"), named("tip"), named("id")}, {}};
   const std::string all = "The columns are 'fare_amount', 'fare', 'tip', 'id'";
   for (const auto& [wanted, meant] :
@@ -53,7 +53,7 @@ TEST(schema, asks_for_the_closest_name_when_one_is_close) {
   }
 }
 
-TEST(schema, bounds_the_list_of_names) {
+TEST(schema, limits_the_list_of_names) {
   schema wide;
   for (int i = 0; i < 40; ++i) {
     wide.fields.push_back(named("x" + std::to_string(i)));
@@ -84,7 +84,7 @@ TEST(schema, is_equal_only_with_all_of_its_fields_and_metadata) {
   EXPECT_NE(one, other);
 }
 
-TEST(schema, keeps_the_keys_of_an_extension_in_the_type) {
+TEST(schema, moves_extension_keys_from_metadata_to_the_type) {
   const data_type storage(type_id::int32);
   metadata_list marked{{"k", "v"},
                        {"ARROW:extension:metadata", "m"},

@@ -1,4 +1,4 @@
-// Types whose columns are views of one another, and the columns.
+// Casts that need no copy: which types have the same buffers, and the resulting columns.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/column/schema.hpp"
@@ -16,7 +16,7 @@ bool casts(std::string_view from, std::string_view to) {
   return is_view_cast(data_type::parse(from), data_type::parse(to));
 }
 
-TEST(view_cast, symbols_are_views_of_uint32_and_numbers_no_symbols) {
+TEST(view_cast, symbols_can_be_viewed_as_uint32_but_not_back) {
   const data_type number(type_id::uint32);
   EXPECT_TRUE(is_view_cast(symbol_type(), number));
   EXPECT_FALSE(is_view_cast(number, symbol_type()));
@@ -25,7 +25,7 @@ TEST(view_cast, symbols_are_views_of_uint32_and_numbers_no_symbols) {
   EXPECT_FALSE(is_view_cast(symbol_type(), symbol_type(symbol_table::make())));
 }
 
-TEST(view_cast, text_is_bytes_and_bytes_are_no_text) {
+TEST(view_cast, strings_can_be_viewed_as_binary_but_not_back) {
   EXPECT_TRUE(casts("u", "z"));
   EXPECT_TRUE(casts("U", "Z"));
   EXPECT_TRUE(casts("vu", "vz"));
@@ -34,7 +34,7 @@ TEST(view_cast, text_is_bytes_and_bytes_are_no_text) {
   EXPECT_FALSE(casts("u", "vu"));
 }
 
-TEST(view_cast, times_are_integers_of_as_many_bytes) {
+TEST(view_cast, times_can_be_viewed_as_integers_of_the_same_width) {
   for (const char* const time : {"tdm", "ttu", "ttn", "tss:", "tsn:UTC", "tDs", "tDn"}) {
     EXPECT_TRUE(casts(time, "l")) << time;
     EXPECT_TRUE(casts("l", time)) << time;
@@ -50,7 +50,7 @@ TEST(view_cast, times_are_integers_of_as_many_bytes) {
   EXPECT_FALSE(casts("i", "f"));
 }
 
-TEST(view_cast, timestamps_keep_their_unit_and_whether_they_have_a_zone) {
+TEST(view_cast, timestamps_keep_unit_and_presence_of_a_time_zone) {
   EXPECT_TRUE(casts("tsu:UTC", "tsu:Europe/Paris"));
   EXPECT_FALSE(casts("tsu:UTC", "tsm:UTC"));
   EXPECT_FALSE(casts("tsu:", "tsu:UTC"));
@@ -62,7 +62,7 @@ TEST(view_cast, parameters_are_kept) {
   EXPECT_FALSE(casts("d:9,2", "d:10,2"));
 }
 
-TEST(view_cast, extensions_become_their_storage_and_not_the_other_way) {
+TEST(view_cast, extensions_can_be_viewed_as_their_storage_but_not_back) {
   const data_type bytes = data_type::parse("w:16");
   const data_type uuid = bytes.with_extension("arrow.uuid", "");
   EXPECT_TRUE(is_view_cast(uuid, bytes));
@@ -75,7 +75,7 @@ TEST(view_cast, extensions_become_their_storage_and_not_the_other_way) {
   EXPECT_FALSE(is_view_cast(data_type(type_id::boolean), data_type::byte_bool()));
 }
 
-TEST(view_cast, nested_types_are_views_where_their_parts_are) {
+TEST(view_cast, nested_types_can_be_viewed_if_their_children_can) {
   const auto list = [](const char* format, const char* values) {
     return data_type::nested(format, {{"item", data_type::parse(values), true, {}}});
   };

@@ -8,7 +8,7 @@ namespace {
 
 using unit::code_raised_by;
 
-TEST(device_id, is_the_host_unless_something_else_is_said) {
+TEST(device_id, is_the_host_by_default) {
   EXPECT_EQ(device_id{}, (device_id{device_kind::cpu, 0}));
   EXPECT_NE((device_id{device_kind::cuda, 0}), (device_id{device_kind::cuda, 1}));
 }
@@ -26,7 +26,7 @@ TEST(device_id, is_written_with_its_ordinal_except_for_the_host) {
   EXPECT_EQ(to_string({device_kind::sim, 2}), "sim:2");
 }
 
-TEST(device_id, is_read_from_the_names_that_people_use) {
+TEST(device_id, is_parsed_from_common_names) {
   EXPECT_EQ(parse_device("host"), (device_id{device_kind::cpu, 0}));
   EXPECT_EQ(parse_device("cpu"), (device_id{device_kind::cpu, 0}));
   EXPECT_EQ(parse_device("cpu:0"), (device_id{device_kind::cpu, 0}));
@@ -35,7 +35,7 @@ TEST(device_id, is_read_from_the_names_that_people_use) {
   EXPECT_EQ(parse_device("cuda:15"), (device_id{device_kind::cuda, 15}));
 }
 
-TEST(device_id, refuses_other_names_and_repeats_them) {
+TEST(device_id, refuses_unknown_names_and_quotes_them) {
   for (const char* const text : {"", "gpu", "CUDA", "cuda ", "host:1", "cuda:", "cuda:-1", "cuda:+1",
                                  "cuda:1x", "cuda:0:0", "cuda:99999999999", "sim", "cuda_host"}) {
     std::string message;

@@ -1,4 +1,4 @@
-// A simulated device that runs nothing unless somebody waits for it.
+// A simulated device that runs work only when a call waits for it.
 #pragma once
 
 #include "saeta/backend/sim/sim.hpp"

@@ -25,7 +25,7 @@ TEST(reference_kernels, is_one_complete_table) {
   EXPECT_NE(table.rebase_offsets64, nullptr);
 }
 
-TEST(reference_kernels, offsets_that_nobody_validated_wrap) {
+TEST(reference_kernels, rebasing_unvalidated_offsets_wraps_around) {
   const std::int32_t source[2] = {2147483647, -2147483647 - 1};
   std::int32_t target[2] = {};
   reference_kernels().rebase_offsets32(legacy_stream, source, 2, target);

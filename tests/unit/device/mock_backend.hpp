@@ -1,5 +1,5 @@
-// A backend whose calls a test expects one by one. A compiler needs longer for gmock's code for forty methods
-// than for any test, so mock_backend.cpp holds that code for all tests.
+// A gmock backend. mock_backend.cpp instantiates gmock's code for its forty methods once for all tests,
+// because compiling it takes longer than any test.
 #pragma once
 
 #include "saeta/device/backend.hpp"

@@ -9,7 +9,7 @@
 namespace saeta {
 namespace {
 
-TEST(permutation, of_few_numbers_are_equally_frequent) {
+TEST(permutation, of_few_numbers_are_uniformly_distributed) {
   constexpr int keys = 24'000;
   constexpr std::uint64_t count = 5;
   constexpr double expected = keys / 120.0;
@@ -30,14 +30,14 @@ TEST(permutation, of_few_numbers_are_equally_frequent) {
   EXPECT_LT(chi_square, 119 + 4 * 15.4); // four standard deviations above the mean
 }
 
-TEST(permutation, of_the_most_numbers_stays_in_range) {
+TEST(permutation, of_the_largest_count_stays_in_range) {
   constexpr std::uint64_t count = std::uint64_t{1} << 62;
   const permutation order = make_permutation(count, 1);
   EXPECT_LT(permute(order, count - 1), count);
   EXPECT_NE(permute(order, 0), permute(order, 1));
 }
 
-TEST(number_groups, count_from_the_first_that_is_not_skipped) {
+TEST(number_groups, skip_the_first_members) {
   const number_groups numbers{.first = -2, .skipped = 2, .group = 3, .stride = 10, .count = 4};
   EXPECT_EQ(number_at(numbers, 0), 0);
   EXPECT_EQ(number_at(numbers, 1), 8);

@@ -20,7 +20,7 @@ using ::testing::Throw;
 constexpr stream_handle stream_five{5};
 constexpr event_handle event_seven{7};
 
-/// Strict: a call that no test expects fails it, a second destruction for one.
+/// Uses a strict mock, so that unexpected calls, such as a second destruction, fail the test.
 class refs : public ::testing::Test {
 protected:
   using mock = StrictMock<unit::mock_backend>;
@@ -69,7 +69,7 @@ TEST_F(refs, a_released_stream_is_the_callers_to_destroy) {
   EXPECT_TRUE(owned.empty());
 }
 
-TEST_F(refs, a_handle_can_be_taken_over) {
+TEST_F(refs, an_existing_handle_can_be_adopted) {
   expect_destroyed();
   const stream taken = stream::from_native_handle(device_, stream_five);
   EXPECT_FALSE(taken.empty());
@@ -82,7 +82,7 @@ TEST_F(refs, a_failed_creation_destroys_nothing) {
   EXPECT_THROW(event{device_}, error);
 }
 
-TEST_F(refs, a_ref_takes_its_identity_from_the_backend_once) {
+TEST_F(refs, a_ref_queries_its_identity_once) {
   EXPECT_CALL(*device_, stream_id(stream_five)).WillOnce(Return(55));
   const stream_ref borrowed(*device_, stream_five);
   EXPECT_EQ(borrowed.id(), 55u);

@@ -1,4 +1,4 @@
-// Every sequence of bytes that may be one character of UTF-8, or nearly one.
+// UTF-8 validation, compared with the definition for all sequences of up to four bytes that are nearly valid.
 #include "saeta/device/utf8.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace saeta {
 namespace {
 
-/// By the definition: the character's number and how many bytes it needs.
+/// The definition of one character: its code point is in range, and encoded with the fewest bytes.
 bool one_character(const std::uint8_t* text, int bytes) {
   static constexpr std::array<std::uint32_t, 5> least{0, 0, 0x80, 0x800, 0x10000};
   std::uint32_t number = bytes == 1 ? text[0] : text[0] & (0x7FU >> bytes);
@@ -27,7 +27,7 @@ bool one_character(const std::uint8_t* text, int bytes) {
          (number < 0xD800 || number > 0xDFFF);
 }
 
-/// Characters one after the other.
+/// The definition of a text: a sequence of characters.
 bool defined(const std::uint8_t* text, int bytes) {
   if (bytes == 0) {
     return true;
@@ -40,8 +40,8 @@ bool defined(const std::uint8_t* text, int bytes) {
   return false;
 }
 
-TEST(utf8, of_three_bytes_is_as_defined) {
-  std::array<std::uint8_t, 8> text{}; // as long as what is loaded at once
+TEST(utf8, of_three_bytes_follows_the_definition) {
+  std::array<std::uint8_t, 8> text{}; // as many bytes as are loaded at once
   for (std::uint32_t i = 0; i < 1U << 24; ++i) {
     text = std::array<std::uint8_t, 8>{static_cast<std::uint8_t>(i), static_cast<std::uint8_t>(i >> 8),
                                        static_cast<std::uint8_t>(i >> 16)};
@@ -49,12 +49,12 @@ TEST(utf8, of_three_bytes_is_as_defined) {
       ASSERT_EQ(is_utf8(text.data(), bytes), defined(text.data(), bytes)) << std::hex << i;
     }
     if (text[0] < 0xC0 && text[1] < 0xC0) {
-      i |= 0xFC0000; // a few of the third byte
+      i |= 0xFC0000; // not all values of the third byte
     }
   }
 }
 
-TEST(utf8, of_four_bytes_is_as_defined) {
+TEST(utf8, of_four_bytes_follows_the_definition) {
   for (std::uint32_t first = 0xE0; first < 0x100; ++first) {
     for (std::uint32_t second = 0x70; second < 0xD0; ++second) {
       for (const std::uint32_t third : {0x00U, 0x7FU, 0x80U, 0xA0U, 0xBFU, 0xC0U, 0xFFU}) {
@@ -70,7 +70,7 @@ TEST(utf8, of_four_bytes_is_as_defined) {
   }
 }
 
-TEST(utf8, of_any_length_and_alignment_names_the_first_bad_byte) {
+TEST(utf8, of_any_length_and_alignment_has_the_first_invalid_position) {
   std::mt19937 random(5);
   for (int round = 0; round < 2000; ++round) {
     std::string text(random() % 8, 'x');

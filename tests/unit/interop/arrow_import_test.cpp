@@ -21,7 +21,7 @@ using support::shared_array;
 
 constexpr std::int64_t huge = std::numeric_limits<std::int64_t>::max();
 
-/// A batch of three columns of six rows, which a test breaks in one place.
+/// A batch of three columns and six rows, of which each test breaks a field.
 class broken_batch : public ::testing::Test {
 protected:
   static constexpr std::int64_t rows = 6;
@@ -54,7 +54,7 @@ protected:
     return {errc::invalid_argument, ""};
   }
 
-  /// Breaks a fresh batch, expects the error, repairs it and expects that it can still be released.
+  /// Breaks a new batch, expects the error, repairs the batch and checks that it can still be released.
   void expect_refused(const char* part, const std::function<void(ArrowArray&)>& broken, errc code,
                       std::string_view said) {
     SCOPED_TRACE(part);
@@ -99,7 +99,7 @@ TEST_F(broken_batch, is_accepted_whole) {
   EXPECT_EQ(seen.columns.size(), 3U);
 }
 
-TEST_F(broken_batch, is_refused_for_its_struct) {
+TEST_F(broken_batch, is_refused_for_fields_of_its_struct) {
   expect_refused(
       "length", [](ArrowArray& a) { a.length = -1; }, errc::format, "length -1");
   expect_refused(
@@ -135,7 +135,7 @@ TEST_F(broken_batch, is_refused_for_its_struct) {
       "release", [](ArrowArray& a) { a.release = nullptr; }, errc::closed, "released already");
 }
 
-TEST_F(broken_batch, is_refused_for_a_child) {
+TEST_F(broken_batch, is_refused_for_fields_of_a_child) {
   expect_refused(
       "length", [](ArrowArray& a) { a.children[0]->length = -5; }, errc::format, "length -5");
   expect_refused(
@@ -180,7 +180,7 @@ TEST_F(broken_batch, is_refused_for_a_child) {
       "column 'words': the ArrowArray was released already");
 }
 
-TEST_F(broken_batch, is_refused_for_a_dictionary) {
+TEST_F(broken_batch, is_refused_for_fields_of_a_dictionary) {
   expect_refused(
       "missing", [](ArrowArray& a) { a.children[2]->dictionary = nullptr; }, errc::format,
       "column 'codes': dictionary is null");
@@ -197,7 +197,7 @@ TEST_F(broken_batch, is_refused_for_a_dictionary) {
       "dictionary of column 'codes': n_buffers is 2, expected 3");
 }
 
-TEST_F(broken_batch, with_rows_that_are_null_as_a_whole_is_refused) {
+TEST_F(broken_batch, with_null_struct_rows_is_refused) {
   const std::uint8_t validity = 0b101111;
   for (const std::int64_t said : {std::int64_t{-1}, std::int64_t{1}}) {
     owned_array source = fresh();
@@ -209,7 +209,7 @@ TEST_F(broken_batch, with_rows_that_are_null_as_a_whole_is_refused) {
   }
 }
 
-TEST_F(broken_batch, with_a_validity_is_accepted_when_no_row_is_null) {
+TEST_F(broken_batch, with_a_validity_buffer_is_accepted_if_no_row_is_null) {
   const std::uint8_t validity = 0b111111;
   owned_array source = fresh();
   source.get().buffers[0] = &validity;
@@ -218,7 +218,7 @@ TEST_F(broken_batch, with_a_validity_is_accepted_when_no_row_is_null) {
   EXPECT_EQ(import_batch(ctx_, fields(), source.get(), dictionaries).rows, rows);
 }
 
-TEST_F(broken_batch, is_believed_what_it_says_of_null_rows) {
+TEST_F(broken_batch, is_refused_by_its_null_count_without_reading_the_validity) {
   const std::uint8_t validity = 0b101110;
   owned_array source = fresh();
   source.get().buffers[0] = &validity;
@@ -230,12 +230,12 @@ TEST_F(broken_batch, is_believed_what_it_says_of_null_rows) {
             "batch: 1 of 1 rows are null as a whole, which a table can't represent");
 }
 
-TEST(imported_null_counts, of_a_part_are_told_only_where_the_whole_leaves_no_doubt) {
+TEST(imported_null_counts, of_a_slice_are_known_only_if_all_or_no_rows_are_null) {
   constexpr std::int64_t rows = 8;
-  constexpr std::int64_t part = 4; // the last ones
+  constexpr std::int64_t part = 4; // number of the last rows, which are imported
   const auto ctx = context::create(make_host_backend());
   const schema fields{{{"x", data_type(type_id::int32), true, {}}}, {}};
-  for (std::int64_t nulls = 0; nulls <= rows; ++nulls) { // the first ones
+  for (std::int64_t nulls = 0; nulls <= rows; ++nulls) { // number of the first rows, which are null
     auto content = *random_array(fields.fields[0].type, {rows, 0, support::nulls::none, true}, 1);
     content.buffers[0][0] = static_cast<std::byte>(0xFF << nulls);
     content.null_count = nulls;
@@ -249,7 +249,7 @@ TEST(imported_null_counts, of_a_part_are_told_only_where_the_whole_leaves_no_dou
   }
 }
 
-/// Imports one column, and gives back the error where there is one.
+/// Imports one column. Returns the error, or nullopt if it succeeds.
 std::optional<error> refusal(const data_type& type, const support::plain_array& content,
                              validation check = validation::full) {
   auto shared = std::make_shared<const support::plain_array>(content);
@@ -273,8 +273,8 @@ void put(support::plain_array& array, std::size_t buffer, std::int64_t index, T 
               sizeof value);
 }
 
-/// Rows at which something is broken: at both ends, and on both sides of the borders between the blocks of a
-/// check, for blocks of any power of two.
+/// Returns the rows whose values are broken, one at a time: at both ends, and on both sides of the boundaries
+/// between blocks of a validation kernel, whatever power of two a block has.
 std::vector<std::int64_t> places(std::int64_t first, std::int64_t rows) {
   std::vector<std::int64_t> found;
   for (std::int64_t row = first; row < rows; ++row) {
@@ -308,12 +308,12 @@ void expect_falling_offsets_refused(const data_type& type) {
   }
 }
 
-TEST(imported_offsets, must_not_fall) {
+TEST(imported_offsets, must_not_decrease) {
   expect_falling_offsets_refused<std::int32_t>(data_type(type_id::string));
   expect_falling_offsets_refused<std::int64_t>(data_type(type_id::large_binary));
 }
 
-TEST(imported_offsets, have_sound_ends_even_when_only_the_structure_is_checked) {
+TEST(imported_offsets, have_valid_ends_even_if_only_the_structure_is_checked) {
   const data_type type(type_id::string);
   const support::plain_array good = *random_array(type, {20, 9, nulls::some, true}, 4);
   for (const std::int64_t row : {9, 29}) { // the start of the first row, the end of the last one
@@ -324,7 +324,7 @@ TEST(imported_offsets, have_sound_ends_even_when_only_the_structure_is_checked) 
     EXPECT_EQ(seen->code(), errc::format);
   }
   support::plain_array content = good;
-  put<std::int32_t>(content, 1, 8, -7); // before the first row nothing is looked at
+  put<std::int32_t>(content, 1, 8, -7); // offsets before the first row are not checked
   put<std::int32_t>(content, 1, 9, 5);
   put<std::int32_t>(content, 1, 29, 4);
   constexpr const char* expected = "column 'x': the offsets of its first and last value are ";
@@ -336,11 +336,11 @@ TEST(imported_offsets, have_sound_ends_even_when_only_the_structure_is_checked) 
 struct alignment_case {
   const char* format;
   std::int64_t buffer;
-  std::uintptr_t needed; ///< bytes
+  std::uintptr_t needed; ///< required alignment in bytes
 };
 
-TEST(imported_buffers, are_used_in_place_where_their_values_are_aligned) {
-  alignas(64) static std::array<std::byte, 256> memory{}; // zeros are sound offsets, too
+TEST(imported_buffers, are_used_in_place_if_their_values_are_aligned) {
+  alignas(64) static std::array<std::byte, 256> memory{}; // zeros are valid offsets, too
   const auto ctx = context::create(make_host_backend());
   for (const alignment_case& one :
        {alignment_case{"c", 1, 1}, alignment_case{"S", 1, 2}, alignment_case{"f", 1, 4},
@@ -404,7 +404,7 @@ void expect_index_refused(const data_type& index, T value, std::int64_t entries,
   }
 }
 
-TEST(imported_indices, lie_inside_their_dictionary) {
+TEST(imported_indices, must_be_inside_their_dictionary) {
   expect_index_refused<std::int8_t>(data_type(type_id::int8), 5, 5, true);
   expect_index_refused<std::int8_t>(data_type(type_id::int8), -1, 5, true);
   expect_index_refused<std::int8_t>(data_type(type_id::int8), -1, 300, true);

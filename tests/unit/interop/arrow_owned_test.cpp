@@ -47,7 +47,7 @@ TEST_F(arrow_owner, moves_without_a_release) {
   EXPECT_EQ(releases, 1);
 }
 
-TEST_F(arrow_owner, releases_what_it_held_before_it_takes_another) {
+TEST_F(arrow_owner, releases_its_struct_before_it_takes_another) {
   ArrowArray one = live(1);
   ArrowArray two = live(2);
   owned_array owner(one);

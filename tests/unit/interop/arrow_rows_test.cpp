@@ -14,7 +14,7 @@
 namespace saeta {
 namespace {
 
-/// Two columns of numbers.
+/// Uses a schema with two columns of numbers.
 class arrow_rows_test : public ::testing::Test {
 protected:
   static schema fields() {
@@ -85,7 +85,7 @@ TEST_F(arrow_rows_test, refuse_more_and_fewer_columns_than_fields) {
   EXPECT_EQ(kept.use_count(), 1);
 }
 
-TEST_F(arrow_rows_test, begin_again_after_a_column_that_was_refused) {
+TEST_F(arrow_rows_test, can_be_refilled_after_a_refused_column) {
   arrow_rows rows(ctx_, fields(), {});
   rows.begin(4);
   EXPECT_EQ(refusal(errc::format, [&] { rows.add(numbers()); }),

@@ -73,7 +73,7 @@ TEST(arrow_schema, leaves_extension_metadata_without_a_name_alone) {
   EXPECT_EQ(seen.metadata, (metadata_list{{"ARROW:extension:metadata", "lonely"}}));
 }
 
-TEST(arrow_schema, of_repeated_extension_keys_the_first_ones_count_after_an_export_too) {
+TEST(arrow_schema, uses_the_first_of_repeated_extension_keys) {
   support::foreign_schema foreign("i", "x");
   foreign.set_metadata({{"ARROW:extension:name", "first"},
                         {"ARROW:extension:name", "second"},
@@ -88,7 +88,7 @@ TEST(arrow_schema, of_repeated_extension_keys_the_first_ones_count_after_an_expo
   EXPECT_EQ(again.metadata, seen.metadata);
 }
 
-TEST(arrow_schema, an_empty_extension_name_stays_where_it_is) {
+TEST(arrow_schema, keeps_an_empty_extension_name_in_the_metadata) {
   const metadata_list given{{"ARROW:extension:name", ""}, {"ARROW:extension:name", "second"}};
   support::foreign_schema foreign("i", "x");
   foreign.set_metadata(given);
@@ -111,7 +111,7 @@ TEST(arrow_schema, children_may_be_moved_away_before_the_parent_is_released) {
   EXPECT_EQ(import_field(moved.get()).name, "b");
 }
 
-TEST(arrow_schema, refuses_text_that_c_can_not_hold) {
+TEST(arrow_schema, refuses_text_with_zero_bytes) {
   ArrowSchema target{};
   const field source{std::string("a\0b", 3), data_type(type_id::int32), true, {}};
   const error seen = error_of([&] { export_field(source, target); });
@@ -122,13 +122,13 @@ TEST(arrow_schema, refuses_text_that_c_can_not_hold) {
 struct nested_case {
   std::function<void(foreign_schema&)> grow;
   const char* format;
-  const char* said; ///< the name of the type, or a part of the message
+  const char* said; ///< the expected type name, or a part of the expected message
 };
 
 const auto item = [](foreign_schema& of) { of.add("i", "item"); };
 const auto pair = [](foreign_schema& of) { of.add("i", "a", 0).add("u", "b", 0); };
 
-TEST(arrow_schema, carries_nested_types) {
+TEST(arrow_schema, supports_nested_types) {
   const std::vector<nested_case> cases{
       {item, "+l", "list<item: int32>"},
       {item, "+L", "large_list<item: int32>"},
@@ -176,7 +176,7 @@ TEST(arrow_schema, keeps_names_metadata_and_extensions_of_children) {
   EXPECT_EQ(import_field(again.get()), seen);
 }
 
-TEST(arrow_schema, carries_dictionaries_inside_of_lists_and_of_dictionaries) {
+TEST(arrow_schema, supports_dictionaries_inside_of_lists_and_of_dictionaries) {
   foreign_schema inner("u", "");
   foreign_schema outer("s", "");
   outer.get().dictionary = &inner.get();
@@ -235,7 +235,7 @@ TEST(arrow_schema, refuses_children_that_a_type_can_not_have) {
   }
 }
 
-TEST(arrow_schema, refuses_a_type_that_holds_itself) {
+TEST(arrow_schema, refuses_a_recursive_type) {
   foreign_schema foreign("i", "x");
   foreign.get().dictionary = &foreign.get();
   EXPECT_EQ(error_of([&] { import_field(foreign.get()); }).code(), errc::unsupported);
@@ -252,7 +252,7 @@ TEST(arrow_schema, refuses_a_type_that_holds_itself) {
   EXPECT_EQ(seen.code(), errc::unsupported);
 }
 
-TEST(arrow_schema, carries_64_levels_and_no_more) {
+TEST(arrow_schema, supports_64_levels_and_no_more) {
   foreign_schema foreign("+l", "x");
   foreign_schema* deepest = &foreign;
   for (int level = 1; level < 64; ++level) {
@@ -265,7 +265,7 @@ TEST(arrow_schema, carries_64_levels_and_no_more) {
   EXPECT_EQ(error_of([&] { import_field(foreign.get()); }).code(), errc::unsupported);
 }
 
-TEST(arrow_schema, refuses_fields_that_multiply) {
+TEST(arrow_schema, refuses_exponentially_many_fields) {
   std::vector<std::unique_ptr<foreign_schema>> levels;
   levels.push_back(std::make_unique<foreign_schema>("n", "x"));
   std::vector<std::vector<ArrowSchema*>> children;
@@ -280,7 +280,7 @@ TEST(arrow_schema, refuses_fields_that_multiply) {
   EXPECT_NE(seen.message().find("more than 1048576 fields"), std::string::npos) << seen.message();
 }
 
-TEST(arrow_schema, says_what_is_wrong_with_a_field) {
+TEST(arrow_schema, explains_errors_of_fields) {
   const auto said = [](foreign_schema& of) { return error_of([&] { import_field(of.get()); }).message(); };
   foreign_schema nameless("+x", nullptr);
   EXPECT_EQ(said(nameless).rfind("column '': '+x' is not an Arrow type", 0), 0U) << said(nameless);
@@ -295,7 +295,7 @@ TEST(arrow_schema, says_what_is_wrong_with_a_field) {
   EXPECT_EQ(said(broken), "column '': the ArrowSchema was released already");
 }
 
-TEST(arrow_schema, says_what_is_wrong_with_a_dictionary) {
+TEST(arrow_schema, explains_errors_of_dictionaries) {
   foreign_schema values("u", "");
   foreign_schema codes("f", "x");
   codes.get().dictionary = &values.get();

@@ -14,13 +14,13 @@ using support::nulls;
 using support::random_array;
 using support::shared_array;
 
-/// A producer whose every step a test may make fail.
+/// A producer of a stream. Tests can make each of its callbacks fail.
 struct producer {
   schema fields;
   std::vector<std::vector<shared_array>> batches; ///< children of each batch
   std::size_t next = 0;
   int fails_at_schema = 0;
-  int fails_at_next = 0; ///< errno given instead of the last batch
+  int fails_at_next = 0; ///< errno that get_next returns instead of the last batch
   const char* last_error = nullptr;
   int releases = 0;
   std::shared_ptr<std::atomic<int>> released_arrays = std::make_shared<std::atomic<int>>(0);
@@ -112,7 +112,7 @@ TEST_F(streams, without_batches_keep_their_schema) {
   EXPECT_EQ(seen.rows(), 0);
 }
 
-TEST_F(streams, say_where_they_fail_with_number_and_text) {
+TEST_F(streams, fail_with_the_callbacks_name_errno_and_text) {
   source_.fails_at_next = EIO;
   source_.last_error = "the disk is gone";
   const error seen = import_error(source_.stream());
@@ -124,7 +124,7 @@ TEST_F(streams, say_where_they_fail_with_number_and_text) {
   EXPECT_EQ(*source_.released_arrays, 2) << "the batches before the failure";
 }
 
-TEST_F(streams, need_not_say_why_they_fail) {
+TEST_F(streams, may_fail_without_an_error_text) {
   source_.fails_at_schema = EIO;
   constexpr const char* expected = "ArrowArrayStream: get_schema failed with errno 5 (Input/output error)";
   EXPECT_EQ(import_error(source_.stream()).message(), expected);
@@ -146,7 +146,7 @@ TEST_F(streams, that_give_a_released_schema_or_one_without_a_format_are_refused)
   EXPECT_EQ(seen.message(), "column '': format is null");
 }
 
-TEST_F(streams, give_each_errno_its_code) {
+TEST_F(streams, map_each_errno_to_a_code) {
   for (const auto& [number, code] :
        {std::pair{ENOMEM, errc::out_of_memory}, std::pair{EINVAL, errc::format},
         std::pair{ENOSYS, errc::unsupported}, std::pair{EAGAIN, errc::exchange}}) {
@@ -159,7 +159,7 @@ TEST_F(streams, give_each_errno_its_code) {
   EXPECT_EQ(source_.releases, 4);
 }
 
-TEST_F(streams, with_a_broken_batch_are_released_with_what_they_gave) {
+TEST_F(streams, with_a_broken_batch_are_released_with_their_arrays) {
   source_.batches[2].pop_back();
   const error seen = import_error(source_.stream());
   EXPECT_EQ(seen.code(), errc::format);
@@ -168,7 +168,7 @@ TEST_F(streams, with_a_broken_batch_are_released_with_what_they_gave) {
   EXPECT_EQ(*source_.released_arrays, 3);
 }
 
-TEST_F(streams, are_released_when_the_listener_throws) {
+TEST_F(streams, are_released_if_the_progress_callback_throws) {
   ArrowArrayStream stream = source_.stream();
   EXPECT_THROW(import_stream(ctx_, stream, {}, [](std::int64_t) { throw std::runtime_error("stop"); }),
                std::runtime_error);
@@ -183,7 +183,7 @@ TEST_F(streams, that_were_released_or_lack_callbacks_are_refused) {
   EXPECT_EQ(source_.releases, 1);
 }
 
-TEST_F(streams, of_exported_tables_come_back_and_end_more_than_once) {
+TEST_F(streams, of_exported_tables_round_trip_and_can_be_polled_after_their_end) {
   ArrowArrayStream first = source_.stream();
   owned_stream exported;
   export_stream(import_stream(ctx_, first), *exported.out());
@@ -247,7 +247,7 @@ TEST_F(streams, of_plain_arrays_become_tables_of_one_column) {
   EXPECT_EQ(seen.pieces(0).size(), 3U);
 }
 
-/// Makes each batch a new dictionary, in the memory of the last one as soon as nobody holds that.
+/// Gives each batch a new dictionary, and reuses the memory of the previous one as soon as it is released.
 struct recycling_producer {
   static constexpr std::int64_t batches = 5;
   data_type type = data_type::dictionary(data_type(type_id::int8), data_type(type_id::int16));
@@ -292,7 +292,7 @@ TEST_F(streams, never_mistake_a_new_dictionary_for_an_old_one_at_its_address) {
   recycling_producer recycling;
   ArrowArrayStream stream = recycling.stream();
   import_options copied;
-  copied.copy = copy_policy::always; // so that nothing of a batch is kept for its columns
+  copied.copy = copy_policy::always; // so that columns do not keep the batch alive
   const table seen = import_stream(ctx_, stream, copied);
   ASSERT_EQ(seen.batches().size(), recycling.expected.size());
   for (std::size_t i = 0; i < recycling.expected.size(); ++i) {
@@ -302,7 +302,7 @@ TEST_F(streams, never_mistake_a_new_dictionary_for_an_old_one_at_its_address) {
   }
 }
 
-TEST_F(streams, of_pieces_of_another_type_are_refused) {
+TEST_F(streams, with_arrays_of_another_type_are_refused) {
   owned_array one = support::to_c(source_.batches[0][0]);
   const column piece = import_column(ctx_, source_.fields.fields[0], one.get());
   ArrowArrayStream target{};

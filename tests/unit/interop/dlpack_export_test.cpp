@@ -1,5 +1,4 @@
-// What an export refuses and what its arguments mean, on the host. For devices there is
-// conformance/interop/dlpack_test.cpp.
+// DLPack exports on the host: arguments and refusals. conformance/interop/dlpack_test.cpp runs on devices.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/interop/dlpack/dlpack.hpp"
@@ -33,7 +32,7 @@ protected:
     token.finish();
     return made;
   }
-  /// Eight int8 values; the bits of `valid` say which are not null.
+  /// Makes a column of eight int8 values. The bits of `valid` are its validity.
   [[nodiscard]] column numbers(std::uint8_t valid = 0xFF) const {
     const buffer validity = valid == 0xFF ? buffer{} : bytes({valid});
     return column::make(ctx_, {data_type(type_id::int8),
@@ -61,11 +60,11 @@ protected:
   std::shared_ptr<context> ctx_ = context::create(make_host_backend());
 };
 
-TEST_F(dlpack_export_test, nulls_are_refused_with_their_number_and_type) {
+TEST_F(dlpack_export_test, nulls_are_refused_with_their_count_and_type) {
   expect_refused(numbers(0b1111'0101), {}, errc::exchange, "2 of 8 values of an int8 column are null");
 }
 
-TEST_F(dlpack_export_test, rows_without_nulls_of_a_column_that_has_some_are_exported) {
+TEST_F(dlpack_export_test, a_slice_without_nulls_is_exported) {
   const column part = numbers(0b1111'0101).slice(4, 4);
   const held tensor(export_dlpack_versioned(part));
   EXPECT_EQ(tensor->dl_tensor.shape[0], 4);
@@ -94,14 +93,14 @@ TEST_F(dlpack_export_test, another_device_is_refused_naming_both) {
                  "on host and can't be exported to cuda:1");
 }
 
-TEST_F(dlpack_export_test, naming_its_own_device_changes_nothing) {
+TEST_F(dlpack_export_test, the_own_device_may_be_named) {
   const column source = numbers();
   const held tensor(
       export_dlpack_versioned(source, {std::nullopt, dlpack_device(source), copy_policy::never}));
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor->dl_tensor.data), source.values().address());
 }
 
-TEST_F(dlpack_export_test, bits_become_bytes_by_a_copy_that_can_be_forbidden) {
+TEST_F(dlpack_export_test, booleans_are_converted_by_a_copy_that_can_be_forbidden) {
   expect_refused(flags(), support::export_with(copy_policy::never), errc::exchange, "one bit per value");
   const held tensor(export_dlpack_versioned(flags().slice(1, 6)));
   EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
@@ -124,7 +123,7 @@ TEST_F(dlpack_export_test, a_copy_belongs_to_the_consumer_and_is_freed_by_the_de
   EXPECT_EQ(ctx_->reports().statistics().budget.current, live);
 }
 
-TEST_F(dlpack_export_test, a_column_that_was_dropped_lives_until_the_deleter) {
+TEST_F(dlpack_export_test, a_dropped_column_lives_until_the_deleter_is_called) {
   held tensor(export_dlpack_versioned(numbers()));
   EXPECT_EQ(ctx_->reports().statistics().ledger.buffers, 1U);
   EXPECT_EQ(static_cast<const std::int8_t*>(tensor->dl_tensor.data)[7], 8);
@@ -132,7 +131,7 @@ TEST_F(dlpack_export_test, a_column_that_was_dropped_lives_until_the_deleter) {
   EXPECT_EQ(ctx_->reports().statistics().ledger.buffers, 0U);
 }
 
-TEST_F(dlpack_export_test, no_rows_are_a_tensor_without_data) {
+TEST_F(dlpack_export_test, an_empty_column_is_a_tensor_without_data) {
   for (const copy_policy copy : {copy_policy::when_needed, copy_policy::always}) {
     const held tensor(export_dlpack_versioned(numbers().slice(3, 0), support::export_with(copy)));
     EXPECT_EQ(tensor->dl_tensor.shape[0], 0);
@@ -159,7 +158,7 @@ TEST_F(dlpack_export_test, the_device_of_a_column_follows_the_kind_of_its_values
     const column source =
         column::make(ctx_, {data_type(id), 8, 0, 0, {{}, buffer::adopt(ctx_, std::move(lent))}, {}});
     EXPECT_EQ(dlpack_device(source), (tensor_device{kDLCUDAHost, 0}));
-    const bool copied = id == type_id::boolean; // into memory of the context
+    const bool copied = id == type_id::boolean; // a copy is in memory of the context
     EXPECT_EQ(held(export_dlpack_versioned(source))->dl_tensor.device.device_type,
               copied ? kDLCPU : kDLCUDAHost);
     const held on_host(export_dlpack_versioned(source, support::export_to({kDLCPU, 0})));
@@ -167,7 +166,7 @@ TEST_F(dlpack_export_test, the_device_of_a_column_follows_the_kind_of_its_values
   }
 }
 
-/// The bits of the one null of a column of this type, filled with the number.
+/// Exports a column with one null, filled with the number. Returns the bits of the filled value.
 std::uint64_t filled_bits(const std::shared_ptr<context>& ctx, const data_type& type, tensor_fill number) {
   const stream_ref work = ctx->work_stream();
   const buffer nothing = buffer::allocate(ctx, 8, work, "test");
@@ -207,7 +206,7 @@ TEST_F(dlpack_export_test, half_floats_are_rounded_to_the_nearest_even) {
   EXPECT_EQ(filled_bits(ctx_, half, std::int64_t{4096}), 0x6c00U);
 }
 
-TEST_F(dlpack_export_test, a_fill_is_a_value_of_the_type_or_refused) {
+TEST_F(dlpack_export_test, a_fill_value_must_be_representable_in_the_type) {
   const data_type small(type_id::int8);
   const data_type single(type_id::float32);
   constexpr double most = std::numeric_limits<float>::max();
@@ -241,7 +240,7 @@ TEST_F(dlpack_export_test, a_fill_is_a_value_of_the_type_or_refused) {
     dlpack_export how;
     how.nulls = tensor_nulls::fill;
     how.fill = one.number;
-    const column source = column::make(ctx_, {one.type, 0, 0, 0, {{}, {}}, {}}); // said whatever the rows are
+    const column source = column::make(ctx_, {one.type, 0, 0, 0, {{}, {}}, {}}); // refused even without rows
     expect_refused(source, how, one.code, one.text);
   }
 }

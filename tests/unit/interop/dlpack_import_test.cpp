@@ -1,4 +1,4 @@
-// What an import checks, takes and gives back, for both structs, on host memory;
+// DLPack imports of host memory: validation, ownership and release, for both structs.
 // conformance/interop/dlpack_test.cpp runs on devices.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
@@ -28,7 +28,8 @@ protected:
 
   [[nodiscard]] lent sound() { return lent(values_.data(), rows, support::dtype(kDLInt, 32)); }
 
-  /// The import of a broken tensor fails as said and takes nothing. The caller can still give it back.
+  /// Expects that an import of a broken tensor fails and does not consume it: the caller can still release
+  /// it.
   void expect_refused(lent& tensor, errc code, const std::string& text, const dlpack_import& how = {}) {
     const memory_statistics before = ctx_->reports().statistics();
     try {
@@ -52,7 +53,7 @@ protected:
 using both_structs = ::testing::Types<DLManagedTensor, DLManagedTensorVersioned>;
 TYPED_TEST_SUITE(dlpack_import_test, both_structs);
 
-TYPED_TEST(dlpack_import_test, is_a_view_and_calls_the_deleter_once_after_the_last_column) {
+TYPED_TEST(dlpack_import_test, is_a_view_whose_last_column_calls_the_deleter) {
   auto tensor = this->sound();
   {
     const column whole = import_dlpack(this->ctx_, tensor.get());
@@ -74,7 +75,7 @@ TYPED_TEST(dlpack_import_test, is_a_view_and_calls_the_deleter_once_after_the_la
   EXPECT_EQ(this->ctx_->reports().statistics().ledger.external, 0U);
 }
 
-TYPED_TEST(dlpack_import_test, refuses_each_broken_field_by_name_and_takes_nothing) {
+TYPED_TEST(dlpack_import_test, refuses_each_broken_field_by_name_without_consuming_the_tensor) {
   struct broken {
     std::function<void(DLTensor&)> field;
     errc code;
@@ -176,7 +177,7 @@ TYPED_TEST(dlpack_import_test, no_rows_need_no_data) {
   EXPECT_EQ(tensor.deleted(), 1);
 }
 
-TYPED_TEST(dlpack_import_test, may_be_as_long_as_an_offset_can_say) {
+TYPED_TEST(dlpack_import_test, may_have_as_many_rows_as_int64_allows) {
   auto tensor = this->sound();
   tensor.tensor().dtype = support::dtype(kDLInt, 8);
   tensor.tensor().shape[0] = std::numeric_limits<std::int64_t>::max();
@@ -191,7 +192,7 @@ TYPED_TEST(dlpack_import_test, byte_offset_moves_the_rows) {
   EXPECT_EQ(rest.values().address(), reinterpret_cast<std::uintptr_t>(&this->values_[3]));
 }
 
-TYPED_TEST(dlpack_import_test, memory_that_the_host_can_load_is_a_view_whatever_lent_it) {
+TYPED_TEST(dlpack_import_test, host_accessible_memory_of_any_device_is_a_view) {
   for (const DLDevice device : {DLDevice{kDLCPU, 4}, DLDevice{kDLCUDAHost, 0}, DLDevice{kDLCUDAManaged, 0}}) {
     auto tensor = this->sound();
     tensor.tensor().device = device;
@@ -200,7 +201,7 @@ TYPED_TEST(dlpack_import_test, memory_that_the_host_can_load_is_a_view_whatever_
   }
 }
 
-TYPED_TEST(dlpack_import_test, a_copy_gives_the_tensor_back_at_once) {
+TYPED_TEST(dlpack_import_test, a_copy_releases_the_tensor_at_once) {
   auto tensor = this->sound();
   const column own = import_dlpack(this->ctx_, tensor.get(), support::import_with(copy_policy::always));
   EXPECT_EQ(tensor.deleted(), 1);
@@ -225,14 +226,14 @@ TYPED_TEST(dlpack_import_test, a_closed_context_leaves_the_tensor_with_the_calle
   this->expect_refused(tensor, errc::closed, "closed");
 }
 
-TYPED_TEST(dlpack_import_test, a_producer_without_a_deleter_is_left_alone) {
+TYPED_TEST(dlpack_import_test, a_tensor_without_a_deleter_is_supported) {
   auto tensor = this->sound();
   tensor.get()->deleter = nullptr;
   EXPECT_EQ(import_dlpack(this->ctx_, tensor.get()).length(), 8);
   EXPECT_EQ(tensor.deleted(), 0);
 }
 
-TYPED_TEST(dlpack_import_test, a_strided_tensor_is_gathered_and_given_back) {
+TYPED_TEST(dlpack_import_test, a_strided_tensor_is_copied_and_released) {
   for (const auto& [first, stride, length] : {std::tuple{0, 2, 4}, std::tuple{7, -1, 8}, std::tuple{6, -3, 3},
                                               std::tuple{5, 0, 4}, std::tuple{1, 1, 1}}) {
     SCOPED_TRACE(::testing::Message() << length << " rows with stride " << stride);
@@ -252,7 +253,7 @@ TYPED_TEST(dlpack_import_test, a_strided_tensor_is_gathered_and_given_back) {
   }
 }
 
-TYPED_TEST(dlpack_import_test, a_strided_tensor_is_refused_where_a_copy_is) {
+TYPED_TEST(dlpack_import_test, a_strided_tensor_is_refused_if_copies_are_forbidden) {
   for (const std::int64_t stride : {2, 0, -1}) {
     auto tensor = this->sound();
     tensor.tensor().shape[0] = 2;
@@ -310,7 +311,7 @@ TEST_F(dlpack_import_versioned, the_read_only_flag_is_kept) {
   EXPECT_TRUE(import_dlpack(ctx_, open.get()).values().owner()->writable());
 }
 
-TEST_F(dlpack_import_versioned, a_copy_of_read_only_memory_is_our_own) {
+TEST_F(dlpack_import_versioned, a_copy_of_read_only_memory_is_writable) {
   auto locked = sound();
   locked.get()->flags = DLPACK_FLAG_BITMASK_READ_ONLY;
   EXPECT_TRUE(import_dlpack(ctx_, locked.get(), support::import_with(copy_policy::always))
@@ -323,7 +324,7 @@ TEST_F(dlpack_import_versioned, another_major_version_is_refused_and_only_its_de
   for (const std::uint32_t major : {0U, 2U}) {
     auto tensor = sound();
     tensor.get()->version = {major, 7};
-    tensor.tensor().shape = nullptr; // the layout behind the flags is unknown, so nothing may look at it
+    tensor.tensor().shape = nullptr; // unknown layout: must not be read
     expect_refused(tensor, errc::exchange, "version is " + std::to_string(major) + ".7");
   }
 }

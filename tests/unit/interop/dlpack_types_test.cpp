@@ -23,14 +23,14 @@ std::vector<std::pair<data_type, tensor_type>> carried_types() {
           {data_type(type_id::float64), {kDLFloat, 64}},    {data_type::byte_bool(), {kDLBool, 8}}};
 }
 
-TEST(dlpack_types, every_numeric_type_and_bool8_go_both_ways) {
+TEST(dlpack_types, numeric_types_and_bool8_convert_both_ways) {
   for (const auto& [column, tensor] : carried_types()) {
     EXPECT_EQ(to_tensor_type(column), tensor) << column.name();
     EXPECT_EQ(from_tensor_type(tensor), column) << column.name();
   }
 }
 
-TEST(dlpack_types, narrow_floats_are_bytes_under_an_extension_of_ours) {
+TEST(dlpack_types, narrow_floats_are_bytes_with_an_extension_of_saeta) {
   const std::vector<std::pair<std::string, tensor_type>> carried{
       {"bfloat16", {kDLBfloat, 16}},
       {"float8_e3m4", {kDLFloat8_e3m4, 8}},
@@ -57,7 +57,7 @@ TEST(dlpack_types, narrow_floats_are_bytes_under_an_extension_of_ours) {
   EXPECT_EQ(narrow_float_type("float16"), std::nullopt);
 }
 
-TEST(dlpack_types, bytes_of_another_width_or_name_are_no_narrow_float) {
+TEST(dlpack_types, bytes_of_another_width_or_name_are_not_narrow_floats) {
   for (const data_type& type :
        {data_type::parse("w:4").with_extension("saeta.bfloat16", ""),
         data_type::parse("w:2").with_extension("saeta.float8_e5m2", ""),
@@ -68,7 +68,7 @@ TEST(dlpack_types, bytes_of_another_width_or_name_are_no_narrow_float) {
   }
 }
 
-TEST(dlpack_types, a_type_without_a_tensor_is_refused_by_name_with_the_way_out) {
+TEST(dlpack_types, a_type_without_a_tensor_is_refused_with_a_suggestion) {
   const data_type text(type_id::string);
   const data_type indices = data_type::dictionary(data_type(type_id::int32), text);
   const data_type money = data_type(type_id::int64).with_extension("shop.cents", "");
@@ -148,7 +148,7 @@ TEST(dlpack_types, stream_0_is_ambiguous_and_other_negatives_mean_nothing) {
   }
 }
 
-TEST(dlpack_types, a_device_and_a_kind_of_memory_are_a_device_of_the_standard) {
+TEST(dlpack_types, device_and_memory_kind_convert_to_a_dlpack_device) {
   const device_id gpu{device_kind::cuda, 2};
   EXPECT_EQ(to_tensor_device(gpu, memory_kind::device), (tensor_device{kDLCUDA, 2}));
   EXPECT_EQ(to_tensor_device(gpu, memory_kind::managed), (tensor_device{kDLCUDAManaged, 0}));

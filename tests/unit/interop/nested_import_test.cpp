@@ -1,4 +1,4 @@
-// Nested arrays and views that break the standard: refused with what is wrong, and left with the caller.
+// Imports of invalid nested arrays and views: they are refused with the reason, and stay with the caller.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/base/text.hpp"
@@ -28,7 +28,7 @@ data_type list_of(const char* format, const data_type& values) {
   return data_type::nested(format, {{"item", values, true, {}}});
 }
 
-/// What a test changes in an array before it is imported.
+/// A change to an array before it is imported.
 using change = std::function<void(plain_array&)>;
 
 template <class T>
@@ -53,7 +53,7 @@ void change_child(plain_array& in, std::size_t index, const change& how) {
 
 class nested_import : public ::testing::Test {
 protected:
-  static constexpr std::int64_t rows = 3000; // several blocks of the loops that check values
+  static constexpr std::int64_t rows = 3000; // several blocks of the validation kernels
 
   [[nodiscard]] static plain_array array_of(const data_type& type, nulls pattern = nulls::absent) {
     return *support::random_array(type, {rows, 3, pattern, true}, 5);
@@ -91,7 +91,7 @@ protected:
   std::shared_ptr<context> ctx_ = context::create(make_host_backend());
 };
 
-TEST_F(nested_import, refuses_offsets_of_lists_that_fall_or_leave_the_child) {
+TEST_F(nested_import, refuses_list_offsets_that_decrease_or_exceed_the_child) {
   const data_type list = list_of("+l", number.type);
   for (const std::int64_t row : {std::int64_t{1}, std::int64_t{1023}, std::int64_t{1024}, rows - 1}) {
     expect_refused(
@@ -112,7 +112,7 @@ TEST_F(nested_import, refuses_offsets_of_lists_that_fall_or_leave_the_child) {
       "its parent refers to");
 }
 
-/// A struct of row `row` alone of a child with these ten offsets to three values.
+/// Returns a struct array of one row, `row` of a child that has these ten offsets and three values.
 owned_array struct_of_one(const data_type& child_type, std::int64_t row,
                           const std::array<std::int32_t, 10>& offsets) {
   plain_array child{.type = child_type, .length = 9};
@@ -132,8 +132,8 @@ owned_array struct_of_one(const data_type& child_type, std::int64_t row,
   return support::to_c(std::make_shared<const plain_array>(std::move(whole)));
 }
 
-/// Those at the ends of the child are right: a part of it alone is looked at.
-TEST_F(nested_import, refuses_offsets_of_a_part_of_a_child_that_leave_its_values) {
+/// The first and the last offset of the child are valid, so that only a check of the slice finds the error.
+TEST_F(nested_import, refuses_offsets_of_a_sliced_child_outside_of_its_values) {
   const std::pair<data_type, std::string> cases[] = {{list_of("+l", data_type(type_id::int8)), "values"},
                                                      {data_type(type_id::string), "bytes"}};
   for (const auto& [type, unit] : cases) {
@@ -178,7 +178,7 @@ TEST_F(nested_import, refuses_list_views_outside_of_the_child) {
   }
 }
 
-TEST_F(nested_import, takes_list_views_that_end_with_the_child) {
+TEST_F(nested_import, accepts_list_views_up_to_the_end_of_the_child) {
   const data_type views = list_of("+vl", number.type);
   expect_taken(
       views,
@@ -192,7 +192,7 @@ TEST_F(nested_import, takes_list_views_that_end_with_the_child) {
       nulls::absent);
 }
 
-TEST_F(nested_import, refuses_type_ids_and_offsets_that_a_union_has_not) {
+TEST_F(nested_import, refuses_type_ids_and_offsets_outside_of_a_union) {
   for (const char* const format : {"+ud:3,127", "+us:3,127"}) {
     const data_type either = data_type::nested(format, {number, text});
     for (const std::int64_t row : {std::int64_t{0}, rows - 1}) {
@@ -298,10 +298,10 @@ TEST_F(nested_import, refuses_views_outside_of_their_buffers) {
         set(a, 1, 4, last);
       },
       nulls::absent);
-  expect_taken(views, with({13, {}, 9, 0}, 4), nulls::all); // what stands under a null may be anything
+  expect_taken(views, with({13, {}, 9, 0}, 4), nulls::all); // values under a null are not checked
 }
 
-TEST_F(nested_import, refuses_a_list_of_buffers_that_breaks_the_standard) {
+TEST_F(nested_import, refuses_invalid_sizes_of_variadic_buffers) {
   const data_type views = data_type::parse("vz");
   const auto source = support::random_array(views, {rows, 0, nulls::absent, true}, 3);
   const auto seen_with = [&](const std::function<void(ArrowArray&)>& broken) {
@@ -326,7 +326,7 @@ TEST_F(nested_import, refuses_a_list_of_buffers_that_breaks_the_standard) {
             std::string::npos);
 }
 
-TEST_F(nested_import, refuses_indices_of_dictionaries_inside) {
+TEST_F(nested_import, refuses_indices_outside_of_nested_dictionaries) {
   const data_type words = data_type::dictionary(data_type(type_id::int16), text.type);
   const data_type list = list_of("+l", data_type::nested("+s", {{"w", words, true, {}}}));
   expect_refused(
@@ -348,7 +348,7 @@ TEST_F(nested_import, refuses_indices_of_dictionaries_inside) {
       "dictionary of column 'x': offsets decrease");
 }
 
-TEST_F(nested_import, refuses_dictionaries_that_no_row_refers_to) {
+TEST_F(nested_import, refuses_broken_dictionaries_without_references) {
   const data_type words = data_type::dictionary(data_type(type_id::int8), text.type);
   const change break_words = [](plain_array& codes) {
     auto values = std::make_shared<plain_array>(*codes.dictionary);
@@ -356,7 +356,7 @@ TEST_F(nested_import, refuses_dictionaries_that_no_row_refers_to) {
     codes.dictionary = std::move(values);
   };
   const data_type structs = data_type::nested("+s", {{"w", words, true, {}}});
-  // In an array without rows, and in a list whose rows are all empty.
+  // Dictionaries of an array without rows, and of a list whose rows are all empty.
   expect_refused(
       structs,
       [&](plain_array& a) {
@@ -375,7 +375,7 @@ TEST_F(nested_import, refuses_dictionaries_that_no_row_refers_to) {
       "dictionary of column 'x', child 'item', child 'w': offsets decrease");
 }
 
-TEST_F(nested_import, looks_at_values_only_where_full_validation_was_asked_for) {
+TEST_F(nested_import, checks_values_only_with_full_validation) {
   const data_type views = list_of("+vl", number.type);
   plain_array made = array_of(views);
   set<std::int32_t>(made, 1, 0, -1);

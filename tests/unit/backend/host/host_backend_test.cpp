@@ -1,4 +1,4 @@
-// The host as a device: what it says of itself, and that everything has finished when a call returns.
+// The host backend: its device properties, and that all work has finished when a call returns.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/backend/sim/sim.hpp"
 #include "unit/base/raises.hpp"
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t most_bytes = std::numeric_limits<std::size_t>::max();
 
-/// The value of the first line of a file of the kernel that begins with the key.
+/// Returns the value of a key in a file of /proc, from the first line that begins with it.
 std::string value_of(const char* file, const std::string& key) {
   std::ifstream lines(file);
   for (std::string line; std::getline(lines, line);) {
@@ -50,10 +50,10 @@ TEST(host_backend, describes_the_machine) {
   EXPECT_EQ(found.multiprocessors, static_cast<std::int32_t>(std::thread::hardware_concurrency()));
 }
 
-TEST(host_backend, has_free_what_the_kernel_calls_available) {
+TEST(host_backend, reports_the_available_memory_of_the_kernel_as_free) {
   const auto host = make_host_backend();
   const auto available = [] { return std::stoull(value_of("/proc/meminfo", "MemAvailable")) * 1024; };
-  // It changes while others work, so one of many readings has to lie between two of ours.
+  // The number changes all the time, so one of many readings must be between two readings of the kernel's.
   bool between = false;
   for (int i = 0; i < 10'000 && !between; ++i) {
     const std::uint64_t before = available();
@@ -65,7 +65,7 @@ TEST(host_backend, has_free_what_the_kernel_calls_available) {
   EXPECT_TRUE(between);
 }
 
-TEST(host_backend, keeps_no_pool_and_captures_nothing) {
+TEST(host_backend, has_no_pool_and_no_captures) {
   const auto host = make_host_backend();
   const stream_handle stream = host->create_stream();
   EXPECT_EQ(host->device(), (device_id{device_kind::cpu, 0}));
@@ -81,7 +81,7 @@ TEST(host_backend, keeps_no_pool_and_captures_nothing) {
   host->destroy_stream(stream);
 }
 
-TEST(host_backend, names_streams_and_events_once_above_the_default_streams) {
+TEST(host_backend, gives_streams_and_events_unique_handles) {
   const auto host = make_host_backend();
   const auto another = make_host_backend();
   std::set<std::uint64_t> names{static_cast<std::uint64_t>(legacy_stream),
@@ -99,7 +99,7 @@ TEST(host_backend, names_streams_and_events_once_above_the_default_streams) {
   EXPECT_EQ(names.size(), made);
 }
 
-TEST(host_backend, tells_the_per_thread_streams_of_threads_apart) {
+TEST(host_backend, gives_each_per_thread_default_stream_its_own_identity) {
   const auto host = make_host_backend();
   const std::uint64_t mine = host->stream_id(per_thread_stream);
   EXPECT_EQ(host->stream_id(per_thread_stream), mine);
@@ -109,7 +109,7 @@ TEST(host_backend, tells_the_per_thread_streams_of_threads_apart) {
   EXPECT_NE(theirs, mine);
 }
 
-TEST(host_backend, aligns_what_it_allocates) {
+TEST(host_backend, aligns_allocations) {
   const auto host = make_host_backend();
   const stream_handle stream = host->create_stream();
   const auto remainder = [](const void* pointer, std::size_t by) {
@@ -131,7 +131,7 @@ TEST(host_backend, aligns_what_it_allocates) {
   }
 }
 
-TEST(host_backend, refuses_sizes_that_no_object_has) {
+TEST(host_backend, refuses_sizes_near_the_largest_size_t) {
   const auto host = make_host_backend();
   for (const std::size_t bytes : {most_bytes, most_bytes / 2 + 1, most_bytes - 63}) {
     EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(host->allocate(bytes, 64)); }),
@@ -155,7 +155,7 @@ TEST(host_backend, copies_and_fills_at_once) {
   EXPECT_EQ(copied, expected);
 }
 
-TEST(host_backend, is_a_peer_of_every_other_one) {
+TEST(host_backend, is_a_peer_of_other_host_backends_only) {
   const auto host = make_host_backend();
   const auto another = make_host_backend();
   EXPECT_TRUE(host->can_access_peer(*host));
@@ -166,7 +166,7 @@ TEST(host_backend, is_a_peer_of_every_other_one) {
   EXPECT_EQ(unit::code_raised_by([&] { host->enable_peer_access(*gpu); }), errc::unsupported);
 }
 
-TEST(host_backend, touches_nothing_for_no_bytes) {
+TEST(host_backend, ignores_copies_and_fills_of_zero_bytes) {
   const auto host = make_host_backend();
   const stream_handle stream = host->create_stream();
   std::uint8_t byte = 7;

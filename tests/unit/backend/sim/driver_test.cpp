@@ -1,4 +1,4 @@
-// The driver of the simulated device: calls that fail now and then, and a device that is lost.
+// Failures of the simulated device: random errors of its calls, and a lost device.
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/error.hpp"
 
@@ -22,7 +22,7 @@ protected:
     chosen.how = how;
     return chosen;
   }
-  /// What the call throws; nothing when it succeeds.
+  /// Returns the code that the call throws, or nullopt if it succeeds.
   static std::optional<errc> code_of(const std::function<void()>& call) {
     try {
       call();
@@ -31,7 +31,7 @@ protected:
       return e.code();
     }
   }
-  /// Every call of the contract that may throw, by name.
+  /// Returns every backend call that may throw, by name.
   std::vector<std::pair<const char*, std::function<void()>>> calls() {
     return {
         {"properties", [this] { static_cast<void>(on->properties()); }},
@@ -85,7 +85,7 @@ protected:
   void* pinned = on->allocate_pinned(call_bytes);
 };
 
-TEST_F(simulated_driver, fails_every_call_of_the_contract_when_told_to_and_changes_nothing) {
+TEST_F(simulated_driver, fails_every_backend_call_on_request_without_side_effects) {
   const usage before = on->live();
   on->set_fail_percent(100);
   for (const auto& [name, call] : calls()) {
@@ -99,7 +99,7 @@ TEST_F(simulated_driver, fails_every_call_of_the_contract_when_told_to_and_chang
   }
 }
 
-TEST_F(simulated_driver, fails_about_as_often_as_was_asked) {
+TEST_F(simulated_driver, fails_at_about_the_requested_rate) {
   on->set_fail_percent(30);
   int failed = 0;
   for (int i = 0; i < 1000; ++i) {
@@ -124,7 +124,7 @@ TEST_F(simulated_driver, fails_the_same_calls_with_the_same_seed) {
   EXPECT_NE(failures(1), failures(2));
 }
 
-TEST_F(simulated_driver, never_refuses_to_take_something_back_nor_stops_other_libraries) {
+TEST_F(simulated_driver, never_fails_to_free_or_to_run_work_of_other_libraries) {
   on->set_fail_percent(100);
   on->launch(a, "kernel", {}, {{memory, call_bytes}}, [] {});
   on->run();
@@ -135,7 +135,7 @@ TEST_F(simulated_driver, never_refuses_to_take_something_back_nor_stops_other_li
   EXPECT_EQ(on->live().streams + on->live().events + on->live().pinned, 0U);
 }
 
-TEST_F(simulated_driver, says_of_a_lost_device_that_it_is_lost) {
+TEST_F(simulated_driver, reports_a_lost_device) {
   bool ran = false;
   on->launch(a, "kernel", {}, {}, [&ran] { ran = true; });
   mark_lost();
@@ -157,7 +157,7 @@ TEST_F(simulated_driver, keeps_the_memory_of_a_lost_device) {
   EXPECT_EQ(on->live().streams + on->live().events, 0U);
 }
 
-TEST_F(simulated_driver, loses_a_device_for_all_who_use_it_and_no_other_device) {
+TEST_F(simulated_driver, loses_one_device_and_no_other) {
   options beside = with(7);
   beside.beside = on;
   const auto library = device::create(beside);
@@ -169,7 +169,7 @@ TEST_F(simulated_driver, loses_a_device_for_all_who_use_it_and_no_other_device) 
   other->wait_event(theirs, event);
   mark_lost();
   EXPECT_EQ(code_of([&] { library->create_stream(); }), errc::device_lost);
-  other->synchronize_stream(theirs); // would never end if it waited for the lost device
+  other->synchronize_stream(theirs); // must not wait for the lost device
 }
 
 TEST_F(simulated_driver, wakes_a_thread_that_waits_for_a_lost_device) {

@@ -1,4 +1,4 @@
-// Captures of others that nobody has announced, and who ended them.
+// Captures by other libraries on the simulated device, and which calls invalidate them.
 #include "support/foreign_capture.hpp"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace saeta::testing {
 namespace {
 
-TEST(foreign_capture, begins_in_the_middle_of_calls_of_the_contract) {
+TEST(foreign_capture, begins_after_a_number_of_backend_calls) {
   const auto on = sim::device::create();
   const event_handle event = on->create_event();
   const foreign_capture graph(on, 2);
@@ -20,7 +20,7 @@ TEST(foreign_capture, begins_in_the_middle_of_calls_of_the_contract) {
   on->destroy_event(event);
 }
 
-TEST(foreign_capture, knows_that_a_context_wide_event_has_ended_it) {
+TEST(foreign_capture, is_invalidated_by_a_context_wide_event) {
   const auto on = sim::device::create();
   const event_handle event = on->create_event();
   foreign_capture graph(on);
@@ -33,7 +33,7 @@ TEST(foreign_capture, knows_that_a_context_wide_event_has_ended_it) {
   on->destroy_event(event);
 }
 
-TEST(foreign_capture, is_left_alone_by_everything_else) {
+TEST(foreign_capture, is_not_invalidated_by_work_on_other_streams) {
   const auto on = sim::device::create();
   foreign_capture graph(on);
   const stream_handle ours = on->create_stream();
@@ -45,7 +45,7 @@ TEST(foreign_capture, is_left_alone_by_everything_else) {
   EXPECT_TRUE(graph.end());
 }
 
-TEST(foreign_capture, that_never_began_was_not_ended) {
+TEST(foreign_capture, is_not_invalidated_before_it_has_begun) {
   const auto on = sim::device::create();
   {
     foreign_capture graph(on, 100);

@@ -1,4 +1,4 @@
-// Every kind of missing edge is reported, and with the edge nothing is.
+// The simulated device reports unordered accesses of every kind, and accepts ordered ones.
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/error.hpp"
 
@@ -53,7 +53,7 @@ protected:
   std::vector<std::uint8_t> target = std::vector<std::uint8_t>(block_bytes);
 };
 
-TEST_F(simulated, device_reports_two_writes_without_an_edge) {
+TEST_F(simulated, device_reports_two_unordered_writes) {
   on->fill(memory, 1, block_bytes, a);
   on->fill(memory, 2, block_bytes, b);
   expect_one_race("fill", "fill");
@@ -61,7 +61,7 @@ TEST_F(simulated, device_reports_two_writes_without_an_edge) {
   EXPECT_EQ(on->races()[0].bytes, block_bytes);
 }
 
-TEST_F(simulated, device_accepts_two_writes_with_an_edge) {
+TEST_F(simulated, device_accepts_two_ordered_writes) {
   on->fill(memory, 1, block_bytes, a);
   order(a, b);
   on->fill(memory, 2, block_bytes, b);
@@ -95,9 +95,9 @@ TEST_F(simulated, device_reports_a_write_that_does_not_wait_for_a_read) {
   EXPECT_TRUE(on->deallocate_pinned(landing, block_bytes));
 }
 
-TEST_F(simulated, device_waits_in_the_call_for_a_copy_to_pageable_memory) {
+TEST_F(simulated, copy_to_pageable_memory_is_synchronous) {
   options lazy = seeded(1);
-  lazy.run_percent = 0; // nothing runs before somebody waits
+  lazy.run_percent = 0; // work runs only when a call waits for it
   on = device::create(lazy);
   a = on->create_stream();
   memory = on->allocate(block_bytes, 0);
@@ -112,7 +112,7 @@ TEST_F(simulated, device_waits_in_the_call_for_a_copy_to_pageable_memory) {
   EXPECT_TRUE(on->deallocate_pinned(landing, block_bytes));
 }
 
-TEST_F(simulated, device_accepts_two_reads_at_once) {
+TEST_F(simulated, device_accepts_concurrent_reads) {
   on->fill(memory, 1, block_bytes, a);
   order(a, b);
   std::vector<std::uint8_t> other(block_bytes);
@@ -161,7 +161,7 @@ TEST_F(simulated, device_reports_the_use_of_a_new_allocation_on_a_stream_that_do
   expect_one_race("allocate on stream", "fill");
 }
 
-TEST_F(simulated, pool_hands_a_freed_address_to_another_stream_and_orders_it) {
+TEST_F(simulated, pool_orders_the_reuse_of_memory_on_another_stream) {
   bool reused = false;
   for (int i = 0; i < 32; ++i) {
     void* const first = on->allocate_async(block_bytes, a);
@@ -179,7 +179,7 @@ TEST_F(simulated, pool_hands_a_freed_address_to_another_stream_and_orders_it) {
   EXPECT_THAT(on->races(), IsEmpty());
 }
 
-TEST_F(simulated, device_reports_a_consumer_on_a_stream_that_nobody_announced) {
+TEST_F(simulated, device_reports_an_unordered_consumer_on_an_unknown_stream) {
   on->fill(memory, 1, block_bytes, a);
   order(a, b);
   on->launch(b, "consumer", {{memory, block_bytes}}, {}, [] {});
@@ -188,7 +188,7 @@ TEST_F(simulated, device_reports_a_consumer_on_a_stream_that_nobody_announced) {
   expect_one_race("consumer", "free");
 }
 
-TEST_F(simulated, context_event_covers_a_stream_that_nobody_announced) {
+TEST_F(simulated, context_event_covers_unknown_streams) {
   on->launch(b, "consumer", {{memory, block_bytes}}, {}, [] {});
   expect_a_context_event_to_cover_a_free();
 }
@@ -199,17 +199,17 @@ TEST_F(simulated, context_event_covers_destroyed_streams) {
   expect_a_context_event_to_cover_a_free();
 }
 
-TEST_F(simulated, device_reports_page_locked_memory_in_use) {
+TEST_F(simulated, device_reports_a_free_of_page_locked_memory_in_use) {
   void* const pinned = on->allocate_pinned(block_bytes);
   on->copy(pinned, memory, block_bytes, copy_kind::device_to_host, a);
   on->host_access({pinned, block_bytes}, false, "look");
   expect_one_race("copy", "look by the host");
   EXPECT_TRUE(on->deallocate_pinned(pinned, block_bytes));
   EXPECT_THAT(on->races(), SizeIs(2)) << on->report();
-  on->run(); // what was freed too early is still there
+  on->run(); // the pending work may still use memory that was freed too early
 }
 
-TEST_F(simulated, device_accepts_page_locked_memory_after_a_query_said_finished) {
+TEST_F(simulated, device_accepts_a_free_of_page_locked_memory_after_an_event_query) {
   void* const pinned = on->allocate_pinned(block_bytes);
   on->copy(pinned, memory, block_bytes, copy_kind::device_to_host, a);
   on->run();
@@ -239,7 +239,7 @@ TEST_F(simulated, new_memory_is_poisoned) {
   EXPECT_THAT(target, ::testing::Each(poison));
 }
 
-TEST_F(simulated, gate_holds_its_stream_alone) {
+TEST_F(simulated, gate_blocks_only_its_stream) {
   int on_a = 0;
   int on_b = 0;
   const auto gate = on->close_gate(a);
@@ -254,7 +254,7 @@ TEST_F(simulated, gate_holds_its_stream_alone) {
   EXPECT_TRUE(on->idle());
 }
 
-TEST_F(simulated, capture_runs_nothing_and_refuses_context_events) {
+TEST_F(simulated, capture_records_work_and_refuses_context_events) {
   const event_handle event = on->create_event();
   on->begin_capture(a);
   bool ran = false;
@@ -269,7 +269,7 @@ TEST_F(simulated, capture_runs_nothing_and_refuses_context_events) {
   on->destroy_event(event);
 }
 
-TEST_F(simulated, capture_is_ended_by_a_context_event_unless_its_stream_synchronises_with_the_legacy_one) {
+TEST_F(simulated, capture_on_a_nonblocking_stream_is_invalidated_by_a_context_event) {
   const event_handle event = on->create_event();
   const stream_handle blocking = on->create_blocking_stream();
   for (const stream_handle stream : {a, blocking}) {
@@ -282,7 +282,7 @@ TEST_F(simulated, capture_is_ended_by_a_context_event_unless_its_stream_synchron
   on->destroy_event(event);
 }
 
-TEST_F(simulated, capture_is_told_by_its_stream_and_by_the_legacy_one) {
+TEST_F(simulated, capture_is_reported_for_its_stream_and_the_legacy_stream) {
   EXPECT_FALSE(on->capturing(a));
   on->begin_capture(a);
   EXPECT_TRUE(on->capturing(a));
@@ -292,7 +292,7 @@ TEST_F(simulated, capture_is_told_by_its_stream_and_by_the_legacy_one) {
   EXPECT_FALSE(on->capturing(a));
 }
 
-TEST_F(simulated, device_is_out_of_memory_at_its_size) {
+TEST_F(simulated, device_throws_out_of_memory_beyond_its_size) {
   try {
     on->allocate(std::size_t{2} << 20, 0);
     FAIL() << "nothing was thrown";
@@ -312,7 +312,7 @@ TEST_F(simulated, devices_beside_each_other_share_streams_and_memory) {
   expect_one_race("fill", "fill");
 }
 
-/// A second device of the machine of `on`.
+/// Makes a second device on the machine of `on`.
 std::shared_ptr<device> neighbour_of(const std::shared_ptr<device>& on) {
   options second;
   second.ordinal = 1;
@@ -321,7 +321,7 @@ std::shared_ptr<device> neighbour_of(const std::shared_ptr<device>& on) {
   return device::create(second);
 }
 
-TEST_F(simulated, work_on_memory_of_a_peer_is_found_until_access_is_enabled) {
+TEST_F(simulated, work_on_memory_of_a_peer_is_reported_until_peer_access_is_enabled) {
   const auto peer = neighbour_of(on);
   void* const theirs = peer->allocate(block_bytes, 0);
   on->fill(theirs, 1, block_bytes, a);
@@ -361,7 +361,7 @@ TEST_F(simulated, devices_of_two_machines_have_no_peer_access) {
   EXPECT_THROW(on->enable_peer_access(*stranger), error);
 }
 
-TEST_F(simulated, a_device_without_peers_reaches_none_and_none_reaches_it) {
+TEST_F(simulated, a_device_without_peers_has_no_peer_access_in_either_direction) {
   options apart;
   apart.ordinal = 1;
   apart.beside = on;
@@ -373,7 +373,7 @@ TEST_F(simulated, a_device_without_peers_reaches_none_and_none_reaches_it) {
   EXPECT_THROW(on->enable_peer_access(*alone), error);
 }
 
-TEST_F(simulated, live_counts_what_is_there) {
+TEST_F(simulated, live_counts_all_objects) {
   const usage before = on->live();
   void* const pooled = on->allocate_async(block_bytes, a);
   void* const pinned = on->allocate_pinned(block_bytes);
@@ -385,7 +385,7 @@ TEST_F(simulated, live_counts_what_is_there) {
   EXPECT_EQ(on->live(), before);
 }
 
-/// Work on four streams with a race in it.
+/// Runs work with a race on four streams and returns the report.
 std::string report_of(std::uint64_t seed) {
   options chosen;
   chosen.seed = seed;
