@@ -1,6 +1,7 @@
-"""Columns that view a file which others rewrite or cut short: Python values are checked when they are read.
+"""Columns that view a memory-mapped file while another program rewrites or truncates it: conversion to Python
+checks the values again and raises an error instead of crashing.
 
-The files are changed in a process of its own: what goes wrong here ends it.
+The tests change the files in a new process, because a failure would crash it.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ CUT = [
     "list of dictionary",
     "deep",
 ]
-# What these name lies elsewhere: other bytes in their place lead out of it.
-NAMES_A_PLACE = [
+# Types whose values hold offsets or indices. Rewritten bytes may point out of bounds.
+HOLD_OFFSETS = [
     "string",
     "large_string",
     "string_view",
@@ -85,7 +86,7 @@ for path in sys.argv[2:]:
 
 
 def changed(folder, names, rows, change):
-    """The sets of errors seen, by the name of the array. An array that ended the process has a text."""
+    """Returns the set of error names for each array, or a text if the array crashed the process."""
     arrays = {**arrow_data.arrays(rows), **arrow_data.nested(rows)}
     paths = []
     for number, name in enumerate(names):
@@ -115,40 +116,40 @@ def after_cut(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", REWRITTEN)
-def test_a_rewritten_file_gives_values_or_an_error(after_rewrite, name):
+def test_reading_a_rewritten_file_gives_values_or_an_error(after_rewrite, name):
     assert after_rewrite[name] <= {"FormatError", "InvalidError", "OutOfRange", "OutOfMemory"}
 
 
-@pytest.mark.parametrize("name", NAMES_A_PLACE)
-def test_offsets_and_views_that_lead_out_of_their_buffer_are_refused(after_rewrite, name):
+@pytest.mark.parametrize("name", HOLD_OFFSETS)
+def test_offsets_and_views_out_of_bounds_are_refused(after_rewrite, name):
     assert "FormatError" in after_rewrite[name]
 
 
 @pytest.mark.parametrize("name", CUT)
-def test_a_file_that_is_cut_short_gives_an_error(after_cut, name):
+def test_reading_a_truncated_file_gives_an_error(after_cut, name):
     assert "FormatError" in after_cut[name]
 
 
-def test_items_of_which_some_lie_behind_the_values_are_refused(host):
+def test_a_list_that_is_partly_out_of_bounds_is_refused(host):
     offsets = np.array([0, 6, 10], np.int32)
     lists = pa.ListArray.from_buffers(
         pa.list_(pa.int64()), 2, [None, pa.py_buffer(offsets)], children=[pa.array(range(10))]
     )
     column = sa.from_arrow(lists, host, copy=False)
     assert column.to_pylist() == [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9]]
-    offsets[2] = 11  # the first item of the second list is still a value
+    offsets[2] = 11  # the first item of the second list is still in bounds
     with pytest.raises(sa.FormatError, match="5 values at 6 of an array of type int64 with 10"):
         column.slice(1, 1).to_pylist()
 
 
-def test_a_file_may_be_cut_right_behind_the_values_that_are_read(host, tmp_path):
+def test_a_file_may_be_truncated_after_the_values_that_are_read(host, tmp_path):
     path = tmp_path / "numbers"
     path.write_bytes(np.arange(1024, dtype="i8").tobytes())
     with path.open("r+b") as file:
         mapped = mmap.mmap(file.fileno(), 8192, access=mmap.ACCESS_READ)
         values = np.frombuffer(mapped, "i8", 512)
         column = sa.column("n", values, ctx=host)
-        assert column.address == values.ctypes.data, "a view"
+        assert column.address == values.ctypes.data, "not a view"
         file.truncate(4096)
         assert column.to_pylist() == list(range(512))
         assert column[511] == 511

@@ -1,4 +1,4 @@
-"""NumPy arrays with a mask: what is masked is null, whatever the way in, or the array is refused."""
+"""numpy.ma.MaskedArray: every import turns masked values into nulls, or refuses the array."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ WAYS = {
 
 
 def nulls_of(values, mask=MASK):
-    """The same column without a mask, as a list, with None where the mask is."""
+    """Returns the column's values as a list, with None for masked ones."""
     return [None if out else each for each, out in zip(values.to_pylist(), mask, strict=True)]
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", VALUES)
-def test_what_is_masked_is_null(anywhere, kind, way):
+def test_masked_values_are_null(anywhere, kind, way):
     values = VALUES[kind]
     if way == "from_dlpack" and values.dtype.kind not in "biuf":
         pytest.skip("DLPack has no such type, with or without a mask")
@@ -59,7 +59,7 @@ def test_what_is_masked_is_null(anywhere, kind, way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_mask_that_masks_nothing_says_nothing(host, way):
+def test_an_empty_mask_gives_no_nulls(host, way):
     for array in (
         ma.array(np.arange(5)),
         ma.array(np.arange(5), mask=[0] * 5),
@@ -80,7 +80,7 @@ def test_the_values_under_a_mask_are_shared(host):
     assert host.memory.statistics()["current"] - before < 1000
 
 
-def test_every_kind_of_mask_is_taken(host):
+def test_every_kind_of_mask_is_accepted(host):
     hard = ma.array([1, 2, 3], mask=[0, 1, 0], hard_mask=True)
     assert sa.column("x", hard, ctx=host).to_pylist() == [1, None, 3]
     assert hard.hardmask
@@ -131,7 +131,7 @@ def test_a_masked_matrix_is_a_table_with_nulls(anywhere, order):
     assert made.schema.metadata == named.metadata
 
 
-def test_a_field_without_nulls_takes_no_masked_values(host):
+def test_masked_values_in_a_non_nullable_field_are_refused(host):
     matrix = ma.array([[1, 2], [3, 4]], mask=[[0, 1], [0, 0]])
     fields = [("a", "int64"), sa.field("b", "int64", nullable=False)]
     with pytest.raises(sa.InvalidError, match="column 'b' has 1 nulls, and its field allows none"):
@@ -145,7 +145,7 @@ def test_a_field_without_nulls_takes_no_masked_values(host):
 )
 def test_masked_arrays_are_converted_with_their_nulls(host, type_):
     array = ma.array([1, 10**9, 3], mask=[0, 1, 0])
-    made = sa.column("x", array, type_, host)  # what is masked need not fit
+    made = sa.column("x", array, type_, host)  # the masked value is out of range for some types
     assert (made.to_pylist(), made.type) == ([1, None, 3], sa.DataType(type_))
     assert sa.column("x", ma.array(["a", "b"], mask=[1, 0]), sa.symbol(), host).to_pylist() == [None, "b"]
     days = ma.array(np.array([1, 2], "M8[D]"), mask=[1, 0])
@@ -153,13 +153,13 @@ def test_masked_arrays_are_converted_with_their_nulls(host, type_):
 
 
 @pytest.mark.parametrize("array", [ma.array([1, 2], mask=[0, 1]), ma.array([[1, 2]], mask=[[0, 1]])])
-def test_without_a_copy_there_is_no_mask(host, array):
+def test_copy_false_refuses_a_mask(host, array):
     with pytest.raises(sa.ExchangeError, match=r"mask .* one byte per value and a validity buffer one bit"):
         sa.from_dlpack(array, host, copy=False)
     assert sa.from_dlpack(array, host, copy=True).to_arrow().null_count == (1 if array.ndim == 1 else 0)
 
 
-def test_what_has_no_room_for_a_mask_refuses_it(host):
+def test_imports_that_can_not_represent_a_mask_refuse_it(host):
     fields = ma.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f8")], mask=[(True, False)])
     for type_ in (None, "struct<a: int32, b: double>"):
         with pytest.raises(sa.TypeMismatch, match="fields a, b"):

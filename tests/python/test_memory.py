@@ -1,4 +1,5 @@
-"""The memory plane from Python: child budgets, reservations, windows, pressure hooks, logs, named stacks."""
+"""Memory management from Python: child budgets, reservations, windows, pressure hooks, logs and resource
+stacks."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ KIB = 1024
 
 @contextmanager
 def unraisable():
-    """What goes to sys.unraisablehook inside the block, as text."""
+    """Collects the messages passed to sys.unraisablehook inside the block."""
     seen = []
     before = sys.unraisablehook
     sys.unraisablehook = lambda what: seen.append(f"{what.err_msg or what.object}: {what.exc_value!r}")
@@ -47,11 +48,11 @@ def test_a_child_counts_against_itself_and_its_parent(anywhere):
     assert not anywhere.closed
     with pytest.raises(sa.ClosedError):
         query.allocate(1)
-    assert held.nbytes == 8 * KIB, "what a closed child holds stays valid"
+    assert held.nbytes == 8 * KIB, "buffers of a closed child stay valid"
     assert anywhere.memory.statistics()["current"] == 8 * KIB
 
 
-def test_a_child_is_taken_wherever_a_context_is(host):
+def test_a_child_is_accepted_wherever_a_context_is(host):
     with host.memory.child("load") as load:
         column = sa.from_dlpack(np.arange(3), load, copy=True)
         assert load.memory.statistics()["current"] == column.nbytes == 24
@@ -59,7 +60,7 @@ def test_a_child_is_taken_wherever_a_context_is(host):
         assert column.to_pylist() == [0, 1, 2]
 
 
-def test_a_table_takes_columns_of_every_context_of_its_device(anywhere):
+def test_a_table_accepts_columns_of_every_context_of_its_device(anywhere):
     with anywhere.memory.child("load") as load, anywhere.memory.reserve("1MiB") as promised:
         columns = {
             name: sa.from_dlpack(np.arange(4, dtype="i4") + place, where, copy=True)
@@ -75,13 +76,13 @@ def test_a_table_takes_columns_of_every_context_of_its_device(anywhere):
         assert made.with_column("d", columns["a"]).column_names == ["a", "b", "c", "d"]
 
 
-def test_the_context_of_the_process_is_no_context_manager(anywhere):
+def test_the_process_context_can_not_be_a_context_manager(anywhere):
     with pytest.raises(sa.InvalidError, match="belongs to the process"), anywhere:
         pass
     assert not anywhere.closed
 
 
-def test_a_reservation_is_used_up_and_its_rest_returns(anywhere):
+def test_the_unused_part_of_a_reservation_is_released(anywhere):
     anywhere.budget = 64 * KIB
     assert anywhere.memory.reservation is None
     with anywhere.memory.reserve("40KiB") as promised:
@@ -101,7 +102,7 @@ def test_a_reservation_is_used_up_and_its_rest_returns(anywhere):
     assert (now["current"], now["reserved"]) == (held.nbytes, 0)
 
 
-def test_a_reservation_overbooks_only_when_asked(anywhere):
+def test_a_reservation_overbooks_only_on_request(anywhere):
     anywhere.budget = 10 * KIB
     with pytest.raises(sa.BudgetExceeded) as caught:
         anywhere.memory.reserve(11 * KIB)
@@ -112,7 +113,7 @@ def test_a_reservation_overbooks_only_when_asked(anywhere):
             promised.allocate(11 * KIB)
 
 
-def test_windows_measure_apart_and_keep_their_last_values(anywhere):
+def test_windows_measure_separately_and_keep_their_final_values(anywhere):
     anywhere.budget = 20 * KIB
     before = anywhere.allocate(4 * KIB)
     with anywhere.memory.window() as outer:
@@ -128,7 +129,7 @@ def test_windows_measure_apart_and_keep_their_last_values(anywhere):
     assert (outer.start, outer.peak, outer.requests, outer.refused) == (4 * KIB, 12 * KIB, 2, 1)
 
 
-def test_hooks_are_asked_by_priority_until_the_request_fits(anywhere):
+def test_hooks_are_called_by_priority_until_the_request_fits(anywhere):
     anywhere.budget = 10 * KIB
     spillable = [anywhere.allocate(8 * KIB, tag="spillable")]
     asked = []
@@ -152,11 +153,11 @@ def test_hooks_are_asked_by_priority_until_the_request_fits(anywhere):
     assert all(needed > 0 for _, needed in asked)
     with pytest.raises(sa.BudgetExceeded):
         anywhere.allocate(9 * KIB)
-    assert len(asked) == 2, "a removed hook is not asked"
+    assert len(asked) == 2, "a removed hook must not be called"
     assert held.nbytes == 9 * KIB
 
 
-def test_a_dropped_handle_leaves_its_hook(anywhere):
+def test_dropping_the_handle_does_not_remove_the_hook(anywhere):
     anywhere.budget = KIB
     asked = []
     handle = anywhere.memory.add_hook(asked.append, name="kept")
@@ -172,7 +173,7 @@ def test_a_dropped_handle_leaves_its_hook(anywhere):
 
 
 @pytest.mark.parametrize("wrong", [-1, "many", 1.5])
-def test_a_hook_that_fails_is_reported_and_counts_as_nothing(host, wrong):
+def test_a_failing_hook_is_reported_and_counts_as_zero_bytes(host, wrong):
     host.budget = KIB
     held = host.allocate(KIB)
 
@@ -197,7 +198,7 @@ def test_a_hook_can_be_any_callable_and_nothing_else(host):
         host.memory.add_hook("not callable", name="text")
 
 
-def test_a_removed_hook_is_dropped_and_keeps_nothing_alive(host):
+def test_a_removed_hook_is_freed(host):
     class Holder:
         def __call__(self, _needed):
             return 0
@@ -213,7 +214,7 @@ def test_a_removed_hook_is_dropped_and_keeps_nothing_alive(host):
     assert gone() is None
 
 
-def test_hooks_of_a_finished_interpreter_are_left_alone(run_python):
+def test_hooks_are_not_called_after_the_interpreter_has_ended(run_python):
     program = """
 import saeta as sa
 
@@ -230,7 +231,7 @@ print("ends")
     assert "Traceback" not in done.stderr
 
 
-def test_a_recording_holds_what_happened_inside(anywhere):
+def test_a_recording_has_the_events_of_its_block(anywhere):
     anywhere.budget = 10 * KIB
     with anywhere.memory.record() as recording:
         with anywhere.memory.child("part") as part:
@@ -258,7 +259,7 @@ def test_a_recording_holds_what_happened_inside(anywhere):
     assert anywhere.memory.log_dropped == 0
 
 
-def test_a_recording_forgets_the_oldest(host):
+def test_a_full_recording_drops_the_oldest_records(host):
     with host.memory.record(capacity=2) as recording:
         for _ in range(3):
             host.allocate(8)
@@ -306,7 +307,7 @@ def test_guard_findings_need_a_guard(host):
         host.memory.guard_check()
 
 
-def test_stack_and_wait_belong_to_the_first_use(run_python):
+def test_stack_and_wait_are_set_by_the_first_use(run_python):
     program = """
 import ctypes
 import threading
@@ -348,7 +349,7 @@ assert second.nbytes == 800
     assert "guard" in done.stdout
 
 
-def test_a_reservation_waits_as_its_context_does(run_python):
+def test_a_reservation_waits_as_long_as_its_context(run_python):
     program = """
 import threading
 import saeta as sa
@@ -378,12 +379,12 @@ except sa.BudgetExceeded as failure:
 
 
 @pytest.mark.parametrize("wait", [-1, float("nan"), 1e12])
-def test_a_wait_is_a_sensible_time(wait):
+def test_invalid_waits_are_refused(wait):
     with pytest.raises(sa.InvalidError, match="wait"):
         sa.context("host", wait=wait)
 
 
-def test_sizes_of_children_and_buffers_are_bytes_or_words(host):
+def test_sizes_of_children_and_buffers_are_numbers_or_texts(host):
     assert host.allocate("1KiB").nbytes == KIB
     with host.memory.child("a", "2KiB") as child:
         assert child.budget == 2 * KIB

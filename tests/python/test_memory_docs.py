@@ -1,4 +1,4 @@
-"""The guide to memory runs as it stands, and the page for users of XLOG names what exists, row by row."""
+"""The code of the memory guide runs, and every name on the page for users of XLOG exists."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS = [
     for line in PAGE.splitlines()
     if line.startswith("| ") and not line.startswith("| in XLOG")
 ]
-# Every name of the pages that describe XLOG, one a line.
+# Every name in the documentation of XLOG, one per line.
 THEIRS = (Path(__file__).with_name("names_of_xlog.txt")).read_text(encoding="utf-8").splitlines()
 OBJECTS = {
     "sa": sa,
@@ -46,7 +46,7 @@ def declarations():
 
 
 def body_of(name):
-    """What stands between the braces of a class, an enumeration or a structure."""
+    """Returns the text between the braces of a class, enumeration or structure."""
     head = rf"^(?:class|struct|enum class) {name}\b[^;{{]*\{{"
     found = re.search(head + r"(?:([^\n]*)\};$|(.*?)^\};)", declarations(), re.MULTILINE | re.DOTALL)
     return found and (found[1] or found[2])
@@ -70,7 +70,7 @@ def test_the_guide_runs(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"memory.csv", "memory.json", "timeline.html"}
 
 
-def test_no_row_is_forgotten():
+def test_every_name_of_xlog_has_a_row():
     told = {name.replace(" ", "") for name in names(0) + names(1)}
     assert {name.replace(" ", "") for name in THEIRS} - told == set()
     assert all(len(row) == 4 and all(row) for row in ROWS)
@@ -93,6 +93,6 @@ def test_names_for_cpp_exist(name):
         assert re.search(rf"\b{member}\b", declarations())
 
 
-def test_a_name_of_a_missing_test_is_found():
+def test_a_missing_name_is_found():
     assert body_of("no_such_class") is None
     assert not re.search(r"\bno_such_member\b", body_of("budget"))

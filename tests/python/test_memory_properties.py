@@ -1,7 +1,8 @@
-"""Random programs over the memory of a context: all numbers are those of a model, and no byte changes.
+"""Random programs of memory operations, compared with a model: all statistics match, and no buffer is
+corrupted.
 
-Allocations under tags, writes and copies through use tokens, drops, children, reservations, windows, a hook
-that drops what may be spilled, trims and closes.
+Operations: tagged allocations, writes and copies through use tokens, drops, children, reservations, windows,
+a hook that drops spillable blocks, trims and closes.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ sizes = st.integers(0, ROOM)
 
 
 class Account:
-    """A context of the program, and what the model says of it."""
+    """A context and its model: current and reserved bytes."""
 
     def __init__(self, ctx, parent=None, limit=None, promised=None):
         self.ctx, self.parent, self.limit = ctx, parent, limit
-        self.promised = promised  # bytes of a reservation that are left; None for a budget
+        self.promised = promised  # remaining bytes of a reservation; None for a budget
         self.current = 0
         self.reserved = 0
         self.windows = []
 
     def line(self):
-        """This budget and its ancestors."""
+        """Yields this budget and its ancestors."""
         at = self
         while at is not None:
             if at.promised is None:
@@ -42,7 +43,7 @@ class Account:
             at = at.parent
 
     def room(self, without=()):
-        """What fits here once the blocks of `without` are gone."""
+        """Returns the bytes that fit after the blocks in `without` are freed."""
         limits = [
             at.limit - at.current - at.reserved + sum(block.size for block in without if at in block.line)
             for at in self.line()
@@ -51,12 +52,13 @@ class Account:
         return min(limits)
 
     def never_fits(self, size):
-        """Whether a limit is smaller, whatever others give back: such a request is refused at once."""
+        """Returns whether a limit is smaller than the request. Such a request is refused without calling
+        hooks."""
         return any(at.limit is not None and size > at.limit for at in self.line())
 
 
 class Block:
-    """A live buffer, who is charged for it, and the value of all its bytes once they were written."""
+    """A live buffer, its account, and the value of all its bytes once written."""
 
     def __init__(self, where, buffer, tag):
         self.line, self.buffer, self.tag = list(where.line()), buffer, tag
@@ -70,7 +72,7 @@ class Block:
 
 
 class Window:
-    """A window, and what the model says of it."""
+    """A window and its model."""
 
     def __init__(self, at):
         self.window = at.ctx.memory.window()
@@ -84,7 +86,7 @@ class Window:
             assert getattr(self.window, name) == getattr(self, name), name
         assert (
             self.window.refused >= self.refused
-        )  # those of others that this budget was the reason for count too
+        )  # requests of other budgets that this one refused are counted too
 
 
 class MemoryProgram(stateful.RuleBasedStateMachine):
@@ -116,7 +118,7 @@ class MemoryProgram(stateful.RuleBasedStateMachine):
         return freed
 
     def to_spill(self, needed):
-        """The blocks that the hook drops: the oldest ones, as many as it takes."""
+        """Returns the blocks that the hook drops: as many of the oldest as are needed."""
         chosen = []
         for block in self.spillable:
             if sum(each.size for each in chosen) >= needed:
@@ -196,7 +198,8 @@ class MemoryProgram(stateful.RuleBasedStateMachine):
                     at.reserved -= size
             self.charged(where, size)
         assert self.asked == asked, (
-            "the hook is asked once where something does not fit but may, and of no reservation"
+            "the hook is called once if a request exceeds the budget but not a limit, and never by a
+            reservation"
         )
 
     @stateful.rule(data=st.data(), value=st.integers(0, 255))
@@ -206,7 +209,7 @@ class MemoryProgram(stateful.RuleBasedStateMachine):
             with sa.use(writes=[block.buffer for block in chosen]) as token:
                 for block in chosen:
                     view = np.asarray(token.array(block.buffer))
-                    assert len(view) == block.buffer.nbytes  # or memory behind it is overwritten
+                    assert len(view) == block.buffer.nbytes  # or the write overruns it
                     view[:] = value
             for block in chosen:
                 block.value = value
@@ -306,7 +309,7 @@ TestMemoryProgram = MemoryProgram.TestCase
 @hypothesis.given(
     st.integers(0, 300), st.lists(st.tuples(st.integers(0, 320), st.integers(0, 320)), max_size=5)
 )
-def test_slices_of_slices_are_those_of_bytes(size, cuts):
+def test_slices_of_slices_match_those_of_bytes(size, cuts):
     part = made = sa.context("host").allocate(size)
     expected = range(size)
     for start, stop in cuts:

@@ -1,4 +1,4 @@
-"""What help, hover and completion show: public names, and the same sentences everywhere."""
+"""help(), editors and completion show only public names, and the same docstrings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_completion_of_a_module_shows_its_public_names(name):
     assert dir(module) == sorted(module.__all__)
 
 
-def test_completion_of_a_table_and_a_column_shows_no_name_that_only_saeta_calls():
+def test_completion_of_a_table_and_a_column_shows_no_internal_name():
     table = sa.table({"a": [1]}, "host")
     for value in (table, table["a"]):
         private = {name for name in dir(value) if name.startswith("_") and not name.startswith("__")}
@@ -43,7 +43,7 @@ def test_completion_of_a_table_and_a_column_shows_no_name_that_only_saeta_calls(
 
 
 def documented():
-    """What the stub says of each public class and function of the compiled module, by its name."""
+    """Returns the docstring in the stub of each public class and function of the compiled module, by name."""
     for node in ast.parse(STUB.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
             yield node.name, ast.get_docstring(node)
@@ -53,7 +53,7 @@ def documented():
 
 
 @pytest.mark.parametrize(("name", "text"), [each for each in documented() if each[1]])
-def test_help_shows_the_sentences_that_hover_shows(name, text):
+def test_help_and_stub_have_the_same_docstring(name, text):
     found = sa._core
     for part in name.split("."):
         found = inspect.getattr_static(found, part)

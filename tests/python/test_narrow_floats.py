@@ -1,5 +1,5 @@
-"""bfloat16 and floats of 8 bits: bytes of a fixed size under an extension of Saeta. They leave as tensors of
-the type they came in."""
+"""bfloat16 and 8-bit floats, which Arrow lacks: Saeta stores them as an extension of fixed-size binary, and
+exports tensors of the original type."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from protocols import OnlyStream
 ml_dtypes = pytest.importorskip("ml_dtypes")
 pl = pytest.importorskip("polars")
 
-# The codes of DLPack.
+# DLPack's type codes.
 CODES = {
     "bfloat16": 4,
     "float8_e3m4": 7,
@@ -46,7 +46,7 @@ def tensor_in(capsule: Any) -> Any:
 
 
 class Narrow:
-    """A producer of the bits of an array, whose tensor says that they are floats."""
+    """A producer of an array of integers whose tensor has a float type with the same bits."""
 
     def __init__(self, name: str, bits: Any) -> None:
         self.name, self.bits = name, bits
@@ -60,12 +60,12 @@ class Narrow:
         return capsule
 
 
-def said_by(column: Any, **wanted: Any) -> tuple[int, int, int, Any]:
-    """Code, bits and lanes of a column's tensor, and the bits of its values."""
+def exported_as(column: Any, **wanted: Any) -> tuple[int, int, int, Any]:
+    """Returns code, bits and lanes of a column's tensor, and its values as unsigned integers."""
     capsule = column.__dlpack__(max_version=(1, 3), **wanted)
     dtype = tensor_in(capsule).dtype
     found = dtype.code, dtype.bits, dtype.lanes
-    dtype.code = 1  # unsigned, which NumPy reads
+    dtype.code = 1  # unsigned, because NumPy can't read narrow floats
 
     class Given:
         __dlpack_device__ = staticmethod(lambda: (1, 0))
@@ -75,17 +75,17 @@ def said_by(column: Any, **wanted: Any) -> tuple[int, int, int, Any]:
 
 
 @pytest.mark.parametrize("name", CODES)
-def test_a_tensor_comes_and_goes_as_it_is(host, name):
+def test_a_tensor_makes_the_round_trip(host, name):
     bits = bits_of(name)
     column = sa.from_dlpack(Narrow(name, bits), host, copy=False, name="x")
     assert column.type.extension_name == f"saeta.{name}"
     assert (column.type.format, column.type.dtype) == (f"w:{bits.itemsize}", name)
     assert column.type == sa.DataType(name) == sa.DataType(str(column.type))
-    assert said_by(column) == (CODES[name], 8 * bits.itemsize, 1, bits.tolist())
-    assert said_by(column[1:4]) == (CODES[name], 8 * bits.itemsize, 1, bits[1:4].tolist())
+    assert exported_as(column) == (CODES[name], 8 * bits.itemsize, 1, bits.tolist())
+    assert exported_as(column[1:4]) == (CODES[name], 8 * bits.itemsize, 1, bits[1:4].tolist())
     bits[0] ^= 1
-    assert said_by(column)[3] == bits.tolist()  # the same memory
-    assert said_by(sa.from_dlpack(Narrow(name, bits[::-2]), host))[3] == bits[::-2].tolist()
+    assert exported_as(column)[3] == bits.tolist()  # a view
+    assert exported_as(sa.from_dlpack(Narrow(name, bits[::-2]), host))[3] == bits[::-2].tolist()
     again = sa.from_dlpack(column, host)
     assert again.type == column.type
 
@@ -95,33 +95,34 @@ def test_matrices_of_narrow_floats_are_lists_or_tables(host, name):
     bits = bits_of(name)[:4].reshape(2, 2)
     column = sa.from_dlpack(Narrow(name, bits), host)
     assert column.type.dtype == name
-    assert said_by(column) == (CODES[name], 8 * bits.itemsize, 1, bits.tolist())
+    assert exported_as(column) == (CODES[name], 8 * bits.itemsize, 1, bits.tolist())
     table = sa.from_dlpack(Narrow(name, bits), host, columns=True)
     assert [each.type.dtype for each in table.columns] == [name, name]
-    assert said_by(table["col_1"])[3] == bits[:, 1].tolist()
-    assert said_by(table)[3] == bits.tolist()
-    assert said_by(sa.concat_tables([table, table]))[3] == bits.tolist() * 2  # gathered
+    assert exported_as(table["col_1"])[3] == bits[:, 1].tolist()
+    assert exported_as(table)[3] == bits.tolist()
+    assert exported_as(sa.concat_tables([table, table]))[3] == bits.tolist() * 2  # copied from two chunks
     named = sa.schema([("a", name), ("b", name)])
     assert sa.table(Narrow(name, bits), host, schema=named).schema == named
 
 
 @pytest.mark.parametrize("name", CODES)
-def test_arrays_of_ml_dtypes_are_taken(host, name):
+def test_arrays_of_ml_dtypes_are_imported(host, name):
     values = values_of(name)
     for made in (
         sa.from_dlpack(values, host),
         sa.column("x", values, ctx=host),
         sa.table({"x": values}, host)["x"],
     ):
-        assert said_by(made) == (CODES[name], 8 * values.itemsize, 1, bits_of(name).tolist())
-    assert said_by(sa.column("x", values, name, host))[3] == bits_of(name).tolist()
+        assert exported_as(made) == (CODES[name], 8 * values.itemsize, 1, bits_of(name).tolist())
+    assert exported_as(sa.column("x", values, name, host))[3] == bits_of(name).tolist()
     assert (
-        said_by(sa.from_dlpack(values[:4].reshape(2, 2), host))[3] == bits_of(name)[:4].reshape(2, 2).tolist()
+        exported_as(sa.from_dlpack(values[:4].reshape(2, 2), host))[3]
+        == bits_of(name)[:4].reshape(2, 2).tolist()
     )
     schema = sa.schema([("a", name), ("b", name)])
     table = sa.table(values[:4].reshape(2, 2), host, schema=schema)
     assert table.schema == schema
-    assert said_by(table["b"])[3] == bits_of(name)[1:4:2].tolist()
+    assert exported_as(table["b"])[3] == bits_of(name)[1:4:2].tolist()
     masked = sa.column("x", np.ma.array(values.view(f"u{values.itemsize}"), mask=[1, 0, 0, 0, 0]), ctx=host)
     assert masked.null_count == 1
     with pytest.raises(sa.TypeMismatch, match="2 columns and the schema 1 fields"):
@@ -139,7 +140,7 @@ def test_columns_of_narrow_floats_become_arrays_of_ml_dtypes(host, name):
 
 
 @pytest.mark.parametrize("name", CODES)
-def test_nulls_of_narrow_floats_want_a_choice(host, name):
+def test_nulls_of_narrow_floats_need_an_option(host, name):
     bits = bits_of(name)
     raw = pa.array([None, *(each.tobytes() for each in bits[1:])], pa.binary(bits.itemsize))
     column = sa.column("x", raw.to_pylist(), name, host)
@@ -149,21 +150,21 @@ def test_nulls_of_narrow_floats_want_a_choice(host, name):
     from saeta._core import _ChosenTensor as Exported
     from saeta._core import _TensorChoices as Choices
 
-    shown = said_by(Exported(column, Choices(nulls="nan")))[3]
+    shown = exported_as(Exported(column, Choices(nulls="nan")))[3]
     assert (
         np.isnan(np.array(shown, bits.dtype).view(getattr(ml_dtypes, name)).astype("f4")).tolist()
         == [True] + [False] * 4
     )
-    assert said_by(Exported(column[1:], Choices(nulls="nan")))[3] == bits[1:].tolist()
-    masked = said_by(Exported(column, Choices(with_mask=True)))
+    assert exported_as(Exported(column[1:], Choices(nulls="nan")))[3] == bits[1:].tolist()
+    masked = exported_as(Exported(column, Choices(with_mask=True)))
     assert masked[3][1:] == bits[1:].tolist()
-    if name == "float8_e8m0fnu":  # it has no zero
+    if name == "float8_e8m0fnu":  # this type has no zero
         with pytest.raises(sa.OutOfRange, match="can only be filled with 0 or nulls='nan'"):
-            said_by(Exported(column, Choices(fill=0)))
+            exported_as(Exported(column, Choices(fill=0)))
     else:
-        assert said_by(Exported(column, Choices(fill=0)))[3] == [0, *bits[1:].tolist()]
+        assert exported_as(Exported(column, Choices(fill=0)))[3] == [0, *bits[1:].tolist()]
     with pytest.raises(sa.OutOfRange, match="filled with 0"):
-        said_by(Exported(column, Choices(fill=1)))
+        exported_as(Exported(column, Choices(fill=1)))
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn"])
@@ -173,10 +174,10 @@ def test_narrow_floats_are_not_converted(host, name):
 
     column = sa.column("x", values_of(name), ctx=host)
     with pytest.raises(sa.TypeMismatch, match="narrow floats are exported as they are"):
-        said_by(Exported(column, Choices(dtype="float32")))
+        exported_as(Exported(column, Choices(dtype="float32")))
     with pytest.raises(sa.TypeMismatch, match="narrow floats are exported as they are"):
-        said_by(Exported(sa.column("x", [1.5], ctx=host), Choices(dtype=name)))
-    assert said_by(Exported(column, Choices(dtype=name)))[3] == bits_of(name).tolist()
+        exported_as(Exported(sa.column("x", [1.5], ctx=host), Choices(dtype=name)))
+    assert exported_as(Exported(column, Choices(dtype=name)))[3] == bits_of(name).tolist()
     mixed = sa.table({"a": values_of(name), "b": NUMBERS}, host)
     with pytest.raises(sa.TypeMismatch, match="name it with dtype"):
         mixed.__dlpack__()
@@ -196,13 +197,13 @@ def test_narrow_floats_pass_through_arrow_and_files(host, name, tmp_path):
     assert arrow["x"].to_pylist() == [each.tobytes() for each in bits]
     for back in (read, read[1:], sa.from_arrow(arrow, host), sa.from_arrow(OnlyStream(table), host)):
         assert back["x"].type == table["x"].type
-        assert said_by(back["x"])[3] == bits[-len(back) :].tolist()
+        assert exported_as(back["x"])[3] == bits[-len(back) :].tolist()
     with_null = sa.column("x", [bits[0].tobytes(), None], name, host)
     again = sa.from_arrow(pa.table(sa.table([with_null])), host)["x"]
     assert (again.type, again.to_pylist()) == (with_null.type, [bits[0].tobytes(), None])
 
 
-def test_polars_and_pandas_have_the_bytes(host):
+def test_polars_and_pandas_get_the_bytes(host):
     table = sa.table({"x": values_of("bfloat16")}, host)
     expected = [each.tobytes() for each in bits_of("bfloat16")]
     assert pl.DataFrame(table)["x"].to_list() == expected
@@ -210,7 +211,7 @@ def test_polars_and_pandas_have_the_bytes(host):
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz"])
-def test_jax_takes_and_gives_narrow_floats(host, name):
+def test_jax_imports_and_exports_narrow_floats(host, name):
     jnp = pytest.importorskip("jax.numpy")
     values = jnp.asarray(NUMBERS, getattr(jnp, name))
     column = sa.from_dlpack(values, host)
@@ -223,7 +224,7 @@ def test_jax_takes_and_gives_narrow_floats(host, name):
     assert (matrix.shape, matrix.dtype) == ((2, 2), values.dtype)
 
 
-def test_parts_of_a_byte_and_lanes_are_refused(host):
+def test_sub_byte_floats_and_lanes_are_refused(host):
     bits = np.zeros(4, np.uint8)
 
     class Packed(Narrow):

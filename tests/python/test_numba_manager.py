@@ -11,7 +11,7 @@ import saeta as sa
 from sim_devices import simulator
 
 
-def test_numba_gets_memory_of_the_context() -> None:
+def test_numba_allocates_from_the_context() -> None:
     pytest.importorskip("numba.cuda")
     from saeta._numba_manager import manager_class
 
@@ -31,6 +31,6 @@ def test_numba_gets_memory_of_the_context() -> None:
     assert home.memory.by_tag() == {}
 
 
-def test_the_host_has_no_memory_for_numba() -> None:
+def test_a_host_context_is_refused() -> None:
     with pytest.raises(sa.InvalidError, match="this context is on host"):
         sa.allocators.numba_manager(sa.context("host"))

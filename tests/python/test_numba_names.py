@@ -1,4 +1,4 @@
-"""What Saeta asks of Numba, with stand-ins for Numba's own classes and a simulated device.
+"""Saeta's use of Numba's API, with stand-ins for Numba's classes and a simulated device.
 
 tests/interop/test_gpu_cuda_module.py and test_numba_manager.py use Numba itself.
 """
@@ -57,7 +57,7 @@ def test_memory_of_numba_is_memory_of_the_context_until_its_finalizer_runs(point
     assert home.memory.by_tag() == {}
 
 
-def test_numba_is_told_what_the_budget_leaves(pointer):
+def test_the_memory_info_of_numba_is_what_the_budget_leaves(pointer):
     home = simulator().Device(0).context
     home.budget = 4096
     manager = manager_on(home)
@@ -72,7 +72,7 @@ def test_numba_is_told_what_the_budget_leaves(pointer):
     home.synchronize()
 
 
-def test_without_a_budget_numba_is_told_what_the_device_has_free(pointer, monkeypatch):
+def test_without_a_budget_the_memory_info_of_numba_is_that_of_the_device(pointer, monkeypatch):
     home = simulator().Device(0).context
     devices = [
         SimpleNamespace(name="host", free_bytes=1, total_bytes=2),
@@ -85,7 +85,7 @@ def test_without_a_budget_numba_is_told_what_the_device_has_free(pointer, monkey
         manager_on(home).get_memory_info()
 
 
-def test_another_device_of_numba_has_its_own_context(pointer, monkeypatch):
+def test_each_device_of_numba_has_its_own_context(pointer, monkeypatch):
     home, other = simulator().Device(0).context, simulator().Device(1).context
     monkeypatch.setattr(_core, "context", {"cuda:1": other}.__getitem__)
     made = manager_on(home, 1).memalloc(500)
@@ -96,13 +96,13 @@ def test_another_device_of_numba_has_its_own_context(pointer, monkeypatch):
 
 
 @pytest.mark.usefixtures("pointer")
-def test_contexts_are_told_apart_by_number_and_handle(cuda, monkeypatch):
+def test_contexts_are_identified_by_number_and_handle(cuda, monkeypatch):
     asked = []
     monkeypatch.setattr(cuda.Context, "__init__", lambda self, **given: asked.append(given))
     cuda.Context.from_numba()
     other = SimpleNamespace(device=SimpleNamespace(id=3), handle=SimpleNamespace(value=None))
     cuda.Context.from_numba(other)
-    other.handle = 77  # as CUDA's Python bindings have it
+    other.handle = 77  # an integer, as in NVIDIA's Python bindings
     cuda.Context.from_numba(other)
     assert asked == [
         {"device_number": 0, "handle": 0x1000},
@@ -112,13 +112,13 @@ def test_contexts_are_told_apart_by_number_and_handle(cuda, monkeypatch):
 
 
 @pytest.mark.usefixtures("pointer")
-def test_numba_s_context_is_that_of_the_same_device(cuda):
+def test_to_numba_returns_the_context_of_the_same_device(cuda):
     ctx = cuda.Context(0)
     assert ctx.to_numba().device.id == 0
     assert cuda._numba.context_of(2).device.id == 2
 
 
-def test_buffers_pass_both_ways(cuda, pointer, monkeypatch):
+def test_buffers_pass_in_both_directions(cuda, pointer, monkeypatch):
     ctx = cuda.Context(0)
     primary = SimpleNamespace(device=SimpleNamespace(id=0), handle=ctx.handle)
     monkeypatch.setattr(sys.modules["numba.cuda"], "current_context", lambda: primary)
@@ -134,7 +134,7 @@ def test_buffers_pass_both_ways(cuda, pointer, monkeypatch):
 
 
 @pytest.mark.usefixtures("pointer")
-def test_a_column_becomes_an_array_of_whole_bytes(host):
+def test_to_numba_converts_columns_to_arrays(host):
     ctx = simulator().Device(0).context
     numbers = sa.column("n", [1, 2, 3], ctx=ctx)
     assert numbers.to_numba() == ("array", numbers)

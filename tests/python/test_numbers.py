@@ -1,4 +1,4 @@
-"""Whole numbers as arguments: those of NumPy are taken like Python's, and nothing else is."""
+"""Integer arguments: NumPy's integers are accepted like Python's, other types are refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def parquet(folder):
 
 
 @pytest.mark.parametrize("kind", [int, np.int8, np.uint32, np.int64])
-def test_numbers_of_numpy_are_taken(host, tmp_path, kind):
+def test_integers_of_numpy_are_accepted_everywhere(host, tmp_path, kind):
     table = table_of(host)
     content = table.to_ipc_bytes()
     assert rows_of(table.to_batches(kind(3))) == [3, 1]
@@ -42,7 +42,7 @@ def test_numbers_of_numpy_are_taken(host, tmp_path, kind):
 
 
 @pytest.mark.parametrize("wrong", [True, np.True_, 1.0, np.float64(1), 0, -1, np.int8(-1), 1 << 63, "x"])
-def test_what_is_no_number_from_1_on_is_refused(host, tmp_path, wrong):
+def test_arguments_that_are_not_positive_integers_are_refused(host, tmp_path, wrong):
     table = table_of(host)
     content = table.to_ipc_bytes()
     requests = {
@@ -58,7 +58,7 @@ def test_what_is_no_number_from_1_on_is_refused(host, tmp_path, wrong):
             request()
 
 
-def test_the_number_of_a_column_is_a_number(host):
+def test_a_column_index_must_be_an_integer(host):
     table = table_of(host)
     with pytest.raises(sa.TypeMismatch, match="index is of type bool, expected the number of a column"):
         table.remove_column(True)

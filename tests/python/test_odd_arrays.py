@@ -1,4 +1,5 @@
-"""NumPy arrays in memory or an order that no column can use: copied, or refused if a copy is forbidden."""
+"""NumPy arrays whose layout a column can't view (alignment, strides, byte order): copied, or refused with
+copy=False."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import pytest
 
 import saeta as sa
 
-# A header of three bytes and two samples of two bytes: how files on disk have their records.
+# Packed records as in binary files. The header of three bytes misaligns the other fields.
 FRAME = np.dtype([("head", "u1", 3), ("left", "<i2"), ("right", "<f4"), ("when", "M8[s]"), ("name", "U2")])
 
 
@@ -21,7 +22,7 @@ def packed(rows: int = 5) -> np.ndarray:
 
 
 def behind_a_byte(values: np.ndarray) -> np.ndarray:
-    """The values side by side, at an odd address."""
+    """Returns the values contiguous at an odd address."""
     room = np.empty(values.nbytes + 1, np.uint8)
     room[1:] = np.frombuffer(values.tobytes(), np.uint8)
     made = room[1:].view(values.dtype).reshape(values.shape)
@@ -42,7 +43,7 @@ ODD = {
     ),
     "one byte apart": (
         np.ndarray(3, np.uint16, np.zeros(9, np.uint16).tobytes(), 0, (6,))[:2],
-        None,  # in order: three values apart
+        None,  # a stride of three values
     ),
 }
 WAYS = {
@@ -65,24 +66,24 @@ def test_odd_arrays_are_copied(anywhere, kind, way):
 
 
 @pytest.mark.parametrize("kind", [kind for kind, (_, why) in ODD.items() if why is not None])
-def test_an_odd_array_is_not_copied_where_that_is_forbidden(host, kind):
+def test_an_odd_array_is_refused_with_copy_false(host, kind):
     array, why = ODD[kind]
     with pytest.raises(BufferError, match=f"the NumPy array {why}.*copy was forbidden") as caught:
         sa.from_dlpack(array, host, copy=False)
     assert isinstance(caught.value, sa.ExchangeError)
 
 
-def test_a_stride_between_the_values_is_named(host):
+def test_a_stride_that_is_not_a_multiple_of_the_item_size_needs_a_copy(host):
     records = np.zeros(4, np.dtype({"names": ["a"], "formats": ["<i4"], "offsets": [0], "itemsize": 6}))
     records["a"] = range(4)
     array = records["a"][:1]
-    assert sa.from_dlpack(array, host, copy=False).to_pylist() == [0]  # one value alone may have any stride
+    assert sa.from_dlpack(array, host, copy=False).to_pylist() == [0]  # a single value may have any stride
     assert sa.from_dlpack(records["a"], host).to_pylist() == [0, 1, 2, 3]
     with pytest.raises(sa.ExchangeError, match=r"NumPy array .*copy was forbidden"):
         sa.from_dlpack(records["a"], host, copy=False)
 
 
-def test_what_dlpack_does_not_know_is_taken_from_packed_records(host):
+def test_types_that_dlpack_lacks_are_imported_from_packed_records(host):
     frames = packed(3)
     table = sa.table({name: frames[name] for name in ("left", "right", "when", "name")}, host)
     assert table.to_pydict() == {name: frames[name].tolist() for name in table.column_names}
@@ -91,7 +92,7 @@ def test_what_dlpack_does_not_know_is_taken_from_packed_records(host):
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_an_odd_matrix_is_a_table(anywhere, order):
+def test_an_odd_matrix_becomes_a_table(anywhere, order):
     matrix = np.array([[1, 2], [3, 4], [5, 6]], ">i4", order=order)
     for odd in (matrix, behind_a_byte(np.ascontiguousarray(matrix.astype("<i4")))):
         assert sa.table(odd, anywhere).to_pydict() == {"col_0": [1, 3, 5], "col_1": [2, 4, 6]}
@@ -111,7 +112,7 @@ def test_bytes_at_an_odd_address_are_copied(host):
     assert sa.from_bytes([odd], host, schema={"x": "int64"}).to_pydict() == {"x": [0, 1, 2, 3, 4]}
 
 
-def test_other_refusals_stay_what_they_are(host):
+def test_unsupported_shapes_and_types_are_still_refused(host):
     with pytest.raises(sa.ExchangeError, match="ndim is 0"):
         sa.from_dlpack(np.array(1), host)
     with pytest.raises(BufferError):

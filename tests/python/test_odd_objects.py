@@ -1,4 +1,5 @@
-"""Objects that are nearly what a call takes, and libraries that are nearly there: what is said of them."""
+"""Arguments that are almost valid and libraries that are almost supported: the exact errors and
+conversions."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from saeta._report import display, info
 
 
 class WithoutSchema:
-    """A type of Arrow that only a C schema describes."""
+    """An Arrow type that implements only `__arrow_c_schema__`."""
 
     def __init__(self, given):
         self._given = given
@@ -38,12 +39,12 @@ class WithoutSchema:
         return self._given.__arrow_c_schema__()
 
 
-def test_a_column_s_name_is_text_or_a_field(host):
+def test_a_column_name_is_text_or_a_field(host):
     with pytest.raises(sa.TypeMismatch, match="a column's name is of type int, expected text or a Field"):
         build.as_column(3, [1], host)
 
 
-def test_types_and_fields_are_what_they_are():
+def test_types_and_fields_are_accepted_as_types():
     given = sa.DataType("int32")
     assert types.data_type(given) is given
     assert types.data_type(WithoutSchema(pa.int16())) == "int16"
@@ -91,7 +92,7 @@ def test_arrays_of_bytes_of_one_length_are_fixed_size_binaries(host):
         sa.column("b", np.zeros(1, [("x", "i4"), ("y", "f4")]), ctx=host)
 
 
-def test_what_pyarrow_can_not_infer_is_refused_with_its_words(host):
+def test_the_error_for_uninferable_values_has_pyarrows_message(host):
     with pytest.raises(sa.InvalidError, match=r"^column 't': "):
         exact_arrays._infer_type("t", np.array(["2020-01"], "M8[M]"))
 
@@ -118,11 +119,11 @@ def test_not_a_time_is_a_null(host):
         (SimpleNamespace(index=None), 0),
     ],
 )
-def test_the_number_of_a_gpu_is_asked_as_frameworks_have_it(device, number):
+def test_the_device_ordinal_is_read_from_each_frameworks_attribute(device, number):
     assert from_cuda_array._ordinal(SimpleNamespace(device=device)) == number
 
 
-def test_the_reason_to_copy_an_array_has_its_numbers():
+def test_the_reason_to_copy_an_array_names_sizes():
     values = np.zeros(40, "u1")
     assert from_numpy._reason_to_copy(values) is None
     assert from_numpy._reason_to_copy(np.zeros(3, ">i4")) == "has values in another byte order"
@@ -155,7 +156,7 @@ def test_a_table_is_a_matrix_of_jax(host):
     del made
 
 
-def test_a_missing_library_is_named_for_what_needs_it(host, monkeypatch):
+def test_the_error_names_a_missing_library_and_its_use(host, monkeypatch):
     column = sa.column("a", [1], ctx=host)
     table = sa.table({"a": [1]}, host)
     for name in ("jax", "torch", "cupy", "pandas", "polars", "numba.cuda"):
@@ -167,7 +168,7 @@ def test_a_missing_library_is_named_for_what_needs_it(host, monkeypatch):
                     getattr(source, f"to_{library}")(**({"fill": 0} if library == "torch" else {}))
 
 
-def test_a_column_of_a_device_is_no_array_without_a_word():
+def test_np_asarray_of_a_device_column_is_refused():
     column = SimpleNamespace(device="cuda:0", name="a")
     with pytest.raises(sa.TypeMismatch, match=r"column 'a' is on cuda:0: call to_numpy\(\) to download it"):
         to_libraries.column_array(column)
@@ -198,7 +199,7 @@ def test_without_pandas_nanoseconds_are_refused_and_others_are_exact(host, monke
         odd.to_pylist()
 
 
-def test_pandas_is_looked_for_once(monkeypatch):
+def test_a_missing_pandas_is_looked_up_once(monkeypatch):
     to_python._pandas.cache_clear()
     monkeypatch.setitem(sys.modules, "pandas", None)
     assert to_python._pandas() is None
@@ -208,17 +209,17 @@ def test_pandas_is_looked_for_once(monkeypatch):
 @pytest.mark.parametrize(
     ("zone", "minutes"), [("+01:30", 90), ("-01:30", -90), ("+0200", 120), ("-10:00", -600)]
 )
-def test_offsets_are_time_zones(zone, minutes):
+def test_utc_offsets_are_time_zones(zone, minutes):
     assert to_python._zone(zone, "t").utcoffset(None).total_seconds() == 60 * minutes
 
 
-def test_zones_that_python_does_not_know_are_named():
+def test_the_error_names_an_unknown_time_zone():
     for zone in ("Nowhere/Town", "+99:00", "+x:00"):
         with pytest.raises(sa.InvalidError, match="Python does not know the time zone of type t; to_arrow"):
             to_python._zone(zone, "t")
 
 
-def test_a_source_and_its_file_system_belong_together(tmp_path):
+def test_a_file_system_needs_a_path(tmp_path):
     with pytest.raises(sa.TypeMismatch, match="filesystem is for a path, and source is of type bytes"):
         sources.resolve_source(b"ARROW1", filesystem=object())
     fifo = tmp_path / "fifo"
@@ -229,7 +230,7 @@ def test_a_source_and_its_file_system_belong_together(tmp_path):
             sources.resolve_source(str(fifo))
 
 
-def test_a_function_that_takes_no_size_is_known_by_its_signature():
+def test_read_functions_without_a_size_are_recognised():
     assert sources._takes_a_size(lambda size=-1: b"")
     assert not sources._takes_a_size(lambda: b"")
 
@@ -248,7 +249,7 @@ def test_sources_of_parquet_are_named_without_secrets():
         raise FileNotFoundError("gone")
 
 
-def test_a_scan_says_how_much_it_has():
+def test_the_repr_of_a_scan_shows_its_size():
     made = scan.Scan.__new__(scan.Scan)
     for number, text in ((-1, "a stream"), (0, "0 batches"), (3, "3 batches")):
         made._num_batches = number
@@ -267,7 +268,7 @@ def test_metadata_is_text_or_bytes():
     assert pairs_of(None) == []
 
 
-def test_libraries_of_another_release_are_explained():
+def test_errors_explain_unsupported_library_releases():
     wanted = ImportError("libarrow_python.so.2500: cannot open shared object file")
     text = str(_libarrow._explain(wanted, "a test", "26.0.1"))
     assert text == (
@@ -312,7 +313,7 @@ def test_info_says_what_is_missing(monkeypatch):
     ]
 
 
-def test_where_downloads_are_forbidden_values_are_not_shown():
+def test_a_repr_shows_no_values_while_downloads_are_forbidden():
     from sim_devices import simulator
 
     ctx = simulator().Device(0).context
@@ -324,14 +325,14 @@ def test_where_downloads_are_forbidden_values_are_not_shown():
     assert "1, 2" in repr(table)
 
 
-def test_a_timeline_is_made_of_a_recording(host, tmp_path):
+def test_a_timeline_needs_a_recording(host, tmp_path):
     with pytest.raises(sa.TypeMismatch, match="recording is of type list, expected a MemoryRecording"):
         host.memory.timeline(tmp_path / "page.html", [])
     with pytest.raises(sa.InvalidError, match=r"nothing was recorded: record with memory\.record"):
         host.memory.timeline(tmp_path / "page.html")
 
 
-def test_devices_have_their_contexts(monkeypatch):
+def test_dlpack_device_types_map_to_contexts(monkeypatch):
     monkeypatch.setattr(_core, "context", lambda name: name)
     assert exchange._context_of((1, 0)) == exchange._context_of((3, 0)) == "host"
     assert exchange._context_of((2, 3)) == exchange._context_of((13, 3)) == "cuda:3"
@@ -353,14 +354,14 @@ def test_memory_of_xlog_is_counted_in_mib(host):
         xlog.dlpack_is_cuda(3)
 
 
-def test_only_structs_are_tables_of_xlog(host):
+def test_xlogs_helper_accepts_only_structs(host):
     with pytest.raises(
         sa.TypeMismatch, match="the data is of type int64, expected an array or a stream of st"
     ):
         xlog.import_arrow_device(pa.array([1]), device="host")
 
 
-def test_lent_arrays_say_what_they_are_of():
+def test_arrays_of_a_use_token_export_their_memory():
     from saeta import _use
 
     class Token:
@@ -391,7 +392,7 @@ def test_lent_arrays_say_what_they_are_of():
     both = _use.BorrowedOnBoth(token, "theirs", "<f4", 5)
     assert token.waits == 0
     assert both.__array_interface__["data"] == (4096, True)
-    assert token.waits == 1, "the CPU is not ordered with the token's stream"
+    assert token.waits == 1, "the CPU must wait for the token's stream"
     assert both.__cuda_array_interface__["data"] == (4096, True)
     token.is_open = False
     for read in (lambda: lent.__cuda_array_interface__, lambda: both.__array_interface__):
@@ -404,7 +405,7 @@ def test_lent_arrays_say_what_they_are_of():
 @pytest.mark.parametrize(
     ("kind", "number"), [("host", 1), ("pinned", 3), ("managed", 13), ("device", 2), ("device", 8)]
 )
-def test_the_kind_of_a_column_is_that_of_its_tensor(kind, number):
+def test_the_kind_of_a_columns_memory_follows_its_dlpack_device(kind, number):
     from saeta import _use
 
     assert _use._kind(SimpleNamespace(__dlpack_device__=lambda: (number, 0))) == kind
@@ -425,14 +426,14 @@ def test_the_kind_of_a_column_is_that_of_its_tensor(kind, number):
         ("i", "<i4"),
     ],
 )
-def test_names_of_numbers_are_typestrs(dtype, typestr):
+def test_dtypes_map_to_typestrs(dtype, typestr):
     from saeta import _use
 
     size = np.dtype(typestr).itemsize
     assert _use._element(dtype) == (typestr, size, size)
 
 
-def test_arrays_are_lent_of_whole_aligned_elements(host):
+def test_arrays_of_a_use_token_need_whole_aligned_elements(host):
     block = host.allocate(10)
     with sa.use(reads=[block]) as token:
         assert len(token.array(block)) == 10
@@ -459,7 +460,7 @@ def test_arrays_are_lent_of_whole_aligned_elements(host):
             token.array(whole, "i4")
 
 
-def test_elements_of_no_bytes_or_of_objects_are_not_lent(host):
+def test_arrays_of_empty_or_object_dtypes_are_refused(host):
     block = host.allocate(16)
     with sa.use(reads=[block]) as token:
         for dtype in (np.dtype((np.int32, (0,))), "S0", "U0", np.dtype([]), "V0", object, "O"):
@@ -467,7 +468,7 @@ def test_elements_of_no_bytes_or_of_objects_are_not_lent(host):
                 token.array(block, dtype)
 
 
-def test_elements_are_counted_by_their_bytes(host):
+def test_the_length_of_an_array_follows_the_dtypes_size(host):
     block = host.allocate(48)
     with sa.use(reads=[block]) as token:
         for dtype in ("U4", "S3", "M8[ns]", "c16", ">i4", np.dtype((np.int32, (2,))), np.dtype("i4, f8")):
@@ -479,7 +480,7 @@ def test_elements_are_counted_by_their_bytes(host):
         assert np.asarray(token.array(empty, "f4")).shape == (0,)
 
 
-def test_texts_of_times_have_a_sign_and_all_their_digits():
+def test_times_are_formatted_with_sign_and_all_digits():
     def text(format, count):  # noqa: A002 - the word of the lexicon
         return to_python._text_of_temporal(format, struct.pack("<q", count))
 
@@ -495,14 +496,14 @@ def test_texts_of_times_have_a_sign_and_all_their_digits():
     assert text("tdD", 5) is None
 
 
-def test_a_column_says_how_many_chunks_it_has(host):
+def test_the_repr_of_a_column_shows_its_number_of_chunks(host):
     one = sa.column("n", [1, 2], "int8", ctx=host)
     assert repr(one) == "<saeta.Column 'n': int8 on host, 2 rows, 2 B>\n  1, 2"
     two = sa.Column.from_chunks([one, one])
     assert repr(two) == "<saeta.Column 'n': int8 on host, 4 rows in 2 chunks, 4 B>\n  1, 2, 1, 2"
 
 
-def test_the_values_of_a_masked_array_are_of_no_class_of_others():
+def test_the_values_of_a_masked_array_are_a_plain_ndarray():
     class Own(np.ndarray):
         pass
 
@@ -519,7 +520,7 @@ def test_the_values_of_a_masked_array_are_of_no_class_of_others():
         from_numpy.mask_of(fields)
 
 
-def test_an_iteration_decodes_blocks_that_grow(monkeypatch):
+def test_iterating_a_column_decodes_growing_blocks(monkeypatch):
     blocks = []
     monkeypatch.setattr(to_python, "column_list", lambda part: [part])
     monkeypatch.setattr(to_python, "LARGEST_BLOCK", 300)

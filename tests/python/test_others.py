@@ -1,4 +1,4 @@
-"""IPC files of other writers: what pyarrow reads, we read."""
+"""IPC files of other writers are read as pyarrow reads them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_corpus(device, shared_data, name):
 
 
 def shapes():
-    """Frames of many shapes by name, as what polars and pandas take."""
+    """Returns data of many shapes by name, in a form that polars and pandas accept."""
     when = datetime.datetime(2024, 2, 29, 12, 30)
     yield (
         "numbers",
@@ -106,7 +106,7 @@ def test_pandas(device, tmp_path, shape, compression):
 
 
 def require_equal_from_pyarrow(folder, table, options, device):
-    """A file and a stream of batches of three rows."""
+    """Writes a file and a stream with batches of three rows, and compares both."""
     for name, opened in (("f", pa.ipc.new_file), ("s", pa.ipc.new_stream)):
         with opened(folder / name, table.schema, options=options) as writer:
             writer.write_table(table, max_chunksize=3)
@@ -126,7 +126,7 @@ def test_pyarrow(device, tmp_path, shape, compression, version):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("version", [pa.ipc.MetadataVersion.V4, pa.ipc.MetadataVersion.V5], ids=["V4", "V5"])
-def test_messages_as_they_were_framed_before_0_15(device, tmp_path, shape, version):
+def test_messages_with_the_prefix_used_before_0_15(device, tmp_path, shape, version):
     table = pa.table(SHAPES[shape])
     options = pa.ipc.IpcWriteOptions(use_legacy_format=True, metadata_version=version)
     require_equal_from_pyarrow(tmp_path, table, options, device)
@@ -145,8 +145,8 @@ def test_duckdb(device, tmp_path):
     require_equal(tmp_path / "d.arrow", device)
 
 
-def test_the_footer_is_believed_when_the_beginning_says_another_byte_order(device, tmp_path):
-    """Values must not be swapped for what the beginning says: libarrow doesn't look at it."""
+def test_the_footer_overrides_the_byte_order_of_the_first_schema(device, tmp_path):
+    """The footer's byte order must be used: libarrow ignores the schema at the beginning of a file."""
     table = pa.table({"a": pa.array(range(100), pa.int32())})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:

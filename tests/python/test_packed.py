@@ -1,4 +1,4 @@
-"""The packed form: tables as metadata and one body, for every type and every kind of body."""
+"""The packed form (metadata and one body): round trips of every type, and every kind of body."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def require_same(found, expected):
     assert [each.num_rows for each in found.batches] == [each.num_rows for each in expected.batches]
 
 
-def test_every_type_comes_back(ctx):
+def test_every_type_makes_the_round_trip(ctx):
     source = arrow_data.table().replace_schema_metadata({"key": "value"})
     table = sa.from_arrow(source, ctx)
     metadata, body = table.pack()
@@ -51,7 +51,7 @@ def test_padding_is_zero(ctx):
     }
     used_before = sa.column("c", np.full(320, -1, np.int8), ctx=ctx)
     ctx.synchronize()
-    del used_before  # its memory may become that of the body
+    del used_before  # its memory, filled with ones, may be reused for the body
     body = sa.table(columns, ctx).pack().body
     expected = np.zeros(320, np.uint8)
     expected[:70] = expected[128:268] = 255
@@ -59,7 +59,7 @@ def test_padding_is_zero(ctx):
 
 
 def test_large_tables_are_gathered_in_parts(ctx):
-    numbers = np.arange(2_500_001)  # 19 MiB; the first part has 16 or more, the second 32
+    numbers = np.arange(2_500_001)  # 19 MiB, gathered in parts of 16 MiB and more
     columns = {
         **{f"large{i}": sa.column(f"large{i}", numbers + i, ctx=ctx) for i in range(4)},
         "small": sa.column("small", (numbers % 100).astype(np.int8), ctx=ctx),
@@ -71,7 +71,7 @@ def test_large_tables_are_gathered_in_parts(ctx):
     assert sa.unpack(metadata, body).equals(table)
 
 
-def test_what_was_read_whole_is_not_copied(ctx, tmp_path):
+def test_a_table_in_one_slab_is_packed_without_a_copy(ctx, tmp_path):
     sa.from_arrow(arrow_data.table(), "host").write_ipc(tmp_path / "a.arrow")
     table = sa.read_ipc(tmp_path / "a.arrow", ctx, copy=True, rechunk=True)
     ctx.reset_counters()
@@ -83,7 +83,7 @@ def test_what_was_read_whole_is_not_copied(ctx, tmp_path):
     require_same(found, table)
 
 
-def test_a_table_that_is_packed_already_is_packed_once(ctx):
+def test_packing_an_unpacked_table_again_returns_the_same_form(ctx):
     table = again(sa.table({"a": [1, 2, None]}, ctx))
     first, second = table.pack(), table.pack()
     assert first.metadata is second.metadata
@@ -91,7 +91,7 @@ def test_a_table_that_is_packed_already_is_packed_once(ctx):
     require_same(sa.unpack(*second), table)
 
 
-def test_a_table_keeps_no_copy_of_its_rows(host):
+def test_a_table_does_not_keep_its_packed_copy(host):
     words = sa.table({"a": ["x", "yz"] * 1000, "b": range(2000)}, host)
     before = host.memory.statistics()["current"]
     packed = words.pack()
@@ -100,7 +100,7 @@ def test_a_table_keeps_no_copy_of_its_rows(host):
     assert host.memory.statistics()["current"] == before
 
 
-def test_a_child_of_fork_packs_a_table_of_its_parent_for_itself(run_python):
+def test_a_forked_child_packs_a_table_of_its_parent_itself(run_python):
     program = """
 import os
 import saeta as sa
@@ -118,7 +118,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "0\n")
 
 
-def test_booleans_of_bytes_and_symbols_come_back_as_such(ctx):
+def test_bool8_and_symbols_make_the_round_trip(ctx):
     flags = sa.from_dlpack(np.array([True, False, True]), ctx)
     words = ["Lyon", None, "Brno"]
     table = sa.table({"f": flags, "g": flags.as_bool8(), "w": sa.column("w", words, sa.symbol(), ctx)}, ctx)
@@ -129,7 +129,7 @@ def test_booleans_of_bytes_and_symbols_come_back_as_such(ctx):
     assert found["w"].to_pylist() == words
 
 
-def test_any_object_with_the_bytes_is_a_body(ctx):
+def test_any_buffer_can_be_a_body(ctx):
     table = sa.from_arrow(arrow_data.table(), ctx)
     metadata, body = table.to("host").pack()
     array = np.from_dlpack(body)
@@ -141,7 +141,7 @@ def test_any_object_with_the_bytes_is_a_body(ctx):
             sa.unpack(metadata, body, ctx, copy=False)
 
 
-def test_a_tensor_is_a_body():
+def test_a_tensor_can_be_a_body():
     torch = pytest.importorskip("torch")
     table = sa.from_arrow(arrow_data.table(), "host")
     metadata, body = table.pack()
@@ -152,7 +152,7 @@ def test_a_tensor_is_a_body():
         sa.unpack(metadata, pa.table({"a": [1], "b": [2]}))
 
 
-def test_bytes_at_any_address_are_copied_where_that_is_allowed(host):
+def test_misaligned_bodies_are_copied_if_allowed(host):
     table = sa.table({"a": np.arange(1000)}, host)
     metadata, body = table.pack()
     room = np.zeros(len(body) + 8, np.uint8)
@@ -164,7 +164,7 @@ def test_bytes_at_any_address_are_copied_where_that_is_allowed(host):
         sa.unpack(metadata, moved, copy=False)
 
 
-def test_a_body_stays_alive_as_long_as_its_columns(host):
+def test_columns_keep_the_body_alive(host):
     body = bytearray(np.from_dlpack((packed := sa.table({"a": np.arange(9)}, host).pack()).body))
     found = sa.unpack(packed.metadata, body)
     with pytest.raises(BufferError):
@@ -175,7 +175,7 @@ def test_a_body_stays_alive_as_long_as_its_columns(host):
     body.append(0)
 
 
-def test_broken_packs_are_named(host):
+def test_errors_describe_invalid_packed_tables(host):
     table = sa.table({"city": ["Lyon", "Brno"], "n": [1, 2]}, host)
     metadata, body = table.pack()
     with pytest.raises(sa.FormatError, match=r"packed table: .*body of \d+ bytes, found 64"):
@@ -191,14 +191,14 @@ def test_broken_packs_are_named(host):
     sa.unpack(metadata, offsets, validate=False)
 
 
-def test_metadata_is_a_stream_of_arrow_without_bodies(host):
+def test_the_metadata_are_an_arrow_stream_without_bodies(host):
     metadata, _body = sa.table({"a": [1, 2, 3], "s": ["x", None, "z"]}, host).pack()
     assert pa.ipc.read_schema(pa.py_buffer(metadata)).names == ["a", "s"]
     assert metadata.endswith(b"\xff\xff\xff\xff\0\0\0\0")
 
 
 def stream_of(metadata, body):
-    """The stream of Arrow that the metadata describes: each message has the whole body."""
+    """Returns the Arrow stream that the metadata describes, where each message has the whole body."""
     parts, at = [], 0
     while at < len(metadata):
         end = at + 8 + int.from_bytes(metadata[at + 4 : at + 8], "little")
@@ -219,15 +219,15 @@ def test_pyarrow_reads_the_metadata_with_a_body_in_each_message(host):
         assert found.equals(table.to_arrow())
 
 
-def test_what_the_format_can_not_describe_is_refused(host):
+def test_a_dictionary_of_dictionaries_is_refused(host):
     twice = pa.DictionaryArray.from_arrays(pa.array([0]), pa.array(["x"]).dictionary_encode())
     table = sa.from_arrow(pa.table({"twice": twice}), host)
     with pytest.raises(sa.UnsupportedError, match="column 'twice'"):
         table.pack()
 
 
-def test_a_dictionary_that_is_replaced_before_it_is_used_is_not_looked_at(host):
-    """As in a read of a file, where nobody would see its values."""
+def test_a_dictionary_that_is_replaced_before_its_use_is_not_validated(host):
+    """Reading a file also ignores the values of a dictionary that is replaced before its first use."""
     words = pa.table({"d": pa.array(["a", "b", "a"]).dictionary_encode()})
     table = sa.from_arrow(words, host)
     metadata, body = table.pack()
@@ -236,7 +236,7 @@ def test_a_dictionary_that_is_replaced_before_it_is_used_is_not_looked_at(host):
     offsets = content.index(struct.pack("<3i", 0, 1, 2))
     entry = struct.pack("<qq", offsets, 12)
     assert dictionary.count(entry) == 1
-    broken = dictionary.replace(entry, struct.pack("<qq", content.index(b"ab"), 12))  # they decrease
+    broken = dictionary.replace(entry, struct.pack("<qq", content.index(b"ab"), 12))  # decreasing offsets
     assert sa.unpack(schema + broken + dictionary + rest, content).to_arrow().equals(words)
     for given in (schema + broken + rest, schema + dictionary + broken + rest):
         with pytest.raises(sa.FormatError, match=r"column 'd'.*offsets decrease"):
@@ -244,7 +244,7 @@ def test_a_dictionary_that_is_replaced_before_it_is_used_is_not_looked_at(host):
 
 
 def metadata_messages(metadata):
-    """The first two messages, and all others."""
+    """Returns the first message, the second message, and the remaining bytes."""
     found = []
     for _ in range(2):
         size = 8 + int.from_bytes(metadata[4:8], "little")

@@ -1,4 +1,5 @@
-"""Arrays and indexes of pandas, and other objects with `__arrow_array__`, have the type that they declare."""
+"""Arrays and indexes of pandas, and other objects with `__arrow_array__`, are imported with their declared
+type."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def test_arrays_of_pandas_keep_their_type_and_nulls(host, kind, way):
 
 
 @pytest.mark.parametrize("kind", ["categories", "times in a zone", "nullable integers"])
-def test_what_a_type_asks_for_is_what_it_has(host, kind):
+def test_requesting_an_arrays_own_type_changes_nothing(host, kind):
     array = ARRAYS[kind]
     assert (
         sa.column("x", array, pa.array(array).type, host)
@@ -59,7 +60,7 @@ def test_what_a_type_asks_for_is_what_it_has(host, kind):
 
 
 class Own:
-    """Says what it is, and can't be iterated."""
+    """Implements `__arrow_array__` and raises if it is iterated."""
 
     def __init__(self, made):
         self.made = made
@@ -77,7 +78,7 @@ class OwnArray(np.ndarray):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_object_is_asked_before_it_is_iterated(host, way):
+def test_arrow_array_is_called_instead_of_iterating(host, way):
     made = pa.array([1, None, 3], pa.int16())
     own = Own(made)
     own.__class__.__len__ = lambda self: 3
@@ -85,14 +86,14 @@ def test_an_object_is_asked_before_it_is_iterated(host, way):
     assert WAYS[way](Own(pa.chunked_array([[1], [2, None]])), host).to_pylist() == [1, 2, None]
 
 
-def test_an_array_of_numpy_may_say_what_it_is(host):
+def test_arrow_array_of_an_ndarray_subclass_is_called(host):
     assert sa.column("x", np.arange(2).view(OwnArray), ctx=host).to_pylist() == ["own", "own"]
 
 
-def test_the_values_of_sparse_arrays_are_taken_one_by_one(host):
+def test_sparse_arrays_are_converted_value_by_value(host):
     assert sa.column("x", pd.arrays.SparseArray([0, 1, 0]), ctx=host).to_pylist() == [0, 1, 0]
 
 
-def test_a_broken_answer_is_an_error_of_ours(host):
+def test_an_invalid_result_of_arrow_array_is_saetas_error(host):
     with pytest.raises(sa.InvalidError, match="column 'x'"):
         sa.column("x", Own("text"), ctx=host)

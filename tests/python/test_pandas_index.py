@@ -1,4 +1,4 @@
-"""The index of pandas: left out where frames and files that pandas wrote come in, unless it is asked for."""
+"""Imports of pandas frames, and of files written by pandas, omit the index unless it is requested."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEVELS = {
     "times": ["__index_level_0__"],
     "range": ["__index_level_0__"],
 }
-STORED = [name for name in INDEXES if name != "range"]  # a range is in metadata alone
+STORED = [name for name in INDEXES if name != "range"]  # a range index is stored only in the metadata
 
 
 def frame(name):
@@ -64,7 +64,7 @@ WAYS_IN = {
 
 @pytest.mark.parametrize("way", WAYS_IN)
 @pytest.mark.parametrize("name", INDEXES)
-def test_a_frame_has_its_columns_and_its_index_only_if_asked_for(name, way):
+def test_a_frame_has_its_index_only_on_request(name, way):
     made = WAYS_IN[way]
     assert made(frame(name)).column_names == ["x", "y"]
     assert made(frame(name), index=True).column_names == ["x", "y", *LEVELS[name]]
@@ -96,7 +96,7 @@ def test_a_table_of_pyarrow_has_all_its_columns():
 
 
 def read_live(content, **options):
-    """Reads a stream that can't be opened twice."""
+    """Reads the content through a pipe, which can be read only once."""
     ours, theirs = os.pipe()
 
     def send():
@@ -150,7 +150,7 @@ FILES = {
 
 @pytest.mark.parametrize("way", FILES)
 @pytest.mark.parametrize("name", STORED)
-def test_a_file_that_pandas_wrote_has_its_index_only_if_asked_for(tmp_path, name, way):
+def test_a_file_written_by_pandas_has_its_index_only_on_request(tmp_path, name, way):
     write, read = FILES[way]
     made = write(tmp_path, name, read)
     assert made.column_names == ["x", "y"]
@@ -162,7 +162,7 @@ def test_a_file_that_pandas_wrote_has_its_index_only_if_asked_for(tmp_path, name
 
 
 @pytest.mark.parametrize("way", FILES)
-def test_columns_that_are_named_are_read_though_they_hold_an_index(tmp_path, way):
+def test_explicitly_selected_index_columns_are_read(tmp_path, way):
     write, read = FILES[way]
     assert write(tmp_path, "named", read, columns=["id", "y"]).column_names == ["id", "y"]
     meant = sa.schema([("x", "float64"), ("y", "int64"), ("id", "large_string")])
@@ -174,7 +174,7 @@ def test_columns_that_are_named_are_read_though_they_hold_an_index(tmp_path, way
     assert write(tmp_path, "named", read, schema=sa.Schema(fields)).column_names == meant.names
 
 
-def test_files_with_an_index_go_with_files_without(tmp_path):
+def test_files_with_and_without_an_index_can_be_read_together(tmp_path):
     frame("named").to_parquet(tmp_path / "0.parquet")
     frame("range").to_parquet(tmp_path / "1.parquet")
     assert sa.read_parquet(tmp_path, "host")["y"].to_pylist() == VALUES["y"] * 2
@@ -194,7 +194,7 @@ def test_a_filter_may_use_the_index(tmp_path):
 @pytest.mark.parametrize(
     "said", [b"no json", b"[]", b"{}", b'{"index_columns": null}', b'{"index_columns": [1]}']
 )
-def test_metadata_that_name_no_column_leave_nothing_out(said):
+def test_invalid_pandas_metadata_omit_no_column(said):
     made = pa.table({"a": [1]}).replace_schema_metadata({"pandas": said})
     assert sa.read_ipc(ipc_bytes(made), "host").column_names == ["a"]
     target = io.BytesIO()

@@ -1,4 +1,5 @@
-"""Several Parquet files as one table or one scan: how they are named, schemas, partitions, memory."""
+"""Several Parquet files read as one table or one scan: forms of the source, schemas, partitions and
+memory."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from sim_devices import DEVICES, contexts_of
 
 @pytest.fixture
 def folder(tmp_path):
-    """Files "0.parquet" (0 to 9), "1.parquet" (10 to 19) and "deep/2.parquet" (20 to 29)."""
+    """A folder with rows 0 to 9 in "0.parquet", 10 to 19 in "1.parquet" and 20 to 29 in "deep/2.parquet"."""
     for number, name in enumerate(("0.parquet", "1.parquet", "deep/2.parquet", "_hidden/3.parquet")):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
@@ -41,13 +42,13 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_every_way_to_name_several_files(anywhere, folder, way):
+def test_several_files_can_be_given_in_every_form(anywhere, folder, way):
     assert values(sa.read_parquet(WAYS[way](folder), anywhere)) == list(range(30))
     with sa.scan_parquet(WAYS[way](folder), anywhere) as scan:
         assert list(itertools.chain.from_iterable(map(values, scan))) == list(range(30))
 
 
-def test_a_scan_has_tables_of_any_number_of_rows(anywhere, folder):
+def test_a_scan_yields_tables_of_any_number_of_rows(anywhere, folder):
     for rows in (1, 4, 7, 29, 30, 100):
         with sa.scan_parquet(folder, anywhere, batch_rows=rows) as scan:
             parts = [values(part) for part in scan]
@@ -57,7 +58,7 @@ def test_a_scan_has_tables_of_any_number_of_rows(anywhere, folder):
         assert list(itertools.chain.from_iterable(map(values, scan))) == list(range(18, 30))
 
 
-def test_a_scan_is_as_the_whole_read_for_every_type(anywhere, tmp_path):
+def test_a_scan_equals_a_whole_read_for_every_type(anywhere, tmp_path):
     path = tmp_path / "a.parquet"
     table = arrow_data.table(200)
     kept = [name for name in table.column_names if _is_written(table.select([name]), path)]
@@ -78,8 +79,8 @@ def _is_written(table, path):
     return True
 
 
-def test_files_of_others_have_the_types_that_pyarrow_reads(anywhere, tmp_path):
-    """Without the schema of Arrow that pyarrow and Saeta leave in a file."""
+def test_files_without_an_arrow_schema_have_the_types_that_pyarrow_reads(anywhere, tmp_path):
+    """The files lack the Arrow schema that pyarrow and Saeta store in the metadata."""
     keys = pa.array([bytes(range(16)), None], pa.uuid())
     documents = pa.array(["{}", None], pa.json_())
     pq.write_table(pa.table({"key": keys, "document": documents}), tmp_path / "1.parquet", store_schema=False)
@@ -128,7 +129,7 @@ def test_a_batch_that_the_budget_refused_can_be_requested_again(device, tmp_path
     assert seen == list(range(200_000))
 
 
-def test_memory_is_bounded_whatever_the_size_of_the_files(device, tmp_path):
+def test_the_memory_of_a_scan_does_not_grow_with_the_files(device, tmp_path):
     for number in range(8):
         pq.write_table(pa.table({"n": np.arange(100_000)}), tmp_path / f"{number}.parquet")
     rows = 0

@@ -1,4 +1,5 @@
-"""Folders named key=value: columns of Parquet files, as pyarrow's data sets and polars have them."""
+"""Hive partitioning: folders named key=value become columns of Parquet files, as in pyarrow's data sets and
+polars."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ def read(request):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Two years of two cities: "year=2030/city=Lyon/a.parquet" and so on."""
+    """A folder partitioned by two years and two cities, such as "year=2030/city=Lyon/a.parquet"."""
     for number, (year, city) in enumerate([(2030, "Bern"), (2030, "Lyon"), (2031, "Bern"), (2031, "Lyon")]):
         write(tmp_path, f"year={year}/city={city}", n=[number, number + 10])
     return tmp_path
@@ -80,7 +81,7 @@ def test_values_and_types_are_those_of_pyarrow(tmp_path, read, values):
     assert made.column_names == ["n", "k"]
 
 
-def test_a_column_of_nothing_but_the_default_is_of_nulls(tmp_path, read):
+def test_a_partition_with_only_the_default_value_has_type_null(tmp_path, read):
     write(tmp_path, "k=__HIVE_DEFAULT_PARTITION__", n=[1])
     assert read(tmp_path).to_pydict() == {"n": [1], "k": [None]}
 
@@ -94,12 +95,12 @@ def test_every_level_is_a_column_and_some_files_may_lack_one(tmp_path, read):
     assert made.to_arrow().sort_by("n").to_pydict() == expected.sort_by("n").to_pydict()
 
 
-def test_none_leaves_them_out(folder, read):
+def test_partitioning_none_omits_the_columns(folder, read):
     assert read(folder, partitioning=None).column_names == ["n"]
     assert read(folder).column_names == ["n", "year", "city"]
 
 
-def test_columns_and_schemas_name_them(folder, read):
+def test_columns_and_schemas_can_name_partition_columns(folder, read):
     assert read(folder, columns=["city", "n"]).to_pydict() == {
         "city": ["Bern", "Bern", "Lyon", "Lyon"] * 2,
         "n": [0, 10, 1, 11, 2, 12, 3, 13],
@@ -111,7 +112,7 @@ def test_columns_and_schemas_name_them(folder, read):
         read(folder, columns="yea")
 
 
-def test_filters_use_them(folder):
+def test_filters_can_use_partition_columns(folder):
     for made in (
         sa.read_parquet(folder, "host", filters=[("year", "=", 2031), ("city", "=", "Lyon")]),
         scanned(folder, filters=(ds.field("year") > 2030) & (ds.field("city") == "Lyon")),
@@ -119,7 +120,7 @@ def test_filters_use_them(folder):
         assert made.to_pydict() == {"n": [3, 13], "year": [2031] * 2, "city": ["Lyon"] * 2}
 
 
-def test_only_folders_below_what_is_named_count(folder, read):
+def test_only_folders_below_the_given_path_are_partitions(folder, read):
     assert read(folder / "year=2030").column_names == ["n", "city"]
     assert read(f"{folder}/year=2030/").column_names == ["n", "city"]
     assert read(f"{folder}/year=2030/*/a.parquet").column_names == ["n", "city"]
@@ -129,7 +130,7 @@ def test_only_folders_below_what_is_named_count(folder, read):
     assert pq.read_table(folder / "year=2030").column_names == ["n", "city"]
 
 
-def test_folders_count_in_urls_and_file_systems(folder):
+def test_partitions_are_found_in_urls_and_file_systems(folder):
     url = folder.as_uri()
     for read in (WAYS["read_parquet"], WAYS["scan_parquet"]):
         assert read(url).column_names == ["n", "year", "city"]
@@ -140,7 +141,7 @@ def test_folders_count_in_urls_and_file_systems(folder):
         assert read("year=203*/city=Bern/a.parquet", filesystem=inside).column_names == ["n", "year", "city"]
 
 
-def test_all_folders_of_the_paths_in_a_list_count(folder, read):
+def test_all_folders_in_listed_paths_are_partitions(folder, read):
     paths = sorted(folder.glob("*/*/a.parquet"))[1:3]
     assert read(paths).to_pydict() == {
         "n": [1, 11, 2, 12],
@@ -150,7 +151,7 @@ def test_all_folders_of_the_paths_in_a_list_count(folder, read):
     assert pq.read_table(paths).column_names == ["n", "year", "city"]
 
 
-def test_a_column_that_files_have_too_keeps_its_type_and_gets_the_values_of_folders(tmp_path, read):
+def test_a_partition_column_that_files_have_keeps_its_type_but_not_its_values(tmp_path, read):
     write(tmp_path, "k=1", k=pa.array([7], pa.int64()), n=[0])
     write(tmp_path, "k=2", k=pa.array([7], pa.int64()), n=[1])
     made = read(tmp_path)
@@ -159,7 +160,7 @@ def test_a_column_that_files_have_too_keeps_its_type_and_gets_the_values_of_fold
     assert read(tmp_path, partitioning=None)["k"].to_pylist() == [7, 7]
 
 
-def test_files_of_partitions_have_a_schema_together(tmp_path, read):
+def test_the_schemas_of_partitions_are_united(tmp_path, read):
     write(tmp_path, "k=1", v=pa.nulls(2))
     write(tmp_path, "k=2", v=[1.5])
     assert read(tmp_path).to_pydict() == {"v": [None, None, 1.5], "k": [1, 1, 2]}
@@ -168,14 +169,14 @@ def test_files_of_partitions_have_a_schema_together(tmp_path, read):
         read(tmp_path)
 
 
-def test_folders_of_arrow_files_are_no_columns(tmp_path):
+def test_folders_of_arrow_files_are_not_partitions(tmp_path):
     (tmp_path / "k=1").mkdir()
     sa.table({"n": [1]}, "host").write_ipc(tmp_path / "k=1" / "a.arrow")
     assert sa.read_ipc(tmp_path, "host").column_names == ["n"]
     assert loaded(tmp_path).column_names == ["n"]
 
 
-def test_a_loader_makes_tensors_and_codes_of_them(folder):
+def test_a_loader_yields_partition_columns_as_tensors_and_codes(folder):
     with sa.loader(folder, "host", batch_size=3, codes={"city": ["Lyon", "Bern"]}, to="numpy") as loader:
         batches = list(loader)
     assert [each["year"].tolist() for each in batches] == [[2030] * 3, [2030, 2031, 2031], [2031] * 2]

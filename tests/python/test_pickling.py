@@ -1,4 +1,4 @@
-"""Pickles and copies of everything that Saeta has."""
+"""Pickling and copying of all public objects."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def types():
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_types_fields_and_schemas_come_back_as_they_are(protocol):
+def test_types_fields_and_schemas_make_the_round_trip(protocol):
     for type_ in types():
         found = again(type_, protocol)
         assert found == type_, type_
@@ -80,7 +80,7 @@ def test_metadata_keeps_keys_that_repeat():
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_tables_and_columns_of_every_type_come_back(ctx, protocol):
+def test_tables_and_columns_of_every_type_make_the_round_trip(ctx, protocol):
     source = arrow_data.table().replace_schema_metadata({"key": "value"})
     table = sa.from_arrow(source, ctx)
     found = again(table, protocol)
@@ -93,7 +93,7 @@ def test_tables_and_columns_of_every_type_come_back(ctx, protocol):
         assert pa.chunked_array(back).equals(source[column.name])
 
 
-def test_batches_slices_and_empty_tables_come_back(host):
+def test_batches_slices_and_empty_tables_make_the_round_trip(host):
     source = sa.from_arrow(arrow_data.table(60), host)
     parts = sa.concat_tables([source[3:20], source[20:21], source[50:]])
     found = again(parts)
@@ -120,7 +120,7 @@ def test_a_slice_is_pickled_without_the_rest(host):
     assert again(wide[500:510]).to_pydict() == wide[500:510].to_pydict()
 
 
-def test_booleans_of_bytes_come_back_as_such(ctx):
+def test_bool8_makes_the_round_trip(ctx):
     column = sa.from_dlpack(np.array([True, False, True]), ctx).with_name("flag")
     assert column.type == "bool8"
     found = again(column)
@@ -133,7 +133,7 @@ def test_booleans_of_bytes_come_back_as_such(ctx):
     assert [each.to_pylist() for each in found.columns] == [[True, False, True], [1, 2, 3]]
 
 
-def test_symbols_come_back_as_those_of_the_process(ctx):
+def test_unpickled_symbols_belong_to_the_process(ctx):
     words = ["Lyon", None, "Brno", "Lyon"]
     for own in (None, sa.SymbolTable()):
         column = sa.column("city", words, sa.symbol(own), ctx)
@@ -143,7 +143,7 @@ def test_symbols_come_back_as_those_of_the_process(ctx):
     assert again(sa.symbol(sa.SymbolTable())) == sa.symbol()
 
 
-def test_symbols_are_numbered_by_the_process_that_takes_them(run_python):
+def test_symbols_are_renumbered_by_the_unpickling_process(run_python):
     words = ["new in that process", "and this"]
     content = pickle.dumps(sa.column("w", words, sa.symbol(), "host"))
     program = """if True:
@@ -156,7 +156,7 @@ def test_symbols_are_numbered_by_the_process_that_takes_them(run_python):
     assert done.stdout.split("\n")[0] == f"symbol {words} True", done.stderr
 
 
-def test_dictionaries_that_differ_by_batch_stay_theirs(host):
+def test_each_batch_keeps_its_own_dictionary(host):
     first, second = (
         sa.table({"w": pa.array(words).dictionary_encode()}, host) for words in (["a"], ["b", "a"])
     )
@@ -166,7 +166,7 @@ def test_dictionaries_that_differ_by_batch_stay_theirs(host):
     assert found.schema == table.schema
 
 
-def test_buffers_of_protocol_5_are_taken_out_and_viewed(host):
+def test_out_of_band_buffers_of_protocol_5_are_viewed(host):
     table = sa.table({"a": np.arange(100_000), "s": ["x"] * 100_000}, host)
     buffers = []
     content = pickle.dumps([table, table["a"]], 5, buffer_callback=buffers.append)
@@ -194,7 +194,7 @@ def test_a_table_in_a_pickle_twice_is_one_table(host):
     assert first is second
 
 
-def test_unpickling_names_the_context(ctx):
+def test_sa_unpickling_chooses_the_context(ctx):
     table = sa.table({"a": [1, 2]}, "host")
     content = pickle.dumps([table, table["a"], sa.concat_tables([table, table])])
     with sa.unpickling(ctx) as where:
@@ -206,7 +206,7 @@ def test_unpickling_names_the_context(ctx):
     assert pickle.loads(content)[0].context == sa.context("host")
 
 
-def test_unpickling_nests_and_ends_with_an_error():
+def test_sa_unpickling_can_be_nested_and_ends_with_an_error():
     host = sa.context("host")
     outer, inner = (host.memory.child("1MiB") for _ in range(2))
     content = pickle.dumps(sa.table({"a": [1]}, "host"))
@@ -231,7 +231,7 @@ def test_unpickling_nests_and_ends_with_an_error():
         pass
 
 
-def test_unpickling_holds_for_its_thread_alone():
+def test_sa_unpickling_affects_only_its_thread():
     child = sa.context("host").memory.child("1MiB")
     content = pickle.dumps(sa.table({"a": [1]}, "host"))
     seen = []
@@ -245,7 +245,7 @@ def test_unpickling_holds_for_its_thread_alone():
     child.close()
 
 
-def test_pickling_needs_no_more_than_a_download_that_is_allowed(ctx):
+def test_pickling_a_device_table_is_a_download(ctx):
     table = sa.table({"a": [1, 2]}, ctx)
     with ctx.forbid_downloads():
         if ctx.device == "host":
@@ -256,7 +256,7 @@ def test_pickling_needs_no_more_than_a_download_that_is_allowed(ctx):
 
 
 def belongings(host, tmp_path):
-    """Objects that mean nothing in another process, with words of the way out."""
+    """Returns objects that can't be pickled, each with the advice in its error message."""
     path = tmp_path / "a.arrow"
     table = sa.table({"a": [1]}, host)
     table.write_ipc(path)
@@ -279,7 +279,7 @@ def belongings(host, tmp_path):
     ]
 
 
-def test_what_belongs_to_its_process_says_what_to_do(host, tmp_path):
+def test_errors_for_unpicklable_objects_give_advice(host, tmp_path):
     for thing, words in belongings(host, tmp_path):
         for protocol in PROTOCOLS:
             with pytest.raises(
@@ -288,7 +288,7 @@ def test_what_belongs_to_its_process_says_what_to_do(host, tmp_path):
                 pickle.dumps(thing, protocol)
 
 
-def test_copies_are_the_object_where_that_can_be(host, tmp_path):
+def test_copying_returns_the_same_object_where_possible(host, tmp_path):
     table = sa.table({"a": [1]}, host)
     schema = table.schema
     same = [
@@ -326,13 +326,13 @@ def check(outcome, table, expected):
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_processes_of_multiprocessing_take_and_give_tables(ctx, method):
+def test_multiprocessing_passes_tables_to_processes_and_back(ctx, method):
     table, expected = source_and_expected(ctx)
     with multiprocessing.get_context(method).Pool(1) as pool:
         check(pool.apply(pickled_work.turned, (table, table["w"])), table, expected)
 
 
-def test_joblib_takes_and_gives_tables(host):
+def test_joblib_passes_tables_to_processes_and_back(host):
     joblib = pytest.importorskip("joblib")
     table, expected = source_and_expected(host)
     work = [joblib.delayed(pickled_work.turned)(table, table["c"])] * 2
@@ -347,7 +347,7 @@ def test_joblib_stores_tables(host, tmp_path):
     assert joblib.load(tmp_path / "stored")["table"].to_pylist() == table.to_pylist()
 
 
-def test_cloudpickle_takes_tables_in_closures(host, run_python):
+def test_cloudpickle_pickles_tables_in_closures(host, run_python):
     cloudpickle = pytest.importorskip("cloudpickle")
     table, _ = source_and_expected(host)
 
@@ -367,7 +367,7 @@ def test_torch_saves_and_loads_tables(host, tmp_path):
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_workers_of_a_torch_data_loader_give_tables(host, method):
+def test_workers_of_a_torch_data_loader_return_tables(host, method):
     data = pytest.importorskip("torch.utils.data")
     table, _ = source_and_expected(host)
     loader = data.DataLoader(

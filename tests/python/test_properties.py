@@ -1,4 +1,4 @@
-"""Random pyarrow arrays, sliced at random, with nulls at random, make every round trip unchanged."""
+"""Property tests: random pyarrow arrays with random slices and nulls make every round trip unchanged."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SIMPLE = tuple(VALUES)
 
 @st.composite
 def nested(draw, depth=3):
-    """A type, nested at most `depth` deep, and a strategy of its values."""
+    """Draws a type of at most `depth` levels. Returns it with a strategy for its values."""
     if depth == 0 or draw(st.booleans()):
         name = draw(st.sampled_from([name for name in SIMPLE if not name.startswith("float")]))
         return VALUES[name]
@@ -64,12 +64,12 @@ def nested(draw, depth=3):
 
 @st.composite
 def nested_arrays(draw):
-    """A slice of an array of some nested type, with nulls at every level."""
+    """Draws a slice of an array of a nested type with nulls at every level."""
     type_, values = draw(nested())
     made = pa.array(draw(st.lists(st.none() | values, max_size=30)), type_)
     try:
         made.validate(full=True)
-    except pa.ArrowInvalid:  # below a null struct pyarrow makes indices into an empty dictionary
+    except pa.ArrowInvalid:  # pyarrow makes invalid dictionary indices inside null structs
         hypothesis.reject()
     start = draw(st.integers(0, len(made)))
     return made.slice(start, draw(st.integers(0, len(made) - start)))
@@ -77,7 +77,7 @@ def nested_arrays(draw):
 
 @st.composite
 def arrays(draw, names=tuple(VALUES)):
-    """A slice of an array of one of the types; half of them with nulls."""
+    """Draws a slice of an array of one of the types. Half of the arrays have nulls."""
     type_, values = VALUES[draw(st.sampled_from(names))]
     if draw(st.booleans()):
         values = st.none() | values
@@ -87,7 +87,7 @@ def arrays(draw, names=tuple(VALUES)):
 
 
 def same(left, right):
-    """Equal, with NaN equal to itself."""
+    """Compares two arrays, with NaN equal to NaN."""
     if pa.types.is_floating(left.type):
         bits = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}[left.type]
         left, right = left.view(bits), right.view(bits)
@@ -102,7 +102,7 @@ def test_nested_arrays_make_every_round_trip(source, copy, data):
     assert pa.array(column).equals(source)
     try:
         values = source.to_pylist()
-    except OverflowError:  # not a year of Python's datetime
+    except OverflowError:  # out of range for Python's datetime
         with pytest.raises(sa.InvalidError, match="to_arrow"):
             column.to_pylist()
     else:
@@ -119,7 +119,7 @@ def test_nested_arrays_make_every_round_trip(source, copy, data):
 
 @settings
 @hypothesis.given(nested_arrays(), st.data())
-def test_pieces_of_nested_arrays_join(source, data):
+def test_chunks_of_nested_arrays_are_joined(source, data):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(source)), max_size=4)))
     edges = [0, *cuts, len(source)]
     pieces = [source.slice(first, last - first) for first, last in itertools.pairwise(edges)]
@@ -177,7 +177,7 @@ def test_tensors_are_views_or_refused(source):
 
 @settings
 @hypothesis.given(arrays(names=("bool",)))
-def test_bits_and_bytes_convert_both_ways(source):
+def test_bool_and_bool8_convert_in_both_directions(source):
     bits = sa.from_arrow(source, sa.context("host"))
     bytes_ = bits.as_bool8()
     assert bytes_.to_pylist() == source.to_pylist()

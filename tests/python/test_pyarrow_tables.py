@@ -1,4 +1,5 @@
-"""Tables of pyarrow take a short cut into a context, past pyarrow's own exporter: nothing else may differ."""
+"""pyarrow tables are imported directly (saeta._bridge), which is faster than pyarrow's C stream. Results must
+be identical."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ WINDOWS = [(0, 67), (0, 0), (5, 50), (66, 1)]
 
 
 def tables():
-    """A table of all types, and shapes of tables, by a name."""
+    """Returns tables by name: one with all types, and tables of various shapes."""
     everything = arrow_data.table()
     flat = everything.select(["int64", "string", "bool", "null", "fixed_size_binary"])
     noted = pa.schema(
@@ -68,7 +69,7 @@ def shapes(of):
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Sources that the short cut was asked for, and whether it takes them."""
+    """Records each source offered to the direct import, and whether the import accepts it."""
     found = []
     bridge = from_pyarrow._bridge()
 
@@ -86,7 +87,7 @@ def asked(monkeypatch):
 
 @pytest.mark.parametrize("copy", [None, True])
 @pytest.mark.parametrize("name", tables())
-def test_a_table_is_what_pyarrows_stream_makes_of_it(host, asked, name, copy):
+def test_a_table_is_imported_as_from_its_c_stream(host, asked, name, copy):
     source = tables()[name]
     ours = sa.from_arrow(source, host, copy=copy)
     assert asked == [(source, True)]
@@ -101,7 +102,7 @@ def test_a_table_is_what_pyarrows_stream_makes_of_it(host, asked, name, copy):
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
-def test_a_batch_is_what_its_stream_makes_of_it(host, asked, window):
+def test_a_batch_is_imported_as_from_its_c_stream(host, asked, window):
     source = arrow_data.table().combine_chunks().to_batches()[0].slice(*window)
     ours = sa.from_arrow(source, host)
     assert asked == [(source, True)]
@@ -125,7 +126,7 @@ def test_values_are_shared_with_pyarrow(host, asked):
 
 
 @pytest.mark.parametrize("copy", [None, True])
-def test_columns_are_found_in_whatever_order_they_lie_in_memory(host, copy):
+def test_the_order_of_columns_in_memory_does_not_matter(host, copy):
     apart = [pa.array(range(first, first + 100), pa.int32()) for first in range(60)]
     together = pa.array(range(6400), pa.int64())
     parts = [together.slice(64 * part, 64) for part in range(100)]
@@ -134,19 +135,19 @@ def test_columns_are_found_in_whatever_order_they_lie_in_memory(host, copy):
         assert sa.from_arrow(source, host, copy=copy).to_arrow().equals(source)
 
 
-def test_other_objects_and_other_devices_go_their_own_way(host, asked):
+def test_other_objects_and_other_devices_are_not_imported_directly(host, asked):
     for source in (pa.array([1]), pa.chunked_array([[1]]), OnlyStream(pa.table({"a": [1]}))):
         sa.from_arrow(source, host, as_column=True)
     assert asked == []
 
 
-def test_a_build_without_the_module_takes_pyarrows_stream(host, monkeypatch):
+def test_a_build_without_the_bridge_uses_pyarrows_stream(host, monkeypatch):
     monkeypatch.setattr(from_pyarrow, "_bridge", lambda: None)
     source = tables()["chunks"]
     assert sa.from_arrow(source, host).to_arrow().equals(source)
 
 
-def test_with_another_pyarrow_than_that_of_the_build_tables_take_their_stream(host, monkeypatch):
+def test_an_incompatible_pyarrow_is_imported_by_its_stream(host, monkeypatch):
     def load(name, purpose):
         raise sa.MissingDependency(f"{name} was built with another pyarrow")
 
@@ -161,7 +162,7 @@ def test_with_another_pyarrow_than_that_of_the_build_tables_take_their_stream(ho
 
 
 @pytest.mark.parametrize("kind", [pa.Table, pa.RecordBatch])
-def test_objects_that_were_never_filled_are_refused(host, kind):
+def test_uninitialized_pyarrow_objects_are_refused(host, kind):
     with pytest.raises(TypeError):
         sa.from_arrow(kind.__new__(kind), host)
 
@@ -173,7 +174,7 @@ def test_tables_of_thousands_of_columns_keep_their_values(host, copy):
     assert sa.from_arrow(source, host, copy=copy).to_arrow().equals(source)
 
 
-def test_bad_values_are_refused_as_ever(host, asked):
+def test_direct_imports_validate_values(host, asked):
     offsets = pa.py_buffer(b"".join(each.to_bytes(4, "little") for each in (0, 3, 1, 4)))
     broken = pa.Array.from_buffers(pa.string(), 3, [None, offsets, pa.py_buffer(b"abcd")])
     with pytest.raises(sa.FormatError, match="column 'b': offsets decrease from 3 to 1 at row 1"):
@@ -181,7 +182,7 @@ def test_bad_values_are_refused_as_ever(host, asked):
     assert asked[0][1]
 
 
-def test_memory_of_pyarrow_lives_as_long_as_columns_of_its_batch(host):
+def test_columns_keep_the_memory_of_their_batch_alive(host):
     pool = pa.default_memory_pool()
     before = pool.bytes_allocated()
 
@@ -207,7 +208,7 @@ def test_memory_of_pyarrow_lives_as_long_as_columns_of_its_batch(host):
     assert pool.bytes_allocated() == before
 
 
-def test_nothing_is_imported_that_the_program_has_not(run_python):
+def test_importing_a_table_does_not_import_pyarrow(run_python):
     program = """
 import sys, numpy as np, saeta as sa
 

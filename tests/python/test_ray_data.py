@@ -1,4 +1,4 @@
-"""Arrow IPC files as data sets of Ray Data, written ones, and batches that become tables."""
+"""Arrow IPC files as sources and sinks of Ray Data, and conversion of its batches to tables."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def running() -> Any:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: Any) -> Path:
-    """Two files of several batches, with numbers, texts and nulls."""
+    """A folder with two files of several batches, with numbers, texts and nulls."""
     made = tmp_path_factory.mktemp("files")
     rows().write_ipc(made / "1.arrow")
     rows()[:2500].write_ipc(made / "2.arrow")
@@ -82,7 +82,7 @@ def test_the_rows_and_bytes_of_a_task_are_known_before_it_runs(folder, columns):
         assert task.metadata.num_rows == sum(block.num_rows for block in blocks)
         assert all(block.schema.names == (columns or ["a", "text", "n"]) for block in blocks)
         read = sum(block.nbytes for block in blocks)
-        assert read <= task.metadata.size_bytes <= read + 64 * len(blocks)  # with the padding in the file
+        assert read <= task.metadata.size_bytes <= read + 64 * len(blocks)  # the size includes padding
 
 
 def test_tasks_have_about_the_same_bytes(folder):
@@ -117,7 +117,7 @@ def test_files_of_a_file_system_are_read_by_their_paths_in_it(folder):
     assert sum(block.num_rows for block in task()) == 5000
 
 
-def test_compressed_batches_have_rows_alone_and_a_stream_neither(tmp_path):
+def test_compressed_batches_have_no_known_size_and_a_stream_no_known_rows(tmp_path):
     table = rows()
     table.write_ipc(tmp_path / "1.arrow", compression="lz4")
     table.write_ipc(tmp_path / "2.arrows", format="stream")
@@ -143,7 +143,7 @@ def test_streams_and_files_in_any_order_are_read_once(tmp_path, parts):
         assert [row for task in read for block in task() for row in block["n"].to_pylist()] == expected
 
 
-def test_a_file_that_is_missing_or_is_not_arrow_is_named(tmp_path):
+def test_errors_name_files_that_are_missing_or_not_arrow(tmp_path):
     with pytest.raises(sa.MissingFileError, match="nothing"):
         saeta.ray.read_ipc(tmp_path / "nothing*.arrow")
     (tmp_path / "text.arrow").write_text("not an Arrow file", encoding="utf-8")
@@ -159,7 +159,7 @@ def test_a_data_set_is_read_mapped_written_and_equal(running, folder, tmp_path):
     assert same_rows(found, double(expected()).sort_by("text"))
 
 
-def test_only_the_columns_that_are_used_are_read(running, folder):
+def test_only_the_used_columns_are_read(running, folder):
     assert saeta.ray.read_ipc(folder, columns="a").schema().names == ["a"]
     data = saeta.ray.read_ipc(folder)
     assert data.select_columns(["n"]).take(2) == [{"n": None}, {"n": 1}]
@@ -172,7 +172,7 @@ def test_only_the_columns_that_are_used_are_read(running, folder):
 
 def test_rows_are_counted_without_reading_columns(running, folder, tmp_path):
     assert saeta.ray.read_ipc(folder).count() == 7500
-    rows().write_ipc(tmp_path / "1.arrows", format="stream")  # says how many only at its end
+    rows().write_ipc(tmp_path / "1.arrows", format="stream")  # a stream has no row count at its start
     assert saeta.ray.read_ipc(tmp_path).count() == 5000
 
 
@@ -196,7 +196,7 @@ def result(*names: list[str]) -> Any:
     return SimpleNamespace(write_returns=list(names))
 
 
-def test_files_get_their_names_when_all_are_written(tmp_path):
+def test_files_are_renamed_to_their_final_names_after_all_are_written(tmp_path):
     sink = IpcDatasink(tmp_path / "new" / "out", None, True)
     sink.on_write_start()
     names = [sink.write([batch(number).to_arrow()], SimpleNamespace(task_idx=number)) for number in (1, 0)]
@@ -224,7 +224,7 @@ def test_blocks_of_pandas_are_written(tmp_path):
     assert sa.read_ipc(tmp_path, "host")["a"].to_pylist() == list(range(ROWS))
 
 
-def test_a_task_that_is_tried_again_replaces_its_file(tmp_path):
+def test_a_retried_task_replaces_its_file(tmp_path):
     sink = IpcDatasink(tmp_path, None, False)
     task = SimpleNamespace(task_idx=3)
     sink.write([batch(0).to_arrow()], task)
@@ -233,7 +233,7 @@ def test_a_task_that_is_tried_again_replaces_its_file(tmp_path):
     assert sa.read_ipc(tmp_path, "host").equals(batch(1))
 
 
-def test_a_store_is_refused_because_its_files_have_no_common_moment():
+def test_an_object_store_is_refused_because_it_can_not_rename():
     with pytest.raises(sa.UnsupportedError, match="s3://bucket/key"):
         saeta.ray.write_ipc(None, "s3://bucket/key")
 
@@ -250,8 +250,8 @@ def test_collate_takes_tables_into_a_context():
     assert saeta.ray.collate(small)(pa.table({"a": [1]})).context == small
 
 
-def test_tensors_have_a_whole_batch_each(monkeypatch):
-    """With NumPy as a stand-in for torch, which takes a column by DLPack, too."""
+def test_tensors_have_all_rows_of_a_batch(monkeypatch):
+    """NumPy stands in for torch: both import a column by DLPack."""
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(from_dlpack=np.from_dlpack))
     chunked = pa.concat_tables([pa.table({"a": [1, 2], "b": [0.5, 1.5]}), pa.table({"a": [3], "b": [2.5]})])
     made = saeta.ray.collate("host", tensors=True)(chunked)

@@ -1,4 +1,4 @@
-"""Which releases of Ray are taken, and what is said about others."""
+"""Supported releases of Ray, and the errors for others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import saeta as sa
 
 
-def test_without_ray_the_command_that_installs_it_is_named(run_python):
+def test_the_error_without_ray_names_the_install_command(run_python):
     program = """
 import sys
 sys.modules["ray"] = None
@@ -25,7 +25,7 @@ except saeta.MissingDependency as failure:
 
 
 @pytest.mark.parametrize("release", ["2.60.0", "2.60.1", "2.61.0rc0", "2.100.3"])
-def test_a_release_that_is_known_is_taken(release):
+def test_supported_releases_are_accepted(release):
     pytest.importorskip("ray")
     from saeta.ray import _release
 
@@ -36,7 +36,7 @@ def test_a_release_that_is_known_is_taken(release):
     ("release", "why"),
     [("2.59.1", "too old"), ("1.13.0", "too old"), ("3.0.0", "too new"), ("10.1", "too new")],
 )
-def test_another_release_is_refused_with_both_numbers(release, why):
+def test_the_error_for_another_release_names_both_versions(release, why):
     pytest.importorskip("ray")
     from saeta.ray import _release
 
@@ -44,7 +44,7 @@ def test_another_release_is_refused_with_both_numbers(release, why):
         _release.require_supported(release)
 
 
-def test_a_release_that_has_moved_its_interface_is_named(monkeypatch):
+def test_the_error_names_a_release_with_a_moved_interface(monkeypatch):
     pytest.importorskip("ray")
     import ray.experimental.rdt
 
@@ -55,7 +55,7 @@ def test_a_release_that_has_moved_its_interface_is_named(monkeypatch):
         _release.require_interfaces("2.77.0")
 
 
-def test_a_release_that_wants_more_of_a_transport_is_named():
+def test_the_error_names_transport_methods_that_a_newer_release_requires():
     pytest.importorskip("ray")
     from saeta.ray import _release
     from saeta.ray._transport import TableTransport

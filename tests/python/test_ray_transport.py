@@ -1,4 +1,4 @@
-"""Tables between actors and tasks of Ray: by the transport SAETA, and through Ray's object store."""
+"""Tables sent between Ray actors and tasks: by the tensor transport SAETA, and through Ray's object store."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def running() -> Any:
 
 @pytest.fixture(scope="module")
 def pair(running: None) -> Any:
-    """Two actors. Tests leave nothing in them."""
+    """Two actors, which must hold no memory after each test."""
     return actor(), actor()
 
 
@@ -58,7 +58,7 @@ def nothing_is_left(pair: Any) -> Any:
         assert eventually(lambda each=each: ray.get(each.charged.remote()) == 0)
 
 
-def test_a_table_of_every_type_goes_from_actor_to_actor(pair):
+def test_a_table_of_every_type_is_sent_between_actors(pair):
     maker, user = pair
     assert ray.get(user.equals.remote(by_transport(maker.every_type).remote()))
 
@@ -70,7 +70,7 @@ def test_tables_columns_and_other_values_arrive_in_one_object(pair):
     assert found["number"] == 7
 
 
-def test_the_receiver_views_the_shared_memory_and_can_not_write_to_it(pair):
+def test_the_receiver_gets_a_read_only_view_of_shared_memory(pair):
     maker, user = pair
     made = by_transport(maker.numbers).remote()
     here = ray.get(made)
@@ -87,10 +87,10 @@ def test_every_user_of_an_object_opens_the_same_memory(pair):
     held = ray.get(maker.charged.remote())
     ray.get(user.keep.remote(made))
     assert ray.get(maker.charged.remote()) == held
-    assert ray.get(made) is first  # opened once in a process
+    assert ray.get(made) is first  # a process opens a table once
 
 
-def test_a_table_that_is_passed_on_stays_where_it_was_made(pair):
+def test_a_table_passed_on_stays_in_the_memory_of_its_maker(pair):
     maker, user = pair
     made = by_transport(maker.numbers).remote()
     passed = by_transport(user.pass_on).remote(made)
@@ -101,7 +101,7 @@ def test_a_table_that_is_passed_on_stays_where_it_was_made(pair):
     assert ray.get(maker.charged.remote()) > 8000
 
 
-def test_the_memory_is_free_when_the_last_reference_is_dropped(pair):
+def test_memory_is_freed_with_the_last_reference(pair):
     maker = pair[0]
     made = by_transport(maker.numbers).remote()
     assert ray.get(pair[1].total.remote(made)) == 499500
@@ -110,7 +110,7 @@ def test_the_memory_is_free_when_the_last_reference_is_dropped(pair):
     assert eventually(lambda: ray.get(maker.charged.remote()) == 0)
 
 
-def test_a_table_that_is_open_keeps_the_memory_when_the_reference_is_dropped(pair):
+def test_an_open_table_keeps_the_memory_after_the_reference_is_dropped(pair):
     maker = pair[0]
     made = by_transport(maker.numbers).remote()
     opened_here = ray.get(made)
@@ -118,22 +118,22 @@ def test_a_table_that_is_open_keeps_the_memory_when_the_reference_is_dropped(pai
     del made
     assert np.from_dlpack(opened_here["a"])[-1] == 999
     del opened_here
-    assert ray.get(maker.charged.remote()) > 8000  # the other actor has it
+    assert ray.get(maker.charged.remote()) > 8000  # kept for the other actor
     ray.get(pair[1].drop.remote())
     assert eventually(lambda: ray.get(maker.charged.remote()) == 0)
 
 
-def test_what_the_maker_writes_afterwards_does_not_reach_the_receiver(pair):
+def test_the_receiver_does_not_see_later_writes_of_the_maker(pair):
     maker = pair[0]
     made = by_transport(maker.over_my_values).remote()
     before = ray.get(made)
     assert ray.get(maker.overwrite.remote()) == [-1, -1, -1]
     assert before["a"].to_pylist()[:3] == [0, 1, 2]
     assert ray.get(made)["a"].to_pylist()[:3] == [0, 1, 2]
-    assert ray.get(maker.total.remote(made)) == -1000  # its own table, not the copy
+    assert ray.get(maker.total.remote(made)) == -1000  # the maker uses its own table, not the copy
 
 
-def test_a_process_chooses_the_context_of_what_it_receives(pair):
+def test_a_process_chooses_the_context_of_received_tables(pair):
     made = by_transport(pair[0].numbers).remote()
     receiver = actor()
     ray.get(receiver.receive_into.remote("received"))
@@ -142,7 +142,7 @@ def test_a_process_chooses_the_context_of_what_it_receives(pair):
     ray.kill(receiver)
 
 
-def test_a_table_that_does_not_fit_into_the_budget_fails_its_task_alone(pair):
+def test_a_table_that_exceeds_the_budget_fails_only_its_task(pair):
     maker = actor()
     ray.get(maker.limit.remote("1MiB"))
     made = by_transport(maker.numbers).remote(1 << 18)
@@ -154,7 +154,7 @@ def test_a_table_that_does_not_fit_into_the_budget_fails_its_task_alone(pair):
     ray.kill(maker)
 
 
-def test_an_actor_that_is_killed_leaves_what_is_open_and_nothing_else():
+def test_tables_opened_from_a_killed_actor_stay_valid():
     maker, user = actor(), actor()
     made = by_transport(maker.numbers).remote()
     here = ray.get(made)
@@ -168,7 +168,7 @@ def test_an_actor_that_is_killed_leaves_what_is_open_and_nothing_else():
         ray.get(made)
     with pytest.raises(sa.ClosedError, match="has ended"):
         ray.get(user.total.remote(made))
-    assert ray.get(user.pid.remote())  # the receiver is alive
+    assert ray.get(user.pid.remote())  # the receiver must survive
     ray.kill(user)
 
 
@@ -180,7 +180,7 @@ def is_running(pid: int) -> bool:
     return True
 
 
-def test_a_receiver_that_is_killed_frees_what_it_held(pair):
+def test_a_killed_receiver_releases_its_tables(pair):
     maker, user = pair[0], actor()
     made = by_transport(maker.numbers).remote()
     ray.get(user.keep.remote(made))
@@ -203,23 +203,23 @@ def test_the_driver_puts_a_table(pair):
     assert eventually(lambda: charged() == before)
 
 
-def test_tables_go_from_task_to_task_through_the_object_store():
+def test_tables_are_sent_between_tasks_through_the_object_store():
     assert ray.get(add_up.remote(make.remote(1000))) == 499500
 
 
-def test_the_object_store_is_viewed_also_after_a_transport_was_used(pair):
+def test_tables_view_the_object_store_even_after_the_transport_was_used(pair):
     table = sa.table({"a": np.arange(1 << 15)}, "host")
     ray.get(ray.put(table, _tensor_transport="SAETA"))
     before = charged()
     got = ray.get(ray.put(table))
     assert OBJECT_STORE in mapping_of(got["a"])
     assert not np.from_dlpack(got["a"]).flags.writeable
-    assert charged() <= before  # what the transport had may have been freed meanwhile
-    for each in pair:  # one that has sent by the transport, and one that may not have
+    assert charged() <= before  # memory of the transport may have been freed
+    for each in pair:  # with and without an earlier use of the transport
         assert OBJECT_STORE in mapping_of(ray.get(each.numbers.remote(1 << 15))["a"])
 
 
-def test_ray_knows_the_bytes_of_tables_in_its_store_and_of_tokens_alone(pair):
+def test_ray_counts_the_bytes_of_stored_tables_but_only_tokens_of_the_transport(pair):
     table = sa.table({"a": np.arange(1 << 15), "text": ["x"] * (1 << 15)}, "host")
     metadata, body = table.pack()
     stored, kept, made = (
@@ -233,11 +233,11 @@ def test_ray_knows_the_bytes_of_tables_in_its_store_and_of_tokens_alone(pair):
     assert packed <= found[stored]["object_size"] <= packed + 1024
     assert found[kept]["object_size"] < 4096
     assert found[made]["object_size"] < 4096
-    assert ray.get(pair[0].charged.remote()) >= 8 << 15  # where the bytes are counted
+    assert ray.get(pair[0].charged.remote()) >= 8 << 15  # the table is charged to the actor
     del kept, made
 
 
-def test_an_actor_that_is_started_again_has_the_transport_that_its_module_registers(pair):
+def test_a_restarted_actor_registers_the_transport_again(pair):
     again = actor(max_restarts=1, max_task_retries=-1)
     old = by_transport(again.numbers).remote()
     assert ray.get(pair[0].total.remote(old)) == 499500
@@ -250,21 +250,21 @@ def test_an_actor_that_is_started_again_has_the_transport_that_its_module_regist
     ray.kill(again)
 
 
-def test_a_table_of_the_object_store_goes_where_the_caller_unpickles():
+def test_sa_unpickling_chooses_the_context_of_a_stored_table():
     put = ray.put(sa.table({"a": np.arange(1000)}, "host"))
     with sa.unpickling(sa.context("host").memory.child("small", "1MiB")) as small:
         assert ray.get(put).context == small
 
 
-def test_an_object_of_the_transport_can_be_fetched_through_the_object_store(pair):
+def test_a_table_of_the_transport_can_be_fetched_through_the_object_store(pair):
     made = by_transport(pair[0].numbers).remote(1 << 15)
     assert OBJECT_STORE in mapping_of(ray.get(made, _use_object_store=True)["a"])
 
 
-def test_references_can_be_inside_of_arguments(pair):
+def test_references_can_be_nested_in_arguments(pair):
     maker, user = pair
     made = [by_transport(maker.numbers).remote(), by_transport(maker.numbers).remote()]
-    ray.get(made)  # a reference can be sent inside of an argument when its object is there
+    ray.get(made)  # Ray requires that an object in a nested reference exists
     assert ray.get(user.total_of.remote(made)) == 2 * 499500
 
 
@@ -277,7 +277,7 @@ def test_the_transport_does_not_write_into_given_buffers():
     transport.garbage_collect("1", sent, [table])
 
 
-def test_the_transport_is_what_ray_asks_for():
+def test_the_transport_implements_rays_interface():
     transport = TableTransport()
     assert (transport.tensor_transport_backend(), transport.is_one_sided()) == ("SAETA", True)
     assert transport.can_abort_transport()
@@ -310,7 +310,7 @@ def received_into(ctx: sa.Context) -> Iterator[TableTransport]:
 
 
 @pytest.mark.parametrize("kind", DEVICES)
-def test_a_table_on_a_gpu_is_opened_where_it_is(kind):
+def test_a_table_on_a_gpu_is_opened_without_a_copy(kind):
     used = "ctx.saeta.memory.statistics()['current']"
     with opened(kind) as ctx, Peer(kind) as sender, received_into(ctx.saeta) as transport:
         sender.run(SENDER)
@@ -335,7 +335,7 @@ def test_a_table_on_a_gpu_is_opened_where_it_is(kind):
 
 
 @pytest.mark.parametrize("kind", DEVICES)
-def test_a_table_of_the_host_is_uploaded_once_for_a_receiver_with_a_gpu(kind):
+def test_a_host_table_is_uploaded_once_for_a_gpu_receiver(kind):
     with opened(kind) as ctx, received_into(ctx.saeta) as transport:
         table = sa.table({"a": np.arange(1000)}, "host")
         sent = transport.extract_tensor_transport_metadata("1", [table])

@@ -1,4 +1,4 @@
-"""The way of a read through the package: few functions, in few files, each of which is read once."""
+"""Limits the number of Python functions and files that a read passes through."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def path(host, tmp_path):
 
 
 def functions_of(work):
-    """Returns the functions of the package that are called, each with its file."""
-    work()  # once before, because first calls import modules
+    """Returns the package's functions that `work` calls, each with its file."""
+    work()  # the first call imports modules
     functions = []
 
     def note(frame, event, _argument):

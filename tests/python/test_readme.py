@@ -1,5 +1,5 @@
-"""Every block of the README runs: first the Python blocks in their order as one program, then the commands.
-The C++ block is a program that tests/consumer builds."""
+"""Every code block of the README runs: the Python blocks in order as one program, then the shell commands.
+The C++ block is built by tests/consumer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_python_blocks_and_the_commands_run(tmp_path):
         assert run([sys.executable, "-m", "saeta", *arguments], tmp_path)
 
 
-def test_the_refusal_of_the_readme_happens(tmp_path):
+def test_the_budget_error_in_the_readme_is_raised(tmp_path):
     text = "\n".join([program("README.md"), "raise SystemExit(7)"]).replace(
         "    refusal.requested, refusal.current",
         "    raise SystemExit(0)\n    refusal.requested, refusal.current",

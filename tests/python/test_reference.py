@@ -1,4 +1,4 @@
-"""Every public name has its place in the reference: one page each, by the directives of mkdocstrings."""
+"""The directives of mkdocstrings in docs/reference list every public name exactly once."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ def test_every_public_module_is_on_one_page_with_all_its_names(module):
     assert NAMED[f"saeta.{module}"] == 1
 
 
-def test_the_pages_name_nothing_else():
+def test_the_pages_list_no_other_names():
     assert NAMED.keys() == {f"saeta.{name}" for name in (*sa.__all__, *MODULES)}

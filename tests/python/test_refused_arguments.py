@@ -1,4 +1,4 @@
-"""Objects and numbers that the compiled functions refuse, and what they say of them."""
+"""Arguments that the compiled functions refuse, and their error messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Number:
         return self._index()
 
 
-def test_a_row_is_a_number_of_64_bits(host):
+def test_a_row_index_must_fit_64_bits(host):
     table = sa.table({"n": [1, 2, 3]}, host)
     assert table.column(Number(lambda: 0)).name == table.column(-1).name == "n"
     for wrong in (1, -2):
@@ -40,7 +40,7 @@ def test_a_row_is_a_number_of_64_bits(host):
     assert table[Number(lambda: 1) : 3]["n"].to_pylist() == [2, 3]
 
 
-def test_a_name_that_no_column_can_have_is_not_found(host):
+def test_invalid_column_names_are_not_found(host):
     with pytest.raises(sa.ColumnNameError):
         sa.table({"n": [1]}, host).column("\udfff")
 
@@ -53,7 +53,7 @@ def test_a_row_count_is_one_number(host):
         sa.counted_table(table, sa.Column.from_chunks([one, one]))
 
 
-def test_only_columns_and_tables_become_chosen_tensors():
+def test_chosen_tensor_accepts_only_columns_and_tables():
     choices = _core._TensorChoices()
     with pytest.raises(
         sa.TypeMismatch, match="can't make a tensor of an object of type int: expected a Column or a Table"
@@ -61,7 +61,7 @@ def test_only_columns_and_tables_become_chosen_tensors():
         _core._ChosenTensor(3, choices, on_host=True)
 
 
-def test_a_capsule_of_a_schema_that_was_released_is_refused():
+def test_a_released_schema_in_a_capsule_is_refused():
     capsule = sa.schema({"a": "int32"}).__arrow_c_schema__()
 
     class Given:
@@ -73,7 +73,7 @@ def test_a_capsule_of_a_schema_that_was_released_is_refused():
     read.restype, read.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     address = read(capsule, b"arrow_schema")
     fields = ctypes.cast(address, ctypes.POINTER(ctypes.c_void_p))
-    release = 7  # format, name, metadata, flags, n_children, children, dictionary come before it
+    release = 7  # its index after format, name, metadata, flags, n_children, children and dictionary
     kept = fields[release]
     fields[release] = None
     with pytest.raises(sa.ClosedError, match="the schema in the capsule was released already"):
@@ -111,7 +111,7 @@ def test_a_tensor_of_another_major_version_is_refused(host):
     assert _core._tensor_device(source.__dlpack__()) == (1, 0)
 
 
-def test_a_context_that_is_shared_is_opened_as_the_device_allows(run_python):
+def test_a_shareable_context_can_be_opened_twice(run_python):
     program = """
 from saeta import _core
 made = _core._shareable_context("host")
@@ -133,14 +133,14 @@ print(made.device)
         {"dtype": "float32"},
     ],
 )
-def test_each_choice_about_the_values_of_a_tensor_is_seen(chosen):
+def test_tensor_options_tell_whether_values_are_exported_unchanged(chosen):
     assert _core._TensorChoices().shows_values
     assert _core._TensorChoices(with_mask=True).shows_values
     assert not _core._TensorChoices(**chosen).shows_values
 
 
 class Named:
-    """A dtype of torch, which has no name but its text."""
+    """Stands in for a torch dtype, whose name is available only by str()."""
 
     __module__ = "torch"
 
@@ -174,7 +174,7 @@ def test_a_fill_is_a_number(host):
     assert column.to_numpy(fill=Number(lambda: 7)).tolist() == [1, 7]
 
 
-def test_rows_are_cut_from_all_chunks_and_no_further(host):
+def test_slices_cover_all_chunks_and_are_bounds_checked(host):
     parts = [sa.column("n", values, "int64", ctx=host) for values in ([0, 1], [2], [3, 4, 5])]
     column = sa.Column.from_chunks(parts)
     whole = list(range(6))
@@ -189,12 +189,12 @@ def test_rows_are_cut_from_all_chunks_and_no_further(host):
             column.slice(offset, length)
 
 
-def test_a_name_that_two_fields_have_has_no_index():
+def test_the_index_of_a_duplicate_name_is_an_error():
     schema = sa.schema([("a", "int8"), ("b", "int8"), ("a", "int16"), ("c", "int8"), ("b", "int8")])
     assert [schema.get_field_index(name) for name in "abcd"] == [-1, -1, 3, -1]
 
 
-def test_a_counted_table_has_its_count_as_a_column(host):
+def test_the_count_of_a_counted_table_is_a_column(host):
     table = sa.table({"n": [1, 2, 3]}, host)
     counted = sa.counted_table(table, sa.column("count", np.array([2], "i8"), ctx=host))
     assert counted.count.name == "rows"
@@ -203,7 +203,7 @@ def test_a_counted_table_has_its_count_as_a_column(host):
     assert counted.capacity.num_rows == 3
 
 
-def test_a_wait_ends_when_it_is_cancelled_and_not_before(run_python):
+def test_a_wait_ends_only_when_it_is_cancelled(run_python):
     program = """
 import saeta as sa
 from saeta import _core
@@ -223,7 +223,7 @@ for _ in range(2):
     assert (done.stderr, done.stdout) == ("", "BudgetExceeded\nClosedError\n")
 
 
-def test_a_module_without_the_class_of_its_tensors_is_not_asked_for_its_table(run_python):
+def test_to_torch_with_an_incomplete_torch_is_an_attribute_error(run_python):
     program = """
 import sys, types
 import saeta as sa

@@ -1,4 +1,4 @@
-"""Dictionaries of numbers that the compiled module returns: every key, with the right value."""
+"""Dictionaries of statistics and counters that the compiled module returns: each key and its value."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NONE_MOVED = {"transfers": 0, "calls": 0, "bytes": 0}
 WAYS = ("host_to_device", "device_to_host", "device_to_device", "peer_to_device", "host_to_host", "scalars")
 
 
-def test_a_fresh_context_has_counted_nothing(host):
+def test_a_new_context_has_zero_counters(host):
     host.reset_counters()
     assert host.counters() == {
         **dict.fromkeys(WAYS, NONE_MOVED),
@@ -51,7 +51,7 @@ def test_each_action_has_a_counter():
     assert ctx.counters()["allocations"] == 0
 
 
-def test_views_are_imports(host):
+def test_views_are_counted_as_imports(host):
     host.reset_counters()
     taken = sa.from_arrow(pa.array([1, 2, 3]), host)
     assert host.counters()["imports"] == 1
@@ -59,7 +59,7 @@ def test_views_are_imports(host):
     del taken
 
 
-def test_a_context_says_how_it_was_made(run_python):
+def test_a_context_reports_its_options(run_python):
     program = """
 import saeta as sa
 plain = sa.context("host", wait=1.5, stack="statistics, budget, caching").options
@@ -103,7 +103,7 @@ def test_a_wait_is_rounded_to_milliseconds(run_python, wait, seconds):
     assert (done.stderr, done.stdout) == ("", f"{seconds}\n")
 
 
-def test_statistics_tell_whose_the_bytes_are(host):
+def test_statistics_separate_bytes_by_owner(host):
     before = host.memory.statistics()
     child = host.memory.child("query", "1MiB")
     block = child.allocate("64KiB")
@@ -175,7 +175,7 @@ def test_a_record_has_every_key(host):
     assert made["held"] >= 1000
 
 
-def test_a_recording_says_what_it_forgot(host):
+def test_a_recording_counts_dropped_records(host):
     with host.memory.record(capacity=2) as recording:
         for _ in range(3):
             host.allocate(8)
@@ -185,7 +185,7 @@ def test_a_recording_says_what_it_forgot(host):
     assert repr(recording).endswith(" forgotten, ended>")
 
 
-def test_an_inspected_file_tells_all_of_it(tmp_path, host):
+def test_inspect_reports_every_property_of_a_file(tmp_path, host):
     table = pa.table(
         {"n": pa.array([1, None, 3], pa.int16()), "c": pa.array(["x", "y", "x"]).dictionary_encode()}
     ).replace_schema_metadata({"a": "b"})
@@ -220,7 +220,7 @@ def test_an_inspected_file_tells_all_of_it(tmp_path, host):
     }
 
 
-def test_what_the_runtime_lacks_is_none(monkeypatch):
+def test_missing_parts_of_the_runtime_are_none(monkeypatch):
     known = _core._runtime()
     assert known.keys() == {"built_with_cuda", "cuda_usable", "cuda_missing", "cuda_runtime", "cuda_driver"}
     monkeypatch.setattr(
@@ -244,7 +244,7 @@ def test_what_the_runtime_lacks_is_none(monkeypatch):
     assert info.info()["cuda"]["driver"] == "13.2"
 
 
-def test_what_the_bridge_lacks_is_said(monkeypatch):
+def test_info_names_a_missing_bridge(monkeypatch):
     state = {"usable": True, "built_for": "1", "loaded": "1", "missing": ""}
     monkeypatch.setattr(info, "_bridge_state", lambda: state)
     assert "saeta.cuda" not in {each["part"] for each in info.info()["missing"]}
@@ -252,7 +252,7 @@ def test_what_the_bridge_lacks_is_said(monkeypatch):
     assert {"part": "saeta.cuda", "why": "no bridge"} in info.info()["missing"]
 
 
-def test_a_device_says_what_it_is():
+def test_a_device_reports_its_properties():
     (device,) = [each for each in _core.devices() if each.name == "host"]
     assert (device.kind, device.ordinal) == (1, 0)
     assert repr(device).startswith("<saeta.Device host: ")
@@ -268,7 +268,7 @@ def test_a_device_says_what_it_is():
         (from_cuda_array._small, 0, 2**31 - 1),
     ],
 )
-def test_numbers_of_an_interface_fit_their_fields(read, least, most):
+def test_integers_out_of_range_for_their_field_are_refused(read, least, most):
     assert (read(least), read(most)) == (least, most)
     for wrong in (least - 1, most + 1):
         with pytest.raises(ValueError, match=rf"{wrong} is not in \[{least}, {most + 1}\)"):

@@ -1,4 +1,4 @@
-"""What the compiled library can't raise goes to the logger `saeta`, from any thread."""
+"""Errors that the compiled library can't raise are logged by the logger `saeta`, from any thread."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from threads import run_in_threads
 UNKNOWN = 0x1234000
 
 
-def give_back_what_nobody_lent(count: int = 1) -> None:
-    """A call without the GIL that reports."""
+def free_unknown_address(count: int = 1) -> None:
+    """Frees an address that was never allocated, without the GIL, so that the library reports an error."""
     library = ctypes.CDLL(_core.__file__)
     for _ in range(count):
         library.saeta_torch_free(ctypes.c_void_p(UNKNOWN), 8, 0, None)
 
 
 def test_reports_are_logged(caplog):
-    give_back_what_nobody_lent()
+    free_unknown_address()
     found = [record for record in caplog.records if record.name == "saeta"]
     assert [record.levelno for record in found] == [logging.ERROR]
     assert found[0].getMessage().startswith("take_back_memory: the memory at 0x1234000 was not lent")
 
 
 def test_reports_of_other_threads_are_logged_in_order_and_none_is_lost(caplog):
-    run_in_threads(4, lambda _: give_back_what_nobody_lent(200))
-    give_back_what_nobody_lent()
+    run_in_threads(4, lambda _: free_unknown_address(200))
+    free_unknown_address()
     assert sum(record.name == "saeta" for record in caplog.records) == 801
 
 
-def test_without_a_configuration_reports_go_to_standard_error_also_at_the_end(run_python):
+def test_reports_go_to_stderr_by_default_also_at_exit(run_python):
     program = f"""
 import atexit, ctypes
 from saeta import _core
@@ -49,8 +49,8 @@ _core.last = Last()
     assert done.stderr.count("take_back_memory: the memory at 0x1234000 was not lent") == 2, done.stderr
 
 
-def test_what_is_reported_while_another_report_is_logged_is_logged_after_it(run_python):
-    """Under a tracer CPython 3.11 does not come to an end where a pending call waits for another one."""
+def test_a_report_during_logging_is_logged_afterwards(run_python):
+    """With a trace function, CPython 3.11 deadlocks if a pending call waits for another pending call."""
     program = f"""
 import ctypes, logging, sys
 from saeta import _core

@@ -1,4 +1,4 @@
-"""What objects say about themselves, and byte sizes, which C++ and Python round in the same way."""
+"""The reprs of objects, and byte sizes, which C++ and Python must format identically."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from saeta._report import human_bytes
         (2**64 - 1, "16 EiB"),
     ],
 )
-def test_sizes_are_those_of_cpp(host, count, text):
+def test_python_and_cpp_format_sizes_identically(host, count, text):
     assert human_bytes(count) == text
     host.budget = count
     shown = "no budget" if count == 2**64 - 1 else f"budget {text}"
@@ -49,7 +49,7 @@ def test_times_are_shown_with_all_their_digits(host, type_, ticks, text):
     assert text in column._repr_html_()
 
 
-def test_memory_says_what_is_in_use(host):
+def test_the_repr_of_memory_shows_the_bytes_in_use(host):
     kept = host.allocate("1.5KiB")
     assert repr(host.memory).startswith("<saeta.Memory of host: 1.5 KiB in use, peak ")
     assert repr(host.memory).endswith(", no budget>")
@@ -58,7 +58,7 @@ def test_memory_says_what_is_in_use(host):
     del kept
 
 
-def test_a_window_says_its_numbers(host):
+def test_the_repr_of_a_window_shows_its_numbers(host):
     with host.memory.window() as window:
         host.allocate(2048)
         assert (
@@ -68,7 +68,7 @@ def test_a_window_says_its_numbers(host):
     assert repr(window).endswith("closed>")
 
 
-def test_a_recording_says_how_much_it_has(host):
+def test_the_repr_of_a_recording_shows_its_size(host):
     with host.memory.record(capacity=3) as recording:
         for _ in range(4):
             host.allocate(64)
@@ -76,7 +76,7 @@ def test_a_recording_says_how_much_it_has(host):
     assert repr(recording).endswith(", ended>")
 
 
-def test_logs_hooks_tokens_and_blocks_say_what_they_are(host, tmp_path):
+def test_the_reprs_of_logs_hooks_tokens_and_buffers(host, tmp_path):
     with host.memory.log_to(f"csv:{tmp_path / 'a.csv'}") as log:
         assert repr(log) == "<saeta.MemoryLog>"
     assert repr(log) == "<saeta.MemoryLog, closed>"

@@ -1,4 +1,4 @@
-"""Rows that are taken, filtered, converted, filled, dropped and moved, against pyarrow and Python."""
+"""take, filter, cast, fill_null, drop_null and moves between devices, compared with pyarrow and Python."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def device(request):
 
 
 def shown(values):
-    """Text, which is equal where a NaN is in the same place."""
+    """Returns the values as text, so that NaNs in the same row are equal."""
     return repr(values)
 
 
 def require_rows(made, source, rows):
-    """The column has these rows of the source; None stands for a null row."""
+    """Requires that the column has these rows of the source. None is a null row."""
     array = pa.chunked_array(made)
     array.validate(full=True)
     assert len(made) == len(rows)
@@ -96,7 +96,7 @@ def test_every_type_is_taken_as_pyarrow_takes_it(device, name):
     require_rows(column.filter(keep), source, [row for row, kept in enumerate(keep) if kept])
 
 
-def test_a_table_is_taken_and_filtered_at_once(device):
+def test_a_table_is_taken_and_filtered(device):
     source = pa.table({"a": [1, None, 3, 4], "b": ["x", "", None, "yy"], "c": [[1], [], None, [2, 3]]})
     table = sa.table(pa.concat_tables([source, source.slice(1, 2)]), device)
     made = table.take([5, 0, 3])
@@ -109,7 +109,7 @@ def test_a_table_is_taken_and_filtered_at_once(device):
     assert table.take([]).to_pydict() == {"a": [], "b": [], "c": []}
 
 
-def test_indices_and_masks_are_columns_tensors_arrays_or_sequences(device):
+def test_indices_and_masks_can_be_columns_tensors_arrays_or_sequences(device):
     table = sa.table({"x": np.arange(10, dtype=np.float32)}, device)
     for indices in (
         [3, 1],
@@ -136,7 +136,7 @@ def test_indices_and_masks_are_columns_tensors_arrays_or_sequences(device):
 
 
 class Producer:
-    """A tensor of another library, which offers only DLPack."""
+    """A foreign tensor that implements only DLPack."""
 
     def __init__(self, values):
         self._values = values
@@ -148,7 +148,7 @@ class Producer:
         return self._values.__dlpack_device__()
 
 
-def test_a_mask_is_not_taken_as_rows_0_and_1(device):
+def test_take_refuses_a_mask(device):
     table = sa.table({"x": [10, 20, 30]}, device)
     truth = [True, False, True]
     bits = sa.column("m", truth, ctx=device)
@@ -175,7 +175,7 @@ def test_a_mask_is_not_taken_as_rows_0_and_1(device):
 @pytest.mark.parametrize(
     ("library", "make"), [("jax.numpy", "array"), ("pandas", "Series"), ("polars", "Series")]
 )
-def test_a_mask_of_another_library_is_not_taken_either(host, library, make):
+def test_take_refuses_a_mask_of_another_library(host, library, make):
     mask = getattr(pytest.importorskip(library), make)([True, False, True])
     column = sa.column("x", [10, 20, 30], ctx=host)
     with pytest.raises(sa.TypeMismatch, match="filter takes a mask"):
@@ -183,7 +183,7 @@ def test_a_mask_of_another_library_is_not_taken_either(host, library, make):
     assert column.filter(mask).to_pylist() == [10, 30]
 
 
-def test_a_boolean_is_not_the_number_of_a_row(host):
+def test_a_boolean_is_not_a_row_index(host):
     column = sa.column("x", [10, 20, 30], ctx=host)
     for number in (True, np.True_):
         with pytest.raises(sa.TypeMismatch, match="selected by the number of its row"):
@@ -249,7 +249,7 @@ def test_errors_name_the_index_and_the_lengths(device):
         table.take(1)
 
 
-def test_what_has_no_room_leaves_nothing(host):
+def test_an_operation_beyond_the_budget_leaks_nothing(host):
     table = sa.table({"x": np.arange(100_000), "s": ["text"] * 100_000}, host)
     rows = np.zeros(100_000, np.int64)
     host.synchronize()
@@ -283,7 +283,7 @@ def test_numbers_are_cast_exactly_or_rounded(device):
         table.cast("int32")
 
 
-def test_rows_of_a_slice_are_cast_and_no_value_below_a_null(device):
+def test_a_cast_converts_only_the_valid_rows_of_a_slice(device):
     values = np.array([7, 300, -5, 1 << 40, 12, 99], np.int64)
     valid = np.array([True, False, True, False, True, True])
     source = pa.array(values, mask=~valid)
@@ -298,12 +298,12 @@ def test_rows_of_a_slice_are_cast_and_no_value_below_a_null(device):
         column[2:].fill_null(1000).cast("int8")
 
 
-def test_a_cast_over_the_same_bytes_is_no_copy(host):
+def test_a_cast_to_a_type_with_the_same_bytes_is_a_view(host):
     stamps = sa.column("t", [dt.datetime(2020, 1, 1)], "timestamp[us]", host)
     assert stamps.cast("int64").address == stamps.address
 
 
-def test_casts_name_the_row_of_the_whole_column(host):
+def test_cast_errors_name_the_row_in_the_whole_column(host):
     column = sa.from_arrow(pa.chunked_array([[1, 2], [3, 400]]), host)
     with pytest.raises(sa.OutOfRange, match="in row 3 "):
         column.cast("int8")
@@ -354,7 +354,7 @@ def test_fills_are_checked(host):
     assert without.fill_null(3).address == without.address
 
 
-def test_nulls_are_told_and_dropped(device):
+def test_nulls_are_found_and_dropped(device):
     source = pa.table({"x": [1, None, 3, None], "y": ["a", "b", None, None], "z": [1, 2, 3, 4]})
     table = sa.table(pa.concat_tables([source, source.slice(2)]), device)
     assert table["x"].is_null().to_pylist() == [*pc.is_null(source["x"]).to_pylist(), False, True]
@@ -381,7 +381,7 @@ def test_tables_move_to_another_device_and_back(device, host):
     assert column.to_pylist() == source["string"].to_pylist()
 
 
-def test_a_table_stays_where_it_is(host):
+def test_moving_a_table_to_its_own_context_returns_it(host):
     table = sa.table({"x": [1, 2]}, host)
     assert table.to("host")["x"].address == table["x"].address
 

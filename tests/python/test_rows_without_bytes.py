@@ -1,4 +1,5 @@
-"""Rows of nulls and of runs take no bytes: a column of a few bytes may have more than any memory can hold."""
+"""Null and run-end encoded columns of 2^62 rows, which need few bytes but would exceed any memory if
+expanded."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ KINDS = {"nulls": lambda: pa.nulls(ROWS), "runs": runs}
 
 
 def table_of(kind, host):
-    """A column of 2^62 rows, as a packed table can have it."""
+    """Returns a table with a column of 2^62 rows, read from a packed table."""
     metadata, body = sa.from_arrow(pa.table({"c": KINDS[kind]()}), host, copy=True).pack()
     old, new = ROWS.to_bytes(8, "little"), MANY.to_bytes(8, "little")
     return sa.unpack(bytes(metadata).replace(old, new), np.from_dlpack(body).tobytes().replace(old, new))
@@ -54,7 +55,7 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_values_of_more_rows_than_memory_holds_are_a_typed_error(host, kind, way):
+def test_expanding_more_rows_than_memory_holds_raises_a_saeta_error(host, kind, way):
     for name in ("pandas", "polars"):
         if name in way:
             pytest.importorskip(name)
@@ -63,7 +64,7 @@ def test_values_of_more_rows_than_memory_holds_are_a_typed_error(host, kind, way
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_slices_and_files_of_such_columns_stay_possible(host, kind):
+def test_huge_columns_can_be_sliced_and_written(host, kind):
     many = table_of(kind, host)
     assert many.num_rows == MANY
     assert len(many.slice(MANY - 3, 3)["c"].to_pylist()) == 3

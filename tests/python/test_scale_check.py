@@ -1,4 +1,4 @@
-"""bench/scale_check.py with workers on this machine, at its smallest size."""
+"""bench/scale_check.py with local workers, at its smallest size."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from contexts import PROJECT
 
 
-def test_local_workers_are_measured_and_the_model_knows_which_bytes_move(tmp_path):
+def test_local_workers_are_measured_and_the_model_predicts_the_bytes_moved(tmp_path):
     pytest.importorskip("numpy")
     result = tmp_path / "local.json"
     work = tmp_path / "work"
@@ -25,5 +25,5 @@ def test_local_workers_are_measured_and_the_model_knows_which_bytes_move(tmp_pat
     assert len(made["seconds"]) == len(made["measured"]) >= 8
     assert all(row["predicted"] > 0 and row["measured"] > 0 for row in made["seconds"])
     assert made["links"].keys() == {"reading", "writing", "sharing", "opening", "spilling", "returning"}
-    for row in made["moved"]:  # this does not depend on how busy the machine is
+    for row in made["moved"]:  # bytes do not depend on the load of the machine
         assert row["predicted"] == pytest.approx(row["measured"], rel=0.15, abs=1), row["what"]

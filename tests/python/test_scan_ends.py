@@ -1,5 +1,5 @@
-"""Scans that are left while they wait, refused twice, closed or inherited, and requests that can no longer be
-granted."""
+"""How scans end: interrupted or closed while they wait, refused repeatedly, inherited by a forked child, or
+waiting for memory that can no longer become free."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 import saeta as sa
 
-ROWS = 100_000  # of a batch, 800 kB
+ROWS = 100_000  # per batch, 800 kB
 
 
 def _written(path, compression):
@@ -32,11 +32,11 @@ def large(tmp_path):
 
 @pytest.fixture
 def packed(tmp_path):
-    """Its batches are not read in parts."""
+    """A compressed file, whose batches are read as a whole."""
     return _written(tmp_path / "packed.arrow", "lz4")
 
 
-# A context whose requests wait for a day. A hook tells that one is about to.
+# A context whose requests wait for up to a day. A hook signals that a request is about to wait.
 WAITING = """
 import os, signal, sys, threading
 import saeta as sa
@@ -58,7 +58,8 @@ def scanning():
     return [thread for thread in threading.enumerate() if thread.name == "saeta-scan"]
 """
 
-# The same for a scan by windows, which are smaller than the budget: something else takes the rest of it.
+# The same for a scan whose windows are smaller than the budget. Another allocation uses the rest of the
+# budget.
 WINDOWS = """
 def waiting_scan(path):
     asked, hook = asked_for()
@@ -182,14 +183,14 @@ except sa.BudgetExceeded as refused:
         "for_what_can_never_fit",
     ],
 )
-def test_nobody_waits(run_python, large, program, says):
+def test_a_wait_ends_when_it_is_abandoned_or_can_not_succeed(run_python, large, program, says):
     done = run_python(WAITING + program, large)
     assert (done.returncode, done.stdout, done.stderr) == (0, says, "")
 
 
 @pytest.mark.parametrize("copy", [None, True])
 @pytest.mark.parametrize("source", ["file", "object"])
-def test_a_second_refusal_is_a_refusal_too_and_the_scan_goes_on(host, large, packed, copy, source):
+def test_a_scan_can_be_refused_repeatedly_and_continue(host, large, packed, copy, source):
     if source == "file" and copy is None:
         pytest.skip("views need no room")
     host.budget = int(1.5 * ROWS * 8)
@@ -209,7 +210,7 @@ def test_a_second_refusal_is_a_refusal_too_and_the_scan_goes_on(host, large, pac
         scan.close()
 
 
-def test_no_batch_is_kept_by_a_scan_that_was_closed(host, large):
+def test_a_closed_scan_keeps_no_batch(host, large):
     before = host.memory.statistics()["current"]
     scan = sa.scan_ipc(large, host, copy=True, in_flight=4)
     next(scan)
@@ -222,17 +223,17 @@ def _ended(thread):
     return not thread.is_alive()
 
 
-def test_a_scan_whose_thread_waits_for_room_closes(host, large):
+def test_a_scan_can_be_closed_while_its_thread_waits_for_memory(host, large):
     scan = sa.scan_ipc(large, host, in_flight=1)
     assert next(scan).num_rows == ROWS
-    time.sleep(0.2)  # it has read the next batch by now, and has no room for another one
+    time.sleep(0.2)  # by now the thread has read the next batch and waits for memory
     closing = threading.Thread(target=scan.close, daemon=True)
     closing.start()
     assert _ended(closing)
 
 
 class _Held(io.BytesIO):
-    """Returns nothing until it is let go."""
+    """A file whose reads block until it is released."""
 
     def __init__(self, content):
         super().__init__(content)
@@ -244,7 +245,7 @@ class _Held(io.BytesIO):
         return super().read(size)
 
 
-def test_who_waits_for_a_batch_of_a_scan_that_is_closed_is_told_so(host, large):
+def test_closing_a_scan_raises_in_a_thread_that_waits_for_a_batch(host, large):
     source = _Held(Path(large).read_bytes())
     scan = sa.scan_ipc(source, host)
     source.held.clear()
@@ -267,7 +268,7 @@ def test_who_waits_for_a_batch_of_a_scan_that_is_closed_is_told_so(host, large):
     assert _ended(closing)
 
 
-def test_a_dropped_scan_keeps_no_batch_although_its_thread_still_reads(host, large):
+def test_a_dropped_scan_keeps_no_batch_while_its_thread_still_reads(host, large):
     source = _HeldAtEnd(Path(large).read_bytes())
     scan = sa.scan_ipc(source, host, copy=True, in_flight=4)
     before = host.memory.statistics()["current"]
@@ -283,7 +284,7 @@ def test_a_dropped_scan_keeps_no_batch_although_its_thread_still_reads(host, lar
 
 
 class _HeldAtEnd(io.BytesIO):
-    """Returns none of the last batches until it is let go."""
+    """A file whose reads of the last batches block until it is released."""
 
     def __init__(self, content):
         super().__init__(content)
@@ -297,9 +298,9 @@ class _HeldAtEnd(io.BytesIO):
         return super().read(size)
 
 
-def test_rows_of_two_windows_that_find_no_room_together_are_given_later(host, large):
+def test_a_batch_joined_of_two_windows_can_be_retried_after_a_refusal(host, large):
     rows = ROWS * 3 // 2
-    host.budget = 2 * rows * 8 - ROWS  # for the windows, and not for a copy of their rows
+    host.budget = 2 * rows * 8 - ROWS  # enough for two windows but not for a copy of their rows
     scan = sa.scan_ipc(large, host, copy=True, window=ROWS * 8, batch_rows=rows, in_flight=1)
     for _ in range(2):
         with pytest.raises(sa.BudgetExceeded):
@@ -311,7 +312,7 @@ def test_rows_of_two_windows_that_find_no_room_together_are_given_later(host, la
     scan.close()
 
 
-def test_a_scan_whose_batch_was_refused_is_not_at_its_end(host, packed):
+def test_a_refused_batch_does_not_end_the_scan(host, packed):
     host.budget = int(1.5 * ROWS * 8)
     scan = sa.scan_ipc(packed, host, in_flight=1)
     held = [next(scan)]
@@ -364,8 +365,6 @@ print(code, sum(batch.num_rows for batch in scan), reader.next(sa.context("host"
 
 
 @pytest.mark.parametrize("batches", ["windows", "views"])
-def test_a_scan_of_a_parent_is_refused_in_a_forked_child_and_goes_on_in_the_parent(
-    run_python, large, batches
-):
+def test_a_scan_is_refused_in_a_forked_child_and_continues_in_the_parent(run_python, large, batches):
     done = run_python(FORK, large, batches, PYTHONWARNINGS="ignore")
     assert (done.returncode, done.stdout, done.stderr) == (0, "0 500000 100000\n", "")

@@ -1,4 +1,5 @@
-"""Scans as Arrow C streams, and datasets and scanners of pyarrow, which have none."""
+"""Scans exported as Arrow C streams, and imports of pyarrow's datasets and scanners, which have no C
+stream."""
 
 from __future__ import annotations
 
@@ -45,13 +46,13 @@ def test_a_scan_is_a_stream_of_its_batches(ctx, batched):
     assert seen.schema.equals(arrow_data.table(60).schema, check_metadata=True)
 
 
-def test_the_stream_takes_what_the_iterator_has_left(host, numbers):
+def test_the_stream_continues_after_the_batches_already_iterated(host, numbers):
     with sa.scan_ipc(numbers, host) as scan:
         assert next(scan).num_rows == 30
         assert pa.table(scan)["a"].to_pylist() == list(range(30, 90))
 
 
-def test_batches_are_read_when_the_stream_is_asked_for_them(host, numbers):
+def test_the_stream_reads_batches_lazily(host, numbers):
     with sa.scan_ipc(numbers, host, in_flight=1) as scan:
         reader = pa.RecordBatchReader.from_stream(scan)
         assert reader.read_next_batch()["a"][0].as_py() == 0
@@ -69,7 +70,7 @@ def test_a_scan_without_rows_or_columns_is_a_stream_of_its_schema(host, tmp_path
     assert [(len(batch), batch.num_columns) for batch in reader] == [(20, 0)] * 3
 
 
-def test_duckdb_polars_and_pandas_take_a_scan(ctx, numbers):
+def test_duckdb_polars_and_pandas_import_a_scan(ctx, numbers):
     duckdb = pytest.importorskip("duckdb")
     polars = pytest.importorskip("polars")
     scan = sa.scan_ipc(numbers, ctx)  # noqa: F841 - the query names it
@@ -81,7 +82,7 @@ def test_duckdb_polars_and_pandas_take_a_scan(ctx, numbers):
     assert sa.table(sa.scan_ipc(numbers, ctx), "host")["a"].to_pylist() == list(range(90))
 
 
-def test_dictionaries_that_are_replaced_stay_those_of_their_batch(host, tmp_path):
+def test_each_batch_keeps_its_dictionary_when_it_is_replaced(host, tmp_path):
     first, second = (pa.array(words).dictionary_encode() for words in (["a", "b"], ["c", "a"]))
     with pa.ipc.new_stream(tmp_path / "words", pa.schema([("w", first.type)])) as writer:
         for each in (first, second):
@@ -89,7 +90,7 @@ def test_dictionaries_that_are_replaced_stay_those_of_their_batch(host, tmp_path
     assert pa.table(sa.scan_ipc(tmp_path / "words", host))["w"].to_pylist() == ["a", "b", "c", "a"]
 
 
-def test_a_stream_of_a_scan_is_shown_as_it_is_asked_for(host, tmp_path):
+def test_the_stream_of_a_scan_honours_the_requested_schema(host, tmp_path):
     source = pa.table({"a": pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float64(), 2))})
     path = write(tmp_path / "lists", source, 1)
     alike = sa.from_arrow(source, host)
@@ -100,7 +101,7 @@ def test_a_stream_of_a_scan_is_shown_as_it_is_asked_for(host, tmp_path):
         pa.RecordBatchReader.from_stream(sa.scan_ipc(path, host), schema=pa.schema([]))
 
 
-def test_a_closed_scan_has_no_stream_and_ends_the_one_it_has(host, numbers):
+def test_closing_a_scan_ends_its_stream(host, numbers):
     scan = sa.scan_ipc(numbers, host)
     reader = pa.RecordBatchReader.from_stream(scan)
     reader.read_next_batch()
@@ -113,7 +114,7 @@ def test_a_closed_scan_has_no_stream_and_ends_the_one_it_has(host, numbers):
         sa.from_arrow(scan, host)
 
 
-def test_a_spent_scan_is_an_error_and_not_an_empty_stream(host, numbers):
+def test_an_exhausted_scan_is_an_error_not_an_empty_stream(host, numbers):
     scan = sa.scan_ipc(numbers, host)
     late = pa.RecordBatchReader.from_stream(scan)
     assert pa.table(scan).num_rows == 90
@@ -132,7 +133,7 @@ def test_an_error_of_a_batch_reaches_the_consumer_with_its_text(host, batched):
         pa.table(sa.scan_ipc(cut, host))
 
 
-def test_a_stream_keeps_its_scan(host, numbers):
+def test_a_stream_keeps_its_scan_alive(host, numbers):
     reader = pa.RecordBatchReader.from_stream(sa.scan_ipc(numbers, host))
     gc.collect()
     assert reader.read_all().num_rows == 90
@@ -150,7 +151,7 @@ def dataset(tmp_path):
     return ds.dataset(tmp_path / "set")
 
 
-def test_datasets_and_scanners_of_pyarrow_are_tables(ctx, dataset):
+def test_datasets_and_scanners_of_pyarrow_are_imported(ctx, dataset):
     for source in (dataset, dataset.scanner(), dataset.filter(ds.field("a") >= 0)):
         for taken in (sa.from_arrow, sa.table):
             table = taken(source, ctx)
@@ -162,7 +163,7 @@ def test_datasets_and_scanners_of_pyarrow_are_tables(ctx, dataset):
     assert sa.from_arrow(ds.dataset(pa.table({"a": [1]})), ctx, as_column=True).type.name.startswith("struct")
 
 
-def test_a_dataset_that_can_not_be_read_is_our_error(host, dataset):
+def test_an_unreadable_dataset_raises_saetas_error(host, dataset):
     gone = dataset.files[1]
     Path(gone).unlink()
     with pytest.raises(sa.Error, match="parquet"):

@@ -1,4 +1,4 @@
-"""Scans by windows give the rows of a whole read: files of others, every shape and window, on each device."""
+"""Scans with windows yield the same rows as a whole read, for files of other writers and all window sizes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def scanned(path: Path, device: sa.Context, **options: object) -> pa.Table:
 
 
 def same(seen: pa.Table, expected: pa.Table) -> bool:
-    """Dictionaries may be others, if the values are the same."""
+    """Compares values. The dictionaries may differ."""
     return seen.equals(expected) or seen.to_pydict() == expected.to_pydict()
 
 
@@ -90,7 +90,7 @@ def test_thousands_of_small_batches_and_thousands_of_columns(device, tmp_path):
     assert scanned(path, device, window="40KiB").equals(wide)
 
 
-def test_dictionaries_of_a_stream_that_grow_and_are_replaced_between_windows(device, tmp_path):
+def test_dictionaries_may_grow_and_be_replaced_between_windows(device, tmp_path):
     words = pa.dictionary(pa.int8(), pa.string())
     lists = pa.list_(words)
     batches = []
@@ -136,7 +136,7 @@ MIB = 1 << 20
     ],
     ids=["first_rows", "first_batch", "last_rows", "middle_batch", "both_ends"],
 )
-def test_a_window_is_kept_whatever_rows_are_large(device, tmp_path, sizes):
+def test_the_window_limits_memory_wherever_rows_are_large(device, tmp_path, sizes):
     letters = b"x" * MIB
     batches = [pa.record_batch({"s": pa.array([letters[:size] for size in each])}) for each in sizes]
     path = tmp_path / "a.arrow"
@@ -146,7 +146,7 @@ def test_a_window_is_kept_whatever_rows_are_large(device, tmp_path, sizes):
     with device.memory.record() as recording:
         assert scanned(path, device, window=MIB).num_rows == sum(map(len, sizes))
     read = [each["bytes"] for each in recording.records() if each["event"] == "allocate"]
-    # A part of a batch, and a single row, may take twice as much.
+    # Parts of a batch and single rows may need twice the window.
     assert max(read) <= 2 * MIB + (64 << 10)
 
 
@@ -174,7 +174,7 @@ def test_batches_are_dropped_in_any_order(device, tmp_path):
     assert len(held) > 5
 
 
-def test_batches_go_to_any_thread_and_each_to_one(device, tmp_path):
+def test_threads_can_share_a_scan_and_each_batch_is_yielded_once(device, tmp_path):
     table = pa.table({"a": np.arange(40_000)})
     path = written(tmp_path / "a.arrow", table, 100)
     found: list[int] = []
@@ -200,7 +200,7 @@ def test_two_scans_at_once_and_one_that_is_slow(device, tmp_path):
 
 
 @pytest.mark.parametrize("source", ["file", "object", "view"])
-def test_rows_of_a_batch_where_batches_come_one_by_one(host, tmp_path, source):
+def test_batch_rows_regroups_batches(host, tmp_path, source):
     table = arrow_data.table(100)
     path = written(tmp_path / "a.arrow", table, 10)
     with path.open("rb") as opened:
@@ -213,7 +213,7 @@ def test_rows_of_a_batch_where_batches_come_one_by_one(host, tmp_path, source):
     assert same(pa.concat_tables(parts), table)
 
 
-def test_options_that_make_no_sense(host, tmp_path):
+def test_invalid_options_are_refused(host, tmp_path):
     path = written(tmp_path / "a.arrow", pa.table({"a": [1]}), 1)
     for window in (0, -1, True, 1.5, 1 << 63):
         with pytest.raises(sa.InvalidError, match="window"):

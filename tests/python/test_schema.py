@@ -1,4 +1,4 @@
-"""Types, fields and schemas made in Python, and tables with other columns."""
+"""Creation of types, fields and schemas in Python, and tables with changed columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import saeta as sa
 
 
 @pytest.mark.parametrize("type", [array.type for array in arrow_data.arrays(1).values()], ids=str)
-def test_a_type_is_made_of_its_name_and_of_pyarrows(type):  # noqa: A002
+def test_a_type_is_made_from_its_name_or_pyarrows_type(type):  # noqa: A002
     made = sa.DataType(type)
     assert made == sa.DataType(made.name) == sa.DataType(made) == str(made)
     assert pa.field(sa.Field("a", made)).type == type
@@ -35,7 +35,7 @@ def test_a_type_is_made_of_its_name_and_of_pyarrows(type):  # noqa: A002
         (" int64 ", "int64"),
     ],
 )
-def test_a_type_has_the_names_of_pyarrow_too(text, name):
+def test_pyarrows_type_names_are_accepted(text, name):
     assert sa.DataType(text).name == name
 
 
@@ -70,12 +70,12 @@ def test_text_that_is_not_a_type_is_refused(text):
         (np.dtype("timedelta64[ms]"), "duration[ms]"),
         (bool, "bool"),
         (int, "int64"),
-        (float, "double"),  # while Arrow's word "float" is a float32
+        (float, "double"),  # Python's float is 64-bit, but Arrow's "float" is 32-bit
         (str, "string"),
         (bytes, "binary"),
     ],
 )
-def test_a_dtype_is_a_type(host, dtype, name):
+def test_a_numpy_dtype_is_a_type(host, dtype, name):
     assert sa.DataType(dtype) == name
     assert sa.Field("a", dtype).type == name
     column = sa.column("a", [1, None], ctx=host)
@@ -102,7 +102,7 @@ def test_a_dtype_of_torch_is_a_type(host):
 @pytest.mark.parametrize(
     "given", [3, None, object, list, np.object_, np.str_, np.dtype("U4"), pa, np.zeros(1)], ids=repr
 )
-def test_what_has_no_type_is_refused(given):
+def test_objects_that_are_not_types_are_refused(given):
     with pytest.raises(sa.TypeMismatch, match=r"\w+ is not a type: expected text"):
         sa.DataType(given)
 
@@ -113,7 +113,7 @@ def test_a_dtype_that_arrow_does_not_have_is_refused(given):
         sa.DataType(np.dtype(given))
 
 
-def test_a_schema_is_taken_for_a_struct():
+def test_a_schema_is_accepted_as_a_struct_type():
     assert sa.DataType(pa.schema([("a", pa.int8())])) == "struct<a: int8>"
     nested = pa.field("s", pa.struct([("a", pa.int8())]), nullable=False, metadata={"k": "v"})
     assert pa.field(sa.schema([nested])[0]).equals(nested, check_metadata=True)
@@ -135,7 +135,7 @@ def test_a_schema_is_taken_for_a_struct():
         ("list<struct<a: map<string, int8>, b: list<bool>>>", None),
     ],
 )
-def test_a_nested_type_is_made_of_its_name(text, type):  # noqa: A002
+def test_a_nested_type_is_made_from_its_name(text, type):  # noqa: A002
     made = sa.DataType(text)
     assert type is None or pa.field(sa.Field("", made)).type == type
     assert sa.DataType(made.name) == made
@@ -194,7 +194,7 @@ def test_a_field_is_made_and_changed():
     ],
     ids=["pairs", "fields", "mapping", "pyarrow", "schema"],
 )
-def test_a_schema_is_made_of(given):
+def test_a_schema_is_made_from_every_kind_of_fields(given):
     schema = sa.schema(given, {"k": "v"})
     assert schema == sa.Schema([("a", "int8"), ("b", "string")], {b"k": b"v"})
     assert pa.schema(schema) == pa.schema([("a", pa.int8()), ("b", pa.string())])
@@ -234,7 +234,7 @@ def test_a_column_is_made_with_a_type(host):
     assert (made.type, dict(made.field.metadata)) == ("int8", {b"u": b"v"})
 
 
-def test_a_type_that_the_data_does_not_have_is_an_error(host):
+def test_data_of_another_type_are_an_error(host):
     with pytest.raises(sa.TypeMismatch, match="column 'a' is of type int64, not int8"):
         sa.column("a", pa.array([1]), "int8", host)
     with pytest.raises(sa.TypeMismatch, match="column 'a': row 0 is 'x', of type str"):
@@ -269,7 +269,7 @@ def test_columns_are_renamed(host):
         table.rename_columns("xy")
 
 
-def test_columns_are_added_set_and_removed_by_number(host):
+def test_columns_are_added_set_and_removed_by_index(host):
     table = sa.table({"a": [1], "b": [2]}, host)
     assert table.add_column(1, "c", [3]).column_names == ["a", "c", "b"]
     assert table.add_column(2, "c", [3]).column_names == ["a", "b", "c"]
@@ -283,7 +283,7 @@ def test_columns_are_added_set_and_removed_by_number(host):
         table.remove_column("a")
 
 
-def test_tables_are_put_after_one_another(anywhere):
+def test_tables_are_concatenated(anywhere):
     source = arrow_data.table()
     table = sa.from_arrow(source, anywhere)
     anywhere.reset_counters()
@@ -293,7 +293,7 @@ def test_tables_are_put_after_one_another(anywhere):
     assert joined.to_arrow().equals(pa.concat_tables([source, source[3:]]))
 
 
-def test_a_column_allows_nulls_where_one_of_the_tables_does(host):
+def test_a_concatenated_column_is_nullable_if_one_part_is(host):
     full = sa.table([(sa.Field("a", "int64", nullable=False), [1])], host)
     holes = sa.table([(sa.Field("a", "int64"), [None])], host)
     for tables in ([full, holes], [holes, full]):
@@ -301,7 +301,7 @@ def test_a_column_allows_nulls_where_one_of_the_tables_does(host):
     assert not sa.concat_tables([full, full]).schema["a"].nullable
 
 
-def test_tables_of_other_columns_are_not_put_together(host):
+def test_tables_with_different_columns_are_not_concatenated(host):
     table = sa.table({"a": [1]}, host)
     with pytest.raises(sa.TypeMismatch, match=r"table 1: column 0 is 'b' \(int64\), expected 'a'"):
         sa.concat_tables([table, sa.table({"b": [1]}, host)])

@@ -1,4 +1,4 @@
-"""Several devices of one process: tables that go from one to another, and data sets read onto all of them."""
+"""Several devices in one process: tables copied between them, and data sets read onto all of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class Pair:
         self.peers = peers
 
     def require_route(self, target: sa.Context, tables: int) -> None:
-        """Requires that so many tables came to the context, by the way that the devices have."""
+        """Requires `tables` copies to the context: by peer access if the devices have it, otherwise through
+        the host."""
         seen = target.counters()
         direct, staged = seen["peer_to_device"]["transfers"], seen["staged"]
         assert (direct, staged) == ((tables, 0) if self.peers else (0, tables))
@@ -42,11 +43,11 @@ def pair(request):
 
 @pytest.fixture
 def by_ordinal(pair, monkeypatch):
-    """Device arrays name a device by its number: those of the pair."""
+    """Makes device arrays with ordinals 0 and 1 refer to the devices of the pair."""
     monkeypatch.setattr(exchange, "_context_of", lambda device: pair.contexts[device[1]])
 
 
-def test_a_table_goes_to_another_device_and_back(pair):
+def test_a_table_is_copied_to_another_device_and_back(pair):
     first, second = pair.contexts
     table = sa.table(SOURCE, first)
     second.reset_counters()
@@ -57,7 +58,7 @@ def test_a_table_goes_to_another_device_and_back(pair):
     assert moved.to(first).to_arrow().equals(SOURCE)
 
 
-def test_slices_and_columns_go_alone(pair):
+def test_slices_and_single_columns_are_copied(pair):
     first, second = pair.contexts
     table = sa.table(pa.concat_tables([SOURCE, SOURCE]), first)
     assert table[5:90].to(second).to_arrow().equals(pa.concat_tables([SOURCE, SOURCE])[5:90])
@@ -82,7 +83,7 @@ def test_the_budget_of_the_target_refuses_before_anything_is_copied(pair):
         del moved
 
 
-def test_strict_mode_refuses_only_the_way_through_the_host(pair):
+def test_strict_mode_refuses_only_copies_through_the_host(pair):
     first, second = pair.contexts
     table = sa.table({"x": [1, 2, 3]}, first)
     with first.forbid_downloads():
@@ -93,7 +94,7 @@ def test_strict_mode_refuses_only_the_way_through_the_host(pair):
                 table.to(second)
 
 
-def test_a_writer_that_nobody_announced_is_waited_for():
+def test_a_copy_waits_for_pending_foreign_writes():
     from cuda_module import cuda, simulated
 
     with simulated(2) as (device, other):
@@ -106,7 +107,7 @@ def test_a_writer_that_nobody_announced_is_waited_for():
         del memory, column
 
 
-def test_from_arrow_copies_to_the_context_that_was_named(pair, by_ordinal):
+def test_from_arrow_copies_to_the_given_context(pair, by_ordinal):
     first, second = pair.contexts
     table = sa.table({"x": [1, None, 3], "s": ["a", "b", None]}, first)
     for source in (table, table.__arrow_c_device_stream__()):
@@ -124,8 +125,8 @@ def test_from_arrow_copies_to_the_context_that_was_named(pair, by_ordinal):
     assert sa.from_arrow(table, first)["x"].address == table["x"].address
 
 
-def test_a_stream_is_taken_where_its_arrays_are(pair, by_ordinal):
-    """A device stream has no number of a device: its first array has."""
+def test_a_stream_is_imported_on_the_device_of_its_arrays(pair, by_ordinal):
+    """A device stream has only a device type. The ordinal is in its first array."""
     for number, ctx in enumerate(pair.contexts):
         whole = sa.table({"x": [1, None, 3]}, ctx)
         for table in (whole, sa.concat_tables([whole, whole[1:]])):
@@ -141,7 +142,7 @@ def test_a_stream_is_taken_where_its_arrays_are(pair, by_ordinal):
         assert empty.num_rows == 0
 
 
-def test_a_forbidden_copy_names_the_way(pair, by_ordinal):
+def test_the_error_of_a_forbidden_copy_names_the_solution(pair, by_ordinal):
     first, second = pair.contexts
     table = sa.table({"x": [1, 2, 3]}, first)
     for source in (table, table["x"], table.__arrow_c_device_stream__()):
@@ -149,8 +150,8 @@ def test_a_forbidden_copy_names_the_way(pair, by_ordinal):
             sa.from_arrow(source, second, copy=False)
 
 
-def test_tensors_of_another_device_need_a_copy_that_was_asked_for(pair):
-    """Tensors that are copied: tests/interop/test_gpu_peers.py."""
+def test_tensors_of_another_device_need_an_explicit_copy(pair):
+    """tests/interop/test_gpu_peers.py tests the copies."""
     first, second = pair.contexts
     column = sa.column("x", np.arange(100, dtype="i4"), ctx=first)
     for copy in (None, False):
@@ -159,7 +160,7 @@ def test_tensors_of_another_device_need_a_copy_that_was_asked_for(pair):
                 sa.from_dlpack(source, second, copy=copy)
 
 
-def test_a_context_that_is_named_takes_columns_of_other_devices(pair):
+def test_a_given_context_accepts_columns_of_other_devices(pair):
     first, second = pair.contexts
     column = sa.column("x", [1, 2, None], ctx=first)
     assert sa.column("y", column, ctx=second).device == "sim:1"
@@ -169,7 +170,7 @@ def test_a_context_that_is_named_takes_columns_of_other_devices(pair):
     assert sa.table(sa.table({"x": column}), second).to_pydict() == {"x": [1, 2, None]}
 
 
-def test_columns_of_two_devices_are_no_table_unless_a_context_is_named(pair):
+def test_a_table_of_columns_of_two_devices_needs_a_context(pair):
     first, second = pair.contexts
     columns = {"x": sa.column("x", [1], ctx=first), "y": sa.column("y", [2], ctx=second)}
     with pytest.raises(sa.InvalidError, match=r"on sim:1, the table on sim:0; Column\.to"):
@@ -211,13 +212,13 @@ def rows_of(*numbers):
     return [row for number in numbers for row in range(10 * number, 10 * number + 2 * number + 2)]
 
 
-def test_files_are_placed_in_turn(pair, files):
+def test_files_are_distributed_in_turn(pair, files):
     placed = sa.place(files, pair.contexts)
     assert [table.context for table in placed] == pair.contexts
     assert values(placed) == [rows_of(0, 2, 4), rows_of(1, 3)]
 
 
-def test_batches_are_placed_by_their_bytes(pair, files):
+def test_batches_are_distributed_by_their_bytes(pair, files):
     placed = sa.place(sorted(files.glob("*.arrow")), pair.contexts, by="bytes")
     assert [table.context for table in placed] == pair.contexts
     assert [row for part in values(placed) for row in part] == rows_of(0, 1, 2, 3, 4)
@@ -249,14 +250,14 @@ def test_columns_and_schema_are_those_of_a_read(host, files):
         sa.place(files, [host, host])
 
 
-def test_without_contexts_all_devices_are_meant(files):
+def test_all_devices_are_used_by_default(files):
     assert [table.context for table in sa.place(files)] == sa.contexts()
     assert [ctx.device for ctx in sa.contexts()] == (
         [each.name for each in sa.devices() if each.name != "host"] or ["host"]
     )
 
 
-def test_a_failure_leaves_nothing_on_any_device(pair, files):
+def test_a_failure_leaks_nothing_on_any_device(pair, files):
     broken = files / "3.arrow"
     content = bytearray(broken.read_bytes())
     for ctx in pair.contexts:
@@ -274,7 +275,7 @@ def test_a_failure_leaves_nothing_on_any_device(pair, files):
     assert values(sa.place(files, pair.contexts)) == [rows_of(0, 2, 4), rows_of(1, 3)]
 
 
-def test_bad_arguments_are_named(host, files):
+def test_errors_name_invalid_arguments(host, files):
     with pytest.raises(sa.InvalidError, match="at least one context"):
         sa.place(files, [])
     with pytest.raises(sa.InvalidError, match="by='rows'"):
