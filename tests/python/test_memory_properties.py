@@ -197,10 +197,7 @@ class MemoryProgram(stateful.RuleBasedStateMachine):
                 for at in where.line():
                     at.reserved -= size
             self.charged(where, size)
-        assert self.asked == asked, (
-            "the hook is called once if a request exceeds the budget but not a limit, and never by a
-            reservation"
-        )
+        assert self.asked == asked, "the hook is called once if a request exceeds what is free but no limit"
 
     @stateful.rule(data=st.data(), value=st.integers(0, 255))
     def write(self, data, value):
