@@ -1,4 +1,4 @@
-// A file that is not an Arrow file gives an error that says what it is instead.
+// Errors for paths that are not readable Arrow files; they tell what the path is instead.
 
 #include "ipc_test.hpp"
 #include "support/foreign_streams.hpp"
@@ -22,21 +22,21 @@ protected:
   }
 };
 
-TEST_F(bad_file, a_missing_one_is_named_with_errno) {
+TEST_F(bad_file, a_missing_file_is_an_error_with_errno) {
   EXPECT_ERROR(read(file("missing")), io, file("missing").string(), "No such file or directory", "errno 2");
   EXPECT_ERROR(inspect(file("missing")), io, "No such file or directory");
 }
 
-TEST_F(bad_file, a_directory_is_no_file) {
+TEST_F(bad_file, a_directory_is_refused) {
   EXPECT_ERROR(read(folder()), io, folder().string(), "Is a directory");
 }
 
-TEST_F(bad_file, a_pipe_is_no_file_and_is_not_waited_for) {
+TEST_F(bad_file, a_pipe_is_refused_without_waiting_for_it) {
   ASSERT_EQ(::mkfifo(file("pipe").c_str(), 0600), 0);
   EXPECT_ERROR(read(file("pipe")), io, "not a regular file");
 }
 
-TEST_F(bad_file, an_unreadable_one_says_so) {
+TEST_F(bad_file, an_unreadable_file_is_an_error_with_errno) {
   store(file("secret"), "ARROW1");
   std::filesystem::permissions(file("secret"), std::filesystem::perms::none);
   std::filesystem::permissions(folder(), std::filesystem::perms{0755});
@@ -44,7 +44,7 @@ TEST_F(bad_file, an_unreadable_one_says_so) {
   EXPECT_ERROR(read(file("secret")), io, "Permission denied");
 }
 
-TEST_F(bad_file, an_empty_one_is_told_from_a_wrong_one) {
+TEST_F(bad_file, an_empty_file_has_its_own_message) {
   expect_format("", "empty");
   expect_format("PAR1 and more", "50 41 52 31");
   expect_format("ARR", "41 52 52");
@@ -52,14 +52,14 @@ TEST_F(bad_file, an_empty_one_is_told_from_a_wrong_one) {
   expect_format(std::string(100, '\0'), "not an Arrow file or stream");
 }
 
-TEST_F(bad_file, one_that_was_cut_off_is_truncated) {
+TEST_F(bad_file, a_file_that_was_cut_off_is_reported_as_truncated) {
   const std::string whole = write_bytes(every_type());
   expect_format(whole.substr(0, 6), "truncated");
   expect_format(whole.substr(0, whole.size() / 2), "truncated");
   expect_format(whole.substr(0, whole.size() - 1), "truncated");
 }
 
-TEST_F(bad_file, a_footer_that_does_not_fit_is_refused) {
+TEST_F(bad_file, a_footer_outside_of_the_file_is_refused) {
   std::string bytes = write_bytes(every_type());
   for (const std::int32_t size : {-1, 0, 7, 1 << 30, static_cast<std::int32_t>(bytes.size())}) {
     std::memcpy(bytes.data() + bytes.size() - 10, &size, sizeof size);

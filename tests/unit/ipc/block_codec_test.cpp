@@ -1,4 +1,4 @@
-// Buffers that several threads compress are read by libarrow.
+// libarrow can decode buffers that several threads have compressed.
 #include "saeta/bridge/arrow_status.hpp"
 #include "saeta/ipc/codec/block_codec.hpp"
 #include "saeta/ipc/codec/decoded_bound.hpp"
@@ -38,13 +38,13 @@ protected:
   write_team team_{3};
 };
 
-TEST_P(blocks, of_any_size_and_content_are_decoded_to_what_they_were) {
+TEST_P(blocks, of_any_size_and_content_round_trip) {
   constexpr std::size_t block = block_codec::block_bytes;
   constexpr std::size_t whole = block_codec::whole_below;
   std::mt19937_64 random(7);
   for (const std::size_t bytes : {std::size_t{1}, whole, whole + 1, whole + block, 5 * block - 3}) {
     std::vector<std::uint8_t> values(bytes);
-    for (std::size_t i = 0; i < bytes; ++i) { // one block that can't be made smaller among others
+    for (std::size_t i = 0; i < bytes; ++i) { // one incompressible block among others
       values[i] = static_cast<std::uint8_t>(i / block == 2 ? random() : i / 100);
     }
     const auto made = compressed(values);
@@ -58,7 +58,7 @@ TEST_P(blocks, of_any_size_and_content_are_decoded_to_what_they_were) {
 }
 
 TEST_P(blocks, end_with_the_team) {
-  const auto fail = [&] { // either call may be the one that learns of it
+  const auto fail = [&] { // either call may throw the failure
     team_.queue(1, [] { throw error(errc::io, "full"); });
     team_.finish();
   };

@@ -1,4 +1,4 @@
-// Which bytes of a batch's body the chosen columns need, by what its message says.
+// Computes from a batch's message which byte ranges of its body the selected columns need.
 
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
@@ -16,10 +16,10 @@ namespace {
 
 using ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
-constexpr std::int64_t far = 10'000; // so that no two buffers are read together
+constexpr std::int64_t far = 10'000; // distance of buffers, large enough that no two are merged into one read
 
-/// What a message says of its buffers.
-struct said {
+/// The buffers and variadic counts of a message.
+struct message_buffers {
   std::vector<buffer_place> buffers;
   std::vector<std::int64_t> variadic_counts{};
   std::int16_t version = version_5;
@@ -30,9 +30,9 @@ flat_structs<T> view_of(const std::vector<T>& list) {
   return {reinterpret_cast<const std::byte*>(list.data()), list.size()};
 }
 
-/// The buffers of a body, `count` of 8 bytes each.
-said spread(std::size_t count, std::vector<std::int64_t> variadic = {}) {
-  said made;
+/// Describes `count` buffers of 8 bytes each, far apart.
+message_buffers spread(std::size_t count, std::vector<std::int64_t> variadic = {}) {
+  message_buffers made;
   for (std::size_t i = 0; i < count; ++i) {
     made.buffers.push_back({static_cast<std::int64_t>(i) * far, 8});
   }
@@ -48,7 +48,7 @@ schema columns_of(std::vector<data_type> types) {
   return made;
 }
 
-ranges taken(const schema& fields, const said& by, const std::vector<int>& columns) {
+ranges taken(const schema& fields, const message_buffers& by, const std::vector<int>& columns) {
   batch_layout batch;
   batch.version = by.version;
   batch.buffers = view_of(by.buffers);
@@ -67,7 +67,7 @@ data_type nested(std::string_view format, const std::vector<data_type>& children
   return data_type::nested(format, columns_of(children).fields);
 }
 
-TEST(body_ranges, of_a_column_begin_behind_the_buffers_of_those_before_it) {
+TEST(body_ranges, of_a_column_begin_after_the_buffers_of_earlier_columns) {
   const data_type number(type_id::int32);
   const data_type text(type_id::string);
   const data_type view(type_id::string_view);
@@ -75,12 +75,12 @@ TEST(body_ranges, of_a_column_begin_behind_the_buffers_of_those_before_it) {
     const auto expect_second = [&](const data_type& first, std::size_t buffers,
                                    const std::vector<std::int64_t>& variadic = {}) {
       const auto at = static_cast<std::int64_t>(buffers) * far;
-      said batch = spread(buffers + 2, variadic);
+      message_buffers batch = spread(buffers + 2, variadic);
       batch.version = version;
       EXPECT_EQ(taken(columns_of({first, number}), batch, {1}), (ranges{{at, 8}, {at + far, 8}}))
           << first.name() << ", version " << version;
     };
-    const std::size_t bitmap = version == version_4 ? 1 : 0; // that unions had
+    const std::size_t bitmap = version == version_4 ? 1 : 0; // unions had a validity bitmap in version 4
     expect_second(number, 2);
     expect_second(data_type(type_id::null), 0);
     expect_second(text, 3);
@@ -101,15 +101,15 @@ TEST(body_ranges, of_a_column_begin_behind_the_buffers_of_those_before_it) {
 
 TEST(body_ranges, leave_out_empty_buffers) {
   const schema fields = columns_of({data_type(type_id::int32)});
-  said batch = spread(2);
+  message_buffers batch = spread(2);
   batch.buffers[1] = {far, 0};
   EXPECT_EQ(taken(fields, batch, {0}), (ranges{{0, 8}}));
 }
 
-TEST(body_ranges, with_a_small_gap_are_one) {
+TEST(body_ranges, with_a_small_gap_are_merged) {
   const schema fields = columns_of({data_type(type_id::int32), data_type(type_id::int32)});
   const auto of = [&](std::int64_t gap) {
-    // The third lies in the first.
+    // The third buffer is inside the first.
     return taken(fields, {.buffers = {{0, 100}, {100 + gap, 50}, {20, 10}, {0, 0}}}, {0, 1});
   };
   EXPECT_EQ(of(4096), (ranges{{0, 4246}}));

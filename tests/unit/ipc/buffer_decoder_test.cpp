@@ -1,4 +1,4 @@
-// Compressed buffers decoded front to back, in parts. Frames are whole, broken, or lie about their size.
+// Incremental decoding of compressed buffers whose frames are valid, broken, or claim a wrong size.
 
 #include "saeta/base/error.hpp"
 #include "saeta/bridge/arrow_status.hpp"
@@ -38,7 +38,7 @@ std::string packed(body_codec codec, const std::string& text) {
   return bytes;
 }
 
-/// Bytes that a codec makes half as long, or so.
+/// Random text that a codec compresses to about half.
 std::string noise(std::size_t bytes) {
   std::mt19937 random(11);
   std::string text(bytes, '\0');
@@ -81,7 +81,7 @@ std::string refusal(buffer_decoder& from, const packed_buffer& of) {
   return "none";
 }
 
-TEST(buffer_decoder, reads_and_passes_over_parts) {
+TEST(buffer_decoder, reads_and_skips_parts) {
   const std::string text = noise(300'000);
   for (const body_codec codec : codecs) {
     SCOPED_TRACE(name_of(codec));
@@ -106,7 +106,7 @@ TEST(buffer_decoder, reads_and_passes_over_parts) {
   }
 }
 
-TEST(buffer_decoder, takes_frames_that_are_larger_than_its_input) {
+TEST(buffer_decoder, decodes_frames_larger_than_its_input_buffer) {
   const std::string text = noise(std::size_t{14} << 20);
   for (const body_codec codec : {body_codec::lz4, body_codec::zstd}) {
     const std::string bytes = packed(codec, text);
@@ -119,7 +119,7 @@ TEST(buffer_decoder, takes_frames_that_are_larger_than_its_input) {
   }
 }
 
-TEST(buffer_decoder, takes_several_frames) {
+TEST(buffer_decoder, decodes_several_frames) {
   const std::string text = noise(5000);
   for (const body_codec codec : {body_codec::lz4, body_codec::zstd}) {
     const std::string bytes = packed(codec, text) + packed(codec, text);
@@ -131,7 +131,7 @@ TEST(buffer_decoder, takes_several_frames) {
   }
 }
 
-TEST(buffer_decoder, sees_the_borders_that_it_is_told_of) {
+TEST(buffer_decoder, reports_the_values_at_requested_positions) {
   std::string text = noise(200'000);
   const std::array<std::int64_t, 2> borders{5, -7};
   std::memcpy(text.data() + 400, &borders[0], sizeof(std::int64_t));
@@ -156,7 +156,7 @@ TEST(buffer_decoder, sees_the_borders_that_it_is_told_of) {
   }
 }
 
-TEST(buffer_decoder, refuses_what_is_not_as_long_as_it_claims) {
+TEST(buffer_decoder, refuses_frames_that_decode_to_another_size_than_claimed) {
   const std::string text = noise(10'000);
   for (const body_codec codec : {body_codec::lz4, body_codec::zstd}) {
     SCOPED_TRACE(name_of(codec));
@@ -177,13 +177,13 @@ TEST(buffer_decoder, refuses_what_is_not_as_long_as_it_claims) {
   }
 }
 
-TEST(buffer_decoder, refuses_frames_behind_what_is_claimed) {
-  constexpr std::size_t input = 128u << 10; // what the decoder reads at once
+TEST(buffer_decoder, refuses_frames_after_the_claimed_size) {
+  constexpr std::size_t input = 128u << 10; // size of the decoder's reads
   const std::string text = noise(10'000);
   for (const body_codec codec : {body_codec::lz4, body_codec::zstd}) {
     SCOPED_TRACE(name_of(codec));
     const std::string one = packed(codec, text);
-    // A frame that decoders skip, so that the first input ends with it.
+    // A skippable frame that ends exactly at the end of the first read.
     const auto skipped = static_cast<std::uint32_t>(input - one.size() - 8);
     const std::array<std::uint32_t, 2> head{0x184D2A50, skipped};
     const std::string between(reinterpret_cast<const char*>(head.data()), sizeof head);
@@ -218,7 +218,7 @@ TEST(buffer_decoder, keeps_nothing_of_a_read_that_failed) {
   EXPECT_EQ(refusal(decoder, buffer_in(body_codec::lz4, 0, one, 1000)), "none");
 }
 
-TEST(buffer_decoder, is_an_error_at_most_where_bytes_are_changed) {
+TEST(buffer_decoder, decodes_changed_bytes_or_throws) {
   const std::string text = noise(3000);
   std::mt19937 random(3);
   for (const body_codec codec : {body_codec::lz4, body_codec::zstd}) {

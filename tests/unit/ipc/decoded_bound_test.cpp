@@ -1,4 +1,4 @@
-// What compressed bytes can hold at most: never less than they do, and close to it.
+// The upper bound for the decoded size of compressed bytes: never too small, and close to the real size.
 
 #include "saeta/base/error.hpp"
 #include "saeta/bridge/arrow_status.hpp"
@@ -42,7 +42,7 @@ std::string text_of(std::size_t bytes, unsigned different) {
   return text;
 }
 
-TEST(decoded_bound, is_no_less_than_what_is_decoded) {
+TEST(decoded_bound, is_at_least_the_decoded_size) {
   for (const std::string_view codec : {"lz4", "zstd"}) {
     for (const std::size_t bytes :
          {1U, 100U, 255U, 256U, 257U, 65'535U, 65'536U, 70'000U, 300'000U, 9'000'000U}) {
@@ -54,7 +54,7 @@ TEST(decoded_bound, is_no_less_than_what_is_decoded) {
   }
 }
 
-TEST(decoded_bound, is_near_what_is_decoded) {
+TEST(decoded_bound, is_close_to_the_decoded_size) {
   constexpr std::size_t bytes = 9'000'000;
   for (const unsigned different : {1U, 3U, 200U}) {
     const std::string text = text_of(bytes, different);
@@ -67,10 +67,10 @@ TEST(decoded_bound, is_near_what_is_decoded) {
   EXPECT_LE(max_decoded_bytes("lz4", compress("lz4", noise)), std::size_t{4} << 20);
 }
 
-TEST(decoded_bound, finds_the_size_behind_the_number_of_a_dictionary) {
+TEST(decoded_bound, finds_the_content_size_after_a_dictionary_id) {
   const auto plain = compress("zstd", text_of(300'000, 3));
   const auto flags = std::to_integer<unsigned>(plain[4]);
-  const bool single = (flags & 32U) != 0; // a frame of one segment says no size of a window
+  const bool single = (flags & 32U) != 0; // single-segment frames have no window descriptor
   const auto number_at = plain.begin() + (single ? 5 : 6);
   for (const auto& [code, bytes] : {std::pair{1U, 1U}, std::pair{2U, 2U}, std::pair{3U, 4U}}) {
     std::vector<std::byte> changed(plain.begin(), number_at);
@@ -81,7 +81,7 @@ TEST(decoded_bound, finds_the_size_behind_the_number_of_a_dictionary) {
   }
 }
 
-TEST(decoded_bound, adds_frames_and_skips_what_may_be_skipped) {
+TEST(decoded_bound, adds_up_frames_and_ignores_skippable_frames) {
   for (const std::string_view codec : {"lz4", "zstd"}) {
     const auto one = compress(codec, text_of(100'000, 200));
     const auto most = max_decoded_bytes(codec, one);
@@ -114,7 +114,7 @@ void append(std::vector<std::byte>& to, std::uint64_t number, std::size_t bytes)
   }
 }
 
-TEST(decoded_bound, knows_every_part_that_a_frame_of_lz4_may_have) {
+TEST(decoded_bound, reads_all_optional_fields_of_lz4_frames) {
   constexpr std::uint64_t number = 1, content_checksum = 4, content_size = 8, block_checksum = 16;
   const auto behind = compress("lz4", text_of(100'000, 200));
   for (std::uint64_t flags = 0; flags < 32; ++flags) {
@@ -133,7 +133,7 @@ TEST(decoded_bound, knows_every_part_that_a_frame_of_lz4_may_have) {
       frame.insert(frame.end(), stored, std::byte{'x'});
       append(frame, 0x99999999, (flags & block_checksum) != 0 ? 4 : 0);
     }
-    append(frame, 40, 4); // compressed
+    append(frame, 40, 4); // size of a compressed block
     frame.insert(frame.end(), 40, std::byte{0});
     append(frame, 0x99999999, (flags & block_checksum) != 0 ? 4 : 0);
     append(frame, 0, 4);
@@ -145,11 +145,11 @@ TEST(decoded_bound, knows_every_part_that_a_frame_of_lz4_may_have) {
   }
 }
 
-TEST(decoded_bound, counts_a_repeated_byte_as_often_as_it_is_repeated) {
+TEST(decoded_bound, counts_run_length_blocks_at_their_decoded_size) {
   std::vector<std::byte> frame;
   append(frame, 0xFD2FB528, 4);
-  append(frame, 0, 1);    // neither a size nor a checksum
-  append(frame, 0x58, 1); // the window
+  append(frame, 0, 1);    // header without content size and checksum
+  append(frame, 0x58, 1); // window descriptor
   append(frame, 90'000 << 3 | 1 << 1, 3);
   append(frame, 'x', 1);
   append(frame, 5 << 3 | 1, 3);
@@ -160,7 +160,7 @@ TEST(decoded_bound, counts_a_repeated_byte_as_often_as_it_is_repeated) {
   EXPECT_EQ(max_decoded_bytes("zstd", frame), 190'005U);
 }
 
-TEST(decoded_bound, of_bytes_that_are_cut_or_changed_ends) {
+TEST(decoded_bound, of_truncated_or_changed_bytes_terminates) {
   std::mt19937_64 random(3);
   for (const std::string_view codec : {"lz4", "zstd"}) {
     const auto whole = compress(codec, text_of(500'000, 3));

@@ -1,4 +1,4 @@
-// What the tests of dictionaries in files share.
+// Common helpers of the tests about dictionaries in files.
 #pragma once
 
 #include "ipc_test.hpp"
@@ -10,7 +10,7 @@ namespace saeta::ipc {
 
 class dictionary_fixture : public ipc_test {
 protected:
-  /// A table with the column "words", each array a batch.
+  /// Makes a table with the column "words"; each array is a batch.
   [[nodiscard]] table table_of(const std::vector<support::shared_array>& pieces) const {
     std::vector<std::vector<support::shared_array>> batches;
     for (const auto& piece : pieces) {

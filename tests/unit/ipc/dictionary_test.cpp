@@ -1,4 +1,5 @@
-// Dictionaries: once a file, replaced or grown in a stream, united where a file can hold only one.
+// Dictionaries: written once in a file, replaced or extended by deltas in a stream, and united if batches of
+// a file have different ones.
 
 #include "dictionary_fixture.hpp"
 
@@ -18,7 +19,7 @@ using ::testing::ElementsAre;
 
 class dictionary : public dictionary_fixture {};
 
-TEST_F(dictionary, a_shared_one_is_written_and_uploaded_once) {
+TEST_F(dictionary, that_is_shared_is_written_and_uploaded_once) {
   const auto words = strings({"first-word", "second-word"});
   const table original = table_of({indices({0, 1}, words), indices({1, 1}, words), indices({0}, words)});
   for (const auto format : {container::file, container::stream}) {
@@ -33,7 +34,7 @@ TEST_F(dictionary, a_shared_one_is_written_and_uploaded_once) {
   }
 }
 
-TEST_F(dictionary, equal_ones_in_different_memory_are_written_once) {
+TEST_F(dictionary, with_equal_values_in_different_memory_is_written_once) {
   const table original =
       table_of({indices({0, 1}, strings({"one-word", "b"})), indices({1}, strings({"one-word", "b"}))});
   for (const auto format : {container::file, container::stream}) {
@@ -43,10 +44,10 @@ TEST_F(dictionary, equal_ones_in_different_memory_are_written_once) {
   }
 }
 
-TEST_F(dictionary, a_stream_may_replace_it) {
+TEST_F(dictionary, can_be_replaced_in_a_stream) {
   for (const auto body : {compression::none, compression::lz4}) {
     std::vector<shared_array> pieces;
-    for (int i = 0; i < 20; ++i) { // of equal size, so that freed memory would be used again
+    for (int i = 0; i < 20; ++i) { // of equal size, so that freed memory is likely to be reused
       const std::string first = concat("word-", 100 + i);
       pieces.push_back(indices({1, 0, 1}, strings({first, concat("other-", 100 + i)})));
     }
@@ -59,7 +60,7 @@ TEST_F(dictionary, a_stream_may_replace_it) {
   }
 }
 
-TEST_F(dictionary, a_stream_may_grow_it_by_deltas) {
+TEST_F(dictionary, can_grow_in_a_stream_by_deltas) {
   const auto all = strings({"alpha", "beta", "gamma", "delta"});
   const auto begin = std::make_shared<support::plain_array>(*all);
   begin->length = 2;
@@ -78,7 +79,7 @@ TEST_F(dictionary, a_stream_may_grow_it_by_deltas) {
   }
 }
 
-TEST_F(dictionary, a_file_unites_different_ones) {
+TEST_F(dictionary, of_different_values_are_united_in_a_file) {
   const table original = table_of({indices({0, 1, 1}, strings({"a", "b"})),
                                    indices({0, 1}, strings({"c", "b"})), indices({0}, strings({"a", "b"}))});
   for (const auto body : {compression::none, compression::zstd}) {
@@ -123,9 +124,9 @@ TEST_F(dictionary, inside_of_other_types_are_written) {
       << "equal dictionaries in different places";
 }
 
-TEST_F(dictionary, of_structs_are_told_apart_by_their_children) {
+TEST_F(dictionary, of_structs_are_compared_by_their_children) {
   const data_type rows = data_type::nested("+s", {{"a", data_type(type_id::int32), true, {}}});
-  // Equal lengths and no validity: nothing but the children tells them apart.
+  // Equal lengths and no validity: only the children differ.
   const schema fields{{{"0:rows", data_type::dictionary(data_type(type_id::int32), rows), true, {}}}, {}};
   std::vector<batch> batches;
   for (const std::uint64_t seed : {std::uint64_t{1}, std::uint64_t{2}}) {
@@ -154,7 +155,7 @@ TEST_F(dictionary, of_dictionaries_are_refused) {
 TEST_F(dictionary, of_every_value_type_are_united_with_nulls_among_the_values) {
   std::vector<data_type> types;
   for (const data_type& values : support::carried_types()) {
-    // In a dictionary of its own, libarrow reads neither the one nor the other.
+    // libarrow supports neither dictionaries nor extensions as values of a dictionary.
     if (values.value_type() == nullptr && values.extension_name().empty() && values.depth() < 3) {
       types.push_back(data_type::dictionary(data_type(type_id::int16), values));
     }
@@ -171,7 +172,7 @@ TEST_F(dictionary, of_every_value_type_are_united_with_nulls_among_the_values) {
   }
 }
 
-TEST_F(dictionary, values_are_told_apart_by_their_bits) {
+TEST_F(dictionary, values_are_compared_bitwise) {
   const std::vector<std::pair<type_id, std::vector<std::uint64_t>>> kinds{
       {type_id::half_float, {0x3C00, 0x4100, 0x0000, 0x8000, 0x7E00, 0x7E01}}, // 1, 2.5, 0, -0, NaNs
       {type_id::float32, {0x3F800000, 0x40200000, 0, 0x80000000, 0x7FC00000, 0x7FC00001}},
@@ -179,7 +180,7 @@ TEST_F(dictionary, values_are_told_apart_by_their_bits) {
   for (const auto& [id, values] : kinds) {
     const data_type type(id);
     std::vector<shared_array> pieces;
-    for (const std::uint64_t value : values) { // of equal size: nothing but the bits tells them apart
+    for (const std::uint64_t value : values) { // of equal size: only the bits differ
       const auto made = std::make_shared<support::plain_array>();
       made->type = type;
       made->length = 1;
@@ -199,7 +200,7 @@ TEST_F(dictionary, values_are_told_apart_by_their_bits) {
   }
 }
 
-TEST_F(dictionary, indices_become_wider_where_the_united_one_has_more_values_than_they_can_name) {
+TEST_F(dictionary, indices_are_widened_if_a_united_dictionary_has_more_values_than_they_can_represent) {
   struct expectation {
     type_id index;
     std::int64_t values;
@@ -232,7 +233,7 @@ TEST_F(dictionary, indices_become_wider_where_the_united_one_has_more_values_tha
   }
 }
 
-TEST_F(dictionary, indices_inside_of_other_types_become_wider_too) {
+TEST_F(dictionary, nested_indices_are_widened_too) {
   const data_type type = data_type::dictionary(data_type(type_id::int8), data_type(type_id::int64));
   const auto with = [](const data_type& inside) {
     const data_type text(type_id::string);
@@ -271,7 +272,7 @@ TEST_F(dictionary, indices_inside_of_other_types_become_wider_too) {
   EXPECT_THAT(names(), ::testing::IsEmpty());
 }
 
-TEST_F(dictionary, whose_values_have_an_extension_type_is_refused_before_a_byte_is_written) {
+TEST_F(dictionary, with_an_extension_type_is_refused_before_anything_is_written) {
   const data_type uuid = data_type::parse("w:16").with_extension("arrow.uuid", "");
   const data_type type = data_type::dictionary(data_type(type_id::int8), uuid);
   const data_type row = data_type::nested("+s", {{"id", type, true, {}}});
@@ -289,7 +290,7 @@ TEST_F(dictionary, whose_values_have_an_extension_type_is_refused_before_a_byte_
   }
 }
 
-TEST_F(dictionary, of_extension_types_inside_of_its_values_are_written) {
+TEST_F(dictionary, with_extension_types_nested_in_its_values_is_written) {
   const data_type uuid = data_type::parse("w:16").with_extension("arrow.uuid", "");
   const data_type row = data_type::nested("+s", {{"id", uuid, true, {}}});
   const data_type outside = data_type::dictionary(data_type(type_id::int8), data_type(type_id::string))
@@ -301,7 +302,7 @@ TEST_F(dictionary, of_extension_types_inside_of_its_values_are_written) {
   }
 }
 
-TEST_F(dictionary, an_empty_one_of_another_type_is_not_mistaken) {
+TEST_F(dictionary, that_is_empty_is_not_shared_with_another_type) {
   const auto no_words = strings({});
   const auto no_numbers = support::random_array(data_type(type_id::int64), {0, 0, support::nulls::absent}, 1);
   const auto words = indices({}, no_words);
@@ -315,7 +316,7 @@ TEST_F(dictionary, an_empty_one_of_another_type_is_not_mistaken) {
   }
 }
 
-TEST_F(dictionary, an_index_outside_it_is_found_before_it_is_followed) {
+TEST_F(dictionary, indices_are_checked_before_they_are_followed) {
   const auto words = strings({"a", "b"});
   const table sound = table_of({indices({0, 1, 1, 0, 1}, words)});
   std::string bytes = write_bytes(sound);
@@ -326,7 +327,7 @@ TEST_F(dictionary, an_index_outside_it_is_found_before_it_is_followed) {
   EXPECT_ERROR(read_bytes(bytes), format, "bytes: batch 0", "'words'");
 }
 
-TEST_F(dictionary, one_that_was_replaced_is_not_kept) {
+TEST_F(dictionary, that_was_replaced_is_released) {
   const table original = table_of({indices({0, 1}, strings({"a", "b"})), indices({1, 0}, strings({"c", "d"})),
                                    indices({1, 1}, strings({"e", "f"}))});
   const std::string bytes = write_bytes(original, {container::stream});
@@ -338,7 +339,7 @@ TEST_F(dictionary, one_that_was_replaced_is_not_kept) {
   }
 }
 
-TEST_F(dictionary, one_in_parts_is_no_view_and_nothing_is_read_behind_it) {
+TEST_F(dictionary, of_several_deltas_can_not_be_a_view) {
   const auto all = strings({"alpha", "beta", "gamma"});
   const auto begin = std::make_shared<support::plain_array>(*all);
   begin->length = 2;
@@ -351,7 +352,7 @@ TEST_F(dictionary, one_in_parts_is_no_view_and_nothing_is_read_behind_it) {
   EXPECT_ERROR(reading->next(ctx()), exchange, "column 'words'", "a dictionary in parts");
 }
 
-TEST_F(dictionary, an_index_outside_it_is_found_when_dictionaries_are_united) {
+TEST_F(dictionary, indices_are_checked_when_dictionaries_are_united) {
   const table sound = table_of({indices({0, 1, 1, 0, 1}, strings({"a", "b"})), indices({0}, strings({"c"}))});
   std::string bytes = write_bytes(sound, {container::stream});
   const std::int32_t marked[] = {0, 1, 1, 0, 1};

@@ -1,4 +1,4 @@
-// Every step through a FlatBuffers table and to the footer of a file stays inside the bytes.
+// Bounds checks of the FlatBuffers reader: offsets, vtables, vectors and strings must be inside the bytes.
 
 #include "saeta/ipc/format/flat_table.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
@@ -26,15 +26,15 @@ struct pair_of_numbers {
   std::int32_t second;
 };
 
-/// A root table with field 0 = int16 7, field 2 = a table whose field 0 is int8 9, and field 3 = two structs.
-/// Field 1 is absent.
+/// Returns a root table with field 0 = int16 7, field 2 = a table whose field 0 is int8 9, and field 3 = two
+/// structs. Field 1 is absent.
 std::vector<std::byte> sample() {
   std::vector<std::byte> bytes(72);
   const auto put = [&](std::size_t at, auto value) { std::memcpy(bytes.data() + at, &value, sizeof value); };
-  put(0, std::uint32_t{16}); // root
+  put(0, std::uint32_t{16}); // offset of the root table
   const std::array<std::uint16_t, 6> vtable{12, 16, 4, 0, 8, 12};
   put(4, vtable);
-  put(16, std::int32_t{12}); // the vtable lies 12 bytes before
+  put(16, std::int32_t{12}); // the vtable is 12 bytes before the table
   put(20, std::int16_t{7});
   put(24, std::uint32_t{40 - 24});
   put(28, std::uint32_t{48 - 28});
@@ -62,7 +62,7 @@ TEST(flat_table, finds_fields_by_number) {
   EXPECT_TRUE(root.structs<pair_of_numbers>(1).empty());
 }
 
-TEST(flat_table, of_any_length_and_with_any_byte_changed_stays_inside) {
+TEST(flat_table, never_reads_outside_of_truncated_or_changed_bytes) {
   const auto whole = sample();
   const auto walk = [](const std::vector<std::byte>& exact) {
     try {
@@ -95,7 +95,7 @@ TEST(flat_table, a_vector_longer_than_the_bytes_is_refused) {
   EXPECT_THROW(static_cast<void>(flat_table::root(bytes).structs<pair_of_numbers>(3)), error);
 }
 
-/// Numbers in a row, as a buffer of FlatBuffers.
+/// Returns the bytes of consecutive numbers of different types.
 template <class... Numbers>
 std::vector<std::byte> bytes_of(Numbers... numbers) {
   std::vector<std::byte> bytes;
@@ -110,12 +110,13 @@ std::vector<std::byte> bytes_of(Numbers... numbers) {
 using u16 = std::uint16_t;
 using u32 = std::uint32_t;
 
-/// The root's offset, its table and behind it a vtable of no fields.
+/// Returns the offset of the root, its table, and after it a vtable without fields.
 std::vector<std::byte> table_without_fields() { return bytes_of(u32{4}, std::int32_t{-4}, u16{4}, u16{4}); }
 
-TEST(flat_table, the_bytes_of_a_vector_do_not_wrap_around) {
+TEST(flat_table, the_size_of_a_vector_does_not_overflow) {
   auto bytes = sample();
-  for (const std::uint32_t count : {0x20000000U, 0x40000000U, 0x80000000U}) { // times 8 bytes: 0 in 32 bits
+  for (const std::uint32_t count :
+       {0x20000000U, 0x40000000U, 0x80000000U}) { // 8 times as many bytes are 0 modulo 2^32
     std::memcpy(bytes.data() + 48, &count, sizeof count);
     try {
       static_cast<void>(flat_table::root(bytes).structs<pair_of_numbers>(3));
@@ -138,19 +139,19 @@ std::string refusal_of(const std::vector<std::byte>& bytes) {
   }
 }
 
-TEST(flat_table, a_vtable_may_lie_at_either_end) {
-  // The root's offset is also the vtable's size, and the value ends with the bytes.
+TEST(flat_table, a_vtable_may_be_before_or_after_its_table) {
+  // The root's offset is also the size of the vtable, and the value ends at the last byte.
   const auto first = bytes_of(u32{8}, u16{4}, u16{0}, std::int32_t{8}, std::int16_t{7});
   EXPECT_EQ(flat_table::root(first).scalar<std::int16_t>(0, -1), 7);
   EXPECT_EQ(flat_table::root(first).scalar<std::int16_t>(1, -1), -1);
   EXPECT_EQ(flat_table::root(table_without_fields()).scalar<std::int16_t>(0, -1), -1);
 }
 
-TEST(flat_table, a_field_behind_the_last_of_the_vtable_is_missing) {
+TEST(flat_table, a_field_beyond_the_vtable_is_absent) {
   EXPECT_EQ(flat_table::root(sample()).scalar<std::int16_t>(4, -1), -1);
 }
 
-TEST(flat_table, a_step_outside_names_the_bytes) {
+TEST(flat_table, an_offset_outside_is_refused_with_its_position) {
   auto cut = table_without_fields();
   cut.resize(10);
   EXPECT_EQ(refusal_of(cut), "message metadata: 4 bytes at offset 8 exceed its 10 bytes");
@@ -161,7 +162,7 @@ TEST(flat_table, a_step_outside_names_the_bytes) {
             "message metadata: 4 bytes at offset 12 exceed its 14 bytes");
 }
 
-TEST(flat_table, fields_are_aligned_and_lead_somewhere) {
+TEST(flat_table, unaligned_fields_and_null_offsets_are_refused) {
   const auto root_of = [](const std::vector<std::byte>& bytes) { return flat_table::root(bytes); };
   auto bytes = sample();
   EXPECT_ERROR_TEXT(root_of(bytes).scalar<std::int64_t>(0, 0), "8 bytes at offset 20 are not aligned");
@@ -172,14 +173,14 @@ TEST(flat_table, fields_are_aligned_and_lead_somewhere) {
 
 TEST(flat_table, strings_end_with_a_zero_byte) {
   auto bytes = sample();
-  std::memcpy(bytes.data() + 52, "ab", 3); // a vector of two bytes
+  std::memcpy(bytes.data() + 52, "ab", 3); // also a vector of two bytes
   EXPECT_EQ(flat_table::root(bytes).text(3), "ab");
   EXPECT_EQ(flat_table::root(bytes).text(1), "") << "a missing one";
   bytes[54] = std::byte{'c'};
   EXPECT_ERROR_TEXT(flat_table::root(bytes).text(3), "the string that ends at offset 54 has no end");
 }
 
-TEST(flat_table, knows_whether_it_lies_well) {
+TEST(flat_table, refuses_unaligned_tables) {
   auto bytes = sample();
   EXPECT_NO_THROW(flat_table::root(bytes).require_place("it"));
   const std::uint16_t longer = 70;
@@ -188,7 +189,7 @@ TEST(flat_table, knows_whether_it_lies_well) {
                     "the table of it is not aligned, or has no end");
 }
 
-TEST(flat_table, vectors_have_as_many_structs_as_fit) {
+TEST(flat_table, vectors_of_structs_must_fit) {
   auto bytes = sample();
   const auto with_count = [&](std::uint32_t count) {
     std::memcpy(bytes.data() + 48, &count, sizeof count);

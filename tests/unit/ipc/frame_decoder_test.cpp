@@ -1,5 +1,5 @@
-// Frames and blocks of LZ4 and ZSTD: what is compressed is read by libarrow and the other way round, however
-// the bytes come in.
+// LZ4 and ZSTD frames and blocks are compatible with libarrow's in both directions, however the input is
+// split.
 
 #include "saeta/base/error.hpp"
 #include "saeta/bridge/arrow_status.hpp"
@@ -50,7 +50,7 @@ std::string compressed_by(arrow::util::Codec& codec, const std::string& text) {
   return packed;
 }
 
-/// Text of which a part can be made smaller.
+/// Text that is partly compressible.
 std::string text_of(std::size_t bytes) {
   std::mt19937 random(5);
   std::string text(bytes, 'a');
@@ -78,7 +78,7 @@ protected:
     packed.resize(compress(text, std::as_writable_bytes(std::span(packed))));
     return packed;
   }
-  /// Decodes all of `packed` behind what `text` holds, with room for so many bytes at a time.
+  /// Decodes all of `packed` and appends it to `text`, at most `room` bytes at a time.
   static void decode(frame_decoder& by, std::string_view packed, std::string& text, std::size_t room) {
     std::string part(room, '?');
     auto input = std::as_bytes(std::span(packed));
@@ -122,7 +122,7 @@ TEST_P(frames, are_those_of_libarrow) {
   }
 }
 
-TEST_P(frames, are_decoded_wherever_their_bytes_are_split) {
+TEST_P(frames, are_decoded_from_input_split_at_any_byte) {
   const std::string first = text_of(1500);
   const std::string second = "and another";
   const std::string skipped{"\x5A\x2A\x4D\x18\x03\0\0\0...", 11};
@@ -145,7 +145,7 @@ TEST_P(frames, are_decoded_wherever_their_bytes_are_split) {
   EXPECT_EQ(seen, first + second);
 }
 
-TEST_P(frames, end_where_they_end) {
+TEST_P(frames, stop_at_the_end_of_the_frame) {
   const std::string packed = frame("some text");
   const std::string more = packed + frame("more");
   const auto by = decoder();
@@ -163,7 +163,7 @@ TEST_P(frames, end_where_they_end) {
   EXPECT_FALSE(by->finished()) << "the last byte is missing";
 }
 
-TEST_P(frames, that_are_broken_are_refused_with_the_reason) {
+TEST_P(frames, with_errors_are_refused_with_the_reason) {
   const std::string good = frame(text_of(5000));
   const auto by = decoder();
   const char* const reason =
@@ -177,12 +177,12 @@ TEST_P(frames, that_are_broken_are_refused_with_the_reason) {
   for (int i = 0; i < 500; ++i) {
     std::string changed = good;
     changed[random() % changed.size()] = static_cast<char>(random());
-    static_cast<void>(refusal(*by, changed)); // an error of format, or other values
+    static_cast<void>(refusal(*by, changed)); // an error or other values
   }
   EXPECT_EQ(refusal(*by, good), "none");
 }
 
-TEST_P(frames, need_room_to_be_compressed) {
+TEST_P(frames, are_not_compressed_without_enough_space) {
   const std::string text = text_of(1000);
   std::array<std::byte, 50> room{};
   try {
@@ -209,7 +209,7 @@ std::string refusal(frame_decoder& by, std::string_view packed) {
   return "none";
 }
 
-TEST(lz4, blocks_are_those_of_libarrow) {
+TEST(lz4, blocks_are_compatible_with_libarrow) {
   const auto other = peer(arrow::Compression::LZ4);
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{70'000}, std::size_t{4} << 20}) {
     const std::string text = text_of(bytes);
@@ -224,7 +224,8 @@ TEST(lz4, blocks_are_those_of_libarrow) {
 }
 
 TEST(lz4, a_frame_holds_the_bytes_that_it_claims) {
-  // Version 1 with the size of the content, 5 bytes; blocks of 64 KiB at most; one of 4 or 6 bytes, stored.
+  // A frame of version 1 with a content size of 5 bytes and blocks of at most 64 KiB. It is followed by an
+  // uncompressed block of 4 or 6 bytes.
   const std::string head{"\x04\x22\x4D\x18\x68\x40\x05\0\0\0\0\0\0\0\x61", 15};
   EXPECT_EQ(
       refusal(*make_lz4_decoder(), head + std::string("\x05\0\0\x80", 4) + "12345" + std::string(4, '\0')),
@@ -238,7 +239,8 @@ TEST(lz4, a_frame_holds_the_bytes_that_it_claims) {
 }
 
 TEST(zstd, a_frame_holds_the_bytes_that_it_claims) {
-  // One segment of 5 bytes; a last block of 4, 5 or 6, stored.
+  // A single-segment frame with a content size of 5 bytes. It is followed by an uncompressed last block of 4,
+  // 5 or 6.
   const std::string head = "\x28\xB5\x2F\xFD\x20\x05";
   EXPECT_EQ(refusal(*make_zstd_decoder(), head + std::string("\x29\0\0", 3) + "12345"), "none");
   for (const std::string_view block : {std::string_view("\x21\0\0"
@@ -252,7 +254,7 @@ TEST(zstd, a_frame_holds_the_bytes_that_it_claims) {
   }
 }
 
-TEST(zstd, a_window_is_bounded) {
+TEST(zstd, a_window_beyond_the_limit_is_refused) {
   const auto of_window = [](char exponent) {
     const std::string head{"\x28\xB5\x2F\xFD\0", 5};
     return head + static_cast<char>(exponent << 3) + std::string("\x29\0\0", 3) + "12345";

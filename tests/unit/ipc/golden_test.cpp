@@ -1,7 +1,7 @@
-// The integration files of the Arrow project: every type as others write it.
+// Reads the integration files of the Arrow project, written by other implementations.
 //
-// The files are not a part of this project. SAETA_SHARED_DATA, an environment variable or a definition of the
-// build, names the folder that has them as golden/VERSION/NAME.arrow_file and NAME.stream.
+// The files are not part of this project. The environment variable or CMake option SAETA_SHARED_DATA names a
+// folder with golden/VERSION/NAME.arrow_file and NAME.stream.
 
 #include "ipc_test.hpp"
 
@@ -41,7 +41,7 @@ protected:
   std::vector<std::filesystem::path> files_;
 };
 
-TEST_F(golden, all_files_come_back_from_every_container_and_compression) {
+TEST_F(golden, all_files_round_trip_in_every_container_and_compression) {
   std::size_t read_files = 0;
   for (const auto& path : files_) {
     SCOPED_TRACE(path.string());
@@ -57,7 +57,7 @@ TEST_F(golden, all_files_come_back_from_every_container_and_compression) {
   EXPECT_GT(read_files, 30U);
 }
 
-TEST_F(golden, a_file_and_a_stream_of_one_name_say_the_same) {
+TEST_F(golden, files_and_streams_of_the_same_name_have_equal_tables) {
   std::size_t pairs = 0;
   for (auto path : files_) {
     SCOPED_TRACE(path.string());
@@ -71,7 +71,7 @@ TEST_F(golden, a_file_and_a_stream_of_one_name_say_the_same) {
   EXPECT_GT(pairs, 15U);
 }
 
-TEST_F(golden, what_inspect_tells_is_what_reading_finds) {
+TEST_F(golden, inspect_agrees_with_reading) {
   for (const auto& path : files_) {
     SCOPED_TRACE(path.string());
     const file_summary summary = inspect(path);

@@ -1,5 +1,5 @@
-// A dictionary that grows past what its own offsets can count. A whole read gives it up, and the read batch
-// by batch then reports it.
+// Dictionaries that grow by deltas, up to the limit of their own offsets and beyond. Beyond it a whole read
+// falls back to reading batch by batch, which reports the error.
 #include "ipc_test.hpp"
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/bridge/arrow_status.hpp"
@@ -20,7 +20,7 @@ using bridge::take;
 
 class grown_dictionaries : public ipc_test {
 protected:
-  /// `length` rows of one run whose end takes 16 bits.
+  /// Returns an array of one run with `length` rows and 16-bit run ends.
   static std::shared_ptr<arrow::Array> one_run(std::int16_t length, std::int8_t value) {
     arrow::Int16Builder ends;
     arrow::Int8Builder values;
@@ -30,7 +30,8 @@ protected:
         arrow::RunEndEncodedArray::Make(length, take(ends.Finish(), "ends"), take(values.Finish(), "values")),
         "run");
   }
-  /// A stream of a dictionary of runs that two deltas grow, and of indices into it.
+  /// Returns a stream with a run-end encoded dictionary of `first` entries, a delta of `more` entries, and
+  /// indices.
   static std::string grown_by(std::int16_t first, std::int16_t more, const std::vector<std::int32_t>& rows) {
     const auto dictionary = one_run(first, 1);
     arrow::Int32Builder numbers;
@@ -68,7 +69,7 @@ protected:
   }
 };
 
-TEST_F(grown_dictionaries, are_read_as_far_as_their_offsets_count) {
+TEST_F(grown_dictionaries, are_read_up_to_the_limit_of_their_offsets) {
   constexpr std::int16_t most = std::numeric_limits<std::int16_t>::max();
   const std::string bytes = grown_by(20'000, most - 20'000, {0, 19'999, 20'000, most - 1});
   for (const auto& into : homes()) {
@@ -78,7 +79,7 @@ TEST_F(grown_dictionaries, are_read_as_far_as_their_offsets_count) {
   }
 }
 
-TEST_F(grown_dictionaries, are_for_a_batch_what_they_were_before_it) {
+TEST_F(grown_dictionaries, have_for_each_batch_the_deltas_before_it) {
   const auto all = support::strings({"alpha", "beta", "gamma", "delta"});
   const auto begin = std::make_shared<support::plain_array>(*all);
   begin->length = 2;
@@ -105,7 +106,7 @@ TEST_F(grown_dictionaries, are_for_a_batch_what_they_were_before_it) {
   }
 }
 
-/// Rows that refer to rows of a dictionary.
+/// Makes a column of indices into a dictionary.
 column rows_of(const column& dictionary, const std::vector<std::int64_t>& numbers) {
   const host_values values = values_of("indices", std::span<const std::int64_t>(numbers));
   const table there = table_of_values(dictionary.ctx(), std::span(&values, 1), "test");
@@ -119,7 +120,7 @@ column rows_of(const column& dictionary, const std::vector<std::int64_t>& number
   return column::make(dictionary.ctx(), std::move(made));
 }
 
-TEST_F(grown_dictionaries, of_any_values_are_the_same_in_views_and_in_copies) {
+TEST_F(grown_dictionaries, of_any_type_are_equal_in_views_and_copies) {
   std::vector<data_type> types = support::carried_types();
   std::erase_if(types, [](const data_type& type) {
     return type.value_type() != nullptr || !type.extension_name().empty();
@@ -145,7 +146,7 @@ TEST_F(grown_dictionaries, of_any_values_are_the_same_in_views_and_in_copies) {
   }
 }
 
-TEST_F(grown_dictionaries, past_that_are_refused_and_leave_nothing) {
+TEST_F(grown_dictionaries, beyond_the_limit_are_refused_and_freed) {
   const std::string bytes = grown_by(20'000, 20'000, {0, 39'999});
   for (const auto& into : homes()) {
     EXPECT_ERROR(read_joined(bytes, into), format, "bytes: batch 0",

@@ -1,4 +1,4 @@
-// What `inspect` tells of a file.
+// The summary of a file that `inspect` returns.
 
 #include "ipc_test.hpp"
 #include "support/foreign_streams.hpp"
@@ -11,7 +11,7 @@ using ::testing::ElementsAre;
 class inspection : public ipc_test,
                    public ::testing::WithParamInterface<std::tuple<container, compression>> {};
 
-TEST_P(inspection, tells_rows_types_nulls_and_dictionaries) {
+TEST_P(inspection, reports_rows_types_nulls_and_dictionaries) {
   const auto [format, body] = GetParam();
   const table original = every_type();
   const auto bytes = write(original, file("all"), {format, body});
@@ -67,7 +67,7 @@ TEST_F(inspecting, a_summary_begins_empty_and_a_column_as_nullable_and_carried) 
   EXPECT_EQ(column.dictionary_values, -1);
 }
 
-TEST_F(inspecting, an_older_metadata_version_is_told) {
+TEST_F(inspecting, an_older_metadata_version_is_reported) {
   store(file("old"), support::from_hex(support::legacy_stream_hex));
   EXPECT_EQ(inspect(file("old")).metadata_version, "V4");
 }

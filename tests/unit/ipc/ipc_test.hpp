@@ -1,4 +1,5 @@
-// What the tests of ipc/ share: a host context, a folder of their own, and that neither keeps anything.
+// The fixture of the tests of ipc/: a host context and a temporary folder, which must be clean after each
+// test.
 #pragma once
 
 #include "saeta/backend/host/host_backend.hpp"
@@ -24,7 +25,7 @@
 
 namespace saeta::ipc {
 
-/// The name of a test that is run for containers and compressions: "file_lz4".
+/// Returns the name of a test case for a container and a compression, such as "file_lz4".
 inline std::string name_of_case(const ::testing::TestParamInfo<std::tuple<container, compression>>& info) {
   static constexpr std::array<const char*, 3> bodies{"none", "lz4", "zstd"};
   return concat(std::get<0>(info.param) == container::file ? "file_" : "stream_",
@@ -35,24 +36,24 @@ class ipc_test : public ::testing::Test {
 protected:
   ipc_test();
   ~ipc_test() override;
-  /// Nothing lives in the context, and no temporary file lies in the folder.
+  /// Checks that the context has no live buffers and that the folder has no temporary files.
   void TearDown() override;
 
   [[nodiscard]] const std::shared_ptr<context>& ctx() const { return ctx_; }
   [[nodiscard]] std::filesystem::path folder() const { return folder_; }
   [[nodiscard]] std::filesystem::path file(std::string_view name) const { return folder_ / name; }
-  /// Names in the folder, sorted.
+  /// Returns the names of the files in the folder, sorted.
   [[nodiscard]] std::vector<std::string> names() const;
 
   [[nodiscard]] table read(const std::filesystem::path& from, read_options options = {}) const {
     return reader::open(from, std::move(options))->read_all(ctx_);
   }
-  /// The table keeps the bytes.
+  /// Reads a table from bytes, which it keeps alive.
   [[nodiscard]] table read_bytes(std::string from, read_options options = {}) const {
     const auto kept = std::make_shared<std::string>(std::move(from));
     return reader::open(std::as_bytes(std::span(*kept)), kept, std::move(options))->read_all(ctx_);
   }
-  /// Every type that a file can hold, in several batches.
+  /// Returns a table of all types that a file can hold, in several batches.
   [[nodiscard]] table every_type() const { return support::random_table(ctx_, support::file_types(), {}); }
 
 private:
@@ -67,7 +68,7 @@ using support::error_of;
 
 } // namespace saeta::ipc
 
-/// The action throws an error of that code, and its message has all of the texts.
+/// Expects that the action throws an error with this code, whose message contains all of the texts.
 #define EXPECT_ERROR(action, expected_code, ...)                                                             \
   do {                                                                                                       \
     const ::saeta::error seen_error = ::saeta::support::error_of([&] { static_cast<void>(action); });        \

@@ -1,4 +1,4 @@
-// What a writer leaves that is killed while it replaces a file.
+// A writer that is killed while it replaces a file.
 #include "ipc_test.hpp"
 #include "saeta/ipc/io/atomic_file.hpp"
 
@@ -11,7 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using killed_writer = ipc_test;
 
-TEST_F(killed_writer, leaves_a_file_before_the_rename_which_the_next_write_removes) {
+TEST_F(killed_writer, leaves_a_temporary_file_that_the_next_write_removes) {
   for (const char* const next : {"a", "b"}) {
     store(file("a"), "the old one");
     const pid_t killed = ::fork();
@@ -19,11 +19,11 @@ TEST_F(killed_writer, leaves_a_file_before_the_rename_which_the_next_write_remov
     if (killed == 0) {
       detail::atomic_file target(file("a"));
       std::filesystem::remove(file("a"));
-      std::filesystem::create_directory(file("a")); // which a file can't take the name of
+      std::filesystem::create_directory(file("a")); // so that the rename fails
       try {
         target.commit();
       } catch (const error&) {
-        ::_exit(0); // without the destructor
+        ::_exit(0); // as if killed: destructors do not run
       }
       ::_exit(1);
     }

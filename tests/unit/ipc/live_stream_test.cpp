@@ -1,4 +1,4 @@
-// Streams that are still being sent: what is asked of them, and when.
+// Streams that are read while they are being sent: which bytes are requested, and when.
 #include "ipc_test.hpp"
 #include "saeta/ipc/io/source.hpp"
 #include "support/foreign_streams.hpp"
@@ -15,15 +15,15 @@ using ::testing::HasSubstr;
 
 const std::string end_mark("\xff\xff\xff\xff\0\0\0\0", 8);
 
-/// The other end of a connection.
+/// The sending end of a connection.
 class sender {
 public:
   explicit sender(std::string bytes, std::size_t at_once = 1000)
       : bytes_(std::move(bytes)), sent_(bytes_.size()), at_once_(at_once) {}
 
-  /// Bytes that the reader may ask for so far; more is a failure of the test.
+  /// Makes `bytes` bytes available. A request for more fails the test.
   void send_up_to(std::size_t bytes) { sent_ = bytes; }
-  /// The call that follows after so many is interrupted once.
+  /// Lets the call after `calls` more calls be interrupted once.
   void interrupt_after(std::size_t calls) { calls_left_ = calls; }
   [[nodiscard]] std::size_t taken() const { return taken_; }
 
@@ -57,7 +57,7 @@ protected:
   [[nodiscard]] std::string stream_of(const table& rows, compression body = compression::none) const {
     return write_bytes(rows, {container::stream, body});
   }
-  /// Where each batch of a stream ends.
+  /// Returns the offset of the end of each batch in the stream of a table.
   [[nodiscard]] std::vector<std::size_t> ends_of(const table& rows) const {
     std::vector<std::size_t> ends;
     for (std::size_t i = 0; i <= rows.batches().size(); ++i) {
@@ -74,7 +74,7 @@ protected:
   }
 };
 
-TEST_F(live_stream, gives_each_batch_as_soon_as_its_last_byte_has_come) {
+TEST_F(live_stream, returns_each_batch_as_soon_as_its_last_byte_has_arrived) {
   const table original = plain();
   const auto ends = ends_of(original);
   sender wire(stream_of(original) + "the next message of somebody");
@@ -97,7 +97,7 @@ TEST_F(live_stream, gives_each_batch_as_soon_as_its_last_byte_has_come) {
   EXPECT_EQ(wire.taken(), ends.back() + end_mark.size());
 }
 
-TEST_F(live_stream, ends_at_the_mark_of_old_streams_and_where_the_sender_hangs_up) {
+TEST_F(live_stream, ends_at_an_end_marker_of_either_version_or_a_closed_connection) {
   const std::string old = support::from_hex(support::legacy_stream_hex);
   const std::string mark(4, '\0');
   ASSERT_TRUE(old.ends_with(mark));
@@ -110,7 +110,7 @@ TEST_F(live_stream, ends_at_the_mark_of_old_streams_and_where_the_sender_hangs_u
   EXPECT_TRUE(same_contents(without.open()->read_all(ctx()), read_bytes(old)));
 }
 
-TEST_F(live_stream, in_pieces_of_any_size_is_what_was_sent) {
+TEST_F(live_stream, is_read_in_pieces_of_any_size) {
   const table original = every_type();
   for (const auto body : {compression::none, compression::lz4, compression::zstd}) {
     const std::string bytes = stream_of(original, body);
@@ -124,7 +124,7 @@ TEST_F(live_stream, in_pieces_of_any_size_is_what_was_sent) {
   }
 }
 
-TEST_F(live_stream, that_is_cut_anywhere_is_an_error_which_names_the_offset) {
+TEST_F(live_stream, cut_anywhere_is_an_error_with_the_offset) {
   const table original = plain();
   const std::string bytes = stream_of(original);
   auto ends = ends_of(original);
@@ -145,7 +145,7 @@ TEST_F(live_stream, that_is_cut_anywhere_is_an_error_which_names_the_offset) {
   }
 }
 
-TEST_F(live_stream, a_length_that_lies_takes_no_memory) {
+TEST_F(live_stream, a_wrong_length_allocates_no_memory) {
   sender wire(std::string(std::size_t{3} << 20, 'x'));
   wire.send_up_to(std::numeric_limits<std::size_t>::max());
   const auto source = detail::live_source_of("wire", wire.calls());
@@ -161,7 +161,7 @@ TEST_F(live_stream, a_length_that_lies_takes_no_memory) {
   EXPECT_ERROR(lying.open()->read_all(ctx()), format, "wire: batch 0", "2147483647 bytes of metadata");
 }
 
-TEST_F(live_stream, a_refused_batch_can_be_asked_for_again_although_its_bytes_are_gone) {
+TEST_F(live_stream, a_batch_refused_by_the_budget_can_be_read_again) {
   for (const auto body : {compression::none, compression::lz4}) {
     for (const auto copy : {copy_policy::when_needed, copy_policy::always}) {
       const table original = every_type();
@@ -173,7 +173,7 @@ TEST_F(live_stream, a_refused_batch_can_be_asked_for_again_although_its_bytes_ar
         ctx()->memory_budget()->set_limit(ctx()->reports().statistics().budget.current + 64);
         const error refused = error_of([&] {
           if (auto rows = reading->next(ctx())) {
-            read.push_back(std::move(*rows)); // one without rows needs no room
+            read.push_back(std::move(*rows)); // a batch without rows needs no memory
             throw error(errc::budget_exceeded, "it had room");
           }
         });
@@ -191,7 +191,7 @@ TEST_F(live_stream, a_refused_batch_can_be_asked_for_again_although_its_bytes_ar
   }
 }
 
-TEST_F(live_stream, goes_on_after_an_interrupt_where_it_was) {
+TEST_F(live_stream, continues_after_an_interrupt) {
   const table original = every_type();
   const std::string bytes = stream_of(original);
   for (std::size_t calls = 0; calls < 40; ++calls) {
@@ -218,7 +218,7 @@ TEST_F(live_stream, goes_on_after_an_interrupt_where_it_was) {
   }
 }
 
-TEST_F(live_stream, reads_the_batches_that_are_asked_for_and_not_what_follows_them) {
+TEST_F(live_stream, reads_no_bytes_after_the_requested_batches) {
   const table original = plain();
   const auto ends = ends_of(original);
   sender wire(stream_of(original));
@@ -230,7 +230,7 @@ TEST_F(live_stream, reads_the_batches_that_are_asked_for_and_not_what_follows_th
   EXPECT_ERROR(short_one.open({.batches = {{3, 9}}})->read_all(ctx()), out_of_range, "[3, 9)", "has 4");
 }
 
-TEST_F(live_stream, drops_what_is_passed_over) {
+TEST_F(live_stream, drops_skipped_bytes) {
   const table original = plain();
   const std::string bytes = stream_of(original);
   sender wire(bytes);
@@ -249,7 +249,7 @@ TEST_F(live_stream, drops_what_is_passed_over) {
   source->read_at(bytes.size() - 4, last);
 }
 
-TEST_F(live_stream, is_inspected_as_a_file_is) {
+TEST_F(live_stream, can_be_inspected_like_a_file) {
   const table original = every_type();
   const std::string bytes = stream_of(original);
   store(file("stored"), bytes);
@@ -268,7 +268,7 @@ TEST_F(live_stream, is_inspected_as_a_file_is) {
   EXPECT_EQ(inspect(std::as_bytes(std::span(bytes))).batch_rows, stored.batch_rows);
 }
 
-TEST_F(live_stream, of_another_format_is_refused_after_one_word) {
+TEST_F(live_stream, of_another_format_is_refused_after_four_bytes) {
   for (const auto& [text, name] : std::vector<std::pair<std::string, std::string>>{
            {write_bytes(plain()), "an Arrow file has its footer at the end"},
            {"PAR1....", "Parquet"},

@@ -1,4 +1,4 @@
-// What a message says is checked where it is read.
+// Validation of record batch messages: nodes, buffers, variadic counts and body size.
 
 #include "ipc_test.hpp"
 #include "saeta/ipc/format/column_tree.hpp"
@@ -18,7 +18,7 @@ namespace {
 constexpr std::int64_t int64_most = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t whole_body = 4096;
 
-/// The metadata of a message, without its prefix.
+/// Returns the metadata of a message, without its prefix.
 std::vector<std::byte> message_of(const packed_rows& rows,
                                   std::optional<std::int64_t> dictionary = std::nullopt,
                                   std::int64_t body_bytes = whole_body) {
@@ -44,7 +44,7 @@ error refusal(const Change& change) {
   return error_of([&] { static_cast<void>(read_layout(message_of(of))); });
 }
 
-TEST(message_layout, tells_what_the_message_says) {
+TEST(message_layout, has_the_fields_of_the_message) {
   const std::vector<std::byte> message = message_of(sound());
   const batch_layout read = read_layout(message);
   EXPECT_EQ(read.version, version_5);
@@ -62,7 +62,7 @@ TEST(message_layout, tells_what_the_message_says) {
   EXPECT_EQ(read_layout(values).dictionary, 7);
 }
 
-TEST(message_layout, refuses_numbers_of_fields_that_contradict_each_other) {
+TEST(message_layout, refuses_contradictory_lengths_and_null_counts) {
   for (const field_node& wrong : std::vector<field_node>{
            {-1, 0}, {9, 10}, {9, -2}, {9, int64_most}, {std::numeric_limits<std::int64_t>::min(), -1}}) {
     const error seen = refusal([&](packed_rows& of) { of.nodes[1] = wrong; });
@@ -72,7 +72,7 @@ TEST(message_layout, refuses_numbers_of_fields_that_contradict_each_other) {
   EXPECT_THAT(refusal([](packed_rows& of) { of.rows = -1; }).message(), "a record batch of -1 rows");
 }
 
-TEST(message_layout, refuses_buffers_outside_of_the_body_and_off_their_places) {
+TEST(message_layout, refuses_buffers_outside_of_the_body_or_unaligned) {
   for (const buffer_place& wrong : std::vector<buffer_place>{
            {-8, 8}, {0, -1}, {whole_body + 8, 8}, {whole_body - 8, 9}, {int64_most, 8}, {8, int64_most}}) {
     const error seen = refusal([&](packed_rows& of) { of.buffers[4] = wrong; });
@@ -87,7 +87,7 @@ TEST(message_layout, refuses_buffers_outside_of_the_body_and_off_their_places) {
   EXPECT_NO_THROW(static_cast<void>(read_layout(message_of(empty)))) << "nothing is read there";
 }
 
-TEST(message_layout, refuses_counts_of_more_buffers_than_there_are) {
+TEST(message_layout, refuses_variadic_counts_beyond_the_buffers) {
   for (const std::vector<std::int64_t>& counts :
        std::vector<std::vector<std::int64_t>>{{-1}, {7}, {3, 4}, {int64_most, int64_most}}) {
     const error seen = refusal([&](packed_rows& of) { of.variadic_counts = counts; });
@@ -100,7 +100,7 @@ TEST(message_layout, refuses_a_body_of_negative_size) {
   EXPECT_ERROR(read_layout(message_of(sound(), std::nullopt, -8)), format, "its body has -8 bytes");
 }
 
-TEST(message_layout, needs_as_many_entries_as_the_columns) {
+TEST(message_layout, requires_the_nodes_and_buffers_of_all_columns) {
   const schema columns{
       {{"a", data_type(type_id::int32), true, {}}, {"b", data_type(type_id::string_view), true, {}}}, {}};
   const std::vector<std::byte> flat = encode_schema(columns);
@@ -124,7 +124,7 @@ TEST(message_layout, needs_as_many_entries_as_the_columns) {
   EXPECT_NO_THROW(read_layout(message).require_entries(tree));
 }
 
-TEST(message_layout, needs_as_many_rows_of_children_as_their_parents_have) {
+TEST(message_layout, requires_enough_rows_in_children) {
   const field number{"number", data_type(type_id::int32), true, {}};
   for (const auto& [type, needed] :
        std::vector<std::pair<const char*, std::int64_t>>{{"+s", 9}, {"+w:2", 18}}) {
@@ -145,7 +145,7 @@ TEST(message_layout, needs_as_many_rows_of_children_as_their_parents_have) {
   }
 }
 
-TEST(message_layout, refuses_kinds_versions_and_schemas_where_a_batch_is_expected) {
+TEST(message_layout, refuses_messages_that_are_not_batches) {
   const auto changed = [](unsigned field, auto value) {
     std::vector<std::byte> message = message_of(sound());
     const auto at = flat_table::root(message).place(field);
@@ -160,8 +160,8 @@ TEST(message_layout, refuses_kinds_versions_and_schemas_where_a_batch_is_expecte
   EXPECT_ERROR(read_layout(encode_schema({})), format, "its message is a schema");
 }
 
-/// A batch whose metadata are cut or changed anywhere is refused, or says numbers that hold.
-TEST(message_layout, of_damaged_bytes_is_refused_or_sound) {
+/// Truncated or changed metadata must be refused, or describe a batch that passes all checks.
+TEST(message_layout, of_damaged_bytes_is_refused_or_consistent) {
   const std::vector<std::byte> whole = message_of(sound(), 7);
   for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
     const std::vector<std::byte> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(bytes));

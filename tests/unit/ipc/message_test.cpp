@@ -1,4 +1,4 @@
-// Messages that are not the ones expected where they are.
+// Messages of an unexpected kind or in an unexpected place.
 
 #include "ipc_test.hpp"
 #include "saeta/bridge/arrow_status.hpp"
@@ -33,7 +33,7 @@ const std::string end_marker("\xff\xff\xff\xff\0\0\0\0", 8);
 
 class messages : public ipc_test {
 protected:
-  /// Columns of those names, each with a dictionary of its own, in one batch.
+  /// Makes a batch with a column for each name, each with its own dictionary.
   [[nodiscard]] table encoded(const std::vector<std::string>& names) const {
     schema fields;
     std::vector<support::shared_array> columns;
@@ -44,12 +44,12 @@ protected:
     return support::table_of(ctx(), fields, {columns});
   }
 
-  /// Columns of 64-bit integers "0:int64", "1:int64" and so on.
+  /// Makes columns "0:int64", "1:int64" and so on.
   [[nodiscard]] table numbers(std::size_t columns) const {
     return support::random_table(ctx(), std::vector(columns, data_type(type_id::int64)), {.batch_rows = {9}});
   }
 
-  /// The messages of a stream without its end.
+  /// Splits a stream into its messages, without the end marker.
   static std::vector<std::string> split(const std::string& stream) {
     arrow::io::BufferReader in(arrow::Buffer::FromString(stream));
     std::vector<std::string> found;
@@ -62,7 +62,7 @@ protected:
     return found;
   }
 
-  /// The footer's flatbuffer, in front of its size and the magic.
+  /// Returns the flatbuffer of the footer, which is followed by its size and the magic.
   static std::span<const std::byte> footer_of(const std::string& bytes) {
     std::int32_t size = 0;
     std::memcpy(&size, bytes.data() + bytes.size() - 10, sizeof size);
@@ -73,7 +73,7 @@ protected:
     return detail::read_footer(footer_of(bytes));
   }
 
-  /// A file whose footer says `other` where it said `block`.
+  /// Replaces `block` by `other` in the footer of a file.
   static std::string with_block(std::string bytes, const message_block& block, const message_block& other) {
     const std::string_view raw(reinterpret_cast<const char*>(&block), sizeof block);
     const auto at = bytes.rfind(raw);
@@ -91,13 +91,13 @@ TEST_F(messages, a_stream_begins_with_its_schema) {
   }
 }
 
-TEST_F(messages, the_schema_of_a_file_is_the_footers) {
+TEST_F(messages, the_schema_of_a_file_is_that_of_its_footer) {
   const table original = encoded({"words"});
   const std::string whole = write_bytes(original);
   const auto schema_bytes = split(write_bytes(original, {container::stream})).front().size();
   std::string other = whole;
   other[other.find("words")] = 's';
-  // A flatbuffer without a frame, and nothing at all, are what other writers put there.
+  // The schema message at the beginning is not read: it may differ, or be zeros or 0xFF.
   for (const std::string& bytes :
        {other, whole.substr(0, 8) + std::string(schema_bytes, '\0') + whole.substr(8 + schema_bytes),
         whole.substr(0, 8) + std::string(schema_bytes, '\xff') + whole.substr(8 + schema_bytes)}) {
@@ -107,7 +107,7 @@ TEST_F(messages, the_schema_of_a_file_is_the_footers) {
   }
 }
 
-TEST_F(messages, a_footer_lies_in_its_file_and_has_a_schema) {
+TEST_F(messages, a_footer_must_be_inside_its_file_and_have_a_schema) {
   const std::string whole = write_bytes(numbers(1));
   const auto with_size = [&](std::int32_t size) {
     std::string bytes = whole;
@@ -125,7 +125,7 @@ TEST_F(messages, a_footer_lies_in_its_file_and_has_a_schema) {
                format, "bytes: footer: the footer has no schema");
 }
 
-TEST_F(messages, the_footer_names_each_kind_where_it_is) {
+TEST_F(messages, blocks_of_the_footer_must_have_the_right_kind_of_message) {
   const std::string bytes = write_bytes(encoded({"words"}));
   const auto blocks = blocks_of(bytes);
   const message_block dictionary = blocks.dictionaries.front();
@@ -141,7 +141,7 @@ TEST_F(messages, the_footer_names_each_kind_where_it_is) {
                "the footer names a record batch at offset 1048576, found none");
 }
 
-TEST_F(messages, a_file_gives_a_dictionary_once) {
+TEST_F(messages, a_file_can_not_replace_a_dictionary) {
   const std::string bytes = write_bytes(encoded({"words", "others"}));
   const auto blocks = blocks_of(bytes);
   ASSERT_EQ(blocks.dictionaries.size(), 2U);
@@ -150,7 +150,7 @@ TEST_F(messages, a_file_gives_a_dictionary_once) {
       format, "bytes: batch 0: a dictionary occurs twice, which is not allowed in a file");
 }
 
-TEST_F(messages, a_batch_has_every_column) {
+TEST_F(messages, a_batch_must_have_every_column) {
   const auto two = split(write_bytes(numbers(2), {container::stream}));
   const auto one = split(write_bytes(numbers(1), {container::stream}));
   store(file("short"), two[0] + two[1] + one[1] + end_marker);
@@ -158,14 +158,14 @@ TEST_F(messages, a_batch_has_every_column) {
                "column '1:int64' is missing");
 }
 
-TEST_F(messages, the_compression_is_that_of_the_first_batch) {
+TEST_F(messages, inspect_reports_the_compression_of_the_first_batch) {
   const auto first = split(write_bytes(numbers(1), {container::stream, compression::lz4}));
   const auto second = split(write_bytes(numbers(1), {container::stream, compression::zstd}));
   store(file("mixed"), first[0] + first[1] + second[1] + end_marker);
   EXPECT_EQ(inspect(file("mixed")).compression, "lz4");
 }
 
-TEST_F(messages, nulls_are_counted_beside_columns_that_have_columns_inside) {
+TEST_F(messages, nulls_are_counted_in_columns_after_nested_ones) {
   constexpr std::int64_t rows = 3;
   const auto nothing = [&](const std::shared_ptr<arrow::DataType>& type) {
     return take(arrow::MakeArrayOfNull(type, rows), "nulls");
@@ -196,7 +196,7 @@ TEST_F(messages, nulls_are_counted_beside_columns_that_have_columns_inside) {
 
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-TEST(ordered_sink, gathers_what_is_small_and_splits_what_is_large) {
+TEST(ordered_sink, merges_small_writes_and_splits_large_ones) {
   constexpr std::size_t most = detail::ordered_sink::piece_bytes;
   std::vector<std::size_t> pieces;
   const byte_sink note = [&](std::span<const std::byte> piece) { pieces.push_back(piece.size()); };
@@ -213,7 +213,7 @@ TEST(ordered_sink, gathers_what_is_small_and_splits_what_is_large) {
   EXPECT_THAT(pieces, ElementsAre(8, most, 1, 4));
 }
 
-TEST(ordered_sink, passes_on_what_its_function_throws) {
+TEST(ordered_sink, passes_on_exceptions_of_its_function) {
   const byte_sink full = [](std::span<const std::byte>) { throw std::range_error("full"); };
   detail::ordered_sink sink(full);
   const std::string large(detail::ordered_sink::piece_bytes, 'x');

@@ -1,5 +1,5 @@
-// Damaged bytes give a typed error or a table, never a crash, never memory out of proportion. Meant for a
-// build with sanitizers.
+// Reads of damaged bytes: they give an error or a table, but never crash or allocate huge memory. Most useful
+// in builds with sanitizers.
 
 #include "ipc_test.hpp"
 
@@ -28,7 +28,8 @@ protected:
     ipc_test::TearDown();
   }
 
-  /// Reads as views and all batches at once, and inspects. A resulting table is read to its last row.
+  /// Reads the bytes as views and as copies of all batches, reads all rows of the tables, and inspects the
+  /// bytes.
   void try_bytes(std::string_view damaged, const std::string& part, outcome& seen) {
     try_read(damaged, part, {}, seen);
     outcome joined;
@@ -44,7 +45,7 @@ protected:
 
   void try_read(std::string_view damaged, const std::string& part, const read_options& options,
                 outcome& seen) {
-    // A heap copy of the exact size: a sanitizer sees every access past it.
+    // A heap copy of the exact size, so that a sanitizer reports every access past it.
     const std::vector<char> exact(damaged.begin(), damaged.end());
     const auto alive = ctx()->reports().statistics().ledger.buffers;
     try {
@@ -53,7 +54,7 @@ protected:
       for (std::size_t i = 0; i < read.column_count(); ++i) {
         const auto pieces = read.pieces(i);
         const bool huge = std::ranges::any_of(pieces, [](const column& c) { return c.length() > 1'000'000; });
-        if (!huge) { // rows of a null column cost nothing, whatever their number
+        if (!huge) { // a null column can have any number of rows
           support::cells(read, i);
         }
       }
@@ -70,7 +71,7 @@ protected:
   std::string bytes_;
 };
 
-TEST_P(mutation, cut_anywhere_it_is_an_error_or_the_batches_before) {
+TEST_P(mutation, a_truncated_file_is_an_error_or_has_the_batches_before) {
   constexpr std::size_t cuts = 80;
   std::mt19937_64 random(1);
   outcome seen;
@@ -102,7 +103,7 @@ TEST_P(mutation, a_flipped_bit_is_an_error_or_another_value) {
   EXPECT_GT(seen.tables, 0U);
 }
 
-TEST_P(mutation, a_number_of_the_metadata_made_extreme_is_an_error_or_another_value) {
+TEST_P(mutation, an_extreme_number_in_the_metadata_is_an_error_or_another_value) {
   constexpr std::size_t changes = 60;
   std::mt19937_64 random(3);
   outcome seen;
@@ -126,7 +127,7 @@ INSTANTIATE_TEST_SUITE_P(ipc, mutation,
 
 using claim = ipc_test;
 
-/// Bytes of a compressed file in which one body claims another size when decoded.
+/// Changes the decoded size in front of a compressed buffer from `honest` to `claimed`.
 std::string claiming(std::string bytes, std::int64_t honest, std::int64_t claimed) {
   const auto at = bytes.find(std::string_view(reinterpret_cast<const char*>(&honest), sizeof honest));
   EXPECT_NE(at, std::string::npos);
@@ -134,8 +135,8 @@ std::string claiming(std::string bytes, std::int64_t honest, std::int64_t claime
   return bytes;
 }
 
-TEST_F(claim, of_an_enormous_body_is_refused_before_memory_is_asked_for) {
-  constexpr std::int64_t rows = 4999; // 39992 bytes: a number that is nowhere else in the file
+TEST_F(claim, of_an_enormous_size_is_refused_before_memory_is_allocated) {
+  constexpr std::int64_t rows = 4999; // 39992 bytes, a number that occurs only once in the file
   const table original = random_table(ctx(), {data_type(type_id::int64)}, {.batch_rows = {rows}});
   for (const auto body : {compression::lz4, compression::zstd}) {
     const std::string bytes = write_bytes(original, {.body = body});
@@ -149,7 +150,7 @@ TEST_F(claim, of_an_enormous_body_is_refused_before_memory_is_asked_for) {
   }
 }
 
-TEST_F(claim, that_is_honest_is_bounded_by_the_budget) {
+TEST_F(claim, of_the_correct_size_is_charged_to_the_budget) {
   const table original = random_table(ctx(), {data_type(type_id::int64)}, {.batch_rows = {4999}});
   for (const auto body : {compression::lz4, compression::zstd}) {
     const std::string bytes = write_bytes(original, {.body = body});
@@ -175,7 +176,7 @@ TEST_F(claim, that_is_honest_is_bounded_by_the_budget) {
   }
 }
 
-TEST_F(claim, refused_by_the_budget_can_be_asked_for_again) {
+TEST_F(claim, refused_by_the_budget_can_be_read_again) {
   const table original = random_table(ctx(), {data_type(type_id::int64)}, {.batch_rows = {100, 4999}});
   for (const auto format : {container::file, container::stream}) {
     for (const auto body : {compression::lz4, compression::zstd}) {
@@ -194,7 +195,7 @@ TEST_F(claim, refused_by_the_budget_can_be_asked_for_again) {
   }
 }
 
-TEST_F(claim, of_a_body_is_nothing_to_inspect) {
+TEST_F(claim, of_a_size_is_not_checked_by_inspect) {
   constexpr std::int64_t values = 4999; // 39992 bytes, as above
   constexpr std::int64_t claimed = std::int64_t{1} << 40;
   const write_options packed{.body = compression::lz4};

@@ -1,4 +1,4 @@
-// Memory for compressed bytes is counted to the byte, before and after it is known how many they are.
+// Memory for compressed bytes is charged exactly: first its capacity, then its final size.
 
 #include "saeta/ipc/codec/block_codec.hpp"
 #include "support/error_of.hpp"
@@ -10,7 +10,7 @@
 namespace saeta::ipc::detail {
 namespace {
 
-TEST(packed_memory, is_charged_while_it_lives_and_for_what_is_kept) {
+TEST(packed_memory, is_charged_for_its_capacity_and_then_for_its_size) {
   const auto limit = budget::create("test", 1000);
   {
     packed_memory made(limit, 1000);
@@ -24,7 +24,7 @@ TEST(packed_memory, is_charged_while_it_lives_and_for_what_is_kept) {
   EXPECT_EQ(limit->statistics().current, 0U);
 }
 
-TEST(packed_memory, is_refused_beyond_the_budget_and_leaves_nothing) {
+TEST(packed_memory, is_refused_beyond_the_budget_without_a_charge) {
   const auto limit = budget::create("test", 1000);
   const error refused = support::error_of([&] { packed_memory(limit, 1001); });
   EXPECT_EQ(refused.code(), errc::budget_exceeded);

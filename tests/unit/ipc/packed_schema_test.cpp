@@ -1,4 +1,4 @@
-// Schemas of the packed form that are kept.
+// The cache of encoded schemas for the packed form.
 
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
@@ -26,13 +26,13 @@ TEST(packed_schema, of_equal_schemas_is_encoded_once) {
   EXPECT_EQ(packed_form(first), packed_form(second));
 }
 
-TEST(packed_schema, keeps_the_names_of_children_apart) {
+TEST(packed_schema, distinguishes_the_names_of_children) {
   const schema_index first(lists_of("item"));
   const schema_index second(lists_of("element"));
   EXPECT_NE(packed_form(first)->flat, packed_form(second)->flat);
 }
 
-TEST(packed_schema, where_columns_share_a_dictionary_is_not_that_of_tables_that_have_several) {
+TEST(packed_schema, of_shared_dictionaries_differs_from_that_of_separate_ones) {
   const auto words = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
   const schema_index two({{{"a", words, true, {}}, {"b", words, true, {}}}, {}});
   const auto form = packed_form(two);

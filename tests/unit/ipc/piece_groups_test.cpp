@@ -1,5 +1,5 @@
-// Pieces that become one column: as many as 32-bit offsets and short run ends can count. The sizes exist only
-// as numbers, because no memory could hold them.
+// Groups of pieces that are joined to one column: a group ends at the limit of 32-bit offsets or of run ends.
+// Only the sizes are tested, because no memory could hold the values.
 #include "saeta/column/column.hpp"
 #include "saeta/ipc/read/piece_table.hpp"
 #include "unit/base/raises.hpp"
@@ -17,14 +17,14 @@ using ::testing::ElementsAre;
 constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t half = std::int64_t{1} << 30;
 
-/// What a piece brings to a node: rows, what they point to, and nulls.
-struct said {
+/// The rows of a piece in one node of the type, the bytes or child rows that they refer to, and the nulls.
+struct node_size {
   std::int64_t rows = 0;
   std::int64_t pointed = 0;
   std::int64_t nulls = 0;
 };
 
-/// Pieces of one column.
+/// Pieces of one column, given by their sizes.
 class said_pieces {
 public:
   explicit said_pieces(data_type type) : column_{"x", std::move(type), true, {}} {
@@ -36,11 +36,11 @@ public:
   said_pieces(const said_pieces&) = delete;
   said_pieces& operator=(const said_pieces&) = delete;
 
-  /// @param nodes  of the column and all below it, depth first.
-  said_pieces& piece(const std::vector<said>& nodes) {
+  /// Adds a piece. @param nodes  sizes of the column and all its children, depth first
+  said_pieces& piece(const std::vector<node_size>& nodes) {
     EXPECT_EQ(nodes.size(), tree_.nodes.size());
     table_.messages.emplace_back();
-    for (const said& each : nodes) {
+    for (const node_size& each : nodes) {
       piece_span span;
       span.rows = each.rows;
       span.pointed = each.pointed;
@@ -49,7 +49,7 @@ public:
     }
     return *this;
   }
-  /// Pieces before the end of each group.
+  /// Returns the number of pieces up to the end of each group.
   std::vector<std::size_t> ends(const std::function<bool(std::size_t)>& cut = never_cut) {
     std::vector<std::size_t> made;
     std::size_t next = 0;
@@ -87,10 +87,10 @@ data_type run_ends(type_id ends) {
       "+r", {{"run_ends", data_type(ends), false, {}}, {"values", data_type(type_id::int8), true, {}}});
 }
 
-TEST(piece_groups, of_strings_end_at_the_piece_that_32_bit_offsets_can_not_count) {
+TEST(piece_groups, of_strings_end_at_the_limit_of_32_bit_offsets) {
   said_pieces of{data_type(type_id::string)};
-  of.piece({{10, half}}).piece({{20, half - 1}}); // all that there may be
-  of.piece({{5, 0}});                             // rows without bytes cost nothing
+  of.piece({{10, half}}).piece({{20, half - 1}}); // exactly the limit
+  of.piece({{5, 0}});                             // rows without bytes still fit
   of.piece({{30, 1}}).piece({{40, most - 1}}).piece({{50, most}}).piece({{60, most}});
   EXPECT_THAT(of.ends(), ElementsAre(3, 5, 6, 7));
   const piece_table& pieces = of.table();
@@ -103,7 +103,7 @@ TEST(piece_groups, of_strings_end_at_the_piece_that_32_bit_offsets_can_not_count
   EXPECT_EQ(pieces.span(4, 0).pointed_base, 1);
 }
 
-TEST(piece_groups, know_how_much_they_have) {
+TEST(piece_groups, add_up_rows_and_bytes) {
   said_pieces of{data_type(type_id::binary)};
   of.piece({{10, most - 5}}).piece({{20, 5}}).piece({{30, 7}});
   const auto made = take_groups(of.table(), said_pieces::never_cut);
@@ -115,7 +115,7 @@ TEST(piece_groups, know_how_much_they_have) {
   EXPECT_EQ(made[1].sums[0].pointed, 7);
 }
 
-TEST(piece_groups, count_nulls_where_a_piece_may_have_some) {
+TEST(piece_groups, add_up_null_counts) {
   said_pieces of{data_type(type_id::int8)};
   of.piece({{10, 0, 0}}).piece({{10, 0, 4}}).piece({{10, 0, column::unknown_nulls}}).piece({{10, 0, 0}});
   const auto made = take_groups(of.table(), [](std::size_t piece) { return piece != 0; });
@@ -126,7 +126,7 @@ TEST(piece_groups, count_nulls_where_a_piece_may_have_some) {
   EXPECT_FALSE(made[3].sums[0].counts_nulls);
 }
 
-TEST(piece_groups, of_64_bit_offsets_and_of_values_have_no_end) {
+TEST(piece_groups, of_64_bit_offsets_and_of_fixed_width_values_are_unlimited) {
   for (const type_id id :
        {type_id::large_string, type_id::large_binary, type_id::string_view, type_id::int8}) {
     said_pieces of{data_type(id)};
@@ -159,13 +159,13 @@ TEST(piece_groups, of_list_views_and_dense_unions_count_the_rows_of_their_childr
   said_pieces unions{data_type::nested("+ud:0,1", {{"a", list_of(data_type(type_id::int8), "+L"), true, {}},
                                                    {"b", data_type(type_id::int8), true, {}}})};
   unions.piece({{most, 0}, {half, 0}, {3 * most, 0}, {half, 0}});
-  // The size of a child does not limit the union.
+  // Bytes that a child's rows refer to do not limit the union.
   unions.piece({{most, 0}, {half - 1, 0}, {3 * most, 0}, {0, 0}});
   unions.piece({{most, 0}, {0, 0}, {0, 0}, {half, 0}});
   EXPECT_THAT(unions.ends(), ElementsAre(2, 3));
 }
 
-TEST(piece_groups, of_run_ends_count_rows_as_far_as_a_run_end_does) {
+TEST(piece_groups, of_run_ends_end_at_the_limit_of_their_type) {
   for (const auto& [id, limit] :
        {std::pair(type_id::int16, std::int64_t{std::numeric_limits<std::int16_t>::max()}),
         std::pair(type_id::int32, most),
@@ -181,7 +181,7 @@ TEST(piece_groups, of_run_ends_count_rows_as_far_as_a_run_end_does) {
   }
 }
 
-TEST(piece_groups, begin_where_they_are_told_to) {
+TEST(piece_groups, begin_at_requested_pieces) {
   said_pieces of{data_type(type_id::string)};
   of.piece({{1, 1}}).piece({{1, 1}}).piece({{1, most}}).piece({{1, 0}});
   EXPECT_THAT(of.ends([](std::size_t piece) { return piece == 1 || piece == 3; }), ElementsAre(1, 2, 3, 4));
@@ -189,7 +189,7 @@ TEST(piece_groups, begin_where_they_are_told_to) {
   EXPECT_THAT(none.ends(), ElementsAre());
 }
 
-TEST(piece_groups, of_more_than_64_bits_count_are_refused) {
+TEST(piece_groups, of_more_than_64_bits_of_bytes_are_refused) {
   constexpr std::int64_t large = std::numeric_limits<std::int64_t>::max();
   std::string message;
   const auto refused = [&](said_pieces& of) {

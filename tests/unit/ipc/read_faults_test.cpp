@@ -1,5 +1,5 @@
-// Whole reads of files whose reads fail, come short or bring broken frames. Errors say what and where;
-// nothing stays.
+// Whole reads whose pread calls fail or return fewer bytes, and files with broken frames. Errors name file,
+// batch and column; no memory leaks.
 
 #include "ipc_test.hpp"
 #include "saeta/backend/sim/sim.hpp"
@@ -17,7 +17,8 @@ using support::same_contents;
 
 class read_faults : public ipc_test {
 protected:
-  /// On the host and on a simulated device, with one thread, so that reads come in the same order.
+  /// Returns a context of the host and one of a simulated device, with one reading thread, so that the order
+  /// of reads is deterministic.
   static std::vector<std::shared_ptr<context>> homes() {
     const context_options options = support::ring_options(1, 4096);
     return {context::create(make_host_backend(), options),
@@ -40,7 +41,7 @@ protected:
   static constexpr std::array bodies{compression::none, compression::lz4, compression::zstd};
 };
 
-TEST_F(read_faults, a_read_that_fails_anywhere_ends_it) {
+TEST_F(read_faults, any_failing_read_ends_the_whole_read) {
   const table source = original();
   for (const auto body : bodies) {
     write(source, file("x"), {.body = body});
@@ -63,7 +64,7 @@ TEST_F(read_faults, a_read_that_fails_anywhere_ends_it) {
   }
 }
 
-TEST_F(read_faults, reads_that_come_short_or_are_interrupted_go_on) {
+TEST_F(read_faults, short_and_interrupted_reads_are_continued) {
   const table source = original();
   for (const auto body : bodies) {
     write(source, file("x"), {.body = body});
@@ -76,7 +77,7 @@ TEST_F(read_faults, reads_that_come_short_or_are_interrupted_go_on) {
   }
 }
 
-TEST_F(read_faults, a_file_that_ends_anywhere_is_an_error) {
+TEST_F(read_faults, a_file_truncated_while_it_is_read_is_an_error) {
   const table source = original();
   for (const auto body : bodies) {
     write(source, file("x"), {.body = body});
@@ -99,9 +100,9 @@ TEST_F(read_faults, a_file_that_ends_anywhere_is_an_error) {
   }
 }
 
-/// Each frame in turn has bytes that no decoder takes.
-TEST_F(read_faults, a_broken_frame_is_named_with_its_batch_and_column) {
-  constexpr std::size_t front = 16; // of a frame: its header, and the begin of its first block
+/// Each frame in turn is overwritten with invalid bytes.
+TEST_F(read_faults, errors_of_broken_frames_name_batch_and_column) {
+  constexpr std::size_t front = 16; // bytes of the frame's header and the beginning of its first block
   const table source = original();
   for (const auto body : {compression::lz4, compression::zstd}) {
     const std::uint32_t magic = body == compression::lz4 ? 0x184D2204 : 0xFD2FB528;
@@ -124,15 +125,15 @@ TEST_F(read_faults, a_broken_frame_is_named_with_its_batch_and_column) {
         expect_nothing_left(into);
       }
     }
-    EXPECT_GE(refused, 8U); // in both homes: of a bitmap any bits are right, and its nulls are counted
+    EXPECT_GE(refused, 8U); // not the bitmaps: any bits are valid there
   }
 }
 
-TEST_F(read_faults, a_buffer_whose_end_wraps_around_is_refused) {
+TEST_F(read_faults, a_buffer_whose_end_overflows_is_refused) {
   const table source = support::random_table(ctx(), {data_type(type_id::int64)}, {.batch_rows = {12'345}});
   const std::string good = write_bytes(source);
   const std::array<std::int64_t, 1> length{12'345 * 8};
-  // The entry of the values: their offset in the body and their length.
+  // The metadata entry of the values buffer: its offset in the body and its length.
   const auto at = good.find(std::string_view(reinterpret_cast<const char*>(length.data()), sizeof length));
   ASSERT_NE(at, std::string::npos);
   for (const std::array<std::int64_t, 2> place : {std::array<std::int64_t, 2>{8, INT64_MAX},

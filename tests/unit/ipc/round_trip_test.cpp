@@ -1,4 +1,4 @@
-// What goes into a file or a stream comes out of it.
+// Round trips of tables through files and streams.
 
 #include "ipc_test.hpp"
 
@@ -24,7 +24,7 @@ TEST_P(round_trip, every_type_keeps_values_nulls_batches_and_metadata) {
   EXPECT_TRUE(same_contents(read_bytes(write_bytes(original, options())), original));
 }
 
-TEST_P(round_trip, slices_are_written_as_the_rows_they_show) {
+TEST_P(round_trip, slices_are_written_with_only_their_rows) {
   const table whole = every_type();
   const table window = whole.slice(13, 230);
   EXPECT_TRUE(same_contents(read_bytes(write_bytes(window, options())), window));
@@ -56,7 +56,7 @@ TEST_P(round_trip, names_may_repeat_and_be_empty) {
   EXPECT_TRUE(same_contents(read_bytes(write_bytes(original, options())), original));
 }
 
-TEST_P(round_trip, values_in_memory_of_the_contexts_own_are_the_same_and_take_one_transfer) {
+TEST_P(round_trip, copies_into_the_contexts_memory_take_one_transfer) {
   const table original = random_table(ctx(), {data_type(type_id::int64), data_type(type_id::string)}, {});
   const std::string bytes = write_bytes(original, options());
   ctx()->copies().reset_counters();
@@ -69,7 +69,7 @@ TEST_P(round_trip, values_in_memory_of_the_contexts_own_are_the_same_and_take_on
   EXPECT_TRUE(same_contents(back, original));
 }
 
-TEST_P(round_trip, what_was_read_can_be_written_again) {
+TEST_P(round_trip, a_table_that_was_read_can_be_written) {
   const table original = every_type();
   const table once = read_bytes(write_bytes(original, options()));
   const table twice = read_bytes(write_bytes(once, options()));
@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(ipc, round_trip,
 
 using foreign = ipc_test;
 
-TEST_F(foreign, a_compression_is_known_by_name) {
+TEST_F(foreign, compressions_are_parsed_by_name) {
   EXPECT_EQ(parse_compression("none"), compression::none);
   EXPECT_EQ(parse_compression("lz4"), compression::lz4);
   EXPECT_EQ(parse_compression("zstd"), compression::zstd);

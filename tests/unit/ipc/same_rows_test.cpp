@@ -1,4 +1,4 @@
-// Rows in host memory are compared by their bits, whatever their type and wherever they begin.
+// Bitwise comparison of rows in host memory, for every type and offset.
 
 #include "ipc_test.hpp"
 #include "saeta/interop/arrow/batches.hpp"
@@ -24,7 +24,7 @@ protected:
   }
 };
 
-TEST_F(same_rows_of, any_type_are_those_of_another_memory_and_not_other_rows) {
+TEST_F(same_rows_of, any_type_are_found_in_other_memory) {
   const std::vector<data_type>& types = support::carried_types();
   const auto drawn = [&](std::uint64_t seed) {
     return support::random_table(ctx(), types,
@@ -52,7 +52,7 @@ TEST_F(same_rows_of, any_type_are_those_of_another_memory_and_not_other_rows) {
   }
 }
 
-TEST_F(same_rows_of, floats_differ_by_any_bit) {
+TEST_F(same_rows_of, floats_are_compared_bitwise) {
   const double quiet = std::numeric_limits<double>::quiet_NaN();
   EXPECT_TRUE(detail::same_rows(numbers({quiet, 0.0}).arrays[0], numbers({quiet, 0.0}).arrays[0]));
   EXPECT_FALSE(detail::same_rows(numbers({0.0}).arrays[0], numbers({-0.0}).arrays[0]));

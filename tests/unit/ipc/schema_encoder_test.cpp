@@ -1,4 +1,4 @@
-// Schemas that are encoded are read as the same, by us and by libarrow.
+// Encoded schemas are decoded to the same schema, by Saeta and by libarrow.
 
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
@@ -21,7 +21,7 @@ field of_type(const data_type& type, bool nullable = true) { return {"c", type, 
 
 data_type list_of(const field& child) { return data_type::nested("+l", {child}); }
 
-/// What a reader finds in the encoded schema.
+/// Encodes a schema and decodes it again.
 schema read_again(const schema& of) {
   std::vector<std::byte> stream;
   append_message(stream, encode_schema(of));
@@ -156,14 +156,14 @@ TEST(schema_encoder, keeps_extensions_before_metadata_that_repeats_their_keys) {
   EXPECT_EQ(read.fields[0].type.extension_metadata(), std::string("{\0}", 3));
 }
 
-TEST(schema_encoder, numbers_dictionaries_from_outside_in) {
+TEST(schema_encoder, gives_outer_dictionaries_lower_ids) {
   const auto words = data_type::dictionary(data_type(type_id::int8), data_type(type_id::string));
   const auto of_lists = data_type::dictionary(data_type(type_id::int8), list_of(of_type(words)));
   EXPECT_THAT(ids_in({{of_type(words), of_type(of_lists), of_type(list_of(of_type(words)))}, {}}),
               ::testing::ElementsAre(0, 1, 2, 3));
 }
 
-TEST(schema_encoder, describes_symbols_by_dictionaries_and_byte_bools_as_bools) {
+TEST(schema_encoder, encodes_symbols_as_dictionaries_and_byte_bools_as_booleans) {
   const schema of{{{"a", symbol_type(process_symbols()), true, {}}, {"b", data_type::byte_bool(), true, {}}},
                   {}};
   const schema read = read_schema(container::stream, encode_schema(of)).fields;

@@ -1,4 +1,4 @@
-// The schema that is read from Arrow's metadata is the one that libarrow describes.
+// Schemas that are decoded from Arrow's metadata, compared with those of libarrow.
 
 #include "ipc_test.hpp"
 #include "saeta/bridge/arrow_status.hpp"
@@ -32,14 +32,14 @@ metadata(const std::vector<std::pair<std::string, std::string>>& of) {
   return made;
 }
 
-/// A stream that has a schema and nothing else.
+/// Writes a stream with a schema only.
 std::string stream_of(const field_list& fields,
                       const std::shared_ptr<arrow::KeyValueMetadata>& of_schema = nullptr) {
   return take(arrow::ipc::SerializeSchema(*arrow::schema(fields, of_schema)), "schema")->ToString();
 }
 
 struct description {
-  std::optional<schema> ours;        ///< nullopt if it is refused, or a context can't hold a column
+  std::optional<schema> ours;        ///< nullopt if Saeta refuses the metadata or does not support a column
   std::optional<schema> of_libarrow; ///< nullopt if libarrow refuses the metadata
 };
 
@@ -56,7 +56,7 @@ description describe(std::span<const std::byte> bytes) {
 
 description describe(std::string_view bytes) { return describe(std::as_bytes(std::span(bytes))); }
 
-/// The error of the first column that a context can't hold, or of the metadata.
+/// Returns the error of the metadata, or of the first unsupported column.
 error refusal_of(std::string_view bytes) {
   return error_of([&] {
     message_source messages(source_of(std::as_bytes(std::span(bytes)), nullptr), std::nullopt);
@@ -67,7 +67,7 @@ error refusal_of(std::string_view bytes) {
   });
 }
 
-/// Types with every parameter that the metadata has.
+/// Returns fields of all types, with all parameters that the metadata can have.
 field_list fields_of_all_types() {
   field_list all;
   const auto add = [&](const std::shared_ptr<arrow::DataType>& type, bool nullable = true) {
@@ -140,7 +140,7 @@ field_list fields_of_all_types() {
   return all;
 }
 
-TEST(schema_metadata, of_every_type_is_what_libarrow_describes) {
+TEST(schema_metadata, of_every_type_agrees_with_libarrow) {
   for (const auto& each : fields_of_all_types()) {
     const description found = describe(stream_of({each}));
     ASSERT_TRUE(found.ours && found.of_libarrow) << each->ToString();
@@ -192,7 +192,7 @@ TEST(schema_metadata, moves_extensions_into_types) {
   EXPECT_EQ(found.ours->fields[0].metadata.size(), 2U);
 }
 
-TEST(schema_metadata, reads_the_numbers_of_symbols) {
+TEST(schema_metadata, recognises_symbol_columns) {
   const auto marked = metadata(
       {{"xlog.symbol", "true"}, {"kept", "1"}, {"saeta.symbol_table", process_symbols()->identity()}});
   const auto of_no_table = metadata({{"xlog.symbol", "true"}});
@@ -206,7 +206,7 @@ TEST(schema_metadata, reads_the_numbers_of_symbols) {
   EXPECT_EQ(found.ours->fields[2].metadata, (metadata_list{{"xlog.symbol", "true"}}));
 }
 
-TEST(schema_metadata, keeps_extensions_that_libarrow_knows_by_their_names) {
+TEST(schema_metadata, keeps_the_names_of_extensions_known_to_libarrow) {
   const auto uuid = metadata({{"ARROW:extension:name", "arrow.uuid"}, {"ARROW:extension:metadata", ""}});
   const auto known = arrow::field("known", arrow::fixed_size_binary(16), true, uuid);
   for (const auto& each : {known, arrow::field("list", arrow::list(known))}) {
@@ -219,7 +219,7 @@ TEST(schema_metadata, keeps_extensions_that_libarrow_knows_by_their_names) {
   EXPECT_EQ(other.ours->fields[0].type.extension_name(), "arrow.uuid");
 }
 
-TEST(schema_metadata, tells_which_columns_no_context_can_hold) {
+TEST(schema_metadata, reports_unsupported_columns) {
   const auto stamps = arrow::timestamp(arrow::TimeUnit::NANO, std::string("UTC\0", 4));
   const auto named = arrow::field(std::string("a\0b", 3), arrow::int8());
   EXPECT_ERROR(throw refusal_of(stream_of({named})), unsupported, "column 'a' has a zero byte in its name");
@@ -252,7 +252,7 @@ TEST(schema_metadata, of_types_with_too_many_levels_is_refused) {
   EXPECT_ERROR(throw refusal_of(stream_of({arrow::field("deep", deep)})), unsupported, "levels");
 }
 
-TEST(schema_metadata, of_files_of_others_is_what_libarrow_describes) {
+TEST(schema_metadata, of_integration_files_agrees_with_libarrow) {
   const auto files = support::golden_files();
   if (files.empty()) {
     GTEST_SKIP() << "no golden files: SAETA_SHARED_DATA names no folder that has them";
@@ -265,7 +265,7 @@ TEST(schema_metadata, of_files_of_others_is_what_libarrow_describes) {
   }
 }
 
-/// A file that has a schema and nothing else.
+/// Writes a file with a schema only.
 std::string file_of(const field_list& fields) {
   const auto sink = take(arrow::io::BufferOutputStream::Create(), "sink");
   const auto writing = take(arrow::ipc::MakeFileWriter(sink, arrow::schema(fields)), "writer");
@@ -281,7 +281,7 @@ std::string text_of(const schema& of) {
   return text;
 }
 
-TEST(schema_metadata, with_any_byte_changed_is_what_libarrow_describes_or_refuses) {
+TEST(schema_metadata, with_any_byte_changed_agrees_with_libarrow) {
   std::size_t same = 0;
   for (const auto& each : fields_of_all_types()) {
     const std::string whole = file_of({each});

@@ -1,4 +1,4 @@
-// Columns by name, batches by number, one batch after the other, progress on the way.
+// Reads of selected columns and batches, reading batch by batch, and reports of progress.
 
 #include "ipc_test.hpp"
 #include "saeta/bridge/arrow_status.hpp"
@@ -23,7 +23,7 @@ constexpr std::array both{container::file, container::stream};
 
 class selection : public ipc_test {
 protected:
-  /// Columns "a", "b" and two called "twice"; batches of 3, 2 and 1 rows.
+  /// Makes a table with the columns "a", "b" and two named "twice", in batches of 3, 2 and 1 rows.
   [[nodiscard]] table small() const {
     const auto row = [](std::vector<std::string_view> values) {
       const auto words = support::strings(values);
@@ -47,7 +47,7 @@ protected:
   }
 };
 
-TEST_F(selection, columns_come_in_the_order_asked_for_and_may_repeat) {
+TEST_F(selection, columns_have_the_requested_order_and_may_repeat) {
   for (const auto format : both) {
     for (const auto body : {compression::none, compression::lz4}) {
       const table seen = read_bytes(write_bytes(small(), {format, body}), {.columns = {{"b", "a", "b"}}});
@@ -62,7 +62,7 @@ TEST_F(selection, columns_come_in_the_order_asked_for_and_may_repeat) {
   }
 }
 
-TEST_F(selection, no_column_at_all_keeps_the_rows) {
+TEST_F(selection, an_empty_selection_keeps_the_row_count) {
   for (const auto format : both) {
     const table seen = read_bytes(write_bytes(small(), {format}), {.columns = std::vector<std::string>{}});
     EXPECT_EQ(seen.column_count(), 0U);
@@ -70,7 +70,7 @@ TEST_F(selection, no_column_at_all_keeps_the_rows) {
   }
 }
 
-TEST_F(selection, a_name_must_be_there_once) {
+TEST_F(selection, a_requested_name_must_be_unique) {
   const std::string bytes = write_bytes(small());
   EXPECT_ERROR(read_bytes(bytes, {.columns = {{"a", "c"}}}), column_name, "no column 'c'",
                "'a', 'b', 'twice', 'twice'");
@@ -108,7 +108,7 @@ TEST_F(selection, batches_are_chosen_by_number) {
   }
 }
 
-TEST_F(selection, a_file_without_batches_has_none_to_choose) {
+TEST_F(selection, a_file_without_batches_refuses_batch_numbers) {
   const std::string bytes = write_bytes(support::random_table(ctx(), {data_type(type_id::int8)}, {{}}));
   EXPECT_EQ(read_bytes(bytes, {.batches = {{0, 0}}}).rows(), 0);
   EXPECT_ERROR(read_bytes(bytes, {.batches = {{0, 1}}}), out_of_range,
@@ -121,7 +121,7 @@ TEST_F(selection, a_damaged_batch_has_its_number_in_the_source) {
                "bytes: batch 2");
 }
 
-TEST_F(selection, without_columns_only_the_first_is_decoded) {
+TEST_F(selection, an_empty_selection_decodes_one_column_at_most) {
   const table original = support::random_table(ctx(), {data_type(type_id::int8), data_type(type_id::int64)},
                                                {.batch_rows = {4999}});
   const std::string bytes = write_bytes(original, {.body = compression::lz4});
@@ -150,7 +150,7 @@ TEST_F(selection, the_number_of_batches_is_known_for_a_file_only) {
   EXPECT_EQ(open(stream_bytes)->batch_count(), -1);
 }
 
-TEST_F(selection, batches_come_one_by_one_and_read_all_takes_the_rest) {
+TEST_F(selection, read_all_reads_the_batches_after_next) {
   for (const auto format : both) {
     const std::string bytes = write_bytes(small(), {format});
     const auto reading = reader::open(std::as_bytes(std::span(bytes)), nullptr);
@@ -162,7 +162,7 @@ TEST_F(selection, batches_come_one_by_one_and_read_all_takes_the_rest) {
   }
 }
 
-TEST_F(selection, one_reader_may_fill_two_contexts) {
+TEST_F(selection, one_reader_can_read_into_two_contexts) {
   const auto other = context::create(make_host_backend());
   const std::string bytes = write_bytes(small());
   const auto reading = reader::open(std::as_bytes(std::span(bytes)), nullptr, {.copy = copy_policy::always});
@@ -172,7 +172,7 @@ TEST_F(selection, one_reader_may_fill_two_contexts) {
   EXPECT_EQ(second->columns[1].dictionary()->ctx(), other);
 }
 
-TEST_F(selection, progress_begins_without_a_batch_of_an_unknown_number) {
+TEST_F(selection, progress_begins_with_zero_batches_and_an_unknown_total) {
   const progress begun;
   EXPECT_EQ(begun.batches, 0);
   EXPECT_EQ(begun.total_batches, -1);
@@ -204,7 +204,7 @@ TEST_F(selection, progress_counts_batches_rows_and_body_bytes) {
   }
 }
 
-TEST_F(selection, a_refused_batch_can_be_asked_for_again) {
+TEST_F(selection, a_batch_refused_by_the_budget_can_be_read_again) {
   const table original = every_type();
   const std::string bytes = write_bytes(original);
   const auto reading = reader::open(std::as_bytes(std::span(bytes)), nullptr, {.copy = copy_policy::always});

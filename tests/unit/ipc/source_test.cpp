@@ -1,4 +1,4 @@
-// Sources: what lies in their bytes, what they are, and that nothing of the system is kept.
+// Sources of bytes: range checks, recognition of the format, and release of descriptors and mappings.
 #include "ipc_test.hpp"
 #include "saeta/ipc/io/file_source.hpp"
 #include "saeta/ipc/io/source.hpp"
@@ -12,7 +12,7 @@ namespace {
 
 detail::source source_of(std::span<const std::byte> bytes) { return detail::source_of(bytes, nullptr); }
 
-TEST(source, contains_only_what_lies_in_its_bytes_as_a_whole) {
+TEST(source, contains_only_ranges_inside_its_bytes) {
   const std::array<std::byte, 100> memory{};
   const auto middle = std::span(memory).subspan(20, 50);
   const auto contains = [&](const std::byte* at, std::size_t size) {
@@ -31,7 +31,7 @@ TEST(source, contains_only_what_lies_in_its_bytes_as_a_whole) {
   EXPECT_FALSE(contains(memory.data() + 20, std::numeric_limits<std::size_t>::max()));
 }
 
-/// The kind that is recognised, or what was said instead.
+/// Returns the recognised format, or the error message.
 std::string kind_of(std::string_view text) {
   try {
     return detail::recognise(*source_of(std::as_bytes(std::span(text)))) == container::file ? "file"
@@ -69,14 +69,14 @@ TEST(source, is_a_stream_when_it_begins_with_a_message) {
   }
 }
 
-TEST(source, of_neither_kind_shows_its_first_eight_bytes) {
+TEST(source, of_unknown_format_is_refused_with_its_first_eight_bytes) {
   const std::string expected =
       "bytes: not an Arrow file or stream: expected ARROW1 or a message, found the bytes ";
   EXPECT_EQ(kind_of(std::string_view("\0\0\0\0 and more", 13)), expected + "00 00 00 00 20 61 6e 64");
   EXPECT_EQ(kind_of(std::string_view("\x0a\0\xff", 3)), expected + "0a 00 ff");
 }
 
-TEST(source, of_a_format_that_people_mistake_for_it_is_named) {
+TEST(source, of_another_known_format_is_refused_by_name) {
   const std::vector<std::pair<std::string, std::string>> formats{
       {"PAR1 and more", "it looks like a Parquet file: read it with read_parquet; expected ARROW1"},
       {"FEA1 and more", "a Feather V1 file"},
@@ -139,7 +139,7 @@ TEST(source, reads_ranges_of_memory_and_of_functions) {
 
 using files = ipc_test;
 
-TEST_F(files, may_have_descriptor_0) {
+TEST_F(files, can_be_read_through_descriptor_0) {
   store(file("rows"), "rows");
   const support::without_standard_input closed;
   const auto rows = detail::open_source(file("rows"));
@@ -147,8 +147,9 @@ TEST_F(files, may_have_descriptor_0) {
   EXPECT_EQ(rows->view().size(), 4U);
 }
 
-TEST_F(files, say_when_they_can_not_be_mapped) {
-  const std::filesystem::path special = "/sys/devices/system/cpu/online"; // a regular file to be read only
+TEST_F(files, that_can_not_be_mapped_are_an_error) {
+  const std::filesystem::path special =
+      "/sys/devices/system/cpu/online"; // a regular file that can be read but not mapped
   std::error_code missing;
   if (!std::filesystem::is_regular_file(special, missing) || std::filesystem::file_size(special) == 0) {
     GTEST_SKIP() << "no " << special;
@@ -158,7 +159,7 @@ TEST_F(files, say_when_they_can_not_be_mapped) {
   EXPECT_ERROR(opened->view(), io, "can't map");
 }
 
-TEST_F(files, that_become_shorter_name_the_offset) {
+TEST_F(files, that_become_shorter_are_an_error_with_the_offset) {
   store(file("rows"), std::string(10'000, 'r'));
   const auto rows = detail::open_source(file("rows"));
   std::filesystem::resize_file(file("rows"), 6'000);
@@ -170,7 +171,7 @@ TEST_F(files, that_become_shorter_name_the_offset) {
   EXPECT_EQ(rows->size(), 10'000U) << "as it was";
 }
 
-TEST_F(files, that_are_not_kept_open_share_descriptors) {
+TEST_F(files, that_are_not_kept_open_use_few_descriptors) {
   const auto descriptors = [] {
     const std::filesystem::directory_iterator open("/proc/self/fd");
     return std::distance(begin(open), end(open));
@@ -200,7 +201,7 @@ TEST_F(files, that_are_not_kept_open_share_descriptors) {
   sources[4]->read_at(5, number);
 }
 
-TEST_F(files, keep_neither_a_descriptor_nor_a_mapping) {
+TEST_F(files, release_descriptor_and_mapping) {
   const auto descriptors = [] {
     const std::filesystem::directory_iterator open("/proc/self/fd");
     return std::distance(begin(open), end(open));

@@ -1,5 +1,5 @@
-// One batch of several windows that leaves a device. Some parts are written while others are being copied,
-// and a failure ends both.
+// Writing a batch from a device in several windows: a window is written while the next one is downloaded, and
+// a failure ends both.
 #include "ipc_test.hpp"
 #include "saeta/backend/sim/sim.hpp"
 #include "support/ring_options.hpp"
@@ -15,7 +15,7 @@ namespace {
 class streamed_batches : public ipc_test {
 protected:
   static constexpr std::size_t window_bytes = std::size_t{64} << 10;
-  static constexpr std::int64_t rows = 60'000; ///< of 8 bytes: eight windows
+  static constexpr std::int64_t rows = 60'000; ///< rows of 8 bytes, which make eight windows
 
   void SetUp() override {
     device_ = context::create(sim::device::create({.seed = 3}), support::ring_options(2, 4096));
@@ -44,7 +44,7 @@ protected:
   std::optional<table> there_;
 };
 
-TEST_F(streamed_batches, are_downloaded_while_the_window_before_is_written) {
+TEST_F(streamed_batches, are_downloaded_while_the_previous_window_is_written) {
   if (std::thread::hardware_concurrency() < 2) {
     GTEST_SKIP() << "a write has no other threads";
   }
@@ -66,7 +66,7 @@ TEST_F(streamed_batches, are_downloaded_while_the_window_before_is_written) {
   EXPECT_TRUE(support::same_contents(read(file("a")), *original_));
 }
 
-TEST_F(streamed_batches, that_meet_a_full_disk_at_any_write_leave_nothing) {
+TEST_F(streamed_batches, leave_nothing_after_any_failed_write) {
   store(file("a"), "the old one");
   const auto before = support::open_files();
   for (const auto body : {compression::none, compression::lz4, compression::zstd}) {

@@ -18,7 +18,7 @@ std::array<std::atomic<system_call_trap*>, 6> traps{};
 
 std::atomic<system_call_trap*>& trap_of(system_call kind) { return traps[static_cast<std::size_t>(kind)]; }
 
-/// What a call returns that a trap may have an error for.
+/// Makes a call unless the installed trap returns an error for it. Returns the result of the call or -1.
 long answer(system_call kind, const std::string& argument, const std::function<long()>& call) {
   system_call_trap* const trap = trap_of(kind);
   const int failure = trap == nullptr ? 0 : trap->next(argument);
@@ -26,7 +26,7 @@ long answer(system_call kind, const std::string& argument, const std::function<l
     return call();
   }
   if (kind == system_call::close) {
-    static_cast<void>(call()); // the descriptor is gone, whatever the system says
+    static_cast<void>(call()); // close() frees the descriptor even if it fails
   }
   errno = failure;
   return -1;
@@ -59,7 +59,7 @@ without_standard_input::~without_standard_input() {
 std::vector<std::filesystem::path> open_files() {
   std::vector<std::filesystem::path> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone; // the iterator's own
+    std::error_code gone; // the descriptor of the iterator is closed by now
     found.push_back(std::filesystem::read_symlink(entry.path(), gone));
   }
   std::sort(found.begin(), found.end());

@@ -1,7 +1,7 @@
-// Calls of the operating system that fail when a test says so.
+// Injects failures into system calls.
 //
-// What      The program's own `open`, `close`, `fsync`, `pwritev`, `linkat` and `fallocate` replace the C
-//           library's for every library that it loads. They make the call unless a trap has an error for it.
+// How       The program defines `open`, `close`, `fsync`, `pwritev`, `linkat` and `fallocate`, which replace
+//           those of the C library. They make the call unless an installed trap returns an error for it.
 // Thread    One test at a time.
 #pragma once
 
@@ -15,12 +15,12 @@ namespace saeta::support {
 
 enum class system_call { open, close, fsync, pwritev, linkat, fallocate };
 
-/// For as long as it lives, the calls of one kind are counted and fail as `verdict` says.
+/// Until the end of the scope, counts the calls of one kind and lets `verdict` decide which of them fail.
 class system_call_trap {
 public:
-  /// @param verdict  the error of the call with this number (from 0), or 0 to make the call. Its argument is
-  ///                 the path of an `open`, the new path of a `linkat`, and the descriptor as text for the
-  ///                 others. Several threads may ask it, one after the other.
+  /// Returns the errno of the call with this number (from 0), or 0 to make the call. `argument` is the path
+  /// of an `open`, the new path of a `linkat`, and otherwise the descriptor as text. May be called by several
+  /// threads, one after the other.
   using verdict = std::function<int(std::size_t number, const std::string& argument)>;
 
   system_call_trap(system_call kind, verdict decide);
@@ -29,7 +29,7 @@ public:
   ~system_call_trap();
 
   [[nodiscard]] std::size_t calls() const noexcept { return calls_; }
-  /// The error of the next call; 0 for none.
+  /// Counts a call. Returns its errno, or 0 to make it.
   int next(const std::string& argument) {
     const std::lock_guard lock(mutex_);
     return decide_(calls_++, argument);
@@ -42,10 +42,10 @@ private:
   std::size_t calls_ = 0;
 };
 
-/// A verdict: the file system has no files without names.
+/// Returns a verdict that simulates a file system without O_TMPFILE.
 system_call_trap::verdict refusing_nameless_files(const std::filesystem::path& folder);
 
-/// Descriptor 0 is free for as long as it lives.
+/// Closes descriptor 0 until the end of the scope, so that the next opened file gets it.
 class without_standard_input {
 public:
   without_standard_input();
@@ -57,7 +57,7 @@ private:
   int kept_;
 };
 
-/// What the descriptors of the process are open on, sorted.
+/// Returns the paths of all open descriptors of the process, sorted.
 std::vector<std::filesystem::path> open_files();
 
 } // namespace saeta::support

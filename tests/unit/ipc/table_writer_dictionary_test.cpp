@@ -1,4 +1,5 @@
-// Dictionaries that differ between the tables of a writer: added to, replaced in a stream, refused in a file.
+// Dictionaries that change between the tables of a writer: extended by deltas, replaced in a stream, refused
+// in a file.
 #include "dictionary_fixture.hpp"
 #include "saeta/symbols/symbol_table.hpp"
 #include "saeta/symbols/symbols.hpp"
@@ -39,7 +40,7 @@ protected:
     to.close();
     return bytes;
   }
-  /// The rows of all tables, in order.
+  /// Returns the rows of all tables, in order.
   static std::vector<support::cell> rows_of(const std::vector<table>& tables) {
     std::vector<support::cell> rows;
     for (const table& each : tables) {
@@ -50,7 +51,7 @@ protected:
   }
 };
 
-TEST_F(table_writer_dictionary, that_stays_is_written_once) {
+TEST_F(table_writer_dictionary, that_does_not_change_is_written_once) {
   const auto words = strings({"first-word", "second-word"});
   const std::vector<table> tables{table_of({indices({0, 1}, words)}), table_of({indices({1}, words)}),
                                   table_of({indices({0}, strings({"first-word", "second-word"}))})};
@@ -61,11 +62,11 @@ TEST_F(table_writer_dictionary, that_stays_is_written_once) {
   }
 }
 
-TEST_F(table_writer_dictionary, that_grows_is_written_in_parts) {
+TEST_F(table_writer_dictionary, that_grows_is_written_as_deltas) {
   const std::vector<table> tables{
       table_of({indices({}, strings({}))}), table_of({indices({0, 1}, strings({"alpha", "beta"}))}),
       table_of({indices({2, 0}, strings({"alpha", "beta", "gamma"}))}),
-      table_of({indices({1}, strings({"alpha", "beta"}))}), // the file keeps the longer one
+      table_of({indices({1}, strings({"alpha", "beta"}))}), // a prefix of the dictionary in the file
       table_of({indices({3}, strings({"alpha", "beta", "gamma", "delta"}))})};
   const std::string in_file = written(tables, container::file);
   EXPECT_EQ(occurrences(in_file, "alpha"), 1U);
@@ -77,7 +78,7 @@ TEST_F(table_writer_dictionary, that_grows_is_written_in_parts) {
   EXPECT_EQ(cells(read_bytes(in_stream), 0), rows_of(tables));
 }
 
-TEST_F(table_writer_dictionary, that_changes_is_replaced_in_a_stream_and_refused_in_a_file) {
+TEST_F(table_writer_dictionary, with_other_values_is_replaced_in_a_stream_and_refused_in_a_file) {
   const std::vector<table> tables{table_of({indices({0, 1}, strings({"a", "b"}))}),
                                   table_of({indices({0, 1}, strings({"c", "b"}))})};
   EXPECT_EQ(cells(read_bytes(written(tables, container::stream)), 0), rows_of(tables));
@@ -94,7 +95,7 @@ TEST_F(table_writer_dictionary, of_several_batches_is_united_in_each_table) {
   EXPECT_THAT(cells(*seen.pieces(0).front().dictionary()), ElementsAre("a", "b", "c", "d"));
 }
 
-TEST_F(table_writer_dictionary, with_indices_that_the_first_table_made_wider_stays_so) {
+TEST_F(table_writer_dictionary, keeps_the_widened_indices_of_the_first_table) {
   const data_type type = data_type::dictionary(data_type(type_id::int8), data_type(type_id::int64));
   const auto values_of = [](std::int64_t count, std::uint64_t seed) {
     return support::random_array(data_type(type_id::int64), {count, 0, support::nulls::absent}, seed);

@@ -1,4 +1,4 @@
-// A file that is written table by table, in the background.
+// The writer that writes a file table by table in a background thread.
 #include "ipc_test.hpp"
 #include "support/interrupts.hpp"
 #include "system_calls.hpp"
@@ -29,7 +29,7 @@ protected:
     return support::random_table(ctx(), {data_type(type_id::int64), data_type(type_id::string)},
                                  {.batch_rows = std::move(rows), .seed = seed});
   }
-  /// The batches of a table, each a table.
+  /// Splits a table into tables of one batch each.
   [[nodiscard]] std::vector<table> batches_of(const table& source) const {
     std::vector<table> made;
     for (const batch& each : source.batches()) {
@@ -49,7 +49,7 @@ protected:
   }
 };
 
-/// A sink whose calls wait until it is opened.
+/// A sink whose calls block until `open`.
 class held_sink {
 public:
   [[nodiscard]] byte_sink calls() const {
@@ -76,7 +76,7 @@ private:
   std::shared_ptr<state> shared_ = std::make_shared<state>();
 };
 
-TEST_F(table_writer, writes_what_a_write_of_all_batches_writes) {
+TEST_F(table_writer, writes_the_same_bytes_as_one_write_of_all_batches) {
   const table original = numbers({200, 1, 0, 77, 3000});
   for (const auto format : containers) {
     const write_options options{.format = format, .durable = false};
@@ -98,7 +98,7 @@ TEST_F(table_writer, writes_what_a_write_of_all_batches_writes) {
   }
 }
 
-TEST_F(table_writer, writes_every_type_compressed_too) {
+TEST_F(table_writer, writes_every_type_with_compression) {
   const table original = every_type();
   for (const auto format : containers) {
     for (const auto body : {compression::none, compression::lz4, compression::zstd}) {
@@ -110,7 +110,7 @@ TEST_F(table_writer, writes_every_type_compressed_too) {
   }
 }
 
-TEST_F(table_writer, tells_the_progress_of_all_tables_and_no_total) {
+TEST_F(table_writer, reports_progress_without_a_total) {
   const table original = numbers({5, 7});
   std::vector<std::pair<std::int64_t, std::int64_t>> heard;
   writer to(file("a"), std::nullopt, {.durable = false}, [&](const progress& so_far) {
@@ -131,7 +131,7 @@ TEST_F(table_writer, without_a_table_writes_its_schema) {
   }
 }
 
-TEST_F(table_writer, without_a_table_and_a_schema_is_an_error_and_leaves_the_old_file) {
+TEST_F(table_writer, without_a_table_or_schema_is_an_error_and_keeps_the_old_file) {
   store(file("a"), "the old one");
   writer to(file("a"), std::nullopt);
   EXPECT_ERROR(to.close(), invalid_argument, file("a").string(), "no schema");
@@ -139,7 +139,7 @@ TEST_F(table_writer, without_a_table_and_a_schema_is_an_error_and_leaves_the_old
   EXPECT_EQ(load(file("a")), "the old one");
 }
 
-TEST_F(table_writer, refuses_a_table_that_does_not_fit_and_goes_on) {
+TEST_F(table_writer, refuses_a_table_with_another_schema_and_continues) {
   const auto of = [&](const std::string& name, const data_type& type, bool nullable = true) {
     return support::table_of(ctx(), {{{name, type, nullable, {}}}, {}},
                              {{support::random_array(type, {3}, 1)}});
@@ -153,7 +153,7 @@ TEST_F(table_writer, refuses_a_table_that_does_not_fit_and_goes_on) {
   EXPECT_ERROR(to.write(of("a", data_type(type_id::int32))), type_mismatch, "'a' (int32)",
                "expected 'a' (int64)");
   EXPECT_ERROR(to.write(numbers({3})), type_mismatch, "column 0 is '0:int64' (int64), expected 'a' (int64)");
-  to.write(of("a", whole, false)); // a narrower promise
+  to.write(of("a", whole, false)); // not nullable: allowed
   to.close();
   EXPECT_EQ(read(file("a")).rows(), 6);
 
@@ -161,7 +161,7 @@ TEST_F(table_writer, refuses_a_table_that_does_not_fit_and_goes_on) {
   EXPECT_ERROR(strict.write(first), type_mismatch, "'a' (int64), expected 'a' (int64, not null)");
 }
 
-TEST_F(table_writer, refuses_what_can_not_be_written_at_once) {
+TEST_F(table_writer, refuses_unsupported_tables_at_once) {
   const auto words = data_type::dictionary(data_type(type_id::int8), data_type(type_id::string));
   const schema fields{{{"deep", data_type::dictionary(data_type(type_id::int8), words), true, {}}}, {}};
   EXPECT_ERROR(writer(file("a"), fields), unsupported, "column 'deep'");
@@ -169,7 +169,7 @@ TEST_F(table_writer, refuses_what_can_not_be_written_at_once) {
   EXPECT_THAT(names(), IsEmpty());
 }
 
-TEST_F(table_writer, that_is_dropped_or_abandoned_leaves_what_was_there) {
+TEST_F(table_writer, that_is_dropped_or_abandoned_keeps_the_old_file) {
   store(file("a"), "the old one");
   const table original = numbers({100});
   const auto before = support::open_files();
@@ -188,7 +188,7 @@ TEST_F(table_writer, that_is_dropped_or_abandoned_leaves_what_was_there) {
   EXPECT_EQ(support::open_files(), before);
 }
 
-TEST_F(table_writer, that_is_closed_takes_nothing_and_keeps_its_file) {
+TEST_F(table_writer, that_is_closed_refuses_tables_and_keeps_its_file) {
   writer to(file("a"), numbers({1}).fields());
   to.close();
   EXPECT_ERROR(to.write(numbers({1})), closed, "is closed");
@@ -197,7 +197,7 @@ TEST_F(table_writer, that_is_closed_takes_nothing_and_keeps_its_file) {
   EXPECT_THAT(names(), ElementsAre("a"));
 }
 
-TEST_F(table_writer, flush_returns_when_the_sink_has_the_bytes) {
+TEST_F(table_writer, flush_waits_until_the_sink_has_the_bytes) {
   const table original = numbers({10});
   std::string bytes;
   writer to(into(bytes), "sink", std::nullopt, {.format = container::stream});
@@ -219,7 +219,7 @@ TEST_F(table_writer, releases_a_table_when_it_is_written) {
     EXPECT_EQ(buffers(), 0U);
     to.close();
   }
-  std::vector<data_type> types = support::carried_types(); // dictionaries inside of others too
+  std::vector<data_type> types = support::carried_types(); // including dictionaries in children
   std::erase_if(types, [](const data_type& type) {
     return type.value_type() != nullptr && type.value_type()->value_type() != nullptr;
   });
@@ -235,7 +235,7 @@ TEST_F(table_writer, releases_a_table_when_it_is_written) {
   }
 }
 
-TEST_F(table_writer, a_failure_of_the_disk_at_any_write_is_thrown_once_and_loses_nothing) {
+TEST_F(table_writer, any_failed_write_is_thrown_once_and_keeps_the_old_file) {
   store(file("a"), "the old one");
   const std::vector<table> tables = batches_of(numbers({200'000, 10, 30'000}));
   const auto before = support::open_files();
@@ -249,7 +249,7 @@ TEST_F(table_writer, a_failure_of_the_disk_at_any_write_is_thrown_once_and_loses
     try {
       for (const table& each : tables) {
         to.write(each);
-        to.flush(); // so that the number of calls is always the same
+        to.flush(); // makes the number of calls deterministic
       }
       to.close();
     } catch (const error& thrown) {
@@ -275,7 +275,7 @@ TEST_F(table_writer, a_failure_of_the_disk_at_any_write_is_thrown_once_and_loses
   EXPECT_EQ(read(file("a")).rows(), 230'010);
 }
 
-TEST_F(table_writer, a_failure_of_the_commit_leaves_the_old_file) {
+TEST_F(table_writer, a_failed_commit_keeps_the_old_file) {
   store(file("a"), "the old one");
   for (const auto call : {support::system_call::fsync, support::system_call::linkat}) {
     writer to(file("a"), std::nullopt);
@@ -288,7 +288,7 @@ TEST_F(table_writer, a_failure_of_the_commit_leaves_the_old_file) {
   EXPECT_THAT(names(), ElementsAre("a"));
 }
 
-TEST_F(table_writer, an_exception_of_the_sink_or_the_hook_comes_back_as_it_is) {
+TEST_F(table_writer, exceptions_of_the_sink_and_the_hook_are_rethrown) {
   struct refusal {};
   const std::vector<table> tables = batches_of(numbers({20'000, 20'000}));
   for (std::size_t last = 0;; ++last) {
@@ -315,7 +315,7 @@ TEST_F(table_writer, an_exception_of_the_sink_or_the_hook_comes_back_as_it_is) {
   EXPECT_THAT(names(), IsEmpty());
 }
 
-TEST_F(table_writer, waits_for_room_until_an_interrupt_which_loses_nothing) {
+TEST_F(table_writer, a_wait_for_queue_space_can_be_interrupted_without_loss) {
   struct interrupted {};
   const table original = numbers({1000});
   const held_sink held;
@@ -324,7 +324,7 @@ TEST_F(table_writer, waits_for_room_until_an_interrupt_which_loses_nothing) {
   to.write(original);
   held.wait_for_call();
   to.write(original);
-  to.write(original); // now both that may wait do
+  to.write(original); // the queue is full now
   {
     const support::interrupts hook([caller = std::this_thread::get_id()] {
       if (std::this_thread::get_id() == caller) {
@@ -342,7 +342,7 @@ TEST_F(table_writer, waits_for_room_until_an_interrupt_which_loses_nothing) {
   EXPECT_LT(bytes, 5 * original.byte_size());
 }
 
-TEST_F(table_writer, takes_a_table_with_more_bytes_than_may_wait) {
+TEST_F(table_writer, accepts_a_table_larger_than_the_queue) {
   const table original = numbers({1000, 1000});
   writer to(file("a"), std::nullopt, {.durable = false, .pending_bytes = 1});
   to.write(original);
@@ -357,7 +357,7 @@ TEST_F(table_writer, abandon_ends_a_call_that_waits) {
   writer to(held.calls(), "sink", std::nullopt, {.pending_bytes = 1});
   to.write(original);
   held.wait_for_call();
-  to.write(original); // for which there is room
+  to.write(original); // fits into the queue
   std::latch waits(1);
   std::thread other([&] {
     waits.count_down();
@@ -371,7 +371,7 @@ TEST_F(table_writer, abandon_ends_a_call_that_waits) {
   EXPECT_ERROR(to.write(original), closed, "was abandoned");
 }
 
-TEST_F(table_writer, an_interrupt_of_close_leaves_no_file) {
+TEST_F(table_writer, an_interrupted_close_leaves_no_file) {
   struct interrupted {};
   const held_sink held;
   {
@@ -388,14 +388,14 @@ TEST_F(table_writer, an_interrupt_of_close_leaves_no_file) {
   held.wait_for_the_end();
 }
 
-TEST_F(table_writer, is_not_used_by_its_own_sink) {
+TEST_F(table_writer, refuses_calls_from_its_own_sink) {
   std::optional<writer> to;
   to.emplace([&](std::span<const std::byte>) { to->flush(); }, "sink", std::nullopt);
   to->write(numbers({10}));
   EXPECT_ERROR(to->flush(), busy, "by its own sink");
 }
 
-TEST_F(table_writer, threads_take_turns) {
+TEST_F(table_writer, can_be_used_by_several_threads) {
   const table original = numbers({100});
   writer to(file("a"), std::nullopt, {.durable = false, .pending_bytes = 3 * original.byte_size()});
   {
@@ -412,7 +412,7 @@ TEST_F(table_writer, threads_take_turns) {
   EXPECT_EQ(read(file("a")).rows(), 10'000);
 }
 
-TEST_F(table_writer, belongs_to_the_process_that_made_it) {
+TEST_F(table_writer, can_not_be_used_by_a_forked_child) {
   writer to(file("a"), std::nullopt, {.durable = false});
   to.write(numbers({10}));
   to.flush();

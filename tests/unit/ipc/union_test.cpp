@@ -1,4 +1,4 @@
-// Unions whose offset is not 0, on their way into a file: libarrow's writer reads past their buffers.
+// Writing unions with an offset that is not 0, for which libarrow's writer reads past the buffers.
 
 #include "ipc_test.hpp"
 
@@ -20,7 +20,7 @@ data_type union_of(const char* format) {
       format, {{"a", data_type(type_id::int32), true, {}}, {"b", data_type(type_id::boolean), true, {}}});
 }
 
-/// Rows of a union, with `marker` in the memory behind each of its buffers.
+/// Makes a union whose buffers are followed by `marker` in memory.
 shared_array marked(const char* format, const std::string& marker) {
   plain_array made = *support::random_array(union_of(format), {rows, offset, nulls::absent, true}, 3);
   for (auto& buffer : made.buffers) {
@@ -41,12 +41,12 @@ protected:
   }
 };
 
-TEST_P(sliced_union, leaves_nothing_of_the_memory_behind_it_in_a_file) {
+TEST_P(sliced_union, does_not_write_memory_past_its_buffers) {
   const std::string marker = "behind the union of others";
   EXPECT_EQ(written(marked(GetParam(), marker)).find(marker.substr(0, 8)), std::string::npos);
 }
 
-TEST_P(sliced_union, inside_of_a_struct_leaves_nothing_either) {
+TEST_P(sliced_union, inside_of_a_struct_does_not_write_memory_past_its_buffers) {
   const std::string marker = "behind the union of others";
   plain_array outer;
   outer.type = data_type::nested("+s", {{"u", union_of(GetParam()), true, {}}});
@@ -54,14 +54,14 @@ TEST_P(sliced_union, inside_of_a_struct_leaves_nothing_either) {
   outer.offset = offset;
   outer.buffers = {{}};
   plain_array inner = *marked(GetParam(), marker);
-  inner.length += inner.offset; // the offset of the struct counts for it as well
+  inner.length += inner.offset; // a struct's offset also applies to its children
   inner.offset = 0;
   outer.children = {std::make_shared<const plain_array>(std::move(inner))};
   EXPECT_EQ(written(std::make_shared<const plain_array>(std::move(outer))).find(marker.substr(0, 8)),
             std::string::npos);
 }
 
-TEST_P(sliced_union, that_is_the_values_of_a_dictionary_leaves_nothing_either) {
+TEST_P(sliced_union, as_dictionary_values_does_not_write_memory_past_its_buffers) {
   const std::string marker = "behind the union of others";
   plain_array indices = *support::indices({0, 1, 2}, marked(GetParam(), marker));
   EXPECT_EQ(written(std::make_shared<const plain_array>(std::move(indices))).find(marker.substr(0, 8)),

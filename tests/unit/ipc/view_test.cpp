@@ -1,4 +1,4 @@
-// On a host context an uncompressed body is viewed where it lies, and whatever is viewed stays alive.
+// Reads of uncompressed bodies into a host context are views, which keep the source alive.
 
 #include "ipc_test.hpp"
 #include "saeta/column/schema.hpp"
@@ -15,7 +15,7 @@ using support::same_contents;
 
 class view : public ipc_test {
 protected:
-  /// Bytes in memory that is 64-byte aligned, as a mapping is, and gone with its last owner.
+  /// Bytes in 64-byte aligned memory, as in a mapped file, with shared ownership.
   struct placed {
     std::shared_ptr<std::byte> memory;
     std::span<const std::byte> bytes;
@@ -90,7 +90,7 @@ TEST_F(view, the_bytes_live_as_long_as_a_column_that_views_them) {
   EXPECT_TRUE(alive.expired());
 }
 
-TEST_F(view, a_file_may_go_while_its_columns_are_used) {
+TEST_F(view, a_file_may_be_removed_while_columns_view_it) {
   const table original = every_type();
   for (const auto body : {compression::none, compression::lz4}) {
     write(original, file("gone.arrow"), {.body = body});
@@ -100,7 +100,7 @@ TEST_F(view, a_file_may_go_while_its_columns_are_used) {
   }
 }
 
-TEST_F(view, a_decoded_body_is_taken_as_libarrow_left_it) {
+TEST_F(view, a_decoded_body_is_used_without_another_copy) {
   const table original = every_type();
   for (const auto body : {compression::lz4, compression::zstd}) {
     const auto source = place(write_bytes(original, {.body = body}));
@@ -117,7 +117,7 @@ TEST_F(view, a_decoded_body_is_taken_as_libarrow_left_it) {
   }
 }
 
-TEST_F(view, without_copies_only_views_of_the_source_are_given_out) {
+TEST_F(view, copies_can_be_forbidden) {
   const table original = every_type();
   const auto plain = place(write_bytes(original));
   const table seen = reader::open(plain.bytes, plain.memory, {.copy = copy_policy::never})->read_all(ctx());
@@ -128,7 +128,7 @@ TEST_F(view, without_copies_only_views_of_the_source_are_given_out) {
   EXPECT_ERROR(reading->next(ctx()), exchange, "column '", "compressed");
 }
 
-TEST_F(view, without_copies_the_first_column_must_be_a_view_like_any_other) {
+TEST_F(view, forbidden_copies_include_the_first_column) {
   const auto decoded_bytes = [] { return arrow::default_memory_pool()->bytes_allocated(); };
   const auto before = decoded_bytes();
   const table original = support::random_table(ctx(), {data_type(type_id::int64)}, {.batch_rows = {500}});
@@ -142,7 +142,7 @@ TEST_F(view, without_copies_the_first_column_must_be_a_view_like_any_other) {
                exchange, "can't be a view of the source");
 }
 
-TEST_F(view, without_copies_children_must_be_views_too) {
+TEST_F(view, forbidden_copies_include_children) {
   const data_type rows = data_type::nested("+s", {{"a", data_type(type_id::int64), true, {}}});
   const auto source = support::random_array(rows, {500, 0, support::nulls::absent, true}, 1);
   const table original = support::table_of(ctx(), {{{"s", rows, true, {}}}, {}}, {{source}});
@@ -151,7 +151,7 @@ TEST_F(view, without_copies_children_must_be_views_too) {
                "column 's'", "compressed");
 }
 
-TEST_F(view, bytes_at_an_odd_address_are_read_all_the_same) {
+TEST_F(view, unaligned_bytes_are_copied) {
   const table original = every_type();
   for (const auto format : {container::file, container::stream}) {
     const auto source = place(write_bytes(original, {format}), 1);
@@ -159,7 +159,7 @@ TEST_F(view, bytes_at_an_odd_address_are_read_all_the_same) {
   }
 }
 
-TEST_F(view, a_table_may_replace_the_file_that_it_views) {
+TEST_F(view, a_table_can_be_written_to_the_file_that_it_views) {
   const table original = every_type();
   write(original, file("same.arrow"));
   const table seen = read(file("same.arrow"));

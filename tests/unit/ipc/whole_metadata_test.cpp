@@ -1,5 +1,5 @@
-// Messages that say less than their columns need, or something else. Every way to read them refuses them with
-// the batch, the column and the numbers.
+// Messages whose metadata lacks nodes or buffers that the columns need, or contradicts them. Every read path
+// refuses them, naming the batch, the column and the numbers.
 
 #include "ipc_test.hpp"
 #include "saeta/ipc/read/planned_messages.hpp"
@@ -13,17 +13,17 @@ namespace {
 
 using support::nulls;
 
-/// A file in whose bytes single numbers are changed.
+/// Changes single numbers in the bytes of a file.
 class whole_metadata : public ipc_test {
 protected:
-  /// One batch, and one of 3 rows before it.
+  /// Writes a file with a batch of 3 rows and a second batch, the given one.
   [[nodiscard]] std::string file_of(const data_type& type, std::int64_t rows,
                                     nulls pattern = nulls::absent) const {
     return write_bytes(support::table_of(ctx(), {{{"x", type, true, {}}}, {}},
                                          {{support::random_array(type, {3, 0, nulls::absent}, 1)},
                                           {support::random_array(type, {rows, 0, pattern}, 2)}}));
   }
-  /// The bytes with other numbers in the place of those that are there once.
+  /// Replaces a sequence of numbers that occurs exactly once in the bytes.
   template <class Number, std::size_t Count>
   static std::string with(std::string bytes, const std::array<Number, Count>& from,
                           const std::array<Number, Count>& to) {
@@ -34,7 +34,7 @@ protected:
     std::memcpy(bytes.data() + at, to.data(), sizeof to);
     return bytes;
   }
-  /// The list of the metadata that begins with these numbers says that it has so many entries.
+  /// Changes the length of the metadata vector that begins with these numbers.
   template <std::size_t Count>
   static std::string with_entries(std::string bytes, const std::array<std::int64_t, Count>& first,
                                   std::uint32_t entries) {
@@ -45,7 +45,7 @@ protected:
     std::memcpy(bytes.data() + at - sizeof entries, &entries, sizeof entries);
     return bytes;
   }
-  /// Refused, with this text by the read of all batches at once.
+  /// Expects that all read paths refuse the bytes, and that the message of a whole read contains the text.
   void expect_refused(const std::string& bytes, const std::string& text) {
     EXPECT_ERROR(read_bytes(bytes), format, "bytes: batch 1");
     for (const bool joined : {true, false}) {
@@ -62,13 +62,13 @@ data_type pair_of(const data_type& type) {
   return data_type::nested("+s", {{"a", type, true, {}}, {"b", type, true, {}}});
 }
 
-TEST_F(whole_metadata, of_an_empty_body_where_a_stream_without_its_mark_ends) {
+TEST_F(whole_metadata, may_end_a_stream_without_end_marker_after_an_empty_body) {
   const data_type none(type_id::null);
   const table source =
       support::table_of(ctx(), {{{"x", none, true, {}}}, {}}, {{support::random_array(none, {3}, 1)}});
   for (const compression body : {compression::none, compression::lz4}) {
     std::string bytes = write_bytes(source, {.format = container::stream, .body = body});
-    bytes.resize(bytes.size() - 8); // the mark
+    bytes.resize(bytes.size() - 8); // removes the end marker
     for (const bool joined : {true, false}) {
       EXPECT_EQ(read_bytes(bytes, {.copy = copy_policy::always, .rechunk = joined}).rows(), 3);
     }
@@ -85,11 +85,11 @@ TEST_F(whole_metadata, of_too_few_buffers) {
   expect_refused(with_entries<4>(bytes, {0, 0, 0, 57 * 8}, 1), "1 buffers, the schema needs 2");
 }
 
-TEST_F(whole_metadata, of_too_few_counts_of_buffers_behind_views) {
+TEST_F(whole_metadata, of_too_few_variadic_counts) {
   auto views =
       support::plain_array(*support::random_array(data_type(type_id::string_view), {5, 0, nulls::absent}, 1));
   views.buffers.resize(2);
-  std::fill(views.buffers[1].begin(), views.buffers[1].end(), std::byte{0}); // empty texts
+  std::fill(views.buffers[1].begin(), views.buffers[1].end(), std::byte{0}); // empty strings
   views.buffers.resize(2 + 7, std::vector<std::byte>(16));
   const auto array = std::make_shared<const support::plain_array>(std::move(views));
   const std::string bytes = write_bytes(support::table_of(
@@ -98,7 +98,7 @@ TEST_F(whole_metadata, of_too_few_counts_of_buffers_behind_views) {
                  "0 counts of data buffers of views, the schema needs 1");
 }
 
-TEST_F(whole_metadata, of_a_child_with_fewer_rows_than_its_parent_names) {
+TEST_F(whole_metadata, of_a_child_with_too_few_rows) {
   const std::string pairs = file_of(pair_of(int64), 57);
   expect_refused(with<std::int64_t, 6>(pairs, {57, 0, 57, 0, 57, 0}, {57, 0, 57, 0, 50, 0}),
                  "column 'x', child 'b': 50 rows, its parent refers to 57");
@@ -112,7 +112,7 @@ TEST_F(whole_metadata, of_a_column_with_other_rows_than_its_batch) {
   expect_refused(with<std::int64_t, 2>(bytes, {57, 0}, {56, 0}), "56 rows in a record batch of 57");
 }
 
-TEST_F(whole_metadata, of_null_counts_that_can_not_be) {
+TEST_F(whole_metadata, of_impossible_null_counts) {
   const std::string bytes = file_of(int64, 57, nulls::all);
   for (const std::int64_t bad : {std::int64_t{58}, std::int64_t{-2}}) {
     expect_refused(with<std::int64_t, 2>(bytes, {57, 57}, {57, bad}), concat("57 rows and ", bad, " nulls"));

@@ -1,5 +1,5 @@
-// Values of a file that point somewhere. An error names the batch, the column and the row, whatever batches
-// are joined, in plain bodies and in compressed ones.
+// Validation of values that refer to other values: offsets, dictionary indices, views, type ids and run ends.
+// The error names batch, column and row, with and without compression, and also if batches are joined.
 
 #include "ipc_test.hpp"
 #include "saeta/bridge/arrow_status.hpp"
@@ -21,7 +21,8 @@ namespace {
 using bridge::check;
 using bridge::take;
 
-/// The same file with bodies marked as compressed. Their buffers are stored raw, so that they can be found.
+/// Marks the bodies of a file as compressed, with uncompressed buffers (length -1), so that tests can find
+/// and change their values.
 std::string stored(const std::string& file) {
   const auto reading = take(arrow::ipc::RecordBatchFileReader::Open(
                                 std::make_shared<arrow::io::BufferReader>(arrow::Buffer::FromString(file))),
@@ -38,11 +39,11 @@ std::string stored(const std::string& file) {
   return take(sink->Finish(), "sink")->ToString();
 }
 
-/// Two good batches around one that is changed in its bytes.
+/// Changes bytes of a batch between two valid ones.
 class whole_values : public ipc_test {
 protected:
-  /// Files of batches of one column, plain and compressed. The bytes of `good`, which occur once, are
-  /// replaced by those of `bad`.
+  /// Writes files of one column, uncompressed and compressed. Replaces the values `good`, which occur exactly
+  /// once, by `bad`.
   template <class Value>
   std::vector<std::string> changed(const std::vector<support::shared_array>& pieces,
                                    const std::vector<Value>& good, const std::vector<Value>& bad) {
@@ -89,7 +90,7 @@ support::shared_array array_of(data_type type, std::int64_t length, Buffers... b
   return std::make_shared<const support::plain_array>(std::move(made));
 }
 
-TEST_F(whole_values, offsets_fall) {
+TEST_F(whole_values, offsets_must_not_decrease) {
   const std::vector<std::int32_t> good{0, 101, 203, 305};
   const auto fine = support::strings({"one", "", "three"});
   const auto text = array_of(data_type(type_id::string), 3, std::vector<std::byte>(), bytes_of(good),
@@ -101,7 +102,7 @@ TEST_F(whole_values, offsets_fall) {
                  "offsets decrease from 999 to 305 at row 2");
 }
 
-TEST_F(whole_values, of_a_dictionary_are_named_by_its_column) {
+TEST_F(whole_values, of_dictionaries_are_reported_with_the_column) {
   const std::vector<std::int32_t> good{0, 101, 203, 305};
   const auto values = array_of(data_type(type_id::string), 3, std::vector<std::byte>(), bytes_of(good),
                                std::vector<std::byte>(305, std::byte{'x'}));
@@ -115,7 +116,7 @@ TEST_F(whole_values, of_a_dictionary_are_named_by_its_column) {
   }
 }
 
-TEST_F(whole_values, indices_are_outside_of_their_dictionary) {
+TEST_F(whole_values, indices_must_be_inside_their_dictionary) {
   const auto values = support::strings({"a", "b", "c"});
   const std::vector<std::int32_t> good{2, 1, 0, 1, 1, 1, 2};
   expect_refused(changed<std::int32_t>({support::indices({0, 1}, values), support::indices(good, values),
@@ -138,7 +139,7 @@ TEST_F(whole_values, indices_are_outside_of_their_dictionary) {
       "index 200 at row 5 is not in the dictionary, which has 3 entries");
 }
 
-TEST_F(whole_values, null_counts_are_those_of_the_validity_whatever_a_batch_says) {
+TEST_F(whole_values, null_counts_are_recounted_from_the_validity) {
   const auto fine =
       array_of(data_type(type_id::int8), 8, std::vector<std::byte>(), std::vector<std::byte>(8));
   auto some = support::plain_array(*fine);
@@ -169,7 +170,7 @@ TEST_F(whole_values, null_counts_are_those_of_the_validity_whatever_a_batch_says
   }
 }
 
-TEST_F(whole_values, views_point_beyond_their_bytes) {
+TEST_F(whole_values, views_must_be_inside_their_buffers) {
   const auto view = [](std::int32_t size, const char* prefix, std::int32_t buffer, std::int32_t offset) {
     std::vector<std::int32_t> made(4);
     made[0] = size;
@@ -193,7 +194,7 @@ TEST_F(whole_values, views_point_beyond_their_bytes) {
                  "differs from its bytes");
 }
 
-TEST_F(whole_values, list_views_and_unions_name_rows_of_their_own_batch) {
+TEST_F(whole_values, list_views_and_unions_must_refer_to_rows_of_their_batch) {
   const auto numbers = [](std::int64_t rows) {
     return array_of(data_type(type_id::int8), rows, std::vector<std::byte>(),
                     std::vector<std::byte>(static_cast<std::size_t>(rows)));
@@ -234,7 +235,7 @@ TEST_F(whole_values, list_views_and_unions_name_rows_of_their_own_batch) {
                  "type id 5 at row 5 is not one of the union's");
 }
 
-TEST_F(whole_values, run_ends_do_not_rise) {
+TEST_F(whole_values, run_ends_must_increase) {
   const data_type type = data_type::nested("+r", {{"run_ends", data_type(type_id::int32), false, {}},
                                                   {"values", data_type(type_id::int8), true, {}}});
   const auto runs = [&](const std::vector<std::int32_t>& ends) {
@@ -254,7 +255,7 @@ TEST_F(whole_values, run_ends_do_not_rise) {
                  "run ends do not reach row 30");
 }
 
-TEST_F(whole_values, are_not_looked_at_where_that_is_not_wanted) {
+TEST_F(whole_values, are_not_checked_without_full_validation) {
   const auto values = support::strings({"a", "b", "c"});
   const std::vector<std::int32_t> good{2, 1, 0, 1, 1, 1, 2};
   for (const std::string& bytes :
@@ -265,7 +266,7 @@ TEST_F(whole_values, are_not_looked_at_where_that_is_not_wanted) {
   }
 }
 
-TEST_F(whole_values, texts_are_utf8_where_that_is_wanted) {
+TEST_F(whole_values, strings_are_checked_for_utf8_on_request) {
   const auto text_of = [](data_type type, const std::string& letters, std::vector<std::int32_t> offsets) {
     return array_of(std::move(type), std::ssize(offsets) - 1, std::vector<std::byte>(), bytes_of(offsets),
                     bytes_of(std::vector<char>(letters.begin(), letters.end())));
@@ -298,7 +299,7 @@ TEST_F(whole_values, texts_are_utf8_where_that_is_wanted) {
        changed<char>({fine, text_of(data_type(type_id::string), letters, offsets), fine}, good, good)) {
     expect_texts(bytes, false);
   }
-  // Binary values need not be UTF-8, and a null may hold anything.
+  // Binary values and values under a null need not be UTF-8.
   const data_type binary(type_id::binary);
   const auto other = text_of(binary, "abc", {0, 1, 2, 3});
   for (const std::string& bytes :
@@ -314,7 +315,7 @@ TEST_F(whole_values, texts_are_utf8_where_that_is_wanted) {
   }
 }
 
-TEST_F(whole_values, views_of_texts_are_utf8_where_that_is_wanted) {
+TEST_F(whole_values, string_views_are_checked_for_utf8_on_request) {
   const std::string text = "a text that is longer than twelve bytes \xE2\x82\xAC";
   const auto piece = [&](std::int32_t size, std::int32_t first, std::int32_t second, std::int32_t third) {
     return array_of(data_type(type_id::string_view), 1, std::vector<std::byte>(),
@@ -340,8 +341,9 @@ TEST_F(whole_values, views_of_texts_are_utf8_where_that_is_wanted) {
   expect_bad(piece(5, 0x61616161, 0xF5, 0), "byte 0xf5 at position 4 of 5");
 }
 
-/// Writers usually let offsets begin at 0 and end at the last byte, so a read assumes it of compressed ones.
-TEST_F(whole_values, offsets_may_begin_and_end_anywhere) {
+/// A read of compressed offsets first assumes that they begin at 0 and end at the last byte, as most writers
+/// do. Here they don't.
+TEST_F(whole_values, offsets_may_begin_after_0_and_end_before_the_last_byte) {
   const std::vector<std::int32_t> good{0, 101, 203, 305};
   const std::vector<std::int32_t> other{7, 101, 203, 301};
   const auto fine = support::strings({"one", "", "three"});
@@ -372,7 +374,7 @@ TEST_F(whole_values, offsets_may_begin_and_end_anywhere) {
   }
 }
 
-/// Three lists of 305 numbers, which count up from 0.
+/// Makes three lists over the numbers 0 to 304.
 support::shared_array lists_at(const std::vector<std::int32_t>& offsets) {
   std::vector<std::int16_t> numbers(305);
   std::iota(numbers.begin(), numbers.end(), std::int16_t{0});
@@ -383,8 +385,8 @@ support::shared_array lists_at(const std::vector<std::int32_t>& offsets) {
   return std::make_shared<const support::plain_array>(std::move(made));
 }
 
-/// A read whose assumption about offsets of lists is wrong is made again.
-TEST_F(whole_values, lists_may_begin_and_end_anywhere) {
+/// The same for offsets of lists: a read whose assumption is wrong is repeated without it.
+TEST_F(whole_values, list_offsets_may_begin_after_0_and_end_before_the_last_value) {
   const std::vector<std::int32_t> good{0, 101, 203, 305};
   const std::vector<std::int32_t> other{7, 101, 203, 301};
   const auto fine = lists_at({0, 100, 200, 305});
@@ -407,9 +409,9 @@ TEST_F(whole_values, lists_may_begin_and_end_anywhere) {
                  "there are 305 values");
 }
 
-/// One unusual border is enough to go wrong: the last list before the batch must end where its own values
-/// end, and so must the last list of the batch.
-TEST_F(whole_values, lists_whose_first_or_last_offset_is_unusual_keep_their_neighbours) {
+/// Only the first or only the last offset of a batch differs from the assumption. Lists of neighbouring
+/// batches must still end at their own values.
+TEST_F(whole_values, unusual_first_or_last_list_offsets_do_not_change_neighbours) {
   const std::vector<std::int32_t> good{0, 101, 203, 305};
   const auto fine = lists_at({0, 100, 200, 305});
   for (const auto& [first, last] : {std::pair{7, 305}, {0, 301}}) {
@@ -423,7 +425,7 @@ TEST_F(whole_values, lists_whose_first_or_last_offset_is_unusual_keep_their_neig
   }
 }
 
-TEST_F(whole_values, offsets_of_a_later_batch_are_looked_at_where_the_first_has_no_rows) {
+TEST_F(whole_values, offsets_of_later_batches_are_checked_if_the_first_has_no_rows) {
   const std::vector<std::int32_t> good{0, 101, 203, 305};
   const auto fine = support::strings({"one", "", "three"});
   const auto text = array_of(data_type(type_id::string), 3, std::vector<std::byte>(), bytes_of(good),
@@ -437,8 +439,8 @@ TEST_F(whole_values, offsets_of_a_later_batch_are_looked_at_where_the_first_has_
   }
 }
 
-/// Rows of a child are counted from the first one that its parent names in the batch.
-TEST_F(whole_values, of_children_that_begin_later_are_named_with_their_own_numbers) {
+/// Errors in children count rows from the first child row that the batch refers to.
+TEST_F(whole_values, of_children_are_reported_with_rows_relative_to_the_batch) {
   const std::vector<std::int32_t> before{0, 2, 6};
   const std::vector<std::int32_t> after{2, 4, 6};
   const auto list_of = [&](const support::shared_array& values) {
@@ -450,7 +452,7 @@ TEST_F(whole_values, of_children_that_begin_later_are_named_with_their_own_numbe
   const auto expect_bad = [&](const support::shared_array& fine, const support::shared_array& values,
                               const auto& good, const auto& bad, const std::string& text) {
     std::vector<std::string> files = changed({list_of(fine), list_of(values), list_of(fine)}, good, bad);
-    // All lists begin at 2 now.
+    // Let the lists begin at child row 2.
     const std::string from(reinterpret_cast<const char*>(before.data()), 3 * sizeof(std::int32_t));
     const std::string to(reinterpret_cast<const char*>(after.data()), 3 * sizeof(std::int32_t));
     for (std::string& bytes : files) {
@@ -488,7 +490,7 @@ TEST_F(whole_values, of_children_that_begin_later_are_named_with_their_own_numbe
              "the view at row 1 has 24 bytes from 3 of buffer 9, there are 1 buffers");
 }
 
-TEST_F(whole_values, indices_count_no_more_entries_than_their_type_has) {
+TEST_F(whole_values, indices_into_a_dictionary_beyond_the_range_of_their_type_are_checked) {
   std::vector<std::string> names(300);
   std::vector<std::string_view> shown;
   for (std::size_t i = 0; i < names.size(); ++i) {

@@ -1,4 +1,4 @@
-// A file appears whole or not at all.
+// Writing files atomically: a file appears completely or not at all.
 
 #include "ipc_test.hpp"
 #include "saeta/base/report.hpp"
@@ -27,14 +27,14 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-/// Lets files grow to so many bytes only, as a full disk would.
+/// Limits the size of files until the end of the scope, which simulates a full disk.
 class file_size_limit {
 public:
   explicit file_size_limit(rlim_t bytes) {
     ::getrlimit(RLIMIT_FSIZE, &before_);
     const rlimit lowered{bytes, before_.rlim_max};
     ::setrlimit(RLIMIT_FSIZE, &lowered);
-    signal_ = std::signal(SIGXFSZ, SIG_IGN); // by default it ends the process; ignored, write says EFBIG
+    signal_ = std::signal(SIGXFSZ, SIG_IGN); // if ignored, write fails with EFBIG
   }
   file_size_limit(const file_size_limit&) = delete;
   file_size_limit& operator=(const file_size_limit&) = delete;
@@ -57,7 +57,7 @@ protected:
   }
 };
 
-TEST_F(writing, a_sink_that_is_full_is_an_error_and_leaves_no_file) {
+TEST_F(writing, a_full_disk_is_an_error_and_leaves_no_file) {
   const table original = every_type();
   const auto needed = write_bytes(original).size();
   for (const auto allowed : {std::size_t{0}, std::size_t{100}, needed / 2, needed - 1}) {
@@ -68,7 +68,7 @@ TEST_F(writing, a_sink_that_is_full_is_an_error_and_leaves_no_file) {
   EXPECT_EQ(write(original, file("out.arrow")), needed);
 }
 
-TEST_F(writing, a_failure_leaves_the_file_that_was_there) {
+TEST_F(writing, a_failure_keeps_the_old_file) {
   store(file("kept.arrow"), "the old one");
   {
     const file_size_limit full(50);
@@ -78,7 +78,7 @@ TEST_F(writing, a_failure_leaves_the_file_that_was_there) {
   EXPECT_THAT(names(), ElementsAre("kept.arrow"));
 }
 
-TEST_F(writing, a_hook_that_throws_leaves_nothing_behind) {
+TEST_F(writing, a_progress_hook_that_throws_leaves_no_file) {
   const auto stop = [](const progress& so_far) {
     if (so_far.batches == 2) {
       throw error(errc::closed, "enough");
@@ -88,7 +88,7 @@ TEST_F(writing, a_hook_that_throws_leaves_nothing_behind) {
   EXPECT_THAT(names(), IsEmpty());
 }
 
-TEST_F(writing, a_folder_must_be_there) {
+TEST_F(writing, a_missing_folder_is_an_error) {
   EXPECT_ERROR(write(every_type(), file("no/such/folder")), io, file("no/such/folder").string(),
                "No such file or directory");
   store(file("plain"), "x");
@@ -116,14 +116,14 @@ TEST_F(writing, a_folder_without_permission_is_named) {
   std::filesystem::permissions(folder(), std::filesystem::perms::owner_all);
 }
 
-TEST_F(writing, permissions_are_those_of_a_new_file) {
+TEST_F(writing, a_new_file_has_default_permissions) {
   const mode_t before = ::umask(027);
   write(every_type(), file("out.arrow"));
   ::umask(before);
   EXPECT_EQ(mode_of(file("out.arrow")), 0640U);
 }
 
-TEST_F(writing, permissions_and_owner_of_a_replaced_file_stay) {
+TEST_F(writing, a_replaced_file_keeps_permissions_and_owner) {
   const table original = every_type();
   store(file("a"), "old");
   for (const mode_t mode : {0600U, 0664U, 0751U}) {
@@ -132,7 +132,7 @@ TEST_F(writing, permissions_and_owner_of_a_replaced_file_stay) {
     EXPECT_EQ(mode_of(file("a")), mode);
   }
   if (::geteuid() != 0) {
-    return; // only root gives files away
+    return; // only root may change the owner of a file
   }
   ASSERT_EQ(::chown(file("a").c_str(), 1234, 4321), 0);
   write(original, file("a"));
@@ -142,7 +142,7 @@ TEST_F(writing, permissions_and_owner_of_a_replaced_file_stay) {
   EXPECT_EQ(mode_of(file("a")), 0751U);
 }
 
-TEST_F(writing, rights_of_an_owner_that_can_not_be_kept_do_not_pass_to_another) {
+TEST_F(writing, permissions_are_reduced_if_the_owner_can_not_be_kept) {
   if (::geteuid() != 0) {
     GTEST_SKIP() << "only root gives files away";
   }
@@ -158,7 +158,7 @@ TEST_F(writing, rights_of_an_owner_that_can_not_be_kept_do_not_pass_to_another) 
   EXPECT_EQ(mode_of(file("a")), 0622U) << "no set-user-id, and the group has the rights of others";
 }
 
-TEST_F(writing, a_file_that_may_not_be_written_is_replaced_only_when_that_is_asked_for) {
+TEST_F(writing, a_read_only_file_is_replaced_only_on_request) {
   const table original = every_type();
   store(file("a"), "old");
   ASSERT_EQ(::chmod(file("a").c_str(), 0444), 0);
@@ -190,7 +190,7 @@ TEST_F(writing, a_name_that_is_too_long_is_refused_before_anything_is_written) {
   EXPECT_EQ(told, 0U);
 }
 
-TEST_F(writing, links_are_followed_to_a_file_that_is_not_there_yet_and_not_in_a_circle) {
+TEST_F(writing, links_to_missing_files_are_followed_and_cycles_are_refused) {
   const table original = every_type();
   std::filesystem::create_directory(file("data"));
   std::filesystem::create_symlink("data/second", file("first"));
@@ -204,7 +204,7 @@ TEST_F(writing, links_are_followed_to_a_file_that_is_not_there_yet_and_not_in_a_
   EXPECT_ERROR(write(original, file("circle")), io, "Too many levels of symbolic links");
 }
 
-TEST_F(writing, a_symbolic_link_keeps_naming_its_file) {
+TEST_F(writing, a_symbolic_link_is_not_replaced_but_its_target) {
   store(file("real.arrow"), "old");
   std::filesystem::create_symlink("real.arrow", file("link.arrow"));
   const table original = every_type();
@@ -213,7 +213,7 @@ TEST_F(writing, a_symbolic_link_keeps_naming_its_file) {
   EXPECT_TRUE(support::same_contents(read(file("real.arrow")), original));
 }
 
-TEST_F(writing, a_relative_path_is_taken_from_the_working_folder) {
+TEST_F(writing, a_relative_path_is_relative_to_the_working_folder) {
   const auto before = std::filesystem::current_path();
   std::filesystem::current_path(folder());
   write(every_type(), "bare.arrow");
@@ -223,7 +223,7 @@ TEST_F(writing, a_relative_path_is_taken_from_the_working_folder) {
 
 using atomic = writing;
 
-TEST_F(atomic, the_name_shows_only_what_was_committed) {
+TEST_F(atomic, a_file_appears_only_when_it_is_committed) {
   {
     detail::atomic_file abandoned(file("a"));
     ASSERT_EQ(::write(abandoned.descriptor(), "half", 4), 4);
@@ -238,7 +238,7 @@ TEST_F(atomic, the_name_shows_only_what_was_committed) {
   EXPECT_EQ(load(file("a")), "whole");
 }
 
-TEST_F(atomic, where_files_need_a_name_it_is_another_one_until_the_commit) {
+TEST_F(atomic, without_unnamed_files_a_temporary_name_is_used) {
   const support::system_call_trap trap(support::system_call::open,
                                        support::refusing_nameless_files(folder()));
   {
@@ -249,7 +249,7 @@ TEST_F(atomic, where_files_need_a_name_it_is_another_one_until_the_commit) {
   EXPECT_THAT(names(), IsEmpty());
 }
 
-TEST_F(atomic, files_of_writers_that_were_killed_are_removed_and_those_of_others_stay) {
+TEST_F(atomic, temporary_files_of_killed_writers_are_removed) {
   store(file(".saeta-0123456789abcdef.tmp"), "of a writer that is gone");
   store(file(".saeta-notes.tmp"), "of somebody else");
   store(file("saeta-12.tmp"), "of somebody else");
@@ -272,7 +272,7 @@ TEST_F(atomic, files_of_writers_that_were_killed_are_removed_and_those_of_others
   std::filesystem::remove(file("saeta-12.tmp"));
 }
 
-TEST_F(atomic, a_file_that_can_not_be_linked_is_not_named) {
+TEST_F(atomic, a_failed_link_leaves_no_new_file) {
   store(file("a"), "the old one");
   for (const char* const target : {"a", "b"}) {
     const support::system_call_trap trap(support::system_call::linkat,
@@ -283,7 +283,7 @@ TEST_F(atomic, a_file_that_can_not_be_linked_is_not_named) {
   EXPECT_EQ(load(file("a")), "the old one");
 }
 
-TEST_F(atomic, a_name_that_appears_meanwhile_is_replaced) {
+TEST_F(atomic, a_file_created_meanwhile_is_replaced) {
   const table source = every_type();
   const support::system_call_trap trap(support::system_call::linkat,
                                        [&](std::size_t number, const std::string&) {
@@ -298,9 +298,9 @@ TEST_F(atomic, a_name_that_appears_meanwhile_is_replaced) {
   EXPECT_TRUE(support::same_contents(read(file("a")), source));
 }
 
-TEST_F(atomic, a_full_disk_at_any_write_loses_nothing) {
+TEST_F(atomic, any_failed_write_keeps_the_old_file) {
   store(file("a"), "the old one");
-  const table source = // pieces of 4 MiB, and of many parts
+  const table source = // writes of 4 MiB, and of many small parts
       support::random_table(ctx(), {data_type(type_id::int64)}, {.batch_rows = {1'500'000, 10, 200'000}});
   const auto before = support::open_files();
   std::size_t calls = 0;
@@ -323,7 +323,7 @@ TEST_F(atomic, a_full_disk_at_any_write_loses_nothing) {
   EXPECT_EQ(support::open_files(), before);
 }
 
-TEST_F(atomic, a_write_that_a_signal_ends_goes_on) {
+TEST_F(atomic, interrupted_writes_are_continued) {
   const table source = every_type();
   const support::system_call_trap trap(
       support::system_call::pwritev,
@@ -332,7 +332,7 @@ TEST_F(atomic, a_write_that_a_signal_ends_goes_on) {
   EXPECT_TRUE(support::same_contents(read(file("a")), source));
 }
 
-TEST_F(atomic, two_writers_of_one_name_do_not_meet) {
+TEST_F(atomic, concurrent_writers_of_a_name_do_not_interfere) {
   detail::atomic_file first(file("a"));
   detail::atomic_file second(file("a"));
   ASSERT_EQ(::write(first.descriptor(), "first", 5), 5);
@@ -343,7 +343,7 @@ TEST_F(atomic, two_writers_of_one_name_do_not_meet) {
   EXPECT_THAT(names(), ElementsAre("a"));
 }
 
-/// What is reported while it lives.
+/// Collects the reports until the end of the scope.
 class heard_reports {
 public:
   heard_reports() : before_(set_report_sink(&note)) { all().clear(); }
@@ -363,7 +363,7 @@ private:
   report_sink before_;
 };
 
-TEST_F(atomic, nothing_is_reported_or_left_open_whether_it_is_committed_or_not) {
+TEST_F(atomic, commit_and_abandon_leave_no_report_and_no_open_file) {
   const heard_reports heard;
   const auto before = support::open_files();
   {
@@ -376,7 +376,7 @@ TEST_F(atomic, nothing_is_reported_or_left_open_whether_it_is_committed_or_not) 
   EXPECT_THAT(heard.all(), IsEmpty());
 }
 
-TEST_F(atomic, a_temporary_file_that_is_gone_is_reported) {
+TEST_F(atomic, a_missing_temporary_file_is_reported) {
   const heard_reports heard;
   {
     const support::system_call_trap trap(support::system_call::open,
@@ -388,7 +388,7 @@ TEST_F(atomic, a_temporary_file_that_is_gone_is_reported) {
                                                         ::testing::HasSubstr("(errno 2)"))));
 }
 
-TEST_F(atomic, its_descriptor_may_be_0) {
+TEST_F(atomic, works_with_descriptor_0) {
   const support::without_standard_input closed;
   {
     const detail::atomic_file abandoned(file("a"));
@@ -398,7 +398,7 @@ TEST_F(atomic, its_descriptor_may_be_0) {
   EXPECT_GT(write(every_type(), file("a")), 0U);
 }
 
-TEST_F(atomic, another_name_is_tried_when_one_is_taken_and_not_for_ever) {
+TEST_F(atomic, a_limited_number_of_temporary_names_is_tried) {
   const auto taken = [this](std::size_t times) {
     return [times, tried = std::size_t{0}, this](std::size_t number, const std::string& path) mutable {
       if (number == 0 && path == folder()) {
@@ -426,7 +426,7 @@ TEST_F(atomic, another_name_is_tried_when_one_is_taken_and_not_for_ever) {
   EXPECT_EQ(no_link.calls(), 100U);
 }
 
-TEST_F(atomic, the_file_is_synced_before_it_gets_its_name_and_then_its_folder_unless_that_is_not_asked_for) {
+TEST_F(atomic, the_file_is_synced_before_its_rename_and_the_folder_after_it) {
   const table source = every_type();
   const auto before = support::open_files();
   const auto synced_by = [&](const std::string& name, bool durable) {
@@ -452,7 +452,7 @@ TEST_F(atomic, the_file_is_synced_before_it_gets_its_name_and_then_its_folder_un
   EXPECT_EQ(support::open_files(), before);
 }
 
-TEST_F(atomic, the_disk_is_waited_for_where_waits_can_be_interrupted_as_well) {
+TEST_F(atomic, syncs_work_with_an_interrupt_hook) {
   std::atomic<int> looks{0};
   const auto before = support::open_files();
   {
@@ -470,7 +470,7 @@ TEST_F(atomic, the_disk_is_waited_for_where_waits_can_be_interrupted_as_well) {
   EXPECT_THAT(names(), ElementsAre("a"));
 }
 
-TEST_F(atomic, a_file_that_can_not_be_synced_is_not_named) {
+TEST_F(atomic, a_failed_sync_leaves_no_new_file) {
   store(file("a"), "the old one");
   const support::system_call_trap trap(support::system_call::fsync,
                                        [](std::size_t, const std::string&) { return EIO; });
@@ -479,7 +479,7 @@ TEST_F(atomic, a_file_that_can_not_be_synced_is_not_named) {
   EXPECT_EQ(load(file("a")), "the old one");
 }
 
-TEST_F(atomic, a_folder_that_can_not_be_synced_is_an_error_unless_its_file_system_syncs_none) {
+TEST_F(atomic, a_failed_sync_of_the_folder_is_an_error_unless_unsupported) {
   const table source = every_type();
   const auto before = support::open_files();
   const auto write_with = [&](int failure) {
@@ -508,7 +508,7 @@ TEST_F(atomic, a_folder_that_can_not_be_read_is_not_synced) {
   EXPECT_THAT(names(), ElementsAre("a"));
 }
 
-TEST_F(atomic, a_file_that_can_not_be_closed_is_not_named) {
+TEST_F(atomic, a_failed_close_leaves_no_new_file) {
   const heard_reports heard;
   const auto before = support::open_files();
   for (const bool durable : {false, true}) {
@@ -523,7 +523,7 @@ TEST_F(atomic, a_file_that_can_not_be_closed_is_not_named) {
   EXPECT_THAT(heard.all(), IsEmpty());
 }
 
-TEST_F(atomic, a_large_file_that_nobody_wants_is_closed_whether_waits_can_be_interrupted_or_not) {
+TEST_F(atomic, an_abandoned_large_file_is_closed) {
   const auto closed = [](int descriptor) { return ::fcntl(descriptor, F_GETFD) == -1 && errno == EBADF; };
   for (const off_t bytes : {off_t{1} << 20, off_t{65} << 20}) {
     for (const bool listening : {false, true}) {
@@ -534,7 +534,7 @@ TEST_F(atomic, a_large_file_that_nobody_wants_is_closed_whether_waits_can_be_int
       const int unwanted = ::open(file("a").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
       ASSERT_EQ(::ftruncate(unwanted, bytes), 0);
       detail::close_unused(unwanted);
-      for (int tries = 0; !closed(unwanted) && tries < 2000; ++tries) { // another thread may do it
+      for (int tries = 0; !closed(unwanted) && tries < 2000; ++tries) { // a background thread may close it
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
       }
       EXPECT_TRUE(closed(unwanted)) << bytes << " bytes";
@@ -542,16 +542,16 @@ TEST_F(atomic, a_large_file_that_nobody_wants_is_closed_whether_waits_can_be_int
   }
 }
 
-TEST_F(atomic, a_file_that_can_not_be_renamed_leaves_nothing_behind) {
+TEST_F(atomic, a_failed_rename_leaves_no_file) {
   {
-    detail::atomic_file target(file("a")); // its name is taken meanwhile, by what no file replaces
+    detail::atomic_file target(file("a")); // a directory with its name is created before the commit
     std::filesystem::create_directory(file("a"));
     EXPECT_ERROR((target.commit(), 0), io, concat("can't write '", file("a").string()), "Is a directory");
   }
   EXPECT_THAT(names(), ElementsAre("a"));
 }
 
-TEST_F(writing, without_descriptors_it_says_so) {
+TEST_F(writing, running_out_of_descriptors_is_an_error) {
 #ifdef SAETA_ADDRESS_SANITIZER
   GTEST_SKIP() << "the undefined-behaviour sanitizer needs descriptors to look at an object";
 #endif
@@ -560,7 +560,7 @@ TEST_F(writing, without_descriptors_it_says_so) {
   ::close(next);
   rlimit before{};
   ::getrlimit(RLIMIT_NOFILE, &before);
-  const rlimit lowered{static_cast<rlim_t>(next) + 1, before.rlim_max}; // for the temporary file alone
+  const rlimit lowered{static_cast<rlim_t>(next) + 1, before.rlim_max}; // enough for the temporary file only
   ::setrlimit(RLIMIT_NOFILE, &lowered);
   const error refused = error_of([&] { write(source, file("a")); });
   ::setrlimit(RLIMIT_NOFILE, &before);
@@ -569,7 +569,7 @@ TEST_F(writing, without_descriptors_it_says_so) {
   EXPECT_THAT(names(), IsEmpty());
 }
 
-TEST_F(writing, a_batch_may_have_more_rows_than_31_bits_count) {
+TEST_F(writing, a_batch_may_have_more_than_2_to_the_31_rows) {
   constexpr std::int64_t rows = 3'000'000'000;
   const data_type nothing(type_id::null);
   column::parts parts;
