@@ -9,7 +9,7 @@
 #pragma once
 
 #include "saeta/base/error.hpp"
-#include "saeta/ipc/input_error.hpp"
+#include "saeta/ipc/common.hpp"
 
 #include <arrow/result.h>
 #include <arrow/status.h>

@@ -10,8 +10,8 @@
 #include "saeta/interop/arrow/array.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
 #include "saeta/interop/arrow/owned.hpp"
-#include "saeta/ipc/batch_message.hpp"
-#include "saeta/ipc/input_error.hpp"
+#include "saeta/ipc/common.hpp"
+#include "saeta/ipc/inspect.hpp"
 
 #include <arrow/array/util.h>
 #include <arrow/buffer.h>

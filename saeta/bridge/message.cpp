@@ -8,8 +8,8 @@
 #include "saeta/bridge/device_batch.hpp"
 #include "saeta/bridge/host_message.hpp"
 #include "saeta/bridge/table_import.hpp"
-#include "saeta/ipc/batch_message.hpp"
-#include "saeta/ipc/input_error.hpp"
+#include "saeta/ipc/common.hpp"
+#include "saeta/ipc/inspect.hpp"
 #include "saeta/memory/context.hpp"
 
 #include <arrow/array/data.h>

@@ -6,7 +6,7 @@
 #include "saeta/column/same_type.hpp"
 #include "saeta/compute/combine.hpp"
 #include "saeta/compute/conform.hpp"
-#include "saeta/ipc/input_error.hpp"
+#include "saeta/ipc/common.hpp"
 #include "saeta/ipc/read/planned_source.hpp"
 #include "saeta/ipc/read/whole_read.hpp"
 

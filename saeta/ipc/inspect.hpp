@@ -1,11 +1,14 @@
-// A summary of an Arrow IPC file or stream, from its metadata.
+// What the metadata of files, streams and single messages says, checked.
 //
 // What      Bodies are not read.
-// Failure   The same as the reader (ipc/reader.hpp). A type that a context can't hold is not an error.
+// Failure   The same as the reader (ipc/reader.hpp). A type that a context can't hold is not an error of a
+//           summary.
+// Standard  Arrow IPC format; Message.fbs.
+
 #pragma once
 
 #include "saeta/column/schema.hpp"
-#include "saeta/ipc/container.hpp"
+#include "saeta/ipc/common.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -41,5 +44,14 @@ file_summary inspect(std::span<const std::byte> bytes);
 file_summary inspect(std::string name, std::uint64_t size,
                      std::function<void(std::uint64_t, std::span<std::byte>)> read);
 file_summary inspect(std::string name, std::function<std::size_t(std::span<std::byte>)> read_some);
+
+/// Checks the metadata of a record batch message against its schema and the size of its body, as that of a
+/// message in a file is checked (format/message_layout.hpp). Returns whether the buffers are compressed.
+/// @param schema  the metadata of a schema message
+bool check_body(std::span<const std::byte> schema, std::span<const std::byte> metadata,
+                std::uint64_t body_bytes);
+/// The same, and what compressed buffers in the body claim.
+bool check_body(std::span<const std::byte> schema, std::span<const std::byte> metadata,
+                std::span<const std::byte> body);
 
 } // namespace saeta::ipc

@@ -5,13 +5,13 @@
 #include "saeta/compute/combine.hpp"
 #include "saeta/interop/arrow/array.hpp"
 #include "saeta/interop/arrow/import.hpp"
+#include "saeta/ipc/common.hpp"
+#include "saeta/ipc/format/column_tree.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_source.hpp"
 #include "saeta/ipc/format/schema_metadata.hpp"
-#include "saeta/ipc/input_error.hpp"
 #include "saeta/ipc/io/source.hpp"
 #include "saeta/ipc/read/host_columns.hpp"
-#include "saeta/ipc/read/projection.hpp"
 #include "saeta/ipc/read/whole_read.hpp"
 
 #include <algorithm>

@@ -22,8 +22,7 @@
 #include "saeta/column/table.hpp"
 #include "saeta/interop/copy_policy.hpp"
 #include "saeta/interop/validation.hpp"
-#include "saeta/ipc/container.hpp"
-#include "saeta/ipc/progress.hpp"
+#include "saeta/ipc/common.hpp"
 #include "saeta/ipc/scan.hpp"
 
 #include <cstdint>

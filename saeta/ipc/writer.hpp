@@ -25,8 +25,7 @@
 
 #include "saeta/base/process.hpp"
 #include "saeta/column/table.hpp"
-#include "saeta/ipc/container.hpp"
-#include "saeta/ipc/progress.hpp"
+#include "saeta/ipc/common.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -6,7 +6,7 @@
 
 #include "saeta/base/error.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
-#include "saeta/ipc/read/planned_messages.hpp"
+#include "saeta/ipc/read/planned_source.hpp"
 
 #include <cstddef>
 #include <optional>

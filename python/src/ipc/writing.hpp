@@ -2,7 +2,7 @@
 #pragma once
 
 #include "python/src/core/module.hpp"
-#include "saeta/ipc/progress.hpp"
+#include "saeta/ipc/common.hpp"
 
 #include <nanobind/nanobind.h>
 

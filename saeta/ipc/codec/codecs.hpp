@@ -1,4 +1,5 @@
-// LZ4 and ZSTD, the codecs of message bodies, by the libraries that are compiled in.
+// LZ4 and ZSTD, the codecs of message bodies, by the libraries that are compiled in, and what compressed
+// bytes claim to hold.
 //
 // What      Values become a frame at once. A decoder takes consecutive frames whose bytes come in parts.
 // Thread    Functions: any. A decoder: one at a time.
@@ -6,10 +7,12 @@
 //           out_of_memory. A decoder: format (the frames are broken, or one of ZSTD needs a larger window)
 //           and out_of_memory; after one, `reset` begins anew.
 // Standard  LZ4 Block Format; LZ4 Frame Format 1.6.2; RFC 8878 (Zstandard).
+
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -75,5 +78,33 @@ std::size_t max_zstd_frame_bytes(std::size_t bytes);
 std::size_t compress_zstd_frame(std::span<const std::byte> values, std::span<std::byte> target);
 
 std::unique_ptr<frame_decoder> make_zstd_decoder();
+
+// A compressed body states its decoded size, which a hostile file can make arbitrary. LZ4 and ZSTD frames
+// bound it: each block states its size or has a maximum. The block headers are read; nothing is decoded.
+
+/// Returns bytes of a compressed buffer, valid until the next call.
+using range_reader = std::function<std::span<const std::byte>(std::uint64_t at, std::size_t bytes)>;
+
+/// Returns the most bytes that a decoder can produce; from a broken frame on, nothing is counted.
+/// @param codec  "lz4" or "zstd".
+std::uint64_t max_decoded_bytes(std::string_view codec, std::span<const std::byte> compressed);
+/// The same for bytes that are read on demand.
+/// @param read  is asked for at most 8 bytes
+std::uint64_t max_decoded_bytes(std::string_view codec, std::uint64_t bytes, const range_reader& read);
+
+/// What a compressed buffer says of itself.
+struct packed_claim {
+  body_codec codec = body_codec::none; ///< none: stored uncompressed
+  std::uint64_t bytes = 0;             ///< when decoded
+  std::uint64_t packed_bytes = 0;      ///< behind the 8 bytes of the size
+};
+
+/// Reads and checks what a buffer of a compressed body claims, before memory is allocated for it. Block
+/// headers are read only if it claims much more than it has: a small false claim costs little memory, and
+/// decoding finds it.
+/// @param number  of the buffer, for messages
+/// @param length  bytes of the buffer, more than 0
+/// @throws error format.
+packed_claim read_claim(std::size_t number, body_codec codec, std::uint64_t length, const range_reader& read);
 
 } // namespace saeta::ipc::detail

@@ -9,6 +9,7 @@
 // Failure   error format: dictionaries of one id and different types, more or fewer children than a type has.
 // Standard  Arrow columnar format, "Serialization and Interprocess Communication"; the order of fields and
 //           buffers.
+
 #pragma once
 
 #include "saeta/column/schema.hpp"
@@ -18,8 +19,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace saeta::ipc::detail {
@@ -90,5 +93,19 @@ struct read_columns {
   column_tree tree;
   dictionary_trees dictionaries;
 };
+
+// The columns of a source that are decoded, and the order in which they are returned.
+
+struct projection {
+  std::vector<int> requested; ///< indices in the source, in the requested order
+  std::vector<int> decoded;   ///< the same, each once and ascending
+  std::vector<int> order;     ///< for each requested column, its index among the decoded ones
+};
+
+/// @param source   the names of the columns of the source.
+/// @param columns  names, each unique in the source; a name may be repeated. nullopt: all columns.
+/// @throws error column_name with the name and the names in the source.
+projection project(const std::vector<std::string_view>& source,
+                   const std::optional<std::vector<std::string>>& columns, std::string_view where);
 
 } // namespace saeta::ipc::detail

@@ -1,6 +1,5 @@
-#include "saeta/ipc/format/flat_builder.hpp"
-
 #include "saeta/base/checked.hpp"
+#include "saeta/ipc/format/metadata_encoder.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -270,4 +270,23 @@ void require_known(std::int64_t id, const flat_table& schema, known_ids& ids) {
   }
 }
 
+void require_honest_sizes(const batch_layout& batch, const column_tree& tree,
+                          std::span<const std::byte> body) {
+  node_buffers buffers(batch);
+  for (const tree_node& node : tree.nodes) {
+    const auto [first, count] = buffers.next(node);
+    const bool unread_validity = node.type->has_validity() && batch.nodes[node.row].null_count == 0;
+    for (std::size_t i = first + (unread_validity ? 1 : 0); i < first + count; ++i) {
+      const buffer_place place = batch.buffers[i];
+      if (place.length != 0) {
+        const auto packed =
+            body.subspan(static_cast<std::size_t>(place.offset), static_cast<std::size_t>(place.length));
+        static_cast<void>(read_claim(i, batch.codec, packed.size(), [&](std::uint64_t at, std::size_t bytes) {
+          return packed.subspan(at, bytes);
+        }));
+      }
+    }
+  }
+}
+
 } // namespace saeta::ipc::detail

@@ -8,12 +8,14 @@
 // Failure   error format with the numbers; unsupported: a version, a kind or a codec that is not known.
 // Standard  Arrow's Message.fbs and File.fbs (Footer, Block); Arrow columnar format, "Encapsulated message
 //           format".
+
 #pragma once
 
 #include "saeta/column/schema.hpp"
 #include "saeta/compute/pack_columns.hpp"
 #include "saeta/ipc/codec/codecs.hpp"
-#include "saeta/ipc/container.hpp"
+#include "saeta/ipc/common.hpp"
+#include "saeta/ipc/format/column_tree.hpp"
 #include "saeta/ipc/format/flat_table.hpp"
 
 #include <cstddef>
@@ -22,12 +24,10 @@
 #include <set>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace saeta::ipc::detail {
-
-struct column_tree; // column_tree.hpp
-struct tree_node;
 
 enum class message_kind : std::uint8_t { schema = 1, dictionary_batch = 2, record_batch = 3 };
 
@@ -99,6 +99,13 @@ batch_layout read_layout(const message_header& header, const column_tree* names 
 /// The same for a message of which no other kind is expected.
 batch_layout read_layout(std::span<const std::byte> metadata);
 
+/// Checks what the compressed buffers of the columns of a batch in memory claim (`read_claim`), before memory
+/// is allocated for them. A validity is left out if there are no nulls: nobody reads it.
+/// @param tree  the batch has its entries
+/// @param body  at least as large as the batch says
+void require_honest_sizes(const batch_layout& batch, const column_tree& tree,
+                          std::span<const std::byte> body);
+
 /// Position of one message in a file: File.fbs, struct Block.
 struct message_block {
   std::int64_t offset = 0;
@@ -129,5 +136,75 @@ using known_ids = std::optional<std::set<std::int64_t>>;
 /// @throws unknown_dictionary if no column of the schema has the id
 /// @param ids  those of the schema; it is filled at the first call
 void require_known(std::int64_t id, const flat_table& schema, known_ids& ids);
+
+// The columns of one message: the walk from its entries to columns over its body.
+//
+// What      Nodes of the tree are taken depth first. A maker says what their buffers, dictionaries and
+//           columns are: columns over a body in a context (packed.cpp), or arrays in host memory
+//           (host_columns.cpp).
+// Owner     Borrows all of its arguments.
+// Failure   That of the maker, with the label of the column.
+
+/// @tparam Maker  has the types `array` and `parts` (with the members of column::parts) and
+///                void add_buffer(parts&, std::size_t number, const field_node&), for each buffer in order;
+///                void set_nulls(parts&, const field_node&);
+///                auto dictionary(const tree_node&, std::int64_t rows), for a dictionary type;
+///                array empty(const data_type&), which has no rows;
+///                array finish(parts&&, const tree_node&).
+template <class Maker>
+class message_columns {
+public:
+  /// @param batch  has the entries that the tree needs.
+  message_columns(const batch_layout& batch, const column_tree& tree, Maker& maker)
+      : batch_(batch), tree_(tree), maker_(maker), buffers_(batch) {}
+
+  /// The column of a node. Nodes are taken in ascending order.
+  /// @param type  of the tree's node, or another one with the same layout
+  typename Maker::array take(std::size_t number, const data_type& type) {
+    const tree_node& node = tree_.nodes[number];
+    const field_node rows = batch_.nodes[node.row];
+    typename Maker::parts parts;
+    parts.type = type;
+    parts.length = rows.length;
+    named(number, [&] { add_buffers(node, rows, parts); });
+    for (std::size_t child = number + 1; child != node.end; child = tree_.nodes[child].end) {
+      typename Maker::array taken = take(child, *tree_.nodes[child].type);
+      // Without rows a parent refers to no rows of its children, but what these say must be true.
+      parts.children.push_back(rows.length == 0 ? maker_.empty(*tree_.nodes[child].type) : std::move(taken));
+    }
+    return named(number, [&] { return maker_.finish(std::move(parts), node); });
+  }
+
+private:
+  void add_buffers(const tree_node& node, const field_node& rows, typename Maker::parts& parts) {
+    const auto [first, count] = buffers_.next(node);
+    if (rows.length == 0) {
+      parts.buffers.resize(node.type->buffer_count());
+      parts.null_count = 0;
+    } else {
+      for (std::size_t i = first; i < first + count; ++i) {
+        maker_.add_buffer(parts, i, rows);
+      }
+      maker_.set_nulls(parts, rows);
+    }
+    if (node.dictionary != no_node) {
+      parts.dictionary = maker_.dictionary(node, rows.length);
+    }
+  }
+
+  template <class Action>
+  auto named(std::size_t number, Action action) {
+    try {
+      return action();
+    } catch (const error& failure) {
+      rethrow(failure, tree_.label(number));
+    }
+  }
+
+  const batch_layout& batch_;
+  const column_tree& tree_;
+  Maker& maker_;
+  node_buffers buffers_;
+};
 
 } // namespace saeta::ipc::detail

@@ -1,8 +1,8 @@
 #include "saeta/ipc/format/message_source.hpp"
 
 #include "saeta/base/text.hpp"
+#include "saeta/ipc/common.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
-#include "saeta/ipc/input_error.hpp"
 
 #include <algorithm>
 #include <array>

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "saeta/column/schema.hpp"
-#include "saeta/ipc/container.hpp"
+#include "saeta/ipc/common.hpp"
 
 #include <cstddef>
 #include <map>

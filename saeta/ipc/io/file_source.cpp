@@ -1,7 +1,6 @@
-#include "saeta/ipc/io/file_source.hpp"
-
 #include "saeta/base/checked.hpp"
 #include "saeta/base/os_error.hpp"
+#include "saeta/ipc/io/source.hpp"
 
 #include <cerrno>
 #include <utility>

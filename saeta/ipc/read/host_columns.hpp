@@ -4,7 +4,7 @@
 //           the body. The sizes of buffers and children, and the first and last offsets, are checked here.
 //           Values are not (`check_values`).
 // Owner     `host_batch::keepalive` shares the body, the decoded buffers and the dictionaries.
-// Budget    New memory is charged as codec/body_memory.hpp says.
+// Budget    New memory is charged as format/message_source.hpp says.
 // Failure   error format naming the column and the numbers; unsupported: nulls of unions of version 4, views
 //           in foreign byte order; budget_exceeded, out_of_memory.
 // Standard  Arrow IPC format.

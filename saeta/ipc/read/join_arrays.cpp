@@ -1,6 +1,6 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/ipc/codec/body_memory.hpp"
+#include "saeta/ipc/format/message_source.hpp"
 #include "saeta/ipc/read/host_columns.hpp"
 #include "saeta/transfer/host_window.hpp"
 

@@ -1,6 +1,6 @@
 // Compressed strings: their offsets are decoded first, into the slab, and then give the range of their bytes.
 #include "saeta/base/checked.hpp"
-#include "saeta/ipc/input_error.hpp"
+#include "saeta/ipc/common.hpp"
 #include "saeta/ipc/read/whole_plan.hpp"
 
 #include <algorithm>

@@ -7,9 +7,9 @@
 #pragma once
 
 #include "saeta/compute/piece_rows.hpp"
-#include "saeta/ipc/codec/buffer_decoder.hpp"
+#include "saeta/ipc/codec/decoded_buffers.hpp"
 #include "saeta/ipc/format/column_tree.hpp"
-#include "saeta/ipc/read/planned_messages.hpp"
+#include "saeta/ipc/read/planned_source.hpp"
 
 #include <atomic>
 #include <cstdint>

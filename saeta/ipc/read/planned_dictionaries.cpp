@@ -1,4 +1,4 @@
-#include "saeta/ipc/read/planned_dictionaries.hpp"
+#include "saeta/ipc/read/whole_plan.hpp"
 
 #include <algorithm>
 

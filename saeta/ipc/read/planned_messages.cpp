@@ -1,6 +1,5 @@
-#include "saeta/ipc/read/planned_messages.hpp"
-
 #include "saeta/ipc/format/message_fields.hpp"
+#include "saeta/ipc/read/planned_source.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -3,9 +3,9 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/base/interrupt.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/ipc/common.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
-#include "saeta/ipc/input_error.hpp"
-#include "saeta/ipc/read/planned_dictionaries.hpp"
+#include "saeta/ipc/read/whole_plan.hpp"
 #include "saeta/ipc/read/whole_read.hpp"
 
 #include <algorithm>

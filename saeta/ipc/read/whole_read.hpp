@@ -11,9 +11,9 @@
 #pragma once
 
 #include "saeta/column/table.hpp"
-#include "saeta/ipc/progress.hpp"
-#include "saeta/ipc/read/planned_dictionaries.hpp"
+#include "saeta/ipc/common.hpp"
 #include "saeta/ipc/read/planned_source.hpp"
+#include "saeta/ipc/read/whole_plan.hpp"
 
 #include <cstdint>
 #include <memory>

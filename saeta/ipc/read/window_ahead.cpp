@@ -3,8 +3,8 @@
 #include "saeta/base/cancellation.hpp"
 #include "saeta/base/interruptible_wait.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/ipc/input_error.hpp"
-#include "saeta/ipc/read/planned_dictionaries.hpp"
+#include "saeta/ipc/common.hpp"
+#include "saeta/ipc/read/whole_plan.hpp"
 #include "saeta/memory/context.hpp"
 #include "saeta/staging/staging_ring.hpp"
 

@@ -9,22 +9,75 @@
 // Failure   format and out_of_range: a column that contradicts itself; unsupported: a dictionary that would
 //           have to be replaced in a file; budget_exceeded. The message begins with `name`, the file.
 // Standard  Arrow IPC format.
+
 #pragma once
 
+#include "saeta/compute/pack_columns.hpp"
 #include "saeta/ipc/codec/block_codec.hpp"
-#include "saeta/ipc/container.hpp"
+#include "saeta/ipc/codec/codecs.hpp"
+#include "saeta/ipc/common.hpp"
 #include "saeta/ipc/format/column_tree.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
 #include "saeta/ipc/format/metadata_encoder.hpp"
-#include "saeta/ipc/write/encoded_rows.hpp"
+#include "saeta/ipc/write/sinks.hpp"
+#include "saeta/ipc/write/write_team.hpp"
+#include "saeta/transfer/column_stream.hpp"
 #include "saeta/transfer/host_array.hpp"
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace saeta::ipc::detail {
+
+inline constexpr std::size_t body_unit = 8; ///< alignment of buffers in a body
+
+// A record batch in the form of a message: its nodes, and the bytes of each buffer.
+//
+// What      Arrays may be slices. Offsets begin at 0 in the message and bits at a whole byte, so these are
+//           copied where a slice begins elsewhere. All other bytes are those of the arrays. Validities are
+//           left out where there are no nulls. The children of list views and dense unions are written as a
+//           whole (compute/compact.hpp has left out before what few rows don't need).
+// Owner     Each buffer shares the owner of its bytes.
+// Failure   error format: offsets or children that contradict each other.
+// Standard  Arrow IPC format, "RecordBatch message".
+
+/// Bytes that are brought while they are written.
+class late_bytes {
+public:
+  late_bytes() = default;
+  late_bytes(const late_bytes&) = delete;
+  late_bytes& operator=(const late_bytes&) = delete;
+  virtual ~late_bytes() = default;
+
+  /// Writes all bytes, once.
+  virtual void write(byte_target& target) = 0;
+};
+
+struct body_buffer {
+  std::span<const std::byte> bytes; ///< of late bytes only the size is used
+  std::shared_ptr<const void> owner{};
+  std::shared_ptr<late_bytes> late{}; ///< null: the bytes are in memory
+};
+
+struct encoded_rows {
+  packed_rows layout{};
+  std::vector<body_buffer> body{}; ///< of each buffer of the layout
+  std::int64_t body_bytes = 0;     ///< with the padding behind each buffer
+  body_codec codec = body_codec::none;
+
+  /// Sets the places of all buffers and `body_bytes` by the sizes in `body`.
+  void place_body();
+};
+
+/// @param arrays  of one length. `keepalive` owns their bytes.
+encoded_rows encode_rows(std::int64_t rows, std::span<const host_array> arrays,
+                         const std::shared_ptr<const void>& keepalive);
 
 /// What all messages of a file or stream have in common.
 struct message_options {
@@ -68,6 +121,43 @@ private:
   read_columns columns_;
   std::vector<std::shared_ptr<const host_array>> written_; ///< values of each dictionary in its last message
   file_footer blocks_;
+};
+
+// The message of a batch that is downloaded window by window (transfer/column_stream.hpp).
+//
+// What      Uncompressed: windows are downloaded while the message is written, each while threads write the
+//           previous one to the file. At most `most_windows` are in memory. Compressed: sizes precede the
+//           body, so the whole body is compressed before the message is written. Each window is downloaded
+//           while threads compress the previous one; two windows are in memory.
+// Owner     Borrows the messages and the team. Compressed bytes are charged as the messages' are.
+// Thread    The thread of the team's owner.
+// Failure   The errors of the download, and of the budget.
+
+class streamed_messages {
+public:
+  static constexpr std::size_t most_windows = 3;
+
+  /// @param codec  null: bodies are not compressed.
+  streamed_messages(const message_writer& messages, write_team& team,
+                    std::shared_ptr<const block_codec> codec, std::shared_ptr<budget> charged)
+      : messages_(messages), team_(team), codec_(std::move(codec)), charged_(std::move(charged)) {}
+
+  /// Encodes a message.
+  /// @param bytes  the stream of buffers that are still on the device. Null: all are in memory. Their blocks
+  ///               are then compressed in parallel.
+  [[nodiscard]] encoded_rows encode(const host_batch& rows, std::int64_t number,
+                                    const std::shared_ptr<const column_stream>& bytes) const;
+
+private:
+  void stream(encoded_rows& of, const std::shared_ptr<const column_stream>& bytes) const;
+  void compress(encoded_rows& of, const column_stream* bytes) const;
+
+  const message_writer& messages_;
+  write_team& team_;
+  std::shared_ptr<const block_codec> codec_;
+  std::shared_ptr<budget> charged_;
+  std::shared_ptr<std::atomic<std::size_t>> alive_ =
+      std::make_shared<std::atomic<std::size_t>>(0); ///< live windows of uncompressed messages
 };
 
 } // namespace saeta::ipc::detail

@@ -1,9 +1,7 @@
-#include "saeta/ipc/write/placed_dictionaries.hpp"
-
 #include "saeta/base/text.hpp"
 #include "saeta/compute/combine.hpp"
 #include "saeta/interop/arrow/batches.hpp"
-#include "saeta/ipc/write/same_rows.hpp"
+#include "saeta/ipc/write/written_dictionaries.hpp"
 #include "saeta/symbols/symbols.hpp"
 #include "saeta/transfer/build.hpp"
 #include "saeta/transfer/host_window.hpp"

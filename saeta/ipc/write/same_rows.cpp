@@ -1,5 +1,4 @@
-#include "saeta/ipc/write/same_rows.hpp"
-
+#include "saeta/ipc/write/written_dictionaries.hpp"
 #include "saeta/transfer/host_window.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include "saeta/ipc/write/streamed_message.hpp"
+#include "saeta/ipc/write/message_writer.hpp"
 
 #include <algorithm>
 #include <atomic>

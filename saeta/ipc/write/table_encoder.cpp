@@ -4,7 +4,6 @@
 #include "saeta/interop/arrow/batches.hpp"
 #include "saeta/ipc/codec/block_codec.hpp"
 #include "saeta/ipc/write/message_writer.hpp"
-#include "saeta/ipc/write/streamed_message.hpp"
 #include "saeta/ipc/write/written_dictionaries.hpp"
 #include "saeta/memory/context.hpp"
 #include "saeta/transfer/column_stream.hpp"

@@ -2,7 +2,7 @@
 
 #include "saeta/base/error.hpp"
 #include "saeta/bridge/arrow_status.hpp"
-#include "saeta/ipc/codec/buffer_decoder.hpp"
+#include "saeta/ipc/codec/decoded_buffers.hpp"
 
 #include <arrow/util/compression.h>
 #include <gmock/gmock.h>

@@ -2,7 +2,7 @@
 
 #include "saeta/base/error.hpp"
 #include "saeta/bridge/arrow_status.hpp"
-#include "saeta/ipc/codec/decoded_bound.hpp"
+#include "saeta/ipc/codec/codecs.hpp"
 
 #include <arrow/buffer.h>
 #include <arrow/util/compression.h>

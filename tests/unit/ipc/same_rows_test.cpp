@@ -2,7 +2,7 @@
 
 #include "ipc_test.hpp"
 #include "saeta/interop/arrow/batches.hpp"
-#include "saeta/ipc/write/same_rows.hpp"
+#include "saeta/ipc/write/written_dictionaries.hpp"
 
 #include <limits>
 

@@ -1,6 +1,5 @@
 // Sources of bytes: range checks, recognition of the format, and release of descriptors and mappings.
 #include "ipc_test.hpp"
-#include "saeta/ipc/io/file_source.hpp"
 #include "saeta/ipc/io/source.hpp"
 #include "system_calls.hpp"
 

@@ -2,7 +2,7 @@
 // refuses them, naming the batch, the column and the numbers.
 
 #include "ipc_test.hpp"
-#include "saeta/ipc/read/planned_messages.hpp"
+#include "saeta/ipc/read/planned_source.hpp"
 
 #include <algorithm>
 #include <array>

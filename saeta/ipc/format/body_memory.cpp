@@ -1,6 +1,5 @@
-#include "saeta/ipc/codec/body_memory.hpp"
-
 #include "saeta/base/text.hpp"
+#include "saeta/ipc/format/message_source.hpp"
 #include "saeta/memory/buffer.hpp"
 #include "saeta/memory/context.hpp"
 

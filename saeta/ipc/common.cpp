@@ -1,4 +1,4 @@
-#include "saeta/ipc/input_error.hpp"
+#include "saeta/ipc/common.hpp"
 
 #include "saeta/base/text.hpp"
 

@@ -1,8 +1,12 @@
-// Says of an error where it was met.
+// What readers and writers share: the two forms of Arrow IPC data, progress, and errors that say where they
+// were met.
+
 #pragma once
 
 #include "saeta/base/error.hpp"
 
+#include <cstdint>
+#include <functional>
 #include <string_view>
 
 namespace saeta::ipc {
@@ -13,5 +17,17 @@ namespace saeta::ipc {
 /// The same for what was read: numbers that contradict each other or no memory can hold are format, by
 /// whichever check of ours they are found.
 [[noreturn]] void rethrow_input(const error& failure, std::string_view where);
+
+enum class container { file, stream };
+
+/// Batches, rows and body bytes read or written so far, and the total number of batches (-1: a stream,
+/// unknown).
+struct progress {
+  std::int64_t batches = 0;
+  std::int64_t total_batches = -1;
+  std::int64_t rows = 0;
+  std::uint64_t bytes = 0;
+};
+using progress_hook = std::function<void(const progress&)>;
 
 } // namespace saeta::ipc
