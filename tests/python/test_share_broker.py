@@ -1,4 +1,4 @@
-"""The parts of the broker by themselves: what it does when a connection, a pool or the system fails."""
+"""Unit tests of the sharing broker (saeta._share): failing connections, pools and system calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from saeta.cuda import _sharing  # noqa: E402
 
 
 class Connection:
-    """A socket whose calls fail as they are told to."""
+    """Stands in for a socket: returns `data`, or raises `failure`."""
 
     def __init__(self, data=b"", failure=None):
         self.data = data
@@ -64,7 +64,7 @@ class Selector:
 
 @pytest.fixture
 def broker():
-    """A broker without a socket and a thread."""
+    """A broker without a listening socket and without a thread."""
     made = _broker.Broker.__new__(_broker.Broker)
     made._exported, made._peers, made._silent, made._selector = WeakValues(), set(), {}, Selector()
     return made
@@ -82,7 +82,7 @@ def exported(broker, shared=b"shared"):
     return entry
 
 
-def test_what_may_come_later_is_waited_for(broker):
+def test_a_connection_without_data_stays_open(broker):
     peer = admitted(broker, Connection(failure=BlockingIOError()))
     broker._read(peer)
     assert peer in broker._peers
@@ -90,7 +90,7 @@ def test_what_may_come_later_is_waited_for(broker):
 
 
 @pytest.mark.parametrize("connection", [Connection(b""), Connection(failure=ConnectionResetError())])
-def test_a_connection_that_ends_takes_its_lease_along(broker, connection):
+def test_closing_a_connection_ends_its_lease(broker, connection):
     peer = admitted(broker, connection)
     peer.lease = exported(broker)
     broker._read(peer)
@@ -99,7 +99,7 @@ def test_a_connection_that_ends_takes_its_lease_along(broker, connection):
     broker._drop(peer)
 
 
-def test_a_request_is_answered_once(broker):
+def test_a_connection_may_request_one_lease(broker):
     entry = exported(broker)
     peer = admitted(broker, Connection(_wire.request(_wire.OPEN, entry.token)))
     broker._read(peer)
@@ -107,10 +107,10 @@ def test_a_request_is_answered_once(broker):
     assert peer.lease is entry
     assert peer not in broker._silent
     broker._read(peer)
-    assert peer.connection.closed, "a connection holds one lease"
+    assert peer.connection.closed, "a connection can hold only one lease"
 
 
-def test_a_connection_whose_lease_has_ended_serves_again(broker):
+def test_a_connection_can_be_reused_after_its_lease_has_ended(broker):
     entry = exported(broker)
     peer = admitted(broker, Connection(_wire.request(_wire.OPEN, entry.token)))
     broker._read(peer)
@@ -125,7 +125,8 @@ def test_a_connection_whose_lease_has_ended_serves_again(broker):
 
 
 def message_to(server):
-    """The next message at the other end of a connection. None where none has come, empty at its end."""
+    """Returns the next message at the server's end of a connection: None if there is none, b"" if it is
+    closed."""
     try:
         return server.recv(4096, socket.MSG_DONTWAIT)
     except BlockingIOError:
@@ -133,7 +134,7 @@ def message_to(server):
 
 
 class Listener:
-    """The socket of an exporter that does nothing by itself."""
+    """A listening socket of an exporter that never responds by itself."""
 
     def __init__(self, queue=64):
         self.name = b"saeta-1-" + os.urandom(16).hex().encode()
@@ -142,7 +143,7 @@ class Listener:
         self.socket.listen(queue)
 
     def pair(self):
-        """A connection to it, and its other end."""
+        """Returns a new connection to the socket, and its server end."""
         ours = _core._Connection(self.name, 5.0)
         return ours, self.socket.accept()[0]
 
@@ -155,7 +156,8 @@ def listener():
 
 
 class Exporter:
-    """Keeps the other ends of connections, and answers every request with its token."""
+    """Stands in for an exporter: keeps the server ends of connections and replies to each request with its
+    token."""
 
     def __init__(self, monkeypatch, listener):
         self.listener = listener
@@ -179,7 +181,7 @@ def exporter(monkeypatch, listener):
         each.close()
 
 
-def test_a_connection_is_used_again_when_its_lease_has_ended(exporter):
+def test_the_importer_reuses_idle_connections(exporter):
     for turn in range(3):
         lease, reply, _ = _leases.ask(b"broker", _wire.OPEN, bytes([turn]))
         assert reply == bytes([turn])
@@ -187,23 +189,23 @@ def test_a_connection_is_used_again_when_its_lease_has_ended(exporter):
     (end,) = exporter.ends
     assert [message_to(end) for _ in range(4)] == [_wire.END_OF_LEASE] * 3 + [None]
     other, *_ = _leases.ask(b"another", _wire.OPEN, b"")
-    assert len(exporter.ends) == 2, "the one that is idle leads elsewhere"
+    assert len(exporter.ends) == 2, "the idle connection belongs to another broker"
     first, *_ = _leases.ask(b"broker", _wire.OPEN, b"")
     second, *_ = _leases.ask(b"broker", _wire.OPEN, b"")
-    assert len(exporter.ends) == 3, "one for each lease, and for each broker"
+    assert len(exporter.ends) == 3, "each lease and each broker needs a connection"
     del first, second, other
     assert len(_leases._idle) == 3
 
 
-def test_few_connections_are_kept_without_a_lease(exporter):
+def test_the_number_of_idle_connections_is_limited(exporter):
     held = [_leases.ask(b"broker", _wire.OPEN, b"")[0] for _ in range(20)]
     held.clear()
     assert len(_leases._idle) == 8
     assert [message_to(each) for each in exporter.ends] == [_wire.END_OF_LEASE] * 20
-    assert [message_to(each) for each in exporter.ends].count(b"") == 12, "closed"
+    assert [message_to(each) for each in exporter.ends].count(b"") == 12, "surplus connections are closed"
 
 
-def test_a_connection_that_ended_without_a_lease_is_replaced(exporter):
+def test_a_closed_idle_connection_is_replaced(exporter):
     _leases.ask(b"broker", _wire.OPEN, b"")
     (end,) = exporter.ends
     assert message_to(end) == _wire.END_OF_LEASE
@@ -218,7 +220,7 @@ def test_a_connection_that_ended_without_a_lease_is_replaced(exporter):
     assert len(exporter.ends) == 2
 
 
-def test_an_exporter_that_ends_while_it_is_asked_may_have_handed_its_socket_over(exporter):
+def test_a_request_is_retried_because_an_ended_exporter_may_have_handed_over(exporter):
     def ended(token):
         exporter.answer = lambda token: token
         raise _wire.EndedError("ended before it replied")
@@ -228,7 +230,7 @@ def test_an_exporter_that_ends_while_it_is_asked_may_have_handed_its_socket_over
     assert len(exporter.ends) == 2
 
 
-def test_a_lease_of_an_exporter_that_has_ended_is_not_kept(exporter):
+def test_the_connection_of_an_ended_exporter_is_not_kept(exporter):
     lease, *_ = _leases.ask(b"broker", _wire.OPEN, b"")
     assert not lease.ended()
     exporter.ends[0].close()
@@ -237,7 +239,7 @@ def test_a_lease_of_an_exporter_that_has_ended_is_not_kept(exporter):
     assert _leases._idle == []
 
 
-def test_other_requests_are_refused_with_their_reasons(broker):
+def test_refusals_have_a_reason(broker):
     for data, code, text in (
         (b"nonsense", _wire.FAILED, "does not know this request"),
         (_wire.request(_wire.OPEN, bytes(16)), _wire.GONE, "the buffer is not shared any more"),
@@ -250,7 +252,7 @@ def test_other_requests_are_refused_with_their_reasons(broker):
         assert peer.connection.closed
 
 
-def test_a_request_that_comes_with_its_connection_is_answered_at_once(broker, monkeypatch):
+def test_a_request_sent_with_the_connection_is_served_at_once(broker, monkeypatch):
     entry = exported(broker)
     made = Connection(_wire.request(_wire.OPEN, entry.token))
     made.setblocking = lambda value: None
@@ -267,7 +269,7 @@ def test_a_request_that_comes_with_its_connection_is_answered_at_once(broker, mo
     assert made.sent == [b"\0shared"]
 
 
-def test_a_peer_that_is_gone_before_its_answer_is_dropped(broker):
+def test_a_peer_that_closes_before_the_reply_is_dropped(broker):
     class Gone(Connection):
         def send(self, data):
             raise BrokenPipeError
@@ -279,8 +281,8 @@ def test_a_peer_that_is_gone_before_its_answer_is_dropped(broker):
 
 
 @pytest.mark.parametrize("failure", [None, BrokenPipeError()])
-def test_a_token_has_arrived_when_its_reply_is_sent(broker, failure):
-    """A process that has sent all may end at once."""
+def test_a_token_counts_as_received_after_its_reply_was_sent(broker, failure):
+    """The sending process may exit as soon as all its tables have been received."""
     entry = exported(broker)
     broker._posted, broker._posted_lock = {}, threading.Lock()
     broker.post(entry)
@@ -295,7 +297,7 @@ def test_a_token_has_arrived_when_its_reply_is_sent(broker, failure):
     assert not broker.posted()
 
 
-def test_a_pool_that_can_not_be_shared_is_said(broker, monkeypatch):
+def test_the_reply_explains_a_pool_that_can_not_be_shared(broker, monkeypatch):
     entry = exported(broker)
     peer = admitted(broker, Connection(_wire.request(_wire.POOL, entry.token)))
 
@@ -326,7 +328,7 @@ def test_the_descriptor_of_a_pool_is_sent_and_closed(broker, monkeypatch, listen
         os.fstat(write)
 
 
-def test_the_longest_silent_connection_makes_room(broker, monkeypatch):
+def test_the_oldest_silent_connection_is_closed_for_a_new_one(broker, monkeypatch):
     monkeypatch.setattr(_broker, "_MOST_SILENT", 2)
     first, second = (admitted(broker, Connection()) for _ in range(2))
     entry = exported(broker)
@@ -338,7 +340,7 @@ def test_the_longest_silent_connection_makes_room(broker, monkeypatch):
     assert not talking.connection.closed
 
 
-def test_silent_connections_end_after_their_time(broker, monkeypatch):
+def test_silent_connections_time_out(broker, monkeypatch):
     assert broker._timeout() is None
     first, second, third = (admitted(broker, Connection()) for _ in range(3))
     now = 1000.0
@@ -376,7 +378,7 @@ def test_a_failed_connection_is_logged_and_the_others_are_served(broker, caplog)
     assert record.exc_info[0] is ZeroDivisionError
 
 
-def test_when_no_descriptor_is_left_accepting_is_tried_again(broker, monkeypatch):
+def test_accept_is_retried_after_running_out_of_descriptors(broker, monkeypatch):
     naps, tries = [], []
 
     class Listener:
@@ -390,7 +392,7 @@ def test_when_no_descriptor_is_left_accepting_is_tried_again(broker, monkeypatch
     assert (naps, tries) == ([0.01], [1])
 
 
-def test_a_connection_of_another_user_is_sent_away(broker, listener, monkeypatch):
+def test_a_connection_of_another_user_is_refused(broker, listener, monkeypatch):
     broker._listener = listener.socket
     listener.socket.setblocking(False)
     monkeypatch.setattr(_wire, "peer_user", lambda connection: os.geteuid() + 1)
@@ -401,7 +403,7 @@ def test_a_connection_of_another_user_is_sent_away(broker, listener, monkeypatch
     assert not broker._peers
 
 
-def test_so_many_connections_are_accepted_at_once(broker, monkeypatch):
+def test_the_number_of_connections_accepted_at_once_is_limited(broker, monkeypatch):
     monkeypatch.setattr(_broker, "_MOST_AT_ONCE", 3)
     monkeypatch.setattr(_wire, "peer_user", lambda connection: os.geteuid())
     blocking = []
@@ -415,7 +417,7 @@ def test_so_many_connections_are_accepted_at_once(broker, monkeypatch):
     assert (len(broker._peers), blocking) == (3, [False] * 3)
 
 
-def test_a_child_closes_what_it_inherited():
+def test_a_forked_child_closes_inherited_sockets():
     broker = _broker.Broker()
     broker._open_sockets()
     opened = [broker._listener, broker._wake_sender, broker._wake_receiver]
@@ -428,7 +430,7 @@ def test_a_child_closes_what_it_inherited():
         broker._selector.select(0)
 
 
-def test_after_a_fork_a_process_begins_anew(monkeypatch):
+def test_a_forked_child_starts_with_a_new_broker(monkeypatch):
     abandoned = []
     old = threading.Lock()
     monkeypatch.setattr(_broker, "_lock", old)
@@ -445,7 +447,7 @@ def test_after_a_fork_a_process_begins_anew(monkeypatch):
     assert _pools._lock is not old
 
 
-def test_a_child_of_fork_closes_connections_and_files(listener):
+def test_a_forked_child_closes_connections_and_files(listener):
     ours, theirs = listener.pair()
     file = _core._memory_file("file")
     child = os.fork()
@@ -453,11 +455,11 @@ def test_a_child_of_fork_closes_connections_and_files(listener):
         os._exit(0 if (ours.fileno(), file.number) == (-1, -1) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     with theirs:
-        assert message_to(theirs) is None, "the parent has it open"
+        assert message_to(theirs) is None, "the parent's connection must stay open"
         assert os.fstat(file.number).st_size == 0
 
 
-def test_a_full_queue_is_waited_for_until_the_time_is_over(monkeypatch):
+def test_connecting_to_a_full_queue_times_out(monkeypatch):
     monkeypatch.setattr(_wire, "WAIT", 0.05)
     listener = Listener(queue=0)
     with listener.socket:
@@ -474,18 +476,18 @@ def pair_that_says(listener, *messages):
     return ours, theirs
 
 
-def test_a_refusal_closes_the_descriptors_that_came_with_it(listener):
+def test_descriptors_received_with_a_refusal_are_closed(listener):
     read, write = os.pipe()
     ours, theirs = pair_that_says(listener, (bytes([_wire.FAILED]) + b"no", [write]))
     os.close(write)
     with theirs, pytest.raises(OSError, match=r"^no$"):
         _wire.ask(ours, _wire.POOL, bytes(16))
-    assert os.read(read, 1) == b"", "no other end is open"
+    assert os.read(read, 1) == b"", "the received descriptor must be closed"
     os.close(read)
 
 
-def test_a_reply_is_read_from_a_connection_that_was_closed_with_a_request_in_it(listener):
-    """The system first reports the unread request, and then returns what was sent."""
+def test_a_reply_is_read_although_the_connection_was_closed_with_an_unread_request(listener):
+    """The kernel first reports an error for the unread request, and then returns the reply."""
     ours, theirs = listener.pair()
     ours.send(b"a request that nobody reads")
     theirs.send(b"a reply")
@@ -493,7 +495,7 @@ def test_a_reply_is_read_from_a_connection_that_was_closed_with_a_request_in_it(
     assert _wire._receive(ours) == (b"a reply", [])
 
 
-def test_the_kind_of_a_refusal_is_the_kind_of_its_error(listener):
+def test_each_kind_of_refusal_raises_its_exception(listener):
     for code, kind in (
         (_wire.FORBIDDEN, PermissionError),
         (_wire.GONE, _wire.GoneError),
@@ -505,7 +507,7 @@ def test_the_kind_of_a_refusal_is_the_kind_of_its_error(listener):
         assert type(refused.value) is kind
 
 
-def test_an_exporter_that_ends_before_it_replies_is_said(listener):
+def test_the_error_names_an_exporter_that_ended_before_its_reply(listener):
     ours, theirs = listener.pair()
     theirs.close()
     with pytest.raises(OSError, match="the process that exported the buffer ended before it replied"):
@@ -513,7 +515,7 @@ def test_an_exporter_that_ends_before_it_replies_is_said(listener):
 
 
 @pytest.mark.parametrize("number", [0, 2])
-def test_a_pool_comes_with_one_descriptor(monkeypatch, number):
+def test_the_reply_with_a_pool_must_have_one_descriptor(monkeypatch, number):
     connection = Connection()
     monkeypatch.setattr(_wire, "connect", lambda name: connection)
     monkeypatch.setattr(_wire, "ask", lambda *_: (b"", [7] * number))
@@ -522,7 +524,7 @@ def test_a_pool_comes_with_one_descriptor(monkeypatch, number):
     assert connection.closed
 
 
-def test_a_pool_that_can_not_be_imported_closes_its_descriptor(monkeypatch):
+def test_the_descriptor_of_a_pool_is_closed_if_the_import_fails(monkeypatch):
     connection = Connection()
     sent = [_core._memory_file("pool")]
     number = sent[0].number
@@ -542,7 +544,7 @@ def test_a_pool_that_can_not_be_imported_closes_its_descriptor(monkeypatch):
     assert connection.closed
 
 
-def test_pools_are_known_by_broker_device_and_context(monkeypatch):
+def test_imported_pools_are_cached_by_broker_device_and_context(monkeypatch):
     monkeypatch.setattr(_pools, "_pools", {})
     key = (b"b", b"d")
     first = _pools._pool_of(key, "home")
@@ -552,7 +554,7 @@ def test_pools_are_known_by_broker_device_and_context(monkeypatch):
     assert _pools._pools[key].home == "another"
 
 
-def test_requests_are_read_as_they_are_made():
+def test_requests_are_encoded_and_decoded():
     token = bytes(range(16))
     assert _wire.read_request(_wire.request(_wire.POOL, token)) == (_wire.POOL, token)
     assert _wire.read_request(_wire.request(_wire.OPEN, token)) == (_wire.OPEN, token)
@@ -561,10 +563,10 @@ def test_requests_are_read_as_they_are_made():
     good = _wire.request(_wire.OPEN, token)
     for wrong in (good + b"!", good[:-1], b"X" + good[1:], _wire.request(4, token), _wire.request(0, token)):
         assert _wire.read_request(wrong) is None
-    assert _wire.read_request(good[:8] + b"\2\0" + good[10:]) is None, "another version"
+    assert _wire.read_request(good[:8] + b"\2\0" + good[10:]) is None, "another protocol version is refused"
 
 
-def test_the_same_bytes_are_exported_once_by_each_broker(broker, monkeypatch):
+def test_each_broker_exports_the_same_memory_once(broker, monkeypatch):
     monkeypatch.setattr(_broker, "own", lambda: broker)
     monkeypatch.setattr(_core, "_share_bytes", lambda memory: f"shared {memory}".encode())
     kept = SimpleNamespace(size=5, _memory="memory")

@@ -1,4 +1,5 @@
-"""Dictionaries by their ids: one for several columns, given twice, of another type than a column says."""
+"""Dictionary ids in IPC files: an id shared by several columns, duplicate dictionaries, and mismatched
+types."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ HEADER, FIELDS, DICTIONARY, ID = 2, 1, 4, 0  # numbers of fields in Message.fbs 
 
 
 def field_at(metadata, table, number):
-    """Where a field of a FlatBuffers table lies; None where it has its default."""
+    """Returns the offset of a field in a FlatBuffers table, or None if it has its default."""
     sizes = table - struct.unpack_from("<i", metadata, table)[0]
     entry = 4 + 2 * number
     if entry >= struct.unpack_from("<H", metadata, sizes)[0]:
@@ -28,7 +29,7 @@ def follow(metadata, at):
 
 
 def id_of_column(metadata, column):
-    """Where a schema message has the id of a column's dictionary."""
+    """Returns the offset of the id of a column's dictionary in a schema message."""
     schema = follow(metadata, field_at(metadata, follow(metadata, 0), HEADER))
     fields = follow(metadata, field_at(metadata, schema, FIELDS))
     described = follow(metadata, fields + 4 + 4 * column)
@@ -58,7 +59,7 @@ def stream_of(messages):
 
 
 def sharing_one_id(table):
-    """A stream of two dictionary columns of which the second takes the dictionary of the first."""
+    """Returns a stream of two dictionary columns, where the second uses the dictionary id of the first."""
     schema, *rest = messages_of(table)
     struct.pack_into("<q", schema[1], id_of_column(schema[1], 1), 0)
     dropped = [message for message in rest if message[0] == "dictionary" and id_of_dictionary(message[1])]
@@ -85,7 +86,7 @@ def test_columns_that_share_an_id_share_the_dictionary(tmp_path):
         assert read().to_pylist() == table.to_pylist()
 
 
-def test_an_id_that_is_shared_by_dictionaries_of_different_types_is_refused(tmp_path):
+def test_an_id_shared_by_columns_of_different_value_types_is_refused(tmp_path):
     words, numbers = pa.array(["a", "b"]), pa.array([1, 2])
     table = pa.table({"x": encoded(words, 0, 1, 1), "y": encoded(numbers, 1, 1, 0)})
     for read in read_everywhere(sharing_one_id(table), tmp_path / "shared.arrow"):
@@ -93,7 +94,7 @@ def test_an_id_that_is_shared_by_dictionaries_of_different_types_is_refused(tmp_
             read()
 
 
-def test_columns_that_share_an_id_may_describe_the_fields_of_its_values_each_in_its_own_way(tmp_path):
+def test_columns_that_share_an_id_may_have_different_field_metadata(tmp_path):
     def rows(note):
         child = pa.field("a", pa.int32(), metadata={"note": note})
         return pa.StructArray.from_arrays([pa.array([5, 6], pa.int32())], fields=[child])
@@ -107,7 +108,7 @@ def test_columns_that_share_an_id_may_describe_the_fields_of_its_values_each_in_
 
 
 @pytest.mark.parametrize("compression", [None, "lz4"])
-def test_a_dictionary_that_a_file_gives_twice_is_refused_in_every_mode(tmp_path, compression):
+def test_a_duplicate_dictionary_in_a_file_is_refused_in_every_mode(tmp_path, compression):
     table = pa.table(
         {"x": encoded(pa.array(["a", "b"]), 0, 1, 1), "y": encoded(pa.array(["c", "d"]), None, None, None)}
     )
@@ -118,7 +119,7 @@ def test_a_dictionary_that_a_file_gives_twice_is_refused_in_every_mode(tmp_path,
     source = bytearray(sink.getvalue().to_pybytes())
     ids = []
     at = source.find(b"\xff\xff\xff\xff")
-    while at >= 0:  # the second dictionary says that it is the first
+    while at >= 0:  # gives the second dictionary the id of the first
         metadata = source[at + 8 : at + 8 + struct.unpack_from("<i", source, at + 4)[0]]
         kind = metadata[field_at(metadata, follow(metadata, 0), 1)] if len(metadata) > 8 else 0
         if kind == 2:

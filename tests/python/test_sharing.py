@@ -1,6 +1,7 @@
-"""Tables that other processes open: what they see, who keeps the memory, and what is left when one is killed.
+"""Tables shared with other processes: their values, the lifetime of the memory, and cleanup after a process
+is killed.
 
-The other processes are real ones. A longer run: SAETA_SHARING_ROUNDS=5000.
+The other processes are real. SAETA_SHARING_ROUNDS=5000 makes a longer run.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 ROUNDS = int(os.environ.get("SAETA_SHARING_ROUNDS", "60"))
 
 
-def test_every_type_arrives(peer: Peer) -> None:
+def test_every_type_can_be_shared(peer: Peer) -> None:
     source = arrow_data.table()
     token = sa.from_arrow(source, "host").share()
     assert len(pickle.dumps(token)) < 500
@@ -48,7 +49,7 @@ def test_every_type_arrives(peer: Peer) -> None:
     assert found.to_arrow().schema.equals(source.schema, check_metadata=True)
 
 
-def test_nobody_can_change_what_is_shared(peer: Peer) -> None:
+def test_shared_memory_is_read_only(peer: Peer) -> None:
     (text,) = peer.run("kept = sa.table({'a': np.arange(9)}, 'host').share(); show(kept)")
     found = sa.open_shared(received(text))
     array = np.from_dlpack(found["a"])
@@ -70,11 +71,11 @@ def test_the_file_of_a_table_is_sealed() -> None:
             change()
 
 
-def test_sharing_again_is_the_same_memory(peer: Peer) -> None:
+def test_sharing_a_table_again_uses_the_same_memory(peer: Peer) -> None:
     table = sa.table({"a": np.arange(100_000)}, "host")
     before = charged()
     first = table.share()
-    assert charged() == before + first.nbytes, "with its metadata"
+    assert charged() == before + first.nbytes, "the metadata are charged too"
     second = table.share()
     assert first._place.token == second._place.token
     assert sa.open_shared(first) is sa.open_shared(second)
@@ -84,7 +85,7 @@ def test_sharing_again_is_the_same_memory(peer: Peer) -> None:
     assert eventually(lambda: charged() == before)
 
 
-def test_the_one_who_opens_keeps_the_memory(peer: Peer) -> None:
+def test_a_consumer_keeps_the_memory(peer: Peer) -> None:
     before = charged()
     token = sa.table({"a": np.arange(100_000)}, "host").share()
     text = sent(token)
@@ -103,7 +104,7 @@ except sa.ClosedError as gone:
 """) == ["True"]
 
 
-def test_a_killed_consumer_frees_what_it_held() -> None:
+def test_a_killed_consumer_releases_its_tables() -> None:
     before = charged()
     token = sa.table({"a": np.arange(100_000)}, "host").share()
     text = sent(token)
@@ -114,12 +115,12 @@ def test_a_killed_consumer_frees_what_it_held() -> None:
         gc.collect()
         first.kill()
         time.sleep(0.01)
-        assert charged() > before, "the second one has it open"
+        assert charged() > before, "the second consumer keeps the memory"
         second.kill()
         assert eventually(lambda: charged() == before)
 
 
-def test_a_dead_producer_leaves_what_is_open() -> None:
+def test_open_tables_of_a_killed_producer_stay_valid() -> None:
     with Peer() as producer:
         (text, other) = producer.run(
             "table = sa.table({'a': np.arange(100_000)}, 'host'); kept = table.share(); show(kept)\n"
@@ -137,7 +138,7 @@ def test_a_dead_producer_leaves_what_is_open() -> None:
         sa.open_shared(received(text))
 
 
-def test_a_consumer_shares_on(peer: Peer) -> None:
+def test_a_consumer_can_share_an_opened_table(peer: Peer) -> None:
     (text,) = peer.run("kept = sa.table({'a': [1, 2]}, 'host').share(); show(kept)")
     found = sa.open_shared(received(text))
     again = found.share()
@@ -152,7 +153,7 @@ def test_a_consumer_shares_on(peer: Peer) -> None:
         assert sa.open_shared(received(rows[0]))["a"].to_pylist() == [2]
 
 
-def test_the_process_that_shared_a_table_may_open_and_share_it_on(peer: Peer) -> None:
+def test_the_producer_can_open_and_share_its_own_table(peer: Peer) -> None:
     token = sa.table({"a": [1, 2]}, "host").share()
     found = sa.open_shared(received(sent(token)))
     del token
@@ -160,7 +161,7 @@ def test_the_process_that_shared_a_table_may_open_and_share_it_on(peer: Peer) ->
     assert peer.run(f"print(opened({sent(found.share())!r})['a'].to_pylist(), flush=True)") == ["[1, 2]"]
 
 
-def test_a_table_that_is_sent_on_arrives_though_nobody_keeps_it(reducers: Any, peer: Peer) -> None:
+def test_a_forwarded_table_arrives_after_all_others_dropped_it(reducers: Any, peer: Peer) -> None:
     (text,) = peer.run("kept = sa.table({'a': [1, 2]}, 'host').share(); show(kept)")
     found = sa.open_shared(received(text))
     messages = [bytes(ForkingPickler.dumps(found)) for _ in range(2)]
@@ -174,7 +175,7 @@ def test_a_table_that_is_sent_on_arrives_though_nobody_keeps_it(reducers: Any, p
     peer.run("gc.collect(); assert not charged(), charged()")
 
 
-def test_a_table_of_a_process_that_has_ended_is_sent_on(reducers: Any, peer: Peer) -> None:
+def test_a_table_of_an_ended_process_can_be_forwarded(reducers: Any, peer: Peer) -> None:
     with Peer() as first:
         (text,) = first.run("kept = sa.table({'a': [1, 2]}, 'host').share(); show(kept)")
         found = sa.open_shared(received(text))
@@ -184,7 +185,7 @@ def test_a_table_of_a_process_that_has_ended_is_sent_on(reducers: Any, peer: Pee
     assert peer.run(f"print(pickle.loads({message!r})['a'].to_pylist(), flush=True)") == ["[1, 2]"]
 
 
-def test_a_table_of_a_process_that_has_ended_is_shared_on(peer: Peer) -> None:
+def test_a_table_of_an_ended_process_can_be_shared_again(peer: Peer) -> None:
     with Peer() as first:
         texts = first.run(
             "tables = [sa.table({'a': values}, 'host') for values in ([1, 2], [])]\n"
@@ -200,7 +201,7 @@ def test_a_table_of_a_process_that_has_ended_is_shared_on(peer: Peer) -> None:
         assert peer.run(f"print(opened({sent(token)!r})['a'].to_pylist(), flush=True)") == [expected]
 
 
-def test_a_table_that_two_threads_have_opened_at_once_is_shared_on_by_its_token() -> None:
+def test_a_table_opened_by_two_threads_at_once_is_shared_by_its_own_token() -> None:
     with Peer() as first:
         (text,) = first.run("kept = sa.table({'a': [1, 2]}, 'host').share(); show(kept)")
         found = sa.open_shared(received(text))
@@ -209,7 +210,7 @@ def test_a_table_that_two_threads_have_opened_at_once_is_shared_on_by_its_token(
         assert found.share()._place == received(text)._place
 
 
-def test_a_token_that_arrived_counts_once(reducers: Any, peer: Peer) -> None:
+def test_receiving_one_message_does_not_release_another(reducers: Any, peer: Peer) -> None:
     table = sa.table({"a": [1, 2]}, "host")
     first, second = (bytes(ForkingPickler.dumps(table)) for _ in range(2))
     (text,) = peer.run(f"found = pickle.loads({first!r}); show(found.share())")
@@ -220,7 +221,7 @@ def test_a_token_that_arrived_counts_once(reducers: Any, peer: Peer) -> None:
     assert peer.run(f"print(pickle.loads({second!r})['a'].to_pylist(), flush=True)") == ["[1, 2]"]
 
 
-def test_a_table_that_a_process_sends_to_itself_arrives(reducers: Any) -> None:
+def test_a_process_can_send_a_table_to_itself(reducers: Any) -> None:
     before = charged()
     message = bytes(ForkingPickler.dumps(sa.table({"a": [1, 2]}, "host")))
     assert broker.own().posted()
@@ -231,8 +232,8 @@ def test_a_table_that_a_process_sends_to_itself_arrives(reducers: Any) -> None:
     assert eventually(lambda: charged() == before)
 
 
-def test_a_table_that_one_process_receives_twice_leaves_its_sender(reducers: Any, peer: Peer) -> None:
-    """Also where it is open already when the second message comes."""
+def test_receiving_a_table_twice_releases_it_in_the_sender(reducers: Any, peer: Peer) -> None:
+    """Both messages are received while the table is open, or one after the other."""
     texts = peer.run("""
 from multiprocessing.reduction import ForkingPickler
 sa.install_reducers()
@@ -248,7 +249,7 @@ del table
     assert eventually(lambda: peer.run(reserved) == ["0"])
 
 
-def test_a_process_without_descriptors_shares_again_when_it_has_some(monkeypatch: Any) -> None:
+def test_sharing_works_again_after_running_out_of_descriptors(monkeypatch: Any) -> None:
     def refused(*_: object) -> int:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
@@ -266,8 +267,8 @@ def test_a_process_without_descriptors_shares_again_when_it_has_some(monkeypatch
     assert sa.open_shared(table.share())["a"].to_pylist() == [1, 2]
 
 
-def test_values_are_checked_when_somebody_asks_for_it(peer: Peer) -> None:
-    """Also if something else in the process has opened the table without a check."""
+def test_values_are_validated_on_request(peer: Peer) -> None:
+    """A requested check is made even if the process has already opened the table without one."""
     (text,) = peer.run("""
 from saeta._share import tables
 table = sa.table({'s': ['aaaa', 'bbbb']}, 'host')
@@ -284,7 +285,7 @@ show(kept)
     del trusted
 
 
-def test_a_table_that_was_opened_without_a_check_is_checked_once(peer: Peer, monkeypatch: Any) -> None:
+def test_a_table_opened_without_validation_is_validated_once(peer: Peer, monkeypatch: Any) -> None:
     (text,) = peer.run("kept = sa.table({'s': ['aaaa', 'bbbb']}, 'host').share(); show(kept)")
     trusted = sa.open_shared(received(text), validate=False)
     assert sa.open_shared(received(text)) is trusted
@@ -305,7 +306,7 @@ print(child, flush=True)
 
 
 class Child:
-    """A child that another process has forked, so that it has started in milliseconds."""
+    """A process forked by another process, which takes milliseconds to start."""
 
     def __init__(self, parent: Peer, code: str) -> None:
         self.parent = parent
@@ -334,8 +335,8 @@ while True:
 """
 
 
-def test_killed_at_any_moment_nothing_is_left(peer: Peer, tmp_path: Path) -> None:
-    """Producers and consumers are killed while they share and open."""
+def test_processes_killed_at_any_moment_leak_nothing(peer: Peer, tmp_path: Path) -> None:
+    """Kills producers and consumers at random moments while they share and open tables."""
     chance = random.Random(3)
     table = sa.table({"a": np.arange(5000)}, "host")
     expected = table["a"].to_pylist()
@@ -388,7 +389,7 @@ mine = sa.table({{'a': [2]}}, 'host').share()
             sa.open_shared(received(text))
 
 
-def test_a_process_that_becomes_another_user_shares_as_that_user() -> None:
+def test_after_setuid_a_process_shares_as_the_new_user() -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can start a process of another user")
     with Peer() as other:
@@ -409,7 +410,7 @@ for token in pickle.loads(pickle.dumps(kept)):
 """) == ["AccessError", "[2]"]
 
 
-def test_tokens_say_what_is_wrong(monkeypatch: Any) -> None:
+def test_errors_describe_invalid_tokens(monkeypatch: Any) -> None:
     token = sa.table({"a": [1]}, "host").share()
     far = received(sent(token))
     far._place = far._place._replace(boot=bytes(16))
@@ -427,7 +428,7 @@ def test_tokens_say_what_is_wrong(monkeypatch: Any) -> None:
 
 
 @pytest.mark.parametrize("content", ["open file", "memory without seals", "too short"])
-def test_a_file_that_could_change_is_refused(tmp_path: Path, content: str) -> None:
+def test_an_unsealed_file_is_refused(tmp_path: Path, content: str) -> None:
     if content == "open file":
         (tmp_path / "a").write_bytes(bytes(4096))
         number = os.open(tmp_path / "a", os.O_RDWR)
@@ -441,7 +442,7 @@ def test_a_file_that_could_change_is_refused(tmp_path: Path, content: str) -> No
         os.close(number)
 
 
-def test_the_budget_pays_for_what_is_shared() -> None:
+def test_shared_memory_is_charged_to_the_budget() -> None:
     child = sa.context("host").memory.child("share", "1MiB")
     table = sa.table({"a": np.arange(20_000)}, child)
     token = table[:10_000].share()
@@ -452,7 +453,7 @@ def test_the_budget_pays_for_what_is_shared() -> None:
     child.close()
 
 
-def test_a_child_of_fork_shares_for_itself(peer: Peer) -> None:
+def test_a_forked_child_shares_its_own_tables(peer: Peer) -> None:
     token = sa.table({"a": [1, 2]}, "host").share()
     reading, writing = os.pipe()
     child = os.fork()
@@ -469,8 +470,8 @@ def test_a_child_of_fork_shares_for_itself(peer: Peer) -> None:
     os.close(writing)
 
 
-def test_a_child_of_fork_opens_what_its_parent_had_open(peer: Peer) -> None:
-    """Its parent keeps the connection for the next table, and the child has it closed."""
+def test_a_forked_child_can_open_the_tables_of_its_parent(peer: Peer) -> None:
+    """The parent caches an idle connection, which the child must close."""
     (text,) = peer.run("kept = sa.table({'a': [1, 2]}, 'host').share(); show(kept)")
     token = received(text)
     table = sa.open_shared(token)
@@ -515,7 +516,7 @@ def test_torch_queues_share_tables(reducers: Any) -> None:
     answers.join_thread()
 
 
-def test_a_peer_that_does_not_answer_is_an_error(monkeypatch: Any, reducers: Any) -> None:
+def test_a_peer_that_does_not_reply_is_an_error(monkeypatch: Any, reducers: Any) -> None:
     monkeypatch.setattr(wire, "WAIT", 0.2)
     with Peer() as other:
         (text, second) = other.run(

@@ -1,4 +1,5 @@
-"""Shared tables under attack: mutated tokens, replies and requests, many threads, and producers that end."""
+"""Robustness of shared tables: mutated tokens, replies and requests, many threads, and producers that
+exit."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ REFUSALS = (sa.Error, PermissionError)
 
 
 def mutated(value: Any, chance: random.Random) -> Any:
-    """A value of another type, or one with other bytes."""
+    """Returns a value of another type, or the value with changed bytes."""
     if not isinstance(value, bytes) or chance.random() < 0.2:
         return chance.choice([None, -1, 1 << 70, 0.5, True, "text", b"", bytes(16), [b"x"]])
     content = bytearray(value or b"x")
@@ -54,7 +55,7 @@ def test_mutated_tokens_open_the_table_or_are_refused(peer: Peer) -> None:
         with contextlib.suppress(*REFUSALS):
             assert sa.open_shared(tables._restored_token(*place))["a"].to_pylist() == [1, 2]
             opened += 1
-    assert 0 < opened < ROUNDS / 2, "only the number of bytes and the mark of a message may differ"
+    assert 0 < opened < ROUNDS / 2, "only changes of the size and of the message flag are harmless"
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,7 @@ def test_mutated_tokens_open_the_table_or_are_refused(peer: Peer) -> None:
         ("posted", None),
     ],
 )
-def test_a_broken_token_is_named(field: str, value: object) -> None:
+def test_the_error_names_the_invalid_field_of_a_token(field: str, value: object) -> None:
     good = sa.table({"a": [1]}, "host").share()._place
     with pytest.raises(sa.FormatError, match=f"its {field}"):
         tables._restored_token(*good._replace(**{field: value}))
@@ -77,7 +78,7 @@ def test_a_broken_token_is_named(field: str, value: object) -> None:
 
 
 class FalseBroker:
-    """The socket of a process that answers each request with what it is told."""
+    """A process's socket that replies to each request by calling `answer`."""
 
     def __init__(self, answer: Callable[[socket.socket], None]) -> None:
         self.name = f"saeta-{os.getpid()}-{random.randbytes(16).hex()}".encode()
@@ -112,7 +113,7 @@ def sealed_file(content: bytes, sealed: bool = True) -> Iterator[int]:
     file.close()
 
 
-def test_mutated_replies_are_refused_or_a_sound_table() -> None:
+def test_mutated_replies_are_refused_or_give_a_valid_table() -> None:
     metadata, body = sa.table({"a": [1, 2, None], "w": ["x", "", "long text"]}, "host").pack()
     content = body.to_numpy().tobytes()
     chance = random.Random(7)
@@ -159,7 +160,7 @@ def test_mutated_requests_do_not_disturb_the_broker(peer: Peer) -> None:
     assert sa.open_shared(received(text))["a"].to_pylist() == [1, 2]
 
 
-def test_descriptors_that_arrive_are_not_for_programs_that_are_started() -> None:
+def test_received_descriptors_are_not_inherited_by_new_programs() -> None:
     name = f"saeta-{os.getpid()}-{random.randbytes(16).hex()}".encode()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(b"\0" + name)
@@ -173,7 +174,7 @@ def test_descriptors_that_arrive_are_not_for_programs_that_are_started() -> None
         assert not os.get_inheritable(descriptor.number)
         socket.send_fds(there, [b"y"], [there.fileno()] * 3)
         data, some = wire._receive(here)
-        assert (data, len(some)) == (b"y", 1), "the system closes those that nobody asked for"
+        assert (data, len(some)) == (b"y", 1), "the kernel closes surplus descriptors"
 
 
 def test_fifty_threads_open_one_token(peer: Peer) -> None:
@@ -197,7 +198,7 @@ def test_fifty_threads_open_one_token(peer: Peer) -> None:
     assert eventually(lambda: peer.run("gc.collect(); print(charged() == before, flush=True)") == ["True"])
 
 
-def test_a_producer_that_exits_between_share_and_open_is_named() -> None:
+def test_the_error_names_a_producer_that_exited_before_open() -> None:
     with Peer() as producer:
         texts = producer.run(
             "kept = [sa.table({'a': [i]}, 'host').share() for i in range(2)]\nfor each in kept: show(each)"
@@ -208,7 +209,7 @@ def test_a_producer_that_exits_between_share_and_open_is_named() -> None:
     assert found["a"].to_pylist() == [0]
 
 
-def test_hundreds_of_tables_are_open_at_once_and_dropped_at_once() -> None:
+def test_hundreds_of_tables_can_be_open_and_are_dropped_together() -> None:
     before = charged()
     shared = [sa.table({"a": np.arange(i, i + 10)}, "host").share() for i in range(200)]
     with Peer() as consumer:

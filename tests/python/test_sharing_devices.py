@@ -1,4 +1,4 @@
-"""Tables on devices that other processes open: memory of an exportable pool, packed, with its metadata."""
+"""Tables in device memory shared with other processes, from contexts with an exportable pool."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def received(text: str) -> sa.SharedTable:
     return found
 
 
-def test_a_table_that_is_larger_than_drivers_open_in_a_pool_arrives(
+def test_a_table_too_large_for_the_drivers_pool_import_can_be_shared(
     kind: str, ctx: Any, exporter: Peer
 ) -> None:
-    """cudaMemPoolImportPointer kills the process that opens 6 GiB."""
+    """cudaMemPoolImportPointer crashes the process for allocations of 6 GiB."""
     rows = 6 << 27 if kind == "cuda" else 6 << 17
     exporter.run(f"import numpy as np; made = sa.table({{'x': np.arange({rows})}}, ctx.saeta)")
     for _ in range(2):
@@ -70,7 +70,7 @@ def test_a_table_that_is_larger_than_drivers_open_in_a_pool_arrives(
         del opened
 
 
-def test_every_type_arrives_where_it_is(ctx: Any, exporter: Peer) -> None:
+def test_every_type_is_shared_without_a_copy(ctx: Any, exporter: Peer) -> None:
     text = exporter.run("result = show(sa.from_arrow(arrow_data.table(), ctx.saeta))")
     assert len(text) < 1000
     found = sa.open_shared(received(text), ctx.saeta)
@@ -81,7 +81,7 @@ def test_every_type_arrives_where_it_is(ctx: Any, exporter: Peer) -> None:
 
 
 @pytest.mark.parametrize(("columns", "in_reply"), [(10, True), (1000, False)])
-def test_metadata_comes_with_the_reply_unless_it_is_large(
+def test_metadata_are_in_the_reply_unless_they_are_large(
     ctx: Any, exporter: Peer, columns: int, in_reply: bool
 ) -> None:
     text = exporter.run(
@@ -97,10 +97,8 @@ def test_metadata_comes_with_the_reply_unless_it_is_large(
 
 
 @pytest.mark.parametrize("room", [0, 1])
-def test_a_reply_may_be_as_long_as_the_longest_one(
-    ctx: Any, exporter: Peer, monkeypatch: Any, room: int
-) -> None:
-    """One byte says that the request is done. Without room for it the metadata comes in a file."""
+def test_a_reply_of_the_maximum_length_is_sent(ctx: Any, exporter: Peer, monkeypatch: Any, room: int) -> None:
+    """The status byte must fit into the reply too. Longer metadata are sent in a file."""
     made = "sa.table({'a': [1, 2]}, ctx.saeta)"
     longest = room + exporter.run(
         f"memory = {made}.share()._entry.kept\nassert memory.file is None\nresult = len(memory.reply)"
@@ -114,7 +112,7 @@ def test_a_reply_may_be_as_long_as_the_longest_one(
     assert sa.open_shared(token, ctx.saeta)["a"].to_pylist() == [1, 2]
 
 
-def test_what_a_process_has_sent_comes_by_the_host_when_it_has_ended(
+def test_device_tables_sent_by_an_ended_process_arrive_through_the_host(
     ctx: Any, kind: str, monkeypatch: Any
 ) -> None:
     messages = []
@@ -140,7 +138,7 @@ def test_a_reply_without_its_metadata_is_refused(ctx: Any, exporter: Peer) -> No
         tables._packed_on_device(token, ctx.saeta, sizes + bytes(80), [], None)
 
 
-def test_the_exporter_keeps_it_until_the_last_one_has_dropped_it(ctx: Any, exporter: Peer) -> None:
+def test_the_exporter_keeps_a_table_until_the_last_consumer_has_dropped_it(ctx: Any, exporter: Peer) -> None:
     used = "result = ctx.saeta.memory.statistics()['current']"
     before = exporter.run(used)
     text = exporter.run("result = show(sa.from_arrow(arrow_data.table(), ctx.saeta))")
@@ -156,8 +154,8 @@ def test_the_exporter_keeps_it_until_the_last_one_has_dropped_it(ctx: Any, expor
         sa.open_shared(received(text), ctx.saeta)
 
 
-def test_an_exporter_that_is_killed_leaves_what_is_open(ctx: Any, kind: str) -> None:
-    """What is left is shared by a copy, in a process whose context has an exportable pool."""
+def test_open_tables_of_a_killed_exporter_stay_valid(ctx: Any, kind: str) -> None:
+    """Sharing such a table again makes a copy, which needs a context with an exportable pool."""
     same = ".to_arrow().equals(arrow_data.table())"
     with Peer(kind) as exporter, Peer(kind) as importer:
         exporter.run(PEER)
@@ -174,7 +172,7 @@ def test_an_exporter_that_is_killed_leaves_what_is_open(ctx: Any, kind: str) -> 
         sa.open_shared(received(text), ctx.saeta)
 
 
-def test_consumers_that_are_killed_free_what_they_held(exporter: Peer, kind: str) -> None:
+def test_killed_consumers_release_their_tables(exporter: Peer, kind: str) -> None:
     used = "ctx.saeta.memory.statistics()['current']"
     before = exporter.run(f"result = {used}")
     text = exporter.run("result = show(sa.from_arrow(arrow_data.table(), ctx.saeta))")
@@ -191,7 +189,7 @@ def test_consumers_that_are_killed_free_what_they_held(exporter: Peer, kind: str
     assert exporter.run(f"result = wait_until(lambda: {used} == {before})") is True
 
 
-def test_a_context_without_an_exportable_pool_names_the_option() -> None:
+def test_the_error_without_an_exportable_pool_names_the_option() -> None:
     with simulated(exportable=False) as (device,):
         table = sa.table({"a": [1]}, device.context)
         with pytest.raises(sa.UnsupportedError, match=r"exportable_pool=True"):
@@ -199,13 +197,13 @@ def test_a_context_without_an_exportable_pool_names_the_option() -> None:
         del table
 
 
-def test_a_device_is_asked_for_its_name_once(ctx: Any, exporter: Peer) -> None:
+def test_the_uuid_of_a_device_is_read_once(ctx: Any, exporter: Peer) -> None:
     exporter.run("show(sa.table({'a': [1]}, ctx.saeta))\ndel saeta._core._device_uuid")
     text = exporter.run("result = show(sa.table({'a': [2]}, ctx.saeta))")
     assert sa.open_shared(received(text), ctx.saeta)["a"].to_pylist() == [2]
 
 
-def test_memory_that_went_back_to_the_driver_is_named_anew(ctx: Any, exporter: Peer) -> None:
+def test_memory_allocated_again_after_trim_can_be_shared(ctx: Any, exporter: Peer) -> None:
     for value in range(3):
         text = exporter.run(f"result = show(sa.table({{'a': [{value}] * 1000}}, ctx.saeta))")
         assert sa.open_shared(received(text), ctx.saeta)["a"].to_pylist() == [value] * 1000
@@ -216,7 +214,7 @@ def test_memory_that_went_back_to_the_driver_is_named_anew(ctx: Any, exporter: P
         assert exporter.run("result = ctx.saeta.memory.trim()") > 0
 
 
-def test_a_gpu_that_is_not_here_names_the_way(ctx: Any, exporter: Peer) -> None:
+def test_the_error_for_a_gpu_that_is_not_visible_names_the_solution(ctx: Any, exporter: Peer) -> None:
     text = exporter.run("result = show(sa.table({'a': [1]}, ctx.saeta))")
     token = received(text)
     token._place = token._place._replace(device=os.urandom(16))

@@ -1,4 +1,5 @@
-"""Tables that a process has sent arrive though it has ended: `multiprocessing` with `install_reducers`."""
+"""Hand-over at process exit: tables sent through multiprocessing (`install_reducers`) arrive even if the
+sender has ended. A keeper process holds their memory until then."""
 
 from __future__ import annotations
 
@@ -29,11 +30,11 @@ ROWS = [[0], [1], [2]]
 
 @pytest.fixture(params=METHODS)
 def started(request: Any) -> Any:
-    """What starts processes with one of the methods."""
+    """The multiprocessing context of a start method."""
     return multiprocessing.get_context(request.param)
 
 
-def test_what_a_process_has_put_into_a_queue_is_there_when_it_has_ended(started: Any) -> None:
+def test_tables_in_a_queue_arrive_after_the_sender_has_ended(started: Any) -> None:
     queue = started.Queue()
     process = started.Process(target=pickled_work.put_and_end, args=(queue, 3))
     process.start()
@@ -44,7 +45,7 @@ def test_what_a_process_has_put_into_a_queue_is_there_when_it_has_ended(started:
     queue.join_thread()
 
 
-def test_what_a_process_has_written_to_a_pipe_is_there_when_it_has_ended(started: Any) -> None:
+def test_tables_in_a_pipe_arrive_after_the_sender_has_ended(started: Any) -> None:
     ours, theirs = started.Pipe(False)
     process = started.Process(target=pickled_work.send_and_end, args=(theirs, 3))
     process.start()
@@ -54,13 +55,13 @@ def test_what_a_process_has_written_to_a_pipe_is_there_when_it_has_ended(started
     ours.close()
 
 
-def test_results_of_workers_that_end_after_one_task_arrive(started: Any) -> None:
+def test_results_of_workers_that_exit_after_one_task_arrive(started: Any) -> None:
     with started.Pool(1, maxtasksperchild=1) as pool:
         found = pool.map_async(pickled_work.share_one, range(3), chunksize=1).get(timeout=120)
     assert [each["a"].to_pylist() for each in found] == ROWS
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])  # workers of "fork" can't be replaced
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])  # "fork" has no max_tasks_per_child
 def test_results_of_an_executor_arrive(method: str) -> None:
     context = multiprocessing.get_context(method)
     with ProcessPoolExecutor(1, mp_context=context, max_tasks_per_child=1) as pool:
@@ -69,7 +70,7 @@ def test_results_of_an_executor_arrive(method: str) -> None:
 
 
 def messages_of(code: str) -> list[bytes]:
-    """What a process has sent that has ended."""
+    """Runs code in a process that then exits. Returns the pickled messages that it made."""
     made = subprocess.run(
         [sys.executable, "-c", SENDING.format(path=sys.path, code=code)], capture_output=True, text=True
     )
@@ -92,11 +93,11 @@ for each in messages:
 """
 
 
-def test_a_process_that_multiprocessing_has_not_started_hands_over_too() -> None:
+def test_a_process_not_started_by_multiprocessing_hands_over() -> None:
     assert pickle.loads(messages_of("messages = [sent([1, 2])]")[0])["a"].to_pylist() == [1, 2]
 
 
-def test_a_child_that_only_os_fork_has_made_hands_over_too() -> None:
+def test_a_child_of_os_fork_hands_over() -> None:
     (message,) = messages_of("""
 messages = []
 child = os.fork()
@@ -108,8 +109,9 @@ messages = [sent([1, 2])]
     assert pickle.loads(message)["a"].to_pylist() == [1, 2]
 
 
-def test_every_message_of_a_process_that_has_ended_is_one() -> None:
-    """Two of one table, opened one after the other or while the first one is open; and one of another."""
+def test_every_message_of_an_ended_process_is_counted() -> None:
+    """The messages are three of one table, received while it is open or afterwards, and one of another
+    table."""
     code = "table = sa.table({'a': [1, 2]}, 'host')\n"
     code += "messages = [bytes(ForkingPickler.dumps(table)) for _ in range(3)] + [sent([])]"
     messages = messages_of(code)
@@ -119,11 +121,11 @@ def test_every_message_of_a_process_that_has_ended_is_one() -> None:
     gc.collect()
     assert pickle.loads(messages[2])["a"].to_pylist() == [1, 2]
     assert pickle.loads(messages[3])["a"].to_pylist() == []
-    assert eventually(lambda: not answers(messages[0])), "what keeps the tables ends with the last one"
+    assert eventually(lambda: not answers(messages[0])), "the keeper must exit after the last message"
 
 
 def answers(message: bytes) -> bool:
-    """Whether anybody has the socket that the token of a message names."""
+    """Returns whether a process listens on the socket that the message's token names."""
     name = wire.NAME.search(message)
     assert name is not None
     try:
@@ -133,7 +135,7 @@ def answers(message: bytes) -> bool:
     return True
 
 
-def test_a_second_message_with_a_table_that_is_open_needs_nobody() -> None:
+def test_a_second_message_of_an_open_table_does_not_need_the_sender() -> None:
     with Peer() as other:
         texts = other.run("""
 from multiprocessing.reduction import ForkingPickler
@@ -146,13 +148,13 @@ for _ in 'ab': print(bytes(ForkingPickler.dumps(table)).hex(), flush=True)
     assert pickle.loads(bytes.fromhex(texts[1])) is found
 
 
-def test_a_table_of_a_process_that_has_ended_is_shared_on_as_a_copy(reducers: Any, peer: Peer) -> None:
+def test_a_table_of_an_ended_process_is_shared_again_as_a_copy(reducers: Any, peer: Peer) -> None:
     found = pickle.loads(messages_of("messages = [sent([1, 2])]")[0])
     message = bytes(ForkingPickler.dumps(found))
     assert peer.run(f"print(pickle.loads({message!r})['a'].to_pylist(), flush=True)") == ["[1, 2]"]
 
 
-def test_what_is_never_received_ends_with_the_parent() -> None:
+def test_tables_that_are_never_received_are_freed_when_the_parent_ends() -> None:
     with Peer() as parent:
         (text,) = parent.run("""
 import multiprocessing, pickled_work
@@ -172,7 +174,7 @@ print(ours.recv_bytes().hex(), flush=True)
 
 
 class Keeper:
-    """The program that keeps tables, as a process that ends starts it."""
+    """Runs the keeper, the program that a process starts at its exit to hold sent tables, in a thread."""
 
     def __init__(self, monkeypatch: Any, memories: list[Any], *, messages: int = 1) -> None:
         self.broker = broker.Broker()
@@ -219,32 +221,32 @@ def host_memory() -> Any:
     return made
 
 
-def test_what_is_never_received_ends_after_its_time(monkeypatch: Any) -> None:
+def test_tables_that_are_never_received_are_freed_after_a_timeout(monkeypatch: Any) -> None:
     monkeypatch.setattr(handover, "_WITHOUT_PARENT", 0.0)
     assert Keeper(monkeypatch, [host_memory()]).join() == 0
 
 
-def test_only_tokens_of_messages_count(monkeypatch: Any) -> None:
+def test_the_keeper_counts_only_tokens_of_messages(monkeypatch: Any) -> None:
     keeper = Keeper(monkeypatch, [host_memory(), host_memory()])
     first, second = (each.token for each in keeper.entries)
     assert keeper.ask(b"nonsense")[:1] == bytes([wire.GONE])
     assert keeper.ask(wire.request(wire.TAKE, bytes(16)))[:1] == bytes([wire.GONE])
     for kind in (wire.OPEN, wire.TAKE, wire.TAKE, wire.OPEN):
         assert keeper.ask(wire.request(kind, first))[:1] == bytes([wire.DONE])
-    wire.connect(keeper.broker.name).close()  # says nothing
-    assert keeper.ask(wire.request(wire.OPEN, second))[:1] == bytes([wire.DONE]), "its message has not come"
+    wire.connect(keeper.broker.name).close()  # sends no request
+    assert keeper.ask(wire.request(wire.OPEN, second))[:1] == bytes([wire.DONE]), "not received yet"
     assert keeper.ask(wire.request(wire.TAKE, second))[:1] == bytes([wire.DONE])
     assert keeper.join() == 0
 
 
-def test_each_message_with_a_table_is_waited_for(monkeypatch: Any) -> None:
+def test_the_keeper_waits_for_each_message_of_a_table(monkeypatch: Any) -> None:
     keeper = Keeper(monkeypatch, [host_memory()], messages=3)
     take = wire.request(wire.TAKE, keeper.entries[0].token)
     assert [keeper.ask(take)[:1] for _ in range(3)] == [bytes([wire.DONE])] * 3
     assert keeper.join() == 0
 
 
-def test_a_table_that_can_not_be_kept_is_logged_and_the_others_are(monkeypatch: Any, caplog: Any) -> None:
+def test_a_failed_hand_over_is_logged_and_other_tables_are_kept(monkeypatch: Any, caplog: Any) -> None:
     lost = host_memory()
 
     def fail() -> Any:
@@ -259,7 +261,7 @@ def test_a_table_that_can_not_be_kept_is_logged_and_the_others_are(monkeypatch: 
     assert keeper.join() == 0
 
 
-def test_a_system_that_can_not_start_it_is_logged(monkeypatch: Any, caplog: Any) -> None:
+def test_a_failure_to_start_the_keeper_is_logged(monkeypatch: Any, caplog: Any) -> None:
     monkeypatch.setattr(handover.spawn, "get_executable", lambda: "/nowhere")
     with caplog.at_level(logging.WARNING, "saeta.share"), pytest.raises(AttributeError):
         Keeper(monkeypatch, [host_memory()]).join()

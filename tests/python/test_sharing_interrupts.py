@@ -1,6 +1,6 @@
-"""Ctrl-C while tables are shared, opened and dropped: nothing stays behind, and it is never lost.
+"""Ctrl-C while tables are shared, opened and dropped: nothing is leaked, and the interrupt is never lost.
 
-Python looks for signals when a function begins and when a function of C has returned. So the tests raise
+Python checks for signals when a function starts and when a C function has returned. The tests raise
 KeyboardInterrupt at each of these moments in turn.
 """
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 
 
 def interrupt(work: Callable[[], object], moment: int) -> bool:
-    """Runs `work` with an interrupt at a moment. False if it has fewer moments."""
+    """Runs `work` and interrupts it at the given moment. Returns False if it has fewer moments."""
     left = moment
 
     def count(frame: Any, event: str, argument: Any) -> None:
@@ -45,20 +45,21 @@ def interrupt(work: Callable[[], object], moment: int) -> bool:
 
 
 def interrupt_everywhere(work: Callable[[], object], left: Callable[[], object], lost: list[Any]) -> int:
-    """Returns at how many moments there was an interrupt. None may leave anything or be lost."""
+    """Interrupts `work` at every moment, and requires that nothing is leaked or lost. Returns the number of
+    moments."""
     before = left()
     moment = 0
     while interrupt(work, moment):
         assert not lost, (moment, lost)
         assert left() == before or eventually(lambda: left() == before), (moment, left(), before)
         moment += 1
-    assert not lost, "in a destructor, where nobody hears of it"
+    assert not lost, "an interrupt was raised in a destructor and ignored"
     return moment
 
 
 @pytest.fixture
 def lost(monkeypatch: Any) -> list[Any]:
-    """What was raised in destructors."""
+    """The exceptions raised in destructors."""
     found: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda each: found.append((each.object, each.exc_value)))
     return found
@@ -68,12 +69,12 @@ def what_is_here() -> tuple[Any, ...]:
     return descriptors(), maps(), charged(), len(tables._known), broker.own()._posted
 
 
-def test_an_interrupted_open_leaves_nothing(peer: Peer, lost: list[Any]) -> None:
+def test_an_interrupted_open_leaks_nothing(peer: Peer, lost: list[Any]) -> None:
     (text,) = peer.run("kept = sa.table({'a': np.arange(1000)}, 'host').share(); show(kept)")
     token = received(text)
 
     def open_and_drop() -> None:
-        for _ in range(2):  # by a new connection, and by one that is kept
+        for _ in range(2):  # with a new connection, then with the cached one
             found = sa.open_shared(token)
             del found
 
@@ -84,7 +85,7 @@ def test_an_interrupted_open_leaves_nothing(peer: Peer, lost: list[Any]) -> None
     assert eventually(lambda: peer.run("gc.collect(); print(charged(), flush=True)") == ["0"])
 
 
-def test_an_interrupted_share_leaves_nothing(lost: list[Any]) -> None:
+def test_an_interrupted_share_leaks_nothing(lost: list[Any]) -> None:
     def share_and_drop() -> None:
         token = sa.table({"a": [1, 2]}, "host").share()
         found = sa.open_shared(token)
@@ -94,11 +95,11 @@ def test_an_interrupted_share_leaves_nothing(lost: list[Any]) -> None:
     assert interrupt_everywhere(share_and_drop, what_is_here, lost) > 100
 
 
-def test_an_interrupted_start_leaves_one_thread(monkeypatch: Any, lost: list[Any]) -> None:
-    """The first use of a process starts its thread."""
+def test_an_interrupted_start_leaves_at_most_one_thread(monkeypatch: Any, lost: list[Any]) -> None:
+    """The first use of sharing in a process starts the broker's thread."""
 
     def end_and_count() -> tuple[int, ...]:
-        """Threads and descriptors, once the thread that was started has ended: a first use comes next."""
+        """Ends the broker, so that the next use is a first use. Returns threads and descriptors."""
         found = broker.running()
         if found is not None:
             broker.own().retire()

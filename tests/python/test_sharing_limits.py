@@ -1,4 +1,4 @@
-"""Sharing where the system has less: older kernels, no descriptors, no /proc."""
+"""Sharing on limited systems: older kernels, no free file descriptors, no /proc."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sharing_peer import Peer, descriptors, received, sent
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
-# What Linux before 6.7 does: a file that is sealed against writing can't be mapped shared, not even to read.
+# Emulates Linux before 6.7, where a file sealed against writing can't be mapped shared, even read-only.
 OLDER_KERNEL = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -64,7 +64,7 @@ for token in (pickle.loads(bytes.fromhex(sys.argv[1])), here):
 """
 
 
-def test_shared_tables_are_opened_on_kernels_that_map_sealed_files_only_privately(tmp_path: Path) -> None:
+def test_shared_tables_are_opened_on_kernels_before_6_7(tmp_path: Path) -> None:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("no C compiler to build what refuses the mapping")
@@ -83,7 +83,7 @@ def test_shared_tables_are_opened_on_kernels_that_map_sealed_files_only_privatel
     assert found.stdout.split("\n")[:3] == ["refused", "[1, 2]", "[3]"], found.stderr
 
 
-def test_an_open_table_takes_one_descriptor(peer: Peer) -> None:
+def test_an_open_table_uses_one_descriptor(peer: Peer) -> None:
     texts = peer.run(
         "kept = [sa.table({'a': [i]}, 'host').share() for i in range(5)]; [show(x) for x in kept]"
     )
@@ -95,7 +95,7 @@ def test_an_open_table_takes_one_descriptor(peer: Peer) -> None:
 
 @contextmanager
 def few_descriptors(left: int = 0) -> Iterator[None]:
-    """All descriptors but some are taken."""
+    """Uses up all file descriptors except `left`."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     taken = [os.open(os.devnull, os.O_RDONLY)]
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(taken[0] + 20, 100), before[1]))
@@ -115,8 +115,8 @@ def few_descriptors(left: int = 0) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("left", [0, 1])
-def test_a_consumer_without_descriptors_says_so(peer: Peer, left: int) -> None:
-    """One is enough for the connection, but not for the file that comes with the reply."""
+def test_the_error_of_a_consumer_without_descriptors(peer: Peer, left: int) -> None:
+    """One descriptor is enough for the connection, but not for the file in the reply."""
     (text,) = peer.run("kept = sa.table({'a': [1]}, 'host').share(); show(kept)")
     with (
         few_descriptors(left),
@@ -128,7 +128,7 @@ def test_a_consumer_without_descriptors_says_so(peer: Peer, left: int) -> None:
     assert sa.open_shared(received(text))["a"].to_pylist() == [1]
 
 
-def test_a_process_without_descriptors_for_its_first_share_says_so() -> None:
+def test_the_error_of_a_first_share_without_descriptors() -> None:
     with Peer() as other:
         assert other.run("""
 import resource
@@ -156,7 +156,7 @@ assert opened(pickle.dumps(kept).hex())['a'].to_pylist() == [1]
 """) == ["six are too few"]
 
 
-def test_a_producer_without_descriptors_says_so_to_those_who_open(monkeypatch: Any) -> None:
+def test_consumers_get_the_error_of_a_producer_without_descriptors(monkeypatch: Any) -> None:
     with Peer() as other:
         (text,) = other.run("""
 import resource
@@ -178,7 +178,7 @@ except OSError:
         assert sa.open_shared(received(text))["a"].to_pylist() == [1]
 
 
-def test_a_machine_without_proc_is_named(monkeypatch: Any, tmp_path: Path) -> None:
+def test_the_error_without_proc_names_it(monkeypatch: Any, tmp_path: Path) -> None:
     token = sa.table({"a": [1]}, "host").share()
     monkeypatch.setattr(wire, "_BOOT_ID", str(tmp_path / "boot_id"))
     wire.boot_id.cache_clear()
@@ -193,7 +193,7 @@ def test_a_machine_without_proc_is_named(monkeypatch: Any, tmp_path: Path) -> No
     assert sa.open_shared(token)["a"].to_pylist() == [1]
 
 
-def test_a_broker_that_can_not_start_is_tried_again(monkeypatch: Any) -> None:
+def test_starting_the_broker_is_retried(monkeypatch: Any) -> None:
     made = broker.own()
     with monkeypatch.context() as patched:
         patched.setattr(broker, "_own", None)

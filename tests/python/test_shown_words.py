@@ -1,4 +1,4 @@
-"""How tables, memory and progress are shown, word for word."""
+"""The exact text of displayed tables, memory reports and progress."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from saeta._files import progress
 from saeta._report import count_text, display, memory
 
 
-def test_every_word_of_a_table(host):
+def test_the_display_of_a_table(host):
     table = sa.table({"n": [1, None, 3, 4, 5, 6], "longer": ["a", "b" * 40, "c", "d", "e", "f"]}, host)
     size = table.nbytes
     assert repr(table) == (
@@ -35,7 +35,7 @@ def test_every_word_of_a_table(host):
     )
 
 
-def test_wide_tables_are_cut(host):
+def test_the_display_of_a_wide_table_is_truncated(host):
     most = display.MOST_COLUMNS
     table = sa.table({f"c{number}": [number] for number in range(most + 2)}, host)
     lines = repr(table).split("\n")
@@ -52,7 +52,7 @@ def test_wide_tables_are_cut(host):
     assert repr(sa.table({}, host)).startswith("<saeta.Table on host: 0 rows x 0 columns")
 
 
-def test_every_word_of_a_column(host):
+def test_the_display_of_a_column(host):
     column = sa.column("a" * 5, [1, 2, 3, 4, 5, 6], "int8", host)
     assert repr(column) == "<saeta.Column 'aaaaa': int8 on host, 6 rows, 6 B>\n  1, 2, 3, 4, 5, …"
     assert repr(column[:5]).endswith("\n  1, 2, 3, 4, 5")
@@ -64,7 +64,7 @@ def test_every_word_of_a_column(host):
     assert repr(column[:1]) == "<saeta.Column 'aaaaa': int8 on host, 1 row, 1 B>\n  1"
 
 
-def test_every_word_of_a_counted_table(host):
+def test_the_display_of_a_counted_table(host):
     room = sa.table({"x": [1, 2, 3]}, host)
     count = sa.column("c", [2], "int64", host)
     assert repr(sa.counted_table(room, count)) == (
@@ -79,11 +79,11 @@ def test_every_word_of_a_counted_table(host):
     ("text", "width", "shown"),
     [("abc", 3, "abc"), ("abcd", 3, "ab…"), ("", 3, ""), ("a\nb", 4, "a\\nb"), ("a\nbc", 4, "a\\n…")],
 )
-def test_texts_are_cut_at_their_width(text, width, shown):
+def test_texts_are_truncated_to_a_width(text, width, shown):
     assert _text.shorten_printable(text, width) == shown
 
 
-def test_texts_from_outside_are_printable():
+def test_unprintable_characters_of_foreign_texts_are_escaped():
     assert _text.printable("plain é") == "plain é"
     assert _text.printable("a\x1b\u202e\ud800'\"") == "a\\x1b\\u202e\\ud800'\""
     assert _text.shorten("abcd", 4) == "abcd"
@@ -94,7 +94,7 @@ def test_texts_from_outside_are_printable():
     assert _text.number_text("x") == "'x'"
 
 
-def test_numbers_have_their_nouns():
+def test_counts_have_singular_and_plural_nouns():
     assert [count_text(number, "row", "rows") for number in (0, 1, 2, 2000)] == [
         "0 rows",
         "1 row",
@@ -103,8 +103,8 @@ def test_numbers_have_their_nouns():
     ]
 
 
-def test_every_word_of_a_report_of_memory(monkeypatch):
-    monkeypatch.delitem(sys.modules, "saeta._ipc", raising=False)  # it would report tables that may spill
+def test_the_text_of_a_memory_report(monkeypatch):
+    monkeypatch.delitem(sys.modules, "saeta._ipc", raising=False)  # otherwise the report has spillable tables
     numbers = ("current", "reserved", "peak", "external", "pinned", "held", "host_held", "foreign")
     now = {name: 1024 * (place + 1) for place, name in enumerate(numbers)}
     counts = {"limit": 1 << 20, "requests": 1000, "refused": 2000, "buffers": 3000, "pending_releases": 4000}
@@ -203,7 +203,7 @@ def test_progress_is_a_callable_a_bar_or_nothing(monkeypatch):
     assert made == [(columns, ("console", {"stderr": True}), True), "left"]
 
 
-def test_rows_are_chosen_changed_and_named(host):
+def test_rows_are_taken_filtered_and_dropped(host):
     table = sa.table({"a": [1, None, 3], "b": ["x", "y", None]}, host)
     assert table.take([]).num_rows == 0
     assert table.take([None, 2])["a"].to_pylist() == [None, 3]

@@ -1,4 +1,5 @@
-"""How signatures of nanobind's texts are read, and which value is named when none of them fits."""
+"""saeta._signatures: parsing the signatures that nanobind writes, and error messages about arguments that
+match none."""
 
 from __future__ import annotations
 
@@ -40,11 +41,11 @@ def refused(text, *arguments, because=UNHELPFUL, **keywords):
         ("def (self, arg: float, /) -> None", "(self, arg: float, /) -> None"),
     ],
 )
-def test_a_text_of_nanobind_is_a_signature(text, expected):
+def test_a_signature_of_nanobind_is_parsed(text, expected):
     assert shown(text) == expected
 
 
-def test_defaults_that_are_no_literals_stand_beside_the_text():
+def test_defaults_that_are_not_literals_are_looked_up():
     signature = _signatures.signature_of(function(r"def f(a: object = \1, b = \0)", defaults=(7, {})))
     assert signature.parameters["a"].default == {}
     assert signature.parameters["b"].default == 7
@@ -52,13 +53,13 @@ def test_defaults_that_are_no_literals_stand_beside_the_text():
     assert signature.return_annotation is Parameter.empty
 
 
-def test_overloads_are_one_signature_that_fits_all_of_them():
+def test_overloads_are_combined_into_one_signature():
     assert shown(
         "def f(a: int, b) -> int", "def f(a: str, b: int) -> int", "def f(a: int, b: int) -> str"
     ) == ("(a: int | str, b) -> int | str")
 
 
-def test_a_bound_method_takes_what_comes_after_self():
+def test_a_bound_method_has_no_self():
     method = function("def f(self, a: int, b: int = 2) -> int")
     assert str(_signatures.bound_signature_of(method)) == "(a: int, b: int = 2) -> int"
 
@@ -84,7 +85,7 @@ def test_a_bound_method_takes_what_comes_after_self():
         ("context", [1], []),
     ],
 )
-def test_values_fit_their_annotation_or_are_named(annotation, good, wrong):
+def test_values_are_matched_against_annotations(annotation, good, wrong):
     text = f"def take(a: {annotation})"
     for value in good:
         assert isinstance(refused(text, value), sa.InvalidError), value
@@ -94,12 +95,12 @@ def test_values_fit_their_annotation_or_are_named(annotation, good, wrong):
         assert str(failure).startswith("take(): a is ")
 
 
-def test_a_parameter_without_an_annotation_fits_every_value():
+def test_a_parameter_without_an_annotation_accepts_every_value():
     assert str(refused("def take(a, b: int)", object(), "x")) == "take(): b is str 'x', expected int"
     assert isinstance(refused("def take(a)", object()), sa.InvalidError)
 
 
-def test_the_first_argument_that_does_not_fit_is_named_with_what_would():
+def test_the_error_names_the_first_mismatched_argument_and_the_expected_type():
     text = "def take(self, a: int, b: int | str | None = None, *, c: collections.abc.Sequence[int] = ())"
     own = SimpleNamespace()
     assert str(refused(text, own, 1, 2.5)) == (
@@ -112,14 +113,14 @@ def test_the_first_argument_that_does_not_fit_is_named_with_what_would():
     assert str(refused("def take(a: str | None)", 1)) == "take(): a is int 1, expected str or None"
 
 
-def test_values_that_fit_are_outside_their_range():
+def test_matching_values_are_reported_as_out_of_range():
     assert str(refused("def take(self, a: int, b: str)", SimpleNamespace(), -1, b="x")) == (
         "SimpleNamespace.take(): a value is outside its range: a=int -1, b=str 'x'"
     )
     assert str(refused("def take(a: int | None)", None)) == ("take(): a value is outside its range: a=None")
 
 
-def test_a_number_of_arguments_that_does_not_fit_is_said_whatever_nanobind_says():
+def test_the_error_names_a_wrong_number_of_arguments():
     assert str(refused("def take(a: int)", because="something else")) == (
         "take(): missing a required argument: 'a'"
     )
@@ -128,7 +129,7 @@ def test_a_number_of_arguments_that_does_not_fit_is_said_whatever_nanobind_says(
     )
 
 
-def test_another_type_error_is_left_alone():
+def test_other_type_errors_are_not_changed():
     assert refused("def take(a: int)", "x", because="raised inside") is None
 
 
@@ -150,5 +151,5 @@ def test_a_constructor_has_the_name_of_its_class():
         ([1], "of type list"),
     ],
 )
-def test_short_values_are_shown_and_long_ones_are_cut(value, expected):
+def test_short_values_are_shown_and_long_ones_truncated(value, expected):
     assert _signatures._described(value) == expected

@@ -1,4 +1,4 @@
-"""What columns, contexts and plain copies do on a device, with a simulated one."""
+"""Columns, contexts and plain copies on a simulated device."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def interface(column):
     return column.__cuda_array_interface__
 
 
-def test_a_column_shows_its_memory_by_the_cuda_array_interface(sim):
+def test_a_column_exports_the_cuda_array_interface(sim):
     column = sa.column("n", [1, 2, 3], "int32", ctx=sim)
     assert interface(column) == {
         "shape": (3,),
@@ -41,7 +41,7 @@ def test_a_column_shows_its_memory_by_the_cuda_array_interface(sim):
     assert interface(column[1:])["shape"] == (2,)
 
 
-def test_lists_and_structs_of_numbers_have_more_dimensions_in_the_interface(sim):
+def test_fixed_size_lists_and_structs_are_exported_with_more_dimensions(sim):
     pairs = sa.column("p", [[1, 2], [3, 4], [5, 6]], "fixed_size_list<item: float>[2]", ctx=sim)
     shown = interface(pairs)
     assert (shown["shape"], shown["typestr"]) == ((3, 2), "<f4")
@@ -50,7 +50,7 @@ def test_lists_and_structs_of_numbers_have_more_dimensions_in_the_interface(sim)
     assert (shown["shape"], shown["typestr"]) == ((2, 1), "<i2")
 
 
-def test_what_the_interface_can_not_show_is_no_attribute_or_a_buffer_error(sim):
+def test_unsupported_columns_lack_the_interface_or_raise_a_buffer_error(sim):
     assert not hasattr(sa.column("s", ["a"], ctx=sim), "__cuda_array_interface__")
     assert not hasattr(sa.column("s", [{"a": "x"}], "struct<a: string>", ctx=sim), "__cuda_array_interface__")
     assert not hasattr(
@@ -63,7 +63,7 @@ def test_what_the_interface_can_not_show_is_no_attribute_or_a_buffer_error(sim):
         interface(sa.Column.from_chunks([numbers, numbers]))
 
 
-def test_a_shown_column_stays_while_the_column_lives(sim):
+def test_an_export_is_valid_while_the_column_lives(sim):
     column = sa.column("n", np.arange(1000), ctx=sim)
     before = sim.memory.statistics()["current"]
     shown = interface(column)
@@ -83,7 +83,7 @@ def test_a_plain_copy_moves_its_bytes_over_the_link_each_time(sim, kind, way):
     assert copies.time() >= 0
     copies.time()
     after = sim.counters()
-    assert after[way]["calls"] - before["calls"] == 3, "one to warm up"
+    assert after[way]["calls"] - before["calls"] == 3, "two measured calls and a warm-up"
     assert after[way]["bytes"] - before["bytes"] == 9000
     assert sum(after[other]["calls"] for other in ("host_to_device", "device_to_host")) == after[way]["calls"]
     del copies
@@ -95,13 +95,13 @@ def test_a_plain_copy_moves_its_bytes_over_the_link_each_time(sim, kind, way):
     assert sim.memory.statistics()["pinned"] == kept
 
 
-def test_a_plain_copy_in_memory_counts_for_no_context(sim):
+def test_a_plain_copy_in_host_memory_is_not_counted(sim):
     before = sim.counters()
     assert 0 <= _core._PlainCopies(sim, 1, "memcpy").time() < 60
     assert sim.counters() == before
 
 
-def test_plain_copies_of_nothing_or_of_another_kind_are_refused(sim):
+def test_empty_plain_copies_and_unknown_kinds_are_refused(sim):
     with pytest.raises(sa.InvalidError, match="nothing to measure: 0 bytes"):
         _core._PlainCopies(sim, 0, "memcpy")
     with pytest.raises(
@@ -110,7 +110,7 @@ def test_plain_copies_of_nothing_or_of_another_kind_are_refused(sim):
         _core._PlainCopies(sim, 8, "sideways")
 
 
-def test_chunks_and_columns_of_two_devices_are_named(sim, host):
+def test_errors_name_chunks_and_columns_of_different_devices(sim, host):
     here, there = sa.column("n", [1], ctx=host), sa.column("m", [2], ctx=sim)
     with pytest.raises(sa.InvalidError, match=f"a chunk is on {sim.device}, the first one on host"):
         sa.Column.from_chunks([here, there])
@@ -120,14 +120,14 @@ def test_chunks_and_columns_of_two_devices_are_named(sim, host):
         sa.Column.from_chunks([])
 
 
-def test_while_a_graph_is_captured_a_context_waits_for_its_own_stream_alone(sim):
+def test_during_a_capture_synchronize_waits_only_for_the_contexts_own_stream(sim):
     column = sa.column("n", [1, 2], ctx=sim)
     with sim.capturing():
         sim.synchronize()
     assert column.to_pylist() == [1, 2]
 
 
-def test_a_reservation_says_what_is_left_of_it(host):
+def test_a_reservation_reports_its_remaining_bytes(host):
     with host.memory.reserve("1MiB") as part:
         assert repr(part) == "<saeta.Context host: reservation of 1 MiB, 1 MiB left, 0 B in use>"
         block = part.allocate(256 << 10)
@@ -142,12 +142,12 @@ def test_a_reservation_says_what_is_left_of_it(host):
 
 
 @pytest.mark.parametrize("wait", [-0.001, 1.1e9, float("nan"), float("-inf")])
-def test_a_wait_is_a_number_of_seconds_that_fits(wait):
+def test_waits_out_of_range_are_refused(wait):
     with pytest.raises(sa.InvalidError, match=r"wait is \S+ seconds, expected 0 to 1e9"):
         sa.context("host", wait=wait)
 
 
-def test_a_stream_is_a_number_of_dlpack_on_a_device(sim):
+def test_stream_arguments_are_dlpack_stream_numbers(sim):
     made = sim.allocate(8, stream=1)
     with sa.use(2, reads=[made]) as token:
         assert token.stream == 2
@@ -158,7 +158,7 @@ def test_a_stream_is_a_number_of_dlpack_on_a_device(sim):
         sa.use(2, writes=[codes]).__enter__()
 
 
-def test_bytes_of_others_wait_for_no_capture(sim, simulated):
+def test_foreign_memory_can_not_be_viewed_during_a_capture(sim, simulated):
     block = sim.allocate(64)
     with sim.capturing(), pytest.raises(sa.BusyError, match="can't wait for users of external memory"):
         _core._foreign_bytes(sim, block.address, 64, block, "lent")

@@ -1,4 +1,5 @@
-"""nbytes counts what rows refer to: slices of a table sum to its size, and rows of a shuffle to theirs."""
+"""nbytes counts the bytes that rows refer to: the sizes of a table's slices add up to the size of the
+table."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def parts_of(table):
 @pytest.mark.parametrize("name", TYPES)
 def test_the_slices_of_a_table_sum_to_its_size(ctx, arrays, name):
     whole = sa.from_arrow(pa.table({"a": arrays[name]}), ctx)
-    padding = 40 * ROWS // PART  # bits round up to bytes, and each part has one more offset for each level
+    padding = 40 * ROWS // PART  # bitmaps round up to bytes, and each slice has one more offset per level
     assert abs(sum(part.nbytes for part in parts_of(whole)) - whole.nbytes) <= whole.nbytes // 8 + padding
     assert abs(sum(part["a"].nbytes for part in parts_of(whole)) - whole["a"].nbytes) <= (
         whole.nbytes // 8 + padding
@@ -54,7 +55,7 @@ def test_the_slices_of_a_table_sum_to_its_size(ctx, arrays, name):
         "deep",
     ],
 )
-def test_a_slice_has_the_size_that_pyarrow_gives_it(ctx, arrays, name):
+def test_a_slice_has_the_size_that_pyarrow_computes(ctx, arrays, name):
     source = pa.table({"a": arrays[name]})
     whole = sa.from_arrow(source, ctx)
     for first, rows in ((0, 1), (700, 1), (700, 90), (2000, 400)):
@@ -63,7 +64,7 @@ def test_a_slice_has_the_size_that_pyarrow_gives_it(ctx, arrays, name):
 
 
 def skewed(type):  # noqa: A002
-    """One row of a million values or bytes among short ones."""
+    """Returns short rows and one row of a million values or bytes."""
     large = ["x" * 1_000_000] if "str" in str(type) or "bin" in str(type) else [[7] * 1_000_000]
     small = [value[:20] for value in large]
     return pa.array(small * 50 + large + small * 49, type)
@@ -81,7 +82,7 @@ def skewed(type):  # noqa: A002
     ],
     ids=str,
 )
-def test_a_large_row_counts_in_the_slice_that_has_it(ctx, type):  # noqa: A002
+def test_a_large_row_counts_only_in_its_slice(ctx, type):  # noqa: A002
     table = sa.from_arrow(pa.table({"a": skewed(type)}), ctx)
     assert table[:50].nbytes < 5_000
     assert table[51:].nbytes < 5_000
@@ -89,7 +90,7 @@ def test_a_large_row_counts_in_the_slice_that_has_it(ctx, type):  # noqa: A002
 
 
 @pytest.mark.parametrize("type", [pa.string_view(), pa.binary_view(), pa.list_(pa.string_view())], ids=str)
-def test_rows_that_were_taken_count_their_own_text(ctx, type):  # noqa: A002
+def test_taken_rows_count_only_their_own_text(ctx, type):  # noqa: A002
     text = [LETTER % row for row in range(ROWS)]
     whole = sa.from_arrow(
         pa.table({"a": pa.array([[t] for t in text] if "list" in str(type) else text, type)}), ctx
@@ -101,7 +102,7 @@ def test_rows_that_were_taken_count_their_own_text(ctx, type):  # noqa: A002
     assert abs(together.nbytes - whole.nbytes) <= whole.nbytes // 4
 
 
-def test_a_view_of_a_slice_of_another_library_counts_its_rows():
+def test_a_foreign_slice_counts_only_its_rows():
     pl = pytest.importorskip("polars")
     frame = pl.DataFrame(
         {"a": [LETTER % row for row in range(ROWS)], "b": [[row] * 9 for row in range(ROWS)]}
@@ -123,9 +124,9 @@ def test_the_slices_share_a_dictionary(ctx):
     assert sa.table({"a": table["a"], "b": table["a"]}).nbytes == table.nbytes
 
 
-def test_nulls_over_any_view_count_nothing(ctx):
+def test_views_of_null_rows_are_not_counted(ctx):
     views = np.zeros((3, 4), np.int32)
-    views[1] = [2**30, 0, 5, -7]  # the view of a null may hold anything
+    views[1] = [2**30, 0, 5, -7]  # a null row's view may have arbitrary bytes
     array = pa.Array.from_buffers(
         pa.string_view(), 3, [pa.py_buffer(b"\x05"), pa.py_buffer(views.tobytes()), pa.py_buffer(b"z" * 999)]
     )
@@ -134,7 +135,7 @@ def test_nulls_over_any_view_count_nothing(ctx):
     assert column.to_pylist() == ["", None, ""]
 
 
-def test_a_device_is_read_once_for_a_slice_and_not_for_a_whole_column():
+def test_only_the_first_nbytes_of_a_slice_reads_from_the_device():
     for ctx in contexts_of("sim"):
         table = sa.from_arrow(pa.table({"a": [LETTER % row for row in range(ROWS)]}), ctx)
         ctx.synchronize()
@@ -147,7 +148,7 @@ def test_a_device_is_read_once_for_a_slice_and_not_for_a_whole_column():
         assert ctx.counters()["synchronizations"] == 1
 
 
-def test_a_device_without_room_spreads_the_values_evenly():
+def test_without_device_memory_the_size_of_a_slice_is_estimated():
     for ctx in contexts_of("sim"):
         table = sa.from_arrow(pa.table({"a": [LETTER % row for row in range(ROWS)]}), ctx)
         exact = table[240:480].nbytes
@@ -158,7 +159,7 @@ def test_a_device_without_room_spreads_the_values_evenly():
         ctx.budget = None
 
 
-def test_the_weight_for_dask_is_that_of_the_rows(ctx):
+def test_the_size_for_dask_is_that_of_the_rows(ctx):
     pytest.importorskip("dask")
     from dask.sizeof import sizeof
 

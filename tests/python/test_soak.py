@@ -1,4 +1,4 @@
-"""A short soak: the program of scripts/soak.py, bounded by rounds."""
+"""A short run of scripts/soak.py, limited by rounds."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def soak(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("device", ["host", pytest.param("cuda:0", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("guard", [False, True], ids=["plain", "guarded"])
-def test_a_soak_finds_nothing_and_says_what_it_did(device, guard):
+def test_a_soak_finds_no_error_and_prints_its_steps(device, guard):
     if device != "host" and not sa.info()["cuda"]["usable"]:
         pytest.skip("no usable CUDA device")
     options = ["--guard"] if guard else []
-    # Enough for every kind of step to be drawn: with half of them one in some hundred runs lacked a kind.
+    # Enough rounds to draw every kind of step: with half as many, about one run in a hundred lacked a kind.
     done = soak("--rounds", "400", "--threads", "4", "--device", device, *options)
     assert done.returncode == 0, done.stdout + done.stderr
     begun, ended = done.stdout.splitlines()
@@ -46,8 +46,8 @@ def test_a_soak_finds_nothing_and_says_what_it_did(device, guard):
             assert re.search(rf"\b{what} \d", ended), what
 
 
-def test_a_wrong_value_ends_it_with_its_seed(tmp_path):
-    """The program itself can fail: here a block says that it holds another value than it does."""
+def test_a_wrong_value_ends_the_soak_and_prints_the_seed(tmp_path):
+    """The soak must be able to fail: the test changes the expected value of a block."""
     program = f"""
 import sys
 sys.path.insert(0, {str(SOAK.parent)!r})
@@ -72,7 +72,7 @@ sys.exit(soak.main())
     assert "add up to" in done.stderr
 
 
-def test_what_is_left_over_is_told(tmp_path):
+def test_the_soak_reports_leaks(tmp_path):
     script = tmp_path / "leaky.py"
     script.write_text(f"""
 import sys

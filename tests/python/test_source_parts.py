@@ -1,4 +1,4 @@
-"""The parts of sources by themselves: bytes that come piece by piece, too few, too many, or as text."""
+"""Unit tests of saeta._files.sources: reads that return small pieces, too few or too many bytes, or text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from saeta._files.data_sets import Listed
 
 
 class Pipe:
-    """Gives so many bytes at a time."""
+    """Returns at most `most` bytes per read."""
 
     def __init__(self, content, most=1000):
         self.left, self._most, self.asked = content, most, []
@@ -33,7 +33,7 @@ def filled(live, size):
 
 
 @pytest.mark.parametrize("most", [1, 3, 4, 5, 6, 100])
-def test_a_file_is_known_by_its_first_bytes_and_none_is_lost(most):
+def test_a_file_is_detected_by_its_first_bytes_and_none_is_lost(most):
     live = sources.Live(Pipe(b"ARROW1 and more", most), "a pipe")
     assert live.begins_a_file()
     assert live.read_rest() == b"ARROW1 and more"
@@ -43,13 +43,13 @@ def test_a_file_is_known_by_its_first_bytes_and_none_is_lost(most):
     assert stream.read_rest() == b"ARRO|x"
 
 
-def test_no_more_bytes_are_read_than_it_takes_to_decide():
+def test_only_the_bytes_needed_for_detection_are_read():
     pipe = Pipe(b"\xff\xff\xff\xff\x10\0\0\0 a message")
     live = sources.Live(pipe, "a pipe")
     assert not live.begins_a_file()
     assert pipe.asked == [4]
     assert filled(live, 3) == b"\xff\xff\xff"
-    assert filled(live, 9) == b"\xff", "what was read comes first"
+    assert filled(live, 9) == b"\xff", "the bytes read for detection come first"
     assert filled(live, 4) == b"\x10\0\0\0"
     file = Pipe(b"ARROW1\0\0")
     assert sources.Live(file, "a pipe").begins_a_file()
@@ -59,13 +59,13 @@ def test_no_more_bytes_are_read_than_it_takes_to_decide():
     assert filled(sources.Live(Pipe(b""), "a pipe"), 5) == b""
 
 
-def test_no_more_is_asked_for_at_once_than_a_call_may_take():
+def test_large_reads_are_split():
     pipe = Pipe(b"x" * 10)
     filled(sources.Live(pipe, "a pipe"), 2 << 20)
     assert pipe.asked == [1 << 20]
 
 
-def test_a_buffered_reader_is_asked_again_where_it_may_have_ended():
+def test_a_short_read_of_a_buffered_reader_is_repeated():
     class Raw(io.RawIOBase):
         parts = [b"ab", b"c", b""]  # noqa: RUF012 - one object is made
 
@@ -81,7 +81,7 @@ def test_a_buffered_reader_is_asked_again_where_it_may_have_ended():
     assert live.read_rest() == b"abc"
 
 
-def test_a_source_that_does_not_wait_is_refused():
+def test_a_non_blocking_source_is_refused():
     def blocked(size):
         raise BlockingIOError
 
@@ -92,7 +92,7 @@ def test_a_source_that_does_not_wait_is_refused():
             filled(sources.Live(SimpleNamespace(read=read), "a pipe"), 5)
 
 
-def test_a_source_gives_no_more_than_is_asked_for():
+def test_a_source_that_returns_too_many_bytes_is_refused():
     greedy = SimpleNamespace(read=lambda size: b"x" * (size + 1))
     with pytest.raises(sa.FileError, match="'a pipe' returned 6 bytes when 5 were requested"):
         filled(sources.Live(greedy, "a pipe"), 5)
@@ -100,7 +100,7 @@ def test_a_source_gives_no_more_than_is_asked_for():
     assert filled(sources.Live(exact, "a pipe"), 5) == b"xxxxx"
 
 
-def test_what_a_read_returns_is_bytes():
+def test_read_must_return_bytes():
     assert sources.bytes_of(b"ab", "a") == b"ab"
     assert bytes(sources.bytes_of(bytearray(b"ab"), "a")) == b"ab"
     assert len(sources.bytes_of(memoryview(b"abcd").cast("H"), "a")) == 4
@@ -112,7 +112,7 @@ def test_what_a_read_returns_is_bytes():
         sources.bytes_of([1], "a")
 
 
-def test_ranges_are_filled_whole():
+def test_ranges_are_filled_completely():
     asked = []
 
     def read(offset, count):
@@ -151,7 +151,7 @@ def test_each_kind_of_source_is_opened_by_its_own_function(tmp_path, monkeypatch
     assert readers.describe_source(b"bytes") == ("inspect_bytes", b"bytes")
 
 
-def test_numbers_of_a_scan_are_whole_and_from_one_on(host, tmp_path):
+def test_integer_options_of_a_scan_must_be_positive(host, tmp_path):
     for good in (1, (1 << 63) - 1):
         assert numbers.require_count("in_flight", good, "batches") == good
     wrong = (0, -1, 1 << 63, True, 1.5, "1", None)
@@ -171,7 +171,7 @@ def test_numbers_of_a_scan_are_whole_and_from_one_on(host, tmp_path):
         assert [batch["a"].to_pylist() for batch in scanned] == [[1], [2], [3]]
 
 
-def test_a_file_stays_where_it_was_until_it_is_read():
+def test_opening_a_file_does_not_move_its_position():
     file = io.BytesIO(b"abcdef")
     file.seek(2)
     ranges = sources._open_seekable(file, "a file")

@@ -1,4 +1,4 @@
-"""Handles of tables that leave the device and come back."""
+"""Spill handles: tables that leave the device under memory pressure and return when used."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fares_of(handle):
         return table["fare"].to_pylist()
 
 
-def test_a_handle_brings_its_table_back_from_each_tier(sim):
+def test_a_table_returns_from_each_tier(sim):
     handle = sim.spillable(trips(sim, 5, 100), priority=3)
     assert (handle.tier, handle.priority, handle.context, handle.closed) == ("device", 3, sim, False)
     for tier in ("pinned", "pageable"):
@@ -61,7 +61,7 @@ def handle_schema(arrow, ctx):
     return sa.from_arrow(arrow, ctx).schema
 
 
-def test_three_times_the_budget_fit_and_nothing_is_refused(sim):
+def test_tables_of_three_times_the_budget_are_never_refused(sim):
     handles = [sim.spillable(trips(sim, 10 * i)) for i in range(20)]
     assert sum(each.nbytes for each in handles) > 3 * MIB
     for i, each in enumerate(handles):
@@ -76,7 +76,7 @@ def test_three_times_the_budget_fit_and_nothing_is_refused(sim):
     assert "spillable tables" in sim.memory.report()
 
 
-def test_a_table_in_use_stays_and_is_refused(sim):
+def test_a_table_in_use_can_not_be_spilled(sim):
     handle = sim.spillable(trips(sim, 0, 10))
     with handle.use() as table, pytest.raises(sa.BusyError, match="in use"):
         handle.spill()
@@ -90,7 +90,7 @@ def test_a_table_in_use_stays_and_is_refused(sim):
     assert handle.spill() != "device"
 
 
-def test_a_use_ends_with_its_block_although_an_error_leaves_it(sim):
+def test_a_use_ends_with_its_block_even_after_an_error(sim):
     handle = sim.spillable(trips(sim, 0, 10))
 
     def fail_inside():
@@ -102,7 +102,7 @@ def test_a_use_ends_with_its_block_although_an_error_leaves_it(sim):
     assert handle.spill() != "device"
 
 
-def test_allocations_of_other_kinds_make_room_too(sim):
+def test_other_allocations_spill_tables_too(sim):
     handle = sim.spillable(trips(sim, 0))
     block = sim.allocate(MIB - 4096, tag="other")
     assert handle.tier != "device"
@@ -136,7 +136,7 @@ def test_a_dropped_handle_frees_its_table(sim):
     assert [each["charged"] for name, each in tiers.items() if name != "device"] == [0, 0, 0]
 
 
-def test_moves_are_recorded_and_drawn(sim, tmp_path):
+def test_spills_are_recorded_and_drawn_in_the_timeline(sim, tmp_path):
     with sim.memory.record() as recording:
         handle = sim.spillable(trips(sim, 0, 10))
         handle.spill("pageable")
@@ -153,7 +153,7 @@ def test_moves_are_recorded_and_drawn(sim, tmp_path):
 
 @pytest.fixture
 def tiered(tmp_path):
-    """Page-locked and pageable memory have room for two tables of 1,000 rows, and are full with both."""
+    """A context whose page-locked and pageable tiers each have room for two tables of 1,000 rows."""
     made = simulator().Device(0, tiers=(36_000, 36_000, str(tmp_path)))
     made.context.budget = MIB
     yield made.context
@@ -162,7 +162,7 @@ def tiered(tmp_path):
 
 
 def settled(ctx):
-    """Waits until no table is on its way. Returns the tiers."""
+    """Waits until no table moves between tiers. Returns the statistics of the tiers."""
     deadline = time.monotonic() + 60
     while True:
         tiers = sa.spill_statistics(ctx)["tiers"]
@@ -173,7 +173,7 @@ def settled(ctx):
         time.sleep(0.001)
 
 
-def test_tables_move_on_from_full_tiers(tiered, tmp_path):
+def test_tables_are_demoted_from_full_tiers(tiered, tmp_path):
     with tiered.memory.record() as recording:
         handles = [tiered.spillable(trips(tiered, i, 1_000)) for i in range(8)]
         for each in handles:
@@ -193,7 +193,7 @@ def demoted(record, tier):
     return (record["event"], record["tag"], record["outcome"]) == ("demote", tier, "ok")
 
 
-def test_a_folder_that_takes_no_files_is_logged_once(caplog, tmp_path):
+def test_an_unwritable_spill_folder_is_logged_once(caplog, tmp_path):
     made = simulator().Device(0, tiers=(0, 170_000, str(tmp_path / "missing")))
     handles = [made.context.spillable(trips(made.context, i, 5_000)) for i in range(2)]
     for before in range(3):
@@ -207,7 +207,7 @@ def test_a_folder_that_takes_no_files_is_logged_once(caplog, tmp_path):
     ]
 
 
-def test_handles_that_end_while_tables_move_on_leave_nothing(tiered):
+def test_handles_closed_during_demotion_leak_nothing(tiered):
     def work(seed):
         chance = np.random.default_rng(seed)
         kept = {}
@@ -238,7 +238,7 @@ def test_threads_share_handles(sim):
     assert sim.memory.statistics()["refused"] == 0
 
 
-def test_wrong_arguments_are_named(sim, host):
+def test_errors_name_wrong_arguments(sim, host):
     with pytest.raises(sa.InvalidError, match="does not share"):
         sim.spillable(sa.table({"a": [1]}, host))
     handle = sim.spillable(trips(sim, 0, 10))
@@ -266,7 +266,7 @@ def trips(start, rows=10_000):
 
 @pytest.fixture
 def on_host(run_python, tmp_path):
-    """Runs a program on the host with a folder for files, and returns what it printed."""
+    """A function that runs a program on the host with a spill folder, and returns its output."""
 
     def run(program):
         done = run_python(HOST + program, SAETA_SPILL_DIR=str(tmp_path))
@@ -277,7 +277,7 @@ def on_host(run_python, tmp_path):
     return run
 
 
-def test_tables_of_the_host_go_to_files_without_a_name(on_host):
+def test_host_tables_are_spilled_to_unnamed_files(on_host):
     program = """
 handles = [trips(i) for i in range(20)]
 print(sum(each.nbytes for each in handles) > 3 << 20)
@@ -291,7 +291,7 @@ print(ctx.options["spill_folder"] == os.environ["SAETA_SPILL_DIR"], os.listdir(c
     assert on_host(program) == ["True", "0", "True", "True", "[]"]
 
 
-def test_tables_in_files_share_a_descriptor_and_give_their_blocks_back(on_host):
+def test_spilled_tables_share_a_file_descriptor_and_release_disk_blocks(on_host):
     program = """
 def there():
     numbers = [int(each) for each in os.listdir("/proc/self/fd")]
@@ -331,7 +331,7 @@ os.kill(os.getpid(), 9)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_takes_no_files_loses_no_table(run_python):
+def test_an_unwritable_spill_folder_loses_no_table(run_python):
     program = """
 kept = [trips(i) for i in range(5)]
 try:
@@ -352,7 +352,7 @@ for i, each in enumerate(kept):
     assert done.stderr.count("tables can't be spilled to files: can't make a spill file in '/proc/self'") == 1
 
 
-def test_a_folder_that_is_removed_and_comes_back_loses_no_table(run_python, tmp_path):
+def test_a_spill_folder_that_is_removed_and_restored_loses_no_table(run_python, tmp_path):
     program = """
 first, second = trips(1), trips(2)
 first.spill()
@@ -378,7 +378,7 @@ print(first.spill(), second.spill())
     assert list(folder.iterdir()) == []
 
 
-def test_the_interpreter_ends_with_handles_alive(on_host):
+def test_the_interpreter_exits_with_live_handles(on_host):
     assert on_host("kept = [trips(i) for i in range(20)]\nsa.kept = kept\nprint(len(kept))") == ["20"]
 
 

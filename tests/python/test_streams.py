@@ -1,4 +1,4 @@
-"""Streams of anything: batches ahead of whoever takes them, Parquet, and sources that read ranges."""
+"""Arrow streams, scans that read ahead, Parquet, and sources that read byte ranges."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def threads():
     return sum(thread.name == "saeta-scan" for thread in threading.enumerate())
 
 
-# What a producer makes while the last batch is uploaded.
+# Streams whose next batch is produced while the previous one is uploaded.
 
 
 def slow_reader(count, seconds=0.002, fail_at=None, seen=None):
@@ -56,36 +56,36 @@ def slow_reader(count, seconds=0.002, fail_at=None, seen=None):
 
 
 @pytest.mark.parametrize("device", ["host", "sim"])
-def test_a_slow_producer_works_beside_the_upload(device):
+def test_a_slow_producer_works_during_the_upload(device):
     simulated = simulator().Device() if device == "sim" else None
     ctx = simulated.context if simulated else sa.context("host")
     seen = []
     table = sa.from_arrow(slow_reader(20, seen=seen), ctx, copy=None if simulated else True)
     assert table["a"].to_pylist() == list(range(200))
     assert table.num_batches == 20
-    assert seen[0] == threading.get_ident(), "the first call tells whether a thread is worth it"
+    assert seen[0] == threading.get_ident(), "the first call decides whether a thread is used"
     assert set(seen[1:]) != {threading.get_ident()}
     assert not simulated or simulated.races == []
 
 
-def test_a_producer_that_has_everything_is_asked_on_the_same_thread(host):
+def test_a_fast_producer_is_called_on_the_same_thread(host):
     def asked_here():
         seen = []
         assert sa.from_arrow(slow_reader(20, seconds=None, seen=seen), host, copy=True).num_rows == 200
         return seen.count(threading.get_ident())
 
-    # A busy machine makes some calls slow, and with them the ones that follow on the other thread.
+    # On a busy machine a slow call may start the thread, so one fast attempt of many is enough.
     assert any(asked_here() > 5 for _ in range(50))
 
 
 @pytest.mark.parametrize("at", [0, 1, 5, 19])
-def test_a_producer_that_fails_leaves_nothing(host, at):
+def test_a_failing_producer_leaks_nothing(host, at):
     with pytest.raises(sa.Error, match="the producer broke"):
         sa.from_arrow(slow_reader(20, fail_at=at), host, copy=True)
     assert host.memory.statistics()["current"] == 0
 
 
-def test_a_budget_that_is_not_enough_ends_a_stream(host):
+def test_a_stream_that_exceeds_the_budget_ends(host):
     host.budget = 1000
     with pytest.raises(sa.BudgetExceeded):
         sa.from_arrow(slow_reader(50), host, copy=True)
@@ -120,7 +120,7 @@ def test_an_endless_stream_is_interrupted(run_python):
     assert done.stdout == "interrupted True\n", done.stderr
 
 
-def test_streams_of_others(anywhere, tmp_path):
+def test_streams_of_other_libraries(anywhere, tmp_path):
     table = pa.table({"a": range(5000), "s": [f"row {i}" for i in range(5000)]})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=700)
     scanner = ds.dataset(tmp_path / "a.parquet").scanner(batch_size=500)
@@ -136,7 +136,7 @@ def test_streams_of_others(anywhere, tmp_path):
 # Scans.
 
 
-def test_a_scan_gives_the_batches_in_order(anywhere, batched):
+def test_a_scan_yields_the_batches_in_order(anywhere, batched):
     expected = arrow_data.table(100)
     for in_flight in (1, 2, 50):
         with sa.scan_ipc(batched, anywhere, in_flight=in_flight) as scan:
@@ -147,7 +147,7 @@ def test_a_scan_gives_the_batches_in_order(anywhere, batched):
     assert threads() == 0
 
 
-def test_a_scan_takes_columns_batches_and_bytes(host, batched):
+def test_a_scan_accepts_columns_batches_and_bytes(host, batched):
     expected = arrow_data.table(100).select(["string", "int8"]).slice(30, 40)
     for source in (batched, batched.read_bytes()):
         parts = list(sa.scan_ipc(source, host, columns=["string", "int8"], batches=(3, 7)))
@@ -159,7 +159,7 @@ def test_a_scan_takes_columns_batches_and_bytes(host, batched):
         sa.scan_ipc(batched.parent / "missing", host)
 
 
-def test_a_scan_holds_no_more_than_is_in_flight(host, tmp_path):
+def test_in_flight_limits_the_memory_of_a_scan(host, tmp_path):
     path = tmp_path / "big.arrow"
     rows, count = 100_000, 20
     table = pa.table({"a": np.random.default_rng(1).integers(0, 1 << 60, rows * count)})
@@ -169,17 +169,17 @@ def test_a_scan_holds_no_more_than_is_in_flight(host, tmp_path):
     total = 0
     with sa.scan_ipc(path, host, copy=True, window=rows * 8, in_flight=2) as scan:
         for batch in scan:
-            if not total:  # the thread runs ahead as far as it may
+            if not total:  # gives the thread time to read ahead
                 assert eventually(lambda: host.memory.statistics()["current"] >= 3 * rows * 8, collect=False)
             total += batch.num_rows
     assert total == rows * count
-    # Two in flight, one that is read and one that is used.
+    # Two batches in flight, one being read and one in use.
     assert host.memory.statistics()["peak"] <= 4.5 * rows * 8
     del batch
 
 
 @pytest.mark.parametrize("source", ["object", "file"])
-def test_a_scan_goes_on_when_the_budget_has_room_again(host, tmp_path, source):
+def test_a_scan_continues_when_the_budget_has_room_again(host, tmp_path, source):
     path = tmp_path / "big.arrow"
     rows = 10_000
     table = pa.table({"a": np.arange(rows * 6)})
@@ -190,13 +190,13 @@ def test_a_scan_goes_on_when_the_budget_has_room_again(host, tmp_path, source):
     with host.memory.window() as window, path.open("rb") as opened:
         for batch in sa.scan_ipc(
             opened if source == "object" else path, host, copy=True
-        ):  # enumerate would hold a batch
+        ):  # enumerate would keep a reference to the batch
             seen += int(batch["a"].to_numpy().sum())
             taken += 1
-            if source == "object":  # a window is made smaller than the budget
+            if source == "object":  # windows of a file are smaller than the budget
                 assert taken == 6 or eventually(
                     lambda so_far=taken: window.refused >= so_far, collect=False
-                ), "there was room"
+                ), "no batch was refused"
             del batch
     assert seen == sum(range(rows * 6))
     held = []
@@ -232,7 +232,7 @@ def _counted(scan, taken):
         yield batch
 
 
-def test_a_failure_comes_with_its_batch(host, batched):
+def test_a_failure_is_raised_at_its_batch(host, batched):
     whole = bytearray(batched.read_bytes())
     stream = io.BytesIO()
     with pa.ipc.new_stream(stream, arrow_data.table(100).schema) as writer:
@@ -268,7 +268,7 @@ def test_to_batches(host, batched):
 
 
 class Seekable(io.RawIOBase):
-    """A file of which Python knows nothing but a position, and which reads little at a time."""
+    """A seekable file object without a descriptor, which returns few bytes per read."""
 
     def __init__(self, content):
         self.inner = io.BytesIO(content)
@@ -288,7 +288,7 @@ class Seekable(io.RawIOBase):
         return self.inner.read(min(count, 1000) if count >= 0 else -1)
 
 
-def test_files_of_anything_are_read_by_ranges(anywhere, batched, tmp_path):
+def test_file_objects_are_read_by_ranges(anywhere, batched, tmp_path):
     expected = arrow_data.table(100)
     content = batched.read_bytes()
     local = pa.fs.LocalFileSystem()
@@ -307,7 +307,7 @@ def test_files_of_anything_are_read_by_ranges(anywhere, batched, tmp_path):
         sa.read_ipc(str(batched), anywhere, filesystem=7)
 
 
-def test_only_what_is_asked_for_is_read(host, tmp_path):
+def test_only_the_requested_columns_are_read(host, tmp_path):
     rows = 200_000
     table = pa.table({f"c{i}": np.random.default_rng(i).random(rows) for i in range(10)})
     path = tmp_path / "wide.arrow"
@@ -326,10 +326,10 @@ def test_only_what_is_asked_for_is_read(host, tmp_path):
     seen = reader.read_all(host)
     assert seen.to_arrow().equals(table.select(["c3"]))
     assert sum(read) < size / 5
-    assert host.memory.statistics()["current"] >= rows * 8, "what stays in memory is charged"
+    assert host.memory.statistics()["current"] >= rows * 8, "the batches in memory are charged"
 
 
-def test_large_ranges_are_read_several_at_a_time(host, tmp_path):
+def test_large_ranges_are_read_concurrently(host, tmp_path):
     table = pa.table({"a": np.random.default_rng(3).random(4_000_000)})
     path = tmp_path / "large.arrow"
     with pa.ipc.new_file(path, table.schema) as writer:
@@ -345,7 +345,7 @@ def test_large_ranges_are_read_several_at_a_time(host, tmp_path):
         if most > 2:
             several.set()
         elif len(target) > 1 << 20 and not several.wait(60):
-            several.set()  # they come one by one: the others need not wait for that
+            several.set()  # the other reads need not wait for this one
         with path.open("rb") as file:
             file.seek(offset)
             assert file.readinto(target) == len(target)
@@ -357,7 +357,7 @@ def test_large_ranges_are_read_several_at_a_time(host, tmp_path):
     assert most > 2
 
 
-def test_an_error_of_the_object_comes_through(host, batched):
+def test_an_error_of_the_object_is_propagated(host, batched):
     content = batched.read_bytes()
 
     def read(offset, target):
@@ -369,7 +369,7 @@ def test_an_error_of_the_object_comes_through(host, batched):
         sa._ipc.open_ranges(read, "far", len(content)).read_all(host)
 
 
-def test_an_object_that_gives_too_little_is_an_error(host, batched):
+def test_an_object_that_returns_too_few_bytes_is_an_error(host, batched):
     class Short(Seekable):
         def read(self, count=-1):
             return b""
@@ -389,7 +389,7 @@ def test_fsspec(host, batched):
         assert sa.read_ipc(file, host).to_arrow().equals(expected)
 
 
-def test_a_file_system_as_fsspec_has_it(host, batched):
+def test_a_file_system_with_fsspecs_interface(host, batched):
     class Store:
         def info(self, path):
             if path != "there":
@@ -445,7 +445,7 @@ def test_parquet_of_folders_and_file_systems(host, parquet, tmp_path):
 
 
 @pytest.mark.parametrize(("flavor", "chosen"), [("hive", "hive"), (None, ["d"])])
-def test_parquet_has_the_columns_that_the_names_of_folders_are(host, parquet, tmp_path, flavor, chosen):
+def test_parquet_has_the_columns_of_hive_partitions(host, parquet, tmp_path, flavor, chosen):
     table = parquet[1]
     ds.write_dataset(
         table, tmp_path / "parts", format="parquet", partitioning=["d"], partitioning_flavor=flavor
@@ -460,7 +460,7 @@ def test_parquet_has_the_columns_that_the_names_of_folders_are(host, parquet, tm
     assert plain.column_names == ["a", "s", "l"]
 
 
-def test_parquet_that_is_not_there_or_none(host, parquet, tmp_path):
+def test_errors_for_missing_or_invalid_parquet(host, parquet, tmp_path):
     path, _ = parquet
     with pytest.raises(FileNotFoundError):
         sa.read_parquet(tmp_path / "missing.parquet", host)
@@ -474,15 +474,15 @@ def test_parquet_that_is_not_there_or_none(host, parquet, tmp_path):
 
 
 @pytest.mark.parametrize("again", [sa.from_arrow, sa.table])
-def test_a_reader_whose_rows_were_taken_is_closed(host, again):
-    """It would give no rows, as if there were none."""
+def test_a_consumed_reader_is_an_error_instead_of_no_rows(host, again):
+    """Otherwise the import would succeed with no rows."""
     reader = pa.table({"a": [1, 2]}).to_reader()
     assert sa.from_arrow(reader, host).num_rows == 2
     with pytest.raises(sa.ClosedError, match="already consumed"):
         again(reader, host)
 
 
-def test_a_stream_of_nanoarrow_that_was_taken_is_closed(host):
+def test_a_consumed_nanoarrow_stream_is_an_error(host):
     nanoarrow = pytest.importorskip("nanoarrow")
     stream = nanoarrow.ArrayStream(pa.table({"a": [1, 2]}))
     assert sa.from_arrow(stream, host).num_rows == 2
@@ -492,7 +492,8 @@ def test_a_stream_of_nanoarrow_that_was_taken_is_closed(host):
 
 @pytest.mark.parametrize("batch_rows", [None, 70])
 def test_threads_share_the_views_of_a_scan(tmp_path, host, batch_rows):
-    """Each row goes to one thread. No thread reads ahead, because a view costs less than that."""
+    """Each row is yielded to one thread. Views are cheaper than a thread that reads ahead, so there is
+    none."""
     path = tmp_path / "rows.arrow"
     rows = pa.table({"row": range(20_000)})
     with pa.ipc.new_file(path, rows.schema) as writer:

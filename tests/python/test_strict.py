@@ -1,4 +1,4 @@
-"""Strict mode: data that would leave the device raises before it is copied."""
+"""Strict mode (`ctx.forbid_downloads()`): a copy from the device to the host raises before it starts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import saeta as sa
 
 
-def test_a_download_is_refused_before_it_happens(anywhere):
+def test_a_download_is_refused_before_it_starts(anywhere):
     column = sa.from_dlpack(np.arange(1000), anywhere, copy=True)
     before = anywhere.counters()
     with anywhere.forbid_downloads() as strict:
@@ -27,7 +27,7 @@ def test_a_download_is_refused_before_it_happens(anywhere):
     assert column.to_arrow().to_pylist() == list(range(1000))
 
 
-def test_blocks_nest_and_end_with_an_error(anywhere):
+def test_strict_blocks_can_be_nested_and_end_with_an_error(anywhere):
     outer = anywhere.forbid_downloads()
     with outer, anywhere.forbid_downloads(), pytest.raises(sa.BusyError, match="is already open"):
         outer.__enter__()

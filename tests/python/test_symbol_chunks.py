@@ -1,4 +1,4 @@
-"""Symbols of columns whose chunks have dictionaries of their own: each chunk is mapped by its own."""
+"""Conversion to symbols of columns whose chunks have different dictionaries: each chunk uses its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import saeta as sa
 from protocols import OnlyStream
 from sim_devices import DEVICES, contexts_of
 
-# Equal indices that mean other names, of dictionaries of the same length and of others.
+# Chunks with equal indices but different dictionaries, of equal and of different lengths.
 CHUNKS = [
     (["a", "b"], [0, 1, None, 1]),
     (["c", "a"], [1, 0, 0]),
@@ -58,7 +58,7 @@ def test_each_batch_of_a_stream_is_mapped_by_its_own_dictionary(ctx):
 def test_each_batch_of_a_file_is_mapped_by_its_own_dictionary(ctx, tmp_path):
     field = pa.field("x", chunked().type, metadata={"xlog.symbol": "true"})
     schema = pa.schema([field])
-    with pa.ipc.new_stream(tmp_path / "x.arrows", schema) as writer:  # a stream may replace its dictionary
+    with pa.ipc.new_stream(tmp_path / "x.arrows", schema) as writer:  # may replace dictionaries
         for chunk in chunked().chunks:
             writer.write_batch(pa.record_batch([chunk], schema=schema))
     assert sa.read_ipc(tmp_path / "x.arrows", ctx)["x"].to_pylist() == NAMES

@@ -1,4 +1,5 @@
-"""Symbols: numbers for names, dictionaries for consumers on the host, and symbols again on import."""
+"""Symbols: integers that stand for names. Host consumers get dictionaries, which become symbols again on
+import."""
 
 from __future__ import annotations
 
@@ -34,10 +35,10 @@ def called_symbols(array: pa.Array, name: str = "x") -> pa.Table:
     return pa.table([array], schema=pa.schema([pa.field(name, array.type, metadata=CALLED)]))
 
 
-# The table
+# Symbol tables
 
 
-def test_a_table_numbers_names_from_0_on():
+def test_a_table_numbers_names_from_zero():
     table = sa.SymbolTable()
     assert [table.intern("a"), table.intern("b"), table.intern("a")] == [0, 1, 0]
     assert table.intern_all(["c", "a"]) == [2, 0]
@@ -55,7 +56,7 @@ def test_a_table_numbers_names_from_0_on():
     assert table.limit == 2**32
 
 
-def test_an_empty_table_can_be_named_as_any_other():
+def test_an_empty_symbol_table_can_be_used():
     table = sa.SymbolTable()
     column = sa.column("x", ["a"], sa.symbol(table), "host")
     assert column.type.symbol_table == table
@@ -77,7 +78,7 @@ def test_unknown_symbols_and_full_tables_are_typed_errors():
         sa.SymbolTable(2**32 + 1)
 
 
-def test_names_are_text():
+def test_names_must_be_text():
     table = sa.SymbolTable()
     with pytest.raises(sa.TypeMismatch, match="the name of a symbol is text, not an object of type int"):
         table.intern(7)
@@ -91,7 +92,7 @@ def test_names_are_text():
     assert len(table) == 1
 
 
-def test_the_process_has_one_table():
+def test_the_process_has_one_symbol_table():
     assert sa.symbols == sa.symbol().symbol_table == xlog.symbols
     assert hash(sa.symbols) == hash(sa.symbol().symbol_table)
     assert sa.SymbolTable() != sa.SymbolTable()
@@ -99,7 +100,7 @@ def test_the_process_has_one_table():
     assert weakref.ref(sa.symbols)() is sa.symbols
 
 
-def test_threads_agree_on_symbols():
+def test_threads_intern_consistently():
     table = sa.SymbolTable()
     names = [str(i) for i in range(2000)]
     found = []
@@ -113,7 +114,7 @@ def test_threads_agree_on_symbols():
     assert sorted(found[0].values()) == list(range(2000))
 
 
-def test_a_table_lives_as_long_as_a_column_of_it(host):
+def test_a_column_keeps_its_symbol_table_alive(host):
     column = sa.column("x", ["kept"], sa.symbol(sa.SymbolTable()), host)
     gc.collect()
     assert column.to_pylist() == ["kept"]
@@ -132,7 +133,7 @@ def test_a_million_names():
 # Types and columns
 
 
-def test_the_type_is_one_of_its_own():
+def test_symbol_is_a_distinct_type():
     symbol = sa.symbol()
     assert symbol == sa.DataType("symbol") == "symbol"
     assert (symbol.is_symbol, symbol.byte_width, symbol.dtype, symbol.value_type) == (True, 4, None, None)
@@ -145,7 +146,7 @@ def test_the_type_is_one_of_its_own():
         sa.DataType("list<item: symbol>")
 
 
-def test_python_values_are_names(anywhere):
+def test_python_values_are_interned_as_names(anywhere):
     column = cities(anywhere)
     assert column.type == "symbol"
     assert column.to_pylist() == CITIES
@@ -158,7 +159,7 @@ def test_python_values_are_names(anywhere):
     assert sa.column("none", [None], sa.symbol(), anywhere).to_pylist() == [None]
 
 
-def test_a_schema_asks_for_symbols(anywhere):
+def test_a_schema_can_request_symbols(anywhere):
     schema = sa.schema([("city", sa.symbol()), ("n", "int64")])
     table = sa.table({"city": CITIES, "n": range(6)}, anywhere, schema=schema)
     assert table.schema == schema
@@ -180,7 +181,7 @@ def test_dictionaries_become_symbols(anywhere, index, kind):
     assert sa.from_arrow(source, anywhere).slice(2, 3).as_symbols().to_pylist() == source.to_pylist()[2:5]
 
 
-def test_a_dictionary_stays_one_until_somebody_asks(anywhere):
+def test_a_dictionary_becomes_symbols_only_on_request(anywhere):
     source = pa.array(CITIES).dictionary_encode()
     column = sa.from_arrow(source, anywhere)
     assert column.type == "dictionary<values=string, indices=int32, ordered=0>"
@@ -188,7 +189,7 @@ def test_a_dictionary_stays_one_until_somebody_asks(anywhere):
     assert column.as_symbols().type == "symbol"
 
 
-def test_numbers_become_symbols_where_they_are(host):
+def test_integers_become_symbols_without_a_copy(host):
     table = sa.SymbolTable()
     table.intern_all(["a", "b"])
     for dtype in (np.uint32, np.int32):
@@ -215,7 +216,7 @@ def test_tensors_of_two_dimensions_become_symbols_by_a_schema(host):
         sa.table(np.array([[0, 7], [8, 8]], np.int64), host, schema=schema)
 
 
-def test_tensors_are_asked_for(anywhere):
+def test_symbols_are_exported_as_tensors_only_on_request(anywhere):
     column = sa.column("x", ["a", "b", "a"], sa.symbol(), anywhere)
     with pytest.raises(BufferError, match="codes=True for the numbers of its symbols"):
         column.__dlpack__()
@@ -256,7 +257,7 @@ def test_symbols_of_another_table_keep_their_names(anywhere):
     assert column.to_arrow().to_pylist() == CITIES
 
 
-def test_memory_is_under_the_budget(host):
+def test_symbol_columns_are_charged_to_the_budget(host):
     with host.memory.window() as window:
         column = sa.column("x", pa.array(["a", "b"] * 50_000).dictionary_encode(), sa.symbol(), host)
     assert window.peak >= 400_000
@@ -265,10 +266,10 @@ def test_memory_is_under_the_budget(host):
         sa.from_arrow(source, child)
 
 
-# Out and in
+# Export and import
 
 
-def test_the_host_gets_dictionaries_of_the_names_in_rows(anywhere):
+def test_host_exports_are_dictionaries_of_the_names_in_use(anywhere):
     sa.symbols.intern("in no row")
     column = cities(anywhere)
     expected = pa.array(CITIES).dictionary_encode()
@@ -282,7 +283,7 @@ def test_the_host_gets_dictionaries_of_the_names_in_rows(anywhere):
     assert pa.table(table).to_pydict() == {"city": CITIES}
 
 
-def test_devices_get_numbers(anywhere):
+def test_device_exports_are_integers(anywhere):
     column = cities(anywhere)
     described, _ = column.__arrow_c_device_array__()
     field = pa.Field._import_from_c_capsule(described)
@@ -299,7 +300,7 @@ def test_devices_get_numbers(anywhere):
         assert each["city"].to_pylist() == CITIES
 
 
-def test_helpers_of_xlog_take_and_give_symbols():
+def test_xlogs_helpers_import_and_export_symbols():
     table = sa.table({"x": sa.column("x", ["a", "b"], sa.symbol(), "host")}, "host")
     tensors, names, rows = xlog.import_arrow_device(xlog.export_arrow_device(table, "host"), "host")
     assert (names, rows) == (["x"], 2)
@@ -309,14 +310,14 @@ def test_helpers_of_xlog_take_and_give_symbols():
 
 
 @pytest.mark.parametrize("only", [OnlyArray, OnlyStream])
-def test_symbols_come_back(anywhere, only):
+def test_exported_symbols_are_imported_as_symbols(anywhere, only):
     column = cities(anywhere)
     again = sa.from_arrow(only(column), anywhere)
     assert again.field == column.field
     assert again.to_pylist() == CITIES
 
 
-def test_fields_keep_what_else_their_metadata_say(anywhere):
+def test_fields_keep_their_other_metadata(anywhere):
     field = sa.field("city", sa.symbol(), metadata={"unit": "none", "xlog.symbol": "twice"})
     column = sa.column(field, CITIES, ctx=anywhere)
     table = sa.table([(field, column)], anywhere)
@@ -329,7 +330,7 @@ def test_fields_keep_what_else_their_metadata_say(anywhere):
 
 @pytest.mark.parametrize("container", ["file", "stream"])
 @pytest.mark.parametrize("compression", [None, "zstd"])
-def test_files_have_one_dictionary_and_give_symbols_back(anywhere, tmp_path, container, compression):
+def test_files_have_one_dictionary_and_are_read_as_symbols(anywhere, tmp_path, container, compression):
     parts = [CITIES, [], ["new", None, "Lyon"], [None], ["Bern"] * 100]
     tables = [
         sa.table(
@@ -354,7 +355,7 @@ def test_files_have_one_dictionary_and_give_symbols_back(anywhere, tmp_path, con
     assert sa.read_ipc(path, anywhere, batches=2)["city"].type == "symbol"
 
 
-def test_files_of_others_give_symbols_where_the_metadata_say_so(anywhere, tmp_path):
+def test_foreign_files_are_read_as_symbols_if_their_metadata_say_so(anywhere, tmp_path):
     path = tmp_path / "others.arrow"
     table = called_symbols(pa.array(CITIES).dictionary_encode())
     with pa.ipc.new_file(path, table.schema) as writer:
@@ -370,7 +371,7 @@ def test_files_of_others_give_symbols_where_the_metadata_say_so(anywhere, tmp_pa
 
 @pytest.mark.parametrize("container", ["file", "stream"])
 @pytest.mark.parametrize("options", [{}, {"copy": True}, {"rechunk": True}, {"rechunk": False}], ids=str)
-def test_files_of_numbers_that_name_our_table_are_symbols_and_checked(anywhere, tmp_path, container, options):
+def test_integers_with_our_tables_metadata_are_symbols_and_validated(anywhere, tmp_path, container, options):
     own = sa.column("city", CITIES, sa.symbol(), "host")
     described = pa.Field._import_from_c_capsule(own.__arrow_c_device_array__()[0])
     known = [None if each is None else sa.symbols.find(each) for each in CITIES]
@@ -404,14 +405,14 @@ def test_unknown_symbols_of_a_device_array_are_refused(host):
         sa.from_arrow((described, array), host)
 
 
-def test_a_number_without_a_name_is_shown_and_no_value():
-    """Producers may write into their memory after every number was looked at."""
+def test_an_unknown_symbol_can_be_displayed_but_not_converted():
+    """A producer may change its memory after the import has checked the numbers."""
     assert text_of(sa.symbol(), 4_000_000_000) == "symbol 4000000000, unknown"
     with pytest.raises(sa.OutOfRange, match="symbol 4000000000 is not in the symbol table"):
         decoder_of(sa.symbol())(4_000_000_000)
 
 
-def test_a_requested_type_may_be_the_numbers(anywhere):
+def test_integers_can_be_requested_as_the_export_type(anywhere):
     column = sa.column("x", ["a", "b", "a"], sa.symbol(), anywhere)
     assert pa.chunked_array(column, type=pa.uint32()).type == pa.uint32()
     table = sa.table({"x": column}, anywhere)
@@ -447,7 +448,7 @@ def test_dictionaries_make_the_round_trip(rows, index, data):
     for part in rows:
         values = list(dict.fromkeys(part)) or ["x"]
         if data.draw(st.booleans()):
-            values = values + values  # the same value twice
+            values = values + values  # every value is duplicated
         places = [data.draw(st.sampled_from([i for i, v in enumerate(values) if v == each])) for each in part]
         chunk = pa.DictionaryArray.from_arrays(pa.array(places, index), pa.array(values, pa.string()))
         start = data.draw(st.integers(0, len(part)))
@@ -468,14 +469,14 @@ def test_dictionaries_make_the_round_trip(rows, index, data):
 # Other libraries
 
 
-def test_polars_gets_categories_and_gives_them_back_as_a_dictionary(host):
+def test_polars_imports_categories_and_exports_a_dictionary(host):
     polars = pytest.importorskip("polars")
     column = cities(host)
     series = column.to_polars()
     assert series.dtype == polars.Categorical
     assert series.to_list() == CITIES
     again = sa.from_arrow(series, host)
-    assert again.type != "symbol", "polars drops the metadata"
+    assert again.type != "symbol", "polars drops field metadata"
     assert again.as_symbols().to_pylist() == CITIES
     frame = polars.DataFrame(sa.table({"city": column}, host))
     assert sa.table(frame, host, schema=sa.schema([("city", sa.symbol())]))["city"].to_pylist() == CITIES
@@ -483,7 +484,7 @@ def test_polars_gets_categories_and_gives_them_back_as_a_dictionary(host):
     assert sa.from_arrow(enum, host).as_symbols().to_pylist() == ["x", "y", None]
 
 
-def test_pandas_gets_categories_and_gives_them_back_as_a_dictionary(host):
+def test_pandas_imports_categories_and_exports_a_dictionary(host):
     pandas = pytest.importorskip("pandas")
     series = cities(host).to_pandas()
     assert isinstance(series.dtype, pandas.CategoricalDtype)
@@ -492,7 +493,7 @@ def test_pandas_gets_categories_and_gives_them_back_as_a_dictionary(host):
     assert again.to_pylist() == CITIES
 
 
-def test_duckdb_takes_symbols_and_gives_enums(host):
+def test_duckdb_imports_symbols_and_exports_enums(host):
     duckdb = pytest.importorskip("duckdb")
     cities_table = sa.table({"city": cities(host)}, host)
     counted = duckdb.sql("select city, count(*) from cities_table group by 1 order by 2 desc, 1").fetchall()
@@ -521,7 +522,7 @@ def run(code: str) -> str:
     return done.stdout
 
 
-def test_a_child_of_fork_has_the_names_and_takes_more():
+def test_a_forked_child_has_the_names_and_can_add_more():
     run("""
         import os, threading, warnings
         import saeta as sa
@@ -555,7 +556,7 @@ def test_a_child_of_fork_has_the_names_and_takes_more():
     """)
 
 
-def test_symbols_of_another_process_stay_numbers():
+def test_symbols_of_another_process_stay_integers():
     from multiprocessing import get_context
 
     described = sa.column("x", ["a"], sa.symbol(), "host").__arrow_c_device_array__()[0]
@@ -581,7 +582,7 @@ def _type_of_numbers(metadata):
     return table["x"].type.name, kept, "no error"
 
 
-def test_interpreters_end_with_symbols_everywhere():
+def test_the_interpreter_exits_with_live_symbols():
     run("""
         import threading
         import saeta as sa

@@ -1,4 +1,4 @@
-"""Tables and columns: building, choosing, showing, and values as Python objects."""
+"""Tables and columns: construction, selection, display, and conversion to Python objects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import saeta as sa
 from contexts import copies
 
 
-def test_a_table_is_built_from_what_is_at_hand(host):
+def test_a_table_is_built_from_mixed_sources(host):
     array = np.arange(4, dtype=np.int16)
     table = sa.table(
         {
@@ -35,10 +35,10 @@ def test_a_table_is_built_from_what_is_at_hand(host):
     assert [batch.num_rows for batch in table.batches] == [1, 3]
     assert table["numpy"].chunks[0].address == array.ctypes.data
     assert table.to_arrow()["list"].to_pylist() == [1, None, 3, 4]
-    assert copies(host) == 1, "of what Python values became, so that the budget counts it"
+    assert copies(host) == 1, "only converted Python values are copied, and charged to the budget"
 
 
-def test_pairs_keep_names_that_repeat(host):
+def test_pairs_may_have_duplicate_names(host):
     table = sa.table([("a", [1]), ("a", [2]), ("", [3])], host)
     assert table.column_names == ["a", "a", ""]
     assert [table[place][0] for place in range(3)] == [1, 2, 3]
@@ -67,17 +67,17 @@ def test_strided_and_swapped_arrays_are_made_contiguous(host):
     ],
     ids=["2-D", "int", "str", "table"],
 )
-def test_what_is_no_column_is_named(host, values, kind):
+def test_the_error_names_an_object_that_is_not_a_column(host, values, kind):
     with pytest.raises(kind, match="bad"):
         sa.table({"bad": values}, host)
 
 
-def test_columns_of_different_lengths_are_named(host):
+def test_the_error_names_columns_of_different_lengths(host):
     with pytest.raises(sa.InvalidError, match=r"'b' has 2 rows.*'a' has 3"):
         sa.table({"a": [1, 2, 3], "b": [1, 2]}, host)
 
 
-def test_columns_come_and_go(host):
+def test_columns_are_added_and_removed(host):
     table = sa.table({"a": [1, 2], "b": [3, 4]}, host)
     assert table.with_column("c", [5, 6]).column_names == ["a", "b", "c"]
     replaced = table.with_column("a", np.array([7.5, 8.5]))
@@ -95,7 +95,7 @@ def test_columns_come_and_go(host):
         table.select([]).with_column("c", [1, 2, 3])
 
 
-def test_a_column_of_other_chunks_cuts_the_batches(host):
+def test_a_column_with_other_chunks_splits_the_batches(host):
     table = sa.from_arrow(pa.table({"a": pa.chunked_array([[0, 1, 2], [3, 4]])}), host)
     other = sa.Column.from_chunks([sa.from_dlpack(np.arange(n), host) for n in (1, 0, 3, 1)])
     joined = table.with_column("b", other)
@@ -122,7 +122,7 @@ def test_rows_are_sliced_like_a_list(host):
     for part in (slice(1, 4), slice(-2, None), slice(None, 2), slice(4, 1), slice(0, 99)):
         assert table[part]["a"].to_pylist() == list(range(5))[part]
         assert table["a"][part].to_pylist() == list(range(5))[part]
-    # A part has the chunks that have rows of it.
+    # A slice has only the chunks that overlap it.
     for first, rows, chunks in ((0, 3, 1), (1, 4, 2), (3, 2, 1), (3, 0, 0), (5, 0, 0)):
         assert table["a"].slice(first, rows).num_chunks == chunks
     with pytest.raises(sa.OutOfRange, match="6"):
@@ -136,7 +136,7 @@ def test_rows_are_sliced_like_a_list(host):
         table.slice(6)
 
 
-def test_values_are_those_of_pyarrow(anywhere):
+def test_values_equal_those_of_pyarrow(anywhere):
     source = arrow_data.table()
     table = sa.from_arrow(source, anywhere)
     for name in source.column_names:
@@ -148,7 +148,7 @@ def test_values_are_those_of_pyarrow(anywhere):
         assert [table[name][row] for row in (0, 3, -1)] == [expected[row] for row in (0, 3, -1)], name
 
 
-def test_values_have_their_own_python_type(host):
+def test_values_have_the_expected_python_type(host):
     table = sa.from_arrow(
         pa.table(
             {
@@ -176,7 +176,7 @@ NANOSECONDS = [
 
 
 @pytest.mark.parametrize("type_", NANOSECONDS)
-def test_nanoseconds_are_shown_as_pyarrow_shows_them(anywhere, type_):
+def test_nanoseconds_are_converted_as_by_pyarrow(anywhere, type_):
     ticks = [0, 1, 1_999, 86_399_999_999_999, None]
     if not pa.types.is_time(type_):
         ticks += [-1, -(2**63), 1_234_567_890_123_456_789]
@@ -184,11 +184,11 @@ def test_nanoseconds_are_shown_as_pyarrow_shows_them(anywhere, type_):
     rows = pa.ListArray.from_arrays(pa.array([0, 3], pa.int32()), source)
     for array in (source, source[1:], rows, source.dictionary_encode()):
         shown = sa.from_arrow(array, anywhere).to_pylist()
-        assert repr(shown) == repr(array.to_pylist())  # types, too, and NaT, which is not equal to itself
+        assert repr(shown) == repr(array.to_pylist())  # also compares types and NaT
     assert sa.from_arrow(source, anywhere)[1] == source[1].as_py()
 
 
-def test_without_pandas_an_odd_nanosecond_is_an_error(host, monkeypatch):
+def test_without_pandas_nanoseconds_beyond_microseconds_are_an_error(host, monkeypatch):
     monkeypatch.setattr("saeta._convert.to_python._pandas", lambda: None)
     for type_ in (pa.timestamp("ns"), pa.timestamp("ns", "UTC"), pa.duration("ns")):
         column = sa.from_arrow(pa.array([1_000, 1], pa.int64()).view(type_), host)
@@ -199,7 +199,7 @@ def test_without_pandas_an_odd_nanosecond_is_an_error(host, monkeypatch):
     assert sa.from_arrow(pa.array([1_999], pa.time64("ns")), host).to_pylist() == [dt.time(0, 0, 0, 1)]
 
 
-def test_uuids_are_shown_as_such(anywhere):
+def test_uuids_are_converted_to_uuid_objects(anywhere):
     values = [uuid.UUID(int=5), None, uuid.uuid5(uuid.NAMESPACE_DNS, "arrow.apache.org")]
     column = sa.from_arrow(pa.array(values, pa.uuid()), anywhere)
     assert column.to_pylist() == values
@@ -223,7 +223,7 @@ def test_uuids_are_shown_as_such(anywhere):
         (5, pa.timestamp("us", "+25:00")),
     ],
 )
-def test_what_datetime_does_not_hold_is_an_error(host, ticks, type_):
+def test_times_out_of_range_for_datetime_are_an_error(host, ticks, type_):
     column = sa.from_arrow(pa.array([ticks, None], pa.int64()).view(type_), host)
     with pytest.raises(sa.InvalidError, match="to_arrow") as caught:
         column.to_pylist()
@@ -234,13 +234,13 @@ def test_what_datetime_does_not_hold_is_an_error(host, ticks, type_):
 
 
 @pytest.mark.parametrize("days", [-719163, 2932897, -(2**31), 2**31 - 1])
-def test_days_that_python_does_not_know_are_an_error(host, days):
+def test_days_out_of_range_for_python_are_an_error(host, days):
     column = sa.from_arrow(pa.array([days], pa.int32()).view(pa.date32()), host)
     with pytest.raises(sa.InvalidError, match=f"^{days} of type"):
         column.to_pylist()
 
 
-def test_indices_outside_are_index_errors(host):
+def test_indices_out_of_bounds_are_index_errors(host):
     column = sa.from_dlpack(np.arange(3), host)
     assert (column[0], column[-3]) == (0, 0)
     for row in (3, -4):
@@ -268,7 +268,7 @@ def test_a_repr_copies_only_the_head(anywhere):
     assert sum(anywhere.counters()[way]["bytes"] for way in ("device_to_host", "host_to_host")) < 10_000
 
 
-def test_a_repr_of_odd_tables(host):
+def test_the_repr_of_unusual_tables(host):
     assert "0 rows x 0 columns" in repr(sa.table({}, host))
     assert "a" in repr(sa.table({"a": np.arange(0)}, host))
     wide = sa.table([(f"column {place}", [place]) for place in range(100)], host)

@@ -1,4 +1,4 @@
-"""What operations on whole tables refuse, and with which words."""
+"""Operations on whole tables: refused arguments and exact error messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from saeta import hooks
 from saeta._convert.tables import column_place
 
 
-def test_tables_that_are_joined_have_the_same_columns(host):
+def test_concatenated_tables_must_have_the_same_columns(host):
     one = sa.table({"a": [1], "b": ["x"]}, host)
     with pytest.raises(sa.TypeMismatch, match="concat_tables takes a sequence of tables, not one Table"):
         sa.concat_tables(one)
@@ -31,7 +31,7 @@ def test_tables_that_are_joined_have_the_same_columns(host):
         sa.concat_tables([one, one.with_column("a", sa.column("a", [1], "int8", host))])
 
 
-def test_a_joined_column_allows_nulls_if_one_part_does(host):
+def test_a_concatenated_column_is_nullable_if_one_part_is(host):
     strict = sa.table({"a": [1]}, host, schema=sa.schema([sa.field("a", "int8", nullable=False)]))
     loose = sa.table({"a": [1]}, host, schema=sa.schema([sa.field("a", "int8")], metadata={"k": "v"}))
     joined = sa.concat_tables([strict, loose])
@@ -40,7 +40,7 @@ def test_a_joined_column_allows_nulls_if_one_part_does(host):
     assert sa.concat_tables([loose, strict]).schema.metadata == {b"k": b"v"}
 
 
-def test_columns_are_renamed_by_place_or_by_name(host):
+def test_columns_are_renamed_by_position_or_by_name(host):
     table = sa.table({"a": [1], "b": [2]}, host)
     assert table.rename_columns(["x", "y"]).column_names == ["x", "y"]
     assert table.rename_columns({"b": "y"}).column_names == ["a", "y"]
@@ -61,7 +61,7 @@ def test_columns_are_renamed_by_place_or_by_name(host):
         table.remove_column(2)
 
 
-def test_batches_have_so_many_rows_at_most(host):
+def test_batches_have_a_maximum_number_of_rows(host):
     part = sa.table({"a": list(range(5))}, host)
     table = sa.concat_tables([part, part.slice(0, 2), part.slice(0, 0)])
     assert [batch.num_rows for batch in table.to_batches()] == [batch.num_rows for batch in table.batches]
@@ -76,7 +76,7 @@ def test_batches_have_so_many_rows_at_most(host):
             table.to_batches(wrong)
 
 
-def test_rows_are_dicts_of_distinct_names(host):
+def test_to_pylist_needs_distinct_names(host):
     table = sa.table({"a": [1, None], "b": ["x", "y"]}, host)
     assert table.to_pylist() == [{"a": 1, "b": "x"}, {"a": None, "b": "y"}]
     assert table.to_pydict() == {"a": [1, None], "b": ["x", "y"]}
@@ -89,7 +89,7 @@ def test_rows_are_dicts_of_distinct_names(host):
             wrong()
 
 
-def test_a_place_is_a_number_up_to_the_last():
+def test_an_index_must_be_an_integer_within_bounds():
     assert [column_place(index, 3, last=2) for index in (0, 2, -1, -3)] == [0, 2, 2, 0]
     assert column_place(3, 3, last=3) == 3
     for wrong in (3, -4):
@@ -125,7 +125,7 @@ class Block:
         self._entered.append("left")
 
 
-def test_torch_s_cache_is_emptied_on_the_device_of_the_context(gpu, monkeypatch):
+def test_trim_torch_empties_the_cache_of_the_contexts_device(gpu, monkeypatch):
     reserved, done = {3: [100, 40, 40, 70]}, []
     torch = ModuleType("torch")
     torch.cuda = SimpleNamespace(
@@ -138,10 +138,10 @@ def test_torch_s_cache_is_emptied_on_the_device_of_the_context(gpu, monkeypatch)
     assert gpu.memory.added == [("torch", 5)]
     assert trim(1) == 60
     assert done == [3, "emptied", "left"]
-    assert trim(1) == 0, "never less than nothing"
+    assert trim(1) == 0, "the freed bytes are never negative"
 
 
-def test_cupy_s_pool_is_freed_on_the_device_of_the_context(gpu, monkeypatch):
+def test_trim_cupy_frees_the_pool_of_the_contexts_device(gpu, monkeypatch):
     totals, done = [100, 40, 40, 70], []
     pool = SimpleNamespace(total_bytes=lambda: totals.pop(0), free_all_blocks=lambda: done.append("freed"))
     cupy = ModuleType("cupy")
@@ -155,7 +155,7 @@ def test_cupy_s_pool_is_freed_on_the_device_of_the_context(gpu, monkeypatch):
     assert trim(1) == 0
 
 
-def test_the_pool_below_a_resource_of_rmm_is_trimmed(gpu, monkeypatch):
+def test_trim_rmm_trims_the_pool_below_a_resource(gpu, monkeypatch):
     levels, trimmed = [100, 40], []
     bindings = ModuleType("cuda.bindings.runtime")
     ok, failed = "success", "failure"
@@ -189,7 +189,7 @@ def test_the_pool_below_a_resource_of_rmm_is_trimmed(gpu, monkeypatch):
         hooks.trim_rmm(gpu, PoolMemoryResource())
 
 
-def test_only_memory_of_gpus_is_trimmed(host):
+def test_trim_functions_need_a_gpu_context(host):
     for trim, what in (
         (hooks.trim_torch, "torch's cache"),
         (hooks.trim_cupy, "CuPy's pool"),

@@ -1,4 +1,5 @@
-"""Where writers put their bytes: objects that take parts, fail or lie, and file systems of two kinds."""
+"""Targets of writers: file objects with short writes, failures or wrong counts, and file systems of pyarrow
+and fsspec."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from saeta._files import ipc_writer, sinks
 
 
 class Target:
-    """Takes so many bytes at a time, and returns what it is told to."""
+    """Accepts at most `most` bytes per write, and returns the count, or the result of `answer`."""
 
     def __init__(self, most=100, answer=None):
         self.got = bytearray()
@@ -45,7 +46,7 @@ class Target:
         ("arrows", "file"),
     ],
 )
-def test_the_suffix_of_a_path_chooses_the_format(tmp_path, name, written):
+def test_the_suffix_of_a_path_determines_the_format(tmp_path, name, written):
     table = sa.table({"a": [1, 2]}, "host")
     path = tmp_path / name
     other = "file" if written == "stream" else "stream"
@@ -68,7 +69,7 @@ def test_the_suffix_of_a_path_chooses_the_format(tmp_path, name, written):
         table.write_ipc(path, format="arrows")
 
 
-def test_objects_that_take_parts_get_all_bytes_in_order():
+def test_objects_with_short_writes_get_all_bytes_in_order():
     for most in (1, 3, 10, 11):
         target = Target(most)
         sink = sinks.Sink(target, "a target")
@@ -82,7 +83,7 @@ def test_objects_that_take_parts_get_all_bytes_in_order():
     sinks.Sink(object(), "a target").finish()
 
 
-def test_none_means_all_bytes_except_of_a_raw_file():
+def test_a_write_returning_none_wrote_all_bytes_except_for_raw_files():
     target = Target(answer=lambda count: None)
     sinks.Sink(target, "a target").put(b"abc")
     assert target.got == b"abc"
@@ -102,7 +103,7 @@ def test_none_means_all_bytes_except_of_a_raw_file():
 
 
 @pytest.mark.parametrize("count", [0, -1, 4])
-def test_a_count_that_can_not_be_is_refused(count):
+def test_an_impossible_count_is_refused(count):
     sink = sinks.Sink(Target(answer=lambda _: count), "a target")
     with pytest.raises(
         sa.FileError, match=rf"write\(\) of 'a target' returned {count}, expected a number from 1 to 3"
@@ -111,7 +112,7 @@ def test_a_count_that_can_not_be_is_refused(count):
 
 
 @pytest.mark.parametrize(("answer", "kind"), [(True, "bool"), ("3", "str"), (3.0, "float")])
-def test_an_answer_that_is_no_count_is_refused(answer, kind):
+def test_a_result_that_is_not_a_count_is_refused(answer, kind):
     with pytest.raises(
         sa.TypeMismatch, match=rf"write\(\) of Target returned an object of type {kind}, expected"
     ):
@@ -137,7 +138,7 @@ def raising(failure, after=0):
     return Target(3, answer)
 
 
-def test_failures_say_what_was_tried():
+def test_failures_name_the_operation():
     for failure, text in (
         (OSError("no room"), "can't write 3 bytes at offset 3 to 'a target': no room"),
         (ValueError(), "can't write 3 bytes at offset 3 to 'a target': ValueError"),
@@ -204,7 +205,7 @@ class Closing(Target):
         self.closes += 1
 
 
-def test_an_upload_begins_with_its_first_bytes_and_ends_with_a_close():
+def test_an_upload_starts_with_the_first_bytes_and_ends_with_close():
     system = OfPyarrow()
     with sinks.writing(sinks.resolve_target("a/b", system)) as put:
         assert system.asked == []
@@ -222,7 +223,7 @@ def test_an_upload_begins_with_its_first_bytes_and_ends_with_a_close():
         (OfFsspec(), ("b", "wb"), ("rm", "b")),
     ],
 )
-def test_an_upload_that_fails_is_removed(system, begun, removed):
+def test_a_failed_upload_is_removed(system, begun, removed):
     target = sinks.resolve_target("mem://b" if isinstance(system, OfFsspec) else "b", system)
 
     def fail():
@@ -238,7 +239,7 @@ def test_an_upload_that_fails_is_removed(system, begun, removed):
     assert system.asked == [begun, removed]
 
 
-def test_an_upload_that_can_not_begin_or_end_is_named():
+def test_errors_name_an_upload_that_can_not_start_or_end():
     for failure, kind, text in (
         (FileNotFoundError("no bucket"), sa.MissingFileError, "can't create 'b': no bucket"),
         (PermissionError("not yours"), sa.FileError, "can't create 'b': not yours"),
@@ -264,7 +265,7 @@ def test_an_upload_that_can_not_begin_or_end_is_named():
         put(b"x")
 
 
-def test_targets_of_this_machine_are_paths(tmp_path):
+def test_local_targets_are_paths(tmp_path):
     from fsspec.implementations.local import LocalFileSystem
     from pyarrow import fs
 
@@ -278,7 +279,7 @@ def test_targets_of_this_machine_are_paths(tmp_path):
         assert (tmp_path / "x" / "y").is_dir()
 
 
-def test_what_is_no_target_is_refused(tmp_path):
+def test_objects_that_are_not_targets_are_refused(tmp_path):
     for wrong, text in (
         (3, "the target is of type int, expected a path, a URL or an object with write"),
         (SimpleNamespace(write=3), "the target is of type SimpleNamespace, expected a path"),
@@ -296,7 +297,7 @@ def test_what_is_no_target_is_refused(tmp_path):
         sinks.resolve_target("a", object())
 
 
-def test_pending_bytes_are_a_number_or_text():
+def test_pending_bytes_can_be_a_number_or_text():
     assert ipc_writer._bytes(1) == 1
     assert ipc_writer._bytes("64MiB") == 64 << 20
     for wrong in (0, -1, True, 1.5, None):
@@ -307,7 +308,7 @@ def test_pending_bytes_are_a_number_or_text():
 
 
 class Writer:
-    """As much of the compiled writer as an IpcWriter calls."""
+    """Stands in for the compiled writer and records the calls of an IpcWriter."""
 
     def __init__(self):
         self.calls = []
@@ -346,23 +347,23 @@ def test_a_writer_closes_once_with_its_target(writer, host):
         made.write(pa.array([1]))
 
 
-def test_a_writer_ends_without_a_file_after_an_exception(writer):
+def test_a_writer_leaves_no_file_after_an_exception(writer):
     made, inner, left = writer
     with pytest.raises(LookupError), made:
         raise LookupError
     assert (inner.calls, left) == ([("abort",)], ["_Aborted"])
 
 
-def test_a_writer_of_the_parent_is_left_alone(writer):
+def test_a_forked_child_does_not_end_its_parents_writer(writer):
     made, inner, left = writer
     made._process = os.getpid() + 1
     made.abort()
     assert (inner.calls, left) == ([], [])
-    assert made.close() == 77, "the compiled writer refuses it"
+    assert made.close() == 77, "the call is forwarded to the compiled writer, which refuses it"
     assert left == []
 
 
-def test_a_writer_that_is_dropped_warns(recwarn):
+def test_dropping_an_open_writer_warns(recwarn):
     inner = Writer()
     made = ipc_writer.IpcWriter(inner, "a.arrow", ExitStack())
     del made

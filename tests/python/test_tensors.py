@@ -1,4 +1,4 @@
-"""Columns as tensors when tensors can't express the column's values: nulls, times, dictionaries, bits."""
+"""Tensors of columns with values that tensors lack: nulls, times, dictionaries and bitmaps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def integers_in(ctx: sa.Context) -> sa.Column:
     return sa.from_arrow(pa.array([None, 7, None, 9, 10], pa.int16()), ctx)
 
 
-def test_nulls_become_nan_in_floats(anywhere):
+def test_nulls_can_become_nan_in_floats(anywhere):
     floats = floats_in(anywhere)
     seen = floats.to_numpy(nulls="nan")
     assert seen.dtype == np.float32
@@ -27,7 +27,7 @@ def test_nulls_become_nan_in_floats(anywhere):
     np.testing.assert_array_equal(half.to_numpy(nulls="nan"), np.array([np.nan, 2], np.float16))
 
 
-def test_nulls_become_a_value_of_the_type(anywhere):
+def test_nulls_can_be_filled_with_a_value(anywhere):
     integers, floats = integers_in(anywhere), floats_in(anywhere)
     assert integers.to_numpy(fill=-1).tolist() == [-1, 7, -1, 9, 10]
     assert integers.slice(1, 2).to_numpy(fill=np.int8(5)).tolist() == [7, 5]
@@ -40,7 +40,7 @@ def test_nulls_become_a_value_of_the_type(anywhere):
     assert bits.to_numpy(fill=True).dtype == np.bool_
 
 
-def test_a_mask_beside_the_values_is_true_where_they_are_valid(anywhere):
+def test_a_mask_is_true_for_valid_values(anywhere):
     integers = integers_in(anywhere)
     values, mask = integers.to_numpy(with_mask=True)
     assert (values.dtype, mask.dtype) == (np.int16, np.bool_)
@@ -52,7 +52,7 @@ def test_a_mask_beside_the_values_is_true_where_they_are_valid(anywhere):
     assert integers.is_valid().to_pylist() == mask.tolist()
 
 
-def test_a_host_column_shares_its_values_beside_the_mask(host):
+def test_a_host_column_with_a_mask_shares_its_values(host):
     column = sa.from_arrow(pa.array([None, 7, 8], pa.int16()), host)
     values, _ = column.to_numpy(with_mask=True)
     assert values.ctypes.data == column.address
@@ -60,7 +60,7 @@ def test_a_host_column_shares_its_values_beside_the_mask(host):
 
 
 @pytest.mark.parametrize("keywords", [{"nulls": "nan"}, {"fill": 0.0}])
-def test_a_stand_in_copies_only_where_there_are_nulls(host, keywords):
+def test_filling_nulls_copies_only_if_there_are_nulls(host, keywords):
     valid = sa.from_arrow(pa.array([1.0, 2.0]), host)
     assert valid.to_numpy(copy=False, **keywords).ctypes.data == valid.address
     holes = sa.from_arrow(pa.array([1.0, None]), host)
@@ -71,7 +71,7 @@ def test_a_stand_in_copies_only_where_there_are_nulls(host, keywords):
     assert copies(host) == 0
 
 
-def test_chunks_are_joined_with_their_stand_ins(host):
+def test_chunks_are_joined_with_filled_nulls(host):
     column = sa.from_arrow(pa.chunked_array([[1, None], [None, 4]]), host)
     assert column.to_numpy(fill=0).tolist() == [1, 0, 0, 4]
     values, mask = column.to_numpy(with_mask=True)
@@ -79,7 +79,7 @@ def test_chunks_are_joined_with_their_stand_ins(host):
     assert values[mask].tolist() == [1, 4]
 
 
-def test_nulls_without_a_choice_name_the_choices(anywhere):
+def test_the_error_for_nulls_names_the_options(anywhere):
     integers = integers_in(anywhere)
     with pytest.raises(BufferError, match=r"2 nulls.*fill=value or with_mask=True"):
         integers.to_numpy()
@@ -106,7 +106,7 @@ def test_nulls_without_a_choice_name_the_choices(anywhere):
         ({"fill": 0, "with_mask": True}, sa.InvalidError, "fill and with_mask were given"),
     ],
 )
-def test_wrong_choices_are_refused(host, keywords, raised, text):
+def test_wrong_options_are_refused(host, keywords, raised, text):
     column = sa.from_arrow(pa.array([None, 7], pa.int16()), host)
     with pytest.raises(raised, match=text):
         column.to_numpy(**keywords)
@@ -124,7 +124,7 @@ def test_wrong_choices_are_refused(host, keywords, raised, text):
     ],
     ids=str,
 )
-def test_times_are_their_integers_when_asked(host, type, integer):  # noqa: A002
+def test_times_are_exported_as_integers_on_request(host, type, integer):  # noqa: A002
     ticks = pa.array([86_400_000, None, 0], pa.int64() if integer == np.int64 else pa.int32()).cast(type)
     column = sa.from_arrow(ticks, host)
     with pytest.raises(BufferError, match="reinterpret=True"):
@@ -135,7 +135,7 @@ def test_times_are_their_integers_when_asked(host, type, integer):  # noqa: A002
     assert column.slice(2, 1).to_numpy(reinterpret=True, copy=False).ctypes.data == column.slice(2, 1).address
 
 
-def test_dictionaries_are_their_indices_when_asked(host):
+def test_dictionaries_are_exported_as_indices_on_request(host):
     column = sa.from_arrow(pa.array(["b", "a", None, "b"]).dictionary_encode(), host)
     with pytest.raises(BufferError, match="codes=True"):
         column.__dlpack__()
@@ -143,16 +143,16 @@ def test_dictionaries_are_their_indices_when_asked(host):
     assert column.slice(0, 2).to_numpy(codes=True, copy=False).ctypes.data == column.address
 
 
-def test_what_no_choice_makes_a_tensor_is_refused(host):
+def test_types_that_no_option_converts_are_refused(host):
     text = sa.from_arrow(pa.array(["a", None]), host)
     for keywords in ({"fill": 0}, {"nulls": "nan"}, {"codes": True, "reinterpret": True, "fill": 0}):
         with pytest.raises(BufferError, match="string has no tensor type"):
             text.to_numpy(**keywords)
-    values, mask = text.to_numpy(with_mask=True)  # an array of NumPy, and no tensor
+    values, mask = text.to_numpy(with_mask=True)  # an object array, which only NumPy supports
     assert (values.tolist(), mask.tolist()) == (["a", None], [True, False])
 
 
-def test_jax_takes_stand_ins_and_masks(host):
+def test_jax_imports_filled_nulls_and_masks(host):
     jax = pytest.importorskip("jax")
     with jax.default_device(jax.devices("cpu")[0]):
         column = sa.from_arrow(pa.array([1.0, None, 3.0], pa.float32()), host)
@@ -167,13 +167,13 @@ def test_jax_takes_stand_ins_and_masks(host):
 
 
 class Framework:
-    """Stands for torch or CuPy: takes tensors as NumPy does."""
+    """Stands in for torch or CuPy, with NumPy's from_dlpack."""
 
     from_dlpack = staticmethod(np.from_dlpack)
 
 
 @pytest.mark.parametrize("name", ["torch", "cupy"])
-def test_torch_and_cupy_take_stand_ins_and_masks(host, monkeypatch, name):
+def test_torch_and_cupy_import_filled_nulls_and_masks(host, monkeypatch, name):
     monkeypatch.setitem(__import__("sys").modules, name, Framework)
     column = sa.from_arrow(pa.array([1, None], pa.int32()), host)
     convert = getattr(column, f"to_{name}")
@@ -186,7 +186,7 @@ def test_torch_and_cupy_take_stand_ins_and_masks(host, monkeypatch, name):
 
 
 class TorchType:
-    """Stands for a dtype of torch, which has no name but its text."""
+    """Stands in for a torch dtype, whose name is available only by str()."""
 
     __module__ = "torch"
 
@@ -194,12 +194,12 @@ class TorchType:
         return "torch.float32"
 
 
-def test_a_dtype_of_torch_is_known_by_its_text(host):
+def test_a_torch_dtype_is_recognised_by_its_text(host):
     column = sa.column("a", np.arange(3), ctx=host)
     assert column.to_numpy(dtype=TorchType()).dtype == np.float32
 
 
-def test_strings_are_offsets_and_bytes(anywhere):
+def test_strings_are_exported_as_offsets_and_bytes(anywhere):
     column = sa.from_arrow(pa.array(["ab", "", "cde"]), anywhere)
     with pytest.raises(BufferError, match=r"offsets_and_values\(\)"):
         column.__dlpack__()
@@ -213,7 +213,7 @@ def test_strings_are_offsets_and_bytes(anywhere):
     assert len(whole) == len(data)
 
 
-def test_lists_are_offsets_and_values(host):
+def test_lists_are_exported_as_offsets_and_values(host):
     column = sa.from_arrow(pa.array([[1, 2], [3]], pa.large_list(pa.int16())), host)
     with pytest.raises(BufferError, match=r"offsets_and_values\(\)"):
         column.__dlpack__()
@@ -234,6 +234,6 @@ def test_offsets_of_rows_with_nulls_come_with_a_mask(anywhere):
     assert valid.to_numpy().tolist() == [True, False, True]
 
 
-def test_what_has_no_offsets_says_so(host):
+def test_the_error_for_columns_without_offsets(host):
     with pytest.raises(BufferError, match="int64 has no offsets"):
         sa.from_arrow(pa.array([1]), host).offsets_and_values()

@@ -1,4 +1,4 @@
-"""Lists, tensors, structs and tables as tensors of several dimensions."""
+"""Multi-dimensional tensors of fixed-size lists, fixed-shape tensors, structs and tables."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_structs_of_one_type_are_the_columns_of_a_matrix(anywhere):
         column.__dlpack__()
 
 
-def test_nulls_of_rows_have_the_modes_of_every_column(anywhere):
+def test_null_rows_accept_the_options_of_every_column(anywhere):
     column = lists_in(anywhere, nulls=True)
     with pytest.raises(BufferError, match="1 nulls"):
         column.to_numpy()
@@ -69,13 +69,13 @@ def test_nulls_of_rows_have_the_modes_of_every_column(anywhere):
     assert mask.tolist() == [True, False, True]
 
 
-def test_nulls_inside_of_rows_are_refused_by_name(anywhere):
+def test_the_error_names_nulls_inside_rows(anywhere):
     column = sa.from_arrow(pa.array([[1, None]], pa.list_(pa.int32(), 2)), anywhere)
     with pytest.raises(BufferError, match="1 of 2 values of type int32 inside of a fixed_size_list"):
         column.to_numpy(fill=0)
 
 
-def test_a_column_takes_another_type_of_number(anywhere):
+def test_a_column_is_converted_to_another_dtype(anywhere):
     column = sa.from_arrow(pa.array([1, None, 3], pa.int16()), anywhere)
     seen = column.to_numpy(dtype="float32", nulls="nan")
     assert seen.dtype == np.float32
@@ -117,7 +117,7 @@ def test_a_table_of_one_allocation_is_a_matrix_without_a_copy(host):
     assert table.__dlpack_device__() == (1, 0)
 
 
-def test_columns_of_several_types_need_a_type(anywhere):
+def test_columns_of_different_types_need_a_dtype(anywhere):
     table = sa.table({"a": [1, 2], "b": [0.5, None], "c": [True, False]}, anywhere)
     with pytest.raises(sa.TypeMismatch, match=r"'a' is of type int64, column 'b' of type double.*dtype="):
         table.to_numpy()
@@ -131,7 +131,7 @@ def test_columns_of_several_types_need_a_type(anywhere):
     assert table.select(["a", "c"]).to_numpy(dtype="int64").tolist() == [[1, 1], [2, 0]]
 
 
-def test_batches_are_rows_of_one_matrix(host):
+def test_batches_are_joined_to_one_matrix(host):
     table = sa.from_arrow(
         pa.table({"a": pa.chunked_array([[1, 2], [3]]), "b": pa.chunked_array([[4, 5], [6]])}), host
     )

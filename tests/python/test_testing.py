@@ -1,4 +1,4 @@
-"""The assertions for users: each passes where it should, and fails with numbers and tags where it should."""
+"""saeta.testing: each assertion passes or fails as it should, and failures have numbers and tags."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ WAYS = ("host_to_device", "device_to_host", "device_to_device", "peer_to_device"
 
 
 @pytest.mark.parametrize("direction", WAYS)
-def test_a_copy_in_any_direction_is_told(direction):
+def test_a_copy_in_any_direction_is_reported(direction):
     class Counting:
-        """A context that has moved 24 bytes in two calls since it was asked first."""
+        """A context whose counters grow by 24 bytes in two calls after the first reading."""
 
         device = "cuda:0"
         asked = 0
@@ -32,7 +32,7 @@ def test_a_copy_in_any_direction_is_told(direction):
         pass
 
 
-def test_views_are_no_copies(host):
+def test_views_are_not_copies(host):
     column = sa.from_dlpack(np.arange(100), host)
     with assert_no_copies(host), assert_no_leaks(host), assert_no_host_sync(host):
         view = np.from_dlpack(column)
@@ -40,9 +40,9 @@ def test_views_are_no_copies(host):
         del view
 
 
-def test_a_copy_is_told_with_its_bytes(anywhere):
+def test_a_copy_is_reported_with_its_bytes(anywhere):
     values = np.arange(100, dtype="i8")
-    message = r"expected no copies on .*_to_.* 8\d\d B in 1 calls"  # devices may round up to whole words
+    message = r"expected no copies on .*_to_.* 8\d\d B in 1 calls"  # device copies may be rounded up to words
     with pytest.raises(AssertionError, match=message), assert_no_copies(anywhere):
         sa.from_dlpack(values, anywhere, copy=True)
 
@@ -56,7 +56,7 @@ def test_counters_are_read_and_not_reset(host):
 
 
 @pytest.mark.gpu
-def test_a_wait_of_the_host_is_told():
+def test_a_host_synchronization_is_reported():
     if not sa.info()["cuda"]["usable"]:
         pytest.skip("no usable CUDA device")
     ctx = sa.context("cuda")
@@ -64,7 +64,7 @@ def test_a_wait_of_the_host_is_told():
         ctx.synchronize()
 
 
-def test_a_wait_of_the_host_is_told_by_its_count():
+def test_host_synchronizations_are_reported_with_their_count():
     class Fake:
         device = "cuda:0"
         waits = 3
@@ -77,7 +77,7 @@ def test_a_wait_of_the_host_is_told_by_its_count():
         fake.waits += 2
 
 
-def test_a_leak_is_told_with_its_tag(anywhere):
+def test_a_leak_is_reported_with_its_tag(anywhere):
     kept = []
     message = r"current \+1,000.*buffers \+1; by tag: 'orders' 1,000 B"
     with pytest.raises(AssertionError, match=message), assert_no_leaks(anywhere):
@@ -90,20 +90,20 @@ def test_a_kept_view_is_a_leak(host):
         kept.append(sa.from_dlpack(np.arange(100), host))
 
 
-def test_garbage_in_a_cycle_is_no_leak(anywhere):
+def test_garbage_in_a_cycle_is_not_a_leak(anywhere):
     with assert_no_leaks(anywhere):
         cycle = [anywhere.allocate(1000)]
         cycle.append(cycle)
         del cycle
 
 
-def test_less_than_before_is_no_leak(anywhere):
+def test_less_memory_than_before_is_not_a_leak(anywhere):
     kept = [anywhere.allocate(1000)]
     with assert_no_leaks(anywhere):
         kept.clear()
 
 
-def test_a_peak_counts_what_was_alive_before(anywhere):
+def test_a_peak_includes_earlier_allocations(anywhere):
     before = anywhere.allocate(1000, tag="before")
     with assert_peak_at_most(anywhere, 1500):
         anywhere.allocate(500)

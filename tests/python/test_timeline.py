@@ -1,4 +1,4 @@
-"""The timeline page: what it shows of a recording, that long ones stay whole, and that no text breaks it."""
+"""The timeline page: its contents, thinning of long recordings, and escaping of texts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from timeline_records import MIB, block, record
 
 
 class Reader(HTMLParser):
-    """Text by place, elements by name, and everything that would be fetched."""
+    """Parses a page: texts by element, elements by name, and all URLs that a browser would fetch."""
 
     def __init__(self, page):
         super().__init__()
@@ -72,14 +72,14 @@ def test_order_of_the_list_does_not_matter(tmp_path):
     assert written(tmp_path / "b.html", records[::-1])[2] == straight
 
 
-def test_an_address_that_is_used_again_is_another_block():
+def test_a_reused_address_is_another_block():
     again = record(3, "allocate", bytes=7, address=4096, generation=2, tag="b")
     late = [block(1, "allocate", 1, 5, "a"), again, block(4, "free", 1, 5, "a")]
     life = timeline.read(late)
     assert (life.final["a"], life.final["b"]) == (0, 7)
 
 
-def test_frees_of_unknown_blocks_are_left_out_and_said(tmp_path):
+def test_frees_of_unknown_blocks_are_ignored_and_reported(tmp_path):
     _, reader, data = written(
         tmp_path / "page.html", [block(1, "free", 9, 50 * MIB), block(2, "allocate", 1, MIB)]
     )
@@ -87,7 +87,7 @@ def test_frees_of_unknown_blocks_are_left_out_and_said(tmp_path):
     assert "Left out: 1 block from before the recording" in reader.text["p", "summary"]
 
 
-def test_refusals_and_trims_are_marked_with_what_was_asked(tmp_path):
+def test_refusals_and_trims_are_marked_with_the_requested_bytes(tmp_path):
     _, reader, data = written(
         tmp_path / "page.html",
         [
@@ -121,7 +121,7 @@ def test_the_budget_is_a_line_that_follows_its_limit_and_not_that_of_a_child():
     assert life.limits == [(0, 10), (2000, 20), (3000, None)]
 
 
-def test_a_limit_that_no_record_carries_is_the_one_given():
+def test_records_without_a_limit_use_the_given_one():
     assert timeline.read([record(1, "allocate", limit=None)], limit=99).limits == [(0, 99)]
     assert timeline.read([record(1, "allocate", limit=None)]).limits == [(0, None)]
 
@@ -154,16 +154,16 @@ def test_a_long_recording_is_thinned_without_losing_peaks_or_marks(tmp_path):
     assert (tmp_path / "page.html").stat().st_size < 1_000_000
 
 
-def test_very_many_marks_are_drawn_together_and_the_page_says_so(tmp_path):
+def test_too_many_marks_are_combined_and_the_page_says_so(tmp_path):
     records = [record(1, "trim", bytes=7)]
     sizes = {order: 90_000 if order == 34_567 else order for order in range(2, 60_002)}
     records += [record(order, "refuse", bytes=size, tag="greedy") for order, size in sizes.items()]
     _, reader, data = written(tmp_path / "page.html", records)
     refused = [mark for mark in data["marks"] if mark[1] == "refuse"]
     assert len(data["marks"]) <= len(timeline.MARKS) * timeline.MARK_WINDOWS
-    assert sum(mark[8] for mark in refused) == 60_000, "none is lost"
+    assert sum(mark[8] for mark in refused) == 60_000, "combined marks must keep the total count"
     assert max(refused, key=lambda mark: mark[2])[:3] == [34_566 * 1000, "refuse", 90_000]
-    assert [mark[8] for mark in data["marks"] if mark[1] == "trim"] == [1], "each kind has marks of its own"
+    assert [mark[8] for mark in data["marks"] if mark[1] == "trim"] == [1], "kinds are not mixed"
     assert [mark[0] for mark in data["marks"]] == sorted(mark[0] for mark in data["marks"])
     summary = reader.text["p", "summary"]
     assert "60,000 requests were refused" in summary
@@ -171,7 +171,7 @@ def test_very_many_marks_are_drawn_together_and_the_page_says_so(tmp_path):
     assert (tmp_path / "page.html").stat().st_size < 200_000
 
 
-def test_as_many_marks_as_can_be_drawn_are_drawn_one_by_one(tmp_path):
+def test_marks_up_to_the_maximum_are_drawn_individually(tmp_path):
     records = [record(order, "refuse", bytes=order) for order in range(1, timeline.DRAWN_MARKS + 1)]
     _, reader, data = written(tmp_path / "page.html", records)
     assert len(data["marks"]) == timeline.DRAWN_MARKS
@@ -181,7 +181,7 @@ def test_as_many_marks_as_can_be_drawn_are_drawn_one_by_one(tmp_path):
 HOSTILE = '</script><img src=x onerror="alert(1)"><!-- & {{data}} \u2028 \\'
 
 
-def test_no_text_breaks_the_page(tmp_path):
+def test_texts_are_escaped_in_the_page(tmp_path):
     harmless = [block(1, "allocate", 1, 1), record(2, "refuse", tag="a", account="child", outcome="no room")]
     _, plain, _ = written(tmp_path / "plain.html", harmless, phases=[("a phase", 2)])
     page, reader, data = written(
@@ -200,7 +200,7 @@ def test_no_text_breaks_the_page(tmp_path):
     assert "<img" not in page
 
 
-def test_the_page_needs_nothing_else(tmp_path):
+def test_the_page_loads_no_other_file(tmp_path):
     page, reader, _ = written(tmp_path / "page.html", [block(1, "allocate", 1, 1)])
     assert reader.fetched == []
     assert not re.search(r"@import|url\(|fetch\(|import\(", page)
@@ -208,7 +208,7 @@ def test_the_page_needs_nothing_else(tmp_path):
     assert not re.search(r"\{\{\w+\}\}", page)
 
 
-def test_phases_in_which_nothing_happened_have_no_place(tmp_path):
+def test_empty_phases_are_omitted(tmp_path):
     records = [block(1, "allocate", 1, 1), block(2, "allocate", 2, 1), block(3, "free", 2, 1)]
     data = written(tmp_path / "page.html", records, phases=[("look", 0), ("read", 2), ("nap", 2), ("go", 3)])[
         2
@@ -216,7 +216,7 @@ def test_phases_in_which_nothing_happened_have_no_place(tmp_path):
     assert data["spans"] == [["read", 0, 1000], ["go", 2000, 2000]]
 
 
-def test_limits_of_children_are_lines_of_their_own(tmp_path):
+def test_limits_of_children_are_separate_lines(tmp_path):
     _, reader, data = written(
         tmp_path / "page.html",
         [
@@ -248,7 +248,7 @@ def test_reserved_held_and_external_bytes_are_lines(tmp_path):
         "reserved": [[0, 2 * MIB]],
         "external": [[1000, 3 * MIB], [4000, 0]],
     }
-    assert data["rows"][-1] == [MIB], "a view is not in use here"
+    assert data["rows"][-1] == [MIB], "a view of foreign memory is not in use"
     assert "external: views of the memory of others3 MiB0 B" in reader.text["tbody", None]
 
 
@@ -294,7 +294,7 @@ places.data.textContent = process.argv[2];
 
 
 def drawn(page, data, tmp_path):
-    """The elements that the script of a page draws, as (name, attributes, text)."""
+    """Runs the page's script in Node.js. Returns the elements that it draws, as (name, attributes, text)."""
     script = re.search(r'<script type="module">(.*?)</script>', page, re.DOTALL)[1]
     end = (
         "console.log(JSON.stringify(places.picture.children.map("
@@ -325,7 +325,7 @@ def test_the_script_draws_lines_and_the_labels_of_narrow_phases(tmp_path):
         for name, attributes, text in elements
         if text in {"a short beginning", "another short one"}
     ]
-    assert len(set(rows)) == 2, "they do not cover each other"
+    assert len(set(rows)) == 2, "labels must not overlap"
     levels = {
         attributes["class"]: attributes["d"]
         for name, attributes, _ in elements
@@ -335,7 +335,7 @@ def test_the_script_draws_lines_and_the_labels_of_narrow_phases(tmp_path):
     assert levels["level child"].startswith("M")
 
 
-def test_an_empty_recording_is_a_page_too(tmp_path):
+def test_an_empty_recording_makes_a_page(tmp_path):
     _, reader, data = written(tmp_path / "page.html", [])
     assert reader.text["p", "summary"] == "Nothing was recorded."
     assert data["times"] == [0]
@@ -352,7 +352,7 @@ def test_durations_have_a_unit():
     assert {time: timeline._duration(time) for time in shown} == shown
 
 
-def test_a_timeline_is_made_of_a_recording_alone(host, tmp_path):
+def test_a_timeline_accepts_only_a_recording(host, tmp_path):
     with pytest.raises(sa.TypeMismatch, match="recording is of type list, expected a MemoryRecording"):
         host.memory.timeline(tmp_path / "page.html", [])
     assert list(tmp_path.iterdir()) == []
@@ -393,7 +393,7 @@ def test_a_real_recording_shows_reservations_views_and_the_limit_of_a_child(host
     del drawn_from, kept
 
 
-def test_the_demo_draws_its_reads_and_its_refused_one(tmp_path):
+def test_the_demo_draws_its_reads_and_its_refusal(tmp_path):
     for needed in ("typer", "rich", "numpy", "pyarrow", "saeta._ipc"):
         pytest.importorskip(needed)
     page = tmp_path / "demo.html"

@@ -1,4 +1,4 @@
-"""The timeline page word for word: what it says and draws of a recording with every kind of record."""
+"""The exact text and drawing data of the timeline page for a recording with every kind of record."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from timeline_records import MIB, block, record
 
 KIB = 1 << 10
 
-# Every kind of record, with what it does to the bytes in use.
+# Every kind of record, with its effect on the bytes in use.
 EVERYTHING = [
     record(1, "free", address=1, generation=9, bytes=5),
     record(2, "allocate", address=1, generation=1, bytes=3 * KIB, tag="a", reserved=KIB, held=4 * KIB),
@@ -44,7 +44,7 @@ EVERYTHING = [
 PHASES = [("x", 2), ("y", 17)]
 
 
-def test_what_the_script_gets_of_every_kind_of_record(monkeypatch):
+def test_the_drawing_data_of_every_kind_of_record(monkeypatch):
     monkeypatch.setattr(timeline, "NAMED_TAGS", 2)
     life = timeline.read(EVERYTHING)
     assert timeline._data(life, timeline._spans(life, EVERYTHING, PHASES)) == {
@@ -81,7 +81,7 @@ def test_what_the_script_gets_of_every_kind_of_record(monkeypatch):
     }
 
 
-def test_what_the_page_says_of_every_kind_of_record(monkeypatch):
+def test_the_text_of_every_kind_of_record(monkeypatch):
     monkeypatch.setattr(timeline, "NAMED_TAGS", 2)
     monkeypatch.setattr(timeline, "LISTED_MARKS", 4)
     life = timeline.read(EVERYTHING)
@@ -132,13 +132,13 @@ def test_what_the_page_says_of_every_kind_of_record(monkeypatch):
 
 
 def cells(html):
-    """The texts of each row of a table; before the text of a cell with a sign, the class of the sign."""
+    """Returns the cell texts of each row of a table. The class of a cell's marker precedes its text."""
     rows = re.findall("<tr.*?</tr>", html)
     signs = [re.sub('<i(?: class="([^"]*)")?></i>', r"\1</td><td>", row) for row in rows]
     return [re.findall("(?<=>)([^<>]*)</t[hd]>", row) for row in signs]
 
 
-def test_a_long_life_keeps_the_highest_the_lowest_and_the_last_of_each_part(monkeypatch):
+def test_thinning_keeps_the_maximum_minimum_and_last_value_of_each_part(monkeypatch):
     monkeypatch.setattr(timeline, "NAMED_TAGS", 2)
     monkeypatch.setattr(timeline, "CHUNKS", 2)
     times, rows = timeline.thin(timeline.read(EVERYTHING))
@@ -151,7 +151,7 @@ def test_a_long_life_keeps_the_highest_the_lowest_and_the_last_of_each_part(monk
     assert timeline.thin_level(level) == [(2, 9), (5, 2)]
 
 
-def test_marks_of_one_kind_and_window_are_drawn_as_the_largest(monkeypatch):
+def test_combined_marks_show_the_largest(monkeypatch):
     monkeypatch.setattr(timeline, "DRAWN_MARKS", 4)
     monkeypatch.setattr(timeline, "MARK_WINDOWS", 4)
     sizes = [("refuse", 3), ("refuse", 8), ("trim", 1), ("refuse", 5), ("trim", 2)]
@@ -165,7 +165,7 @@ def test_marks_of_one_kind_and_window_are_drawn_as_the_largest(monkeypatch):
     ]
 
 
-def test_a_page_says_what_it_must_and_no_more():
+def test_the_summary_omits_empty_parts():
     assert timeline.summary(timeline.Life()) == "Nothing was recorded."
     only_marks = timeline.summary(timeline.read([record(1, "trim", limit=None)]))
     assert only_marks.endswith("(their tags). Marked: 1 trim. At the end nothing was in use.")

@@ -1,4 +1,4 @@
-"""The tutorial runs as it stands, prints what its comments say, and draws the plot that it shows."""
+"""The tutorial's code runs, prints the output in its comments, and draws the plot on the page."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PROGRAM = program("docs/tutorial.md")
 
 
 def rounded(drawing: str) -> str:
-    """Coordinates to a pixel: the last digits of a fit differ between processors."""
+    """Rounds coordinates to a pixel, because the last digits of a fit differ between processors."""
     return re.sub(r"-?\d+\.\d+", lambda number: f"{float(number[0]):.0f}", drawing)
 
 
-def test_the_tutorial_prints_and_draws_what_it_shows(tmp_path):
+def test_the_tutorial_prints_its_output_and_draws_its_plot(tmp_path):
     for module in ("duckdb", "matplotlib", "numpy", "pyarrow"):
         pytest.importorskip(module)
     assert len(promised(PROGRAM)) > 8

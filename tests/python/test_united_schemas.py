@@ -1,6 +1,7 @@
-"""Rows of several tables and files as rows of one schema: one rule, wherever they come together.
+"""Joining tables and files whose schemas differ in nullability or nested names: every operation follows one
+rule.
 
-The measure is what pyarrow makes of the values of both in the schema of the whole.
+The expected rows are those that pyarrow makes of all values in the united schema.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def struct_of(type_):
     return pa.struct([("a", pa.int64()), ("b", type_)])
 
 
-# Each pair: the fields and values of two tables, and the field of the whole.
+# Each case: field and values of two tables, and the united field.
 PAIRS = {
     "nulls later": (field(pa.int64(), False), [1], field(pa.int64()), [None, 2], field(pa.int64())),
     "nulls first": (field(pa.int64()), [None, 2], field(pa.int64(), False), [1], field(pa.int64())),
@@ -113,7 +114,7 @@ OF_NULLS = {
     "map": pa.map_(pa.string(), pa.int8()),
     "struct": pa.struct([("a", pa.int8()), ("b", pa.string())]),
 }
-IN_MEMORY = {  # pyarrow does not read them from Parquet as they were written
+IN_MEMORY = {  # types that pyarrow reads from Parquet differently than written
     "view": pa.string_view(),
     "list view": pa.list_view(pa.int8()),
     "interval": pa.month_day_nano_interval(),
@@ -198,7 +199,7 @@ def loaded_parquet(device, folder, tables):
 
 
 def same_schemas(source):
-    """Joins parts, all of which have the schema that their source says."""
+    """Joins the parts of a source, after checking that all have the source's schema."""
     parts = list(source)
     assert [part.schema for part in parts] == [source.schema] * len(parts)
     return sa.concat_tables(parts)
@@ -210,12 +211,12 @@ OF_PARQUET = (of_parquet, scanned_parquet, loaded_parquet)
 
 @pytest.mark.parametrize("way", [*ALL, *OF_PARQUET], ids=lambda way: way.__name__)
 @pytest.mark.parametrize("name", PAIRS)
-def test_rows_of_both_have_one_schema_in_either_order(device, tmp_path, name, way):
+def test_two_tables_are_joined_with_the_united_schema_in_either_order(device, tmp_path, name, way):
     one, other, whole, values = pair(name)
     found = way(device, tmp_path, [one, other])
     assert found["v"].to_pylist() == as_python(values, whole)
     assert found.schema.field("v").nullable == whole.nullable
-    if way not in OF_PARQUET:  # which has names of its own for values
+    if way not in OF_PARQUET:  # Parquet has other names for nested fields
         assert found.schema.field("v").type == sa.DataType(whole.type)
     found.to_arrow().validate(full=True)
 
@@ -225,7 +226,7 @@ def as_python(values, whole):
 
 
 @pytest.mark.parametrize("name", [*OF_NULLS, *IN_MEMORY])
-def test_a_column_of_type_null_is_nulls_of_any_type(device, tmp_path, name):
+def test_a_column_of_type_null_is_united_with_any_type(device, tmp_path, name):
     type_ = {**OF_NULLS, **IN_MEMORY}[name]
     nulls = sa.from_arrow(pa.table({"v": pa.nulls(3)}), device)
     wanted = sa.from_arrow(pa.table({"v": pa.nulls(3, type_)}), device)
@@ -248,7 +249,7 @@ def test_a_column_of_type_null_is_nulls_of_any_type(device, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", OF_NULLS)
-def test_a_parquet_file_of_nulls_is_nulls_of_the_type_that_is_meant(device, tmp_path, name):
+def test_a_parquet_file_of_nulls_has_the_type_of_the_given_schema(device, tmp_path, name):
     pq.write_table(pa.table({"v": pa.nulls(3)}), tmp_path / "a.parquet")
     meant = sa.schema([("v", OF_NULLS[name])])
     assert sa.read_parquet(tmp_path, device, schema=meant)["v"].to_pylist() == [None] * 3
@@ -271,7 +272,7 @@ def test_only_columns_that_are_read_are_compared(device, tmp_path, ending):
 
 
 @pytest.mark.parametrize("ending", ["arrow", "parquet"])
-def test_a_loader_has_the_schema_that_is_meant(host, tmp_path, ending):
+def test_a_loader_uses_the_given_schema(host, tmp_path, ending):
     made = [pa.table({"a": pa.nulls(2), "b": [1, 2]}), pa.table({"a": [0.5], "b": [3]})]
     files(tmp_path, made, ending)
     meant = sa.schema([("a", "float64"), ("b", "int64")])
@@ -290,7 +291,7 @@ def test_a_loader_has_the_schema_that_is_meant(host, tmp_path, ending):
         sa.loader(tmp_path, host, schema={"a": "float64", "b": "string"}, batch_size=2, to="numpy")
 
 
-def test_a_loader_of_a_table_has_the_schema_that_is_meant(host):
+def test_a_loader_of_a_table_uses_the_given_schema(host):
     rows = sa.table({"a": [None, None], "b": [1, 2]}, host)
     meant = {"a": "int16", "b": "int64"}
     with sa.loader(rows, host, schema=meant, fill=7, batch_size=2, to="numpy") as loader:
@@ -301,7 +302,7 @@ def test_a_loader_of_a_table_has_the_schema_that_is_meant(host):
         sa.loader(rows, host, schema={"a": "int16", "b": "string"}, batch_size=2, to="numpy")
 
 
-def test_a_writer_takes_every_table_whose_rows_fit_its_schema(device):
+def test_a_writer_accepts_every_table_that_fits_its_schema(device):
     for name in (
         "nulls first",
         "item, element",
@@ -321,7 +322,7 @@ def test_a_writer_takes_every_table_whose_rows_fit_its_schema(device):
 
 
 @pytest.mark.parametrize("name", ["nulls later", "null first", "values allow nulls"])
-def test_a_writer_with_a_schema_takes_what_the_first_table_does_not_allow(host, name):
+def test_a_writer_with_a_schema_accepts_more_than_its_first_table(host, name):
     one, other, whole, values = pair(name)
     with sa.ipc_writer(io.BytesIO()) as writer:
         writer.write(one)
@@ -344,13 +345,13 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_other_types_are_refused_with_the_file_the_column_and_both_types(host, tmp_path, name):
+def test_the_error_for_other_types_names_file_column_and_types(host, tmp_path, name):
     one, other = OTHERS[name]
     tables = [table(field(each), [None]) for each in (one, other)]
     texts = [f"'v' ({sa.DataType(each).name})" for each in (other, one)]
     for way in (joined, read, scanned, of_parquet, scanned_parquet, loaded, loaded_parquet):
         if "parquet" in way.__name__ and name == "texts":
-            continue  # pyarrow keeps the kind of text in metadata of its own
+            continue  # pyarrow restores the string type from its own metadata
         folder = tmp_path / way.__name__
         folder.mkdir()
         with pytest.raises(sa.TypeMismatch) as raised:

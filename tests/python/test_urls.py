@@ -1,4 +1,4 @@
-"""Names and places that are not there: columns by name, files by URL. None of the tests needs a network."""
+"""Errors for unknown column names and unreachable URLs. No test needs a network."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def missing_names(table: sa.Table, path: str, parquet: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("way", missing_names(None, "", ""))  # type: ignore[arg-type]
-def test_a_name_that_no_column_has_is_a_key_error(host: sa.Context, tmp_path: Any, way: str) -> None:
+def test_an_unknown_column_name_is_a_key_error(host: sa.Context, tmp_path: Any, way: str) -> None:
     source = pa.table({"a": [1], "b": [2]})
     path, parquet = str(tmp_path / "x.arrow"), str(tmp_path / "x.parquet")
     table = sa.from_arrow(source, host)
@@ -52,17 +52,17 @@ def test_a_name_that_no_column_has_is_a_key_error(host: sa.Context, tmp_path: An
     assert isinstance(raised.value, sa.ColumnNameError)
     assert isinstance(raised.value, sa.InvalidError)
     assert "nope" in str(raised.value)
-    assert "'a'" in str(raised.value), "the names that there are"
-    assert not str(raised.value).startswith(("'", '"')), "the message itself, not its repr"
+    assert "'a'" in str(raised.value), "the existing names"
+    assert not str(raised.value).startswith(("'", '"')), "KeyError must not show the repr of the message"
 
 
-def test_a_name_of_two_columns_is_a_key_error_as_well(host: sa.Context) -> None:
+def test_a_duplicate_column_name_is_a_key_error(host: sa.Context) -> None:
     twice = sa.from_arrow(pa.table([[1], [2]], names=["a", "a"]), host)
     with pytest.raises(KeyError, match="2 columns are named 'a': choose one by its index"):
         twice["a"]
 
 
-def test_a_number_of_no_column_stays_an_index_error(host: sa.Context) -> None:
+def test_a_column_index_out_of_range_is_an_index_error(host: sa.Context) -> None:
     table = sa.table({"a": [1]}, host)
     with pytest.raises(IndexError):
         table[1]
@@ -72,7 +72,7 @@ def test_a_number_of_no_column_stays_an_index_error(host: sa.Context) -> None:
 @pytest.mark.parametrize(
     "url", ["nowhere://a/b", "foo+bar://x", "s3://key:secret@bucket/x?scheme=bogus", "memory://nothing"]
 )
-def test_an_error_of_a_url_is_ours_and_keeps_its_secrets(read: Any, url: str) -> None:
+def test_errors_of_urls_are_saetas_and_hide_secrets(read: Any, url: str) -> None:
     pytest.importorskip("fsspec")
     with pytest.raises(sa.Error) as raised:
         read(url, "host")
@@ -97,7 +97,7 @@ def test_without_pyarrow_and_fsspec_a_url_names_both(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("read", READERS)
-def test_a_server_that_refuses_is_a_file_error_and_no_missing_file(read: Any, closed_port: int) -> None:
+def test_an_unreachable_server_is_a_file_error_not_a_missing_file(read: Any, closed_port: int) -> None:
     pytest.importorskip("fsspec")
     with pytest.raises(sa.FileError, match="Connection refused") as raised:
         read(f"ftp://127.0.0.1:{closed_port}/x.arrow", "host")
@@ -113,7 +113,7 @@ def test_a_server_that_refuses_is_a_file_error_and_no_missing_file(read: Any, cl
         ("gcs://bucket/x?retry_limit_seconds=99", "gcs://bucket/x?retry_limit_seconds=99"),
     ],
 )
-def test_a_store_that_does_not_answer_is_given_up_after_seconds(
+def test_a_store_that_does_not_respond_times_out(
     read: Any, url: str, asked: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
@@ -131,7 +131,7 @@ def test_a_store_that_does_not_answer_is_given_up_after_seconds(
 
 
 class Failing:
-    """A file of a store that fails while it is read."""
+    """A file of an object store whose reads fail."""
 
     def open_input_file(self, path: str) -> Any:
         class File:
@@ -144,6 +144,6 @@ class Failing:
         return File()
 
 
-def test_a_store_that_fails_later_is_a_file_error_too() -> None:
+def test_a_store_that_fails_during_a_read_is_a_file_error() -> None:
     with pytest.raises(sa.FileError, match="can't read 'x/y': the store has gone"):
         sa.read_ipc("x/y", "host", filesystem=Failing())

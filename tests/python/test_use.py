@@ -1,4 +1,4 @@
-"""Buffers, and tokens that lend pointers and arrays for kernels of users."""
+"""Buffers, and use tokens, which give a user's kernels pointers and arrays."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from threads import run_in_threads
 
 
 def fill(lent, values):
-    """Writes all elements. A lent array that is too long fails the test before it overwrites memory behind
-    the buffer, which would crash later tests."""
+    """Writes all elements. Checks the length first: writing past the buffer would crash later tests."""
     view = np.asarray(lent)
     assert view.shape == np.shape(values)
     view[:] = values
 
 
-def test_a_buffer_says_what_it_is(anywhere):
+def test_a_buffer_reports_its_properties(anywhere):
     made = anywhere.allocate(1000, tag="mine", alignment=4096)
     assert (made.nbytes, len(made), made.tag, made.device) == (1000, 1000, "mine", anywhere.device)
     assert made.address % 4096 == 0
@@ -56,14 +55,14 @@ def test_numpy_and_the_device_read_page_locked_memory(anywhere):
         assert np.asarray(token.array(made, "f4")).tolist() == list(range(10))
 
 
-def test_numpy_reads_page_locked_memory_when_the_stream_of_the_token_has_passed():
+def test_numpy_reads_page_locked_memory_after_the_tokens_stream():
     sim = simulator().Device(0).context
     made = sim.allocate(40, kind="pinned")
     with sa.use(writes=[made]) as token:
         array = token.array(made, "f4")
         waits = sim.counters()["synchronizations"]
         assert array.__cuda_array_interface__["stream"] is None
-        assert sim.counters()["synchronizations"] == waits, "a device waits by itself"
+        assert sim.counters()["synchronizations"] == waits, "work on a device needs no host synchronization"
         np.asarray(array)
         assert sim.counters()["synchronizations"] > waits
 
@@ -88,7 +87,7 @@ def test_a_slice_shares_the_bytes(anywhere):
         made[::2]
 
 
-def test_what_is_written_in_one_token_is_read_in_the_next(host):
+def test_a_token_reads_what_an_earlier_token_wrote(host):
     made = host.allocate(40)
     with sa.use(writes=[made]) as token:
         assert token.stream is None
@@ -102,7 +101,7 @@ def test_what_is_written_in_one_token_is_read_in_the_next(host):
         _ = token.stream
 
 
-def test_columns_are_lent_with_their_own_type(host):
+def test_arrays_of_columns_have_their_type(host):
     column = sa.table({"a": np.arange(6, dtype="i2")}, host)["a"]
     with sa.use(reads=[column[2:]]) as token:
         view = np.asarray(token.array(column[2:]))
@@ -111,7 +110,7 @@ def test_columns_are_lent_with_their_own_type(host):
             token.array(column, "i4")
 
 
-def test_what_an_array_can_not_say_is_refused(host):
+def test_columns_that_an_array_can_not_represent_are_refused(host):
     table = sa.table({"n": [1, None, 3], "s": ["a", "b", "c"]}, host)
     made = host.allocate(10)
     with sa.use(reads=[table["n"], table["s"], made]) as token:
@@ -127,7 +126,7 @@ def test_what_an_array_can_not_say_is_refused(host):
             token.pointer("text")
 
 
-def test_nothing_is_lent_outside_of_the_block(host):
+def test_pointers_and_arrays_are_available_only_inside_the_block(host):
     made = host.allocate(8)
     token = sa.use(writes=[made])
     assert not token.is_open
@@ -144,7 +143,7 @@ def test_nothing_is_lent_outside_of_the_block(host):
         pass
 
 
-def test_only_what_is_named_is_lent(anywhere):
+def test_only_named_buffers_can_be_accessed(anywhere):
     read, written, other = (anywhere.allocate(8) for _ in range(3))
     with sa.use(reads=[read], writes=[written]) as token:
         assert not token.writable(read)
@@ -158,7 +157,7 @@ def test_only_what_is_named_is_lent(anywhere):
 
 
 @pytest.mark.parametrize("order", [1, -1], ids=["host first", "device first"])
-def test_memory_of_the_host_and_of_a_device_is_lent_on_the_stream_of_the_device(order):
+def test_a_token_with_host_and_device_memory_uses_the_devices_stream(order):
     simulated = simulator().Device()
     ours, theirs = sa.context("host").allocate(8), simulated.context.allocate(8)
     with sa.use(writes=[theirs]) as token:
@@ -176,7 +175,7 @@ def test_memory_of_the_host_and_of_a_device_is_lent_on_the_stream_of_the_device(
     assert simulated.races == []
 
 
-def test_a_token_ends_with_an_error_of_its_block_too(anywhere):
+def test_a_token_ends_with_its_block_even_after_an_error(anywhere):
     made = anywhere.allocate(8)
     with pytest.raises(LookupError), sa.use(writes=[made]):
         raise LookupError
@@ -184,7 +183,7 @@ def test_a_token_ends_with_an_error_of_its_block_too(anywhere):
         pass
 
 
-def test_memory_of_others_is_not_written(host):
+def test_foreign_read_only_memory_can_not_be_written(host):
     column = sa.from_arrow(pa.array([0, 1, 2, 3]), host)
     with pytest.raises(sa.InvalidError, match="read-only"), sa.use(writes=[column]):
         pass
@@ -194,7 +193,7 @@ def test_memory_of_others_is_not_written(host):
 
 @pytest.fixture
 def restless():
-    """Threads of Python take turns as often as they can."""
+    """Makes Python switch threads as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -202,7 +201,7 @@ def restless():
 
 
 @pytest.mark.usefixtures("restless")
-def test_writers_of_several_threads_take_turns(host):
+def test_writes_of_several_threads_are_serialized(host):
     made = host.allocate(8)
     with sa.use(writes=[made]) as token:
         fill(token.array(made, "i8"), [0])
@@ -214,7 +213,7 @@ def test_writers_of_several_threads_take_turns(host):
             with sa.use(writes=[made]) as token:
                 view = np.asarray(token.array(made, "i8"))
                 before = int(view[0])
-                sum(range(1000))  # long enough for another thread's turn
+                sum(range(1000))  # long enough for a thread switch
                 view[0] = before + 1
 
     run_in_threads(4, count)
@@ -222,7 +221,7 @@ def test_writers_of_several_threads_take_turns(host):
         assert np.asarray(token.array(made, "i8")).tolist() == [1200]
 
 
-def test_memory_goes_when_its_last_user_goes(anywhere):
+def test_memory_is_freed_after_its_last_user(anywhere):
     made = anywhere.allocate(1000)
     with sa.use(writes=[made]) as token:
         del made
@@ -247,11 +246,11 @@ def test_memory_goes_when_its_last_user_goes(anywhere):
     ],
     ids=["none", "number", "torch 0", "torch", "cupy 0", "cupy", "numba 0", "numba", "protocol"],
 )
-def test_streams_are_read_as_frameworks_hold_them(stream, number):
+def test_stream_objects_of_frameworks_are_accepted(stream, number):
     assert _stream_number(stream) == number
 
 
-def test_what_is_no_stream_is_refused(host):
+def test_objects_that_are_not_streams_are_refused(host):
     made = host.allocate(8)
     with pytest.raises(sa.TypeMismatch, match="is not a stream"):
         sa.use("fast", reads=[made])
@@ -262,7 +261,7 @@ def test_what_is_no_stream_is_refused(host):
 
 
 @pytest.mark.gpu
-def test_kernels_of_cupy_run_on_lent_arrays():
+def test_cupy_kernels_use_arrays_of_a_token():
     cupy = pytest.importorskip("cupy")
     if not sa.info()["cuda"]["usable"]:
         pytest.skip("no usable CUDA device")

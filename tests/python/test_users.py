@@ -1,4 +1,5 @@
-"""Tables and columns behave as users of pyarrow, polars and pandas expect, or say why they don't."""
+"""Tables and columns behave as users of pyarrow, polars and pandas expect, or raise an error that explains
+why not."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ def trips(ctx: sa.Context) -> sa.Table:
     return sa.table({"fare": [1.5, None, 3.5], "tip": [1, 2, 3]}, ctx)
 
 
-def test_in_asks_a_table_for_a_name(host):
+def test_in_tests_a_table_for_a_column_name(host):
     table = trips(host)
     assert "fare" in table
     assert "far" not in table
@@ -26,14 +27,14 @@ def test_in_asks_a_table_for_a_name(host):
         _ = 3 in table
 
 
-def test_in_asks_a_column_for_a_value(host):
+def test_in_tests_a_column_for_a_value(host):
     table = trips(host)
     assert 3.5 in table["fare"]
     assert None in table["fare"]
     assert 4 not in table["tip"]
 
 
-def test_a_table_is_not_iterated(host):
+def test_a_table_can_not_be_iterated(host):
     table = trips(host)
     for use in (list, iter, dict, tuple, sorted):
         with pytest.raises(TypeError, match=r"\.columns, \.column_names"):
@@ -43,20 +44,20 @@ def test_a_table_is_not_iterated(host):
 
 
 @pytest.mark.parametrize("key", [True, 1.0, ("fare", "tip"), b"fare"], ids=repr)
-def test_what_is_neither_name_nor_number_is_refused(host, key):
+def test_keys_that_are_neither_names_nor_integers_are_refused(host, key):
     table = trips(host)
     with pytest.raises(sa.TypeMismatch, match=f"not by an object of type {type(key).__name__}"):
         _ = table[key]
 
 
 @pytest.mark.parametrize("row", [True, 1.0, None, "1"], ids=repr)
-def test_what_is_not_a_row_is_refused(host, row):
+def test_invalid_row_indices_are_refused(host, row):
     table = trips(host)
     with pytest.raises(sa.TypeMismatch, match=f"number of its row.*{type(row).__name__}"):
         _ = table["fare"][row]
 
 
-def test_columns_are_chosen_by_names_and_numbers(host):
+def test_columns_are_selected_by_names_and_indices(host):
     table = trips(host)
     assert table[["tip", "fare"]].column_names == ["tip", "fare"]
     assert table[np.int64(1)].name == table.column("tip").name == table.column(-1).name == "tip"
@@ -65,7 +66,7 @@ def test_columns_are_chosen_by_names_and_numbers(host):
     assert table.field("tip").type == table.field(1).type == "int64"
 
 
-def test_names_are_found_by_a_hash(host):
+def test_columns_of_wide_tables_are_found_by_name(host):
     one = sa.column("x", [1], ctx=host)
     wide = sa.table([(f"column {number}", one) for number in range(1000)], host)
     assert [wide[f"column {number}"].name for number in (0, 517, 999)] == [
@@ -79,7 +80,7 @@ def test_names_are_found_by_a_hash(host):
         _ = twice["a"]
 
 
-def test_equality_of_views_needs_no_values(host):
+def test_equality_of_views_compares_no_values(host):
     table = trips(host)
     made = copies(table.context)
     assert table["fare"] == table["fare"]
@@ -100,7 +101,7 @@ def test_other_fields_or_rows_are_not_equal(host):
     assert table["fare"] != None  # noqa: E711 - the comparison itself is what is tested
 
 
-def test_equality_that_only_values_can_tell_is_refused(host):
+def test_equality_that_needs_values_is_refused(host):
     table = trips(host)
     twin = sa.table({"fare": [1.5, None, 3.5], "tip": [1, 2, 3]}, host)
     for left, right in ((table, twin), (table["tip"], twin["tip"])):
@@ -120,7 +121,7 @@ def test_tables_and_columns_are_not_hashable_and_take_weak_references(host):
     assert reference() is None
 
 
-def test_copies_of_what_is_immutable_are_the_same_object(host):
+def test_copies_of_immutable_objects_are_the_same_object(host):
     table = trips(host)
     for thing in (table, table["fare"]):
         assert copy.copy(thing) is thing
@@ -147,13 +148,13 @@ def test_the_first_value_of_a_column_decodes_few(host, monkeypatch):
 @pytest.mark.parametrize(
     ("library", "frame"), [("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "table")]
 )
-def test_a_table_is_made_of_a_whole_frame(host, library, frame):
+def test_a_table_is_made_from_a_frame(host, library, frame):
     frame_of = getattr(pytest.importorskip(library), frame)
     made = sa.table(frame_of({"a": [1, 2], "b": [0.5, 1.5]}), host)
     assert made.to_pydict() == {"a": [1, 2], "b": [0.5, 1.5]}
 
 
-def test_columns_that_have_names_keep_them(host):
+def test_named_columns_keep_their_names(host):
     pl = pytest.importorskip("polars")
     made = sa.table(
         [pl.Series("p", [1, 2]), pd.Series([3, 4], name="q"), sa.column("r", [5, 6], ctx=host)], host
@@ -164,14 +165,14 @@ def test_columns_that_have_names_keep_them(host):
 
 
 @pytest.mark.parametrize("bad", [3, "text", [1, 2], [("a", [1], 2)], [[1, 2], [3, 4]]], ids=repr)
-def test_what_is_not_a_table_is_refused(host, bad):
+def test_objects_that_are_not_tables_are_refused(host, bad):
     with pytest.raises(sa.TypeMismatch, match="expected"):
         sa.table(bad, host)
     with pytest.raises(sa.TypeMismatch, match="is a column, not a table"):
         sa.table(pa.array([1]), host)
 
 
-def test_a_device_name_stands_for_its_context(host, tmp_path):
+def test_a_device_name_is_accepted_as_a_context(host, tmp_path):
     table = sa.table({"a": [1, 2]}, "host")
     assert table.context == host
     assert sa.from_arrow(table.to_arrow(), "host").context == host
@@ -185,7 +186,7 @@ def test_a_device_name_stands_for_its_context(host, tmp_path):
         sa.from_arrow(table.to_arrow(), 3)
 
 
-def test_one_name_and_one_batch_are_enough_to_read_a_file(host, tmp_path):
+def test_columns_and_batches_can_be_a_single_name_and_number(host, tmp_path):
     table = trips(host)
     file = tmp_path / "a.arrow"
     sa.concat_tables([table, table[:1], table]).write_ipc(file)
@@ -210,7 +211,7 @@ def test_one_name_and_one_batch_are_enough_to_read_a_file(host, tmp_path):
         sa.read_ipc(3, host)
 
 
-def test_one_column_is_enough_to_use_it(host):
+def test_reads_and_writes_can_be_a_single_object(host):
     table = trips(host)
     buffer = host.allocate(8)
     with sa.use(None, reads=table["tip"], writes=buffer) as token:
@@ -257,7 +258,7 @@ def test_shapes_heads_and_tails(host):
     assert table.head(-9).num_rows == 0
 
 
-def test_names_complete(host):
+def test_column_names_are_completed(host):
     table = trips(host)
     assert table._ipython_key_completions_() == table.schema._ipython_key_completions_() == ["fare", "tip"]
 

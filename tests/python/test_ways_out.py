@@ -1,4 +1,4 @@
-"""Errors of tables and columns say what to do instead."""
+"""Errors of tables and columns suggest a solution."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import saeta as sa
 
 
 def table():
-    """Made anew for each test: other tests count what is in memory."""
+    """Made in each test, because other tests check memory statistics."""
     return sa.table({"fare_amount": [1.5, None], "City": ["a", "b"]}, "host")
 
 
@@ -44,7 +44,7 @@ def delete(container, key):
         lambda name: sa.loader(table(), "host", batch_size=1, matrix=[name], to="numpy"),
     ],
 )
-def test_an_unknown_column_is_answered_with_the_closest_name(look_up):
+def test_the_error_for_an_unknown_column_suggests_the_closest_name(look_up):
     for name, meant in (("fare_amonut", "fare_amount"), ("city", "City")):
         expected = f"no column '{name}': did you mean '{meant}'? The columns are 'fare_amount', 'City'"
         with pytest.raises(sa.ColumnNameError, match=re.escape(expected)):
@@ -76,17 +76,17 @@ def test_an_unknown_column_is_answered_with_the_closest_name(look_up):
         (lambda: sa.Table({"a": [1]}), sa.TypeMismatch, "use saeta.table"),
     ],
 )
-def test_an_error_names_the_way_out(call, error, way_out):
+def test_an_error_names_the_solution(call, error, way_out):
     with pytest.raises(error, match=re.escape(way_out)):
         call()
 
 
-def test_a_refused_kind_of_memory_is_told_without_an_empty_name():
+def test_the_error_for_a_refused_kind_of_memory_has_no_empty_tag():
     with pytest.raises(sa.UnsupportedError, match=r"^the context of host allocates memory of the kinds"):
         sa.context("host").allocate(8, kind="managed")
 
 
-def test_a_write_to_read_only_memory_names_the_copy():
+def test_the_error_for_writing_read_only_memory_suggests_a_copy():
     lent = sa.from_arrow(pa.table({"fare_amount": [1.5, None]}), "host")["fare_amount"]
     with pytest.raises(sa.InvalidError, match="is read-only: copy=True"), sa.use(writes=[lent]):
         pass

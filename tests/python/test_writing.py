@@ -1,4 +1,4 @@
-"""Arrow IPC to what people write to: file objects, file systems, bytes."""
+"""Writing Arrow IPC to file objects, file systems and bytes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def read(content, format="file"):  # noqa: A002
 
 
 class Raw(io.RawIOBase):
-    """Takes at most 1000 bytes at a time, as a raw file or socket may."""
+    """Accepts at most 1000 bytes per write, like a raw file or socket."""
 
     def __init__(self):
         self.taken = bytearray()
@@ -57,7 +57,7 @@ class Raw(io.RawIOBase):
 
 @pytest.mark.parametrize("format", ["file", "stream"])
 @pytest.mark.parametrize("compression", [None, "zstd"])
-def test_a_file_object_gets_what_a_file_gets(ctx, tmp_path, format, compression):  # noqa: A002
+def test_a_file_object_gets_the_same_bytes_as_a_file(ctx, tmp_path, format, compression):  # noqa: A002
     source = sa.from_arrow(batched(), ctx)
     options = {"format": format, "compression": compression}
     source.write_ipc(tmp_path / "expected.arrow", **options)
@@ -69,7 +69,7 @@ def test_a_file_object_gets_what_a_file_gets(ctx, tmp_path, format, compression)
     with (tmp_path / "object.arrow").open("wb") as file:
         sa.write_ipc(source, file, **options)
         assert not file.closed
-        assert (tmp_path / "object.arrow").read_bytes() == expected  # flushed
+        assert (tmp_path / "object.arrow").read_bytes() == expected  # written although the file is still open
     raw = Raw()
     assert sa.write_ipc(source, raw, **options) == len(expected)
     assert bytes(raw.taken) == expected
@@ -101,7 +101,7 @@ def test_files_of_other_libraries_are_targets(host, tmp_path):
             assert read(each.read()).equals(source)
 
 
-def test_a_socket_and_a_pipe_get_several_streams(host):
+def test_several_streams_can_be_written_to_a_socket_or_pipe(host):
     source = batched()
     table = sa.from_arrow(source, host)
     ours, theirs = socket.socketpair()
@@ -116,11 +116,11 @@ def test_a_socket_and_a_pipe_get_several_streams(host):
     with ours, theirs, ours.makefile("wb") as file, ours.makefile("wb", buffering=0) as raw:
         table.write_ipc(file, format="stream")
         table.write_ipc(raw, format="stream")
-        taker.join()  # before the file is closed: it is flushed
+        taker.join()  # the reader gets all bytes before the file is closed
     assert all(each.equals(source) for each in seen)
 
 
-def test_bytes_before_the_position_stay_and_offsets_count_from_there(host):
+def test_writing_starts_at_the_position_of_the_file(host):
     target = io.BytesIO(b"header, ")
     target.seek(8)
     size = sa.table({"a": [1, 2]}, host).write_ipc(target)
@@ -130,7 +130,7 @@ def test_bytes_before_the_position_stay_and_offsets_count_from_there(host):
     assert sa.read_ipc(target, host)["a"].to_pylist() == [1, 2]
 
 
-def test_what_is_open_for_text_is_refused_before_anything_is_written(host, tmp_path):
+def test_a_text_file_is_refused_before_anything_is_written(host, tmp_path):
     import codecs
 
     table = sa.table({"a": [1]}, host)
@@ -159,7 +159,7 @@ def test_what_is_open_for_text_is_refused_before_anything_is_written(host, tmp_p
 
 
 class Failing(io.BytesIO):
-    """Fails when it has got so many bytes."""
+    """Raises `failure` after `room` bytes."""
 
     name = "failing"
 
@@ -200,7 +200,7 @@ def test_a_failing_object_is_a_file_error_with_its_cause_and_stays_open(ctx, roo
         ("all", sa.TypeMismatch, "type str"),
     ],
 )
-def test_an_object_that_does_not_say_what_it_took_is_refused(host, answer, error, words):
+def test_an_object_that_returns_no_valid_count_is_refused(host, answer, error, words):
     class Odd:
         def write(self, piece):
             return answer
@@ -225,7 +225,7 @@ def test_asynchronous_and_non_blocking_objects_are_refused(host):
         del caught
 
 
-def test_an_object_that_returns_nothing_has_taken_all_and_may_keep_it(host):
+def test_an_object_that_returns_none_has_written_all_and_may_keep_the_bytes(host):
     class Keeper:
         def __init__(self):
             self.pieces = []
@@ -239,8 +239,8 @@ def test_an_object_that_returns_nothing_has_taken_all_and_may_keep_it(host):
     assert read(b"".join(keeper.pieces)).equals(source)
 
 
-def test_batches_are_written_while_later_ones_are_still_on_the_device(ctx):
-    rows = 5 << 20  # 40 MiB a batch: one window each
+def test_batches_are_written_before_later_ones_are_downloaded(ctx):
+    rows = 5 << 20  # 40 MiB per batch, so that each is one window
     batch = sa.from_arrow(pa.table({"a": np.arange(rows)}), ctx)
     table = sa.concat_tables([batch] * 3)
     ctx.reset_counters()
@@ -257,10 +257,10 @@ def test_batches_are_written_while_later_ones_are_still_on_the_device(ctx):
     watching = Watching()
     assert table.write_ipc(watching) == watching.written
     assert max(watching.behind) <= 8 * rows
-    assert len(watching.behind) >= 30  # pieces of 4 MiB
+    assert len(watching.behind) >= 30  # the writes are of 4 MiB
 
 
-def test_what_is_no_target_is_refused(host):
+def test_objects_that_are_not_targets_are_refused(host):
     table = sa.table({"a": [1]}, host)
     for wrong in (7, None, b"bytes", bytearray(), [], object()):
         with pytest.raises(sa.TypeMismatch, match=r"expected a path, a URL or an object with write\(\)"):
@@ -285,14 +285,14 @@ def test_a_local_file_system_and_a_file_url_are_written_like_a_path(host, tmp_pa
         size = sa.write_ipc(table.slice(0, number), target, **options)
         assert path.stat().st_size == size
         path.chmod(0o444)
-        with pytest.raises(sa.FileError, match="replace_read_only"):  # only our own writer knows of it
+        with pytest.raises(sa.FileError, match="replace_read_only"):  # only supported for local paths
             table.write_ipc(target, **options)
         path.chmod(0o644)
     assert list(tmp_path.iterdir()) == [path]
     deep = tmp_path / "a" / "b.arrow"
     with pytest.raises(sa.MissingFileError):
         table.write_ipc(deep.as_uri())
-    for _ in range(2):  # it makes the folder if there is none
+    for _ in range(2):  # a missing folder is created
         table.write_ipc(deep, filesystem=fsspec.filesystem("file", auto_mkdir=True))
     assert sa.read_ipc(deep, host)["a"].to_pylist() == [1, 2]
 
@@ -302,13 +302,13 @@ def test_file_systems_of_pyarrow_are_targets(host):
 
     files = _MockFileSystem()
     table = sa.table({"a": [1, 2]}, host)
-    table.write_ipc("plain.arrow.gz", filesystem=files)  # as it is, whatever its name
+    table.write_ipc("plain.arrow.gz", filesystem=files)  # not compressed, despite its suffix
     assert files.open_input_file("plain.arrow.gz").readall() == table.to_ipc_bytes()
     with pytest.raises(sa.MissingFileError, match=r"can't create 'no/such\.arrow'"):
         table.write_ipc("no/such.arrow", filesystem=files)
 
 
-def test_urls_of_fsspec_are_targets(host):
+def test_fsspec_urls_are_targets(host):
     fsspec = pytest.importorskip("fsspec")
     table = sa.table({"a": [1, 2]}, host)
     assert table.write_ipc("memory://saeta-test/a.arrow") == len(table.to_ipc_bytes())
@@ -320,13 +320,13 @@ def test_urls_of_fsspec_are_targets(host):
 
 
 class Interrupting:
-    """Progress that ends the write after the first batch."""
+    """A progress callback that raises after the first batch."""
 
     def __call__(self, progress):
         raise LookupError("enough")
 
 
-def test_a_write_that_fails_leaves_no_half_file(host):
+def test_a_failed_write_leaves_no_partial_file(host):
     from pyarrow.fs import _MockFileSystem
 
     fsspec = pytest.importorskip("fsspec")
@@ -340,7 +340,7 @@ def test_a_write_that_fails_leaves_no_half_file(host):
     assert not memory.exists("/saeta-half.arrow")
 
 
-def test_a_write_that_is_refused_touches_no_file(host):
+def test_a_refused_write_changes_no_file(host):
     fsspec = pytest.importorskip("fsspec")
     memory = fsspec.filesystem("memory")
     memory.pipe_file("/saeta-kept.arrow", b"before")
@@ -355,7 +355,7 @@ def test_a_write_that_is_refused_touches_no_file(host):
 
 
 def object_store(*, aborts, full_after=None):
-    """An object store of fsspec: uploads by parts of 256 KiB, that appear when they are finished."""
+    """An fsspec object store: uploads in parts of 256 KiB, which appear when the upload is finished."""
     spec = pytest.importorskip("fsspec.spec")
 
     class Upload(spec.AbstractBufferedFile):
@@ -400,7 +400,7 @@ def object_store(*, aborts, full_after=None):
 
 
 @pytest.mark.parametrize("rows", [10, 200_000], ids=["small", "several parts"])
-def test_an_upload_of_fsspec_appears_at_its_end(host, rows):
+def test_an_fsspec_upload_appears_at_its_end(host, rows):
     store = object_store(aborts=True)
     table = sa.table({"a": np.arange(rows)}, host)
     table.write_ipc("kept", filesystem=store)
@@ -409,7 +409,7 @@ def test_an_upload_of_fsspec_appears_at_its_end(host, rows):
 
 @pytest.mark.parametrize("rows", [10, 200_000], ids=["small", "several parts"])
 @pytest.mark.parametrize("full_after", [None, 1], ids=["our failure", "its failure"])
-def test_an_upload_of_fsspec_that_fails_is_aborted_and_keeps_what_was_there(host, rows, full_after):
+def test_a_failed_fsspec_upload_is_aborted_and_keeps_the_old_file(host, rows, full_after):
     store = object_store(aborts=True, full_after=full_after)
     table = sa.table({"a": np.arange(rows)}, host)
     if full_after is None:
@@ -431,8 +431,8 @@ def test_an_upload_that_can_not_be_aborted_is_removed(host):
     assert store.store == {"kept": b"before"}
 
 
-def test_the_bytes_of_a_table_exist_once(run_python):
-    """Their memory is asked for as it is needed, not as twice as much."""
+def test_to_ipc_bytes_needs_the_memory_only_once(run_python):
+    """The memory grows as needed, without doubling."""
     program = """if True:
         import resource, saeta as sa, numpy as np
         table = sa.table({"a": np.ones(1 << 24)}, "host")  # 128 MiB

@@ -1,4 +1,4 @@
-"""XLOG's helpers over this library: tensors and device arrays through capsules."""
+"""saeta.xlog: XLOG's helper functions for tensors and device arrays in capsules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from saeta import xlog
 
 
 class Capsule:
-    """What libraries make of a raw capsule: an object with the protocol."""
+    """Wraps a raw capsule in an object with the DLPack protocol."""
 
     def __init__(self, capsule, device=(1, 0)):
         self._capsule, self._device = capsule, device
@@ -34,18 +34,18 @@ def test_a_round_trip_shares_the_memory():
     assert np.shares_memory(made, source)
 
 
-def test_a_round_trip_takes_capsules():
+def test_a_round_trip_accepts_capsules():
     source = np.arange(5)
     assert array_of(xlog.dlpack_roundtrip(source.__dlpack__(), "host")).tolist() == source.tolist()
 
 
-def test_a_capsule_knows_whether_it_is_on_a_gpu():
+def test_dlpack_is_cuda_reads_the_device_of_a_capsule():
     capsule = np.arange(3).__dlpack__()
     assert xlog.dlpack_is_cuda(capsule) is False
     assert xlog.dlpack_is_cuda(np.arange(3)) is False
     assert xlog.dlpack_is_cuda(Capsule(None, (2, 1))) is True
     assert xlog.dlpack_is_cuda(Capsule(None, (13, 0))) is True
-    assert xlog.dlpack_is_cuda(Capsule(None, (3, 0))) is False  # page-locked memory is the host's
+    assert xlog.dlpack_is_cuda(Capsule(None, (3, 0))) is False  # page-locked memory is host memory
     assert array_of(xlog.dlpack_roundtrip(capsule, "host")).tolist() == [0, 1, 2]
     with pytest.raises(sa.TypeMismatch, match="int has no __dlpack_device__"):
         xlog.dlpack_is_cuda(7)
@@ -77,7 +77,7 @@ def test_tables_without_rows_or_batches(host):
     assert array_of(tensors[0]).shape == (0,)
 
 
-def test_other_objects_come_in_as_well(host):
+def test_other_objects_can_be_imported(host):
     batch = pa.record_batch({"x": [1.5, 2.5]})
     tensors, names, rows = xlog.import_arrow_device(batch, "host")
     assert (names, rows, array_of(tensors[0]).tolist()) == (["x"], 2, [1.5, 2.5])
@@ -88,13 +88,13 @@ def test_other_objects_come_in_as_well(host):
 
 
 def test_memory_mb_limits_the_copy():
-    strided = np.arange(1 << 20, dtype=np.int64)[::2]  # 4 MiB when it is gathered
+    strided = np.arange(1 << 20, dtype=np.int64)[::2]  # the contiguous copy has 4 MiB
     with pytest.raises(sa.BudgetExceeded):
         xlog.dlpack_roundtrip(strided, "host", memory_mb=3)
     assert array_of(xlog.dlpack_roundtrip(strided, "host", memory_mb=5))[-1] == (1 << 20) - 2
 
 
-def test_a_missing_gpu_is_named():
+def test_the_error_names_a_missing_gpu():
     if sa.info()["cuda"]["usable"]:
         pytest.skip("there is a GPU")
     with pytest.raises(sa.DeviceError):
