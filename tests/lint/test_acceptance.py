@@ -119,7 +119,7 @@ def test_a_name_of_a_missing_test_is_found() -> None:
 
 def test_a_unit_test_alone_does_not_prove_a_line() -> None:
     name = "ordering.memory_dropped_while_a_stream_still_writes_it_is_not_given_to_others"
-    page = TABLE.replace(name, "reaper.does_at_once_what_waits_for_nothing")
+    page = TABLE.replace(name, "reaper.runs_a_release_without_dependencies_at_once")
     assert unproved(page) == ["drop while work is pending on another stream is safe"]
 
 

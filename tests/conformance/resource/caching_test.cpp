@@ -244,7 +244,7 @@ TEST_P(caching, zero_bytes_take_no_slab) {
   EXPECT_EQ(cache_->held_bytes(), 0U);
 }
 
-TEST_P(caching, an_upstream_failure_leaves_no_trace) {
+TEST_P(caching, an_upstream_failure_changes_nothing) {
   make();
   for (const std::size_t bytes : {std::size_t{100}, size, most + 1}) {
     upstream_->fail_allocation(1);

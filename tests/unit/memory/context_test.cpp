@@ -1,4 +1,5 @@
-// What contexts say of who holds what. tests/conformance/memory has the rest, on every backend.
+// Contexts on the host and on simulated devices: lists of holders in refusals, options, close, lent memory.
+// tests/conformance/memory runs on every backend.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/error.hpp"
@@ -53,7 +54,7 @@ protected:
   std::shared_ptr<context> other_;
 };
 
-TEST_F(refusals_of_contexts, a_child_that_is_full_lists_its_own_holders_alone) {
+TEST_F(refusals_of_contexts, a_full_child_lists_only_its_own_holders) {
   const buffer mine = take(query_, 3000, "hash table");
   const auto step = query_->with_budget("step");
   const buffer below = take(step, 1000, "sort");
@@ -64,7 +65,7 @@ TEST_F(refusals_of_contexts, a_child_that_is_full_lists_its_own_holders_alone) {
   EXPECT_TRUE(refused.others.empty());
 }
 
-TEST_F(refusals_of_contexts, a_child_whose_ancestor_is_full_lists_its_own_holders_and_then_the_others) {
+TEST_F(refusals_of_contexts, a_child_of_a_full_budget_lists_its_own_holders_first) {
   const buffer mine = take(query_, 1000, "hash table");
   const buffer theirs = take(other_, 6000, "orders");
   const buffer above = take(ctx_, 2000, "hash table");
@@ -74,7 +75,7 @@ TEST_F(refusals_of_contexts, a_child_whose_ancestor_is_full_lists_its_own_holder
   EXPECT_EQ(refused.others, (bytes_by_name{{"orders", 6000}, {"hash table", 2000}}));
 }
 
-TEST_F(refusals_of_contexts, the_root_lists_what_is_charged_to_it_and_no_views) {
+TEST_F(refusals_of_contexts, the_root_lists_charged_bytes_without_views) {
   const buffer mine = take(query_, 1000, "hash table");
   std::uint8_t lent[16];
   external_memory foreign;
@@ -89,7 +90,7 @@ TEST_F(refusals_of_contexts, the_root_lists_what_is_charged_to_it_and_no_views) 
   EXPECT_TRUE(refused.others.empty());
 }
 
-TEST_F(refusals_of_contexts, a_reservation_without_room_lists_them_too) {
+TEST_F(refusals_of_contexts, a_refused_reservation_lists_the_holders) {
   const buffer mine = take(query_, 1000, "hash table");
   const buffer theirs = take(other_, 6000, "orders");
   const budget_refusal refused = refusal_of([&] { static_cast<void>(query_->with_reservation(3500)); });
@@ -97,7 +98,7 @@ TEST_F(refusals_of_contexts, a_reservation_without_room_lists_them_too) {
   EXPECT_EQ(refused.others, (bytes_by_name{{"orders", 6000}}));
 }
 
-TEST(foreign_bytes, are_those_of_others_and_never_our_own) {
+TEST(foreign_bytes, are_bytes_of_other_users_of_the_device) {
   const auto device = sim::device::create({.seed = 1, .how = sim::pace::automatic});
   const auto ctx = context::create(device);
   EXPECT_EQ(ctx->reports().foreign_bytes(), 0U);
@@ -113,7 +114,7 @@ TEST(foreign_bytes, are_those_of_others_and_never_our_own) {
   EXPECT_EQ(ctx->reports().foreign_bytes(), 0U) << "what is cached is ours";
 }
 
-TEST(foreign_bytes, are_not_what_the_pool_of_the_driver_keeps) {
+TEST(foreign_bytes, do_not_include_cached_bytes_of_the_drivers_pool) {
   context_options options;
   options.memory.base = resource_kind::async;
   const auto ctx = context::create(sim::device::create({.seed = 1, .how = sim::pace::automatic}), options);
@@ -140,7 +141,7 @@ protected:
       std::make_shared<saeta::testing::faulty_backend>(device_);
 };
 
-TEST_F(scalars_that_fail, leave_the_callers_memory_alone) {
+TEST_F(scalars_that_fail, do_not_change_the_callers_memory) {
   context_options options;
   options.releases = release_thread::none;
   const auto ctx = context::create(faulty_, options);
@@ -163,7 +164,7 @@ TEST_F(scalars_that_fail, leave_the_callers_memory_alone) {
   EXPECT_TRUE(device_->races().empty());
 }
 
-TEST(standard_options_of_a_context, are_as_its_pages_say) {
+TEST(standard_options_of_a_context, are_as_documented) {
   const context_options standard;
   EXPECT_EQ(standard.budget, budget::unlimited);
   EXPECT_EQ(standard.max_streams, 32U);
@@ -178,7 +179,7 @@ TEST(standard_options_of_a_context, are_as_its_pages_say) {
   EXPECT_EQ(standard.host_cache, std::nullopt);
 }
 
-TEST(trims_of_a_context, are_logged_where_a_quarantine_made_room_and_only_there) {
+TEST(trims_of_a_context, are_logged_if_the_quarantine_freed_bytes) {
   const auto trimmed = [](const char* stack) {
     context_options options;
     options.budget = 1 << 20;
@@ -206,7 +207,7 @@ TEST(trims_of_a_context, are_logged_where_a_quarantine_made_room_and_only_there)
   EXPECT_GE(guarded[0], 600U << 10);
 }
 
-TEST(close, does_the_releases_that_are_due_and_flushes_the_log) {
+TEST(close, runs_due_releases_and_flushes_the_log) {
   struct counting_sink : log_sink {
     void write(const log_record&) override {}
     void flush() override { ++flushed; }
@@ -233,7 +234,7 @@ TEST(close, does_the_releases_that_are_due_and_flushes_the_log) {
   EXPECT_EQ(sink->flushed, 1);
 }
 
-TEST(a_block, that_the_driver_does_not_take_stays_charged_and_is_reported_once) {
+TEST(a_block, that_the_driver_fails_to_free_stays_charged_and_is_reported_once) {
   static std::vector<std::string> reports;
   reports.clear();
   const report_sink before = set_report_sink([](std::string_view where, std::string_view message) noexcept {
@@ -262,7 +263,7 @@ TEST(a_block, that_the_driver_does_not_take_stays_charged_and_is_reported_once) 
   set_report_sink(before);
 }
 
-TEST(graph_pool_on_the_host, keeps_small_requests_out_of_large_spans_and_pads_for_the_alignment) {
+TEST(graph_pool_on_the_host, keeps_small_requests_out_of_large_spans) {
   constexpr std::size_t small = 1 << 20;
   const auto ctx = context::create(make_host_backend());
   const auto bytes_after = [&](std::size_t free, std::size_t asked) {
@@ -297,11 +298,11 @@ TEST(graph_pool_on_the_host, keeps_small_requests_out_of_large_spans_and_pads_fo
   EXPECT_THROW(static_cast<void>(graph_pool::create(nullptr)), error);
 }
 
-TEST(graph_pool_on_a_gpu, takes_what_comes_back_without_a_stream_in_the_scope_alone_in_which_it_went_out) {
+TEST(graph_pool_on_a_gpu, reuses_memory_freed_without_a_stream_only_within_its_scope) {
   const auto ctx = context::create(sim::device::create({.seed = 1, .how = sim::pace::automatic}));
   const auto pool = graph_pool::create(ctx);
   const auto take_one = [&] { return pool->take(4096, ctx->work_stream()); };
-  /// True when it is used again.
+  /// Returns memory to the pool without a stream, and returns whether the next request gets it.
   const auto came_back = [&](const graph_pool::piece& ended) {
     pool->give_back(ended, {});
     const graph_pool::piece next = take_one();
@@ -332,7 +333,7 @@ TEST(streams_of_a_context, are_lent_to_one_borrower_at_a_time) {
   EXPECT_FALSE(one.ref().same_handle(two.ref()));
 }
 
-TEST(movements_of_no_bytes, ask_the_driver_for_nothing) {
+TEST(movements_of_no_bytes, make_no_driver_call) {
   const auto faulty = std::make_shared<saeta::testing::faulty_backend>(sim::device::create({.seed = 1}));
   const auto ctx = context::create(faulty);
   faulty->fail_at(1);
@@ -352,7 +353,7 @@ TEST(a_hand_over, of_memory_without_pending_work_records_no_event) {
   EXPECT_EQ(ctx->copies().read_counters().events, 0U);
 }
 
-TEST(external_memory_of_a_context, has_its_own_device_and_a_generation_of_its_own) {
+TEST(external_memory_of_a_context, has_its_own_device_and_generation) {
   const auto ctx = context::create(make_host_backend());
   std::uint8_t bytes[16];
   external_memory lent;

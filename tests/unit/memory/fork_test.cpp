@@ -1,4 +1,5 @@
-// Contexts in a child of fork. The parent's refuse new work, block no thread, and can be read on the host.
+// Contexts of the parent in a forked child: they refuse new work and never block, and host memory can be
+// read.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/report.hpp"
@@ -29,7 +30,7 @@ using ::testing::HasSubstr;
 
 class service_of_nobody : public context_service {};
 
-/// A device on which nothing runs but by itself, so that a child has no thread to miss.
+/// Makes a simulated device without threads, which a forked child would lack.
 std::shared_ptr<sim::device> make_quiet_device() {
   return sim::device::create({.seed = 1, .run_percent = 0});
 }
@@ -78,7 +79,7 @@ void expect_new_work_to_be_refused(const std::shared_ptr<context>& parents, cons
   });
 }
 
-TEST(context_of_a_parent, refuses_new_work_and_says_what_to_do_instead) {
+TEST(context_of_a_parent, refuses_new_work_with_advice) {
   const auto on_host = context::create(make_host_backend());
   const auto on_gpu = context::create(make_quiet_device());
   expect_in_a_child([&] {
@@ -91,7 +92,7 @@ TEST(context_of_a_parent, refuses_new_work_and_says_what_to_do_instead) {
   EXPECT_NO_THROW(on_gpu->require_readable());
 }
 
-TEST(context_of_a_parent, frees_nothing_waits_for_nothing_and_has_nothing_alive) {
+TEST(context_of_a_parent, frees_nothing_and_does_not_wait) {
   const auto device = make_quiet_device();
   context_options options;
   options.releases = release_thread::none;
@@ -100,8 +101,7 @@ TEST(context_of_a_parent, frees_nothing_waits_for_nothing_and_has_nothing_alive)
   const auto promised = ctx->with_reservation(1000);
   const buffer kept = keep(ctx, 64);
   const block pinned = ctx->pinned().allocate(4096, 0, ctx->work_stream());
-  EXPECT_TRUE(
-      ctx->pinned().deallocate(pinned, std::span<const point>())); // so that there is something to trim
+  EXPECT_TRUE(ctx->pinned().deallocate(pinned, std::span<const point>())); // gives trim() a cached block
   auto gate = device->close_gate(ctx->work_stream().native_handle());
   {
     const buffer pending = keep(ctx, 64, "pending");
@@ -129,18 +129,19 @@ TEST(context_of_a_parent, frees_nothing_waits_for_nothing_and_has_nothing_alive)
   EXPECT_GT(ctx->trim(), 0U);
 }
 
-TEST(context_of_a_parent, takes_a_stream_back_without_a_lock_that_another_thread_may_have_held) {
+TEST(context_of_a_parent, takes_a_stream_back_without_a_lock) {
   const auto device = make_host_backend();
   stream_pool streams(timelines::of(*device), 1);
   std::optional<stream_lease> lease(streams.borrow(nullptr));
-  std::unique_lock elsewhere(stream_pool_probe::mutex(streams)); // as another thread of the parent may
+  std::unique_lock elsewhere(
+      stream_pool_probe::mutex(streams)); // as another thread of the parent may have held it
   expect_in_a_child([&] { lease.reset(); });
   elsewhere.unlock();
   lease.reset();
   EXPECT_NO_THROW(static_cast<void>(streams.borrow(nullptr))) << "the only one is back";
 }
 
-TEST(context_of_a_parent, lets_a_child_read_host_memory_whatever_its_parent_did_with_it) {
+TEST(context_of_a_parent, lets_a_child_read_host_memory_in_any_state) {
   const auto parents = context::create(make_host_backend());
   const buffer theirs = filled(parents, 7);
   const buffer open = filled(parents, 8);
@@ -180,7 +181,7 @@ TEST(context_of_a_parent, does_not_let_a_child_read_the_memory_of_a_gpu) {
   });
 }
 
-TEST(context_of_a_parent, counts_no_exports_of_a_child_and_learns_of_no_work) {
+TEST(context_of_a_parent, is_not_changed_by_exports_of_a_child) {
   const auto parents = context::create(make_host_backend());
   const buffer theirs = filled(parents, 7);
   expect_in_a_child([&] {
@@ -207,7 +208,7 @@ TEST(context_of_a_parent, counts_no_exports_of_a_child_and_learns_of_no_work) {
   });
 }
 
-TEST(context_of_a_parent, keeps_its_graph_pools_to_itself) {
+TEST(context_of_a_parent, refuses_its_graph_pools_to_a_child) {
   const auto ctx = context::create(make_host_backend());
   const auto pool = graph_pool::create(ctx, "decoder");
   const graph_pool::piece kept = pool->take(1000, ctx->work_stream());
@@ -221,7 +222,7 @@ TEST(context_of_a_parent, keeps_its_graph_pools_to_itself) {
   pool->give_back(kept, {.last = ctx->work_stream().native_handle()});
 }
 
-TEST(context_of_a_parent, is_not_missed_when_memory_that_it_lent_comes_back_to_nobody) {
+TEST(context_of_a_parent, ignores_lent_memory_that_a_child_returns) {
   static int reports;
   reports = 0;
   const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept { ++reports; });

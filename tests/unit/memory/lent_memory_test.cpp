@@ -1,4 +1,4 @@
-// Lent memory whose uses could not be noted, on a simulated device whose driver fails.
+// Memory lent to other libraries whose uses or returns can't be recorded, because the device fails.
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/memory/context.hpp"
@@ -34,7 +34,7 @@ TEST(lent_memory_with_a_use_that_could_not_be_noted, waits_for_all_work_before_i
   take_back_memory(next, lent_bytes, ours.native_handle());
 }
 
-TEST(lent_memory_with_a_use_that_could_not_be_noted, is_kept_by_its_pool) {
+TEST(lent_memory_with_a_use_that_could_not_be_noted, is_not_reused_by_its_pool) {
   const auto device = sim::device::create({.seed = 1});
   const auto ctx = context::create(device);
   const stream foreign(device);
@@ -52,7 +52,7 @@ TEST(lent_memory_with_a_use_that_could_not_be_noted, is_kept_by_its_pool) {
   take_back_memory(next, lent_bytes, ours.native_handle());
 }
 
-TEST(lent_memory_of_a_pool, that_comes_back_while_the_driver_fails_is_kept) {
+TEST(lent_memory_of_a_pool, returned_while_the_driver_fails_is_not_reused) {
   static int reports = 0;
   reports = 0;
   const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept { ++reports; });
@@ -71,7 +71,7 @@ TEST(lent_memory_of_a_pool, that_comes_back_while_the_driver_fails_is_kept) {
   set_report_sink(before);
 }
 
-TEST(lent_memory_that_comes_back, while_its_stream_can_not_be_marked_waits_for_all_work) {
+TEST(lent_memory_that_comes_back, on_a_stream_that_can_not_be_marked_waits_for_all_work) {
   const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
   const auto device = sim::device::create({.seed = 1, .run_percent = 0});
   const auto faulty = std::make_shared<testing::faulty_backend>(device);

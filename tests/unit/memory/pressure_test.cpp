@@ -1,4 +1,5 @@
-// The steps of memory/pressure.hpp one by one; tests/conformance/memory has them under a context.
+// The steps that free memory for a refused request (memory/pressure.hpp), one by one.
+// tests/conformance/memory runs them in a context.
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/device/stream.hpp"
@@ -28,7 +29,7 @@ protected:
   [[nodiscard]] pressure make(const pressure_policy& policy) {
     return {policy, releases_, log_, device_->device(), [](const shortage&) { return std::size_t{0}; }};
   }
-  /// A release that is pending until the gate is opened.
+  /// Submits a release that is pending until the returned gate is opened.
   [[nodiscard]] std::unique_ptr<sim::hold> submit_pending() {
     auto gate = device_->close_gate(stream_.ref().native_handle());
     pending_release pending;
@@ -46,7 +47,7 @@ protected:
   event_log log_;
 };
 
-TEST_F(pressure_test, asks_hooks_by_priority_and_those_of_one_priority_in_the_order_of_their_registration) {
+TEST_F(pressure_test, calls_hooks_by_priority_then_by_registration) {
   pressure steps = make({.drain = false, .trim = false});
   std::vector<std::string> asked;
   std::vector<hook_registration> hooks;
@@ -69,17 +70,17 @@ TEST_F(pressure_test, asks_hooks_by_priority_and_those_of_one_priority_in_the_or
 TEST_F(pressure_test, waits_for_pending_releases) {
   pressure steps = make({.drain = false, .release_wait = std::chrono::minutes(5)});
   const auto gate = submit_pending();
-  const interrupts hook([&] { gate->open(); }); // asked once it waits
+  const interrupts hook([&] { gate->open(); }); // called when the wait has begun
   shortage missing(10, nullptr);
   EXPECT_TRUE(steps.relieve(missing));
   EXPECT_TRUE(released_) << "did not wait";
   EXPECT_EQ(releases_.pending(), 0U);
 }
 
-TEST_F(pressure_test, notices_a_release_that_is_done_before_it_waits) {
+TEST_F(pressure_test, notices_a_release_that_finishes_before_the_wait) {
   pressure steps = make({.drain = false, .release_wait = std::chrono::minutes(5)});
   const auto gate = submit_pending();
-  const interrupts hook([&] { // asked before it waits
+  const interrupts hook([&] { // called before the wait begins
     gate->open();
     EXPECT_TRUE(releases_.wait_idle(std::chrono::minutes(5)));
   });
@@ -87,7 +88,7 @@ TEST_F(pressure_test, notices_a_release_that_is_done_before_it_waits) {
   EXPECT_TRUE(steps.relieve(missing));
 }
 
-TEST_F(pressure_test, notices_a_release_that_was_done_since_the_latest_attempt) {
+TEST_F(pressure_test, retries_once_after_a_release_since_the_last_attempt) {
   pressure steps = make({.release_wait = std::chrono::minutes(5)});
   const auto gate = submit_pending();
   shortage missing(10, nullptr);
@@ -100,7 +101,7 @@ TEST_F(pressure_test, notices_a_release_that_was_done_since_the_latest_attempt) 
   EXPECT_FALSE(steps.relieve(missing)) << "once is enough";
 }
 
-TEST_F(pressure_test, waits_for_pending_releases_no_longer_than_its_policy_says) {
+TEST_F(pressure_test, limits_the_wait_for_pending_releases) {
   const stopped_clock clock;
   pressure steps = make({.drain = false, .release_wait = std::chrono::minutes(5), .trim = false});
   const auto gate = submit_pending();
@@ -132,9 +133,9 @@ TEST_F(pressure_test, a_wait_for_pending_releases_can_be_interrupted) {
   EXPECT_TRUE(releases_.wait_idle(std::chrono::minutes(5)));
 }
 
-TEST_F(pressure_test, asks_the_interrupt_hook_again_and_again_while_it_waits) {
+TEST_F(pressure_test, calls_the_interrupt_hook_repeatedly_while_it_waits) {
   pressure steps = make({.drain = false, .release_wait = std::chrono::minutes(5), .trim = false});
-  const stopped_clock clock; // so that the end of the wait stays as far away
+  const stopped_clock clock; // so that the deadline is never reached
   const auto gate = submit_pending();
   int asked = 0;
   const interrupts hook([&] {
@@ -147,7 +148,7 @@ TEST_F(pressure_test, asks_the_interrupt_hook_again_and_again_while_it_waits) {
   EXPECT_GE(asked, 3);
 }
 
-TEST_F(pressure_test, does_not_go_on_after_its_time_although_others_free_all_the_time) {
+TEST_F(pressure_test, stops_at_its_deadline_even_if_others_free_memory) {
   const stopped_clock clock;
   pressure steps = make({.drain = false, .release_wait = std::chrono::minutes(5), .trim = false});
   const auto gate = submit_pending();
@@ -161,7 +162,7 @@ TEST_F(pressure_test, does_not_go_on_after_its_time_although_others_free_all_the
   EXPECT_TRUE(released_);
 }
 
-TEST_F(pressure_test, does_not_take_releases_before_the_request_for_help) {
+TEST_F(pressure_test, ignores_releases_before_the_request) {
   submit_pending()->open();
   EXPECT_TRUE(releases_.wait_idle(std::chrono::minutes(5)));
   EXPECT_EQ(releases_.done(), 1U);
@@ -170,20 +171,19 @@ TEST_F(pressure_test, does_not_take_releases_before_the_request_for_help) {
   EXPECT_FALSE(steps.relieve(missing));
 }
 
-TEST_F(pressure_test, lets_go_of_a_hook_without_a_lock) {
+TEST_F(pressure_test, destroys_a_hook_without_holding_a_lock) {
   pressure steps = make({.drain = false, .trim = false});
   hook_registration other = steps.add_hook("other", 0, [](std::uint64_t) { return std::uint64_t{0}; });
   int ended = 0;
-  hook_registration hook =
-      steps.add_hook("owner", 0, [kept = std::shared_ptr<void>(nullptr, [&](void*) {
-                                    other.remove(); // as a cache does whose end is that of its hook
-                                    ++ended;
-                                  })](std::uint64_t) { return std::uint64_t{0}; });
+  hook_registration hook = steps.add_hook("owner", 0, [kept = std::shared_ptr<void>(nullptr, [&](void*) {
+                                                         other.remove(); // as a cache does that its hook owns
+                                                         ++ended;
+                                                       })](std::uint64_t) { return std::uint64_t{0}; });
   hook.remove();
   EXPECT_EQ(ended, 1);
 }
 
-TEST_F(pressure_test, waits_in_line_no_longer_than_its_policy_says) {
+TEST_F(pressure_test, limits_the_wait_in_line) {
   const stopped_clock clock;
   const auto full = budget::create("full", 10);
   ASSERT_TRUE(full->try_charge(10));
@@ -204,7 +204,7 @@ TEST_F(pressure_test, waits_in_line_no_longer_than_its_policy_says) {
   EXPECT_EQ(full->waiting(), 0U);
 }
 
-TEST_F(pressure_test, a_request_that_is_interrupted_takes_nothing_with_it) {
+TEST_F(pressure_test, an_interrupted_request_charges_nothing) {
   const auto full = budget::create("full", 10);
   ASSERT_TRUE(full->try_charge(10));
   pressure steps = make({.drain = false, .trim = false, .wait = std::chrono::minutes(5)});
@@ -216,7 +216,7 @@ TEST_F(pressure_test, a_request_that_is_interrupted_takes_nothing_with_it) {
   EXPECT_EQ(full->statistics().current, 10U);
 }
 
-TEST_F(pressure_test, goes_from_step_to_step_as_long_as_one_may_have_helped) {
+TEST_F(pressure_test, tries_all_steps_until_none_helps) {
   std::vector<std::size_t> trimmed{100, 0};
   pressure steps({.release_wait = std::chrono::milliseconds(0)}, releases_, log_, device_->device(),
                  [&](const shortage& need) {
@@ -254,7 +254,7 @@ TEST_F(pressure_test, goes_from_step_to_step_as_long_as_one_may_have_helped) {
   EXPECT_EQ(trimmed.size(), 1U) << "no step is done twice";
 }
 
-TEST_F(pressure_test, logs_what_each_hook_was_good_for) {
+TEST_F(pressure_test, logs_the_bytes_that_each_hook_freed) {
   const auto sink = std::make_shared<memory_sink>();
   pressure steps = make({.drain = false, .trim = false});
   const auto nothing = steps.add_hook("nothing", 1, [](std::uint64_t) { return std::uint64_t{0}; });
@@ -297,7 +297,7 @@ TEST_F(pressure_test, a_hook_that_throws_or_was_removed_frees_nothing) {
   set_report_sink(before);
 }
 
-TEST_F(pressure_test, a_request_of_a_hook_asks_no_hooks) {
+TEST_F(pressure_test, a_request_inside_a_hook_calls_no_hooks) {
   pressure steps = make({.drain = false, .trim = false});
   int asked = 0;
   const auto hook = steps.add_hook("asks for more", 0, [&](std::uint64_t) {
@@ -306,14 +306,14 @@ TEST_F(pressure_test, a_request_of_a_hook_asks_no_hooks) {
     EXPECT_FALSE(steps.relieve(own));
     return std::uint64_t{0};
   });
-  for (int i = 1; i <= 2; ++i) { // the second time as the first
+  for (int i = 1; i <= 2; ++i) { // twice, to check that no state remains
     shortage missing(10, nullptr);
     EXPECT_FALSE(steps.relieve(missing));
     EXPECT_EQ(asked, i);
   }
 }
 
-TEST_F(pressure_test, takes_no_step_that_its_policy_leaves_out) {
+TEST_F(pressure_test, skips_steps_that_its_policy_disables) {
   reaper releases([] { return std::optional(point_set()); }, release_thread::none);
   const auto gate = device_->close_gate(stream_.ref().native_handle());
   pending_release pending;
@@ -338,7 +338,7 @@ TEST_F(pressure_test, takes_no_step_that_its_policy_leaves_out) {
   EXPECT_EQ(releases.drain(), 1U);
 }
 
-TEST_F(pressure_test, a_child_of_fork_removes_no_hook_of_its_parent) {
+TEST_F(pressure_test, a_forked_child_removes_no_hook_of_its_parent) {
   pressure steps = make({.drain = false, .trim = false});
   int asked = 0;
   hook_registration hook = steps.add_hook("parent's", 0, [&](std::uint64_t) {
@@ -366,13 +366,13 @@ TEST_F(pressure_test, a_child_of_fork_removes_no_hook_of_its_parent) {
   });
   EXPECT_EQ(relieve(), 1);
   hook_registration moved(std::move(hook));
-  hook.remove(); // NOLINT(bugprone-use-after-move): it has none
+  hook.remove(); // NOLINT(bugprone-use-after-move): must do nothing
   EXPECT_EQ(relieve(), 1);
   moved.remove();
   EXPECT_EQ(relieve(), 0);
 }
 
-TEST_F(pressure_test, takes_no_step_for_what_can_never_fit) {
+TEST_F(pressure_test, takes_no_step_for_requests_above_the_limit) {
   const auto gate = submit_pending();
   const auto root = budget::create("root", 10);
   const auto child = root->make_child("child");
@@ -388,7 +388,7 @@ TEST_F(pressure_test, takes_no_step_for_what_can_never_fit) {
   EXPECT_FALSE(steps.relieve(of_closed));
 }
 
-TEST_F(pressure_test, stops_waiting_for_releases_when_the_request_can_not_fit_any_more) {
+TEST_F(pressure_test, stops_waiting_for_releases_if_the_limit_becomes_too_small) {
   const auto gate = submit_pending();
   for (const bool closing : {true, false}) {
     const auto full = budget::create("full", 10);
@@ -409,7 +409,7 @@ TEST_F(pressure_test, stops_waiting_for_releases_when_the_request_can_not_fit_an
   }
 }
 
-TEST_F(pressure_test, waits_in_line_once) {
+TEST_F(pressure_test, waits_in_line_only_once) {
   const auto half_full = budget::create("half full", 10);
   ASSERT_TRUE(half_full->try_charge(5));
   pressure steps = make({.drain = false, .trim = false, .wait = std::chrono::minutes(5)});

@@ -1,4 +1,4 @@
-// Which parts of regions are free: best fit, what is left over, and merging.
+// The map of free spans in memory regions: best fit, splitting and merging.
 #include "saeta/memory/loans/span_map.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t any = std::numeric_limits<std::size_t>::max();
 
-TEST(span_map, gives_the_smallest_span_that_is_large_enough) {
+TEST(span_map, returns_the_smallest_span_that_is_large_enough) {
   span_map spans;
   spans.add(10'000, 512);
   spans.add(20'000, 256);
@@ -25,7 +25,7 @@ TEST(span_map, gives_the_smallest_span_that_is_large_enough) {
   EXPECT_EQ(spans.take(1, any), std::nullopt);
 }
 
-TEST(span_map, takes_no_part_of_a_span_above_the_most) {
+TEST(span_map, does_not_split_spans_above_a_size) {
   span_map spans;
   spans.add(0, 1024);
   EXPECT_EQ(spans.take(256, 1023), std::nullopt);
@@ -45,7 +45,7 @@ TEST(span_map, merges_free_neighbours_on_both_sides) {
   EXPECT_EQ(spans.take(768, any), 0U);
 }
 
-TEST(span_map, merges_no_regions) {
+TEST(span_map, does_not_merge_regions) {
   span_map spans;
   spans.add(0, 256);
   spans.add(256, 256);
@@ -56,7 +56,7 @@ TEST(span_map, merges_no_regions) {
   EXPECT_EQ(spans.take(512, any), std::nullopt);
 }
 
-TEST(span_map, gives_no_byte_twice_and_gets_whole_again_in_any_order) {
+TEST(span_map, returns_disjoint_spans_and_merges_them_when_freed) {
   constexpr std::size_t whole = 1 << 16;
   std::mt19937 random(7);
   span_map spans;

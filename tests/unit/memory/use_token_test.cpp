@@ -1,4 +1,4 @@
-// Tokens on a simulated device whose driver fails, and what tokens, holds and views of foreign memory allow.
+// Use tokens and exports on a simulated device that fails, and checks of access to buffers.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/report.hpp"
@@ -18,12 +18,12 @@
 namespace saeta {
 namespace {
 
-/// Works through a token on this thread's default stream and ends the token on another thread, where the
-/// driver fails. Then uses the buffer on another stream.
+/// Writes a buffer on the per-thread default stream and ends the token on another thread while the device
+/// fails. Then uses the buffer on another stream, and returns the races that the device has detected.
 std::vector<sim::race> races_after_an_end_elsewhere(std::uint64_t seed) {
   sim::options chosen;
   chosen.seed = seed;
-  chosen.run_percent = 0; // nothing runs unless somebody waits
+  chosen.run_percent = 0; // work runs only when a call waits for it
   const auto device = sim::device::create(chosen);
   const auto ctx = context::create(device);
   const buffer used = buffer::allocate(ctx, 64, ctx->work_stream());
@@ -38,8 +38,7 @@ std::vector<sim::race> races_after_an_end_elsewhere(std::uint64_t seed) {
   return device->races();
 }
 
-TEST(use_token_of_the_per_thread_default_stream,
-     ended_by_another_thread_keeps_its_work_ordered_when_the_driver_fails) {
+TEST(use_token_of_the_per_thread_default_stream, ended_by_another_thread_stays_ordered_if_the_driver_fails) {
   const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
   for (std::uint64_t seed = 0; seed < 32; ++seed) {
     EXPECT_TRUE(races_after_an_end_elsewhere(seed).empty()) << "seed " << seed;
@@ -65,16 +64,16 @@ protected:
       std::make_shared<saeta::testing::faulty_backend>(device_);
   std::shared_ptr<context> ctx_ = context::create(faulty_);
   buffer used_ = buffer::allocate(ctx_, 64, ctx_->work_stream());
-  stream foreign_{faulty_}; // marked with an event at once
+  stream foreign_{faulty_}; // not owned by the context, so each use records an event
   std::optional<use_token> token_{std::in_place, foreign_.ref(), std::array{writes(used_)}};
 
 private:
   report_sink before_ = nullptr;
 };
 
-TEST_F(tokens_whose_end_fails, wait_for_their_work_and_say_so) {
+TEST_F(tokens_whose_end_fails, wait_for_their_work_and_throw) {
   const std::uint64_t waits = ctx_->copies().read_counters().synchronizations;
-  faulty_->fail_at(2); // the first call asks whether the stream captures
+  faulty_->fail_at(2); // the first call queries the capture state
   EXPECT_THROW(token_->finish(), error);
   EXPECT_TRUE(faulty_->failed());
   EXPECT_EQ(ctx_->copies().read_counters().synchronizations, waits + 1);
@@ -84,7 +83,7 @@ TEST_F(tokens_whose_end_fails, wait_for_their_work_and_say_so) {
   EXPECT_NO_THROW(token_->finish()) << "it has ended";
 }
 
-TEST_F(tokens_whose_end_fails, leave_unknown_work_where_the_wait_fails_too) {
+TEST_F(tokens_whose_end_fails, leave_unknown_work_if_the_wait_fails_too) {
   device_->set_fail_percent(100);
   EXPECT_THROW(token_->finish(), error);
   device_->set_fail_percent(0);
@@ -92,7 +91,7 @@ TEST_F(tokens_whose_end_fails, leave_unknown_work_where_the_wait_fails_too) {
   EXPECT_TRUE(needed().unknown);
 }
 
-TEST_F(tokens_whose_end_fails, report_it_where_nobody_asked_for_the_end) {
+TEST_F(tokens_whose_end_fails, report_the_failure_from_the_destructor) {
   faulty_->fail_at(2);
   token_.reset();
   EXPECT_EQ(reports, 1);
@@ -100,10 +99,10 @@ TEST_F(tokens_whose_end_fails, report_it_where_nobody_asked_for_the_end) {
   EXPECT_FALSE(needed().unknown);
 }
 
-TEST(export_hold, counts_once_in_each_context_whatever_the_number_and_the_order_of_their_buffers) {
+TEST(export_hold, counts_once_in_each_context) {
   const auto one = context::create(make_host_backend());
   const auto two = context::create(make_host_backend());
-  std::vector<buffer> views(100, buffer::allocate(one, 64, one->work_stream())); // of one storage
+  std::vector<buffer> views(100, buffer::allocate(one, 64, one->work_stream())); // all of the same storage
   views.push_back(buffer::allocate(two, 64, two->work_stream()));
   views.push_back(buffer::allocate(one, 64, one->work_stream()));
   views.push_back({});
@@ -129,7 +128,7 @@ TEST(export_hold, counts_once_in_each_context_whatever_the_number_and_the_order_
   EXPECT_EQ(one->copies().count().read().exports, 1U);
 }
 
-TEST(export_hold, that_ends_on_a_stream_is_waited_for_by_the_points_of_that_stream) {
+TEST(export_hold, that_ends_on_a_stream_leaves_a_point_of_that_stream) {
   const auto ctx = context::create(sim::device::create({.seed = 1}));
   const std::array both{buffer::allocate(ctx, 64, ctx->work_stream()),
                         buffer::allocate(ctx, 64, ctx->work_stream())};
@@ -146,7 +145,7 @@ TEST(export_hold, that_ends_on_a_stream_is_waited_for_by_the_points_of_that_stre
   }
 }
 
-TEST(export_hold, whose_last_stream_can_not_be_marked_leaves_unknown_work) {
+TEST(export_hold, with_a_stream_that_can_not_be_marked_leaves_unknown_work) {
   static int reported;
   reported = 0;
   const auto device = sim::device::create({.seed = 1});
@@ -175,7 +174,7 @@ TEST(export_hold, that_ends_on_a_stream_in_a_capture_leaves_unknown_work) {
   EXPECT_TRUE(used.owner()->ordering().find_dependencies(access::write, "used").unknown);
 }
 
-TEST(use_token, holds_a_storage_that_is_named_twice_once_with_the_stronger_access) {
+TEST(use_token, uses_a_repeated_storage_once_with_the_stronger_access) {
   const auto ctx = context::create(make_host_backend());
   const buffer whole = buffer::allocate(ctx, 64, ctx->work_stream());
   const auto stream = ctx->work_stream();
@@ -197,10 +196,10 @@ TEST(use_token, holds_a_storage_that_is_named_twice_once_with_the_stronger_acces
   }
 }
 
-TEST(use_token, gives_no_pointer_to_a_buffer_that_it_does_not_name) {
+TEST(use_token, gives_no_pointer_to_other_buffers) {
   const auto ctx = context::create(make_host_backend());
   std::vector<buffer> made;
-  for (int i = 0; i < 3; ++i) { // of rising age, so that each lies before, between or behind the others
+  for (int i = 0; i < 3; ++i) { // in all relative positions of their addresses
     made.push_back(buffer::allocate(ctx, 16, ctx->work_stream(), "b"));
   }
   for (std::size_t absent = 0; absent < made.size(); ++absent) {
@@ -215,7 +214,7 @@ TEST(use_token, gives_no_pointer_to_a_buffer_that_it_does_not_name) {
   }
 }
 
-TEST(use_token, that_is_refused_takes_nothing_from_others_and_keeps_nothing) {
+TEST(use_token, that_is_refused_changes_nothing) {
   const auto ctx = context::create(make_host_backend());
   const auto stream = ctx->work_stream();
   const buffer before = buffer::allocate(ctx, 64, stream);
@@ -230,7 +229,7 @@ TEST(use_token, that_is_refused_takes_nothing_from_others_and_keeps_nothing) {
   EXPECT_NO_THROW(use_token(stream, {writes(busy)}));
 }
 
-TEST(use_token, lets_go_of_its_buffers_at_its_end) {
+TEST(use_token, releases_its_buffers_at_its_end) {
   const auto device = sim::device::create({.seed = 1, .how = sim::pace::automatic});
   for (const auto& ctx : {context::create(make_host_backend()), context::create(device)}) {
     const stream foreign(ctx->device_backend());
@@ -258,7 +257,7 @@ TEST(use_token, waits_for_the_unknown_work_of_a_device_once) {
   EXPECT_EQ(ctx->copies().read_counters().events, 1U) << "it has been waited for";
 }
 
-TEST(use_token, needs_a_stream_that_can_order_one_of_its_buffers) {
+TEST(use_token, requires_a_stream_that_can_order_one_of_its_buffers) {
   const auto device = sim::device::create({.seed = 1, .how = sim::pace::automatic});
   const auto host = context::create(make_host_backend());
   const auto gpu = context::create(device);
@@ -288,7 +287,7 @@ TEST(use_token, needs_a_stream_that_can_order_one_of_its_buffers) {
   EXPECT_EQ(code(stream_ref(*host->device_backend(), per_thread_stream), {reads(here)}), std::nullopt);
 }
 
-TEST(use_token, does_not_lend_read_only_memory_for_writing) {
+TEST(use_token, gives_no_write_access_to_read_only_memory) {
   const auto ctx = context::create(make_host_backend());
   std::uint8_t bytes[16];
   for (const auto access : {mutability::read_only, mutability::writable}) {
@@ -313,8 +312,7 @@ TEST(use_token, does_not_lend_read_only_memory_for_writing) {
   }
 }
 
-TEST(external_memory_of_a_context,
-     is_null_only_when_it_has_no_bytes_and_leaves_its_keepalive_with_a_caller_that_is_refused) {
+TEST(external_memory_of_a_context, may_be_null_only_without_bytes) {
   const auto ctx = context::create(make_host_backend());
   external_memory lent;
   lent.keepalive = std::make_shared<int>();

@@ -40,7 +40,7 @@ void operator delete[](void* gone) noexcept { std::free(gone); }
 void operator delete(void* gone, std::size_t) noexcept { std::free(gone); }
 void operator delete[](void* gone, std::size_t) noexcept { std::free(gone); }
 
-// All forms that take no alignment, so that what one of them gives is never taken by one of the library's.
+// Replaces all forms without alignment, so that no memory is freed by a function of the library.
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   return std::malloc(bytes == 0 ? 1 : bytes);
 }

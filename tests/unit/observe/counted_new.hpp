@@ -1,4 +1,4 @@
-// Counts the allocations of a thread, and makes one of them fail.
+// Counts the allocations of a thread by `new`, and makes them fail.
 #pragma once
 
 #include <cstddef>
@@ -6,10 +6,10 @@
 
 namespace saeta::unit {
 
-/// Allocations of the calling thread by plain `new`, since the thread began.
+/// Returns the number of allocations that the calling thread has made by `new` without alignment.
 std::size_t allocations() noexcept;
 
-/// While it lives, plain `new` throws std::bad_alloc on this thread after `successes` more.
+/// Until the end of the scope, `new` throws std::bad_alloc on this thread after `successes` more calls.
 class failing_new {
 public:
   explicit failing_new(std::size_t successes) noexcept;

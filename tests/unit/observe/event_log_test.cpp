@@ -21,7 +21,7 @@ log_record record_of(std::uint64_t bytes) {
   return record;
 }
 
-/// Throws for every record whose bytes are odd, and for every flush.
+/// A sink that throws for records with odd bytes, and for every flush.
 class refusing_sink final : public log_sink {
 public:
   void write(const log_record& record) override {

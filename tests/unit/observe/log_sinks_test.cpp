@@ -18,7 +18,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// Takes one JSON value (RFC 8259) off the front of a text; false when there is none.
+/// Parses one JSON value (RFC 8259) at the beginning of a text and removes it. Returns false if it is
+/// invalid.
 class json_reader {
 public:
   explicit json_reader(std::string_view text) : rest_(text) {}
@@ -132,7 +133,7 @@ protected:
   static log_record awkward() {
     log_record record = sample(memory_event::refuse);
     record.label = "a,\"b\"\n\\c";
-    record.account = "\x01 \xC3\xA9 \xFF \xED\xA0\x80"; // a control, e acute, no UTF-8, a surrogate
+    record.account = "\x01 \xC3\xA9 \xFF \xED\xA0\x80"; // control character, e acute, invalid byte, surrogate
     record.outcome = "no\r\nroom";
     return record;
   }
@@ -236,7 +237,7 @@ TEST_F(log_sinks, a_trace_is_exactly_these_lines) {
     second.label = "";
     second.bytes = 100;
     sink->write(second);
-    sink->flush(); // what comes next stands where the closing bracket is now
+    sink->flush(); // the next record overwrites the closing bracket
     sink->write(sample(memory_event::free, 1));
     log_record refused = sample(memory_event::refuse);
     refused.device = {device_kind::cpu, 0};
@@ -325,7 +326,7 @@ TEST_F(log_sinks, a_full_disk_drops_records_and_fails_nothing) {
   for (const std::string format : {"csv:", "jsonl:", "trace:"}) {
     event_log log;
     log.attach(make_sink(format + "/dev/full"));
-    constexpr std::uint64_t records = 5000; // more than a buffer of any file
+    constexpr std::uint64_t records = 5000; // more bytes than the buffer of a file
     for (std::uint64_t i = 1; i <= records; ++i) {
       log.write(sample(memory_event::allocate, i));
     }

@@ -1,4 +1,4 @@
-// The text of log records against plain rules: what is UTF-8, what JSON escapes, what CSV quotes.
+// The text of log records: UTF-8 validation, escaping in JSON, quoting in CSV.
 #include "saeta/observe/sinks/log_text.hpp"
 
 #include <gtest/gtest.h>
@@ -49,8 +49,8 @@ TEST(log_text, json_escapes_what_ascii_has_and_json_has_not) {
   }
 }
 
-/// Tries every byte sequence whose bytes lie at a bound of UTF-8's table. It stays whole when it is a
-/// character that `encode` makes; otherwise its first byte is replaced.
+/// Tries all sequences of bytes at the limits of UTF-8's ranges. If it is a character that `encode` can
+/// produce, it is unchanged; otherwise its first byte is replaced.
 TEST(log_text, json_replaces_every_byte_that_is_no_utf8) {
   constexpr std::array<std::uint8_t, 12> bounds{0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F,
                                                 0xA0, 0xBF, 0xC0, 0xC2, 0xE0, 0xFF};

@@ -1,4 +1,4 @@
-// The captures that are known on a simulated device (saeta/order/captures.hpp).
+// Known captures of a simulated device (saeta/order/captures.hpp).
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/device/stream.hpp"
@@ -26,7 +26,7 @@ protected:
   stream two{device};
 };
 
-TEST_F(captures_test, are_active_while_somebody_announces_them) {
+TEST_F(captures_test, are_active_while_they_are_announced) {
   EXPECT_FALSE(known->active());
   auto first = known->announce();
   auto second = known->announce();
@@ -37,7 +37,7 @@ TEST_F(captures_test, are_active_while_somebody_announces_them) {
   EXPECT_FALSE(known->active());
 }
 
-TEST_F(captures_test, are_followed_from_when_their_stream_is_named_until_they_end) {
+TEST_F(captures_test, are_active_from_when_they_are_noted_until_they_end) {
   const std::size_t before = streams();
   EXPECT_FALSE(known->note(one.ref()));
   EXPECT_FALSE(known->active());
@@ -70,7 +70,7 @@ TEST_F(captures_test, are_followed_from_when_their_stream_is_named_until_they_en
   EXPECT_EQ(device->live().events, 0U);
 }
 
-TEST_F(captures_test, of_a_default_stream_are_left_to_the_driver) {
+TEST_F(captures_test, of_a_default_stream_are_not_noted) {
   device->begin_capture(per_thread_stream);
   const std::size_t before = streams();
   EXPECT_TRUE(known->note(stream_ref(*device, per_thread_stream)));
@@ -79,12 +79,12 @@ TEST_F(captures_test, of_a_default_stream_are_left_to_the_driver) {
   EXPECT_TRUE(device->end_capture(per_thread_stream));
 }
 
-TEST_F(captures_test, are_not_on_the_host) {
+TEST_F(captures_test, do_not_exist_on_the_host) {
   const auto host = make_host_backend();
   EXPECT_FALSE(std::make_shared<captures>(host)->note(stream_ref(*host, legacy_stream)));
 }
 
-TEST_F(captures_test, that_the_driver_fails_to_follow_change_nothing) {
+TEST_F(captures_test, that_the_driver_fails_to_query_change_nothing) {
   begin(one);
   const stream_ref named = one.ref();
   device->set_fail_percent(100);

@@ -1,4 +1,5 @@
-// What the ordering state of a storage asks of each kind of use, on points that no stream has made.
+// The ordering state of a storage: which points each kind of access has to wait for. The points belong to no
+// stream.
 #include "saeta/base/error.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/order/ordering.hpp"
@@ -22,7 +23,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-/// The first moment of some timeline.
+/// Returns the first point of a timeline.
 point of_timeline(std::uint64_t number) { return {timeline_id{number}, 1}; }
 
 std::vector<point> points_of(const requirement& needed) {
@@ -31,7 +32,7 @@ std::vector<point> points_of(const requirement& needed) {
 
 class ordering_state_test : public ::testing::Test {
 protected:
-  /// A whole use of this thread; returns what it has to wait for.
+  /// Begins and ends a use on this thread. Returns what it has to wait for.
   requirement use(access mode, point done) {
     requirement needed;
     state.acquire(mode, needed, "rows");
@@ -39,7 +40,7 @@ protected:
     return needed;
   }
   requirement find_dependencies(access mode) { return state.find_dependencies(mode, "rows"); }
-  /// The points of `needs`.
+  /// Returns the points that an access would have to wait for.
   std::vector<point> awaited(access mode) { return points_of(find_dependencies(mode)); }
 
   const point written = of_timeline(1);
@@ -48,11 +49,11 @@ protected:
   ordering_state state;
 };
 
-TEST_F(ordering_state_test, a_read_waits_for_writes_and_a_write_for_reads_too) {
+TEST_F(ordering_state_test, a_read_waits_for_writes_and_a_write_for_all_accesses) {
   EXPECT_THAT(points_of(use(access::write, written)), IsEmpty());
   EXPECT_THAT(points_of(use(access::read, read)), UnorderedElementsAre(written));
   EXPECT_THAT(points_of(use(access::read, read_beside)), UnorderedElementsAre(written));
-  for (int i = 0; i < 2; ++i) { // asking changes nothing
+  for (int i = 0; i < 2; ++i) { // a query changes nothing
     EXPECT_THAT(awaited(access::read), UnorderedElementsAre(written));
     EXPECT_THAT(awaited(access::write), UnorderedElementsAre(written, read, read_beside));
     EXPECT_THAT(awaited(access::read_write), UnorderedElementsAre(written, read, read_beside));
@@ -64,7 +65,7 @@ TEST_F(ordering_state_test, a_read_waits_for_writes_and_a_write_for_reads_too) {
       << "the new write stands behind the rest";
 }
 
-TEST_F(ordering_state_test, a_use_that_leaves_no_point_adds_nothing) {
+TEST_F(ordering_state_test, a_use_without_a_point_adds_no_dependency) {
   use(access::write, written);
   use(access::read, {});
   EXPECT_THAT(awaited(access::write), UnorderedElementsAre(written));
@@ -72,17 +73,17 @@ TEST_F(ordering_state_test, a_use_that_leaves_no_point_adds_nothing) {
   EXPECT_THAT(awaited(access::write), IsEmpty()) << "the stream was synchronised, so all before has passed";
 }
 
-TEST_F(ordering_state_test, a_use_that_did_not_take_place_puts_back_what_it_took) {
+TEST_F(ordering_state_test, a_cancelled_use_restores_the_state) {
   use(access::write, written);
   use(access::read, read);
   requirement needed;
   state.acquire(access::write, needed, "rows");
   state.give_up(access::write, needed);
   EXPECT_THAT(awaited(access::read), UnorderedElementsAre(written, read));
-  use(access::write, written); // the thread holds nothing any more
+  use(access::write, written); // the thread no longer holds the storage
 }
 
-TEST_F(ordering_state_test, keeps_few_reads_and_lets_a_new_reader_wait_for_the_oldest) {
+TEST_F(ordering_state_test, bounds_the_reads_by_making_new_readers_wait_for_the_oldest) {
   constexpr std::uint64_t readers = 3 * ordering_state::max_reads;
   for (std::uint64_t i = 0; i < readers; ++i) {
     const requirement needed = use(access::read, of_timeline(100 + i));
@@ -99,14 +100,14 @@ TEST_F(ordering_state_test, keeps_few_reads_and_lets_a_new_reader_wait_for_the_o
   }
 }
 
-TEST_F(ordering_state_test, a_write_of_somebody_else_stands_beside_the_others) {
+TEST_F(ordering_state_test, an_external_write_is_added_to_the_others) {
   use(access::write, written);
   const point lent = of_timeline(4);
   state.add_write(lent);
   EXPECT_THAT(awaited(access::read), UnorderedElementsAre(written, lent));
 }
 
-TEST_F(ordering_state_test, a_thread_that_asks_again_for_what_it_holds_is_refused) {
+TEST_F(ordering_state_test, a_thread_can_not_acquire_a_storage_twice) {
   const auto code_of = [&](auto ask) {
     try {
       ask();
@@ -133,7 +134,7 @@ TEST_F(ordering_state_test, a_thread_that_asks_again_for_what_it_holds_is_refuse
   EXPECT_NO_THROW(use(access::write, {}));
 }
 
-TEST_F(ordering_state_test, waits_for_the_point_of_a_write_that_another_thread_has_begun) {
+TEST_F(ordering_state_test, waits_until_a_write_of_another_thread_has_its_point) {
   for (const bool hand_over : {false, true}) {
     requirement needed;
     state.acquire(access::write, needed, "rows");
@@ -149,7 +150,7 @@ TEST_F(ordering_state_test, waits_for_the_point_of_a_write_that_another_thread_h
   }
 }
 
-TEST_F(ordering_state_test, a_write_waits_for_the_point_of_a_read_that_another_thread_has_begun) {
+TEST_F(ordering_state_test, a_write_waits_until_a_read_of_another_thread_has_its_point) {
   requirement needed;
   state.acquire(access::read, needed, "rows");
   std::promise<void> asks;
@@ -163,7 +164,7 @@ TEST_F(ordering_state_test, a_write_waits_for_the_point_of_a_read_that_another_t
   EXPECT_THAT(seen.get(), UnorderedElementsAre(read));
 }
 
-TEST_F(ordering_state_test, a_view_is_unknown_to_what_it_conflicts_with) {
+TEST_F(ordering_state_test, an_export_is_unknown_work_for_conflicting_accesses) {
   state.begin_export(access::read);
   EXPECT_FALSE(find_dependencies(access::read).unknown);
   EXPECT_TRUE(find_dependencies(access::write).unknown);
@@ -180,7 +181,7 @@ TEST_F(ordering_state_test, a_view_is_unknown_to_what_it_conflicts_with) {
   EXPECT_FALSE(find_dependencies(access::write).unknown);
 }
 
-TEST_F(ordering_state_test, a_view_whose_last_use_was_named_leaves_its_points) {
+TEST_F(ordering_state_test, an_export_that_ends_with_points_leaves_them) {
   point_set last;
   last.add(read);
   state.begin_export(access::read);
@@ -193,7 +194,7 @@ TEST_F(ordering_state_test, a_view_whose_last_use_was_named_leaves_its_points) {
   EXPECT_THAT(awaited(access::read), UnorderedElementsAre(read, written));
 }
 
-TEST_F(ordering_state_test, unknown_work_is_settled_by_a_point_for_what_it_conflicts_with) {
+TEST_F(ordering_state_test, unknown_work_is_settled_by_a_point_over_all_work) {
   state.begin_export(access::read);
   state.end_export(access::read);
   EXPECT_FALSE(find_dependencies(access::read).unknown);
@@ -215,7 +216,7 @@ TEST_F(ordering_state_test, unknown_work_is_settled_by_a_point_for_what_it_confl
   EXPECT_FALSE(find_dependencies(access::write).unknown);
 }
 
-TEST_F(ordering_state_test, what_became_unknown_after_the_point_is_not_settled_by_it) {
+TEST_F(ordering_state_test, later_unknown_work_is_not_settled_by_an_earlier_point) {
   state.begin_export(access::read);
   state.begin_export(access::read);
   state.end_export(access::read);
@@ -231,18 +232,18 @@ TEST_F(ordering_state_test, what_became_unknown_after_the_point_is_not_settled_b
   EXPECT_FALSE(find_dependencies(access::write).unknown);
 }
 
-TEST_F(ordering_state_test, a_use_that_no_point_covers_is_unknown_to_what_it_conflicts_with) {
+TEST_F(ordering_state_test, a_use_without_a_recorded_end_is_unknown_work) {
   requirement needed;
   state.acquire(access::read, needed, "rows");
   state.end_unknown(access::read, std::this_thread::get_id());
   EXPECT_FALSE(find_dependencies(access::read).unknown);
   EXPECT_TRUE(find_dependencies(access::write).unknown);
-  state.acquire(access::write, needed, "rows"); // nothing is held
+  state.acquire(access::write, needed, "rows"); // the storage is not held
   state.end_unknown(access::write, std::this_thread::get_id());
   EXPECT_TRUE(find_dependencies(access::read).unknown);
 }
 
-TEST_F(ordering_state_test, several_storages_add_to_one_requirement) {
+TEST_F(ordering_state_test, several_storages_share_one_requirement) {
   use(access::write, written);
   requirement needed;
   needed.points.add(read);
@@ -263,14 +264,14 @@ TEST_F(ordering_state_test, the_release_waits_for_everything) {
   EXPECT_THAT(points_of(all), UnorderedElementsAre(written, read));
 }
 
-/// Where the host has no memory for a further point.
+/// A state that can't store a further point, because allocations fail.
 class full_ordering_state : public ordering_state_test {
 protected:
   full_ordering_state() {
     requirement needed;
-    state.acquire(access::read, needed, "rows"); // so that there is room for a reader
+    state.acquire(access::read, needed, "rows"); // reserves space for a reader
     state.end(access::read, std::this_thread::get_id(), {});
-    for (std::uint64_t i = 1; i <= 3; ++i) { // more than a set holds without memory
+    for (std::uint64_t i = 1; i <= 3; ++i) { // more than fit without an allocation
       state.add_write(of_timeline(i));
     }
   }
@@ -280,7 +281,7 @@ private:
   report_sink before_ = set_report_sink([](std::string_view, std::string_view) noexcept {});
 };
 
-TEST_F(full_ordering_state, a_use_that_could_not_begin_holds_nothing) {
+TEST_F(full_ordering_state, a_failed_acquire_holds_nothing) {
   for (const access mode : {access::read, access::write}) {
     requirement needed;
     {
@@ -296,7 +297,7 @@ TEST_F(full_ordering_state, a_use_that_could_not_begin_holds_nothing) {
   }
 }
 
-TEST_F(full_ordering_state, a_read_whose_point_could_not_be_noted_is_unknown) {
+TEST_F(full_ordering_state, a_read_whose_point_could_not_be_stored_is_unknown_work) {
   use(access::read, of_timeline(4));
   use(access::read, of_timeline(5));
   requirement needed;
@@ -309,7 +310,7 @@ TEST_F(full_ordering_state, a_read_whose_point_could_not_be_noted_is_unknown) {
   EXPECT_TRUE(find_dependencies(access::write).unknown);
 }
 
-TEST_F(full_ordering_state, a_release_covers_what_could_not_be_added) {
+TEST_F(full_ordering_state, a_release_waits_for_points_that_could_not_be_stored) {
   ordering_state few;
   few.add_write(of_timeline(1));
   few.add_write(of_timeline(2));

@@ -20,13 +20,13 @@ TEST(point_set, keeps_the_latest_point_of_each_timeline) {
   EXPECT_EQ(points.all()[1], at(2, 7));
 }
 
-TEST(point_set, ignores_points_of_no_timeline) {
+TEST(point_set, ignores_empty_points) {
   point_set points;
   points.add(point{});
   EXPECT_TRUE(points.empty());
 }
 
-TEST(point_set, grows_keeps_its_order_and_gives_up_the_oldest) {
+TEST(point_set, grows_in_order_and_drops_the_oldest) {
   point_set points;
   for (std::uint64_t i = 1; i <= 20; ++i) {
     points.add(at(i, i));
@@ -43,7 +43,7 @@ TEST(point_set, grows_keeps_its_order_and_gives_up_the_oldest) {
   EXPECT_EQ(points.all().front(), at(3, 3));
 }
 
-TEST(point_set, is_a_value_few_or_many) {
+TEST(point_set, can_be_copied_and_moved_at_any_size) {
   for (const std::uint64_t count : {1U, 2U, 3U, 9U}) {
     point_set original;
     for (std::uint64_t i = 1; i <= count; ++i) {
@@ -56,7 +56,7 @@ TEST(point_set, is_a_value_few_or_many) {
     const point_set moved = std::move(copy);
     EXPECT_EQ(moved.size(), count + 1);
     EXPECT_EQ(moved.all().back(), at(100, 1));
-    EXPECT_TRUE(copy.empty()); // NOLINT(bugprone-use-after-move): what a moved-from set is
+    EXPECT_TRUE(copy.empty()); // NOLINT(bugprone-use-after-move): a moved-from set is empty
     original = moved;
     EXPECT_EQ(original.size(), count + 1);
     original = point_set();

@@ -1,4 +1,4 @@
-// The reaper on a simulated device that runs nothing by itself.
+// The reaper on a simulated device that runs work only when a call waits for it.
 #include "saeta/base/error.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/order/reaper.hpp"
@@ -25,9 +25,9 @@ protected:
   reaper_test() { reported = 0; }
   ~reaper_test() override { set_report_sink(before_); }
 
-  static inline std::atomic<int> reported{0}; ///< that a release is tried again
+  static inline std::atomic<int> reported{0}; ///< reports that a release will be retried
 
-  /// A release after work that is held back.
+  /// A release whose work waits for a closed gate.
   struct held_release {
     own_stream stream;
     std::unique_ptr<sim::hold> gate;
@@ -42,7 +42,7 @@ protected:
     releases.submit(std::move(release));
     return made;
   }
-  /// Opens the gate and lets the device run.
+  /// Opens the gate and runs the work of the device.
   void finish(const held_release& which) {
     which.gate->open();
     device->run();
@@ -61,7 +61,7 @@ private:
   });
 };
 
-TEST_P(reaper_test, does_at_once_what_waits_for_nothing) {
+TEST_P(reaper_test, runs_a_release_without_dependencies_at_once) {
   int done = 0;
   releases.submit({.after = {}, .action = [&] { return ++done != 0; }, .label = {}, .bytes = 0});
   EXPECT_EQ(done, 1);
@@ -69,7 +69,7 @@ TEST_P(reaper_test, does_at_once_what_waits_for_nothing) {
   EXPECT_TRUE(releases.wait_idle(milliseconds(0)));
 }
 
-TEST_P(reaper_test, lets_no_release_wait_for_another) {
+TEST_P(reaper_test, runs_each_release_independently_of_others) {
   const held_release slow = submit_held();
   const held_release fast = submit_held();
   finish(fast);
@@ -81,7 +81,7 @@ TEST_P(reaper_test, lets_no_release_wait_for_another) {
   EXPECT_EQ(*slow.done, 1);
 }
 
-TEST_P(reaper_test, ends_a_wait_for_a_release_that_was_done_before_it_began) {
+TEST_P(reaper_test, does_not_wait_for_a_release_that_is_already_done) {
   const std::uint64_t before = releases.done();
   const held_release slow = submit_held();
   const held_release fast = submit_held();
@@ -89,7 +89,8 @@ TEST_P(reaper_test, ends_a_wait_for_a_release_that_was_done_before_it_began) {
   while (releases.done() == before) {
     releases.drain();
   }
-  EXPECT_TRUE(releases.wait_for_one(before, clock::time_point::max())); // for ever, if it waited for another
+  EXPECT_TRUE(releases.wait_for_one(
+      before, clock::time_point::max())); // would never return if it waited for another release
   finish(slow);
   EXPECT_TRUE(releases.wait_idle(seconds(20)));
   EXPECT_EQ(releases.done(), before + 2);
@@ -97,7 +98,7 @@ TEST_P(reaper_test, ends_a_wait_for_a_release_that_was_done_before_it_began) {
 
 TEST_P(reaper_test, ends_a_wait_at_its_deadline) {
   const held_release held = submit_held();
-  EXPECT_FALSE(releases.wait_idle(milliseconds(1))); // for ever, if it waited for the work
+  EXPECT_FALSE(releases.wait_idle(milliseconds(1))); // would never return if it waited for the work
   EXPECT_FALSE(releases.wait_for_one(releases.done(), clock::now()));
   EXPECT_EQ(releases.pending(), 1U);
   finish(held);
@@ -111,7 +112,8 @@ TEST_P(reaper_test, does_not_wait_for_the_end_of_a_capture) {
                    .action = [&] { return done = true; },
                    .label = {},
                    .bytes = 0});
-  EXPECT_FALSE(releases.wait_for_one(releases.done(), clock::time_point::max())); // for ever, if it waited
+  EXPECT_FALSE(
+      releases.wait_for_one(releases.done(), clock::time_point::max())); // would never return if it waited
   EXPECT_FALSE(releases.wait_idle(milliseconds(1'000'000)));
   EXPECT_FALSE(done);
   captured = false;
@@ -122,7 +124,7 @@ TEST_P(reaper_test, does_not_wait_for_the_end_of_a_capture) {
   EXPECT_TRUE(done);
 }
 
-TEST_P(reaper_test, keeps_what_a_failing_device_says_nothing_of) {
+TEST_P(reaper_test, keeps_releases_pending_while_the_device_fails) {
   const held_release held = submit_held();
   device->set_fail_percent(100);
   for (int i = 0; i < 20; ++i) {
@@ -137,15 +139,15 @@ TEST_P(reaper_test, keeps_what_a_failing_device_says_nothing_of) {
   EXPECT_EQ(*held.done, 1);
 }
 
-TEST_P(reaper_test, does_what_is_pending_on_a_device_that_is_lost) {
+TEST_P(reaper_test, runs_pending_releases_of_a_lost_device) {
   const held_release held = submit_held();
   device->mark_lost();
   EXPECT_TRUE(releases.wait_idle(seconds(20)));
   EXPECT_EQ(*held.done, 1);
 }
 
-TEST_P(reaper_test, counts_what_it_does_and_drops_it_without_a_lock) {
-  struct asking { // when it is dropped
+TEST_P(reaper_test, runs_and_destroys_actions_without_holding_a_lock) {
+  struct asking { // queries the reaper in its destructor
     asking(reaper& asked, std::atomic<std::size_t>& answer) : of(asked), pending(answer) {}
     asking(const asking&) = delete;
     asking& operator=(const asking&) = delete;
@@ -173,7 +175,7 @@ TEST_P(reaper_test, counts_what_it_does_and_drops_it_without_a_lock) {
   EXPECT_FALSE(releases.can_wait()) << "for nothing";
 }
 
-TEST_P(reaper_test, waits_for_nothing_that_a_capture_holds_up) {
+TEST_P(reaper_test, does_not_wait_for_releases_blocked_by_a_capture) {
   captured = true;
   releases.submit(
       {.after = {.points = {}, .unknown = true}, .action = [] { return true; }, .label = {}, .bytes = 0});
@@ -190,7 +192,7 @@ TEST_P(reaper_test, waits_for_nothing_that_a_capture_holds_up) {
   }
 }
 
-TEST(reaper_that_asks, tries_again_whatever_is_thrown_and_says_so_once) {
+TEST(reaper_that_asks, retries_after_any_exception_and_reports_it_once) {
   static int reported = 0;
   const report_sink before =
       set_report_sink(+[](std::string_view, std::string_view) noexcept { ++reported; });
@@ -216,14 +218,14 @@ TEST(reaper_that_asks, tries_again_whatever_is_thrown_and_says_so_once) {
   set_report_sink(before);
 }
 
-TEST_P(reaper_test, tries_again_what_could_not_be_done) {
+TEST_P(reaper_test, retries_failed_actions) {
   std::atomic<int> tries{0};
   releases.submit({.after = {}, .action = [&] { return ++tries == 3; }, .label = {}, .bytes = 0});
   EXPECT_TRUE(releases.wait_idle(seconds(20)));
   EXPECT_EQ(tries, 3);
 }
 
-TEST_P(reaper_test, leaves_releases_to_its_thread_where_it_has_one) {
+TEST_P(reaper_test, leaves_releases_to_its_background_thread) {
   const own_stream stream(clocks);
   const auto gate = device->close_gate(stream.ref().native_handle());
   std::atomic<std::thread::id> released_by{};
@@ -242,7 +244,7 @@ TEST_P(reaper_test, leaves_releases_to_its_thread_where_it_has_one) {
   EXPECT_EQ(released_by.load() == std::this_thread::get_id(), GetParam() == release_thread::none);
 }
 
-TEST_P(reaper_test, names_what_is_pending) {
+TEST_P(reaper_test, lists_pending_releases) {
   const held_release one = submit_held("orders", 100);
   const held_release two = submit_held("trips", 20);
   auto found = releases.pending_bytes();
@@ -254,14 +256,14 @@ TEST_P(reaper_test, names_what_is_pending) {
   EXPECT_TRUE(releases.pending_bytes().empty());
 }
 
-TEST(reaper_that_asks, lets_others_in_while_it_asks_the_device) {
+TEST(reaper_that_asks, holds_no_lock_while_it_queries_the_device) {
   std::size_t seen = 0;
   std::vector<std::pair<std::string, std::uint64_t>> bytes;
-  bool asked = false; // while this thread alone is there
+  bool asked = false; // set before the second thread is started
   reaper slow(
       [&]() -> std::optional<point_set> {
         if (asked) {
-          const std::jthread other([&] { // for ever, if it were locked out
+          const std::jthread other([&] { // would never end if the lock were held
             slow.submit({.after = {}, .action = [] { return true; }, .label = {}, .bytes = 0});
             seen = slow.pending();
             bytes = slow.pending_bytes();
@@ -281,7 +283,7 @@ TEST(reaper_that_asks, lets_others_in_while_it_asks_the_device) {
   EXPECT_EQ(slow.pending(), 0U);
 }
 
-TEST(reaper_of_a_context, may_end_in_an_action_on_its_own_thread) {
+TEST(reaper_of_a_context, may_be_destroyed_by_an_action_on_its_own_thread) {
   sim::options chosen;
   chosen.run_percent = 0;
   const auto device = sim::device::create(chosen);
@@ -292,7 +294,7 @@ TEST(reaper_of_a_context, may_end_in_an_action_on_its_own_thread) {
   pending_release release{.after = {}, .action = {}, .label = {}, .bytes = 0};
   release.after.points.add(record(stream.ref()));
   release.action = [&] {
-    ending.reset(); // as a context does whose last memory this is
+    ending.reset(); // as the release of a context's last memory does
     ended.set_value();
     return true;
   };

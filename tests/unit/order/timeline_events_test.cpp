@@ -1,4 +1,4 @@
-// How many events and timelines are kept, and for how long (saeta/order/timeline.hpp).
+// The number and the lifetime of events and timelines (saeta/order/timeline.hpp).
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/order/captures.hpp"
@@ -29,9 +29,9 @@ using ::testing::NiceMock;
 using ::testing::Return;
 using namespace std::chrono_literals;
 
-constexpr std::size_t many_streams = 64; ///< from which on idle ones are looked for
+constexpr std::size_t many_streams = 64; ///< number of timelines from which on idle ones are retired
 
-/// A pretended GPU whose events are counted.
+/// A mock of a GPU that counts its events.
 class events_of_timelines : public ::testing::Test {
 protected:
   events_of_timelines() {
@@ -44,14 +44,14 @@ protected:
     ON_CALL(*driver, event_complete(_)).WillByDefault([this](event_handle) { return finished; });
   }
 
-  bool finished = false; ///< all work of the device
+  bool finished = false; ///< all work of the device has finished
   std::shared_ptr<NiceMock<unit::mock_backend>> driver = std::make_shared<NiceMock<unit::mock_backend>>();
 
 private:
   std::shared_ptr<backend> host_ = make_host_backend();
 };
 
-TEST_F(events_of_timelines, are_sixteen_of_a_stream_however_often_it_is_marked) {
+TEST_F(events_of_timelines, are_at_most_sixteen_for_a_stream) {
   const auto clocks = timelines::of(*driver);
   const stream foreign(driver);
   EXPECT_CALL(*driver, create_event()).Times(Exactly(16));
@@ -72,7 +72,7 @@ TEST_F(events_of_timelines, are_used_again) {
   }
 }
 
-TEST_F(events_of_timelines, are_used_again_after_the_driver_has_refused_them) {
+TEST_F(events_of_timelines, are_reused_after_a_driver_error) {
   const auto clocks = timelines::of(*driver);
   ON_CALL(*driver, record_context(_)).WillByDefault(Return(fence_outcome::refused));
   EXPECT_CALL(*driver, create_event()).Times(Exactly(1));
@@ -82,7 +82,7 @@ TEST_F(events_of_timelines, are_used_again_after_the_driver_has_refused_them) {
   EXPECT_EQ(clocks->events_recorded(), 0U);
 }
 
-TEST_F(events_of_timelines, over_all_work_are_recorded_before_an_announced_capture_may_begin) {
+TEST_F(events_of_timelines, over_all_work_delay_an_announced_capture) {
   const auto clocks = timelines::of(*driver);
   std::atomic<bool> may_begin = false;
   std::thread capturing;
@@ -91,7 +91,7 @@ TEST_F(events_of_timelines, over_all_work_are_recorded_before_an_announced_captu
       const auto announced = clocks->graph_captures().announce();
       may_begin = true;
     });
-    std::this_thread::sleep_for(50ms); // an announcement that does not wait is quicker
+    std::this_thread::sleep_for(50ms); // long enough for an announcement that does not wait
     EXPECT_FALSE(may_begin) << "the event would end the capture";
     return fence_outcome::recorded;
   });
@@ -101,7 +101,7 @@ TEST_F(events_of_timelines, over_all_work_are_recorded_before_an_announced_captu
   finished = true;
 }
 
-TEST_F(events_of_timelines, are_not_asked_again_once_the_host_has_waited_for_them) {
+TEST_F(events_of_timelines, are_not_queried_after_the_host_has_waited_for_them) {
   const auto clocks = timelines::of(*driver);
   const stream foreign(driver);
   const point early = mark(foreign.ref());
@@ -116,7 +116,7 @@ TEST_F(events_of_timelines, are_not_asked_again_once_the_host_has_waited_for_the
   EXPECT_EQ(clocks->events_recorded(), 2U);
 }
 
-TEST_F(events_of_timelines, are_not_used_again_while_somebody_is_about_to_wait_for_them) {
+TEST_F(events_of_timelines, are_not_reused_while_a_thread_is_about_to_wait_for_them) {
   const auto clocks = timelines::of(*driver);
   const stream one(driver);
   const stream two(driver);
@@ -126,7 +126,7 @@ TEST_F(events_of_timelines, are_not_used_again_while_somebody_is_about_to_wait_f
   EXPECT_CALL(*driver, wait_event(two.native_handle(), _)).WillOnce([&](stream_handle, event_handle of) {
     awaited = of;
     finished = true;
-    EXPECT_TRUE(has_passed(done)); // which lets go of the event
+    EXPECT_TRUE(has_passed(done)); // releases the event
     static_cast<void>(mark(three.ref()));
   });
   EXPECT_CALL(*driver, record_event(_, three.native_handle())).WillOnce([&](event_handle of, stream_handle) {
@@ -136,7 +136,7 @@ TEST_F(events_of_timelines, are_not_used_again_while_somebody_is_about_to_wait_f
   EXPECT_NE(awaited, event_handle{});
 }
 
-TEST(timelines_of_streams, keep_256_unused_events) {
+TEST(timelines_of_streams, keep_at_most_256_unused_events) {
   const auto device = unit::make_held_device();
   const auto clocks = timelines::of(*device);
   std::vector<stream> streams;
@@ -155,7 +155,7 @@ TEST(timelines_of_streams, keep_256_unused_events) {
   EXPECT_EQ(device->live().events, 256U);
 }
 
-TEST(timelines_of_streams, are_retired_when_there_are_twice_as_many_as_were_busy) {
+TEST(timelines_of_streams, are_retired_when_their_number_has_doubled) {
   const auto device = unit::make_held_device();
   const auto clocks = timelines::of(*device);
   std::vector<stream> streams;
@@ -196,7 +196,7 @@ TEST(timelines_of_streams, are_retired_when_there_are_twice_as_many_as_were_busy
   EXPECT_EQ(clocks->size(), 1U);
 }
 
-TEST(timelines_of_streams, of_ours_need_no_event_when_it_is_forgotten_idle) {
+TEST(timelines_of_streams, of_an_idle_own_stream_need_no_event_at_its_end) {
   const auto device = unit::make_held_device();
   const auto clocks = timelines::of(*device);
   point last;
@@ -209,7 +209,7 @@ TEST(timelines_of_streams, of_ours_need_no_event_when_it_is_forgotten_idle) {
   EXPECT_EQ(clocks->events_recorded(), 0U);
 }
 
-TEST(timelines_of_streams, tell_whether_they_are_ours) {
+TEST(timelines_of_streams, distinguish_own_and_foreign_streams) {
   const auto device = unit::make_held_device();
   const auto clocks = timelines::of(*device);
   const stream foreign(device);
@@ -227,7 +227,7 @@ TEST(timelines_of_streams, tell_whether_they_are_ours) {
   EXPECT_TRUE(device->end_capture(foreign.native_handle()));
 }
 
-TEST(timelines_of_streams, forget_a_stream_that_they_do_not_know) {
+TEST(timelines_of_streams, ignore_the_end_of_an_unknown_stream) {
   const auto device = unit::make_held_device();
   const auto clocks = timelines::of(*device);
   const std::size_t before = device->live().streams;
@@ -237,7 +237,7 @@ TEST(timelines_of_streams, forget_a_stream_that_they_do_not_know) {
   EXPECT_EQ(device->live().streams, before);
 }
 
-TEST(timelines_of_streams, are_made_later_where_the_host_had_no_memory) {
+TEST(timelines_of_streams, can_be_made_after_a_failed_allocation) {
   const auto device = unit::make_held_device();
   const auto clocks = timelines::of(*device);
   std::vector<std::pair<stream, stream_ref>> adopted;
@@ -261,7 +261,7 @@ TEST(timelines_of_streams, are_made_later_where_the_host_had_no_memory) {
   }
 }
 
-TEST(timelines_of_devices, are_of_no_stream_whatever_was_in_their_place) {
+TEST(timelines_of_devices, belong_to_no_stream_even_in_a_reused_slot) {
   for (int i = 0; i < 3; ++i) {
     const auto device = unit::make_held_device();
     const auto clocks = timelines::of(*device);
@@ -277,8 +277,8 @@ TEST(timelines_of_devices, are_of_no_stream_whatever_was_in_their_place) {
   }
 }
 
-TEST(timelines_of_devices, that_have_gone_leave_their_place_to_others) {
-  for (const std::size_t at_once : {2U, 1U, 1U}) { // so that the first place of all was a stream's
+TEST(timelines_of_devices, that_have_ended_leave_their_slot_to_others) {
+  for (const std::size_t at_once : {2U, 1U, 1U}) { // so that the first slot belonged to a stream
     std::vector<std::shared_ptr<sim::device>> devices;
     std::vector<std::shared_ptr<timelines>> clocks;
     for (std::size_t i = 0; i < at_once; ++i) {
@@ -298,8 +298,8 @@ TEST(timelines_of_devices, that_have_gone_leave_their_place_to_others) {
   EXPECT_LE(places.size(), 2U);
 }
 
-TEST(timelines_of_devices, that_are_lost_leave_nothing) {
-  const std::size_t before = timelines::collect_orphans(); // of other tests
+TEST(timelines_of_devices, that_are_lost_leak_nothing) {
+  const std::size_t before = timelines::collect_orphans(); // number left by other tests
   const auto device = unit::make_held_device();
   {
     auto clocks = timelines::of(*device);
@@ -312,8 +312,8 @@ TEST(timelines_of_devices, that_are_lost_leave_nothing) {
   EXPECT_EQ(timelines::collect_orphans(), before);
 }
 
-TEST(timelines_of_devices, that_nobody_shares_any_more_go_once_their_work_has_finished) {
-  const std::size_t before = timelines::collect_orphans(); // of other tests
+TEST(timelines_of_devices, without_owners_are_destroyed_after_their_work) {
+  const std::size_t before = timelines::collect_orphans(); // number left by other tests
   auto device = unit::make_held_device();
   const std::weak_ptr<sim::device> left = device;
   auto gate = device->close_gate(legacy_stream);
@@ -325,7 +325,7 @@ TEST(timelines_of_devices, that_nobody_shares_any_more_go_once_their_work_has_fi
   gate.reset();
   EXPECT_FALSE(left.expired());
   const auto other = unit::make_held_device();
-  const auto clocks = timelines::of(*other); // collects them, too
+  const auto clocks = timelines::of(*other); // also collects orphans
   EXPECT_TRUE(left.expired());
   EXPECT_TRUE(has_passed(pending));
   EXPECT_EQ(timelines::collect_orphans(), before);

@@ -1,4 +1,4 @@
-// Timelines on a simulated device that runs nothing by itself.
+// Timelines on a simulated device that runs work only when a call waits for it.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/order/captures.hpp"
@@ -19,7 +19,7 @@ protected:
   [[nodiscard]] stream_ref ours() const { return ours_.ref(); }
   [[nodiscard]] stream_ref other() const { return other_.ref(); }
   [[nodiscard]] std::uint64_t events() const { return clocks->events_recorded(); }
-  /// Work that stays until the gate opens.
+  /// Closes a gate on the stream, behind which work stays pending.
   [[nodiscard]] std::unique_ptr<sim::hold> hold(stream_ref stream) const {
     return device->close_gate(stream.native_handle());
   }
@@ -33,13 +33,13 @@ private:
   own_stream other_{clocks};
 };
 
-TEST_F(timelines_test, are_shared_by_all_who_ask_for_those_of_a_backend) {
+TEST_F(timelines_test, are_shared_by_all_users_of_a_backend) {
   EXPECT_EQ(timelines::of(*device), clocks);
   const auto beside = unit::make_held_device();
   EXPECT_NE(timelines::of(*beside), clocks);
 }
 
-TEST_F(timelines_test, have_ids_that_are_unique_across_backends_though_their_streams_have_the_same) {
+TEST_F(timelines_test, have_unique_ids_across_backends) {
   const auto second = unit::make_held_device();
   const auto clocks_there = timelines::of(*second);
   const auto host = make_host_backend();
@@ -53,11 +53,11 @@ TEST_F(timelines_test, have_ids_that_are_unique_across_backends_though_their_str
   EXPECT_EQ(timeline_of(here), timeline_of(stream_ref(*device, legacy_stream)));
 }
 
-TEST_F(timelines_test, record_no_event_on_our_stream_before_somebody_else_needs_one) {
+TEST_F(timelines_test, record_an_event_on_an_own_stream_only_when_another_needs_it) {
   point last;
   for (int i = 0; i < 10; ++i) {
     last = mark(ours());
-    wait(ours(), last); // its own work needs none
+    wait(ours(), last); // work on the same stream needs no event
   }
   EXPECT_EQ(events(), 0U);
   wait(other(), last);
@@ -70,7 +70,7 @@ TEST_F(timelines_test, record_no_event_on_our_stream_before_somebody_else_needs_
   EXPECT_EQ(events(), 2U);
 }
 
-TEST_F(timelines_test, record_at_once_on_a_stream_that_may_be_destroyed) {
+TEST_F(timelines_test, record_at_once_on_a_foreign_stream) {
   point done;
   std::unique_ptr<sim::hold> gate;
   {
@@ -87,7 +87,7 @@ TEST_F(timelines_test, record_at_once_on_a_stream_that_may_be_destroyed) {
   EXPECT_TRUE(has_passed(done));
 }
 
-TEST_F(timelines_test, tell_what_has_finished) {
+TEST_F(timelines_test, report_finished_points) {
   const auto gate = hold(ours());
   const point before = mark(ours());
   EXPECT_FALSE(has_passed(before));
@@ -97,7 +97,7 @@ TEST_F(timelines_test, tell_what_has_finished) {
   EXPECT_TRUE(has_passed({})) << "a point of no timeline";
 }
 
-TEST_F(timelines_test, wait_for_no_later_work_where_an_event_was_recorded_at_once) {
+TEST_F(timelines_test, do_not_wait_for_work_after_a_recorded_event) {
   const point early = record(ours());
   const auto gate = hold(ours());
   const point late = record(ours());
@@ -110,7 +110,7 @@ TEST_F(timelines_test, wait_for_no_later_work_where_an_event_was_recorded_at_onc
   gate->open();
 }
 
-TEST_F(timelines_test, keep_few_events_and_lose_no_edge_with_the_others) {
+TEST_F(timelines_test, keep_few_events_and_all_ordering) {
   const auto gate = hold(foreign());
   const point first = mark(foreign());
   for (int i = 0; i < 1000; ++i) {
@@ -125,7 +125,7 @@ TEST_F(timelines_test, keep_few_events_and_lose_no_edge_with_the_others) {
   EXPECT_TRUE(has_passed(first));
 }
 
-TEST_F(timelines_test, of_streams_that_came_and_went_are_retired) {
+TEST_F(timelines_test, of_destroyed_streams_are_retired) {
   std::vector<point> points;
   for (int i = 0; i < 4096; ++i) {
     const stream brief(device);
@@ -152,7 +152,7 @@ TEST_F(timelines_test, of_busy_streams_are_not_retired) {
   gate->open();
 }
 
-TEST_F(timelines_test, cover_what_is_pending_when_our_stream_is_forgotten) {
+TEST_F(timelines_test, cover_pending_work_of_a_destroyed_own_stream) {
   point last;
   std::unique_ptr<sim::hold> gate;
   {
@@ -168,7 +168,7 @@ TEST_F(timelines_test, cover_what_is_pending_when_our_stream_is_forgotten) {
   EXPECT_TRUE(has_passed(last));
 }
 
-TEST_F(timelines_test, of_a_forgotten_stream_keep_its_edge_when_the_driver_fails) {
+TEST_F(timelines_test, of_a_destroyed_stream_keep_their_ordering_if_the_driver_fails) {
   const std::size_t streams = device->live().streams;
   point last;
   std::unique_ptr<sim::hold> gate;
@@ -185,13 +185,13 @@ TEST_F(timelines_test, of_a_forgotten_stream_keep_its_edge_when_the_driver_fails
   gate->open();
   synchronize(last);
   EXPECT_TRUE(has_passed(last));
-  for (int i = 0; i < 1024; ++i) { // so that idle timelines are retired
+  for (int i = 0; i < 1024; ++i) { // enough timelines that idle ones are retired
     const own_stream brief(clocks);
   }
   EXPECT_EQ(device->live().streams, streams) << "the stream that stayed is never destroyed";
 }
 
-TEST_F(timelines_test, of_a_forgotten_stream_end_with_a_device_that_is_lost) {
+TEST_F(timelines_test, of_a_destroyed_stream_end_if_the_device_is_lost) {
   point last;
   std::unique_ptr<sim::hold> gate;
   {
@@ -203,7 +203,7 @@ TEST_F(timelines_test, of_a_forgotten_stream_end_with_a_device_that_is_lost) {
   EXPECT_TRUE(has_passed(last)) << "nothing runs on it any more";
 }
 
-TEST_F(timelines_test, of_our_streams_that_came_and_went_are_retired) {
+TEST_F(timelines_test, of_destroyed_own_streams_are_retired) {
   for (int i = 0; i < 4096; ++i) {
     const own_stream brief(clocks);
     static_cast<void>(mark(brief.ref()));
@@ -211,7 +211,7 @@ TEST_F(timelines_test, of_our_streams_that_came_and_went_are_retired) {
   EXPECT_LE(clocks->size(), 256U);
 }
 
-TEST_F(timelines_test, outlive_their_last_owner_while_others_may_wait_for_them) {
+TEST_F(timelines_test, outlive_their_last_owner_while_points_are_pending) {
   auto second = unit::make_held_device();
   std::unique_ptr<sim::hold> gate;
   point pending;
@@ -235,7 +235,7 @@ TEST_F(timelines_test, refuse_to_mark_the_per_thread_default_stream_of_another_t
   }).join();
 }
 
-TEST_F(timelines_test, of_the_whole_device_cover_streams_that_nobody_named) {
+TEST_F(timelines_test, of_the_whole_device_cover_unknown_streams) {
   const stream unnamed(device);
   const auto gate = hold(unnamed.ref());
   const auto everything = clocks->mark_device();
@@ -249,12 +249,12 @@ TEST_F(timelines_test, of_the_whole_device_cover_streams_that_nobody_named) {
   EXPECT_TRUE(has_passed(*everything));
 }
 
-TEST_F(timelines_test, of_the_whole_device_give_nothing_while_a_known_capture_is_active) {
+TEST_F(timelines_test, of_the_whole_device_are_not_marked_during_a_known_capture) {
   const auto announced = clocks->graph_captures().announce();
   EXPECT_FALSE(clocks->mark_device().has_value());
 }
 
-TEST_F(timelines_test, name_the_stream_that_they_are_of) {
+TEST_F(timelines_test, know_their_stream) {
   EXPECT_EQ(stream_id_of(timeline_of(foreign())), foreign().id());
   EXPECT_EQ(stream_id_of(timeline_of(ours())), ours().id());
   EXPECT_EQ(stream_id_of(timeline_id::none), 0U);
@@ -263,7 +263,7 @@ TEST_F(timelines_test, name_the_stream_that_they_are_of) {
   EXPECT_EQ(stream_id_of(everything->timeline), 0U) << "of no single stream";
 }
 
-TEST_F(timelines_test, mark_nothing_on_the_host) {
+TEST_F(timelines_test, need_no_points_on_the_host) {
   const auto host = make_host_backend();
   const auto clocks_of_host = timelines::of(*host);
   const stream inline_stream(host);

@@ -1,4 +1,4 @@
-// What the budget decorator charges, and whom it asks to make room.
+// The budget decorator: what it charges, and when it calls for memory to be freed.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/budget/reservation.hpp"
@@ -13,7 +13,7 @@
 namespace saeta {
 namespace {
 
-/// Fails as often as a test says.
+/// A resource that fails a given number of times.
 class failing_resource final : public resource {
 public:
   std::size_t failures = 0;
@@ -40,7 +40,7 @@ class budget_resource_test : public ::testing::Test {
 protected:
   static constexpr std::uint64_t limit = 1000;
 
-  /// One question for room.
+  /// The arguments of one call that asks for memory to be freed.
   struct question {
     std::uint64_t bytes;
     budget* full;
@@ -66,7 +66,7 @@ protected:
   stream work_{device_};
 };
 
-TEST_F(budget_resource_test, asks_nobody_for_room_where_there_is_some) {
+TEST_F(budget_resource_test, does_not_ask_for_memory_if_the_budget_has_room) {
   const block made = take(limit);
   EXPECT_EQ(made.charged, root.get());
   EXPECT_EQ(current(), limit);
@@ -75,7 +75,7 @@ TEST_F(budget_resource_test, asks_nobody_for_room_where_there_is_some) {
   EXPECT_TRUE(asked.empty());
 }
 
-TEST_F(budget_resource_test, asks_for_room_until_there_is_some_or_nobody_can_make_it) {
+TEST_F(budget_resource_test, asks_for_memory_until_the_request_fits_or_none_is_freed) {
   const block standing = take(limit);
   answer = [](shortage& need) { return need.attempt < 2; };
   EXPECT_EQ(refused({.bytes = 10}), errc::budget_exceeded);
@@ -93,7 +93,7 @@ TEST_F(budget_resource_test, asks_for_room_until_there_is_some_or_nobody_can_mak
   EXPECT_EQ(current(), 10U);
 }
 
-TEST_F(budget_resource_test, charges_nothing_more_where_bytes_were_taken_for_it) {
+TEST_F(budget_resource_test, does_not_charge_again_what_the_callback_charged) {
   const block standing = take(limit);
   answer = [&](shortage& need) {
     EXPECT_TRUE(charged.deallocate(standing, std::span<const point>()));
@@ -104,7 +104,7 @@ TEST_F(budget_resource_test, charges_nothing_more_where_bytes_were_taken_for_it)
   EXPECT_EQ(current(), 600U);
 }
 
-TEST_F(budget_resource_test, asks_for_room_upstream_and_takes_its_charge_back) {
+TEST_F(budget_resource_test, asks_for_memory_if_upstream_fails_and_refunds_its_charge) {
   below->failures = 2;
   answer = [](shortage&) { return true; };
   const block made = take(10);
@@ -127,7 +127,7 @@ TEST_F(budget_resource_test, asks_for_room_upstream_and_takes_its_charge_back) {
   EXPECT_EQ(current(), 0U);
 }
 
-TEST_F(budget_resource_test, draws_from_a_reservation_and_puts_back_what_failed) {
+TEST_F(budget_resource_test, draws_from_a_reservation_and_returns_failed_draws) {
   const auto query = root->make_child("query");
   reservation promised = reservation::make(query, 100);
   const block made = charged.allocate({.bytes = 60, .draw_from = &promised}, work_.ref());
@@ -143,7 +143,7 @@ TEST_F(budget_resource_test, draws_from_a_reservation_and_puts_back_what_failed)
   EXPECT_EQ(query->statistics().current, 0U);
 }
 
-TEST_F(budget_resource_test, keeps_the_charge_of_a_block_that_is_not_taken_back) {
+TEST_F(budget_resource_test, keeps_the_charge_of_a_block_whose_free_fails) {
   const auto query = root->make_child("query");
   block made = charged.allocate({.bytes = 60, .charge_to = query.get()}, work_.ref());
   EXPECT_EQ(made.charged, query.get());
@@ -153,7 +153,7 @@ TEST_F(budget_resource_test, keeps_the_charge_of_a_block_that_is_not_taken_back)
   below->takes_back = true;
   EXPECT_TRUE(charged.deallocate(made, std::span<const point>()));
   EXPECT_EQ(query->statistics().current, 0U);
-  made.charged = nullptr; // of nobody
+  made.charged = nullptr; // charged to no budget
   EXPECT_TRUE(charged.deallocate(made, std::span<const point>()));
 }
 

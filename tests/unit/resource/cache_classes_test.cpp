@@ -1,4 +1,4 @@
-// The size classes of the cache against a plain list of what its first lines promise.
+// The size classes of the cache, compared with a list that follows the rule in their header.
 #include "saeta/resource/cache/classes.hpp"
 
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@ struct listed {
   std::size_t small = 0;
 };
 
-/// Multiples of the unit up to four units, then equal steps from each power of two to the next: four steps
-/// for small blocks, eight for large ones.
+/// Returns all classes by the rule: multiples of the unit up to four units, then equal steps between powers
+/// of two, four steps for small blocks and eight for large ones.
 listed list_of(std::size_t largest_small, std::size_t largest_cached) {
   listed made{.sizes = {unit, 2 * unit, 3 * unit, 4 * unit}, .small = 0};
   const auto add_until = [&](std::size_t largest, std::size_t steps) {
@@ -32,7 +32,7 @@ listed list_of(std::size_t largest_small, std::size_t largest_cached) {
   return made;
 }
 
-TEST(cache_classes, are_those_of_the_list) {
+TEST(cache_classes, follow_the_documented_rule) {
   constexpr std::size_t kib = 1024;
   for (const std::size_t largest_small : {4 * kib, 64 * kib, 1024 * kib}) {
     for (const std::size_t largest_cached : {largest_small, 2 * largest_small, 256 * 1024 * kib}) {
@@ -51,7 +51,7 @@ TEST(cache_classes, are_those_of_the_list) {
   }
 }
 
-TEST(cache_classes, of_any_two_bounds_hold_every_size_up_to_the_largest) {
+TEST(cache_classes, with_any_bounds_cover_every_size_up_to_the_largest) {
   for (const std::size_t largest_small : {4096U, 5000U, 7168U, 70'000U}) {
     for (const std::size_t largest_cached : {70'000U, 98'304U, 300'000U}) {
       const cache_classes classes(largest_small, largest_cached);
@@ -67,7 +67,7 @@ TEST(cache_classes, of_any_two_bounds_hold_every_size_up_to_the_largest) {
   }
 }
 
-TEST(cache_classes, of_the_widest_bounds_are_as_many_as_an_array_holds) {
+TEST(cache_classes, with_the_widest_bounds_fit_their_array) {
   const cache_classes widest(cache_classes::least_small, cache_classes::most_cached);
   EXPECT_EQ(widest.count(), cache_classes::most);
 }

@@ -1,4 +1,4 @@
-// A cache over fault injection over the pool of a pretended GPU, for tests of the cache.
+// The fixture of cache tests: a cache over a fault_resource over the pool of a mocked GPU.
 #pragma once
 
 #include "saeta/backend/host/host_backend.hpp"
@@ -14,11 +14,11 @@
 
 namespace saeta::unit {
 
-inline constexpr std::size_t large = 3 << 20; // has a slab to itself
+inline constexpr std::size_t large = 3 << 20; // a block of this size has its own slab
 
 inline std::uintptr_t address(const block& of) { return reinterpret_cast<std::uintptr_t>(of.pointer); }
 
-/// Calls of the driver end up in ordinary memory.
+/// The mock allocates host memory.
 class cache_over_driver : public ::testing::Test {
 protected:
   cache_over_driver();

@@ -1,4 +1,5 @@
-// The shards that a thread keeps, and what a node remembers of its users (saeta/resource/cache/shard.hpp).
+// The cache shards that a thread remembers, and the users that a node stores
+// (saeta/resource/cache/shard.hpp).
 #include "saeta/order/timeline.hpp"
 #include "saeta/resource/cache/shard.hpp"
 #include "unit/device/held_device.hpp"
@@ -19,22 +20,22 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr std::uint64_t cache = ~std::uint64_t{0}; ///< no cache has this id
-constexpr std::uint64_t most_kept = 32;            ///< by a thread
-constexpr std::uint64_t recent = 8; ///< that are found at once, where their numbers differ by less
+constexpr std::uint64_t cache = ~std::uint64_t{0}; ///< an id that no cache has
+constexpr std::uint64_t most_kept = 32;            ///< shards that a thread remembers
+constexpr std::uint64_t recent = 8; ///< entries of the direct lookup, indexed by number modulo this
 
 timeline_id numbered(std::uint64_t number) { return timeline_id{number}; }
 std::shared_ptr<cache_shard> shard_of(std::uint64_t number) {
   return std::make_shared<cache_shard>(cache, numbered(number));
 }
 
-/// Runs on a thread that keeps no shard yet.
+/// Runs `action` on a new thread, which remembers no shard.
 template <class Action>
 void on_a_new_thread(Action action) {
   std::thread(action).join();
 }
 
-/// Shards of the timelines 1, 2, 3, ... that the calling thread keeps.
+/// Makes the calling thread remember shards of the timelines 1, 2, ..., count.
 std::vector<std::shared_ptr<cache_shard>> keep(std::uint64_t count) {
   std::vector<std::shared_ptr<cache_shard>> kept;
   for (std::uint64_t i = 1; i <= count; ++i) {
@@ -49,7 +50,7 @@ TEST(cache_shards, are_found_by_cache_and_timeline) {
     EXPECT_EQ(cache_shards::find(cache, numbered(1)), nullptr);
     const auto kept = keep(most_kept);
     const auto other =
-        std::make_shared<cache_shard>(cache - recent, numbered(1)); // as near as the one beside it
+        std::make_shared<cache_shard>(cache - recent, numbered(1)); // same entry of the direct lookup
     for (int times = 0; times < 2; ++times) {
       for (std::uint64_t i = 1; i <= most_kept; ++i) {
         EXPECT_EQ(cache_shards::find(cache, numbered(i)), kept[i - 1].get()) << i;
@@ -63,7 +64,7 @@ TEST(cache_shards, are_found_by_cache_and_timeline) {
   });
 }
 
-TEST(cache_shards, that_were_looked_up_least_recently_are_given_up_for_others) {
+TEST(cache_shards, that_were_used_least_recently_are_evicted) {
   on_a_new_thread([] {
     const auto kept = keep(most_kept);
     EXPECT_EQ(cache_shards::find(cache, numbered(1)), kept[0].get());
@@ -86,7 +87,7 @@ TEST(cache_shards, that_were_looked_up_least_recently_are_given_up_for_others) {
   });
 }
 
-TEST(cache_shards, that_were_given_up_are_not_found_where_they_were_the_last_of_their_place) {
+TEST(cache_shards, that_were_evicted_are_not_found_by_the_last_used_shortcut) {
   on_a_new_thread([] {
     const auto first = shard_of(recent);
     EXPECT_TRUE(cache_shards::keep(first));
@@ -103,7 +104,7 @@ TEST(cache_shards, that_were_given_up_are_not_found_where_they_were_the_last_of_
   });
 }
 
-TEST(cache_shards, of_a_cache_that_is_gone_are_let_go_of) {
+TEST(cache_shards, of_a_destroyed_cache_are_released) {
   on_a_new_thread([] {
     const auto kept = keep(3);
     kept[1]->orphaned = true;
@@ -114,8 +115,8 @@ TEST(cache_shards, of_a_cache_that_is_gone_are_let_go_of) {
   });
 }
 
-TEST(cache_shards, are_given_up_at_the_end_of_their_thread_which_keeps_no_more) {
-  struct at_the_end { // of the thread, after its shards
+TEST(cache_shards, are_released_at_the_end_of_their_thread) {
+  struct at_the_end { // runs at the end of the thread, after its shards are destroyed
     std::function<void()> action;
     ~at_the_end() { action ? action() : void(); }
   };
@@ -142,7 +143,7 @@ TEST(cache_shards, are_given_up_at_the_end_of_their_thread_which_keeps_no_more) 
 
 class cache_node_test : public ::testing::Test {
 protected:
-  /// A point of work that is held back.
+  /// A stream whose work is pending, and its last point.
   struct user {
     own_stream stream;
     std::unique_ptr<sim::hold> gate;
@@ -159,7 +160,7 @@ protected:
   std::shared_ptr<timelines> clocks = timelines::of(*device);
 };
 
-TEST_F(cache_node_test, remembers_first_who_used_it_on_its_own_timeline) {
+TEST_F(cache_node_test, stores_the_user_on_its_own_timeline_first) {
   const user one = make_user();
   const user two = make_user();
   const user three = make_user();
@@ -180,7 +181,7 @@ TEST_F(cache_node_test, remembers_first_who_used_it_on_its_own_timeline) {
   EXPECT_TRUE(node.after.empty());
 }
 
-TEST_F(cache_node_test, forgets_further_users_that_have_finished) {
+TEST_F(cache_node_test, drops_further_users_that_have_finished) {
   const user one = make_user();
   const user two = make_user();
   const user three = make_user();

@@ -1,4 +1,5 @@
-// What the shards of a cache get from each other, one call at a time (saeta/resource/cache/store.hpp).
+// How shards of a cache get blocks from slabs and from each other, call by call
+// (saeta/resource/cache/store.hpp).
 #include "saeta/base/error.hpp"
 #include "saeta/resource/cache/store.hpp"
 #include "unit/base/raises.hpp"
@@ -24,7 +25,8 @@ protected:
 
   cache_store_test() { build({}); }
   ~cache_store_test() override {
-    ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true)); // else its clocks outlive the test
+    ON_CALL(*driver_, event_complete(_))
+        .WillByDefault(Return(true)); // otherwise its timelines outlive the test
     for (cache_node* const each : lent_) {
       home_->push(each);
     }
@@ -37,7 +39,7 @@ protected:
     store = std::make_unique<cache_store>(upstream_, driver_, options, nullptr);
     home_ = store->claim(timeline_id::none);
   }
-  /// Slabs of so many blocks of `size` bytes.
+  /// Makes a store whose slabs have `blocks` blocks of `size` bytes.
   void build_with_slabs_of(std::size_t blocks) {
     caching_options options;
     options.soft_limit = 512 * blocks * size;
@@ -49,7 +51,7 @@ protected:
   [[nodiscard]] cache_node* refill(cache_shard& shard, std::size_t bytes = size) const {
     return store->refill(shard, class_of(bytes));
   }
-  /// As a caller has it; given back at the end of the test.
+  /// Marks a node as in use by a caller until the end of the test.
   cache_node* lend(cache_node* taken) {
     lent_.push_back(taken);
     return taken;
@@ -58,7 +60,7 @@ protected:
     std::erase(lent_, returned);
     shard.push(returned);
   }
-  /// All that the shard has of the size.
+  /// Takes all blocks of this size from the shard. Returns their number.
   std::size_t lend_all(cache_shard& shard, std::size_t bytes = size) {
     std::size_t count = 0;
     while (cache_node* const found = shard.pop(class_of(bytes))) {
@@ -71,11 +73,11 @@ protected:
   std::unique_ptr<cache_store> store;
 
 private:
-  std::shared_ptr<cache_shard> home_; ///< for what a test leaves
+  std::shared_ptr<cache_shard> home_; ///< gets the blocks that a test leaves in use
   std::vector<cache_node*> lent_;
 };
 
-TEST_F(cache_store_test, gives_a_timeline_the_shard_that_was_given_up_there) {
+TEST_F(cache_store_test, reuses_the_released_shard_of_a_timeline) {
   const shard_pointer one = claim(first());
   const shard_pointer two = claim(second());
   EXPECT_NE(one, two);
@@ -95,7 +97,7 @@ TEST_F(cache_store_test, gives_a_timeline_the_shard_that_was_given_up_there) {
   EXPECT_EQ(claim(first()), one);
 }
 
-TEST_F(cache_store_test, lets_everybody_have_what_lies_in_a_shard_that_changes_its_timeline) {
+TEST_F(cache_store_test, shares_the_blocks_of_a_shard_that_changes_its_timeline) {
   const shard_pointer one = claim(first());
   cache_node* const left = refill(*one, 1 << 20);
   one->push(left);
@@ -110,10 +112,10 @@ TEST_F(cache_store_test, lets_everybody_have_what_lies_in_a_shard_that_changes_i
   EXPECT_EQ(store->statistics().steals, 0U);
 }
 
-TEST_F(cache_store_test, gives_a_shard_64_fresh_blocks_or_64_kib_at_a_time_lowest_first) {
+TEST_F(cache_store_test, refills_a_shard_with_64_blocks_or_64_kib) {
   const shard_pointer one = claim(first());
   const auto address = [](const cache_node* of) { return static_cast<const std::byte*>(of->pointer); };
-  for (int times = 0; times < 4; ++times) { // of the first slab of 64 KiB
+  for (int times = 0; times < 4; ++times) { // from the first slab of 64 KiB
     const cache_node* const fresh = lend(refill(*one, 256));
     cache_node* const next = one->pop(class_of(256));
     EXPECT_EQ(address(next), address(fresh) + 256);
@@ -124,7 +126,7 @@ TEST_F(cache_store_test, gives_a_shard_64_fresh_blocks_or_64_kib_at_a_time_lowes
   lend(refill(*one, size));
   EXPECT_EQ(lend_all(*one), 15U);
   EXPECT_EQ(store->statistics().slabs, 2U);
-  for (int times = 0; times < 2; ++times) { // of a slab of 128 KiB
+  for (int times = 0; times < 2; ++times) { // from a slab of 128 KiB
     lend(refill(*one, size));
     EXPECT_EQ(lend_all(*one), 15U);
     EXPECT_EQ(store->statistics().slabs, 3U);
@@ -135,7 +137,7 @@ TEST_F(cache_store_test, gives_a_shard_64_fresh_blocks_or_64_kib_at_a_time_lowes
   }
 }
 
-TEST_F(cache_store_test, hands_out_no_more_blocks_than_a_slab_has) {
+TEST_F(cache_store_test, returns_no_more_blocks_than_a_slab_has) {
   caching_options options;
   options.slab = 70 << 10;
   build(options);
@@ -147,19 +149,19 @@ TEST_F(cache_store_test, hands_out_no_more_blocks_than_a_slab_has) {
   EXPECT_EQ(store->statistics().held, 134U << 10);
 }
 
-TEST_F(cache_store_test, has_a_node_for_every_block) {
+TEST_F(cache_store_test, allocates_a_node_for_every_block) {
   const shard_pointer one = claim(first());
-  for (int times = 0; times < 4; ++times) { // as many as are made at a time
+  for (int times = 0; times < 4; ++times) { // more nodes than are allocated at a time
     lend(refill(*one, 1024));
     EXPECT_EQ(lend_all(*one, 1024), 63U);
   }
   EXPECT_NE(lend(refill(*one, 3 << 20)), nullptr);
 }
 
-/// A shard that gets blocks which nobody owns.
+/// A shard that takes blocks from the common lists, which belong to no shard.
 class common_blocks : public cache_store_test {
 protected:
-  /// Makes them, first come first, all used on a stream whose work goes on.
+  /// Puts blocks into the common lists, last used on a stream with pending work.
   void leave(std::size_t count) {
     shard_pointer left = claim(first());
     while (nodes.size() < count) {
@@ -192,7 +194,7 @@ private:
   own_stream fourth_{clocks_};
 };
 
-TEST_F(common_blocks, come_sixteen_at_a_time) {
+TEST_F(common_blocks, are_taken_sixteen_at_a_time) {
   leave(40);
   const shard_pointer one = claim(second());
   for (const std::size_t others : {15U, 15U, 7U}) {
@@ -202,7 +204,7 @@ TEST_F(common_blocks, come_sixteen_at_a_time) {
   EXPECT_EQ(store->statistics().steals, 0U);
 }
 
-TEST_F(common_blocks, that_need_no_wait_come_first) {
+TEST_F(common_blocks, without_pending_users_are_taken_first) {
   leave(12);
   struct {
     std::vector<point> users;
@@ -224,14 +226,14 @@ TEST_F(common_blocks, that_need_no_wait_come_first) {
       one->push(node);
     }
     one->owned = false;
-    one = claim(first()); // and the blocks are nobody's again
+    one = claim(first()); // the blocks are in the common lists again
     one->owned = false;
     one = claim(second());
   }
   EXPECT_EQ(lend(refill(*one)), nodes[0]);
 }
 
-/// Two threads on one stream and one on another, which have a block each and take them from each other.
+/// Three shards, two of them on the same stream, that have one block each and steal them from each other.
 class contention : public cache_store_test {
 protected:
   contention() {
@@ -244,7 +246,7 @@ protected:
     same->push(here);
     other->push(there);
   }
-  /// What `same` gets after `beside` has taken its block.
+  /// Lets `beside` take the block of `same`, and returns the block that `same` gets then.
   cache_node* miss() {
     EXPECT_EQ(refill(*beside), here);
     cache_node* const got = refill(*same);
@@ -264,8 +266,8 @@ protected:
   cache_node* there = nullptr;
 };
 
-TEST_F(contention, ends_with_another_slab_after_eight_misses_up_to_one_more_than_there_are_shards) {
-  const std::size_t shards = 4; // that of the test is one
+TEST_F(contention, adds_a_slab_after_every_eight_misses_up_to_a_limit) {
+  const std::size_t shards = 4; // including home_
   std::uint64_t added = 0;
   for (std::uint64_t misses = 1; misses <= 48; ++misses) {
     const bool adds = misses % 8 == 0 && 2 + added <= shards;
@@ -277,7 +279,7 @@ TEST_F(contention, ends_with_another_slab_after_eight_misses_up_to_one_more_than
   EXPECT_EQ(added, shards - 1);
 }
 
-TEST_F(contention, adds_no_slab_at_the_limit) {
+TEST_F(contention, adds_no_slab_at_the_soft_limit) {
   store->set_soft_limit(store->statistics().held);
   for (std::uint64_t misses = 1; misses <= 8; ++misses) {
     EXPECT_EQ(miss(), there);
@@ -285,12 +287,12 @@ TEST_F(contention, adds_no_slab_at_the_limit) {
   }
 }
 
-TEST_F(contention, takes_what_others_have_where_upstream_has_no_memory) {
+TEST_F(contention, steals_from_other_shards_if_upstream_has_no_memory) {
   build_with_slabs_of(2);
   same = claim(first());
   beside = claim(first());
   other = claim(second());
-  lend(refill(*same)); // the other block of each slab stays in use
+  lend(refill(*same)); // the second block of each slab stays in use
   here = same->pop(class_of(size));
   lend(refill(*other));
   there = other->pop(class_of(size));

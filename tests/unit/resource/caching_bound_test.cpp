@@ -1,4 +1,5 @@
-// The exact bytes of a cache whose limit leaves no room (saeta/resource/cache/caching_resource.hpp).
+// A cache at its soft limit: when it frees slabs, and how many bytes it holds
+// (saeta/resource/cache/caching_resource.hpp).
 #include "saeta/base/error.hpp"
 #include "saeta/budget/budget.hpp"
 #include "unit/base/raises.hpp"
@@ -18,7 +19,7 @@ using unit::large;
 
 class bounded_cache : public unit::cache_over_driver {};
 
-/// A cache at its limit, where slabs have two blocks of 4 KiB.
+/// A cache that has reached its limit; its slabs have two blocks of 4 KiB.
 class full_cache : public unit::cache_over_driver {
 protected:
   static constexpr std::size_t size = 4096;
@@ -41,7 +42,7 @@ protected:
     }
     expect_nothing_held();
   }
-  /// One block of each slab, so that none can be given back.
+  /// Frees one block of each slab, so that no slab is unused.
   void free_every_other() {
     for (std::size_t i = 0; i < live_.size(); ++i) {
       put(live_[i], first());
@@ -57,7 +58,7 @@ protected:
   std::vector<block> live_;
 };
 
-TEST_F(full_cache, takes_larger_blocks_before_it_exceeds_its_limit_by_more_than_a_slab) {
+TEST_F(full_cache, uses_larger_blocks_instead_of_exceeding_its_limit_by_more_than_a_slab) {
   free_every_other();
   for (int i = 0; i < 100; ++i) {
     live_.push_back(get(1000, first()));
@@ -67,7 +68,7 @@ TEST_F(full_cache, takes_larger_blocks_before_it_exceeds_its_limit_by_more_than_
   EXPECT_GT(made_->statistics().held, limit) << "a block by itself costs fewer bytes";
 }
 
-TEST_F(full_cache, serves_beyond_the_limit_what_has_no_room_in_partly_used_slabs) {
+TEST_F(full_cache, allocates_beyond_the_limit_if_no_slab_has_room) {
   free_every_other();
   live_.push_back(get(limit / 4, first()));
   EXPECT_EQ(made_->statistics().beyond_bound, 1U);
@@ -75,10 +76,10 @@ TEST_F(full_cache, serves_beyond_the_limit_what_has_no_room_in_partly_used_slabs
   EXPECT_EQ(made_->statistics().held, limit);
 }
 
-TEST_F(full_cache, does_not_take_the_lists_of_others_in_vain_again_and_again) {
+TEST_F(full_cache, does_not_collect_blocks_of_other_shards_again_after_a_failed_search) {
   const block free = take_out();
   put(free, first());
-  const block small = get(1000, first()); // looks for slabs to give back, and finds none
+  const block small = get(1000, first()); // searches for unused slabs, and finds none
   const block again = get(size, first());
   EXPECT_EQ(again.pointer, free.pointer);
   put(again, first());
@@ -89,9 +90,9 @@ TEST_F(full_cache, does_not_take_the_lists_of_others_in_vain_again_and_again) {
   put(another, first());
 }
 
-TEST_F(full_cache, gives_slabs_back_once_so_much_has_been_freed) {
+TEST_F(full_cache, searches_unused_slabs_again_after_enough_frees) {
   put(take_out(), first());
-  const block small = get(1000, first()); // as above
+  const block small = get(1000, first()); // searches in vain, as above
   for (int i = 0; i < 9; ++i) {
     put(take_out(), first());
   }
@@ -101,13 +102,13 @@ TEST_F(full_cache, gives_slabs_back_once_so_much_has_been_freed) {
   EXPECT_EQ(made_->statistics().beyond_bound, 0U);
 }
 
-TEST_F(full_cache, gives_back_as_many_slabs_as_it_needs) {
+TEST_F(full_cache, frees_only_as_many_slabs_as_it_needs) {
   for (int i = 0; i < 6; ++i) {
     put(take_out(), first());
   }
   const std::uint64_t slabs = made_->statistics().slabs;
   made_->set_soft_limit(limit + 2 * size);
-  EXPECT_CALL(*driver_, trim_pool(0)).Times(1); // so that it is the device's, not the pool's
+  EXPECT_CALL(*driver_, trim_pool(0)).Times(1); // the pool returns the memory to the device
   const block added = get(4 * size, first());
   ::testing::Mock::VerifyAndClearExpectations(driver_.get());
   EXPECT_TRUE(added.cached);
@@ -116,12 +117,12 @@ TEST_F(full_cache, gives_back_as_many_slabs_as_it_needs) {
   put(added, first());
 }
 
-TEST_F(full_cache, looks_for_slabs_again_once_the_bytes_of_one_have_been_freed) {
+TEST_F(full_cache, searches_again_after_the_bytes_of_one_slab_were_freed) {
   put(take_out(), first());
-  const block alone = get(1000, first()); // for slabs of 8 blocks of 1024 bytes there is no room
+  const block alone = get(1000, first()); // no space for a slab of 8 blocks of 1024 bytes
   EXPECT_FALSE(alone.cached);
   put(alone, first());
-  put(take_out(), first()); // and a slab is free
+  put(take_out(), first()); // now a slab is unused
   const block beside = get(1000, first());
   EXPECT_FALSE(beside.cached) << "of 8192 bytes only 4096 have been freed since";
   put(beside, first());
@@ -133,9 +134,9 @@ TEST_F(full_cache, looks_for_slabs_again_once_the_bytes_of_one_have_been_freed) 
   put(cached, first());
 }
 
-TEST_F(full_cache, looks_for_slabs_again_once_one_has_been_freed_after_others_were_taken) {
+TEST_F(full_cache, searches_again_after_a_slab_was_freed_since_others_were_added) {
   std::vector<block> freed;
-  for (int i = 0; i < 20; ++i) { // the second block of each of the last slabs
+  for (int i = 0; i < 20; ++i) { // the second blocks of the last slabs
     const auto each = live_.end() - 1 - i;
     freed.push_back(*each);
     put(*each, first());
@@ -147,7 +148,7 @@ TEST_F(full_cache, looks_for_slabs_again_once_one_has_been_freed_after_others_we
   for (std::size_t i = 0; i < freed.size(); ++i) {
     live_.push_back(get(size, first()));
   }
-  const block beside = get(1000, first()); // when nothing is free
+  const block beside = get(1000, first()); // no free block is left
   EXPECT_FALSE(beside.cached);
   put(beside, first());
   put(live_.front(), first());
@@ -159,19 +160,19 @@ TEST_F(full_cache, looks_for_slabs_again_once_one_has_been_freed_after_others_we
   put(cached, first());
 }
 
-TEST_F(full_cache, asks_for_no_more_to_be_freed_than_a_slab) {
+TEST_F(full_cache, needs_at_most_a_slab_of_frees_to_search_again) {
   put(take_out(), first());
   const block alone = get(4 * size, first());
   EXPECT_FALSE(alone.cached) << "larger than a slab";
   put(alone, first());
   put(take_out(), first());
-  put(take_out(), first()); // 8192 bytes since
+  put(take_out(), first()); // 8192 bytes were freed since the search
   const block cached = get(1000, first());
   EXPECT_TRUE(cached.cached);
   put(cached, first());
 }
 
-TEST_F(full_cache, looks_for_slabs_at_once_after_it_has_found_one) {
+TEST_F(full_cache, searches_again_at_once_after_a_successful_search) {
   put(take_out(), first());
   const block alone = get(1000, first());
   EXPECT_FALSE(alone.cached);
@@ -183,7 +184,7 @@ TEST_F(full_cache, looks_for_slabs_at_once_after_it_has_found_one) {
     cached.push_back(get(1000, first()));
     EXPECT_TRUE(cached.back().cached);
   }
-  put(take_out(), first()); // which frees a second slab
+  put(take_out(), first()); // now a second slab is unused
   cached.push_back(get(2000, first()));
   EXPECT_TRUE(cached.back().cached);
   for (const block& each : cached) {
@@ -191,7 +192,7 @@ TEST_F(full_cache, looks_for_slabs_at_once_after_it_has_found_one) {
   }
 }
 
-TEST_F(full_cache, makes_room_for_what_it_holds_beyond_its_limit_too) {
+TEST_F(full_cache, frees_slabs_for_bytes_held_beyond_its_limit) {
   put(take_out(), first());
   std::vector<block> alone;
   for (int i = 0; i < 5; ++i) { // together less than a slab
@@ -210,7 +211,7 @@ TEST_F(full_cache, makes_room_for_what_it_holds_beyond_its_limit_too) {
   }
 }
 
-TEST_F(full_cache, gives_unused_slabs_back_before_it_exceeds_its_limit) {
+TEST_F(full_cache, frees_unused_slabs_before_it_exceeds_its_limit) {
   put(take_out(), first());
   put(take_out(), first());
   const block beyond = get(2 * limit, first());
@@ -219,7 +220,7 @@ TEST_F(full_cache, gives_unused_slabs_back_before_it_exceeds_its_limit) {
   put(beyond, first());
 }
 
-TEST_F(bounded_cache, looks_for_slabs_whatever_was_freed_before_it_exceeds_its_limit) {
+TEST_F(bounded_cache, searches_unused_slabs_before_it_exceeds_its_limit) {
   constexpr std::uint64_t limit = 2 << 20;
   caching_options options;
   options.soft_limit = limit;
@@ -227,12 +228,12 @@ TEST_F(bounded_cache, looks_for_slabs_whatever_was_freed_before_it_exceeds_its_l
   make(options);
   std::vector<block> live;
   while (made_->statistics().held < limit) {
-    live.push_back(get(4096, first())); // in a slab of its own
+    live.push_back(get(4096, first())); // each in its own slab
   }
   ASSERT_EQ(made_->statistics().slabs, live.size());
-  const block beyond = made_->allocate(100, 1 << 16, first()); // finds no slab to give back
+  const block beyond = made_->allocate(100, 1 << 16, first()); // finds no unused slab
   EXPECT_EQ(made_->statistics().beyond_bound, 1U);
-  put(live.back(), first()); // less than a usual slab
+  put(live.back(), first()); // fewer bytes than a usual slab
   live.pop_back();
   EXPECT_CALL(*driver_, allocate_async(_, _)).WillOnce([&](std::size_t bytes, stream_handle) {
     EXPECT_EQ(made_->statistics().slabs, live.size()) << "for ever, if the driver were asked with the lock";
@@ -273,7 +274,7 @@ TEST_F(bounded_cache, stays_in_the_lower_of_its_two_limits) {
   }
 }
 
-TEST_F(bounded_cache, gives_the_largest_back_first_and_no_more_than_is_wanted) {
+TEST_F(bounded_cache, trims_the_largest_slabs_first_and_no_more_than_requested) {
   caching_options options;
   options.soft_limit = 4 * large;
   make(options);
@@ -291,7 +292,7 @@ TEST_F(bounded_cache, gives_the_largest_back_first_and_no_more_than_is_wanted) {
   expect_nothing_held();
 }
 
-TEST_F(bounded_cache, has_a_slab_of_exactly_its_limit) {
+TEST_F(bounded_cache, can_hold_a_slab_of_exactly_its_limit) {
   caching_options options;
   options.soft_limit = large;
   make(options);
@@ -304,7 +305,7 @@ TEST_F(bounded_cache, has_a_slab_of_exactly_its_limit) {
   expect_nothing_held();
 }
 
-TEST_F(bounded_cache, has_room_for_512_slabs_in_its_limit) {
+TEST_F(bounded_cache, can_hold_512_slabs_within_its_limit) {
   for (const auto& [limit, slab] : {std::pair{(4U << 20) - 1, 4096U}, std::pair{4U << 20, 8192U}}) {
     caching_options options;
     options.soft_limit = limit;
@@ -317,7 +318,7 @@ TEST_F(bounded_cache, has_room_for_512_slabs_in_its_limit) {
 
 TEST_F(bounded_cache, doubles_slabs_of_its_largest_small_blocks_up_to_eight_of_them) {
   std::vector<block> live;
-  std::vector<std::uint64_t> grown; // MiB, by each slab
+  std::vector<std::uint64_t> grown; // MiB that each new slab adds
   for (std::uint64_t before = 0; grown.size() < 5;) {
     live.push_back(get(1 << 20, first()));
     if (const std::uint64_t now = made_->statistics().held; now != before) {
@@ -331,7 +332,7 @@ TEST_F(bounded_cache, doubles_slabs_of_its_largest_small_blocks_up_to_eight_of_t
   expect_nothing_held();
 }
 
-TEST_F(bounded_cache, asks_upstream_again_after_something_went_back_and_only_then) {
+TEST_F(bounded_cache, retries_upstream_only_after_memory_was_freed) {
   const auto fails_once = [&](std::size_t trimmed, bool slab_unused) {
     if (slab_unused) {
       put(get(large, first()), first());
@@ -361,7 +362,7 @@ TEST_F(bounded_cache, trim_tells_the_larger_of_what_it_and_upstream_gave_back) {
   EXPECT_EQ(made_->trim(), 5U);
 }
 
-TEST_F(bounded_cache, holds_what_upstream_holds_for_others_too) {
+TEST_F(bounded_cache, held_bytes_include_other_users_of_upstream) {
   const block others = upstream_->allocate(1000, 0, first());
   EXPECT_EQ(made_->held_bytes(), 1000U);
   EXPECT_EQ(made_->statistics().held, 0U);

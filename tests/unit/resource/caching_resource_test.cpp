@@ -1,4 +1,4 @@
-// The cache over a mocked driver, whose events and waits are counted, and over ordinary memory for threads.
+// The cache over a mocked driver, whose events and waits are counted, and over host memory with many threads.
 
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
@@ -34,7 +34,7 @@ using unit::large;
 
 class cache : public unit::cache_over_driver {};
 
-TEST_F(cache, gives_a_block_of_the_same_stream_again_without_a_driver_call) {
+TEST_F(cache, reuses_a_block_on_the_same_stream_without_a_driver_call) {
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{5000}, large}) {
     const block before = get(bytes, first());
     put(before, first());
@@ -52,7 +52,7 @@ TEST_F(cache, gives_a_block_of_the_same_stream_again_without_a_driver_call) {
   expect_nothing_held();
 }
 
-TEST_F(cache, makes_another_stream_wait_once_for_all_that_it_takes_over) {
+TEST_F(cache, makes_another_stream_wait_once_for_all_stolen_blocks) {
   const block before = get(large, first());
   const block another = get(large, first());
   put(before, first());
@@ -71,12 +71,13 @@ TEST_F(cache, makes_another_stream_wait_once_for_all_that_it_takes_over) {
   ::testing::Mock::VerifyAndClearExpectations(driver_.get());
 }
 
-TEST_F(cache, makes_the_first_use_wait_for_a_slab_that_is_not_there_yet) {
+TEST_F(cache, makes_the_first_use_wait_for_a_pending_slab_allocation) {
   ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(false));
   EXPECT_CALL(*driver_, wait_event(first().native_handle(), _)).Times(1);
   put(get(100, first()), first());
   ::testing::Mock::VerifyAndClearExpectations(driver_.get());
-  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true)); // else its clocks outlive the test
+  ON_CALL(*driver_, event_complete(_))
+      .WillByDefault(Return(true)); // otherwise its timelines outlive the test
 }
 
 TEST_F(cache, rounds_every_size_up_and_wastes_little) {
@@ -126,7 +127,7 @@ TEST_F(cache, blocks_around_every_class_bound_are_aligned_and_apart) {
   expect_nothing_held();
 }
 
-TEST_F(cache, honours_more_alignment_and_refuses_what_is_none) {
+TEST_F(cache, honours_larger_alignments_and_refuses_invalid_ones) {
   const block aligned = made_->allocate(100, 1 << 16, first());
   EXPECT_EQ(address(aligned) % (1 << 16), 0U);
   put(aligned, first());
@@ -135,7 +136,7 @@ TEST_F(cache, honours_more_alignment_and_refuses_what_is_none) {
   expect_nothing_held();
 }
 
-TEST_F(cache, zero_bytes_are_a_null_block_of_their_own) {
+TEST_F(cache, zero_bytes_give_a_unique_null_block) {
   EXPECT_CALL(*driver_, allocate_async(_, _)).Times(0);
   const block one = get(0, first());
   const block two = get(0, first());
@@ -147,7 +148,7 @@ TEST_F(cache, zero_bytes_are_a_null_block_of_their_own) {
   ::testing::Mock::VerifyAndClearExpectations(driver_.get());
 }
 
-TEST_F(cache, passes_large_blocks_on_and_frees_them_in_order) {
+TEST_F(cache, passes_large_blocks_to_upstream_and_frees_them_in_stream_order) {
   constexpr std::size_t bytes = (256 << 20) + 1;
   const block passed = get(bytes, first());
   EXPECT_EQ(made_->statistics().in_use, passed.base_bytes);
@@ -157,10 +158,11 @@ TEST_F(cache, passes_large_blocks_on_and_frees_them_in_order) {
   put(passed, first());
   EXPECT_EQ(made_->statistics().held, 0U);
   ::testing::Mock::VerifyAndClearExpectations(driver_.get());
-  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true)); // else its clocks outlive the test
+  ON_CALL(*driver_, event_complete(_))
+      .WillByDefault(Return(true)); // otherwise its timelines outlive the test
 }
 
-TEST_F(cache, an_upstream_failure_leaves_no_trace) {
+TEST_F(cache, an_upstream_failure_changes_nothing) {
   for (const std::size_t bytes : {std::size_t{100}, large, std::size_t{(256 << 20) + 1}}) {
     upstream_->fail_allocation(1);
     EXPECT_THROW(static_cast<void>(get(bytes, first())), error);
@@ -172,7 +174,7 @@ TEST_F(cache, an_upstream_failure_leaves_no_trace) {
   }
 }
 
-TEST_F(cache, makes_room_before_it_gives_up) {
+TEST_F(cache, frees_unused_slabs_before_it_fails) {
   put(get(large, first()), first());
   upstream_->fail_allocation(1);
   const block other = get(2 * large, first());
@@ -180,7 +182,7 @@ TEST_F(cache, makes_room_before_it_gives_up) {
   put(other, first());
 }
 
-TEST_F(cache, a_failed_free_upstream_keeps_the_slab_for_use) {
+TEST_F(cache, a_slab_whose_free_fails_stays_usable) {
   const report_sink shown = set_report_sink([](std::string_view, std::string_view) noexcept {});
   const block before = get(large, first());
   put(before, first());
@@ -195,7 +197,7 @@ TEST_F(cache, a_failed_free_upstream_keeps_the_slab_for_use) {
   set_report_sink(shown);
 }
 
-TEST_F(cache, trims_what_is_unused_and_nothing_else) {
+TEST_F(cache, trims_only_unused_slabs) {
   const block used = get(large, first());
   put(get(2 * large, first()), first());
   EXPECT_GE(made_->trim(), 2 * large);
@@ -204,8 +206,9 @@ TEST_F(cache, trims_what_is_unused_and_nothing_else) {
   expect_nothing_held();
 }
 
-TEST_F(cache, a_slab_on_its_way_upstream_keeps_its_users_while_others_trim) {
-  const auto recorded = std::make_shared<std::map<event_handle, stream_handle>>(); // calls outlive the test
+TEST_F(cache, a_slab_being_freed_keeps_its_users_during_a_concurrent_trim) {
+  const auto recorded =
+      std::make_shared<std::map<event_handle, stream_handle>>(); // used by calls after the end of the test
   const auto awaited = std::make_shared<std::vector<stream_handle>>();
   ON_CALL(*driver_, record_event(_, _)).WillByDefault([=](event_handle event, stream_handle stream) {
     (*recorded)[event] = stream;
@@ -225,10 +228,11 @@ TEST_F(cache, a_slab_on_its_way_upstream_keeps_its_users_while_others_trim) {
       });
   EXPECT_GT(made_->trim(), 0U);
   EXPECT_THAT(*awaited, ::testing::UnorderedElementsAre(first().native_handle(), second().native_handle()));
-  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true)); // or the clock outlives the test
+  ON_CALL(*driver_, event_complete(_))
+      .WillByDefault(Return(true)); // otherwise its timelines outlive the test
 }
 
-TEST_F(cache, gives_unused_slabs_back_above_the_soft_limit) {
+TEST_F(cache, frees_unused_slabs_above_the_soft_limit) {
   caching_options options;
   options.soft_limit = 4 * large;
   make(options);
@@ -241,7 +245,7 @@ TEST_F(cache, gives_unused_slabs_back_above_the_soft_limit) {
 
 TEST_F(cache, begins_with_small_slabs_and_doubles_them) {
   std::vector<block> live;
-  std::vector<std::uint64_t> grown; // by each slab
+  std::vector<std::uint64_t> grown; // bytes that each new slab adds
   for (std::uint64_t before = 0; grown.size() < 7;) {
     live.push_back(get(4096, first()));
     if (const std::uint64_t now = made_->statistics().held; now != before) {
@@ -255,7 +259,7 @@ TEST_F(cache, begins_with_small_slabs_and_doubles_them) {
   expect_nothing_held();
 }
 
-TEST_F(cache, streams_that_take_turns_get_what_was_collected_where_a_further_slab_has_no_room) {
+TEST_F(cache, alternating_streams_share_blocks_if_no_slab_can_be_added) {
   caching_options options;
   options.soft_limit = (4 << 20) + 8192 + 4096;
   options.slab = 8192;
@@ -264,9 +268,9 @@ TEST_F(cache, streams_that_take_turns_get_what_was_collected_where_a_further_sla
   for (int i = 0; i < 4; ++i) {
     live.push_back(get(1 << 20, first()));
   }
-  live.push_back(get(4096, first())); // and one block of its slab is free
+  live.push_back(get(4096, first())); // one block of its slab stays free
   const std::uint64_t before = made_->statistics().upstream_allocations;
-  for (int round = 0; round < 40; ++round) { // after some of them, one wants a slab of its own
+  for (int round = 0; round < 40; ++round) { // enough misses that a stream tries to add a slab
     put(get(4096, first()), first());
     put(get(4096, second()), second());
   }
@@ -302,7 +306,7 @@ TEST_F(cache, refuses_options_that_leave_no_classes) {
   }
 }
 
-TEST_F(cache, keeps_blocks_up_to_its_largest_and_of_the_devices_own_alignment) {
+TEST_F(cache, caches_blocks_up_to_a_size_and_alignment) {
   caching_options options;
   options.largest_cached = 8 << 20;
   make(options);
@@ -323,7 +327,7 @@ TEST_F(cache, keeps_blocks_up_to_its_largest_and_of_the_devices_own_alignment) {
   expect_nothing_held();
 }
 
-TEST_F(cache, leaves_a_block_that_was_not_used_where_it_was_allocated) {
+TEST_F(cache, returns_an_unused_block_to_the_stream_of_its_allocation) {
   put(get(large, first()), first());
   const block unused = get(large, second());
   EXPECT_EQ(made_->statistics().steals, 1U);
@@ -331,13 +335,13 @@ TEST_F(cache, leaves_a_block_that_was_not_used_where_it_was_allocated) {
   const block again = get(large, second());
   EXPECT_EQ(again.pointer, unused.pointer);
   EXPECT_EQ(made_->statistics().steals, 1U);
-  put(again, first()); // which was used there
+  put(again, first()); // last used on first()
   put(get(large, first()), first());
   EXPECT_EQ(made_->statistics().steals, 1U);
   EXPECT_EQ(made_->statistics().upstream_allocations, 1U);
 }
 
-TEST_F(cache, leaves_a_block_of_several_users_with_the_first_of_them) {
+TEST_F(cache, returns_a_block_of_several_users_to_the_first_one) {
   ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(false));
   const block passed = get(large, first());
   EXPECT_TRUE(made_->deallocate(passed, std::array{mark(first()), mark(second())}));
@@ -349,10 +353,11 @@ TEST_F(cache, leaves_a_block_of_several_users_with_the_first_of_them) {
   EXPECT_TRUE(made_->deallocate(stolen, std::array{stolen.ready, mark(third.ref())}));
   put(get(large, first()), first());
   EXPECT_EQ(made_->statistics().steals, 1U) << "it was used";
-  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true)); // else its clocks outlive the test
+  ON_CALL(*driver_, event_complete(_))
+      .WillByDefault(Return(true)); // otherwise its timelines outlive the test
 }
 
-TEST_F(cache, makes_another_stream_wait_for_every_user_and_says_when_the_block_is_ready) {
+TEST_F(cache, makes_another_stream_wait_for_every_user_of_a_block) {
   ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(false));
   const own_stream third(clocks_);
   const block shared = get(large, first());
@@ -366,10 +371,11 @@ TEST_F(cache, makes_another_stream_wait_for_every_user_and_says_when_the_block_i
   const block stolen = get(large, first());
   EXPECT_EQ(stolen.ready.timeline, timeline_of(third.ref())) << "its only user";
   put(stolen, first());
-  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true)); // else its clocks outlive the test
+  ON_CALL(*driver_, event_complete(_))
+      .WillByDefault(Return(true)); // otherwise its timelines outlive the test
 }
 
-TEST_F(cache, remembers_what_a_stream_has_waited_for_while_it_uses_its_own) {
+TEST_F(cache, remembers_what_a_stream_has_already_waited_for) {
   const std::array blocks{get(large, first()), get(large, first())};
   for (const block& each : blocks) {
     put(each, first());
@@ -383,7 +389,7 @@ TEST_F(cache, remembers_what_a_stream_has_waited_for_while_it_uses_its_own) {
   }
 }
 
-TEST_F(cache, counts_a_large_block_that_upstream_refuses_to_take_back) {
+TEST_F(cache, counts_a_large_block_whose_free_fails) {
   const report_sink shown = set_report_sink([](std::string_view, std::string_view) noexcept {});
   const block kept = get((256 << 20) + 1, first());
   upstream_->fail_free(1);
@@ -395,7 +401,7 @@ TEST_F(cache, counts_a_large_block_that_upstream_refuses_to_take_back) {
   set_report_sink(shown);
 }
 
-TEST_F(cache, reports_at_its_end_what_is_still_in_use) {
+TEST_F(cache, reports_blocks_that_are_in_use_at_its_end) {
   static std::string reported;
   const report_sink shown =
       set_report_sink([](std::string_view, std::string_view text) noexcept { reported = text; });
@@ -411,9 +417,9 @@ TEST_F(cache, reports_at_its_end_what_is_still_in_use) {
   set_report_sink(shown);
 }
 
-TEST_F(cache, keeps_no_more_nodes_than_it_has_had_blocks) {
+TEST_F(cache, has_at_most_as_many_nodes_as_blocks) {
   const void* node = nullptr;
-  for (int times = 0; times < 300; ++times) { // more than are made at a time
+  for (int times = 0; times < 300; ++times) { // more nodes than are allocated at a time
     const block made = get(large, first());
     const void* const before = std::exchange(node, made.record);
     EXPECT_TRUE(before == nullptr || before == node);
@@ -422,7 +428,7 @@ TEST_F(cache, keeps_no_more_nodes_than_it_has_had_blocks) {
   }
 }
 
-TEST_F(cache, trims_no_slab_whose_free_would_wait_for_the_device) {
+TEST_F(cache, does_not_trim_slabs_whose_free_would_synchronise) {
   caching_resource made(std::make_shared<direct_resource>(driver_), driver_);
   ON_CALL(*driver_, allocate(_, _)).WillByDefault([this](std::size_t bytes, std::size_t alignment) {
     return memory_->allocate(bytes, alignment);
@@ -442,7 +448,7 @@ TEST_F(cache, trims_no_slab_whose_free_would_wait_for_the_device) {
   EXPECT_EQ(made.statistics().slabs, 0U);
 }
 
-TEST_F(cache, a_slab_that_upstream_refused_goes_back_after_its_users_the_next_time) {
+TEST_F(cache, a_slab_whose_free_failed_is_freed_in_order_later) {
   const report_sink shown = set_report_sink([](std::string_view, std::string_view) noexcept {});
   const block used = get(large, first());
   ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(false));
@@ -452,12 +458,13 @@ TEST_F(cache, a_slab_that_upstream_refused_goes_back_after_its_users_the_next_ti
   EXPECT_CALL(*driver_, wait_event(_, _)).Times(1);
   EXPECT_EQ(made_->trim(), large);
   ::testing::Mock::VerifyAndClearExpectations(driver_.get());
-  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true)); // else its clocks outlive the test
+  ON_CALL(*driver_, event_complete(_))
+      .WillByDefault(Return(true)); // otherwise its timelines outlive the test
   set_report_sink(shown);
 }
 
-TEST_F(cache, counts_the_free_blocks_of_a_slab_anew_for_each_trim) {
-  std::vector<block> live{get(4096, first()), get(4096, first())}; // of one slab
+TEST_F(cache, recounts_the_free_blocks_of_a_slab_in_each_trim) {
+  std::vector<block> live{get(4096, first()), get(4096, first())}; // both blocks of one slab
   for (const block& each : live) {
     EXPECT_EQ(made_->trim(), 0U);
     put(each, first());
@@ -466,8 +473,8 @@ TEST_F(cache, counts_the_free_blocks_of_a_slab_anew_for_each_trim) {
   expect_nothing_held();
 }
 
-TEST_F(cache, a_thread_leaves_behind_for_all_what_it_frees_after_its_shards_have_gone) {
-  struct at_the_end { // of the thread, after its shards
+TEST_F(cache, blocks_freed_at_the_end_of_a_thread_are_shared) {
+  struct at_the_end { // runs at the end of the thread, after its shards are destroyed
     std::function<void()> action;
     ~at_the_end() { action ? action() : void(); }
   };
@@ -486,10 +493,10 @@ TEST_F(cache, a_thread_leaves_behind_for_all_what_it_frees_after_its_shards_have
   put(found, second());
 }
 
-TEST_F(cache, another_thread_finds_what_was_freed_on_the_stream) {
+TEST_F(cache, another_thread_reuses_blocks_freed_on_the_same_stream) {
   const block before = get(large, first());
   put(before, first());
-  std::thread([&] { // and leaves it behind when it ends
+  std::thread([&] { // its blocks are shared when it ends
     const block there = get(large, first());
     EXPECT_EQ(there.pointer, before.pointer);
     put(there, first());
@@ -502,7 +509,7 @@ TEST_F(cache, another_thread_finds_what_was_freed_on_the_stream) {
   put(after, first());
 }
 
-TEST_F(cache, more_streams_than_a_thread_keeps_lose_nothing) {
+TEST_F(cache, more_streams_than_a_thread_caches_leak_nothing) {
   std::vector<stream> streams;
   std::vector<block> live;
   for (int i = 0; i < 100; ++i) {

@@ -1,4 +1,4 @@
-// The resources at the bottom of a stack over a mocked driver, whose calls end up in ordinary memory.
+// The base resources of a stack over a mocked driver that allocates host memory.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/base/report.hpp"
@@ -60,8 +60,8 @@ protected:
     });
   }
   [[nodiscard]] stream_ref stream() const { return stream_.ref(); }
-  /// The work on the block stays pending and the wait for it fails, so the resource does not take the block.
-  /// Returns the point of the work.
+  /// Checks that a free fails if the work on the block is pending and the wait for it fails. Returns the
+  /// point of the work.
   point expect_kept_where_the_wait_fails(resource& from, const block& made) {
     finished = false;
     EXPECT_CALL(*driver, synchronize_event(_))
@@ -74,7 +74,7 @@ protected:
     return last;
   }
 
-  bool finished = true; ///< all work of the device
+  bool finished = true; ///< all work of the device has finished
   std::shared_ptr<backend> memory_ = make_host_backend();
   std::shared_ptr<NiceMock<unit::mock_backend>> driver = std::make_shared<NiceMock<unit::mock_backend>>();
 
@@ -83,7 +83,7 @@ private:
   own_stream stream_{clocks_};
 };
 
-TEST_F(driver_resources, describe_a_block_as_it_was_asked_for) {
+TEST_F(driver_resources, fill_in_all_fields_of_a_block) {
   const block plain = describe_block({.bytes = 100, .label = "rows"}, driver->device(), 256, stream());
   EXPECT_EQ(plain.bytes, 100U);
   EXPECT_EQ(plain.base_bytes, 100U);
@@ -100,7 +100,7 @@ TEST_F(driver_resources, describe_a_block_as_it_was_asked_for) {
   EXPECT_NE(plain.generation, wider.generation);
 }
 
-TEST_F(driver_resources, refuse_alignments_and_sizes_that_are_none) {
+TEST_F(driver_resources, refuse_invalid_alignments_and_sizes) {
   const auto code_of = [&](std::size_t bytes, std::size_t alignment) {
     return code_raised_by([&] {
       static_cast<void>(
@@ -121,7 +121,7 @@ TEST_F(driver_resources, refuse_alignments_and_sizes_that_are_none) {
 TEST_F(driver_resources, place_a_block_at_the_first_aligned_address) {
   for (const std::size_t address : {4096U, 4097U, 8191U, 8192U}) {
     block made = describe_block({.bytes = 1, .alignment = 4096}, driver->device(), 256, stream());
-    place_block(made, reinterpret_cast<void*>(address)); // NOLINT(performance-no-int-to-ptr): nobody reads it
+    place_block(made, reinterpret_cast<void*>(address)); // NOLINT(performance-no-int-to-ptr): never read
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(made.base), address);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(made.pointer), address == 4096 ? 4096U : 8192U);
   }
@@ -142,8 +142,8 @@ TEST_F(driver_resources, keep_a_block_whose_stream_can_not_be_marked) {
   EXPECT_EQ(made.held_bytes(), 0U);
 }
 
-TEST_F(driver_resources, number_blocks_uniquely_whatever_the_thread) {
-  constexpr std::size_t each = 10'000; // more than a thread takes at a time
+TEST_F(driver_resources, give_blocks_unique_generations_on_all_threads) {
+  constexpr std::size_t each = 10'000; // more numbers than a thread reserves at a time
   std::vector<std::vector<std::uint64_t>> taken(3);
   {
     std::vector<std::jthread> threads;
@@ -163,7 +163,7 @@ TEST_F(driver_resources, number_blocks_uniquely_whatever_the_thread) {
   EXPECT_FALSE(all.contains(0)) << "0 stands for no block";
 }
 
-TEST_F(driver_resources, direct_counts_what_it_holds_and_keeps_what_the_driver_refuses) {
+TEST_F(driver_resources, direct_counts_a_block_whose_free_fails) {
   direct_resource direct(driver);
   const block made = direct.allocate({.bytes = 1000, .alignment = 1024}, stream());
   EXPECT_EQ(direct.held_bytes(), made.base_bytes);
@@ -176,7 +176,7 @@ TEST_F(driver_resources, direct_counts_what_it_holds_and_keeps_what_the_driver_r
   EXPECT_EQ(direct.held_bytes(), 0U);
 }
 
-TEST_F(driver_resources, direct_keeps_a_block_whose_work_cannot_be_waited_for) {
+TEST_F(driver_resources, direct_keeps_a_block_if_the_wait_for_its_work_fails) {
   direct_resource direct(driver);
   const block made = direct.allocate({.bytes = 1000}, stream());
   const point last = expect_kept_where_the_wait_fails(direct, made);
@@ -185,7 +185,7 @@ TEST_F(driver_resources, direct_keeps_a_block_whose_work_cannot_be_waited_for) {
   EXPECT_TRUE(direct.deallocate(made, {&last, 1}));
 }
 
-TEST_F(driver_resources, async_waits_for_what_is_freed_before_it_gives_up) {
+TEST_F(driver_resources, async_waits_for_pending_frees_before_it_fails) {
   async_resource async(driver);
   {
     const InSequence order;
@@ -211,7 +211,7 @@ TEST_F(driver_resources, async_waits_for_what_is_freed_before_it_gives_up) {
   EXPECT_EQ(async.held_bytes(), 0U);
 }
 
-TEST_F(driver_resources, async_frees_apart_what_is_in_use_and_keeps_what_the_driver_refuses) {
+TEST_F(driver_resources, async_frees_blocks_in_use_on_another_stream) {
   async_resource async(driver);
   const block idle = async.allocate({.bytes = 1000}, stream());
   const block busy = async.allocate({.bytes = 2000}, stream());
@@ -231,7 +231,7 @@ TEST_F(driver_resources, async_frees_apart_what_is_in_use_and_keeps_what_the_dri
   };
   EXPECT_CALL(*driver, deallocate_async(busy.base, 2000, _)).WillOnce(Return(false)).WillOnce(note(of_busy));
   EXPECT_CALL(*driver, deallocate_async(idle.base, 1000, _)).WillOnce(note(of_idle));
-  EXPECT_CALL(*driver, synchronize_stream(_)).Times(0); // the host waits for nobody's work
+  EXPECT_CALL(*driver, synchronize_stream(_)).Times(0); // the host does not wait
   EXPECT_FALSE(async.deallocate(busy, {&last, 1}));
   EXPECT_EQ(async.held_bytes(), 3000U);
   EXPECT_TRUE(async.deallocate(busy, {&last, 1}));
@@ -244,7 +244,7 @@ TEST_F(driver_resources, async_frees_apart_what_is_in_use_and_keeps_what_the_dri
   EXPECT_NE(of_idle, stream().native_handle());
 }
 
-TEST_F(driver_resources, async_lets_a_stream_have_what_is_freed_after_its_own_work) {
+TEST_F(driver_resources, async_frees_on_the_stream_of_the_last_user) {
   async_resource async(driver);
   const own_stream other(timelines::of(*driver));
   const saeta::stream foreign(driver);
@@ -280,7 +280,7 @@ TEST_F(driver_resources, async_lets_a_stream_have_what_is_freed_after_its_own_wo
   finished = true;
 }
 
-TEST_F(driver_resources, pinned_memory_comes_in_powers_of_two_and_is_kept_until_it_is_trimmed) {
+TEST_F(driver_resources, pinned_memory_is_cached_in_powers_of_two) {
   pinned_resource pinned(driver);
   struct {
     std::size_t bytes;
@@ -309,7 +309,7 @@ TEST_F(driver_resources, pinned_memory_comes_in_powers_of_two_and_is_kept_until_
             errc::overflow);
 }
 
-TEST_F(driver_resources, pinned_memory_that_the_driver_refuses_to_take_stays) {
+TEST_F(driver_resources, pinned_memory_whose_free_fails_is_kept) {
   pinned_resource pinned(driver);
   std::vector<block> made;
   for (int i = 0; i < 3; ++i) {
@@ -328,7 +328,7 @@ TEST_F(driver_resources, pinned_memory_that_the_driver_refuses_to_take_stays) {
   EXPECT_EQ(pinned.trim(), 8192U);
 }
 
-TEST_F(driver_resources, pinned_keeps_a_block_whose_work_cannot_be_waited_for) {
+TEST_F(driver_resources, pinned_keeps_a_block_if_the_wait_for_its_work_fails) {
   pinned_resource pinned(driver);
   const block made = pinned.allocate({.bytes = 4096}, stream());
   const point last = expect_kept_where_the_wait_fails(pinned, made);
@@ -337,7 +337,7 @@ TEST_F(driver_resources, pinned_keeps_a_block_whose_work_cannot_be_waited_for) {
   EXPECT_TRUE(pinned.deallocate(made, {&last, 1}));
 }
 
-TEST_F(driver_resources, pinned_memory_that_cannot_be_kept_stays_with_its_caller) {
+TEST_F(driver_resources, pinned_memory_that_can_not_be_cached_stays_with_its_caller) {
   pinned_resource pinned(driver);
   const block made = pinned.allocate({.bytes = 4096}, stream());
   const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
@@ -352,7 +352,7 @@ TEST_F(driver_resources, pinned_memory_that_cannot_be_kept_stays_with_its_caller
   EXPECT_EQ(pinned.trim(), 4096U);
 }
 
-TEST_F(driver_resources, pinned_memory_of_4_eib_is_asked_for) {
+TEST_F(driver_resources, pinned_memory_of_4_eib_is_requested_from_the_driver) {
   pinned_resource pinned(driver);
   EXPECT_CALL(*driver, allocate_pinned(std::size_t{1} << 62))
       .WillOnce(Throw(error(errc::out_of_memory, "full")));
@@ -362,13 +362,13 @@ TEST_F(driver_resources, pinned_memory_of_4_eib_is_asked_for) {
   EXPECT_EQ(pinned.held_bytes(), 0U);
 }
 
-TEST_F(driver_resources, async_gives_a_block_back_whose_stream_cannot_be_marked) {
+TEST_F(driver_resources, async_frees_a_block_if_its_stream_can_not_be_marked) {
   static std::string reported;
   const report_sink before =
       set_report_sink([](std::string_view, std::string_view text) noexcept { reported = text; });
   reported.clear();
   async_resource async(driver);
-  const saeta::stream foreign(driver); // marked with an event
+  const saeta::stream foreign(driver); // not an own stream: records events
   EXPECT_CALL(*driver, record_event(_, _))
       .WillOnce(Throw(error(errc::device, "broken")))
       .WillOnce(Throw(error(errc::device, "broken")))
@@ -392,7 +392,7 @@ TEST_F(driver_resources, async_gives_a_block_back_whose_stream_cannot_be_marked)
   set_report_sink(before);
 }
 
-TEST_F(driver_resources, async_keeps_a_block_whose_users_cannot_be_waited_for) {
+TEST_F(driver_resources, async_keeps_a_block_if_the_wait_for_its_users_fails) {
   async_resource async(driver);
   const block made = async.allocate({.bytes = 1000}, stream());
   finished = false;
@@ -409,7 +409,7 @@ TEST_F(driver_resources, async_keeps_a_block_whose_users_cannot_be_waited_for) {
   finished = true;
 }
 
-TEST_F(driver_resources, async_lets_a_bounded_pool_notice_what_is_unused) {
+TEST_F(driver_resources, async_lets_a_bounded_pool_release_unused_memory) {
   EXPECT_CALL(*driver, set_pool_threshold(async_resource::everything));
   async_resource unbounded(driver);
   EXPECT_CALL(*driver, set_pool_threshold(4096));
@@ -427,7 +427,7 @@ TEST_F(driver_resources, async_lets_a_bounded_pool_notice_what_is_unused) {
   EXPECT_TRUE(bounded.deallocate(idle, std::span<const point>()));
 }
 
-TEST_F(driver_resources, async_trims_all_of_the_pool_after_it_has_noticed_what_is_unused) {
+TEST_F(driver_resources, async_trims_the_pool_after_pending_frees) {
   async_resource async(driver);
   {
     const InSequence order;

@@ -22,7 +22,7 @@ protected:
     set_report_sink(before_);
     EXPECT_EQ(below->held_bytes(), 0u);
   }
-  /// True when the allocation failed; a block that was made is freed at once.
+  /// Allocates and frees a block. Returns whether the allocation failed.
   bool fails(std::size_t bytes) {
     try {
       const block made = faulty.allocate(bytes, 0, work.ref());
@@ -59,7 +59,7 @@ TEST_F(fault_resource_test, takes_its_first_position_from_its_constructor) {
   EXPECT_THROW(static_cast<void>(second.allocate(10, 0, work.ref())), error);
 }
 
-TEST_F(fault_resource_test, passes_everything_by_default_and_after_zero) {
+TEST_F(fault_resource_test, fails_nothing_by_default_and_after_zero) {
   EXPECT_FALSE(fails(100));
   faulty.fail_allocation(1);
   faulty.fail_allocation(0);
@@ -67,7 +67,7 @@ TEST_F(fault_resource_test, passes_everything_by_default_and_after_zero) {
   EXPECT_EQ(faulty.failures(), 0u);
 }
 
-TEST_F(fault_resource_test, does_not_count_requests_for_nothing) {
+TEST_F(fault_resource_test, does_not_count_requests_of_zero_bytes) {
   faulty.fail_allocation(1);
   faulty.fail_free(1);
   const block none = faulty.allocate(0, 0, work.ref());
@@ -88,7 +88,7 @@ TEST_F(fault_resource_test, a_free_that_fails_leaves_the_block_with_its_caller) 
   EXPECT_TRUE(faulty.deallocate(second, work.ref()));
 }
 
-/// Costs nothing, so that threads above it do little else than count.
+/// A resource without any cost, so that threads mostly run the counter of the fault_resource.
 class free_resource final : public resource {
 public:
   std::size_t trim() override { return 0; }
@@ -103,11 +103,11 @@ private:
   bool do_deallocate(const block&, std::span<const point>) noexcept override { return true; }
 };
 
-TEST_F(fault_resource_test, of_racing_threads_exactly_one_meets_the_chosen_fault) {
+TEST_F(fault_resource_test, of_racing_threads_exactly_one_gets_the_failure) {
   constexpr std::uint64_t threads = 4;
-  constexpr std::uint64_t each = 2'000'000; // so long that they run side by side even where others work, too
+  constexpr std::uint64_t each = 2'000'000; // long enough to run concurrently on a busy machine
   fault_resource raced(std::make_shared<free_resource>());
-  raced.fail_allocation(threads * each); // a call that is not counted leaves it unreached
+  raced.fail_allocation(threads * each); // not reached if a call is not counted
   raced.fail_free(threads * each - 1);
   std::atomic<std::uint64_t> no_memory{0};
   std::atomic<std::uint64_t> kept{0};

@@ -1,4 +1,5 @@
-// The guard over a resource whose addresses the test chooses. tests/conformance/resource has every backend.
+// The guard over a resource whose addresses the test chooses. tests/conformance/resource runs on every
+// backend.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
@@ -23,17 +24,17 @@ namespace {
 
 using kind = guard_finding::kind;
 
-/// Hands out the bytes of one array, each block where the test says, and counts what comes back.
+/// A resource that allocates from one array at positions chosen by the test, and records all calls.
 class arena final : public resource {
 public:
   static constexpr std::size_t size = 1 << 20;
 
-  std::size_t next = 0;     ///< where the next block begins
-  std::size_t refusals = 0; ///< so many requests find no memory
+  std::size_t next = 0;     ///< offset of the next block
+  std::size_t refusals = 0; ///< number of requests that will fail
   errc refused_with = errc::out_of_memory;
   std::size_t trimmable = 0;
-  std::vector<allocation_request> asked; ///< in their order
-  std::vector<std::uint64_t> given_back; ///< generations in their order
+  std::vector<allocation_request> asked; ///< all requests, in order
+  std::vector<std::uint64_t> given_back; ///< generations of freed blocks, in order
   std::size_t held = 0;
   bool takes_back = true;
 
@@ -84,7 +85,7 @@ protected:
   void give_back(const block& freed) { EXPECT_TRUE(guard->deallocate(freed, stream_.ref())); }
 
   std::shared_ptr<arena> upstream = std::make_shared<arena>();
-  static inline std::string reported; ///< the last message
+  static inline std::string reported; ///< the last reported message
   std::unique_ptr<guard_resource> guard;
 
   std::shared_ptr<backend> device_ = make_host_backend();
@@ -95,7 +96,7 @@ private:
       set_report_sink([](std::string_view, std::string_view text) noexcept { reported = text; });
 };
 
-TEST_F(guard_resource_test, asks_for_a_canary_at_each_end_and_keeps_the_alignment) {
+TEST_F(guard_resource_test, adds_a_canary_at_each_end_and_keeps_the_alignment) {
   for (const std::size_t alignment : {std::size_t{0}, std::size_t{64}, std::size_t{1024}}) {
     upstream->next = 4096;
     const block made = take(1000, alignment);
@@ -120,7 +121,7 @@ TEST_F(guard_resource_test, refuses_a_canary_that_would_spoil_the_alignment) {
   EXPECT_FALSE(unit::code_raised_by([&] { make({.canary = 512}); }));
 }
 
-TEST_F(guard_resource_test, finds_every_byte_beside_a_block) {
+TEST_F(guard_resource_test, finds_a_write_to_any_canary_byte) {
   constexpr std::int64_t size = 300;
   for (std::int64_t offset = -256; offset < size + 256; ++offset) {
     const std::size_t so_far = guard->findings().size();
@@ -138,7 +139,7 @@ TEST_F(guard_resource_test, finds_every_byte_beside_a_block) {
   }
 }
 
-TEST_F(guard_resource_test, finds_every_byte_that_is_written_after_the_free) {
+TEST_F(guard_resource_test, finds_a_write_to_any_byte_after_the_free) {
   constexpr std::int64_t size = 300;
   for (std::int64_t offset = 0; offset < size; ++offset) {
     upstream->next = 0;
@@ -153,7 +154,7 @@ TEST_F(guard_resource_test, finds_every_byte_that_is_written_after_the_free) {
   }
 }
 
-TEST_F(guard_resource_test, looks_at_a_block_of_one_byte) {
+TEST_F(guard_resource_test, checks_a_block_of_one_byte) {
   const block freed = take(1);
   give_back(freed);
   ++*static_cast<std::uint8_t*>(freed.pointer);
@@ -168,7 +169,7 @@ TEST_F(guard_resource_test, looks_at_a_block_of_one_byte) {
   EXPECT_EQ(upstream->held, 0U);
 }
 
-TEST_F(guard_resource_test, empties_its_quarantine_of_a_block_of_one_byte) {
+TEST_F(guard_resource_test, frees_a_block_of_one_byte_from_quarantine) {
   make({.canary = 0, .quarantine = 1 << 10});
   give_back(take(1));
   EXPECT_EQ(guard->empty_quarantine(), 1U);
@@ -178,7 +179,7 @@ TEST_F(guard_resource_test, empties_its_quarantine_of_a_block_of_one_byte) {
   EXPECT_EQ(upstream->held, 0U);
 }
 
-TEST_F(guard_resource_test, names_the_first_wrong_byte_and_each_kind_once) {
+TEST_F(guard_resource_test, reports_the_first_wrong_byte_of_each_kind) {
   const block made = take(300);
   auto* const bytes = static_cast<std::uint8_t*>(made.pointer);
   std::fill(bytes - 20, bytes - 10, std::uint8_t{7});
@@ -218,11 +219,11 @@ TEST_F(guard_resource_test, finds_an_overlap_wherever_the_new_block_begins_and_e
     }
     give_back(added);
     give_back(standing);
-    guard->trim(); // what upstream has again overlaps nothing
+    guard->trim(); // freed blocks can't overlap
   }
 }
 
-TEST_F(guard_resource_test, a_block_in_quarantine_overlaps_too) {
+TEST_F(guard_resource_test, finds_overlaps_with_blocks_in_quarantine) {
   make({.canary = 0, .poison = false});
   give_back(take(100));
   upstream->next = 50;
@@ -247,13 +248,13 @@ TEST_F(guard_resource_test, keeps_the_newest_blocks_in_quarantine_up_to_its_limi
   EXPECT_EQ(upstream->given_back, freed) << "the oldest first";
 }
 
-TEST_F(guard_resource_test, without_a_quarantine_gives_every_block_back_at_once) {
+TEST_F(guard_resource_test, frees_at_once_without_a_quarantine) {
   make({.quarantine = 0});
   give_back(take(100));
   EXPECT_EQ(upstream->given_back.size(), 1U);
 }
 
-TEST_F(guard_resource_test, empties_its_quarantine_before_a_request_fails) {
+TEST_F(guard_resource_test, frees_its_quarantine_before_a_request_fails) {
   give_back(take(100));
   upstream->refusals = 1;
   const block made = take(200);
@@ -264,13 +265,13 @@ TEST_F(guard_resource_test, empties_its_quarantine_before_a_request_fails) {
   EXPECT_EQ(upstream->refusals, 0U);
 }
 
-TEST_F(guard_resource_test, trim_tells_what_its_quarantine_gave_back) {
+TEST_F(guard_resource_test, trim_returns_the_bytes_freed_from_quarantine) {
   give_back(take(100));
   EXPECT_EQ(guard->trim(), 256U + 100 + 256);
   EXPECT_EQ(guard->trim(), 0U);
 }
 
-TEST_F(guard_resource_test, knows_a_block_by_its_generation_and_its_address) {
+TEST_F(guard_resource_test, identifies_a_block_by_generation_and_address) {
   const block made = take(100);
   block another = made;
   another.generation = next_generation();
@@ -284,7 +285,7 @@ TEST_F(guard_resource_test, knows_a_block_by_its_generation_and_its_address) {
   give_back(made);
 }
 
-TEST_F(guard_resource_test, says_at_its_end_what_it_could_not_give_back) {
+TEST_F(guard_resource_test, reports_at_its_end_that_blocks_could_not_be_freed) {
   give_back(take(100));
   guard.reset();
   EXPECT_EQ(reported, "");
@@ -296,7 +297,7 @@ TEST_F(guard_resource_test, says_at_its_end_what_it_could_not_give_back) {
   upstream->held = 0;
 }
 
-TEST_F(guard_resource_test, passes_an_empty_request_on) {
+TEST_F(guard_resource_test, passes_on_requests_of_zero_bytes) {
   const block none = take(0);
   EXPECT_EQ(upstream->asked.back().bytes, 0U);
   give_back(none);
@@ -304,7 +305,7 @@ TEST_F(guard_resource_test, passes_an_empty_request_on) {
   EXPECT_EQ(guard->check(), 0U);
 }
 
-TEST_F(guard_resource_test, says_in_words_what_it_has_found) {
+TEST_F(guard_resource_test, describes_errors_in_words) {
   upstream->next = 0;
   const block made = guard->allocate({.bytes = 300, .label = "orders"}, stream_.ref());
   auto* const bytes = static_cast<std::uint8_t*>(made.pointer);
@@ -337,7 +338,7 @@ TEST_F(guard_resource_test, says_in_words_what_it_has_found) {
   give_back(other);
 }
 
-TEST_F(guard_resource_test, keeps_in_quarantine_what_upstream_does_not_take) {
+TEST_F(guard_resource_test, keeps_a_block_in_quarantine_if_its_free_fails) {
   constexpr std::size_t inner = 256 + 100 + 256;
   give_back(take(100));
   give_back(take(100));
@@ -353,7 +354,7 @@ TEST_F(guard_resource_test, keeps_in_quarantine_what_upstream_does_not_take) {
   give_back(over);
 }
 
-TEST_F(guard_resource_test, leaves_a_block_with_its_caller_where_upstream_does_not_take_it) {
+TEST_F(guard_resource_test, leaves_a_block_with_its_caller_if_its_free_fails) {
   make({.quarantine = 0});
   const block made = take(100);
   upstream->takes_back = false;
@@ -375,14 +376,14 @@ TEST_F(guard_resource_test, trim_tells_the_larger_of_what_it_and_upstream_gave_b
   EXPECT_EQ(guard->trim(), 256U + 100 + 256);
 }
 
-TEST_F(guard_resource_test, refuses_what_leaves_no_room_for_its_canaries) {
+TEST_F(guard_resource_test, refuses_sizes_that_overflow_with_canaries) {
   EXPECT_EQ(
       unit::code_raised_by([&] { static_cast<void>(take(std::numeric_limits<std::size_t>::max() - 300)); }),
       errc::overflow);
   EXPECT_TRUE(upstream->asked.empty());
 }
 
-TEST_F(guard_resource_test, keeps_its_quarantine_where_more_memory_would_not_help) {
+TEST_F(guard_resource_test, keeps_its_quarantine_after_failures_other_than_lack_of_memory) {
   give_back(take(100));
   upstream->refusals = 1;
   upstream->refused_with = errc::device;
@@ -390,7 +391,7 @@ TEST_F(guard_resource_test, keeps_its_quarantine_where_more_memory_would_not_hel
   EXPECT_TRUE(upstream->given_back.empty());
 }
 
-TEST_F(guard_resource_test, forgets_a_block_that_it_had_no_memory_to_remember) {
+TEST_F(guard_resource_test, frees_a_block_that_it_has_no_memory_to_track) {
   constexpr std::size_t enough = 100;
   upstream->asked.reserve(enough);
   upstream->given_back.reserve(enough);
@@ -408,7 +409,7 @@ TEST_F(guard_resource_test, forgets_a_block_that_it_had_no_memory_to_remember) {
   EXPECT_TRUE(guard->findings().empty()) << guard->findings().front().text;
 }
 
-/// On a device whose calls fail.
+/// A guard on a device whose calls fail.
 class guard_on_a_broken_device : public guard_resource_test {
 protected:
   guard_on_a_broken_device() { guard = std::make_unique<guard_resource>(upstream, broken, guard_options{}); }
@@ -419,9 +420,9 @@ protected:
   stream on{broken};
 };
 
-TEST_F(guard_on_a_broken_device, gives_a_block_back_that_it_could_not_paint) {
+TEST_F(guard_on_a_broken_device, frees_a_block_that_it_could_not_fill) {
   for (const bool taken_back : {true, false}) {
-    for (const std::uint64_t call : {1U, 2U, 3U}) { // of its canaries and its poison
+    for (const std::uint64_t call : {1U, 2U, 3U}) { // the fills of both canaries and of the poison
       upstream->takes_back = taken_back;
       upstream->given_back.clear();
       reported.clear();
@@ -438,7 +439,7 @@ TEST_F(guard_on_a_broken_device, gives_a_block_back_that_it_could_not_paint) {
   upstream->held = 0;
 }
 
-TEST_F(guard_on_a_broken_device, leaves_a_block_with_its_caller_that_it_could_not_poison) {
+TEST_F(guard_on_a_broken_device, leaves_a_block_with_its_caller_if_it_can_not_be_poisoned) {
   const block made = guard->allocate(100, 0, on.ref());
   broken->fail_at(1);
   EXPECT_FALSE(guard->deallocate(made, std::span<const point>()));
@@ -450,7 +451,7 @@ TEST_F(guard_on_a_broken_device, leaves_a_block_with_its_caller_that_it_could_no
   EXPECT_EQ(guard->empty_quarantine(), 256U + 100 + 256);
 }
 
-TEST_F(guard_on_a_broken_device, keeps_what_it_could_not_look_at) {
+TEST_F(guard_on_a_broken_device, keeps_a_block_that_it_could_not_check) {
   const block made = guard->allocate(100, 0, on.ref());
   EXPECT_TRUE(guard->deallocate(made, std::span<const point>()));
   broken->fail_at(1);

@@ -1,4 +1,4 @@
-// The records of the logging decorator, field by field.
+// The fields of the records that the logging decorator writes.
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/observe/sinks/log_sinks.hpp"
@@ -15,11 +15,11 @@
 namespace saeta {
 namespace {
 
-/// Does what a test says.
+/// A resource whose results are set by the test.
 class stub final : public resource {
 public:
   block given;
-  std::exception_ptr failure; ///< of `allocate`
+  std::exception_ptr failure; ///< thrown by `allocate` if not null
   bool takes_back = true;
   std::size_t trimmed = 0;
 
@@ -71,7 +71,7 @@ protected:
   logging_resource logged{below, log, root, device_of_trims};
 };
 
-TEST_F(logging_resource_test, names_the_block_the_stream_and_the_budget) {
+TEST_F(logging_resource_test, records_the_block_the_stream_and_the_budget) {
   static_cast<void>(logged.allocate({.bytes = 100}, two.ref()));
   expect_block(last(), memory_event::allocate);
   EXPECT_EQ(last().stream, two.ref().id());
@@ -89,7 +89,7 @@ TEST_F(logging_resource_test, names_the_block_the_stream_and_the_budget) {
   EXPECT_EQ(last().limit, 0U);
 }
 
-TEST_F(logging_resource_test, names_the_stream_of_the_first_user_that_a_free_names) {
+TEST_F(logging_resource_test, records_the_stream_of_the_first_user_of_a_free) {
   block freed = below->given;
   EXPECT_TRUE(logged.deallocate(freed, std::span<const point>()));
   expect_block(last(), memory_event::free);
@@ -108,7 +108,7 @@ TEST_F(logging_resource_test, names_the_stream_of_the_first_user_that_a_free_nam
   EXPECT_EQ(count(), 4U);
 }
 
-TEST_F(logging_resource_test, says_what_went_wrong) {
+TEST_F(logging_resource_test, records_failures) {
   struct {
     std::exception_ptr failure;
     std::string outcome;
@@ -131,7 +131,7 @@ TEST_F(logging_resource_test, says_what_went_wrong) {
   EXPECT_EQ(count(), 3U);
 }
 
-TEST_F(logging_resource_test, records_what_was_trimmed_if_anything_was) {
+TEST_F(logging_resource_test, records_trims_that_freed_bytes) {
   EXPECT_EQ(logged.trim(), 0U);
   EXPECT_EQ(count(), 0U);
   below->trimmed = 1;
@@ -145,7 +145,7 @@ TEST_F(logging_resource_test, records_what_was_trimmed_if_anything_was) {
   EXPECT_EQ(last().outcome, "ok");
 }
 
-TEST_F(logging_resource_test, makes_no_record_where_nobody_listens) {
+TEST_F(logging_resource_test, makes_no_record_without_a_sink) {
   log->detach(sink);
   below->trimmed = 1;
   EXPECT_TRUE(logged.deallocate(logged.allocate({.bytes = 100}, one.ref()), std::span<const point>()));
@@ -162,7 +162,7 @@ TEST_F(logging_resource_test, makes_no_record_where_nobody_listens) {
   EXPECT_EQ(log->dropped(), 0U);
 }
 
-TEST_F(logging_resource_test, counts_a_free_that_could_not_be_described_once) {
+TEST_F(logging_resource_test, counts_a_lost_record_of_a_free_once) {
   const auto query = root->make_child("a budget whose name no record has had, which takes memory", 50);
   below->given.charged = query.get();
   {
@@ -173,7 +173,7 @@ TEST_F(logging_resource_test, counts_a_free_that_could_not_be_described_once) {
   EXPECT_EQ(count(), 0U) << "a record without the block";
 }
 
-TEST_F(logging_resource_test, counts_the_records_that_could_not_be_made) {
+TEST_F(logging_resource_test, counts_lost_records) {
   below->takes_back = false;
   {
     const unit::failing_new no_memory(0);

@@ -37,7 +37,8 @@ protected:
   [[nodiscard]] stack_parts parts() const {
     return {.device = device, .limit = limit, .log = log, .make_room = {}};
   }
-  /// The bytes that the budget sees of a block of 1000 bytes on this stack; checks that it comes back.
+  /// Allocates and frees 1000 bytes. Returns the bytes that the budget was charged; checks that they are
+  /// refunded.
   std::uint64_t charged_for_1000(const resource_stack& stack) {
     const block made = stack.top->allocate(1000, 0, work.ref());
     const std::uint64_t charged = limit->statistics().current;
@@ -53,7 +54,7 @@ protected:
   std::shared_ptr<event_log> log = std::make_shared<event_log>();
 };
 
-TEST(stack_text, prints_what_it_reads) {
+TEST(stack_text, is_printed_as_it_is_parsed) {
   for (const std::string text :
        {"logging, budget, caching", "logging, statistics, budget, guard, fault, async", "direct",
         "budget, direct", "guard, budget, caching", "budget, caching, direct"}) {
@@ -62,7 +63,7 @@ TEST(stack_text, prints_what_it_reads) {
   EXPECT_EQ(to_string(stack_options{}), "logging, budget, caching");
 }
 
-TEST(stack_text, is_read_with_any_blanks_and_keeps_the_base_that_it_does_not_name) {
+TEST(stack_text, is_parsed_with_any_blanks_and_a_default_base) {
   const stack_options options = parsed(" budget,guard ,\tasync ");
   EXPECT_EQ(options.layers, (layers{decorator_kind::budget, decorator_kind::guard}));
   EXPECT_EQ(options.base, resource_kind::async);
@@ -75,7 +76,7 @@ TEST(stack_text, is_read_with_any_blanks_and_keeps_the_base_that_it_does_not_nam
   EXPECT_EQ(to_string(parsed("caching,async")), "caching");
 }
 
-TEST(stack_text, is_refused_by_its_word_and_changes_nothing) {
+TEST(stack_text, with_an_unknown_word_is_refused_without_a_change) {
   for (const auto& [text, word] :
        std::vector<std::pair<std::string, std::string>>{{"", "''"},
                                                         {"budget,", "''"},
@@ -96,7 +97,7 @@ TEST(stack_text, is_refused_by_its_word_and_changes_nothing) {
   }
 }
 
-TEST_F(resource_stack_test, keeps_blocks_of_every_size_over_calls_that_wait_for_the_device) {
+TEST_F(resource_stack_test, caches_all_sizes_if_frees_would_synchronise) {
   constexpr std::size_t large = std::size_t{300} << 20;
   limit->set_limit(2 * large);
   for (const auto& [text, kept] : std::vector<std::pair<std::string, bool>>{
@@ -109,7 +110,7 @@ TEST_F(resource_stack_test, keeps_blocks_of_every_size_over_calls_that_wait_for_
   }
 }
 
-TEST_F(resource_stack_test, has_the_parts_that_were_asked_for) {
+TEST_F(resource_stack_test, has_the_requested_decorators) {
   const resource_stack plain = build_stack(parsed("budget, direct"), parts());
   EXPECT_EQ(plain.cache, nullptr);
   EXPECT_EQ(plain.guard, nullptr);
@@ -124,7 +125,7 @@ TEST_F(resource_stack_test, has_the_parts_that_were_asked_for) {
   EXPECT_NE(full.fault, nullptr);
 }
 
-TEST_F(resource_stack_test, orders_frees_as_its_base_does_unless_a_guard_stands_above) {
+TEST_F(resource_stack_test, is_stream_ordered_like_its_base_unless_it_has_a_guard) {
   const own_stream on(timelines::of(*device));
   const auto order_of = [&](const char* text, std::size_t bytes) {
     const resource_stack stack = build_stack(parsed(text), parts());
@@ -146,7 +147,7 @@ TEST_F(resource_stack_test, orders_frees_as_its_base_does_unless_a_guard_stands_
   EXPECT_TRUE(stack.top->deallocate(beyond, on.ref()));
 }
 
-TEST_F(resource_stack_test, always_has_a_budget_above_what_allocates_more_than_was_asked) {
+TEST_F(resource_stack_test, charges_the_requested_bytes_unless_a_guard_is_above_the_budget) {
   for (const std::string text : {"direct", "logging, statistics, async", "guard, direct",
                                  "logging, guard, async", "statistics, fault, guard, caching"}) {
     EXPECT_EQ(charged_for_1000(build_stack(parsed(text), parts())), 1000u) << text;
@@ -175,7 +176,7 @@ TEST_F(resource_stack_test, fails_the_allocation_of_its_options) {
   EXPECT_TRUE(stack.top->deallocate(made, work.ref()));
 }
 
-TEST_F(resource_stack_test, stands_on_a_custom_base) {
+TEST_F(resource_stack_test, supports_a_custom_base) {
   const auto base = std::make_shared<direct_resource>(device);
   stack_options options;
   options.custom_base = [&](const std::shared_ptr<backend>& given) {
@@ -191,7 +192,7 @@ TEST_F(resource_stack_test, stands_on_a_custom_base) {
   EXPECT_EQ(base->held_bytes(), 0u);
 }
 
-TEST_F(resource_stack_test, takes_slabs_from_a_custom_source) {
+TEST_F(resource_stack_test, supports_a_custom_source_of_slabs) {
   const auto below = std::make_shared<direct_resource>(device);
   stack_options options;
   options.custom_slabs = [&](const std::shared_ptr<backend>& given) {
@@ -209,7 +210,7 @@ TEST_F(resource_stack_test, takes_slabs_from_a_custom_source) {
   EXPECT_EQ(below->held_bytes(), 0u);
 }
 
-TEST_F(resource_stack_test, refuses_what_cannot_be_built) {
+TEST_F(resource_stack_test, refuses_invalid_options) {
   stack_options twice;
   twice.layers = {decorator_kind::budget, decorator_kind::guard, decorator_kind::budget};
   expect_refused([&] { static_cast<void>(build_stack(twice, parts())); }, "'budget'");
@@ -235,7 +236,7 @@ TEST_F(resource_stack_test, refuses_what_cannot_be_built) {
   expect_refused([&] { static_cast<void>(build_stack(odd, parts())); }, "canary of 100");
 }
 
-TEST_F(resource_stack_test, refuses_to_be_built_without_its_parts) {
+TEST_F(resource_stack_test, refuses_null_arguments) {
   stack_parts missing = parts();
   missing.log = nullptr;
   expect_refused([&] { static_cast<void>(build_stack(parsed("logging, direct"), missing)); }, "event log");
@@ -246,7 +247,7 @@ TEST_F(resource_stack_test, refuses_to_be_built_without_its_parts) {
   expect_refused([&] { static_cast<void>(build_stack(parsed("budget, direct"), missing)); }, "device");
 }
 
-TEST_F(resource_stack_test, an_exportable_pool_must_be_below_the_stack) {
+TEST_F(resource_stack_test, requires_the_exportable_pool_as_its_base) {
   for (const char* const text : {"budget, direct", "budget, caching"}) {
     stack_options options = parsed(text);
     options.exportable_pool = true;

@@ -23,7 +23,7 @@ protected:
   statistics_resource counted{faulty};
 };
 
-TEST_F(statistics_resource_test, counts_what_passes) {
+TEST_F(statistics_resource_test, counts_allocations_and_frees) {
   EXPECT_EQ(counted.read(), resource_statistics{});
   const block small = counted.allocate(100, 0, work.ref());
   const block large = counted.allocate(5000, 0, work.ref());
@@ -40,7 +40,7 @@ TEST_F(statistics_resource_test, counts_what_passes) {
   EXPECT_EQ(counted.read().live(), 0u);
 }
 
-TEST_F(statistics_resource_test, counts_failures_apart) {
+TEST_F(statistics_resource_test, counts_failures_separately) {
   faulty->fail_allocation(1);
   EXPECT_THROW(static_cast<void>(counted.allocate(100, 0, work.ref())), error);
   const block kept = counted.allocate(200, 0, work.ref());
@@ -58,7 +58,7 @@ TEST_F(statistics_resource_test, counts_failures_apart) {
   EXPECT_EQ(counted.read().live_bytes(), 0u);
 }
 
-TEST_F(statistics_resource_test, is_exact_after_many_threads_and_never_negative_meanwhile) {
+TEST_F(statistics_resource_test, is_exact_and_never_negative_with_many_threads) {
   constexpr std::uint64_t rounds = 500;
   std::atomic<int> running{4};
   std::vector<std::thread> threads;
