@@ -149,7 +149,7 @@ def test_all_readers_agree_on_a_changed_byte(host, shared_data: Path, name: str)
 def test_all_readers_agree_on_a_changed_byte_of_a_packed_table(host, shared_data: Path, name: str):
     messages = messages_of((shared_data / "golden" / name).read_bytes())
     if any(is_compressed(message) for message, _ in messages):
-        pytest.skip("nothing is compressed in the packed form")
+        pytest.skip("the packed form has no compression")
     packed, body = pack(messages)
     draw = random.Random(name)
     for _ in range(CHANGES):
@@ -166,7 +166,7 @@ def test_all_readers_agree_on_a_changed_byte_of_one_message(host, shared_data: P
     (schema, _), *messages = messages_of((shared_data / "golden" / name).read_bytes())
     kinds = {header_of(message)[0] for message, _ in messages}
     if DICTIONARY in kinds:
-        pytest.skip("read_record_batch is given dictionaries, it does not read their messages")
+        pytest.skip("read_record_batch reads no dictionary messages")
     draw = random.Random(name)
     with opened(kind) as device:
         for _ in range(CHANGES if BATCH in kinds else 0):

@@ -96,7 +96,7 @@ def test_the_counters_show_the_path_of_a_table(client, workers):
 def test_ucx_sends_memory_with_an_ipc_handle(client, workers):
     one, other = workers
     if not one.startswith("ucx"):
-        pytest.skip("TCP reads memory of the host")
+        pytest.skip("over TCP the body is host memory")
     for make, kind in (
         (dask_tasks.late_on_device, "Column"),
         (dask_tasks.late_without_ipc_handles, "DeviceBuffer"),

@@ -94,7 +94,7 @@ def test_on_the_same_gpu_nothing_is_copied(running: None, every_type: bool) -> N
 
 def test_a_table_is_copied_once_to_another_gpu(running: None) -> None:
     if len(sa.contexts()) < 2:
-        pytest.skip("one GPU alone")
+        pytest.skip("the machine has one GPU")
     maker, user = start(0), start(1)
     ray.get(maker.make.remote(False))
     made = by_transport(maker.give).remote()

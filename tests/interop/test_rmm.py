@@ -167,9 +167,9 @@ def test_the_cache_allocates_slabs_from_rmm_and_frees_them(rmm, run_python):
 before = rmm.mr.get_per_device_resource(0)
 ctx = saeta.rmm._open("host", rmm.mr.StatisticsResourceAdaptor(callbacks), "64MiB", None, 0.5)
 assert rmm.mr.get_per_device_resource(0) is before
-gc.collect()                              # the context alone keeps the adaptor
+gc.collect()                              # only the context keeps the adaptor alive
 blocks = [ctx.allocate(4096) for _ in range(100)]
-assert 1 <= len(given) <= 4, given        # slabs, each larger than the one before
+assert 1 <= len(given) <= 4, given        # slabs of increasing size
 try:
     ctx.allocate("65MiB")
 except sa.BudgetExceeded as refusal:
@@ -178,7 +178,7 @@ else:
     raise AssertionError("no budget")
 above = saeta.rmm.resource(ctx, tag="above")
 stream = rmm.pylibrmm.stream.DEFAULT_STREAM
-address = above.allocate(4096, stream)    # RMM over Saeta over RMM
+address = above.allocate(4096, stream)    # an RMM resource over a context over an RMM resource
 above.deallocate(address, 4096, stream)
 del blocks
 ctx.synchronize()
@@ -397,7 +397,7 @@ for number in range(300):
     {record}
     del tensor
     totals.append((other, number, total))
-    if len(totals) == 10:  # the others are not waited for: their tensors are gone before they are read
+    if len(totals) == 10:  # the other tensors are dropped before their sums are read
         for other, number, total in totals:
             other.synchronize()
             assert total.item() == (1 << 20) * (number % 200)

@@ -42,7 +42,7 @@ for value in range(1, ROUNDS + 1):
     with torch.cuda.stream(side):
         parts = torch.empty(ranks * ROWS, dtype=torch.int32, device="cuda")
         work = dist.all_gather_into_tensor(parts, column.to_torch(), async_op=True)
-        del column  # the group still reads it
+        del column  # while the collective still reads it
         noise = sa.from_dlpack(torch.full((ROWS,), -1, dtype=torch.int32, device="cuda"), ctx, copy=True)
         work.wait()
         gathered = sa.from_dlpack(parts, ctx)

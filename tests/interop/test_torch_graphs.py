@@ -39,21 +39,21 @@ def test_torch_captures_code_that_allocates(run_python):
         ON_SAETA
         + """
 source = torch.zeros(MIB, dtype=torch.int32, device="cuda")
-(source * 2 + 3) * source                    # loads the kernels that are captured
+(source * 2 + 3) * source                    # loads the kernels before the capture
 graph = torch.cuda.CUDAGraph()
 with torch.cuda.graph(graph):
     doubled = source * 2
     shifted = doubled + 3
     del doubled
-    result = shifted * shifted               # in the memory of `doubled`
+    result = shifted * shifted               # reuses the memory of `doubled`
     del shifted
 pool = ctx.memory.by_tag()["torch.graph_pool"]
-assert pool // (4 * MIB) == 2, pool          # torch may keep some bytes of its own there
+assert pool // (4 * MIB) == 2, pool          # torch may allocate a few more bytes
 kept = []
 for number in range(100):
     source.fill_(number)
     graph.replay()
-    kept.append(torch.full((MIB,), number, dtype=torch.int32, device="cuda"))   # not in the graph's memory
+    kept.append(torch.full((MIB,), number, dtype=torch.int32, device="cuda"))   # not the graph's memory
     assert result.eq((2 * number + 3) ** 2).all().item()
     if len(kept) == 10:
         first = number - 9
@@ -122,7 +122,7 @@ def test_graphed_callables_of_torch_share_a_pool_and_return_it(run_python):
         + """
 torch.manual_seed(0)
 parts = tuple(torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh()).cuda() for _ in range(2))
-# torch captures no parameters that were used on another stream
+# torch can't capture parameters that were used on another stream
 plain = torch.nn.Sequential(*copy.deepcopy(parts))
 sample = torch.randn(16, 64, device="cuda", requires_grad=True)
 expected = plain(sample)
@@ -137,7 +137,7 @@ torch.testing.assert_close(found, expected)
 torch.testing.assert_close(again, gradient)
 del graphed, parts, plain, found, again, expected, gradient, samples
 gc.collect()
-# there is one for each stream, from the pool of the capture that needed it first
+# one workspace per stream, from the pool of the first capture that needed it
 torch._C._cuda_clearCublasWorkspaces()
 assert charged().get("torch.graph_pool", 0) < 4096, charged()
 """,
@@ -283,7 +283,7 @@ def test_a_torch_mem_pool_allocates_from_a_context(run_python):
     in_torch(
         run_python,
         """
-own = torch.zeros(MIB, dtype=torch.int32, device="cuda")       # torch's own memory
+own = torch.zeros(MIB, dtype=torch.int32, device="cuda")       # from torch's default allocator
 assert charged() == {}
 (own + own) * 3
 pool = saeta.allocators.torch_mem_pool(ctx, tag="experts")

@@ -46,8 +46,8 @@ import saeta as sa
 try:
     sa.read_ipc("missing.arrow", sa.context("host"))
 except FileNotFoundError:
-    pass  # what a read needs is imported while everything can be read
-if os.geteuid() == 0:  # root may read everything
+    pass  # import the modules of a read while their files are readable
+if os.geteuid() == 0:  # root could read the file
     os.setgroups([])
     os.setgid(65534)
     os.setuid(65534)
@@ -110,7 +110,7 @@ def test_flipped_bits(host, stream, compression):
         except (*BROKEN, UnicodeDecodeError):
             refused += 1
         except MemoryError as failure:
-            pytest.fail(f"a flipped bit asked for memory without bound: {failure}")
+            pytest.fail(f"a flipped bit requested unbounded memory: {failure}")
     assert refused, "no file was refused: the test proves nothing"
     assert host.memory.statistics()["current"] == 0
 

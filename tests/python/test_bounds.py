@@ -57,7 +57,7 @@ import saeta as sa
 
 ctx = sa.context("host")
 path = sys.argv[1]
-sa.read_ipc(path, ctx, batches=(0, 0), copy=True)  # threads, libarrow
+sa.read_ipc(path, ctx, batches=(0, 0), copy=True)  # starts threads and loads libarrow before the measurement
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -121,7 +121,7 @@ def test_a_truncated_file_is_an_error(run_python, tmp_path, device, compression,
     if device == "cuda" and not sa.info()["cuda"]["usable"]:
         pytest.skip("no usable CUDA device")
     if device == "host" and copy is None and compression is None:
-        pytest.skip("views of a file that is cut short can't be used")
+        pytest.skip("views of a truncated file can't be read")
     rng = np.random.default_rng(1)
     table = pa.table({"a": rng.integers(0, 1 << 40, 9000), "s": [f"row {i}" for i in range(9000)]})
     path = write(tmp_path / "cut.arrow", table, compression, 2000, stream)

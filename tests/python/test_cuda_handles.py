@@ -201,7 +201,7 @@ def test_a_forked_child_exports_through_its_own_broker() -> None:
     program = """
 made = ctx.buffer_from_data(b"abc")
 kept = made.export_for_ipc()
-_broker._own = None  # as after a fork; memory of a GPU can't be used in a child
+_broker._own = None  # simulates a fork, because a forked child can't use a GPU
 again = made.export_for_ipc()._handle
 own = _broker.own()
 result = (again.broker == own.name, again.broker != kept._handle.broker, own.find(again.token) is not None,

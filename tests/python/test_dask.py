@@ -109,7 +109,7 @@ def test_misaligned_frames_are_received_without_charging_the_budget(host, monkey
 
 def test_without_device_budget_a_table_is_sent_through_the_host_and_can_be_retried(ctx):
     if ctx.device == "host":
-        pytest.skip("it has a budget of its own on a device alone")
+        pytest.skip("needs a device with its own budget")
     table = sa.table({"a": np.arange(1000)}, ctx)[1:]
     ctx.synchronize()
     ctx.budget = int(ctx.memory.statistics()["current"] or 0)
@@ -124,7 +124,7 @@ def test_without_device_budget_a_table_is_sent_through_the_host_and_can_be_retri
 
 def test_a_device_out_of_memory_sends_through_the_host_too(ctx, monkeypatch):
     if ctx.device == "host":
-        pytest.skip("tables on the host are not gathered on a device")
+        pytest.skip("needs a device")
     table = sa.table({"a": np.arange(1000)}, ctx)
     pack = _families.pack
 
@@ -221,7 +221,7 @@ def test_columns_and_collections_make_the_round_trip(ctx):
 
 def test_sending_from_a_device_waits_for_pending_writes(ctx):
     if not ctx.device.startswith("sim"):
-        pytest.skip("a simulated device shows its memory, with what has not happened yet missing")
+        pytest.skip("simulated memory can be read before pending writes")
     source = sa.table({"a": np.arange(5000)}, ctx).take(np.arange(4999, -1, -1))
     _, frames = serialize(source, serializers=("cuda",), on_error="raise")
     sent = np.frombuffer(ctypes.string_at(frames[0].address, 8 * 5000), np.int64)
@@ -233,7 +233,7 @@ def test_ucx_sends_memory_with_a_cuda_ipc_handle(ctx, monkeypatch, capable, room
     """Memory without an IPC handle is copied into RMM memory. tests/interop/test_gpu_dask.py uses the real
     libraries."""
     if not ctx.device.startswith("sim"):
-        pytest.skip("a simulated device has memory that the host may copy")
+        pytest.skip("simulated memory can be copied by the host")
     asked: list[int] = []
 
     class DeviceBuffer:
@@ -572,7 +572,7 @@ def test_dask_cuda_knows_which_tables_are_on_a_device(ctx):
 def test_workers_of_dask_cuda_spill_tables_to_the_host_and_to_files(ctx, tmp_path):
     files = pytest.importorskip("dask_cuda.device_host_file")
     if ctx.device == "host":
-        pytest.skip("tables on the host are not what it spills")
+        pytest.skip("dask-cuda spills only device tables")
     made = [sa.table({"a": np.arange(1000) + each}, ctx) for each in range(12)]
     store = files.DeviceHostFile(str(tmp_path), device_memory_limit=4 * 8000, memory_limit=5 * 8000)
     for number, table in enumerate(made):

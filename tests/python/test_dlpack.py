@@ -424,7 +424,7 @@ for copy in (True, None):
     for _ in range(3):
         column = sa.from_dlpack(np.arange(1000), ctx, copy=copy)
         tensor = managed_of(table, column)
-        # Runs in exit(), when the interpreter is gone.
+        # Runs in exit(), after the interpreter has ended.
         deleter = ctypes.cast(tensor.contents.deleter, ctypes.c_void_p).value
         at_exit(deleter, ctypes.cast(tensor, ctypes.c_void_p).value, None)
         other = managed_of(table, column)
@@ -470,10 +470,10 @@ import saeta as sa
 ctx = sa.context("host")
 column = sa.from_dlpack(np.arange(1000), ctx)
 of_bytes = sa.read_ipc(open(sys.argv[1], "rb").read(), ctx)
-# Held by the interpreter itself, beyond the end of every module: their memory is never given back.
+# Kept by the interpreter until after the end of all modules, so that their memory is never released.
 for held in (column, np.from_dlpack(column), column.__dlpack__(), of_bytes):
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
-# Dropped while the interpreter ends.
+# Dropped during interpreter shutdown.
 sys.kept = [np.from_dlpack(column), column.__arrow_c_stream__(), of_bytes.__arrow_c_stream__()]
 print("done")
 """

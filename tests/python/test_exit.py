@@ -110,11 +110,11 @@ os.write(write_end, table.to_ipc_bytes(format="stream"))
 scan = sa.scan_ipc(f"/dev/fd/{read_end}", "host")
 next(scan)
 exporter = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-exporter.bind("")  # any free name
+exporter.bind("")  # an automatic abstract name
 exporter.listen()
 name = exporter.getsockname()[1:]
 lease = _Lease([], name, _Connection(name, 1.0), b"ended")
-os.closerange(3, 256)  # as a program that becomes a daemon does
+os.closerange(3, 256)  # like a program that daemonizes
 print("done", flush=True)
 del lease, scan, shared
 """

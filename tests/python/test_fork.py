@@ -13,9 +13,9 @@ import os, signal, sys, threading, traceback, warnings
 import numpy as np
 import saeta as sa
 
-warnings.simplefilter("ignore", DeprecationWarning)  # of fork in a process with threads
+warnings.simplefilter("ignore", DeprecationWarning)  # about fork in a multi-threaded process
 ctx = sa.context("host")
-source = np.arange(1 << 20)  # 8 MiB: more than a chunk, so that the threads of the staging ring take part
+source = np.arange(1 << 20)  # 8 MiB: more than one chunk, so that the staging ring uses its threads
 column = sa.from_dlpack(source, ctx, copy=True)
 view = sa.from_dlpack(source, ctx)
 lent = np.from_dlpack(column)
@@ -224,7 +224,7 @@ import os
 import warnings
 import saeta as sa
 
-warnings.simplefilter("ignore", DeprecationWarning)  # of fork in a process with threads, from Python 3.12 on
+warnings.simplefilter("ignore", DeprecationWarning)  # about fork in a multi-threaded process
 inherited = sa.context("cuda:0").allocate(64)
 pid = os.fork()
 if pid == 0:

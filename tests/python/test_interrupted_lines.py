@@ -25,7 +25,7 @@ import pyarrow as pa
 import saeta as sa
 from python_support.interrupts import try_all
 
-warnings.simplefilter("ignore", ResourceWarning)  # of a writer that is dropped
+warnings.simplefilter("ignore", ResourceWarning)  # about a dropped writer
 arrow, parquet, target, step = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
 table = sa.table({"a": [1, 2, 3]}, "host")
 

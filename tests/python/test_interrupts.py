@@ -67,7 +67,7 @@ other.join()
 """
 
 HOOK = """
-about_to_wait.put(False)  # no signal comes
+about_to_wait.put(False)  # tells the other thread to send no signal
 child = ctx.memory.child("small", 100)
 held = child.allocate(100)
 
@@ -96,7 +96,7 @@ def interrupt():
     sent = time.perf_counter()
     os.kill(os.getpid(), signal.SIGINT)
 
-# Seconds from the signal to the end; None where the work was faster than the signal.
+# Returns the seconds from the signal to the end, or None if the work ended before the signal.
 def ended_after(work):
     other = threading.Thread(target=interrupt)
     took = None
@@ -113,7 +113,7 @@ def ended_after(work):
     other.join()
     return took
 
-# The best counts: the others may be a busy machine's, which may need many.
+# The best round counts, because other programs on a busy machine delay single rounds.
 TURNS = 30
 
 def quick(times):
@@ -190,7 +190,8 @@ def source(kind):
 
 path, kind, codec = sys.argv[1:]
 options = pa.ipc.IpcWriteOptions(compression=None if codec == "none" else codec)
-# Otherwise the first read loads the module. A signal ends the loading, and the next one warns of known names.
+# Imports the module before the signal: an interrupted import would make the next one warn about duplicate
+# names.
 made = source(kind)
 with pa.ipc.new_file(path, made.schema, options=options) as writer:
     writer.write_table(made)
@@ -213,7 +214,7 @@ for turn in range(30):
         thread.start()
         read = sa.read_ipc(path, ctx, copy=True)
         reading = False
-        time.sleep(5)  # the read was faster than the signal
+        time.sleep(5)  # the read ended before the signal
     except KeyboardInterrupt:
         taken = time.perf_counter() - sent
         if reading:
@@ -233,7 +234,7 @@ def test_ctrl_c_ends_the_read_of_one_big_batch(tmp_path, kind, codec):
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     if done.stdout == "None\n":
-        pytest.skip("this machine reads 240 MB in less time than a signal takes")
+        pytest.skip("this machine reads 240 MB faster than a signal arrives")
     assert float(done.stdout) < 0.1
 
 

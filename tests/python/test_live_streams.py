@@ -303,7 +303,7 @@ source.left = len(bytes.fromhex(sys.argv[1]))
 
 def interrupt():
     asked.wait()
-    while not interrupted.wait(0.05):  # one that comes just before the call that waits does not end it
+    while not interrupted.wait(0.05):  # a signal just before the wait is lost
         os.kill(os.getpid(), signal.SIGINT)
 
 threading.Thread(target=interrupt, daemon=True).start()

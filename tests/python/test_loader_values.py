@@ -259,7 +259,7 @@ def test_strings_become_codes_of_given_values(file, ctx):
 def test_batches_can_be_jax_arrays(file, ctx):
     jax = pytest.importorskip("jax")
     if ctx.device != "host":
-        pytest.skip("JAX has the CPU here")
+        pytest.skip("the tests use JAX on the CPU")
     made = batches(file, ctx, ["small", "gaps", "large", "list"], to="jax", nulls={"gaps": "mask"},
                    matrix={"x": ["small", "large"]}, dtype={"x": "float32"}, lists="padded")  # fmt: skip
     assert isinstance(made[0]["x"], jax.Array)

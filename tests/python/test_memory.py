@@ -370,7 +370,7 @@ with ctx.memory.reserve(800) as promised:
     assert promised.memory.reservation == {"bytes": 800, "left": 800, "overbooked": 0}
     assert ctx.memory.statistics()["current"] == 0
 try:
-    ctx.memory.reserve(1025)  # never fits, and so does not wait
+    ctx.memory.reserve(1025)  # can never fit, so it fails without waiting
 except sa.BudgetExceeded as failure:
     print(failure.limit)
 """

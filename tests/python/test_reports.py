@@ -36,7 +36,7 @@ def test_reports_go_to_stderr_by_default_also_at_exit(run_python):
 import atexit, ctypes
 from saeta import _core
 free, unknown = ctypes.CDLL(_core.__file__).saeta_torch_free, ctypes.c_void_p({UNKNOWN})
-def give_back(free=free, unknown=unknown): # names of modules may be gone at the end
+def give_back(free=free, unknown=unknown): # module globals may be cleared at exit
     free(unknown, 8, 0, None)
 give_back()
 class Last:

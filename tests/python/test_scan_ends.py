@@ -85,7 +85,7 @@ def fail_in(scan):
         pass
 
 def interrupted(scan):
-    # The main thread waits for a batch, and the scan's thread for room.
+    # The main thread waits for a batch, and the scan's thread for memory.
     interrupt = threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGINT))
     try:
         with scan:
@@ -192,7 +192,7 @@ def test_a_wait_ends_when_it_is_abandoned_or_can_not_succeed(run_python, large, 
 @pytest.mark.parametrize("source", ["file", "object"])
 def test_a_scan_can_be_refused_repeatedly_and_continue(host, large, packed, copy, source):
     if source == "file" and copy is None:
-        pytest.skip("views need no room")
+        pytest.skip("views allocate no memory")
     host.budget = int(1.5 * ROWS * 8)
     with Path(large).open("rb") as opened:
         scan = sa.scan_ipc(opened if source == "object" else packed, host, copy=copy, in_flight=1)

@@ -67,7 +67,7 @@ for token in (pickle.loads(bytes.fromhex(sys.argv[1])), here):
 def test_shared_tables_are_opened_on_kernels_before_6_7(tmp_path: Path) -> None:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
-        pytest.skip("no C compiler to build what refuses the mapping")
+        pytest.skip("no C compiler for the preloaded library")
     (tmp_path / "refuse.c").write_text(OLDER_KERNEL)
     library = tmp_path / "refuse.so"
     subprocess.run(

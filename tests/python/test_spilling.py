@@ -300,7 +300,7 @@ def there():
         try:
             if os.readlink(f"/proc/self/fd/{each}").startswith(os.environ["SAETA_SPILL_DIR"]):
                 seen.append(os.fstat(each).st_blocks * 512)
-        except FileNotFoundError:  # the folder that was listed
+        except FileNotFoundError:  # the descriptor of this listing
             pass
     return len(seen), sum(seen)
 

@@ -104,7 +104,7 @@ def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 def batches():
     for number in itertools.count():
-        if number == 10:  # not by the clock: pyarrow's first array imports pandas
+        if number == 10:  # a count instead of a time, because pyarrow's first array imports pandas
             threading.Timer(0.1, interrupt).start()
         time.sleep(0.01)
         yield pa.record_batch([pa.array([1])], schema)

@@ -1,5 +1,5 @@
-// A Python module for tests: contexts over simulated devices, which find races, and a foreign library that
-// works late on streams that nobody announces. Never installed.
+// A Python module for tests, never installed: contexts on simulated devices, which detect data races, and
+// delayed work of a simulated foreign library on streams that Saeta does not know.
 #include "python/src/arrow/capsules.hpp"
 #include "python/src/core/objects.hpp"
 #include "saeta/backend/sim/sim.hpp"
@@ -21,7 +21,8 @@
 namespace saeta::py {
 namespace {
 
-/// What a foreign library has queued; its thread opens the gate before the work later.
+/// Delayed work of a foreign library: a closed gate holds the stream back, and a thread opens it after
+/// `seconds`.
 class late_work {
 public:
   late_work(std::shared_ptr<sim::device> on, double seconds) : device_(std::move(on)), stream_(device_) {
@@ -41,7 +42,7 @@ public:
     device_->launch(stream_.native_handle(), "late read", {{source, bytes}}, {},
                     [this, source, bytes] { seen_.assign(static_cast<const char*>(source), bytes); });
   }
-  /// What `read` has read, once it has.
+  /// Waits for `read` and returns the bytes that it has read.
   std::string seen() {
     device_->synchronize_stream(stream_.native_handle());
     return seen_;
@@ -55,7 +56,7 @@ private:
   std::string seen_;
 };
 
-/// Limits of page-locked and pageable memory in bytes, and the folder for files.
+/// The limits of page-locked and pageable memory in bytes, and the spill folder.
 using tiers_of_test = std::tuple<std::uint64_t, std::uint64_t, std::string>;
 
 struct simulated {
@@ -79,10 +80,11 @@ struct simulated {
   std::shared_ptr<context> ctx;
 };
 
-/// For producers that drop Python objects in the release, as pylibcudf does, and need the GIL for that.
+/// Whether each watched release held the GIL. pylibcudf's release callback drops Python objects, so it needs
+/// the GIL.
 std::vector<bool> releases_with_gil;
 
-/// Lets the release of the array in a capsule note whether it holds the GIL.
+/// Replaces the release callback of the array in a capsule by one that records whether it holds the GIL.
 void watch_release(nb::handle capsule) {
   auto* const watched =
       static_cast<ArrowDeviceArray*>(PyCapsule_GetPointer(capsule.ptr(), "arrow_device_array"));
