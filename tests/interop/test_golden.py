@@ -86,7 +86,7 @@ def test_golden_columns_pass_arrow_arrays(anywhere, golden):
             assert again.to_arrow().equals(values), chunk.name
 
 
-def test_golden_files_go_through_nanoarrow(host, golden):
+def test_golden_files_pass_through_nanoarrow(host, golden):
     nanoarrow = pytest.importorskip("nanoarrow")
     from nanoarrow.device import c_device_array
 

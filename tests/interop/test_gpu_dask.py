@@ -66,7 +66,7 @@ def run_on(client: Any, worker: str, function: Any, *arguments: Any) -> Any:
     return client.submit(function, *arguments, workers=[worker], allow_other_workers=False, pure=False)
 
 
-def test_tables_of_all_types_go_from_gpu_to_gpu(client, workers):
+def test_tables_of_all_types_are_sent_from_gpu_to_gpu(client, workers):
     one, other = workers
     numbers = range(0, dask_tasks.TABLES, 3)
     made = client.map(

@@ -31,7 +31,7 @@ def pair(torch: Any) -> list[sa.Context]:
     return sa.contexts()[:2]
 
 
-def test_every_type_goes_to_another_gpu_and_back(torch: Any, pair: list[sa.Context]) -> None:
+def test_every_type_is_copied_to_another_gpu_and_back(torch: Any, pair: list[sa.Context]) -> None:
     first, second = pair
     source = pa.table(arrow_data.arrays())
     second.reset_counters()

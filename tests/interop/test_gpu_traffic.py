@@ -68,7 +68,7 @@ def test_export_and_import_of_a_tensor_copy_nothing(cuda, name, dtype):
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
-def test_a_tensor_is_copied_into_the_budget_only_when_asked(cuda, name):
+def test_a_tensor_is_copied_under_the_budget_only_on_request(cuda, name):
     framework = pytest.importorskip(name)
     tensor = framework.arange(1000, device="cuda") if name == "torch" else framework.arange(1000)
     copied = sa.from_dlpack(tensor, cuda, copy=True)
@@ -88,7 +88,7 @@ def test_host_memory_takes_one_transfer_or_is_refused(cuda):
     assert cuda.counters()["host_to_device"]["transfers"] == 1
 
 
-def test_tensors_go_to_the_context_of_their_device(cuda):
+def test_tensors_are_imported_into_the_context_of_their_device(cuda):
     torch = pytest.importorskip("torch")
     assert sa.from_dlpack(torch.arange(3, device="cuda")).context == cuda
     assert sa.from_dlpack(torch.arange(3)).device == "host"

@@ -53,7 +53,7 @@ def test_a_site_that_is_not_built_is_refused(tmp_path: Path) -> None:
         place(tmp_path, tmp_path / "shown", "0.1")
 
 
-def test_the_site_asks_for_the_list_of_versions() -> None:
+def test_the_site_loads_the_list_of_versions() -> None:
     config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert "version: {provider: mike}" in config, "with this setting the theme reads ../versions.json"
     assert re.fullmatch(r"\d+\.\d+", version_of_project())

@@ -245,7 +245,7 @@ def test_a_requested_type_with_other_bytes_is_ignored(host, source, wanted):
     assert shown.equals(source)
 
 
-def test_pyarrow_gets_the_schema_that_it_asks_for(host):
+def test_pyarrow_gets_the_schema_that_it_requests(host):
     table = sa.table({"t": pa.array([1, None], pa.timestamp("us")), "n": pa.array([1, 2], pa.int32())}, host)
     schema = pa.schema([("t", pa.int64()), ("n", pa.int64())])
     assert pa.table(table, schema=schema).schema == schema

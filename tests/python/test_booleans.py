@@ -114,7 +114,7 @@ def test_a_requested_bool8_is_exported_without_a_copy(host):
         sa.from_dlpack(np.arange(3.0), host).as_bool8()
 
 
-def test_python_values_become_bool8_where_the_schema_says_so(host):
+def test_python_values_become_bool8_if_the_schema_says_so(host):
     column = sa.column("flag", [True, None, False], "bool8", host)
     assert column.type == "bool8"
     assert column.to_pylist() == [True, None, False]

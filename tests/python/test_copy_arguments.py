@@ -84,7 +84,7 @@ def test_the_consumer_of_filled_nulls_decides_about_copies(host):
         nulls.__dlpack__(copy=False)
     own = Exported(sa.from_dlpack(values, host), Choices(fill=0), copy=False)
     assert flags_of(own.__dlpack__(max_version=(1, 3))) == READ_ONLY
-    assert flags_of(own.__dlpack__(max_version=(1, 3), copy=True)) == IS_COPIED  # the argument wins
+    assert flags_of(own.__dlpack__(max_version=(1, 3), copy=True)) == IS_COPIED  # overrides False
 
 
 @pytest.mark.parametrize("name", ["torch", "cupy"])

@@ -35,7 +35,7 @@ def on_device(ctx: Any, data: Any) -> Any:
     return sa.from_arrow(data, ctx.saeta)
 
 
-def test_a_table_becomes_a_record_batch_of_the_device(gpu: Any) -> None:
+def test_a_table_converts_to_a_record_batch_on_the_device(gpu: Any) -> None:
     batch = example()
     table = on_device(gpu, batch)
     gpu.saeta.reset_counters()
@@ -49,7 +49,7 @@ def test_a_table_becomes_a_record_batch_of_the_device(gpu: Any) -> None:
 
 
 @pytest.mark.parametrize("name", example().schema.names)
-def test_a_column_becomes_an_array_of_the_device(gpu: Any, name: str) -> None:
+def test_a_column_converts_to_an_array_on_the_device(gpu: Any, name: str) -> None:
     array = example()[name]
     column = on_device(gpu, example())[name]
     shown = pa.array(column)

@@ -135,7 +135,7 @@ finish(codes)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
 
 
-def test_a_pool_of_forked_workers_shares_what_the_parent_has_read(run_python, tmp_path):
+def test_forked_workers_share_a_table_that_the_parent_has_read(run_python, tmp_path):
     program = """
 import multiprocessing, sys
 import numpy as np

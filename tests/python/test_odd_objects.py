@@ -147,7 +147,7 @@ def test_ctrl_c_in_a_stream_is_a_keyboard_interrupt():
         raise RuntimeError("another")
 
 
-def test_a_table_is_a_matrix_of_jax(host):
+def test_a_table_converts_to_a_jax_matrix(host):
     jax = pytest.importorskip("jax")
     table = sa.table({"a": np.arange(3, dtype="f4"), "b": np.arange(3, 6, dtype="f4")}, host)
     made = table.to_jax()

@@ -245,7 +245,7 @@ def test_batches_become_tables(running, folder):
     assert same_rows(sa.concat_tables(batches).to_arrow(), rows().to_arrow())
 
 
-def test_collate_takes_tables_into_a_context():
+def test_collate_imports_batches_into_a_context():
     small = sa.context("host").memory.child("small", "1KiB")
     assert saeta.ray.collate(small)(pa.table({"a": [1]})).context == small
 

@@ -38,7 +38,7 @@ def functions_of(work):
     return functions
 
 
-def test_a_read_passes_four_files_and_comes_back_to_none(host, path):
+def test_a_read_passes_through_four_files_once_each(host, path):
     functions = functions_of(lambda: sa.read_ipc(path, host))
     files = [file for file, _ in groupby(file for file, _ in functions)]
     assert files[0] == "ipc.py"
