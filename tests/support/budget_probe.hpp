@@ -1,4 +1,4 @@
-// Internals of a tree of budgets that its interface does not show.
+// Access to internals of a tree of budgets for tests.
 #pragma once
 
 #include "saeta/budget/tree.hpp"
@@ -11,17 +11,17 @@
 namespace saeta {
 
 struct budget_probe {
-  /// How many open shards the tree has looked at so far.
+  /// Returns the number of open shards that the tree has visited so far.
   static std::uint64_t visits(const budget& of) {
     const std::lock_guard hold(of.tree_->mutex_);
     return of.tree_->visits_;
   }
-  /// How often the tree was locked so far, including this call.
+  /// Returns how often the tree was locked so far, including this call.
   static std::uint64_t locks(const budget& of) {
     const std::lock_guard hold(of.tree_->mutex_);
     return of.tree_->mutex_.taken;
   }
-  /// The deadlines of the requests in line, first come first.
+  /// Returns the deadlines of the waiting requests, in their order.
   static std::vector<budget::time_point> deadlines(const budget& of) {
     const std::lock_guard hold(of.tree_->mutex_);
     std::vector<budget::time_point> found;
@@ -30,12 +30,12 @@ struct budget_probe {
     }
     return found;
   }
-  /// Windows that are open on this budget itself.
+  /// Returns the number of windows that are open on this budget.
   static std::size_t windows(const budget& of) {
     const std::lock_guard hold(of.tree_->mutex_);
     return of.node_->windows.size();
   }
-  /// Blocks every operation that needs more than the thread's own credit.
+  /// Locks the tree, which blocks every operation that needs more than its thread's credit.
   static std::unique_lock<std::mutex> hold(const budget& of) {
     return std::unique_lock<std::mutex>(of.tree_->mutex_);
   }

@@ -22,7 +22,7 @@ private:
   std::atomic<int>& alive_;
 };
 
-TEST(spread_pointer, a_copy_keeps_the_object_after_everybody_else_has_gone) {
+TEST(spread_pointer, a_copy_keeps_the_object_alive) {
   std::atomic<int> alive{0};
   spread_pointer<counted> spread;
   auto whole = std::make_shared<counted>(alive);
@@ -46,7 +46,7 @@ TEST(spread_pointer, keeps_the_object_itself_until_it_is_closed) {
   EXPECT_EQ(spread.copy(), nullptr);
 }
 
-TEST(spread_pointer, copies_are_not_counted_on_the_whole) {
+TEST(spread_pointer, copies_do_not_change_the_shared_reference_count) {
   std::atomic<int> alive{0};
   const auto whole = std::make_shared<counted>(alive);
   spread_pointer<counted> spread;
@@ -58,7 +58,7 @@ TEST(spread_pointer, copies_are_not_counted_on_the_whole) {
   EXPECT_EQ(first.use_count(), 3) << "two copies and the one that they are made from";
 }
 
-TEST(spread_pointer, threads_that_come_one_after_the_other_count_apart) {
+TEST(spread_pointer, threads_use_separate_reference_counts) {
   std::atomic<int> alive{0};
   spread_pointer<counted> spread;
   spread.open(std::make_shared<counted>(alive));
@@ -71,7 +71,7 @@ TEST(spread_pointer, threads_that_come_one_after_the_other_count_apart) {
       << "of one of the two: its copy and the one that it is made from";
 }
 
-TEST(spread_pointer, the_object_goes_once_whichever_thread_is_last) {
+TEST(spread_pointer, the_object_is_destroyed_once_by_the_last_thread) {
   for (int round = 0; round < 200; ++round) {
     std::atomic<int> alive{0};
     std::optional<spread_pointer<counted>> spread(std::in_place);

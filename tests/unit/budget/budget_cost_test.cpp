@@ -1,4 +1,5 @@
-// What a call looks at, counted: the number of budgets beside it must not show.
+// The cost of budget operations, as the number of shards that they visit: independent of the number of other
+// budgets.
 #include "saeta/budget/reservation.hpp"
 #include "support/budget_probe.hpp"
 
@@ -13,7 +14,7 @@
 namespace saeta {
 namespace {
 
-/// A root with `siblings` children that have all been charged once, so that each could hold credit.
+/// A root with `siblings` children that have each been charged once, so that each may hold credit.
 struct family {
   explicit family(std::size_t siblings) {
     for (std::size_t i = 0; i < siblings; ++i) {
@@ -32,7 +33,7 @@ struct family {
   std::vector<std::shared_ptr<budget>> children;
 };
 
-/// On a thread whose credit lies in another shard than that of this one.
+/// Runs `action` on a thread that uses another credit shard than this one.
 void on_another_shard(const std::function<void()>& action) {
   const std::size_t here = thread_number() % budget_tree::node::shards;
   for (bool done = false; !done;) {
@@ -62,18 +63,18 @@ protected:
   }
 };
 
-TEST_F(budget_cost, of_a_new_peak_does_not_grow_with_the_siblings) {
+TEST_F(budget_cost, of_a_new_peak_is_independent_of_the_number_of_siblings) {
   expect_the_same([](family& of) {
     ASSERT_TRUE(of.children.back()->try_charge(500'000));
     of.children.back()->refund(500'000);
   });
 }
 
-TEST_F(budget_cost, of_a_refusal_does_not_grow_with_the_siblings) {
+TEST_F(budget_cost, of_a_refusal_is_independent_of_the_number_of_siblings) {
   expect_the_same([](family& of) { ASSERT_TRUE(of.children.back()->charge_or_refuse((1 << 20) + 1)); });
 }
 
-TEST_F(budget_cost, of_statistics_does_not_grow_with_the_siblings) {
+TEST_F(budget_cost, of_statistics_is_independent_of_the_number_of_siblings) {
   expect_the_same([](family& of) {
     ASSERT_EQ(of.root->statistics().current, 0U);
     ASSERT_EQ(of.root->statistics().requests, of.children.size());
@@ -81,7 +82,7 @@ TEST_F(budget_cost, of_statistics_does_not_grow_with_the_siblings) {
   });
 }
 
-TEST_F(budget_cost, of_a_reservation_does_not_grow_with_the_siblings) {
+TEST_F(budget_cost, of_a_reservation_is_independent_of_the_number_of_siblings) {
   expect_the_same([](family& of) {
     reservation promised = reservation::make(of.children.back(), 1 << 20);
     ASSERT_TRUE(promised.try_draw(1 << 20));
@@ -89,7 +90,7 @@ TEST_F(budget_cost, of_a_reservation_does_not_grow_with_the_siblings) {
   });
 }
 
-TEST_F(budget_cost, of_a_window_does_not_grow_with_the_siblings) {
+TEST_F(budget_cost, of_a_window_is_independent_of_the_number_of_siblings) {
   expect_the_same([](family& of) {
     const budget_window window = of.root->open_window();
     of.root->reset_peak();
@@ -97,12 +98,12 @@ TEST_F(budget_cost, of_a_window_does_not_grow_with_the_siblings) {
   });
 }
 
-TEST_F(budget_cost, of_a_charge_within_the_peak_is_bounded_however_many_budgets_are_charged_in_turn) {
+TEST_F(budget_cost, of_a_charge_within_the_peak_is_bounded_for_many_alternating_budgets) {
   const family of(1000);
   ASSERT_TRUE(of.root->try_charge(1 << 20));
   of.root->refund(1 << 20);
   constexpr std::uint64_t passes =
-      8; // over the open shards: to look for an idle one, to lock, take and unlock
+      8; // passes over the open shards: search for an idle one, lock, take, unlock
   for (const auto& child : of.children) {
     EXPECT_LE(of.visits_of([&] {
       ASSERT_TRUE(child->try_charge(10));
@@ -112,11 +113,11 @@ TEST_F(budget_cost, of_a_charge_within_the_peak_is_bounded_however_many_budgets_
   }
 }
 
-TEST_F(budget_cost, of_a_search_for_an_idle_shard_is_once_around_the_open_ones) {
+TEST_F(budget_cost, of_a_search_for_an_idle_shard_is_one_pass_over_the_open_ones) {
   family of(0);
   const auto charge_another = [&] {
     of.children.push_back(of.root->make_child("child"));
-    ASSERT_TRUE(of.children.back()->try_charge(0)); // opens a shard, and needs no credit
+    ASSERT_TRUE(of.children.back()->try_charge(0)); // opens a shard without credit
   };
   for (std::size_t i = 0; i < budget_tree::most_open; ++i) {
     EXPECT_EQ(of.visits_of(charge_another), 0U);
@@ -125,7 +126,7 @@ TEST_F(budget_cost, of_a_search_for_an_idle_shard_is_once_around_the_open_ones) 
   EXPECT_EQ(of.visits_of(charge_another), 1U) << "the next one has not been since";
 }
 
-TEST_F(budget_cost, budgets_that_are_not_in_use_cost_nothing_after_a_while) {
+TEST_F(budget_cost, unused_budgets_cost_nothing_after_a_while) {
   const family of(1000);
   const auto cost = [&] { return of.visits_of([&] { EXPECT_EQ(of.root->statistics().current, 0U); }); };
   EXPECT_GT(cost(), 0U);
@@ -137,7 +138,7 @@ TEST_F(budget_cost, budgets_that_are_not_in_use_cost_nothing_after_a_while) {
   EXPECT_EQ(of.root->statistics().requests, of.children.size());
 }
 
-TEST_F(budget_cost, a_budget_in_use_keeps_its_credit_while_others_come_and_go) {
+TEST_F(budget_cost, a_budget_in_use_keeps_its_credit_while_others_are_created) {
   const family of(0);
   ASSERT_TRUE(of.root->try_charge(1 << 20));
   of.root->refund(1 << 20);
@@ -157,7 +158,7 @@ TEST_F(budget_cost, a_budget_in_use_keeps_its_credit_while_others_come_and_go) {
   }
 }
 
-TEST_F(budget_cost, budgets_in_use_keep_their_credit_while_too_many_others_hold_some) {
+TEST_F(budget_cost, budgets_in_use_keep_their_credit_when_credit_is_scarce) {
   constexpr std::size_t rounds = 3 * budget_tree::most_open;
   const family of(0);
   const auto taking = of.root->make_child("taking");
@@ -165,9 +166,9 @@ TEST_F(budget_cost, budgets_in_use_keep_their_credit_while_too_many_others_hold_
   ASSERT_TRUE(taking->try_charge(1 << 20)); // the first open shard
   taking->refund(1 << 20);
   std::vector<std::shared_ptr<budget>> visitors{of.root->make_child("visitor")};
-  ASSERT_TRUE(visitors.back()->try_charge(0)); // the second, which the search for an idle one begins with
+  ASSERT_TRUE(visitors.back()->try_charge(0)); // the second open shard, where the next search begins
   ASSERT_TRUE(giving->try_charge(rounds));
-  visitors.back()->refund(0); // a use: the first search goes all the way round
+  visitors.back()->refund(0); // marks it as used, so that the first search is a whole pass
   for (std::size_t i = 0; i < rounds; ++i) {
     visitors.push_back(of.root->make_child("visitor"));
     ASSERT_TRUE(visitors.back()->try_charge(1));
@@ -180,7 +181,7 @@ TEST_F(budget_cost, budgets_in_use_keep_their_credit_while_too_many_others_hold_
   taking->refund(rounds);
 }
 
-TEST_F(budget_cost, a_budget_that_is_used_again_after_a_while_has_credit_like_a_new_one) {
+TEST_F(budget_cost, an_idle_budget_gets_credit_again_when_it_is_used) {
   const family of(0);
   ASSERT_TRUE(of.root->try_charge(1 << 20));
   of.root->refund(1 << 20);
@@ -193,7 +194,7 @@ TEST_F(budget_cost, a_budget_that_is_used_again_after_a_while_has_credit_like_a_
   EXPECT_EQ(of.root->statistics().requests, 2U);
 }
 
-TEST_F(budget_cost, a_thread_that_refunds_to_the_tree_has_credit_afterwards) {
+TEST_F(budget_cost, a_refund_under_the_trees_lock_leaves_credit_to_the_thread) {
   const auto b = budget::create("test", 1000);
   ASSERT_TRUE(b->try_charge(1000));
   on_another_shard([&] {

@@ -1,4 +1,4 @@
-// Waiting in line for room in a budget.
+// Requests that wait in line until a budget has enough free bytes.
 #include "saeta/budget/reservation.hpp"
 #include "support/budget_probe.hpp"
 #include "support/interrupts.hpp"
@@ -49,7 +49,7 @@ TEST(budget_line, a_request_that_can_never_fit_does_not_wait) {
   EXPECT_FALSE(child->charge_by(11, far));
 }
 
-TEST(budget_line, a_deadline_that_passes_leaves_everything_as_it_was) {
+TEST(budget_line, a_timeout_changes_nothing) {
   const auto b = budget::create("test", 10);
   ASSERT_TRUE(b->try_charge(6));
   const budget_statistics before = b->statistics();
@@ -61,7 +61,7 @@ TEST(budget_line, a_deadline_that_passes_leaves_everything_as_it_was) {
   b->refund(10);
 }
 
-TEST(budget_line, serves_first_come_first_and_small_ones_do_not_pass) {
+TEST(budget_line, serves_requests_in_order_regardless_of_their_size) {
   const auto b = budget::create("test", 10);
   ASSERT_TRUE(b->try_charge(9));
   std::vector<std::future<bool>> line;
@@ -73,13 +73,13 @@ TEST(budget_line, serves_first_come_first_and_small_ones_do_not_pass) {
   EXPECT_FALSE(b->charge_by(1, past));
   EXPECT_TRUE(b->try_charge(0));
 
-  b->refund(6); // 3 live
+  b->refund(6); // 3 bytes live
   EXPECT_EQ(b->waiting(), 4U);
-  b->refund(1); // 2 live, and 8 of the first
+  b->refund(1); // 2 bytes live, and 8 of the first request
   EXPECT_TRUE(line[0].get());
   EXPECT_EQ(b->waiting(), 3U);
   EXPECT_EQ(b->statistics().remaining, 0U);
-  b->refund(2); // 8 live and 1 of the second; a byte is left that the fourth may not have
+  b->refund(2); // 8 bytes live and 1 of the second request; one is free, but not for the fourth request
   EXPECT_TRUE(line[1].get());
   EXPECT_EQ(b->waiting(), 2U);
   EXPECT_EQ(b->statistics().remaining, 1U);
@@ -91,7 +91,7 @@ TEST(budget_line, serves_first_come_first_and_small_ones_do_not_pass) {
   EXPECT_EQ(b->statistics().peak, 10U);
 }
 
-TEST(budget_line, serves_reservations_in_turn_and_promises_without_charging) {
+TEST(budget_line, serves_reservations_in_order_without_charging) {
   const auto b = budget::create("test", 10);
   ASSERT_TRUE(b->try_charge(9));
   auto promised = std::async(std::launch::async, [&] { return reservation::make_by(b, 4, far); });
@@ -116,7 +116,7 @@ TEST(budget_line, an_interrupted_wait_for_a_reservation_promises_nothing) {
   const auto b = budget::create("test", 10);
   ASSERT_TRUE(b->try_charge(9));
   const interrupts hook([&] {
-    b->refund(9); // the wait is served while the hook runs
+    b->refund(9); // the request is served while the hook runs
     throw stop{};
   });
   EXPECT_THROW(static_cast<void>(reservation::make_by(b, 4, far)), stop);
@@ -129,7 +129,7 @@ TEST(budget_line, a_reservation_that_can_never_fit_does_not_wait) {
   EXPECT_FALSE(reservation::make_by(b, 11, far).has_value());
 }
 
-TEST(budget_line, stops_only_those_who_share_the_budget_that_is_full) {
+TEST(budget_line, blocks_only_requests_to_the_full_budget_and_its_children) {
   const auto root = budget::create("root", 100);
   const auto full = root->make_child("full", 10);
   const auto other = root->make_child("other", 50);
@@ -152,12 +152,12 @@ TEST(budget_line, stops_only_those_who_share_the_budget_that_is_full) {
   root->refund(10);
 }
 
-TEST(budget_line, keeps_nothing_of_a_budget_that_has_just_enough_room) {
+TEST(budget_line, keeps_no_bytes_of_budgets_that_have_enough) {
   const auto root = budget::create("root", 20);
   const auto full = root->make_child("full", 10);
   ASSERT_TRUE(full->try_charge(5));
   ASSERT_TRUE(root->try_charge(5));
-  auto waits = charge_in_line(*full, 10); // for `full` alone: the root has 10 left
+  auto waits = charge_in_line(*full, 10); // only `full` lacks bytes: the root has 10 left
   until_waiting(*root, 1);
   EXPECT_TRUE(root->try_charge(10));
   root->refund(15);
@@ -166,11 +166,11 @@ TEST(budget_line, keeps_nothing_of_a_budget_that_has_just_enough_room) {
   full->refund(10);
 }
 
-TEST(budget_line, one_that_gives_up_lets_the_next_go) {
+TEST(budget_line, a_timeout_lets_the_next_request_go) {
   const auto b = budget::create("test", 10);
   ASSERT_TRUE(b->try_charge(6));
   const stopped_clock clock;
-  const interrupts hook([] {}); // with one, waits look at the clock again and again
+  const interrupts hook([] {}); // with a hook, waits check the clock repeatedly
   auto gives_up = charge_in_line(*b, 8, stopped_clock::now() + std::chrono::hours(1));
   until_waiting(*b, 1);
   auto next = charge_in_line(*b, 3);
@@ -183,7 +183,7 @@ TEST(budget_line, one_that_gives_up_lets_the_next_go) {
   b->refund(3);
 }
 
-TEST(budget_line, one_that_is_interrupted_lets_the_next_go_and_leaves_no_trace) {
+TEST(budget_line, an_interrupt_lets_the_next_request_go) {
   const auto b = budget::create("test", 10);
   ASSERT_TRUE(b->try_charge(6));
   std::atomic<bool> interrupted{false};
@@ -209,11 +209,11 @@ TEST(budget_line, one_that_is_interrupted_lets_the_next_go_and_leaves_no_trace) 
   b->refund(3);
 }
 
-TEST(budget_line, a_charge_served_while_its_wait_is_interrupted_is_given_back) {
+TEST(budget_line, a_charge_served_during_an_interrupt_is_refunded) {
   const auto b = budget::create("test", 10);
   ASSERT_TRUE(b->try_charge(10));
   const interrupts hook([&] {
-    b->refund(10); // the hook may call the library: no lock is held
+    b->refund(10); // no lock is held while the hook runs
     EXPECT_EQ(b->waiting(), 0U) << "served";
     throw stop{};
   });
@@ -222,22 +222,22 @@ TEST(budget_line, a_charge_served_while_its_wait_is_interrupted_is_given_back) {
   EXPECT_EQ(b->statistics().remaining, 10U);
 }
 
-TEST(budget_line, what_is_given_back_just_before_the_shards_are_closed_serves_the_line) {
+TEST(budget_line, a_refund_just_before_the_shards_close_serves_the_line) {
   const auto b = budget::create("test", 10);
   static std::binary_semaphore refund(0);
   static std::binary_semaphore refunded(0);
   std::binary_semaphore charged(0);
   std::thread other([&] {
     ASSERT_TRUE(
-        b->try_charge(10)); // opens the shard of this thread, to which the refund goes without the tree
+        b->try_charge(10)); // opens the shard of this thread, which takes refunds without the tree's lock
     charged.release();
     refund.acquire();
     b->refund(10);
     refunded.release();
   });
   charged.acquire();
-  const interrupts hook([] { throw stop{}; }); // nobody else will make room
-  // The clock is read once no room was found and before the shards are closed.
+  const interrupts hook([] { throw stop{}; }); // no other request will free bytes
+  // The clock is read after the request has failed and before the shards are closed.
   set_wait_clock([] {
     refund.release();
     refunded.acquire();
@@ -249,7 +249,7 @@ TEST(budget_line, what_is_given_back_just_before_the_shards_are_closed_serves_th
   EXPECT_EQ(b->statistics().current, 10U);
 }
 
-TEST(budget_line, waits_until_the_deadline_that_was_given_and_not_longer) {
+TEST(budget_line, waits_until_the_given_deadline) {
   const auto b = budget::create("test", 10);
   ASSERT_TRUE(b->try_charge(10));
   const stopped_clock clock;
@@ -266,7 +266,7 @@ TEST(budget_line, waits_until_the_deadline_that_was_given_and_not_longer) {
   EXPECT_EQ(asked, 1);
 }
 
-TEST(budget_line, a_newcomer_is_refused_with_what_is_kept_for_those_who_wait) {
+TEST(budget_line, a_new_request_is_refused_with_the_bytes_kept_for_waiting_ones) {
   const auto root = budget::create("root", 10);
   const auto child = root->make_child("child");
   ASSERT_TRUE(child->try_charge(8));
@@ -298,7 +298,7 @@ TEST(budget_line, is_served_when_a_reservation_is_dropped) {
   b->refund(7);
 }
 
-TEST(budget_line, is_not_passed_by_reservations_or_overbooked_draws) {
+TEST(budget_line, is_not_overtaken_by_reservations_or_overbooked_draws) {
   const auto b = budget::create("test", 10);
   ASSERT_TRUE(b->try_charge(4));
   reservation early = reservation::make(b, 8, overbooking::allow);
@@ -315,7 +315,7 @@ TEST(budget_line, is_not_passed_by_reservations_or_overbooked_draws) {
   b->refund(7);
 }
 
-TEST(budget_line, is_served_or_sent_away_when_the_limit_changes) {
+TEST(budget_line, is_served_or_refused_when_the_limit_changes) {
   const auto b = budget::create("test", 10);
   ASSERT_TRUE(b->try_charge(6));
   auto small = charge_in_line(*b, 5);
@@ -330,7 +330,7 @@ TEST(budget_line, is_served_or_sent_away_when_the_limit_changes) {
   b->refund(6);
 }
 
-TEST(budget_line, is_sent_away_when_any_budget_above_becomes_too_small_for_it) {
+TEST(budget_line, is_refused_when_the_limit_of_an_ancestor_becomes_too_small) {
   const auto root = budget::create("root", 100);
   const auto child = root->make_child("child", 100);
   const auto grandchild = child->make_child("grandchild", 100);
@@ -348,7 +348,7 @@ TEST(budget_line, is_sent_away_when_any_budget_above_becomes_too_small_for_it) {
   root->refund(40);
 }
 
-TEST(budget_line, is_sent_away_when_its_budget_or_one_above_is_closed_and_others_stay) {
+TEST(budget_line, is_refused_when_its_budget_or_an_ancestor_is_closed) {
   const auto root = budget::create("root", 10);
   const auto child = root->make_child("child");
   const auto grandchild = child->make_child("grandchild");
@@ -375,7 +375,7 @@ TEST(budget_line, is_sent_away_when_its_budget_or_one_above_is_closed_and_others
   sibling->refund(4);
 }
 
-TEST(budget_line, of_a_budget_that_is_closed_first_lets_those_behind_it_go) {
+TEST(budget_line, of_a_closed_budget_lets_later_requests_go) {
   const auto root = budget::create("root", 10);
   const auto child = root->make_child("child");
   ASSERT_TRUE(root->try_charge(6));

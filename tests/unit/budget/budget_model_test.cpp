@@ -1,4 +1,4 @@
-// A random program on a tree of budgets, step by step against plain integers.
+// Random operations on a tree of budgets, compared with a model of plain integers after each step.
 #include "saeta/budget/reservation.hpp"
 #include "saeta/budget/tree.hpp"
 #include "unit/base/raises.hpp"
@@ -18,7 +18,7 @@ using unit::code_raised_by;
 
 constexpr int none = -1;
 
-/// What a tree of budgets should say, as one would write it without threads.
+/// The model: a tree of budgets without threads and credit.
 struct model {
   std::vector<int> parents;
   std::vector<budget_statistics> nodes = std::vector<budget_statistics>(parents.size());
@@ -53,7 +53,7 @@ struct model {
   void unreserve(int at, std::uint64_t bytes) {
     on_path(at, [&](budget_statistics& n) { n.reserved -= bytes; });
   }
-  /// Returns which budget refuses.
+  /// Counts a refusal. Returns the index of the budget that lacks the bytes.
   int refuse(int at, std::uint64_t bytes) {
     int by = at;
     while (nodes[index(by)].limit - nodes[index(by)].current - nodes[index(by)].reserved >= bytes) {
@@ -71,7 +71,7 @@ struct model {
   static std::size_t index(int at) { return static_cast<std::size_t>(at); }
 };
 
-/// A reservation, what the model knows of it, and its place.
+/// A reservation, its bytes in the model, and the index of its budget.
 struct promised {
   int at;
   reservation real;
@@ -93,7 +93,7 @@ void PrintTo(const shape& of, std::ostream* out) {
   *out << of.parents.size() << " budgets, seed " << of.seed;
 }
 
-/// More budgets than may hold credit at once.
+/// Returns a tree with more budgets than may hold credit at the same time.
 std::vector<int> many_budgets() {
   std::vector<int> parents{none, 0, 0};
   while (parents.size() < 4 * budget_tree::most_open) {
@@ -246,7 +246,7 @@ protected:
   std::vector<promised> promises_;
 };
 
-TEST_P(budget_model, says_the_same_after_every_step) {
+TEST_P(budget_model, agrees_with_the_model_after_every_step) {
   for (int step = 0; step < 25'000 && !HasFatalFailure(); ++step) {
     SCOPED_TRACE(step);
     switch (below(16)) {

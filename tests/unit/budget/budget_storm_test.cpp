@@ -1,4 +1,5 @@
-// Many threads on one tree: what must hold at every instant is watched from outside.
+// Many threads use one tree of budgets, while another thread checks the invariants that must hold at any
+// time.
 #include "saeta/budget/reservation.hpp"
 #include "support/budget_probe.hpp"
 
@@ -17,7 +18,7 @@ namespace {
 
 const auto never = std::chrono::steady_clock::time_point::max();
 
-/// Samples budgets until it is stopped; counts samples in which a number was impossible.
+/// A thread that reads the statistics of budgets until it is stopped, and counts impossible numbers.
 class watcher {
 public:
   template <class Wrong>
@@ -28,7 +29,7 @@ public:
           }
         }) {}
   int violations() {
-    thread_ = {}; // stops and joins
+    thread_ = {}; // stops and joins the thread
     return violations_;
   }
 
@@ -42,7 +43,7 @@ bool past_limit(const budget_statistics& s) {
          s.remaining > s.limit - s.current - s.reserved;
 }
 
-TEST(budget_storm, a_refused_charge_shows_to_nobody) {
+TEST(budget_storm, a_refused_charge_is_never_visible) {
   const auto b = budget::create("test", 1000);
   watcher watch(*b, [](const budget_statistics& s) { return past_limit(s) || s.current % 400 != 0; });
   std::vector<std::jthread> threads;
@@ -62,7 +63,7 @@ TEST(budget_storm, a_refused_charge_shows_to_nobody) {
   EXPECT_LE(b->statistics().peak, 800U);
 }
 
-TEST(budget_storm, threads_that_run_short_of_credit_stay_below_the_peak_they_had_together) {
+TEST(budget_storm, threads_without_credit_do_not_raise_the_peak) {
   constexpr std::size_t count = 4;
   constexpr std::uint64_t largest = 1000;
   const auto b = budget::create("test", 1'000'000);
@@ -73,7 +74,7 @@ TEST(budget_storm, threads_that_run_short_of_credit_stay_below_the_peak_they_had
   for (std::size_t t = 0; t < count; ++t) {
     threads.emplace_back([&, t] {
       std::mt19937 random(static_cast<unsigned>(t));
-      for (int i = 0; i < 20'000; ++i) { // mostly small, so that the large ones find their own credit short
+      for (int i = 0; i < 20'000; ++i) { // mostly small sizes, so that large ones exceed the thread's credit
         const std::uint64_t bytes = 1 + random() % (random() % 8 == 0 ? largest : largest / 20);
         ASSERT_TRUE(b->try_charge(bytes));
         b->refund(bytes);
@@ -88,7 +89,7 @@ TEST(budget_storm, threads_that_run_short_of_credit_stay_below_the_peak_they_had
   EXPECT_EQ(after.requests, 1 + count * 20'000);
 }
 
-TEST(budget_storm, no_credit_is_lost_that_is_called_back_while_it_is_spent) {
+TEST(budget_storm, no_credit_is_lost_when_it_is_recalled_while_in_use) {
   constexpr std::uint64_t limit = 1'000'000;
   const auto b = budget::create("test", limit);
   ASSERT_TRUE(b->try_charge(limit));
@@ -111,10 +112,10 @@ TEST(budget_storm, no_credit_is_lost_that_is_called_back_while_it_is_spent) {
     }
     for (int i = 0; i < 100; ++i) {
       const std::uint64_t seen = turns;
-      while (turns == seen) { // until some have credit again
+      while (turns == seen) { // until some threads have credit again
         std::this_thread::yield();
       }
-      b->set_limit(limit); // calls all of it back
+      b->set_limit(limit); // recalls all credit
     }
     done = true;
   }
@@ -125,7 +126,7 @@ TEST(budget_storm, no_credit_is_lost_that_is_called_back_while_it_is_spent) {
   EXPECT_TRUE(b->try_charge(limit));
 }
 
-TEST(budget_storm, no_refusal_says_that_the_request_fits) {
+TEST(budget_storm, no_refusal_has_numbers_by_which_the_request_fits) {
   constexpr int rounds = 2000;
   const auto root = budget::create("root", 1000);
   const std::array budgets{root->make_child("narrow", 800), root->make_child("wide")};
@@ -144,11 +145,11 @@ TEST(budget_storm, no_refusal_says_that_the_request_fits) {
       }
       now = stage::taken;
       await(stage::to_be_freed);
-      budgets[0]->refund(700); // to its own shard if that is open, without the tree's lock
+      budgets[0]->refund(700); // into its own shard if that is open, without the tree's lock
       now = stage::freed;
     }
   });
-  std::jthread between([&] { // whoever takes the tree's lock twice finds room after it found none
+  std::jthread between([&] { // lets bytes become free between two acquisitions of the tree's lock
     for (int round = 0; round < rounds; ++round) {
       await(stage::taken);
       {
@@ -167,7 +168,7 @@ TEST(budget_storm, no_refusal_says_that_the_request_fits) {
   int wrong = 0;
   for (std::uint64_t attempt = 0; !over; ++attempt) {
     if (now == stage::free || attempt % 64 == 0) {
-      std::this_thread::yield(); // a lock that one thread takes again and again is not fair
+      std::this_thread::yield(); // otherwise this thread could starve the others at the lock
       continue;
     }
     budget& mine = *budgets[refusals % 2];
@@ -184,7 +185,7 @@ TEST(budget_storm, no_refusal_says_that_the_request_fits) {
   EXPECT_EQ(budgets[0]->statistics().refused + budgets[1]->statistics().refused, refusals);
 }
 
-TEST(budget_storm, of_two_charges_for_all_of_it_exactly_one_wins) {
+TEST(budget_storm, of_two_charges_of_the_whole_budget_exactly_one_succeeds) {
   constexpr int rounds = 10'000;
   const auto b = budget::create("test", 100);
   std::atomic<int> wins{0};
@@ -215,7 +216,7 @@ TEST(budget_storm, of_two_charges_for_all_of_it_exactly_one_wins) {
   EXPECT_EQ(b->statistics().requests, static_cast<std::uint64_t>(rounds));
 }
 
-TEST(budget_storm, sixteen_threads_on_sixty_percent_of_their_demand_all_get_their_turn) {
+TEST(budget_storm, sixteen_threads_with_sixty_percent_of_their_demand_all_progress) {
   constexpr std::size_t count = 16;
   constexpr std::uint64_t largest = 1000;
   constexpr int rounds = 1000;
@@ -232,7 +233,7 @@ TEST(budget_storm, sixteen_threads_on_sixty_percent_of_their_demand_all_get_thei
         budget& mine = *budgets[random() % budgets.size()];
         const std::uint64_t bytes = 1 + random() % largest;
         ASSERT_TRUE(mine.charge_by(bytes, never)) << "refused though others were going to free";
-        const std::uint64_t more = random() % largest; // without waiting: holding and waiting could lock up
+        const std::uint64_t more = random() % largest; // no waiting while holding bytes: may deadlock
         const bool got_more = mine.try_charge(more);
         charged += got_more ? 2 : 1;
         std::this_thread::yield();
@@ -254,7 +255,7 @@ TEST(budget_storm, sixteen_threads_on_sixty_percent_of_their_demand_all_get_thei
   EXPECT_EQ(root->statistics().requests, charged);
 }
 
-TEST(budget_storm, everything_at_once_returns_to_the_baseline) {
+TEST(budget_storm, all_operations_at_once_return_to_the_baseline) {
   const auto root = budget::create("root", 10'000);
   watcher watch(*root, past_limit);
   std::vector<std::jthread> threads;

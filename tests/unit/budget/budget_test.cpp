@@ -35,7 +35,7 @@ TEST(budget, counts_exactly_through_charge_refund_refusal_and_reset) {
   EXPECT_EQ(b->statistics(),
             (budget_statistics{.limit = 100, .current = 60, .remaining = 40, .peak = 60, .requests = 2}));
   ASSERT_FALSE(b->try_charge(41));
-  EXPECT_EQ(b->statistics().refused, 0U); // counted once the caller gives up
+  EXPECT_EQ(b->statistics().refused, 0U); // counted when the caller gives up
   ASSERT_TRUE(b->charge_or_refuse(41));
   b->refund(50);
   EXPECT_EQ(b->statistics(),
@@ -49,7 +49,7 @@ TEST(budget, counts_exactly_through_charge_refund_refusal_and_reset) {
   EXPECT_EQ(b->statistics().current, 0U);
 }
 
-TEST(budget, a_refusal_carries_its_numbers_and_changes_only_its_own_count) {
+TEST(budget, a_refusal_has_its_numbers_and_changes_only_the_refusal_count) {
   const auto b = budget::create("layer", 10);
   ASSERT_TRUE(b->try_charge(4));
   const budget_refusal numbers = b->charge_or_refuse(7).value();
@@ -82,7 +82,7 @@ TEST(budget, numbers_are_exact_up_to_the_last_64_bit_value) {
   b->refund(most_charge);
 }
 
-TEST(budget, a_charge_is_taken_by_all_ancestors_or_by_none) {
+TEST(budget, a_charge_is_applied_to_all_ancestors_or_to_none) {
   const auto root = budget::create("root", 100);
   const auto narrow = root->make_child("narrow", 30);
   const auto wide = root->make_child("wide", 500);
@@ -99,7 +99,7 @@ TEST(budget, a_charge_is_taken_by_all_ancestors_or_by_none) {
   EXPECT_EQ(root->statistics().current, 0U);
 }
 
-TEST(budget, a_refusal_names_and_counts_where_the_room_was_missing) {
+TEST(budget, a_refusal_names_the_full_budget_and_is_counted_there) {
   const auto root = budget::create("root", 10);
   const auto child = root->make_child("child", 50);
   ASSERT_FALSE(child->try_charge(11));
@@ -113,7 +113,7 @@ TEST(budget, a_refusal_names_and_counts_where_the_room_was_missing) {
   EXPECT_EQ(root->statistics().refused, 1U);
 }
 
-TEST(budget, a_refusal_is_decided_and_read_in_one_moment) {
+TEST(budget, the_numbers_of_a_refusal_are_consistent) {
   const auto root = budget::create("root", 10);
   const auto child = root->make_child("child", 50);
   ASSERT_TRUE(root->try_charge(4));
@@ -129,7 +129,7 @@ TEST(budget, a_refusal_is_decided_and_read_in_one_moment) {
   root->refund(4);
 }
 
-TEST(budget, a_former_child_leaves_its_requests_and_nothing_else) {
+TEST(budget, a_destroyed_child_leaves_only_its_request_count) {
   const auto root = budget::create("root", 100);
   auto child = root->make_child("child");
   EXPECT_TRUE(child->is_within(*root));
@@ -142,7 +142,7 @@ TEST(budget, a_former_child_leaves_its_requests_and_nothing_else) {
   EXPECT_TRUE(root->try_charge(100));
 }
 
-TEST(budget, credit_of_another_thread_is_called_back_before_a_refusal) {
+TEST(budget, credit_of_other_threads_is_recalled_before_a_refusal) {
   const auto b = budget::create("test", 1000);
   const auto child = b->make_child("child");
   for (int round = 0; round < 100; ++round) {
@@ -156,7 +156,7 @@ TEST(budget, credit_of_another_thread_is_called_back_before_a_refusal) {
   }
 }
 
-TEST(budget, what_one_thread_charges_another_may_refund) {
+TEST(budget, a_charge_may_be_refunded_on_another_thread) {
   const auto b = budget::create("test", 1000);
   for (int round = 0; round < 100; ++round) {
     on_another_thread([&] { ASSERT_TRUE(b->try_charge(900)); });
@@ -167,7 +167,7 @@ TEST(budget, what_one_thread_charges_another_may_refund) {
   EXPECT_EQ(b->statistics().peak, 900U);
 }
 
-TEST(budget, the_peak_of_threads_one_after_the_other_is_that_of_one) {
+TEST(budget, the_peak_of_sequential_threads_is_that_of_one) {
   const auto b = budget::create("test");
   for (int i = 0; i < 4; ++i) {
     on_another_thread([&] {
@@ -178,7 +178,7 @@ TEST(budget, the_peak_of_threads_one_after_the_other_is_that_of_one) {
   EXPECT_EQ(b->statistics().peak, 10U);
 }
 
-TEST(budget, the_peak_of_threads_at_once_is_that_of_all) {
+TEST(budget, the_peak_of_concurrent_threads_is_their_sum) {
   constexpr int count = 8;
   const auto b = budget::create("test");
   const auto child = b->make_child("child");
@@ -200,7 +200,7 @@ TEST(budget, the_peak_of_threads_at_once_is_that_of_all) {
   EXPECT_EQ(child->statistics().peak, 40U);
 }
 
-TEST(budget, the_peak_is_exact_for_threads_that_take_turns) {
+TEST(budget, the_peak_is_exact_for_alternating_threads) {
   const auto b = budget::create("test", 5000);
   const auto child = b->make_child("child", 3000);
   struct {
@@ -249,7 +249,7 @@ TEST(budget, the_peak_is_exact_for_threads_that_take_turns) {
   EXPECT_EQ(b->statistics().current, 0U);
 }
 
-TEST(budget, a_limit_below_what_is_live_is_refused_and_the_old_one_stays) {
+TEST(budget, a_limit_below_the_live_bytes_is_refused) {
   const auto b = budget::create("test", 10);
   ASSERT_TRUE(b->try_charge(8));
   std::string message;
@@ -263,10 +263,10 @@ TEST(budget, a_limit_below_what_is_live_is_refused_and_the_old_one_stays) {
   EXPECT_TRUE(b->try_charge(1));
 }
 
-TEST(budget, credit_never_passes_the_peak_of_an_open_window) {
+TEST(budget, credit_never_exceeds_the_peak_of_an_open_window) {
   const auto b = budget::create("test", 100'000);
   ASSERT_TRUE(b->try_charge(64'000));
-  b->refund(64'000); // credit could be granted up to this peak
+  b->refund(64'000); // credit may be granted up to this peak
   const auto child = b->make_child("child");
   const budget_window window = b->open_window();
   for (std::uint64_t live = 1; live <= 100; ++live) {
@@ -278,7 +278,7 @@ TEST(budget, credit_never_passes_the_peak_of_an_open_window) {
   EXPECT_EQ(window.read().peak, 100U);
 }
 
-TEST(budget, windows_measure_apart_and_may_be_nested) {
+TEST(budget, windows_are_independent_and_may_be_nested) {
   const auto b = budget::create("test", 100);
   ASSERT_TRUE(b->try_charge(50));
   b->refund(30);
@@ -308,19 +308,19 @@ TEST(budget, windows_measure_apart_and_may_be_nested) {
   EXPECT_EQ(b->statistics().peak, 0U);
 }
 
-TEST(budget, a_window_says_the_same_however_often_it_is_asked) {
+TEST(budget, a_window_is_not_changed_by_queries) {
   const auto root = budget::create("root");
   ASSERT_TRUE(root->try_charge(100));
   root->refund(100);
   const budget_window window = root->open_window();
   ASSERT_TRUE(root->try_charge(1));
-  root->refund(1); // leaves the thread a byte of credit, until the tree has looked at it too often
+  root->refund(1); // leaves the thread a byte of credit, which expires after some searches
   for (int times = 0; times < 200; ++times) {
     ASSERT_EQ(window.read().current, 0U) << times;
   }
 }
 
-TEST(budget, a_window_that_is_closed_is_forgotten) {
+TEST(budget, a_closed_window_is_removed) {
   const auto b = budget::create("test", 100);
   {
     budget_window outer = b->open_window();
@@ -332,15 +332,15 @@ TEST(budget, a_window_that_is_closed_is_forgotten) {
   EXPECT_EQ(budget_probe::windows(*b), 0U) << "its peak would be written after its end";
 }
 
-TEST(budget, of_a_parent_process_is_dropped_in_a_child_whatever_the_parents_threads_were_doing) {
+TEST(budget, of_a_parent_process_can_be_dropped_in_a_child_while_its_lock_is_held) {
   const auto root = budget::create("root", 100);
   auto child_budget = root->make_child("child");
   auto window = std::make_optional(root->open_window());
   auto promised = std::make_optional(reservation::make(root, 10));
-  auto elsewhere = budget_probe::hold(*root); // as another thread of the parent may
+  auto elsewhere = budget_probe::hold(*root); // as another thread of the parent may have held it
   const pid_t child = ::fork();
   if (child == 0) {
-    ::alarm(20); // where it waits for that thread
+    ::alarm(20); // kills a child that waits for that thread
     window.reset();
     promised.reset();
     child_budget.reset();

@@ -15,7 +15,7 @@ namespace {
 
 using unit::code_raised_by;
 
-TEST(reservation, of_two_for_the_whole_budget_exactly_one_wins) {
+TEST(reservation, of_two_for_the_whole_budget_exactly_one_succeeds) {
   constexpr int rounds = 10'000;
   const auto b = budget::create("test", 100);
   std::barrier step(2);
@@ -37,7 +37,7 @@ TEST(reservation, of_two_for_the_whole_budget_exactly_one_wins) {
   EXPECT_EQ(b->statistics(), (budget_statistics{.limit = 100, .remaining = 100, .refused = rounds}));
 }
 
-TEST(reservation, blocks_others_and_materialises_exactly) {
+TEST(reservation, blocks_other_requests_and_becomes_exact_charges) {
   const auto root = budget::create("root", 100);
   const auto child = root->make_child("child");
   reservation promised = reservation::make(child, 70);
@@ -60,7 +60,7 @@ TEST(reservation, blocks_others_and_materialises_exactly) {
   root->refund(30);
 }
 
-TEST(reservation, takes_the_unspent_credit_of_other_threads) {
+TEST(reservation, uses_the_unspent_credit_of_other_threads) {
   const auto b = budget::create("test", 100);
   std::thread([&] {
     ASSERT_TRUE(b->try_charge(100));
@@ -70,7 +70,7 @@ TEST(reservation, takes_the_unspent_credit_of_other_threads) {
   EXPECT_FALSE(b->try_charge(1));
 }
 
-TEST(reservation, returns_its_unused_part_whichever_is_dropped_first) {
+TEST(reservation, returns_its_unused_part_in_any_order_of_destruction) {
   const auto b = budget::create("test", 100);
   {
     std::optional<reservation> promised = reservation::make(b, 60);
@@ -83,7 +83,7 @@ TEST(reservation, returns_its_unused_part_whichever_is_dropped_first) {
   reservation promised = reservation::make(b, 60);
   ASSERT_TRUE(promised.try_draw(20));
   b->refund(20);
-  EXPECT_EQ(b->statistics().remaining, 60U); // what is freed goes to the budget, not back to the promise
+  EXPECT_EQ(b->statistics().remaining, 60U); // freed bytes go to the budget, not back to the reservation
   EXPECT_EQ(promised.left(), 40U);
   promised.release();
   EXPECT_EQ(promised.left(), 0U);
@@ -91,7 +91,7 @@ TEST(reservation, returns_its_unused_part_whichever_is_dropped_first) {
   EXPECT_EQ(b->statistics().remaining, 100U);
 }
 
-TEST(reservation, a_draw_that_is_put_back_is_promised_again) {
+TEST(reservation, a_returned_draw_is_reserved_again) {
   const auto b = budget::create("test", 100);
   reservation promised = reservation::make(b, 100);
   ASSERT_TRUE(promised.try_draw(40));
@@ -117,11 +117,11 @@ TEST(reservation, keeps_its_budget_alive_and_moves) {
   EXPECT_TRUE(watched.expired());
 }
 
-TEST(reservation, one_that_was_moved_from_has_nothing_and_refuses_every_draw) {
+TEST(reservation, a_moved_from_reservation_is_empty) {
   const auto b = budget::create("test", 100);
   reservation gone = reservation::make(b, 30);
   const reservation kept = std::move(gone);
-  EXPECT_EQ(gone.bytes(), 0U); // NOLINT(bugprone-use-after-move): that is what is tested
+  EXPECT_EQ(gone.bytes(), 0U); // NOLINT(bugprone-use-after-move): tests the moved-from state
   EXPECT_EQ(gone.left(), 0U);
   EXPECT_EQ(gone.overbooked(), 0U);
   EXPECT_EQ(gone.from(), nullptr);
@@ -137,7 +137,7 @@ TEST(reservation, one_that_was_moved_from_has_nothing_and_refuses_every_draw) {
   EXPECT_EQ(b->statistics(), (budget_statistics{.limit = 100, .reserved = 30, .remaining = 70}));
 }
 
-TEST(reservation, of_threads_that_draw_all_of_it_at_once_exactly_one_wins) {
+TEST(reservation, of_threads_that_draw_all_of_it_exactly_one_succeeds) {
   constexpr int rounds = 300;
   constexpr std::size_t count = 4;
   const auto b = budget::create("test", 1000);
@@ -160,7 +160,7 @@ TEST(reservation, of_threads_that_draw_all_of_it_at_once_exactly_one_wins) {
   for (int round = 0; round < rounds; ++round) {
     promised.emplace(reservation::make(b, 100));
     about_to_draw = 0;
-    held = budget_probe::hold(*b); // all of them are on their way to the lock when the first one gets it
+    held = budget_probe::hold(*b); // so that all threads compete for the lock
     step.arrive_and_wait();
     while (about_to_draw != count) {
       std::this_thread::yield();
@@ -175,7 +175,7 @@ TEST(reservation, of_threads_that_draw_all_of_it_at_once_exactly_one_wins) {
   }
 }
 
-TEST(reservation, without_room_is_refused_with_its_numbers) {
+TEST(reservation, beyond_the_limit_is_refused_with_its_numbers) {
   const auto b = budget::create("test", 100);
   const reservation promised = reservation::make(b, 40);
   ASSERT_TRUE(b->try_charge(10));
@@ -196,7 +196,7 @@ TEST(reservation, without_room_is_refused_with_its_numbers) {
   b->refund(10);
 }
 
-TEST(reservation, overbooks_only_when_asked_and_the_limit_stays_hard) {
+TEST(reservation, overbooks_only_on_request_without_exceeding_the_limit) {
   const auto b = budget::create("test", 100);
   ASSERT_TRUE(b->try_charge(70));
   EXPECT_EQ(code_raised_by([&] { static_cast<void>(reservation::make(b, 50)); }), errc::budget_exceeded);
@@ -220,7 +220,7 @@ TEST(reservation, overbooks_only_when_asked_and_the_limit_stays_hard) {
   b->refund(100);
 }
 
-TEST(reservation, a_draw_of_more_than_is_left_is_refused_with_its_own_numbers) {
+TEST(reservation, a_draw_beyond_the_remaining_bytes_is_refused) {
   const auto b = budget::create("cuda:0", 100);
   reservation promised = reservation::make(b, 30);
   ASSERT_TRUE(promised.try_draw(10));
@@ -236,7 +236,7 @@ TEST(reservation, a_draw_of_more_than_is_left_is_refused_with_its_own_numbers) {
   b->refund(10);
 }
 
-TEST(reservation, a_limit_below_what_is_reserved_is_refused) {
+TEST(reservation, a_limit_below_the_reserved_bytes_is_refused) {
   const auto b = budget::create("test", 100);
   const reservation promised = reservation::make(b, 60);
   ASSERT_TRUE(b->try_charge(10));
@@ -246,7 +246,7 @@ TEST(reservation, a_limit_below_what_is_reserved_is_refused) {
   b->refund(10);
 }
 
-TEST(reservation, parent_and_child_agree_in_both_orders_of_dropping) {
+TEST(reservation, parent_and_child_agree_in_any_order_of_destruction) {
   const auto root = budget::create("root", 100);
   const auto child = root->make_child("child", 80);
   for (const bool parent_first : {false, true}) {

@@ -14,7 +14,7 @@ constexpr std::array values{&counter_values::host_to_device,   &counter_values::
                             &counter_values::device_to_device, &counter_values::host_to_host,
                             &counter_values::peer_to_device,   &counter_values::scalars};
 
-TEST(counters, keep_each_kind_of_movement_apart) {
+TEST(counters, count_each_kind_of_copy_separately) {
   for (std::size_t i = 0; i < movements.size(); ++i) {
     counters counted;
     traffic_counter& one = counted.*movements[i];

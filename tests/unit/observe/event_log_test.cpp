@@ -60,7 +60,7 @@ TEST(event_log, ignores_the_detaching_of_a_sink_it_does_not_have) {
   EXPECT_TRUE(log.active());
 }
 
-TEST(event_log, numbers_records_of_many_threads_without_gaps_in_the_order_of_the_sinks) {
+TEST(event_log, numbers_records_without_gaps_in_the_order_of_writing) {
   constexpr std::uint64_t each = 2000;
   event_log log;
   const auto first = std::make_shared<memory_sink>();
@@ -97,7 +97,7 @@ TEST(event_log, numbers_records_of_many_threads_without_gaps_in_the_order_of_the
   }
 }
 
-TEST(event_log, a_sink_that_refuses_drops_its_record_and_is_asked_again) {
+TEST(event_log, a_sink_that_throws_loses_only_that_record) {
   event_log log;
   const auto refusing = std::make_shared<refusing_sink>();
   const auto keeping = std::make_shared<memory_sink>();
@@ -127,7 +127,7 @@ TEST(event_log, reports_a_flush_that_fails) {
   EXPECT_FALSE(log.active());
 }
 
-TEST(event_log, leaves_the_sinks_of_a_parent_process_alone) {
+TEST(event_log, does_not_use_the_sinks_of_a_parent_process) {
   class flushed_sink final : public log_sink {
   public:
     void write(const log_record&) override {}

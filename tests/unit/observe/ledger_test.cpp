@@ -19,16 +19,16 @@
 
 namespace saeta {
 
-/// What answers cost and what is kept.
+/// Access to internals of the ledger: the cost of queries, and the entries that it keeps.
 struct ledger_probe {
   static std::uint64_t visits(const ledger& of) {
     return sum_over(of, [](const auto& part) { return part.visits; });
   }
-  /// Sums and accounts.
+  /// Returns the number of sums and accounts.
   static std::uint64_t kept(const ledger& of) {
     return sum_over(of, [](const auto& part) { return part.sums.size() + part.accounts.size(); });
   }
-  /// What may be kept for nobody: idle sums, and an account for each.
+  /// The maximum number of unused sums and accounts.
   static constexpr std::uint64_t most_idle = 2 * ledger::shard::most_idle;
 
   static std::unique_lock<spin_lock> hold_last(const ledger& of) {
@@ -51,7 +51,7 @@ private:
 
 namespace {
 
-/// A ledger whose entries are told apart by number.
+/// A ledger whose entries are identified by number.
 struct numbered_ledger : ledger {
   void add(std::size_t number, owner_kind kind, tag label, std::uint64_t bytes, const budget* charged) {
     entries[number] = ledger::add(kind, label, bytes, charged);
@@ -92,7 +92,7 @@ TEST(ledger, sums_by_kind_by_tag_and_by_budget) {
   EXPECT_TRUE(held.by_tag().empty());
 }
 
-TEST(ledger, a_budget_keeps_what_its_other_entries_hold) {
+TEST(ledger, removing_an_entry_keeps_the_other_entries_of_its_budget) {
   const auto root = budget::create("root");
   numbered_ledger held;
   for (std::size_t i = 0; i < 1000; ++i) {
@@ -115,7 +115,7 @@ TEST(ledger, a_budget_keeps_what_its_other_entries_hold) {
   EXPECT_TRUE(held.by_budget().empty());
 }
 
-TEST(ledger, splits_a_budget_into_what_one_below_holds_and_what_others_hold) {
+TEST(ledger, separates_the_holders_of_a_child_budget_from_the_others) {
   const auto root = budget::create("root");
   const auto query = root->make_child("query");
   const auto step = query->make_child("step");
@@ -135,7 +135,7 @@ TEST(ledger, splits_a_budget_into_what_one_below_holds_and_what_others_hold) {
   EXPECT_TRUE(of.others.empty());
 }
 
-TEST(ledger, removing_an_entry_of_nothing_has_no_effect) {
+TEST(ledger, removing_an_empty_entry_has_no_effect) {
   ledger::remove(ledger::entry());
   const auto root = budget::create("root");
   numbered_ledger held;
@@ -144,7 +144,7 @@ TEST(ledger, removing_an_entry_of_nothing_has_no_effect) {
   EXPECT_EQ(held.by_tag(), (bytes_by_name{{"only", 10}}));
 }
 
-TEST(ledger, counts_what_was_added_by_kind_whatever_has_gone_since) {
+TEST(ledger, counts_all_added_bytes_by_kind) {
   const auto root = budget::create("root");
   numbered_ledger held;
   held.add(0, owner_kind::own, "a", 10, root.get());
@@ -156,7 +156,7 @@ TEST(ledger, counts_what_was_added_by_kind_whatever_has_gone_since) {
   EXPECT_EQ(held.additions().external, 1U);
 }
 
-TEST(ledger, answers_cost_the_same_whatever_the_number_of_live_buffers) {
+TEST(ledger, the_cost_of_queries_is_independent_of_the_number_of_buffers) {
   const auto root = budget::create("root");
   const auto query = root->make_child("query");
   constexpr std::array<const char*, 3> tags{"a", "b", "c"};
@@ -184,7 +184,7 @@ TEST(ledger, answers_cost_the_same_whatever_the_number_of_live_buffers) {
   EXPECT_EQ(ledger_probe::visits(held) - before, 3U) << "the budgets, and everything";
 }
 
-TEST(ledger, an_answer_about_one_budget_does_not_visit_its_siblings) {
+TEST(ledger, a_query_for_one_budget_does_not_visit_its_siblings) {
   const auto root = budget::create("root");
   numbered_ledger held;
   std::vector<std::shared_ptr<budget>> children;
@@ -197,7 +197,7 @@ TEST(ledger, an_answer_about_one_budget_does_not_visit_its_siblings) {
   EXPECT_EQ(ledger_probe::visits(held) - before, 1U);
 }
 
-TEST(ledger, keeps_a_bounded_number_of_tags_and_budgets_that_hold_nothing) {
+TEST(ledger, keeps_a_bounded_number_of_empty_tags_and_budgets) {
   const auto root = budget::create("root");
   numbered_ledger held;
   held.add(0, owner_kind::own, "stays", 1, root.get());
@@ -214,11 +214,11 @@ TEST(ledger, keeps_a_bounded_number_of_tags_and_budgets_that_hold_nothing) {
   EXPECT_EQ(held.by_tag(), (bytes_by_name{{"stays", 1}}));
 }
 
-TEST(ledger, does_not_take_a_budget_for_one_that_was_at_its_address) {
+TEST(ledger, does_not_confuse_budgets_with_the_same_address) {
   const auto first = budget::create("first");
   const auto second = budget::create("second");
   numbered_ledger held;
-  // Where the allocator gives the memory of one budget to the next, they have the same address.
+  // Consecutive budgets have the same address if the allocator reuses the memory.
   for (std::size_t i = 0; i < 20; ++i) {
     const auto& parent = i % 2 == 0 ? first : second;
     const auto& other = i % 2 == 0 ? second : first;
@@ -230,7 +230,7 @@ TEST(ledger, does_not_take_a_budget_for_one_that_was_at_its_address) {
   }
 }
 
-TEST(ledger, entries_that_come_and_go_in_turn_allocate_nothing) {
+TEST(ledger, repeated_entries_allocate_no_memory) {
   const auto root = budget::create("root");
   const auto query = root->make_child("query");
   const std::array<tag, 2> tags{"one", "two"};
@@ -246,7 +246,7 @@ TEST(ledger, entries_that_come_and_go_in_turn_allocate_nothing) {
   EXPECT_EQ(unit::allocations(), before);
 }
 
-TEST(ledger, an_entry_for_which_there_is_no_memory_leaves_no_trace) {
+TEST(ledger, a_failed_entry_changes_nothing) {
   const auto root = budget::create("root");
   const auto query = root->make_child("query");
   const tag label("label");
@@ -270,7 +270,7 @@ TEST(ledger, an_entry_for_which_there_is_no_memory_leaves_no_trace) {
   EXPECT_GT(successes, 5U) << "three sums and three accounts";
 }
 
-TEST(ledger, says_what_a_plain_list_says_after_every_step) {
+TEST(ledger, agrees_with_a_plain_list_after_every_step) {
   struct entry {
     owner_kind kind;
     std::string label;
@@ -317,7 +317,7 @@ TEST(ledger, says_what_a_plain_list_says_after_every_step) {
   }
 }
 
-TEST(ledger, every_answer_is_of_one_moment) {
+TEST(ledger, every_query_is_consistent) {
   const auto root = budget::create("root");
   const tag label("label");
   numbered_ledger held;
@@ -336,8 +336,9 @@ TEST(ledger, every_answer_is_of_one_moment) {
   for (const auto& answer : answers) {
     held.add(0, owner_kind::own, label, 10, root.get());
     {
-      // An answer that waits for the last part already holds the first one, so nothing moves between them
-      // unseen. If an answer took them one by one, the first would be free, and this loop would not end.
+      // A query that waits for the last shard already holds the first one, so no bytes can move between them
+      // unseen. If a query locked the shards one by one, the first would be free, and this loop would not
+      // end.
       auto last = ledger_probe::hold_last(held);
       std::jthread asks(answer);
       while (ledger_probe::first_is_free(held)) {
@@ -349,7 +350,7 @@ TEST(ledger, every_answer_is_of_one_moment) {
   }
 }
 
-TEST(ledger, what_moves_is_counted_once_in_every_answer) {
+TEST(ledger, moving_bytes_are_counted_once_in_every_query) {
   constexpr std::size_t count = 3;
   const auto root = budget::create("root");
   const tag label("label");
@@ -357,7 +358,7 @@ TEST(ledger, what_moves_is_counted_once_in_every_answer) {
   std::vector<std::jthread> threads;
   for (std::size_t t = 0; t < count; ++t) {
     auto last = held.add(owner_kind::own, label, 10, root.get());
-    threads.emplace_back([&, last](const std::stop_token& stop) mutable { // holds one or two at any moment
+    threads.emplace_back([&, last](const std::stop_token& stop) mutable { // always holds one or two entries
       while (!stop.stop_requested()) {
         const auto next = held.add(owner_kind::own, label, 10, root.get());
         ledger::remove(std::exchange(last, next));

@@ -153,7 +153,7 @@ TEST_F(log_sinks, memory_keeps_the_last_records) {
   EXPECT_EQ(sink.forgotten(), 3u);
 }
 
-TEST_F(log_sinks, csv_has_a_header_and_a_line_a_record) {
+TEST_F(log_sinks, csv_has_a_header_and_a_line_for_each_record) {
   const auto sink = make_csv_sink(file());
   sink->write(sample());
   sink->flush();
@@ -183,7 +183,7 @@ TEST_F(log_sinks, json_lines_are_objects_with_the_same_names) {
   EXPECT_TRUE(json_reader::accepts(content()));
 }
 
-TEST_F(log_sinks, json_escapes_controls_and_replaces_what_is_no_utf8) {
+TEST_F(log_sinks, json_escapes_controls_and_replaces_invalid_utf8) {
   const auto sink = make_json_lines_sink(file());
   sink->write(awkward());
   sink->flush();
@@ -275,7 +275,7 @@ TEST_F(log_sinks, a_trace_is_exactly_these_lines) {
   EXPECT_EQ(content(), expected);
 }
 
-TEST_F(log_sinks, a_trace_leaves_out_the_end_of_a_block_it_did_not_see_begin) {
+TEST_F(log_sinks, a_trace_leaves_out_frees_of_earlier_blocks) {
   auto sink = make_trace_sink(file());
   sink->write(sample(memory_event::free));
   sink.reset();
@@ -318,7 +318,7 @@ TEST_F(log_sinks, a_file_that_cannot_be_opened_is_named) {
   }
 }
 
-TEST_F(log_sinks, a_full_disk_drops_records_and_fails_nothing) {
+TEST_F(log_sinks, a_full_disk_only_drops_records) {
   if (!std::filesystem::exists("/dev/full")) {
     GTEST_SKIP() << "this system has no /dev/full";
   }

@@ -36,7 +36,7 @@ TEST(log_text, json_keeps_every_character_beyond_ascii) {
   }
 }
 
-TEST(log_text, json_escapes_what_ascii_has_and_json_has_not) {
+TEST(log_text, json_escapes_quotes_backslashes_and_controls) {
   for (int code = 0; code < 0x80; ++code) {
     const char character = static_cast<char>(code);
     std::string expected(1, character);
@@ -51,7 +51,7 @@ TEST(log_text, json_escapes_what_ascii_has_and_json_has_not) {
 
 /// Tries all sequences of bytes at the limits of UTF-8's ranges. If it is a character that `encode` can
 /// produce, it is unchanged; otherwise its first byte is replaced.
-TEST(log_text, json_replaces_every_byte_that_is_no_utf8) {
+TEST(log_text, json_replaces_bytes_that_are_not_utf8) {
   constexpr std::array<std::uint8_t, 12> bounds{0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F,
                                                 0xA0, 0xBF, 0xC0, 0xC2, 0xE0, 0xFF};
   const auto is_character = [](const std::string& text) {
@@ -98,7 +98,7 @@ TEST(log_text, json_replaces_a_character_that_is_cut_off) {
   }
 }
 
-TEST(log_text, csv_quotes_only_what_needs_it) {
+TEST(log_text, csv_quotes_only_if_needed) {
   for (int code = 1; code < 256; ++code) {
     const std::string text = std::string("a") + static_cast<char>(code) + "b";
     switch (code) {

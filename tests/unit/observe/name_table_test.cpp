@@ -12,7 +12,7 @@
 namespace saeta {
 namespace {
 
-TEST(name_table, a_program_that_makes_ever_new_names_keeps_a_bounded_number) {
+TEST(name_table, the_number_of_names_is_bounded) {
   name_table names(100, 1 << 20);
   std::set<const std::string*> kept;
   for (int i = 0; i < 10'000; ++i) {
@@ -25,7 +25,7 @@ TEST(name_table, a_program_that_makes_ever_new_names_keeps_a_bounded_number) {
   EXPECT_EQ(names.keep("query 100"), names.keep("(other)"));
 }
 
-TEST(name_table, the_text_of_all_names_is_bounded_too) {
+TEST(name_table, the_total_size_of_names_is_bounded) {
   name_table names(2, 100);
   const std::string large(90, 'x');
   EXPECT_EQ(*names.keep(large), large);
@@ -34,7 +34,7 @@ TEST(name_table, the_text_of_all_names_is_bounded_too) {
   EXPECT_EQ(*names.keep("y"), "(other)");
 }
 
-TEST(name_table, a_name_for_which_there_is_no_memory_takes_no_room) {
+TEST(name_table, a_failed_allocation_adds_no_name) {
   const std::string_view long_name = "too long to be kept inside of a string object";
   name_table names(1, long_name.size());
   {
@@ -44,7 +44,7 @@ TEST(name_table, a_name_for_which_there_is_no_memory_takes_no_room) {
   EXPECT_EQ(*names.keep(long_name), long_name);
 }
 
-TEST(name_table, racing_threads_keep_no_more_than_the_bound) {
+TEST(name_table, racing_threads_do_not_exceed_the_bound) {
   name_table names(100, 1 << 20);
   std::vector<std::set<const std::string*>> kept(4);
   std::vector<std::jthread> threads;
@@ -63,7 +63,7 @@ TEST(name_table, racing_threads_keep_no_more_than_the_bound) {
   EXPECT_LE(all.size(), 101U);
 }
 
-TEST(tag, is_one_pointer_that_is_copied_without_counting) {
+TEST(tag, is_a_pointer_without_reference_count) {
   EXPECT_EQ(sizeof(tag), sizeof(void*));
   EXPECT_TRUE(std::is_trivially_copyable_v<tag>);
 }

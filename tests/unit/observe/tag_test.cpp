@@ -8,7 +8,7 @@
 namespace saeta {
 namespace {
 
-TEST(tag, equal_names_are_equal_tags_wherever_the_text_came_from) {
+TEST(tag, equal_names_give_equal_tags) {
   const std::string text = "orders";
   EXPECT_EQ(tag("orders"), tag(text));
   EXPECT_EQ(tag("orders"), tag(std::string_view("orders and more").substr(0, 6)));
@@ -17,7 +17,7 @@ TEST(tag, equal_names_are_equal_tags_wherever_the_text_came_from) {
   EXPECT_FALSE(tag("orders") == tag());
 }
 
-TEST(tag, the_empty_name_is_no_name) {
+TEST(tag, the_empty_name_gives_an_empty_tag) {
   EXPECT_TRUE(tag().empty());
   EXPECT_TRUE(tag("").empty());
   EXPECT_EQ(tag(""), tag());
@@ -30,7 +30,7 @@ TEST(tag, keeps_every_byte_of_a_name) {
   EXPECT_FALSE(tag(odd) == tag("a"));
 }
 
-TEST(tag, outlives_the_text_it_was_made_from) {
+TEST(tag, outlives_the_text_that_it_was_made_from) {
   tag kept;
   {
     const std::string gone(100, 'x');
@@ -39,7 +39,7 @@ TEST(tag, outlives_the_text_it_was_made_from) {
   EXPECT_EQ(kept.name(), std::string(100, 'x'));
 }
 
-TEST(tag, is_one_name_for_racing_threads) {
+TEST(tag, is_the_same_for_racing_threads) {
   constexpr std::size_t names = 200;
   std::vector<std::vector<tag>> made(4);
   std::vector<std::thread> threads;

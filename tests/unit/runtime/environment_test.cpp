@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// What the lookup below answers from.
+/// The environment variables that the lookup below returns.
 std::map<std::string, std::string>& variables() {
   static std::map<std::string, std::string> all;
   return all;
@@ -48,7 +48,7 @@ protected:
   }
 };
 
-TEST_F(environment_test, without_variables_the_standard_holds) {
+TEST_F(environment_test, without_variables_the_defaults_apply) {
   const environment_options options = read_environment(device_bytes, find);
   EXPECT_EQ(options.budget, budget::unlimited);
   EXPECT_EQ(options.memory.base, resource_kind::caching);
@@ -65,7 +65,7 @@ TEST_F(environment_test, a_budget_is_bytes_or_a_share_of_the_device) {
   EXPECT_EQ(with("SAETA_BUDGET", "0").budget, 0U);
 }
 
-TEST_F(environment_test, the_resource_is_named) {
+TEST_F(environment_test, the_resource_is_chosen_by_name) {
   EXPECT_EQ(with("SAETA_RESOURCE", "direct").memory.base, resource_kind::direct);
   EXPECT_EQ(with("SAETA_RESOURCE", "async").memory.base, resource_kind::async);
   EXPECT_EQ(with("SAETA_RESOURCE", "caching").memory.base, resource_kind::caching);
@@ -79,13 +79,13 @@ TEST_F(environment_test, the_stack_is_a_list_of_words) {
   EXPECT_EQ(stack.base, resource_kind::direct);
 }
 
-TEST_F(environment_test, a_guard_is_switched_on_by_its_quarantine) {
+TEST_F(environment_test, a_quarantine_size_enables_the_guard) {
   const stack_options stack = with("SAETA_GUARD", "1MiB").memory;
   EXPECT_EQ(stack.guard.quarantine, 1U << 20);
   EXPECT_EQ(stack.layers.back(), decorator_kind::guard);
 }
 
-TEST_F(environment_test, the_drivers_pool_may_be_told_what_to_hold_on_to) {
+TEST_F(environment_test, the_release_threshold_of_the_drivers_pool_can_be_set) {
   EXPECT_EQ(with("SAETA_POOL_THRESHOLD", "1GiB").memory.pool_threshold, 1U << 30);
 }
 
@@ -131,7 +131,7 @@ TEST_F(environment_test, a_bad_value_is_refused_with_its_name_and_text) {
   expect_refused("SAETA_STAGING_PINNED", "50%", "expected a number with an optional unit");
 }
 
-TEST_F(environment_test, the_limits_themselves_are_allowed_and_one_more_is_not) {
+TEST_F(environment_test, values_up_to_the_limits_are_accepted) {
   EXPECT_EQ(with("SAETA_STAGING_THREADS", "0").staging.threads, 0U);
   EXPECT_EQ(with("SAETA_STAGING_THREADS", "256").staging.threads, 256U);
   EXPECT_EQ(with("SAETA_BUDGET_WAIT", "86400000").wait.count(), 86'400'000);
@@ -150,22 +150,22 @@ TEST_F(environment_test, the_limits_themselves_are_allowed_and_one_more_is_not) 
   EXPECT_GT(with("SAETA_HOST_CACHE", "1%").host_cache, std::uint64_t{1} << 20);
 }
 
-TEST_F(environment_test, a_number_that_no_integer_holds_is_refused) {
+TEST_F(environment_test, a_number_beyond_64_bits_is_refused) {
   expect_refused("SAETA_STAGING_THREADS", "99999999999999999999", "0 to 256");
 }
 
-TEST_F(environment_test, only_sizes_that_depend_on_the_device_may_be_shares) {
+TEST_F(environment_test, percentages_are_accepted_only_for_sizes_relative_to_the_device) {
   EXPECT_EQ(with("SAETA_POOL_THRESHOLD", "50%").memory.pool_threshold, 40ULL << 30);
   expect_refused("SAETA_GUARD", "50%", "expected a number with an optional unit");
 }
 
-TEST_F(environment_test, a_guard_that_the_stack_names_already_keeps_its_place) {
+TEST_F(environment_test, a_guard_in_the_stack_keeps_its_position) {
   variables() = {{"SAETA_STACK", "guard, budget"}, {"SAETA_GUARD", "1MiB"}};
   const std::vector<decorator_kind> expected{decorator_kind::guard, decorator_kind::budget};
   EXPECT_EQ(read_environment(device_bytes, find).memory.layers, expected);
 }
 
-TEST_F(environment_test, every_kind_of_log_is_known_and_a_separator_may_end_the_list) {
+TEST_F(environment_test, every_kind_of_log_is_accepted_in_a_list) {
   const std::vector<std::string> expected{"jsonl:c", "csv:a"};
   EXPECT_EQ(with("SAETA_LOG", "jsonl:c;csv:a;").log, expected);
   EXPECT_EQ(with("SAETA_LOG", "trace:t").log, std::vector<std::string>{"trace:t"});

@@ -1,4 +1,5 @@
-// No function that promises not to throw ends the process when memory is lacking, and what may throw says so.
+// Calls while allocations fail: noexcept functions do not end the process, and others are not declared
+// noexcept.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/report.hpp"
@@ -32,10 +33,10 @@
 namespace saeta {
 namespace {
 
-/// More allocations than any of the calls makes.
+/// An upper bound for the number of allocations in any of the calls.
 constexpr std::size_t most_allocations = 24;
 
-/// Runs `act` on what `make` makes, with no memory from each of its allocations on.
+/// Calls `act` with a new object of `make` for each n, with all allocations after the n-th failing.
 template <class Make, class Act>
 void expect_survival(const Make& make, const Act& act) {
   for (std::size_t successes = 0; successes < most_allocations; ++successes) {
@@ -53,7 +54,7 @@ public:
   void flush() override { static_cast<void>(std::make_unique<std::vector<int>>(9)); }
 };
 
-/// On the host, where work is done at once, and on a device where it is pending.
+/// Runs on the host, where work finishes at once, and on a simulated device, where it is pending.
 class calls_without_memory : public ::testing::TestWithParam<bool> {
 protected:
   calls_without_memory() : before_(set_report_sink([](std::string_view, std::string_view) noexcept {})) {
@@ -67,7 +68,7 @@ protected:
     }
     return make_host_backend();
   }
-  /// A buffer with work on several streams.
+  /// Returns a buffer with pending work on several streams.
   [[nodiscard]] buffer used() const {
     const buffer made = buffer::allocate(ctx_, 4096, ctx_->work_stream(), "used");
     for (const stream& each : streams_) {
@@ -93,7 +94,7 @@ private:
   report_sink before_;
 };
 
-TEST_P(calls_without_memory, end_uses_and_release_memory) {
+TEST_P(calls_without_memory, ending_uses_and_releasing_memory_does_not_throw) {
   const auto nothing = [](auto& state) { state.reset(); };
   expect_survival([&] { return std::optional(used()); }, nothing);
   expect_survival([&] { return std::optional(numbers()); }, nothing);
@@ -125,7 +126,7 @@ TEST_P(calls_without_memory, end_uses_and_release_memory) {
   expect_survival([] { return 0; }, [&](int&) { take_back_memory(this, 64, std::nullopt); });
 }
 
-TEST_P(calls_without_memory, end_streams_events_budgets_and_contexts) {
+TEST_P(calls_without_memory, destroying_streams_events_budgets_and_contexts_does_not_throw) {
   const auto nothing = [](auto& state) { state.reset(); };
   expect_survival([&] { return std::optional<stream>(std::in_place, device_); }, nothing);
   expect_survival([&] { return std::optional<event>(std::in_place, device_); }, nothing);
@@ -140,7 +141,7 @@ TEST_P(calls_without_memory, end_streams_events_budgets_and_contexts) {
   expect_survival([&] { return context::create(make_device()); }, nothing);
 }
 
-TEST_P(calls_without_memory, report_and_count) {
+TEST_P(calls_without_memory, reporting_and_counting_does_not_throw) {
   const auto sink = std::make_shared<sink_of_events>();
   const auto log = ctx_->reports().log();
   expect_survival([] { return log_record(); },
@@ -166,7 +167,7 @@ TEST_P(calls_without_memory, report_and_count) {
                   });
 }
 
-TEST_P(calls_without_memory, describe_types_and_columns) {
+TEST_P(calls_without_memory, describing_types_and_columns_does_not_throw) {
   std::vector<data_type> types = support::carried_types();
   types.push_back(symbol_type());
   types.push_back(data_type::byte_bool());
@@ -200,7 +201,7 @@ TEST_P(calls_without_memory, describe_types_and_columns) {
                   });
 }
 
-TEST_P(calls_without_memory, release_what_others_took) {
+TEST_P(calls_without_memory, releasing_exports_does_not_throw) {
   const table source = support::random_table(ctx_, {data_type(type_id::int64)}, {.batch_rows = {64}});
   expect_survival(
       [&] {
@@ -225,7 +226,7 @@ TEST_P(calls_without_memory, release_what_others_took) {
       [](owned_schema& made) { made.reset(); });
 }
 
-TEST_P(calls_without_memory, fail_to_measure_columns_and_tables_and_say_so) {
+TEST_P(calls_without_memory, measuring_columns_and_tables_throws_bad_alloc) {
   const table source = support::random_table(ctx_, {data_type(type_id::string)}, {.batch_rows = {64, 3}});
   const table part = source.slice(3, 40);
   const std::uint64_t expected = source.slice(3, 40).byte_size();

@@ -1,4 +1,4 @@
-// A null context, backend, budget or resource is refused by every public function of the layers below ipc/.
+// Every public function of the layers below ipc/ refuses null contexts, backends, budgets and resources.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/budget/reservation.hpp"
 #include "saeta/compute/copy_columns.hpp"
@@ -144,7 +144,7 @@ TEST_F(null_arguments, are_refused_by_columns_and_transfers) {
   expect_null_refused("ctx", [&] { return rows_with_fill(none_, {}, {}); });
 }
 
-TEST_F(null_arguments, are_refused_by_imports_which_leave_what_they_got) {
+TEST_F(null_arguments, are_refused_by_imports_without_consuming_their_input) {
   dictionary_cache cache;
   const field described{"n", one_.type(), true, {}};
   ArrowArray array{};

@@ -32,7 +32,7 @@ using ::testing::HasSubstr;
 
 constexpr device_id host{device_kind::cpu, 0};
 
-/// Sets a variable of the process for one test; nothing else runs meanwhile.
+/// Sets an environment variable until the end of the scope. No other thread may run meanwhile.
 class scoped_variable {
 public:
   scoped_variable(const char* name, const char* text) : name_(name) { ::setenv(name, text, 1); }
@@ -46,7 +46,7 @@ private:
 
 class runtime_test : public ::testing::Test {
 protected:
-  /// The registry outlives the tests, so each starts with no open host context.
+  /// Closes the host context of earlier tests, because the registry of contexts outlives them.
   void SetUp() override {
     if (const auto open = find_context(host)) {
       EXPECT_TRUE(open->close().empty()) << "an earlier test left memory behind";
@@ -55,7 +55,7 @@ protected:
   }
 };
 
-TEST_F(runtime_test, the_host_is_always_there_and_the_last_of_the_devices) {
+TEST_F(runtime_test, the_host_is_always_the_last_device) {
   const std::vector<device_entry> found = devices();
   ASSERT_FALSE(found.empty());
   EXPECT_EQ(found.back().id, host);
@@ -64,7 +64,7 @@ TEST_F(runtime_test, the_host_is_always_there_and_the_last_of_the_devices) {
   EXPECT_EQ(best_device(), found.front().id);
 }
 
-TEST_F(runtime_test, the_report_says_what_is_missing_exactly_when_cuda_is_unusable) {
+TEST_F(runtime_test, the_report_explains_why_cuda_is_unusable) {
   const runtime_report report = describe_runtime();
   EXPECT_EQ(report.built_with_cuda, SAETA_HAS_CUDA == 1);
   EXPECT_NE(report.cuda_usable, !report.cuda_missing.empty());
@@ -92,7 +92,7 @@ TEST_F(runtime_test, eight_racing_first_users_get_one_context) {
   }
 }
 
-TEST_F(runtime_test, an_unknown_device_is_refused_with_what_there_is) {
+TEST_F(runtime_test, an_unknown_device_is_refused_with_the_available_ones) {
   const std::vector<std::pair<device_id, std::string>> unknown{
       {{device_kind::cuda, 1'000'000}, "cuda:1000000"},
       {{device_kind::cuda, -1}, "cuda:-1"},
@@ -113,7 +113,7 @@ TEST_F(runtime_test, an_unknown_device_is_refused_with_what_there_is) {
   }
 }
 
-TEST_F(runtime_test, a_missing_cuda_device_says_why_where_cuda_is_unusable) {
+TEST_F(runtime_test, the_error_for_a_cuda_device_explains_why_cuda_is_unusable) {
   const runtime_report report = describe_runtime();
   if (report.cuda_usable) {
     GTEST_SKIP() << "CUDA works here";
@@ -126,7 +126,7 @@ TEST_F(runtime_test, a_missing_cuda_device_says_why_where_cuda_is_unusable) {
   }
 }
 
-TEST_F(runtime_test, a_device_that_is_not_there_has_no_description) {
+TEST_F(runtime_test, a_missing_device_has_no_description) {
   for (const std::int32_t ordinal : {-1, 0, 1'000'000}) {
     if (ordinal == 0 && describe_runtime().cuda_usable) {
       continue;
@@ -142,7 +142,7 @@ TEST_F(runtime_test, a_device_that_is_not_there_has_no_description) {
   EXPECT_EQ(describe_device(host).name, devices().back().properties.name);
 }
 
-TEST_F(runtime_test, a_budget_is_set_at_creation_and_stays_for_those_who_name_none_or_the_same) {
+TEST_F(runtime_test, an_open_context_accepts_the_same_budget_or_none) {
   const auto ctx = open_context(host, 1000);
   EXPECT_EQ(ctx->reports().statistics().budget.limit, 1000U);
   EXPECT_EQ(open_context(host), ctx);
@@ -150,7 +150,7 @@ TEST_F(runtime_test, a_budget_is_set_at_creation_and_stays_for_those_who_name_no
   EXPECT_EQ(ctx->reports().statistics().budget.limit, 1000U);
 }
 
-TEST_F(runtime_test, a_context_that_exists_with_another_budget_is_refused_with_both_ways_out) {
+TEST_F(runtime_test, another_budget_for_an_open_context_is_refused_with_advice) {
   for (const std::optional<std::uint64_t> first :
        {std::optional<std::uint64_t>(5000), std::optional<std::uint64_t>()}) {
     const auto ctx = open_context(host, first);
@@ -169,7 +169,7 @@ TEST_F(runtime_test, a_context_that_exists_with_another_budget_is_refused_with_b
   }
 }
 
-TEST_F(runtime_test, the_environment_gives_the_staging_options) {
+TEST_F(runtime_test, the_environment_sets_the_staging_options) {
   const scoped_variable threads("SAETA_STAGING_THREADS", "3");
   const scoped_variable pinned("SAETA_STAGING_PINNED", "4MiB");
   const scoped_variable cache("SAETA_HOST_CACHE", "1MiB");
@@ -179,7 +179,7 @@ TEST_F(runtime_test, the_environment_gives_the_staging_options) {
   EXPECT_EQ(has.host_cache, 1U << 20);
 }
 
-TEST_F(runtime_test, a_child_of_fork_has_a_context_of_its_own_and_ends) {
+TEST_F(runtime_test, a_forked_child_gets_a_new_context) {
   const auto parents = open_context(host, 5000);
   const buffer live = buffer::allocate(parents, 4000, parents->work_stream());
   const pid_t child = ::fork();
@@ -203,7 +203,7 @@ TEST_F(runtime_test, a_child_of_fork_has_a_context_of_its_own_and_ends) {
   EXPECT_EQ(open_context(host), parents);
 }
 
-TEST_F(runtime_test, the_environment_gives_the_budget_that_the_caller_does_not) {
+TEST_F(runtime_test, the_environment_sets_the_default_budget) {
   const scoped_variable variable("SAETA_BUDGET", "3MiB");
   EXPECT_EQ(open_context(host)->reports().statistics().budget.limit, 3U << 20);
   open_context(host)->close();
@@ -228,7 +228,7 @@ TEST_F(runtime_test, a_closed_context_is_replaced) {
   EXPECT_FALSE(second->closed());
 }
 
-TEST_F(runtime_test, what_is_chosen_when_a_context_is_made_must_be_chosen_again_or_left_out) {
+TEST_F(runtime_test, options_must_equal_those_of_an_open_context_or_be_left_out) {
   using std::chrono::milliseconds;
   const open_options chosen{.budget = 1000, .stack = "budget, direct", .wait = milliseconds(5)};
   const auto ctx = open_context(host, chosen);
@@ -267,7 +267,7 @@ TEST_F(runtime_test, the_host_has_no_exportable_pool) {
   EXPECT_FALSE(open_context(host)->options().memory.exportable_pool);
 }
 
-TEST_F(runtime_test, slabs_come_from_the_source_that_was_chosen) {
+TEST_F(runtime_test, slabs_come_from_the_chosen_resource) {
   std::shared_ptr<direct_resource> source;
   const auto ctx = open_context(host, {.stack = "budget, caching", .slabs = [&](const auto& device) {
                                          return source = std::make_shared<direct_resource>(device);
@@ -277,7 +277,7 @@ TEST_F(runtime_test, slabs_come_from_the_source_that_was_chosen) {
   EXPECT_GE(source->held_bytes(), 1000U);
 }
 
-TEST_F(runtime_test, host_memory_of_the_parent_can_be_read_in_a_child_of_fork) {
+TEST_F(runtime_test, host_memory_of_the_parent_can_be_read_in_a_forked_child) {
   const auto parents = open_context(host);
   const buffer rows = buffer::allocate(parents, 64, parents->work_stream());
   {
@@ -301,24 +301,24 @@ TEST_F(runtime_test, host_memory_of_the_parent_can_be_read_in_a_child_of_fork) {
   EXPECT_EQ(status, 0);
 }
 
-TEST_F(runtime_test, the_environment_gives_the_resource) {
+TEST_F(runtime_test, the_environment_sets_the_resource) {
   const scoped_variable variable("SAETA_STACK", "statistics, direct");
   EXPECT_EQ(to_string(open_context(host)->options().memory), "statistics, direct");
 }
 
-TEST_F(runtime_test, the_environment_gives_the_wait) {
+TEST_F(runtime_test, the_environment_sets_the_wait) {
   const scoped_variable variable("SAETA_BUDGET_WAIT", "7");
   EXPECT_EQ(open_context(host)->options().pressure.wait.count(), 7);
 }
 
-TEST_F(runtime_test, a_context_that_is_not_inherited_is_ones_own) {
+TEST_F(runtime_test, a_context_of_this_process_is_returned_unchanged) {
   const auto registered = open_context(host);
   EXPECT_EQ(own_context(registered), registered);
   const auto unregistered = context::create(make_host_backend());
   EXPECT_EQ(own_context(unregistered), unregistered);
 }
 
-TEST_F(runtime_test, a_part_of_an_inherited_context_is_not_replaced) {
+TEST_F(runtime_test, a_child_context_of_a_parent_process_is_returned_unchanged) {
   const auto part = open_context(host)->with_budget("part", 1000);
   const pid_t child = ::fork();
   if (child == 0) {
@@ -330,7 +330,7 @@ TEST_F(runtime_test, a_part_of_an_inherited_context_is_not_replaced) {
   EXPECT_EQ(status, 0);
 }
 
-/// A folder that is gone with it.
+/// A temporary folder, which the destructor removes.
 class scoped_folder {
 public:
   scoped_folder() {
@@ -357,7 +357,7 @@ private:
   std::filesystem::path path_;
 };
 
-TEST_F(runtime_test, each_context_logs_to_files_of_its_own) {
+TEST_F(runtime_test, each_context_logs_to_its_own_files) {
   const scoped_folder folder;
   const auto before = std::filesystem::current_path();
   std::filesystem::current_path(folder.path());
@@ -373,7 +373,7 @@ TEST_F(runtime_test, each_context_logs_to_files_of_its_own) {
   EXPECT_THAT(folder.text_of("events-host"), HasSubstr("1234"));
 }
 
-TEST_F(runtime_test, the_log_of_a_child_of_fork_has_its_number_and_is_complete_when_it_has_ended) {
+TEST_F(runtime_test, the_log_of_a_forked_child_has_its_own_file_and_is_complete) {
   const scoped_folder folder;
   const scoped_variable variable("SAETA_LOG", ("csv:" + (folder.path() / "memory.csv").string()).c_str());
   const pid_t child = ::fork();
@@ -381,7 +381,7 @@ TEST_F(runtime_test, the_log_of_a_child_of_fork_has_its_number_and_is_complete_w
     ::alarm(60);
     const auto ctx = open_context(host);
     { const buffer logged = buffer::allocate(ctx, 1234, ctx->work_stream()); }
-    std::exit(0); // NOLINT(concurrency-mt-unsafe): it is what completes the file
+    std::exit(0); // NOLINT(concurrency-mt-unsafe): exit handlers complete the file
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);

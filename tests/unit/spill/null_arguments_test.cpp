@@ -1,4 +1,4 @@
-// A null context is refused by every function of readers, data sets, the packed form and spilling.
+// Every function of readers, data sets, the packed form and spilling refuses a null context.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/bridge/host_message.hpp"
 #include "saeta/ipc/data_set.hpp"

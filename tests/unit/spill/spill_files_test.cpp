@@ -1,4 +1,5 @@
-// Where spilled tables lie in files: by the descriptors of the process and the blocks of the disk.
+// The placement of spilled tables in files, observed by the descriptors of the process and the disk blocks in
+// use.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/spill/spill.hpp"
 #include "support/tables.hpp"
@@ -21,7 +22,7 @@ namespace {
 using support::system_call;
 using support::system_call_trap;
 
-/// Files of the process can't become larger.
+/// Limits the size of files that the process writes, until the end of the scope.
 class largest_file {
 public:
   explicit largest_file(std::uint64_t bytes) {
@@ -96,7 +97,7 @@ TEST_F(spill_files, hold_many_tables) {
   EXPECT_EQ(holes.calls(), 10U) << "the last one ends with the file";
 }
 
-TEST_F(spill_files, hold_one_table_each_where_the_file_system_has_no_holes) {
+TEST_F(spill_files, hold_one_table_each_without_support_for_holes) {
   const system_call_trap no_holes(system_call::fallocate,
                                   [](std::size_t, const std::string&) { return EOPNOTSUPP; });
   spill(3);
@@ -104,17 +105,17 @@ TEST_F(spill_files, hold_one_table_each_where_the_file_system_has_no_holes) {
   expect_all();
 }
 
-TEST_F(spill_files, end_at_the_limit_of_the_process) {
+TEST_F(spill_files, respect_the_file_size_limit_of_the_process) {
   {
-    const largest_file limit(100'000); // room for a table at 0 and one at 64 KiB
+    const largest_file limit(100'000); // space for tables at offsets 0 and 64 KiB
     spill(5);
   }
   EXPECT_EQ(files(), 3);
   expect_all();
 }
 
-TEST_F(spill_files, take_a_table_that_ends_at_their_limit_and_none_that_ends_behind_it) {
-  constexpr std::uint64_t second = 64 << 10; // where the second table begins
+TEST_F(spill_files, are_filled_up_to_the_file_size_limit) {
+  constexpr std::uint64_t second = 64 << 10; // offset of the second table
   const std::uint64_t bytes = spillable(ctx_, numbers(0)).bytes();
   for (const bool ends_behind : {false, true}) {
     {
@@ -128,7 +129,7 @@ TEST_F(spill_files, take_a_table_that_ends_at_their_limit_and_none_that_ends_beh
   }
 }
 
-TEST_F(spill_files, refuse_a_table_that_is_larger_than_their_limit) {
+TEST_F(spill_files, refuse_a_table_larger_than_the_file_size_limit) {
   spill(1);
   const spill_handle large = spillable(ctx_, numbers(7));
   {
@@ -141,7 +142,7 @@ TEST_F(spill_files, refuse_a_table_that_is_larger_than_their_limit) {
   expect_all();
 }
 
-TEST_F(spill_files, are_made_where_files_must_have_names) {
+TEST_F(spill_files, are_created_without_support_for_unnamed_files) {
   const system_call_trap refusing(system_call::open, [&](std::size_t, const std::string& path) {
     return path == folder_.string() ? EINVAL : 0;
   });

@@ -1,4 +1,5 @@
-// Chains of decoded chunks, worked off by windows: readers that go from one to the next.
+// Chains of decoded chunks that threads process in time windows; each chain has a reader, which passes from
+// one window to the next.
 #include "saeta/staging/chain_windows.hpp"
 #include "saeta/staging/worker_team.hpp"
 
@@ -17,10 +18,10 @@ namespace saeta {
 namespace {
 
 constexpr std::size_t window_chunk = 4096;
-constexpr std::uint64_t decoded_at = 1'000'000; // what lies behind is
+constexpr std::uint64_t decoded_at = 1'000'000; // source offsets from here on are decoded
 constexpr std::size_t threads = 3;
 
-/// Copies that are decoded, none of which shares a chunk with another.
+/// Makes decoded copies; each is a chain of `chunks` chunks.
 std::vector<scatter_step> some_chains(std::size_t count, std::size_t chunks) {
   std::vector<scatter_step> made(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -52,7 +53,7 @@ private:
   std::atomic<bool> busy_{false};
 };
 
-/// Works off all windows. @param slow  of each chunk
+/// Processes all windows. Returns their number. @param slow  duration of each chunk
 std::size_t windows_of(const chunk_cutter& cutter, work_counts& count, std::chrono::microseconds slow) {
   worker_team team(threads);
   chain_windows windows(cutter, threads);
@@ -78,7 +79,7 @@ std::size_t windows_of(const chunk_cutter& cutter, work_counts& count, std::chro
   return opened;
 }
 
-TEST(chain_windows, make_no_more_readers_than_threads) {
+TEST(chain_windows, create_no_more_readers_than_threads) {
   constexpr std::size_t chains = 64;
   const std::vector<scatter_step> steps = some_chains(chains, 2);
   work_counts count;
@@ -88,7 +89,7 @@ TEST(chain_windows, make_no_more_readers_than_threads) {
   EXPECT_LE(count.made, threads);
 }
 
-TEST(chain_windows, leave_a_chain_that_lasts_longer_its_reader) {
+TEST(chain_windows, keep_the_reader_of_a_chain_over_several_windows) {
   constexpr std::size_t chains = 4;
   const std::vector<scatter_step> steps = some_chains(chains, 10);
   work_counts count;
@@ -108,7 +109,7 @@ TEST(chain_windows, begin_with_the_longest_chains) {
   const chunk_cutter cutter(steps, window_chunk, decoded_at);
   chain_windows windows(cutter, threads);
   std::vector<std::size_t> begun;
-  while (const std::size_t chains = windows.open()) { // one, unless the thread has to wait for 40 ms
+  while (const std::size_t chains = windows.open()) { // 1, unless the thread is delayed by more than 40 ms
     for (std::size_t number = 0; number < chains; ++number) {
       windows.process_chain(number, [&](chunk_chain& chain) {
         if (chain.at.done == 0) {
@@ -123,12 +124,12 @@ TEST(chain_windows, begin_with_the_longest_chains) {
   EXPECT_EQ(begun, (std::vector<std::size_t>{3, 1, 4, 2, 0})) << "in the order of the source if equally long";
 }
 
-TEST(chain_windows, begin_their_time_with_the_first_chain) {
+TEST(chain_windows, begin_their_time_with_their_first_chain) {
   const std::vector<scatter_step> steps = some_chains(4, 2);
   const chunk_cutter cutter(steps, window_chunk, decoded_at);
   chain_windows windows(cutter, threads);
   const std::size_t chains = windows.open();
-  std::this_thread::sleep_for(2 * chain_windows::window_time); // the threads work on another scatter
+  std::this_thread::sleep_for(2 * chain_windows::window_time); // as if the threads worked on another scatter
   int begun = 0;
   windows.process_chain(1, [&](chunk_chain& chain) {
     ++begun;

@@ -1,5 +1,5 @@
-// How the steps of a scatter are cut into chunks: parts that are read together, copies without a kernel, and
-// the work of one thread.
+// Cutting the steps of a scatter into chunks: merged reads, copies without a kernel, and chains for one
+// thread.
 #include "saeta/staging/chunk_cutter.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace saeta {
 namespace {
 
 constexpr std::size_t chunk_bytes = 4096;
-constexpr std::uint64_t decoded = 1'000'000; // what lies behind is
+constexpr std::uint64_t decoded = 1'000'000; // source offsets from here on are decoded
 
 using parts = std::vector<std::tuple<std::uint64_t, std::size_t, std::size_t>>;
 
@@ -103,7 +103,7 @@ TEST(chunk_cutter, cuts_decoded_steps_only_where_no_chunk_can_hold_them) {
   EXPECT_TRUE(chunks[2].direct && chunks[3].direct && !chunks[4].direct);
 }
 
-TEST(chunk_cutter, has_an_order_from_what_is_decoded_on) {
+TEST(chunk_cutter, orders_only_chunks_of_decoded_steps) {
   const std::vector<scatter_step> steps{copy(0, 5000), copy(decoded, 5000)};
   const chunk_cutter cutter(steps, chunk_bytes, decoded);
   std::vector<bool> order;
@@ -113,7 +113,7 @@ TEST(chunk_cutter, has_an_order_from_what_is_decoded_on) {
   EXPECT_EQ(order, (std::vector<bool>{false, false, true, true}));
 }
 
-TEST(chunk_cutter, takes_decoded_copies_whole_where_that_is_wanted) {
+TEST(chunk_cutter, can_keep_decoded_copies_whole) {
   constexpr std::size_t most = 4u << 20;
   const std::vector<scatter_step> steps{copy(decoded, (16 << 10) - 1), copy(decoded + 30'000, 16 << 10),
                                         copy(decoded + 60'000, 5 << 20)};
@@ -126,7 +126,7 @@ TEST(chunk_cutter, takes_decoded_copies_whole_where_that_is_wanted) {
   EXPECT_EQ(chunks[3].bytes, (5U << 20) - most);
 }
 
-TEST(chunk_cutter, cuts_bits_and_values_between_two_of_them) {
+TEST(chunk_cutter, cuts_between_whole_bytes_and_values) {
   scatter_step bits;
   bits.kind = join_kind::bits;
   bits.source = 10;

@@ -1,4 +1,4 @@
-// Which bytes of a chunk are placed at once, and which land for a kernel.
+// Decides which bytes of a chunk are copied to their target directly, and which are scattered by a kernel.
 #include "saeta/staging/chunk_route.hpp"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ scatter_step offsets_of(std::uint64_t source, std::int64_t count) {
   return {.kind = join_kind::add, .width = 4, .source = source, .count = count, .add = {}};
 }
 
-/// A chunk with these steps, whose bytes end with the last one.
+/// Makes the route of a chunk that ends with the bytes of the last step.
 chunk_route route_of(std::vector<scatter_step> steps) {
   cut_chunk chunk;
   chunk.bytes = static_cast<std::size_t>(steps.back().source) + source_bytes(steps.back());
@@ -55,7 +55,7 @@ std::vector<std::tuple<std::size_t, std::size_t>> ranges(const chunk_route& of) 
 using numbers = std::vector<std::uint64_t>;
 using landed = std::vector<std::tuple<std::size_t, std::size_t>>;
 
-TEST(chunk_route, places_copies_that_are_large_on_average) {
+TEST(chunk_route, copies_large_steps_directly) {
   const chunk_route of_two = route_of({copy_of(0, 100), copy_of(128, 2 * large)});
   EXPECT_EQ(sources(of_two.placed), (numbers{0, 128})) << "a small rest is not worth a kernel";
   EXPECT_TRUE(of_two.joined.empty());
@@ -63,14 +63,14 @@ TEST(chunk_route, places_copies_that_are_large_on_average) {
   EXPECT_EQ(sources(route_of({copy_of(0, 5)}).placed), numbers{0}) << "one copy is one call";
 }
 
-TEST(chunk_route, lands_small_copies) {
+TEST(chunk_route, lands_small_copies_for_a_kernel) {
   const chunk_route made = route_of({copy_of(0, 100), copy_of(128, 200), copy_of(20'000, 50)});
   EXPECT_TRUE(made.placed.empty());
   EXPECT_EQ(sources(made.joined), (numbers{0, 128, 20'000}));
   EXPECT_EQ(ranges(made), (landed{{0, 328}, {20'000, 20'050}})) << "close ones as one";
 }
 
-TEST(chunk_route, parts_large_copies_from_what_a_kernel_does) {
+TEST(chunk_route, separates_large_copies_from_steps_of_a_kernel) {
   const auto end = static_cast<std::uint64_t>(large) + 1000;
   chunk_route made =
       route_of({bits_of(10, 80), copy_of(1000, large), offsets_of(end, 25), copy_of(end + 200, large - 1)});
@@ -89,7 +89,7 @@ TEST(chunk_route, lands_shared_bytes_once) {
             (landed{{100, 300}}));
 }
 
-TEST(chunk_route, forgets_the_chunk_before) {
+TEST(chunk_route, is_reset_for_each_chunk) {
   chunk_route made = route_of({bits_of(0, 8), copy_of(64, large)});
   cut_chunk next;
   next.bytes = 10;

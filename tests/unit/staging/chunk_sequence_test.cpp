@@ -1,5 +1,5 @@
-// The first chunks of a scatter, requested in any order and by several threads, are the same as chunks that
-// are cut one after the other.
+// Chunks of a scatter that are requested by number, in any order and by several threads, equal those that are
+// cut in sequence.
 #include "saeta/staging/chunk_sequence.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace saeta {
 namespace {
 
 constexpr std::size_t sequence_chunk = 4096;
-constexpr std::uint64_t decoded_from = 1'000'000'000; // what lies behind is
+constexpr std::uint64_t decoded_from = 1'000'000'000; // source offsets from here on are decoded
 
 std::vector<scatter_step> some_steps(std::size_t count, std::uint64_t first = 0) {
   std::vector<scatter_step> made(count);
@@ -58,7 +58,7 @@ TEST(chunk_sequence, is_the_same_in_any_order) {
   std::iota(order.begin(), order.end(), 0U);
   for (unsigned seed = 0; seed < 20; ++seed) {
     chunk_sequence chunks(cutter);
-    for (const std::size_t number : order) { // rising at first
+    for (const std::size_t number : order) { // begins in ascending order
       cut_chunk chunk;
       ASSERT_TRUE(chunks.cut(number, chunk));
       EXPECT_TRUE(same(chunk, expected[number])) << number;
@@ -81,7 +81,7 @@ TEST(chunk_sequence, is_the_same_for_several_threads) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
-      cut_chunk chunk; // used again, as those of a ring are
+      cut_chunk chunk; // reused, as the ring does
       for (std::size_t number = next++; chunks.cut(number, chunk); number = next++) {
         right += same(chunk, expected[number]) ? 1 : 0;
       }
@@ -93,7 +93,7 @@ TEST(chunk_sequence, is_the_same_for_several_threads) {
   EXPECT_EQ(right, expected.size());
 }
 
-TEST(chunk_sequence, finds_as_many_as_there_are_and_no_more_than_asked_for) {
+TEST(chunk_sequence, returns_at_most_the_requested_number) {
   const std::vector<scatter_step> steps = some_steps(30);
   const chunk_cutter cutter(steps, sequence_chunk);
   const std::size_t count = one_after_the_other(cutter).size();
@@ -106,7 +106,7 @@ TEST(chunk_sequence, finds_as_many_as_there_are_and_no_more_than_asked_for) {
   EXPECT_EQ(chunk_sequence(nothing).find(1), 0U);
 }
 
-TEST(chunk_sequence, ends_before_what_is_decoded) {
+TEST(chunk_sequence, ends_before_decoded_steps) {
   std::vector<scatter_step> steps = some_steps(20);
   const std::size_t plain = one_after_the_other(chunk_cutter(steps, sequence_chunk)).size();
   const std::vector<scatter_step> behind = some_steps(20, decoded_from);

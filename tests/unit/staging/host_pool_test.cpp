@@ -18,7 +18,7 @@ std::shared_ptr<host_pool> pool_with(const std::shared_ptr<budget>& limit,
   return std::make_shared<host_pool>(limit, most_kept);
 }
 
-/// A block that is charged to a budget, as those of contexts are.
+/// Allocates a block that is charged to a budget, as a context does.
 std::shared_ptr<std::byte> take(const std::shared_ptr<host_pool>& pool, const std::shared_ptr<budget>& limit,
                                 std::size_t bytes) {
   if (auto refused = limit->charge_or_refuse(bytes)) {
@@ -27,7 +27,7 @@ std::shared_ptr<std::byte> take(const std::shared_ptr<host_pool>& pool, const st
   return pool->take(bytes, {nullptr, [limit, bytes](void*) { limit->refund(bytes); }}).memory;
 }
 
-TEST(host_pool, gives_a_block_of_the_same_class_again) {
+TEST(host_pool, reuses_a_block_of_the_same_class) {
   const auto pool = pool_with(budget::create("host"));
   auto first = pool->take(5 * mib, nullptr).memory;
   std::memset(first.get(), 7, 5 * mib);
@@ -41,7 +41,7 @@ TEST(host_pool, gives_a_block_of_the_same_class_again) {
   EXPECT_EQ(pool->held_bytes(), 5 * mib);
 }
 
-TEST(host_pool, says_whether_anybody_has_touched_a_block) {
+TEST(host_pool, knows_whether_a_block_was_written) {
   const auto pool = pool_with(budget::create("host"));
   EXPECT_TRUE(pool->take(mib, nullptr).fresh);
   EXPECT_FALSE(pool->take(mib, nullptr).fresh);
@@ -50,7 +50,7 @@ TEST(host_pool, says_whether_anybody_has_touched_a_block) {
   EXPECT_TRUE(pool->take(mib, nullptr).fresh);
 }
 
-TEST(host_pool, charges_what_is_in_use_and_refuses_with_numbers) {
+TEST(host_pool, charges_blocks_in_use_and_refuses_with_numbers) {
   const auto limit = budget::create("host", 10 * mib);
   const auto pool = pool_with(limit);
   auto held = take(pool, limit, 6 * mib - 1);
@@ -66,7 +66,7 @@ TEST(host_pool, charges_what_is_in_use_and_refuses_with_numbers) {
   EXPECT_EQ(limit->statistics().current, 0U);
 }
 
-TEST(host_pool, keeps_no_more_than_its_limit_and_the_latest) {
+TEST(host_pool, caches_the_latest_blocks_up_to_its_limit) {
   const auto pool = pool_with(budget::create("host"), 10 * mib);
   auto old = pool->take(8 * mib, nullptr).memory;
   auto late = pool->take(4 * mib, nullptr).memory;
@@ -78,7 +78,7 @@ TEST(host_pool, keeps_no_more_than_its_limit_and_the_latest) {
   EXPECT_EQ(pool->held_bytes(), 0U);
 }
 
-TEST(host_pool, gives_up_what_it_keeps_before_the_budget_is_passed) {
+TEST(host_pool, frees_cached_blocks_before_the_budget_is_exceeded) {
   const auto pool = pool_with(budget::create("host", 10 * mib));
   static_cast<void>(pool->take(8 * mib, nullptr));
   EXPECT_EQ(pool->kept_bytes(), 8 * mib);
@@ -86,7 +86,7 @@ TEST(host_pool, gives_up_what_it_keeps_before_the_budget_is_passed) {
   EXPECT_EQ(pool->held_bytes(), 4 * mib);
 }
 
-TEST(host_pool, charges_nothing_for_what_the_system_refuses) {
+TEST(host_pool, charges_nothing_for_failed_allocations) {
   const auto limit = budget::create("host");
   const auto pool = pool_with(limit);
   EXPECT_THROW(static_cast<void>(take(pool, limit, std::size_t{1} << 61)), error);
@@ -106,13 +106,13 @@ TEST(host_pool, of_a_parent_can_be_read_and_dropped_in_a_child) {
   EXPECT_EQ(block.get()[mib - 1], std::byte{3});
 }
 
-TEST(host_pool, of_a_parent_is_left_alone_by_a_child_whatever_other_threads_held) {
+TEST(host_pool, of_a_parent_is_not_used_by_a_child) {
   if (!support::allocator_forks) {
     GTEST_SKIP() << "the other thread allocates all the time";
   }
   const auto pool = pool_with(budget::create("host"));
   std::atomic<bool> stop{false};
-  std::jthread busy([&] { // holds the lock most of the time
+  std::jthread busy([&] { // holds the pool's lock most of the time
     while (!stop) {
       static_cast<void>(pool->take(4096, nullptr));
     }

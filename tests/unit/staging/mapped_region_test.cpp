@@ -1,4 +1,4 @@
-// Uploads from a mapped file, whose reads are interrupted or come short.
+// Uploads from a mapped file when reads are interrupted or return fewer bytes than requested.
 
 #include "pread_trap.hpp"
 #include "saeta/backend/host/host_backend.hpp"
@@ -16,14 +16,14 @@
 namespace saeta {
 namespace {
 
-TEST(mapped_region, is_read_to_its_end_where_reads_are_interrupted_or_come_short) {
+TEST(mapped_region, is_read_completely_despite_interrupted_and_short_reads) {
   const auto content = support::random_bytes(100'000, 3);
   char name[] = "/tmp/saeta-region-XXXXXX";
   const int descriptor = ::mkstemp(name);
   ASSERT_GE(descriptor, 0);
   ::unlink(name);
   ASSERT_EQ(::write(descriptor, content.data(), content.size()), static_cast<ssize_t>(content.size()));
-  const std::vector<std::byte> stand_in(content.size()); // what is there comes from the file
+  const std::vector<std::byte> stand_in(content.size()); // never read: bytes come from the file
   transfer_plan plan(stand_in);
   const auto whole = plan.add(stand_in);
   plan.finish();

@@ -1,7 +1,7 @@
-// Reads of files that fail, are interrupted or come short when a test says so.
+// Makes calls of `pread` fail, be interrupted or return fewer bytes.
 //
-// What      The program's own `pread` takes the place of the C library's for every library that it loads.
-// Thread    One test at a time; reads come from any thread.
+// How       The program defines `pread`, which replaces that of the C library.
+// Thread    One test at a time. Any thread may read.
 #pragma once
 
 #include <atomic>
@@ -10,17 +10,17 @@
 
 namespace saeta::support {
 
-/// For as long as it lives, each `pread` does what `decide` says.
+/// Until the end of the scope, `decide` determines the result of each `pread`.
 class pread_trap {
 public:
-  /// What becomes of one read.
+  /// The result of one read.
   struct verdict {
-    int error = 0;           ///< errno; 0: it is made
-    std::size_t most = ~0UL; ///< bytes that it gives at most
+    int error = 0;           ///< errno, or 0 to make the call
+    std::size_t most = ~0UL; ///< maximum number of bytes to return
   };
   using decision = std::function<verdict(std::size_t number)>;
 
-  /// @param decide  is given the number of the read, from 0.
+  /// @param decide  called with the number of the read, from 0
   explicit pread_trap(decision decide);
   pread_trap(const pread_trap&) = delete;
   pread_trap& operator=(const pread_trap&) = delete;

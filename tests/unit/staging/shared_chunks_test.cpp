@@ -1,4 +1,4 @@
-// Chunks that several threads fill together: who begins, fills and ends them, and what a failure does.
+// Chunks that several threads fill together: which thread begins, fills and ends each, and failures.
 #include "saeta/staging/shared_chunks.hpp"
 #include "saeta/staging/worker_team.hpp"
 
@@ -23,13 +23,13 @@ constexpr std::size_t slices = 5;
 
 constexpr auto pass = [](auto...) {};
 
-/// The first slots.
+/// Returns the slots 0, 1, ..., count - 1.
 std::span<const std::size_t> in_order(std::size_t count) {
   static constexpr std::array<std::size_t, slots> all{0, 1, 2};
   return std::span(all).first(count);
 }
 
-TEST(shared_chunks, begin_in_the_slots_as_they_are_given) {
+TEST(shared_chunks, begin_in_the_given_order_of_slots) {
   constexpr std::array<std::size_t, slots> given{2, 0, 1};
   shared_chunks turns(given, 4, 1);
   std::vector<std::size_t> seen;
@@ -40,12 +40,12 @@ TEST(shared_chunks, begin_in_the_slots_as_they_are_given) {
   EXPECT_EQ(seen, (std::vector<std::size_t>{2, 0, 1, 2})) << "the slot that is free again is the next one's";
 }
 
-TEST(shared_chunks, are_begun_filled_and_ended_once_each_and_alone_in_their_slot) {
+TEST(shared_chunks, are_begun_filled_and_ended_once_without_sharing_a_slot) {
   worker_team team(4);
   for (int round = 0; round < 200; ++round) {
     constexpr std::size_t chunks = 20;
     shared_chunks turns(in_order(slots), chunks, slices);
-    std::array<std::size_t, slots> open{}; // what is neither atomic nor locked shows to ThreadSanitizer
+    std::array<std::size_t, slots> open{}; // not atomic, so that ThreadSanitizer finds races
     std::array<std::size_t, chunks> begun{};
     std::array<std::array<std::size_t, slices>, chunks> filled{};
     std::array<std::size_t, chunks> ended{};
@@ -80,7 +80,7 @@ TEST(shared_chunks, are_begun_filled_and_ended_once_each_and_alone_in_their_slot
 TEST(shared_chunks, are_filled_by_several_threads_at_once) {
   worker_team team(slices);
   shared_chunks turns(in_order(1), 1, slices);
-  std::latch together(slices); // never opens with fewer
+  std::latch together(slices); // needs as many threads as slices
   team.run(slices, [&](std::size_t member, std::size_t task) {
     turns.take_part(
         member, task, pass, [&](std::size_t, std::size_t, std::size_t) { together.arrive_and_wait(); }, pass);
@@ -91,7 +91,7 @@ TEST(shared_chunks, give_each_thread_the_slice_with_its_number) {
   worker_team team(slices);
   constexpr std::size_t chunks = 30;
   shared_chunks turns(in_order(slots), chunks, slices);
-  std::deque<std::latch> together; // so that nobody comes to a chunk twice
+  std::deque<std::latch> together; // so that each thread fills one slice of a chunk
   for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
     together.emplace_back(slices);
   }
@@ -106,7 +106,7 @@ TEST(shared_chunks, give_each_thread_the_slice_with_its_number) {
   });
 }
 
-TEST(shared_chunks, leave_no_slice_to_a_thread_that_does_not_come) {
+TEST(shared_chunks, do_not_wait_for_threads_that_never_arrive) {
   for (std::size_t member = 0; member < 2 * slices; ++member) {
     shared_chunks turns(in_order(slots), 1, slices);
     std::array<int, slices> filled{};
@@ -128,7 +128,7 @@ TEST(shared_chunks, are_begun_while_the_one_before_is_filled_in_another_slot) {
   });
 }
 
-TEST(shared_chunks, after_the_last_moment_are_not_begun_but_the_first_one) {
+TEST(shared_chunks, are_not_begun_after_a_deadline_except_the_first) {
   worker_team team(4);
   for (int round = 0; round < 50; ++round) {
     shared_chunks turns(in_order(slots), 10, slices, shared_chunks::clock::now());
@@ -142,7 +142,7 @@ TEST(shared_chunks, after_the_last_moment_are_not_begun_but_the_first_one) {
   }
 }
 
-TEST(shared_chunks, that_were_begun_are_the_first_ones_and_complete) {
+TEST(shared_chunks, that_were_begun_are_a_complete_prefix) {
   worker_team team(4);
   for (int round = 0; round < 50; ++round) {
     constexpr std::size_t chunks = 200;
@@ -163,7 +163,7 @@ TEST(shared_chunks, that_were_begun_are_the_first_ones_and_complete) {
   }
 }
 
-TEST(shared_chunks, end_where_the_one_that_is_to_have_a_slot_is_not_there) {
+TEST(shared_chunks, end_at_the_first_missing_chunk) {
   worker_team team(4);
   constexpr std::size_t most = 40;
   for (std::size_t there = 1; there < most; ++there) {
@@ -175,11 +175,11 @@ TEST(shared_chunks, end_where_the_one_that_is_to_have_a_slot_is_not_there) {
     std::array<std::atomic<std::size_t>, most> filled{};
     std::array<std::atomic<bool>, most> ended{};
     team.run(most * slices, [&](std::size_t member,
-                                std::size_t task) { // never ends where somebody waits for what is not there
+                                std::size_t task) { // would never end if a thread waited for a missing chunk
       turns.take_part(
           member, task, [&](std::size_t, std::size_t chunk) { EXPECT_LT(chunk, there); },
           [&](std::size_t, std::size_t chunk, std::size_t) {
-            if (++filled[chunk] == slices && chunk + slots >= there) { // one comes to what is not there
+            if (++filled[chunk] == slices && chunk + slots >= there) { // the slot's next chunk is missing
               std::this_thread::sleep_for(std::chrono::milliseconds(1));
             }
           },
@@ -198,7 +198,7 @@ TEST(shared_chunks, end_where_the_one_that_is_to_have_a_slot_is_not_there) {
   }
 }
 
-TEST(shared_chunks, leave_nobody_waiting_where_any_step_fails) {
+TEST(shared_chunks, wake_all_threads_after_any_failure) {
   worker_team team(4);
   for (const std::string where : {"begin", "fill", "end"}) {
     for (std::size_t at = 0; at < 12; ++at) {
@@ -239,12 +239,12 @@ TEST(shared_chunks, wait_for_a_slow_slice_of_the_chunk_before_in_their_slot) {
   EXPECT_EQ(turns.begun(), 2U);
 }
 
-TEST(shared_chunks, get_the_slots_in_the_order_in_which_they_are_left) {
+TEST(shared_chunks, reuse_slots_in_the_order_of_their_release) {
   worker_team team(3);
   for (int round = 0; round < 50; ++round) {
     constexpr std::size_t chunks = 40;
     shared_chunks turns(in_order(slots), chunks, 1);
-    std::array<std::atomic<std::size_t>, chunks> promised{}; // the slot + 1
+    std::array<std::atomic<std::size_t>, chunks> promised{}; // slot + 1 of each chunk
     std::atomic<std::size_t> ended{0};
     std::array<std::atomic<int>, chunks> next_of{};
     team.run(chunks, [&](std::size_t member, std::size_t task) {
@@ -269,7 +269,7 @@ TEST(shared_chunks, get_the_slots_in_the_order_in_which_they_are_left) {
   }
 }
 
-TEST(shared_chunks, go_on_beside_one_that_is_held_up) {
+TEST(shared_chunks, continue_beside_a_chunk_that_is_delayed) {
   worker_team team(2);
   constexpr std::size_t chunks = 20;
   shared_chunks turns(in_order(2), chunks, 1);
@@ -279,7 +279,7 @@ TEST(shared_chunks, go_on_beside_one_that_is_held_up) {
         member, task, pass,
         [&](std::size_t, std::size_t chunk, std::size_t) {
           while (chunk == 0 &&
-                 others != chunks - 1) { // never ends where the second slot waits for the first one
+                 others != chunks - 1) { // would never end if the second slot waited for the first
             std::this_thread::yield();
           }
         },

@@ -1,4 +1,4 @@
-// Every byte arrives and no other one is touched, whatever the addresses are.
+// Streaming copies write exactly the target bytes, at any alignment of source and target.
 
 #include "saeta/staging/streaming_copy.hpp"
 
@@ -32,7 +32,7 @@ void require_copied(std::size_t to, std::size_t from, std::size_t bytes) {
   ASSERT_EQ(std::count(end, target.end(), untouched), 64) << bytes << " bytes to " << to;
 }
 
-TEST(streaming_copy, copies_every_length_from_and_to_every_place_of_a_line) {
+TEST(streaming_copy, copies_every_length_at_every_alignment) {
   for (std::size_t to = 0; to < 64; ++to) {
     for (const std::size_t from : {std::size_t{0}, std::size_t{1}, std::size_t{16}, to}) {
       for (std::size_t bytes = 0; bytes <= 200; ++bytes) {

@@ -17,7 +17,7 @@ protected:
   }
 };
 
-TEST_F(plans, join_ranges_of_one_body_into_one_segment_at_their_distances) {
+TEST_F(plans, join_ranges_of_a_body_into_one_segment) {
   transfer_plan plan(at(0, sizeof memory_));
   const auto b = plan.add(at(256, 100));
   const auto a = plan.add(at(64, 128));
@@ -50,7 +50,7 @@ TEST_F(plans, place_a_single_range_at_the_start) {
   EXPECT_EQ(without_bytes.slab_bytes(), 0U);
 }
 
-TEST_F(plans, never_read_a_gap_that_nobody_allowed) {
+TEST_F(plans, read_gaps_only_if_allowed) {
   transfer_plan plan;
   plan.add(at(0, 10));
   plan.add(at(11, 10));
@@ -59,12 +59,12 @@ TEST_F(plans, never_read_a_gap_that_nobody_allowed) {
 
   transfer_plan partly(at(0, 64));
   partly.add(at(0, 60));
-  partly.add(at(128, 10)); // the gap reaches past the readable region
+  partly.add(at(128, 10)); // the gap ends outside of the readable region
   partly.finish();
   EXPECT_EQ(partly.segments().size(), 2U);
 }
 
-TEST_F(plans, leave_wide_gaps_behind) {
+TEST_F(plans, do_not_copy_wide_gaps) {
   transfer_plan plan(at(0, sizeof memory_));
   plan.add(at(0, 64));
   plan.add(at(64 + transfer_plan::max_gap + 1, 64));
@@ -73,7 +73,7 @@ TEST_F(plans, leave_wide_gaps_behind) {
   EXPECT_EQ(plan.slab_bytes(), 128U);
 }
 
-TEST_F(plans, read_a_gap_of_the_allowed_size_that_ends_with_the_readable_bytes) {
+TEST_F(plans, read_gaps_up_to_the_allowed_size_inside_the_readable_bytes) {
   constexpr std::size_t gap = transfer_plan::max_gap;
   transfer_plan widest(at(64, gap));
   widest.add(at(0, 64));
@@ -81,7 +81,7 @@ TEST_F(plans, read_a_gap_of_the_allowed_size_that_ends_with_the_readable_bytes) 
   widest.finish();
   ASSERT_EQ(widest.segments().size(), 1U);
   EXPECT_EQ(widest.segments()[0].bytes, 64 + gap + 8);
-  for (const auto& readable : {at(65, gap), at(64, gap - 1)}) { // one byte of the gap is not
+  for (const auto& readable : {at(65, gap), at(64, gap - 1)}) { // one byte of the gap is not readable
     transfer_plan plan(readable);
     plan.add(at(0, 64));
     plan.add(at(64 + gap, 8));
@@ -90,7 +90,7 @@ TEST_F(plans, read_a_gap_of_the_allowed_size_that_ends_with_the_readable_bytes) 
   }
 }
 
-TEST_F(plans, carry_overlapping_and_repeated_ranges_once) {
+TEST_F(plans, copy_overlapping_and_repeated_ranges_once) {
   transfer_plan plan;
   const auto whole = plan.add(at(0, 512));
   const auto inside = plan.add(at(100, 50));
@@ -104,10 +104,10 @@ TEST_F(plans, carry_overlapping_and_repeated_ranges_once) {
   EXPECT_EQ(plan.target_of(tail), plan.target_of(whole) + 500);
 }
 
-TEST_F(plans, keep_alignment_together_and_align_lone_ranges) {
+TEST_F(plans, keep_the_alignment_of_joined_ranges_and_align_single_ones) {
   transfer_plan plan;
   const auto first = plan.add(at(8, 16));
-  const auto next = plan.add(at(24, 8)); // touches: travels with it and stays aligned to 8
+  const auto next = plan.add(at(24, 8)); // adjacent: same segment, stays aligned to 8
   const auto lone = plan.add(at(1001, 3));
   plan.finish();
   EXPECT_EQ(plan.target_of(first), 8U) << "as far behind a boundary as on the host";
@@ -116,13 +116,13 @@ TEST_F(plans, keep_alignment_together_and_align_lone_ranges) {
   EXPECT_EQ(plan.slab_bytes(), 128U);
 }
 
-TEST_F(plans, ranges_that_are_changed_share_their_place_with_no_other) {
+TEST_F(plans, ranges_to_be_modified_have_their_own_copy) {
   transfer_plan plan(at(0, sizeof memory_));
   const auto first = plan.add_own(at(64, 128));
-  const auto second = plan.add_own(at(128, 128)); // overlaps the first
-  const auto third = plan.add_own(at(64, 128));   // is the first
+  const auto second = plan.add_own(at(128, 128)); // overlaps with the first
+  const auto third = plan.add_own(at(64, 128));   // equals the first
   const auto inside = plan.add(at(70, 8));
-  const auto beside = plan.add_own(at(300, 10)); // overlaps none
+  const auto beside = plan.add_own(at(300, 10)); // overlaps with none
   const auto neighbour = plan.add(at(320, 10));
   plan.finish();
   const auto apart = [&](std::size_t a, std::size_t a_bytes, std::size_t b, std::size_t b_bytes) {
@@ -146,7 +146,7 @@ TEST_F(plans, ranges_that_are_changed_share_their_place_with_no_other) {
   EXPECT_EQ(touching.segments().size(), 1U) << "one ends where the other begins";
 }
 
-TEST_F(plans, what_is_changed_behind_a_short_range_shares_no_place_with_a_long_one_around_both) {
+TEST_F(plans, a_range_to_be_modified_inside_a_longer_one_has_its_own_copy) {
   transfer_plan plan(at(0, sizeof memory_));
   const auto around = plan.add(at(0, 512));
   plan.add(at(64, 8));
@@ -156,7 +156,7 @@ TEST_F(plans, what_is_changed_behind_a_short_range_shares_no_place_with_a_long_o
               plan.target_of(changed) + 64 <= plan.target_of(around));
 }
 
-TEST_F(plans, of_any_ranges_bring_each_range_its_bytes_and_change_no_other) {
+TEST_F(plans, copy_random_ranges_correctly) {
   std::mt19937 random(1);
   for (std::size_t i = 0; i < sizeof memory_; ++i) {
     memory_[i] = static_cast<std::byte>(random());
@@ -204,12 +204,12 @@ TEST_F(plans, of_any_ranges_bring_each_range_its_bytes_and_change_no_other) {
   }
 }
 
-TEST_F(plans, align_what_is_not_aligned_on_the_host) {
+TEST_F(plans, align_ranges_that_are_unaligned_on_the_host) {
   transfer_plan plan;
   const auto odd = plan.add(at(1, 80));
-  const auto beside = plan.add(at(81, 80)); // travels with it
+  const auto beside = plan.add(at(81, 80)); // same segment
   const auto bits = plan.add(at(1000, 5));
-  const auto behind_bits = plan.add(at(1005, 16)); // would have an odd address
+  const auto behind_bits = plan.add(at(1005, 16)); // would be at an odd address
   plan.finish();
   for (const auto each : {odd, beside, bits, behind_bits}) {
     EXPECT_EQ(plan.target_of(each) % 8, 0U) << each;
@@ -218,7 +218,7 @@ TEST_F(plans, align_what_is_not_aligned_on_the_host) {
   EXPECT_EQ(plan.segments().size(), 3U);
 }
 
-TEST_F(plans, empty_ranges_cost_nothing) {
+TEST_F(plans, copy_nothing_for_empty_ranges) {
   transfer_plan plan;
   const auto nothing = plan.add({});
   plan.finish();

@@ -1,4 +1,4 @@
-// Codes: the integers that stand for the values of dictionaries and symbols.
+// Codes: the integers of dictionary and symbol columns, without their values.
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/symbols/symbols.hpp"
 
@@ -20,13 +20,13 @@ TEST(codes, have_the_type_of_indices_or_of_symbols) {
   EXPECT_EQ(code_type(text), nullptr);
 }
 
-TEST(codes, of_a_column_are_plain_integers) {
+TEST(codes, of_a_column_are_integers) {
   const auto ctx = context::create(make_host_backend());
   EXPECT_EQ(codes_of(column::empty(ctx, data_type::dictionary(bytes, text))).type(), bytes);
   EXPECT_EQ(codes_of(column::empty(ctx, symbol_type())).type(), data_type(type_id::uint32));
 }
 
-TEST(codes, are_less_than_the_entries_that_an_index_can_name_or_the_names_of_the_table) {
+TEST(codes, are_bounded_by_the_index_type_or_the_symbol_table) {
   host_array values;
   values.type = text;
   host_array array;

@@ -33,7 +33,7 @@ std::vector<symbol> intern(symbol_table& table, const std::vector<std::string>& 
   return found;
 }
 
-TEST(symbol_table, numbers_names_from_0_on_and_knows_them_again) {
+TEST(symbol_table, numbers_names_from_0_and_finds_them_again) {
   const auto table = symbol_table::make();
   EXPECT_EQ(table->size(), 0U);
   EXPECT_EQ(table->intern("Lyon"), 0U);
@@ -44,7 +44,7 @@ TEST(symbol_table, numbers_names_from_0_on_and_knows_them_again) {
   EXPECT_EQ(table->name(1), "Bern");
 }
 
-TEST(symbol_table, finds_what_is_there_and_adds_nothing) {
+TEST(symbol_table, find_does_not_add_names) {
   const auto table = symbol_table::make();
   EXPECT_EQ(table->find("Lyon"), std::nullopt);
   EXPECT_EQ(table->size(), 0U);
@@ -54,7 +54,7 @@ TEST(symbol_table, finds_what_is_there_and_adds_nothing) {
   EXPECT_EQ(table->size(), 1U);
 }
 
-TEST(symbol_table, refuses_a_symbol_that_it_does_not_have_and_says_its_size) {
+TEST(symbol_table, refuses_an_unknown_symbol_with_its_size) {
   const auto table = symbol_table::make();
   table->intern("Lyon");
   const error seen = error_of([&] { static_cast<void>(table->name(1)); });
@@ -65,7 +65,7 @@ TEST(symbol_table, refuses_a_symbol_that_it_does_not_have_and_says_its_size) {
   EXPECT_EQ(table->lookup(0xFFFFFFFF), std::nullopt);
 }
 
-TEST(symbol_table, takes_any_utf8_and_nothing_else) {
+TEST(symbol_table, accepts_only_valid_utf8) {
   const auto table = symbol_table::make();
   const std::string zero("a\0b", 3);
   const symbol empty = table->intern("");
@@ -81,7 +81,7 @@ TEST(symbol_table, takes_any_utf8_and_nothing_else) {
   EXPECT_EQ(table->size(), 3U);
 }
 
-TEST(symbol_table, takes_many_names_at_once) {
+TEST(symbol_table, adds_many_names_at_once) {
   const auto table = symbol_table::make();
   table->intern("name 7");
   const std::vector<std::string> names = numbered_names(5000);
@@ -98,7 +98,7 @@ TEST(symbol_table, takes_many_names_at_once) {
   EXPECT_EQ(error_of([&] { table->intern(two, too_few); }).code(), errc::invalid_argument);
 }
 
-TEST(symbol_table, keeps_a_million_names_where_they_are) {
+TEST(symbol_table, keeps_the_addresses_of_a_million_names) {
   const auto table = symbol_table::make();
   const symbol first = table->intern("the first");
   const char* const there = table->name(first).data();
@@ -114,7 +114,7 @@ TEST(symbol_table, keeps_a_million_names_where_they_are) {
   EXPECT_GT(table->byte_size(), 6'000'000U);
 }
 
-TEST(symbol_table, that_is_full_refuses_new_names_and_knows_the_old) {
+TEST(symbol_table, that_is_full_refuses_only_new_names) {
   const auto table = symbol_table::make(2);
   EXPECT_EQ(table->limit(), 2U);
   table->intern("a");
@@ -129,14 +129,14 @@ TEST(symbol_table, that_is_full_refuses_new_names_and_knows_the_old) {
             errc::invalid_argument);
 }
 
-TEST(symbol_table, that_gets_full_by_many_names_keeps_those_before) {
+TEST(symbol_table, that_becomes_full_keeps_the_names_before) {
   const auto table = symbol_table::make(3);
   EXPECT_EQ(error_of([&] { intern(*table, numbered_names(5)); }).code(), errc::overflow);
   EXPECT_EQ(table->size(), 3U);
   EXPECT_EQ(table->find("name 2"), 2U);
 }
 
-TEST(symbol_table, refuses_a_name_that_no_offset_can_count) {
+TEST(symbol_table, refuses_names_beyond_32_bit_offsets) {
   const auto table = symbol_table::make();
   const std::size_t bytes = symbol_table::longest_name + 1;
   void* const pages = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -149,7 +149,7 @@ TEST(symbol_table, refuses_a_name_that_no_offset_can_count) {
   ::munmap(pages, bytes);
 }
 
-TEST(symbol_table, has_an_identity_while_it_lives) {
+TEST(symbol_table, is_found_by_its_identity_while_it_lives) {
   auto table = symbol_table::make();
   const std::string identity = table->identity();
   EXPECT_EQ(symbol_table::of_identity(identity), table);
@@ -162,9 +162,9 @@ TEST(symbol_table, has_an_identity_while_it_lives) {
   EXPECT_EQ(symbol_table::of_identity(identity), nullptr);
 }
 
-TEST(symbol_table, is_numbered_as_it_is_made_and_found_by_its_identity_whatever_its_number) {
+TEST(symbol_table, is_found_by_its_identity_for_any_number) {
   std::vector<std::shared_ptr<symbol_table>> made;
-  for (std::uint64_t i = 0; i < 111; ++i) { // numbers of three digits, too
+  for (std::uint64_t i = 0; i < 111; ++i) { // includes numbers of three digits
     made.push_back(symbol_table::make());
     EXPECT_EQ(made.back()->number(), made.front()->number() + i);
   }
@@ -173,7 +173,7 @@ TEST(symbol_table, is_numbered_as_it_is_made_and_found_by_its_identity_whatever_
   }
 }
 
-TEST(symbol_table, of_the_process_is_one) {
+TEST(symbol_table, of_the_process_is_unique) {
   EXPECT_EQ(process_symbols(), process_symbols());
   EXPECT_EQ(process_symbols()->number(), 0U);
   EXPECT_EQ(symbol_table::of_identity(process_symbols()->identity()), process_symbols());
@@ -214,7 +214,7 @@ TEST(symbol_table_threads, give_each_name_one_symbol) {
   }
 }
 
-TEST(symbol_table_threads, read_every_symbol_that_is_there_while_names_are_added) {
+TEST(symbol_table_threads, can_read_symbols_while_names_are_added) {
   const auto table = symbol_table::make();
   const std::vector<std::string> names = numbered_names(50'000, "");
   std::atomic<bool> done{false};
@@ -242,7 +242,7 @@ TEST(symbol_table_threads, read_every_symbol_that_is_there_while_names_are_added
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(symbol_table_threads, name_what_was_found_while_it_is_added) {
+TEST(symbol_table_threads, can_read_a_name_as_soon_as_it_is_found) {
   const auto table = symbol_table::make();
   const std::vector<std::string> names = numbered_names(50'000, "");
   std::atomic<int> wrong{0};
@@ -262,7 +262,7 @@ TEST(symbol_table_threads, name_what_was_found_while_it_is_added) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(symbol_table_fork, leaves_a_child_the_names_and_a_table_that_takes_more) {
+TEST(symbol_table_fork, keeps_the_names_in_a_child_which_can_add_more) {
   if (!support::allocator_forks) {
     GTEST_SKIP() << "the other thread allocates all the time";
   }
@@ -279,7 +279,7 @@ TEST(symbol_table_fork, leaves_a_child_the_names_and_a_table_that_takes_more) {
       const std::uint64_t size = table->size();
       EXPECT_EQ(table->name(0), "parent");
       EXPECT_EQ(table->find("parent"), 0U);
-      // A thousand of them: the longer a child looks, the more names the next one has.
+      // Checks only a thousand names: the longer a child takes, the more names the next child has.
       for (std::uint64_t i = 0; i < size; i += size / 1000 + 1) {
         EXPECT_EQ(table->find(table->name(static_cast<symbol>(i))), static_cast<symbol>(i));
       }
@@ -292,7 +292,7 @@ TEST(symbol_table_fork, leaves_a_child_the_names_and_a_table_that_takes_more) {
   stop = true;
 }
 
-TEST(symbol_table_fork, gives_the_table_of_a_child_another_identity) {
+TEST(symbol_table_fork, has_another_identity_in_a_child) {
   const auto table = symbol_table::make();
   const std::string identity = table->identity();
   support::expect_in_a_child([&] { EXPECT_EQ(symbol_table::of_identity(identity), nullptr); });

@@ -1,4 +1,4 @@
-// Which bytes of a column's buffers its rows refer to.
+// Computes which bytes of a column's buffers belong to a range of rows.
 #include "saeta/transfer/host_window.hpp"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace saeta {
 namespace {
 
-TEST(host_window, starts_at_its_first_row_and_has_no_offset_of_its_own) {
+TEST(host_window, starts_at_its_first_row_with_offset_0) {
   for (const auto& type : {data_type(type_id::boolean), data_type(type_id::string)}) {
     for (std::int64_t offset = 0; offset < 20; ++offset) {
       const row_window rows = window_of(type, offset, 11);
@@ -21,7 +21,7 @@ TEST(host_window, starts_at_its_first_row_and_has_no_offset_of_its_own) {
   }
 }
 
-TEST(host_window, of_run_ends_counts_from_row_0_and_keeps_its_offset) {
+TEST(host_window, of_run_ends_keeps_the_offset) {
   const data_type type = data_type::nested("+r", {{"run_ends", data_type(type_id::int32), false, {}},
                                                   {"values", data_type(type_id::int8), true, {}}});
   const row_window rows = window_of(type, 13, 11);
@@ -30,7 +30,7 @@ TEST(host_window, of_run_ends_counts_from_row_0_and_keeps_its_offset) {
   EXPECT_EQ(rows.offset, 13);
 }
 
-TEST(host_window, of_bits_has_the_bytes_that_hold_a_row_and_says_where_in_the_first_they_begin) {
+TEST(host_window, of_bits_has_whole_bytes_and_a_bit_offset) {
   for (const auto& type : {data_type(type_id::boolean), data_type(type_id::int32)}) {
     for (std::int64_t offset = 0; offset < 40; ++offset) {
       for (std::int64_t length = 1; length < 20; ++length) {
@@ -47,7 +47,7 @@ TEST(host_window, of_bits_has_the_bytes_that_hold_a_row_and_says_where_in_the_fi
   }
 }
 
-TEST(host_window, moves_bits_down_to_a_whole_byte_and_reads_the_byte_behind_only_where_it_may) {
+TEST(host_window, shifts_bits_to_a_whole_byte_within_bounds) {
   for (int shift = 1; shift < 8; ++shift) {
     std::array<std::byte, 3> bits{std::byte{0b1010'0110}, std::byte{0b0111'0001}, std::byte{0xff}};
     const unsigned whole = 0b0111'0001'1010'0110U;
@@ -60,7 +60,7 @@ TEST(host_window, moves_bits_down_to_a_whole_byte_and_reads_the_byte_behind_only
   }
 }
 
-TEST(host_window, of_values_and_offsets_is_as_wide_as_they_are) {
+TEST(host_window, of_values_and_offsets_depends_on_their_width) {
   const row_window rows{13, 11, 0};
   const auto expect = [&](const data_type& type, std::size_t offset, std::size_t bytes) {
     const byte_window found = bytes_of(type, 1, rows);
@@ -74,7 +74,7 @@ TEST(host_window, of_values_and_offsets_is_as_wide_as_they_are) {
   expect(data_type(type_id::large_string), 104, 96);
 }
 
-TEST(host_window, knows_the_width_of_an_offset_and_reads_it) {
+TEST(host_window, reads_offsets_of_either_width) {
   EXPECT_EQ(data_type(type_id::string).offset_width(), 4U);
   EXPECT_EQ(data_type(type_id::large_string).offset_width(), 8U);
   EXPECT_EQ(data_type(type_id::int32).offset_width(), 0U);
