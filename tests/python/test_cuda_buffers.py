@@ -251,7 +251,7 @@ def test_page_locked_buffers_are_host_memory(ctx: Any, size: int) -> None:
         cuda.new_host_buffer(-1)
 
 
-def test_page_locked_buffers_have_their_device_type(gpu: Any) -> None:
+def test_pyarrow_sees_page_locked_buffers_as_host_memory(gpu: Any) -> None:
     made = cuda.new_host_buffer(16)
     assert made.memory.kind == "pinned"
     assert made.memory_manager.is_cpu
